@@ -18,6 +18,8 @@ from numbers import Real
 from types import FunctionType, MethodType
 from typing import Any
 
+import numpy as np
+
 
 class PrivateLRError(Exception):
     """Base class of every error that privatelr raises on purpose."""
@@ -223,6 +225,13 @@ def _finite(value: Any) -> float:
         return float(value)
     except OverflowError:
         return math.nan
+
+
+def require_flag(name: str, value: Any, takes: str = "True or False") -> bool:
+    """Return a truth value, also one of NumPy; raises `ArgumentError` for anything else."""
+    if not isinstance(value, bool | np.bool_):
+        raise ArgumentError(f"{name}={show(value)}: {name} takes {takes}.")
+    return bool(value)
 
 
 def require_choice(

@@ -110,6 +110,8 @@ class Options:
 
 def read_do_scale(do_scale: Any) -> DoScale:
     """Check how rows are to be scaled; raises `ArgumentError`."""
+    if isinstance(do_scale, np.bool_):
+        do_scale = bool(do_scale)
     if do_scale is not None and not isinstance(do_scale, bool):
         takes = (
             " (means and second moments of the columns are released and paid for), None (the same "

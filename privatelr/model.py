@@ -108,10 +108,11 @@ def dplr(
     levels : mapping, optional
         Maps variables to their public levels, reference first: ``{"smoker": ["no", "yes"]}``.
     row_norm : float, optional
-        Public limit on the length of the columns without bounds together, by default 1; columns
-        with bounds stay unchanged. If all columns have bounds or none has, the limit is on the
-        length of all covariates of a row. With ``do_scale="private"`` (or a share for it) it is the
-        length of a row in lengths of a typical one; without, the scale of columns is not released.
+        Public limit on the length of the columns without bounds together, in their own units, by
+        default 1; columns with bounds stay unchanged. If all columns have bounds it limits all
+        covariates of a row, in units of half the width of each; if none has, all in their own
+        units. With ``do_scale="private"`` (or a share for it) it is in lengths of a typical row,
+        1 to 3 of which are usual; without, the scale of columns is not released.
     intercept_scale : float, optional
         Constant in the intercept column of the design, by default 0.5. The intercept is penalised,
         too. If the scale of the columns is released it is by default 1 under pure epsilon, and

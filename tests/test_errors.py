@@ -18,6 +18,7 @@ from privatelr import (
     NotConvergedError,
     PrivateLRError,
     SchemaError,
+    SchemaWarning,
     average_marginal_effects,
     compare,
     dplr,
@@ -27,6 +28,9 @@ from privatelr import (
     plan,
     plot_coefficients,
 )
+from privatelr.errors import require_flag
+from privatelr.fitting import read_do_scale
+from privatelr.mechanisms import read_request
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -157,7 +161,7 @@ CASES = [
     ({"eps": ZCDP(1e-20)}, GuaranteeError, ["rho=1e-20", "1e-18"]),
     ({"eps": NonPrivate()}, GuaranteeError, ["eps=<NonPrivate>", "0 for the plain fit"]),
     ({"spend": "roc"}, GuaranteeError, ["spend='roc'", "'inference' (the usual shares)"]),
-    ({"spend": {"coefficients": 0.5, "roc": 0.5}}, GuaranteeError, ["roc", "yet"]),
+    ({"spend": {"coefficients": 0.5, "roc": 0.5}}, GuaranteeError, ["roc", "no share"]),
     ({"spend": {"inference": 1}}, GuaranteeError, ["spend", "no share for the coefficients"]),
     ({"spend": {"coefficients": 0.5}}, GuaranteeError, ["0.5", "whose sum is 1"]),
     (
@@ -329,3 +333,47 @@ def test_errors_do_not_depend_on_values(change, error, words):
             call({**change, "data": frame})
         messages.add(str(caught.value))
     assert len(messages) == 1
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_truth_values_of_numpy_are_truth_values(asked):
+    assert require_flag("op", np.bool_(asked)) is asked
+    assert read_do_scale(np.bool_(asked)) is asked
+    assert read_request(1.0, 0.0, None, None, np.bool_(asked), None, "keep").placement == (
+        "objective" if asked else "output"
+    )
+
+
+@pytest.mark.parametrize("value", [1, 0.0, "True", None, [True]])
+def test_other_values_are_no_truth_values(value):
+    with pytest.raises(ArgumentError, match=r"^op=.*: op takes True or False\.$"):
+        require_flag("op", value)
+
+
+LONG = [
+    ({"row_norm": 1e6, "do_scale": "private"}, "row_norm=1e+06: where the scale of columns is rel"),
+    ({"row_norm": 1e6, "bounds": None}, "in the units of 'age', 'dose'"),
+    ({"row_norm": 1e6, "bounds": {"age": (18, 90)}}, "in the units of 'dose'"),
+]
+
+
+@pytest.mark.parametrize(("declared", "words"), LONG, ids=["scaled", "bare", "one"])
+def test_a_limit_on_rows_that_is_likely_in_other_units_is_doubted(declared, words):
+    frame = clinic(400)
+    with pytest.warns(SchemaWarning) as caught:
+        dplr(FORMULA, frame, 5.0, **SCHEMA | declared)
+    (said,) = [str(one.message) for one in caught if "row_norm=" in str(one.message)]
+    assert words in said
+    assert said.endswith(".")
+    # the sentence is of public facts: another table of as many records has the same
+    other = frame.assign(age=frame["age"] * 0 + 50, dose=1e9)
+    with pytest.warns(SchemaWarning) as again:
+        dplr(FORMULA, other, 5.0, **SCHEMA | declared)
+    assert said in [str(one.message) for one in again]
+
+
+@pytest.mark.parametrize("declared", [{"row_norm": 3.0, "do_scale": "private"}, {"row_norm": 1e6}])
+def test_a_limit_of_rows_of_a_usual_kind_is_not_doubted(declared):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SchemaWarning)
+        dplr(FORMULA, clinic(4000), 5.0, **SCHEMA | declared)

@@ -11,11 +11,11 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 211,
-    "code lines": 29_203,
+    "code lines": 29_310,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,
-    "functions": 314,
+    "functions": 316,
     "types": 35,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of

@@ -91,6 +91,9 @@ def _compared(
 
 
 _MOST_NAMED = 6
+_LONGEST, _LONGEST_RAW = 10.0, 1000.0
+"""Limits on the length of rows beyond which they are likely meant in other units: in lengths of a
+typical row, and in lengths of a row whose entries are 1."""
 
 
 def warn_of_doubts(spec: Any, batch: Batch, schema: Schema, stacklevel: int) -> None:
@@ -126,6 +129,7 @@ def doubts(spec: Any, batch: Batch, schema: Schema) -> list[str]:
             "own units, which usually costs more than the noise does; declare bounds="
             f"{{{names[0]!r}: (lo, hi)}} from what is publicly known, which need not be exact"
         )
+    found += _doubts_of_length(spec)
     found += _doubts_of_response(spec)
     for name, variable in spec.variables.items():
         dtype = batch.column(name).dtype if name in batch.names else None
@@ -147,6 +151,29 @@ def doubts(spec: Any, batch: Batch, schema: Schema) -> list[str]:
                 f"declared levels of {column!r} ({_listed(known)}), so no record has it"
             )
     return found
+
+
+def _doubts_of_length(spec: Any) -> list[str]:
+    """Doubts about a limit on rows that is far above what rows of that kind have."""
+    held = getattr(spec, "standard", None)
+    if held is not None:
+        if held.length <= _LONGEST:
+            return []
+        return [
+            f"row_norm={held.length:g}: where the scale of columns is released it is in lengths of "
+            "a typical row, of which 1 to 3 are usual, and the noise grows with it"
+        ]
+    limit = getattr(spec, "unbounded_norm", None)
+    if limit is None and getattr(spec, "bound_source", None) == "row_norm":
+        limit = spec.bound
+    if limit is None or limit <= _LONGEST_RAW * math.sqrt(spec.p):
+        return []
+    units = f"the units of {_listed(spec.unbounded)}" if spec.unbounded else "their own units"
+    return [
+        f"row_norm={limit:g}: it limits the columns that have no bounds in {units}, and the noise "
+        "is that for rows of such a length, whatever theirs is; declare bounds= for columns in "
+        "large units, or a smaller row_norm"
+    ]
 
 
 def _doubts_of_response(spec: Any) -> Iterator[str]:

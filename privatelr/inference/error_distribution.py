@@ -219,10 +219,8 @@ def law_of(
         Where each pair of matrices centres the errors.
     """
     noise, shield = evidence.calibration.noise, evidence.calibration.shield
-    spread = np.einsum("kdm,kdm->km", solved, matrices.scores @ solved)
-    sampling = np.maximum(spread, 0.0) / evidence.problem.n
-    fixed = sampling + (contrasts**2 @ shield.variances)[None, :]
-    privacy = noise.variances @ carried**2 + fixed - sampling
+    sampling, privacy = variances_of(evidence, solved, carried, matrices, contrasts)
+    fixed = sampling + contrasts**2 @ shield.variances
     means = np.broadcast_to(centre, sampling.shape)[:, None, :]
     scales = mixture_of(noise, _NODES if len(solved) == 1 else _FEW_NODES)
     if scales is not None:
@@ -244,6 +242,20 @@ def law_of(
         privacy=privacy.mean(axis=0),
         is_symmetric=not np.any(centre),
     )
+
+
+def variances_of(
+    evidence: NoisyMoments,
+    solved: FloatArray,
+    carried: FloatArray,
+    matrices: Matrices,
+    contrasts: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Variances ``(k, m)`` that the sample contributes, and that the noise does; as in `law_of`."""
+    noise, shield = evidence.calibration.noise, evidence.calibration.shield
+    spread = np.einsum("kdm,kdm->km", solved, matrices.scores @ solved)
+    sampling = np.maximum(spread, 0.0) / evidence.problem.n
+    return sampling, noise.variances @ carried**2 + contrasts**2 @ shield.variances
 
 
 def mixture_of(noise: NoiseLaw, count: int = _NODES) -> tuple[FloatArray, FloatArray] | None:

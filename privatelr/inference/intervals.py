@@ -29,6 +29,8 @@ _USUAL_REACH = 1.959963984540054
 """Half of an interval at 95 % in standard errors, for a normal law."""
 _LEAST = 1e-12
 """Share of the largest curvature below which a direction counts as flat."""
+Factors = tuple[FloatArray, FloatArray, FloatArray]
+"""What `factors_of` returns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,8 +42,8 @@ class Inference:
     estimate, null : ndarray of shape (m,)
     sampling_sd, privacy_sd, unknown_sd : ndarray of shape (m,)
         The three parts of the standard error, whose squares add up to its square: the sampling
-        error and what the noise adds, both at the point estimate of the matrices, and what is
-        added because the matrices are known through their noise only.
+        error and what the noise adds, both as their medians over the matrices that the release
+        leaves possible, and what is added because the matrices are known through their noise only.
     lower, upper : ndarray of shape (m,)
     p_value : ndarray of shape (m,)
         Two-sided, of ``estimate == null``.
@@ -110,20 +112,26 @@ def infer(
     """
     evidence, asked = evidence_of(release), answerable(release, asked)
     rows, values = combinations(contrasts, null)
-    mean = mean_of(matrices_without_step(release, asked))
-    point = at_point(evidence, mean, rows, asked.target)
+    matrices = matrices_without_step(release, asked)
+    taken = bias_at(evidence, mean_of(matrices), rows, asked.target)
     off = rows @ evidence.w - values
+    factors = factors_of(evidence, matrices, rows, asked.target)
     find = _worst if asked.mode == "conservative" else _averaged
-    reach = find(release, rows, asked, off, point.taken)
-    # the parts add up to the whole, which a mean over matrices may leave below those of one
-    share = np.minimum(1.0, reach.variance / np.maximum(point.known, distribution.SMALLEST))
-    estimate = rows @ evidence.w - point.taken
+    reach = find(release, rows, asked, off, taken, factors)
+    # a mean over draws would count those that are nearly singular, which is what is not known; one
+    # matrix in the middle of them is too large where the noise is, and its errors too small
+    parts = distribution.variances_of(evidence, *factors[:2], matrices, rows)
+    sampling, privacy = (np.median(part, axis=0) for part in parts)
+    # the parts add up to the whole, which may be a little less; output noise is known exactly
+    privacy = np.minimum(privacy, reach.variance)
+    sampling = np.minimum(sampling, reach.variance - privacy)
+    estimate = rows @ evidence.w - taken
     return Inference(
         estimate=estimate,
         null=values,
-        sampling_sd=np.sqrt(share * point.sampling),
-        privacy_sd=np.sqrt(share * point.privacy),
-        unknown_sd=np.sqrt(np.maximum(reach.variance - share * point.known, 0.0)),
+        sampling_sd=np.sqrt(sampling),
+        privacy_sd=np.sqrt(privacy),
+        unknown_sd=np.sqrt(np.maximum(reach.variance - (sampling + privacy), 0.0)),
         lower=estimate - reach.below,
         upper=estimate + reach.above,
         p_value=np.minimum(reach.p_value, 1.0),
@@ -134,34 +142,14 @@ def infer(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AtPoint:
-    """Errors of m combinations at one pair of matrices, the point estimate of the true ones.
-
-    Attributes
-    ----------
-    taken : ndarray of shape (m,)
-        The bias of the penalty, which is taken off the estimates; 0 for the penalised target.
-    sampling, privacy : ndarray of shape (m,)
-        Variances: what the sample contributes, and what the noise does.
-    """
-
-    taken: FloatArray
-    sampling: FloatArray
-    privacy: FloatArray
-
-    @property
-    def known(self) -> FloatArray:
-        return np.asarray(self.sampling + self.privacy)
-
-
-def at_point(
+def bias_at(
     evidence: NoisyMoments, point: distribution.Matrices, rows: FloatArray, target: str | None
-) -> AtPoint:
-    """Bias and errors of combinations ``(m, d)`` if the matrices are those of `point`."""
-    solved, carried, taken = factors_of(evidence, point, rows, target)
-    law = distribution.law_of(evidence, solved, carried, point, rows, taken)
-    return AtPoint(taken[0], law.sampling, law.privacy)
+) -> FloatArray:
+    """The bias ``(m,)`` of the penalty that is taken off estimates, by a single pair of matrices.
+
+    It is 0 for the penalised target.
+    """
+    return np.asarray(factors_of(evidence, point, rows, target)[2][0])
 
 
 def mean_of(matrices: distribution.Matrices) -> distribution.Matrices:
@@ -181,7 +169,12 @@ class Reach:
 
 
 def _worst(
-    release: Release, rows: FloatArray, asked: Question, off: FloatArray, taken: FloatArray
+    release: Release,
+    rows: FloatArray,
+    asked: Question,
+    off: FloatArray,
+    taken: FloatArray,
+    factors: Factors,
 ) -> Reach:
     """Bounds over all matrices that the noise leaves possible."""
     evidence, count = evidence_of(release), _together(rows, asked)
@@ -193,11 +186,16 @@ def _worst(
 
 
 def _averaged(
-    release: Release, rows: FloatArray, asked: Question, off: FloatArray, taken: FloatArray
+    release: Release,
+    rows: FloatArray,
+    asked: Question,
+    off: FloatArray,
+    taken: FloatArray,
+    factors: Factors,
 ) -> Reach:
     """Means over the matrices; `taken` ``(m,)`` is what was taken off the estimates."""
     evidence, matrices = evidence_of(release), matrices_for(release, asked)
-    solved, carried, biases = factors_of(evidence, matrices, rows, asked.target)
+    solved, carried, biases = factors
     law = distribution.law_of(evidence, solved, carried, matrices, rows, biases)
     variance = law.sampling + law.privacy + ((biases - taken) ** 2).mean(axis=0)
     if law.is_symmetric:
@@ -236,7 +234,7 @@ def bare_curvature(evidence: NoisyMoments, matrices: distribution.Matrices) -> F
 
 def factors_of(
     evidence: NoisyMoments, matrices: distribution.Matrices, rows: FloatArray, target: str | None
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+) -> Factors:
     """Factors ``(k, d, m)`` of gradient and noise, and the bias ``(k, m)`` of the penalty.
 
     For the unpenalised target and objective perturbation the step is ``H0^-1 (H w - g - b / n)``.
@@ -280,7 +278,7 @@ def estimates(release: Release, asked: Question = PENALISED) -> FloatArray:
     """Estimates ``(d,)`` of the design coefficients of the target."""
     evidence, asked = evidence_of(release), answerable(release, asked)
     point, identity = mean_of(matrices_for(release, asked)), np.eye(len(evidence.w))
-    return np.asarray(evidence.w - at_point(evidence, point, identity, asked.target).taken)
+    return np.asarray(evidence.w - bias_at(evidence, point, identity, asked.target))
 
 
 def errors_by_matrices(release: Release, asked: Question) -> MatrixErrors:

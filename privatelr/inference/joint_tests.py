@@ -19,7 +19,7 @@ from privatelr.errors import ArgumentError
 from privatelr.inference import error_distribution as distribution
 from privatelr.inference.intervals import (
     Inference,
-    at_point,
+    bias_at,
     combinations,
     covariance,
     factors_of,
@@ -27,12 +27,13 @@ from privatelr.inference.intervals import (
     mean_of,
 )
 from privatelr.inference.noisy_moments import evidence_of
-from privatelr.inference.question import Question, answerable, matrices_for
+from privatelr.inference.question import STANDARD_LEVEL, Question, answerable, matrices_for
 from privatelr.mechanisms import Release
 from privatelr.types import FloatArray
 
 _ALIKE = 1e-10
 """Ratio of smallest to largest singular value below which equations count as dependent."""
+_USUAL = 1 - STANDARD_LEVEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +47,17 @@ class JointTest:
     df : int
     p_value : float
         At least 5e-5 if it is simulated.
+    critical : float
+        The statistic beyond which the p-value is below .05. It is no quantile of a chi-square where
+        errors are not normal. NaN for several equations in the conservative mode, whose p-value is
+        not by the statistic.
     mode, target : str
     """
 
     statistic: float
     df: int
     p_value: float
+    critical: float
     mode: str
     target: str
 
@@ -90,7 +96,8 @@ def joint_test(
         # the errors have a single normal law, so the statistic has a chi-square law
         statistic = float(off @ weight @ off)
         p_value = float(scipy.special.chdtrc(q, statistic))
-        return JointTest(statistic, q, p_value, asked.mode, asked.target)
+        critical = float(scipy.special.chdtri(q, _USUAL))
+        return JointTest(statistic, q, p_value, critical, asked.mode, asked.target)
     if q == 1:  # where errors have long tails, a standard error is less than the root of a mean
         weight = 1 / np.maximum(single.sd[:, None] ** 2, distribution.SMALLEST)
     return form_test(release, asked, single, rows, weight)
@@ -128,16 +135,20 @@ def form_test(
     statistic = float(off @ weight @ off)
     if q == 1:
         p_value = float(single.p_value[0])
+        # errors up and down may differ; the interval at the usual level ends where p is .05
+        reach = single.estimate - single.lower if off[0] > 0 else single.upper - single.estimate
+        critical = float(reach @ weight @ reach)
     elif asked.mode == "conservative":
-        p_value = min(1.0, q * float(single.p_value.min()))
+        p_value, critical = min(1.0, q * float(single.p_value.min())), np.nan
     else:
         evidence, matrices = evidence_of(release), matrices_for(release, asked)
         solved, carried, biases = factors_of(evidence, matrices, rows, asked.target)
-        left = biases - at_point(evidence, mean_of(matrices), rows, asked.target).taken
+        left = biases - bias_at(evidence, mean_of(matrices), rows, asked.target)
         errors = distribution.errors_of(evidence, solved, carried, matrices, rows, left)
         drawn = np.einsum("ca,ab,cb->c", errors, weight, errors)
         p_value = (1 + int((drawn >= statistic).sum())) / (1 + len(drawn))
-    return JointTest(statistic, q, p_value, asked.mode, asked.target)
+        critical = float(np.quantile(drawn, 1 - _USUAL))
+    return JointTest(statistic, q, p_value, critical, asked.mode, asked.target)
 
 
 def deviance_test(

@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
+from privatelr.errors import (
+    ArgumentError,
+    GuaranteeError,
+    require_choice,
+    require_flag,
+    require_number,
+    show,
+)
 from privatelr.inference.error_distribution import Matrices
 from privatelr.inference.noisy_moments import (
     MODES,
@@ -82,14 +89,11 @@ class Question:
         if target is not None:
             require_choice(ArgumentError, "target", target, TARGETS)
         require_choice(ArgumentError, "method", self.method, METHODS)
-        if not isinstance(self.simultaneous, bool | np.bool_):
-            raise ArgumentError(
-                f"simultaneous={show(self.simultaneous)}: simultaneous takes True (the intervals "
-                "hold together) or False (each holds by itself)."
-            )
+        takes = "True (the intervals hold together) or False (each holds by itself)"
+        simultaneous = require_flag("simultaneous", self.simultaneous, takes)
         object.__setattr__(self, "target", target)
         object.__setattr__(self, "level", read_level(self.level))
-        object.__setattr__(self, "simultaneous", bool(self.simultaneous))
+        object.__setattr__(self, "simultaneous", simultaneous)
         if self.method == BOOTSTRAP and self.mode is not None:
             raise ArgumentError(
                 f"mode={show(self.mode)}: method={BOOTSTRAP!r} takes mode=None, since it reads no "

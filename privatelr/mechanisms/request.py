@@ -15,11 +15,12 @@ from typing import Any, Literal
 
 from privatelr import privacy
 from privatelr.errors import (
-    ArgumentError,
     GuaranteeError,
     PrivacyWarning,
+    listed,
     or_meant,
     require_choice,
+    require_flag,
     require_number,
     show,
 )
@@ -111,8 +112,8 @@ def read_spend(spend: Any) -> Spend:
         raise GuaranteeError(f"spend={show(spend)}: spend takes {_TAKES}{meant}")
     if unknown := [name for name in spend if name not in _GOODS]:
         raise GuaranteeError(
-            f"spend: {show(unknown[0])} cannot be requested yet; spend takes {_TAKES}"
-            f"{or_meant(unknown[0], _GOODS)}"
+            f"spend: {show(unknown[0])} is not a part of a fit, and takes no share; the parts are "
+            f"{listed(_GOODS)}{or_meant(unknown[0], _GOODS)}"
         )
     if "coefficients" not in spend:
         raise GuaranteeError(
@@ -294,10 +295,7 @@ def read_request(
     GuaranteeError, ArgumentError
         One sentence that names the argument, what it got and what it takes.
     """
-    if not isinstance(op, bool):
-        raise ArgumentError(
-            f"op={show(op)}: op takes True (objective perturbation) or False (output)."
-        )
+    op = require_flag("op", op, "True (objective perturbation) or False (output)")
     if analysis is not None:
         analysis = require_choice(GuaranteeError, "analysis", analysis, ANALYSES)
     small: Any = require_choice(

@@ -56,8 +56,7 @@ class Fit(FitRecord):
         latter estimates take one step that removes the bias of the penalty and costs no privacy.
         By default these, the coefficients of logistic regression, where the release can carry them;
         for `dpsvm`, and where it cannot, the penalised ones. Where it cannot, z and p-values are
-        NaN: a variable without an effect may have a penalised coefficient, and would be found to
-        have one. Only ``"penalised"`` by name tests that.
+        NaN, as a variable without an effect may have such a coefficient; ``"penalised"`` has them.
     method : {"sandwich", "wkl", "bootstrap"}
         ``"wkl"`` is the method of Wang, Kifer and Lee (2019), for comparison. ``"bootstrap"``
         simulates records from the released model, which must be right for that, and works without
@@ -109,7 +108,7 @@ class Fit(FitRecord):
         mode, target, method, simultaneous, covariates
             See the class.
         cols
-            Names or positions of the coefficients to show, by statsmodels' name; by default all.
+            Names or positions of the coefficients to show; by default all.
         """
         level = question.level_of(alpha)
         asked = question.Question(level, mode, target, method, simultaneous, covariates)
@@ -143,8 +142,7 @@ class Fit(FitRecord):
     def vcov(self, *, mode: str | None = None, target: str | None = None) -> pd.DataFrame:
         """Covariance of the coefficients, whose diagonal holds the squares of `bse`.
 
-        In the conservative mode the correlations are those of the posterior mode. For the standard
-        error of a combination in that mode, use `contrasts`.
+        In the conservative mode correlations are those of the posterior mode; see `contrasts`.
         """
         return fit_tables.covariances(self, question.Question(mode=mode, target=target))
 
@@ -182,18 +180,22 @@ class Fit(FitRecord):
         """Test the model against a smaller one, in which all equations hold; as in `wald_test`.
 
         The statistic is a quadratic approximation of the deviance difference at the released
-        curvature, not a likelihood ratio: the likelihood is not released. Its p-value is not that
-        of a chi-square: it counts the noise, too, and does not take the model to be right.
+        curvature, no likelihood ratio: the likelihood is not released. Its p-value is by its law
+        under noise and sampling error, not by a chi-square. It weighs coefficients by curvature
+        alone, so that the noise of a rare level drowns the others; `wald_test` finds more there.
         """
         return nested_models.deviance_test(self, hypotheses, mode=mode, target=target)
 
-    def anova(self, *, mode: str | None = None, target: str | None = None) -> pd.DataFrame:
-        """One row for each term: df, statistic and p_value of its `deviance_test`.
+    def anova(
+        self, *, test: str = "deviance", mode: str | None = None, target: str | None = None
+    ) -> pd.DataFrame:
+        """One row for each term, of its `deviance_test` or, with ``test="wald"``, `wald_test`.
 
-        Each term is given all others, interactions included, as in a table of type III. So the
-        rows depend on the coding of factors, and do not add up. ``attrs`` says what they are.
+        A statistic beyond ``critical_5%``, which noise can make many times that of a chi-square,
+        has a p-value below .05. Each term is given all others, as in a table of type III, so that
+        rows depend on the coding of factors, and do not add up; see ``attrs``.
         """
-        return nested_models.anova(self, mode=mode, target=target)
+        return nested_models.anova(self, test=test, mode=mode, target=target)
 
     def contrasts(
         self,
@@ -222,8 +224,8 @@ class Fit(FitRecord):
         Returns
         -------
         DataFrame
-            One row per combination: estimate, null_value, std_error with its parts sampling_sd,
-            privacy_sd and unknown_sd, statistic, p_value, conf_low, conf_high.
+            One row per combination: estimate, null_value, std_error with its three parts,
+            statistic, p_value, conf_low, conf_high.
         """
         asked = question.Question(level, mode, target, method, simultaneous, covariates)
         return fit_tables.contrasts(self, hypotheses, asked)
@@ -267,10 +269,9 @@ class Fit(FitRecord):
         DataFrame
             Columns term, estimate, std_error, its three parts, statistic, and p_value. The squares
             of the parts add up to that of std_error: sampling_sd is the sampling error and
-            privacy_sd what the noise adds to a coefficient, both at the best estimate of the
-            information matrix. unknown_sd is added because this matrix is known through its own
-            noise only: by an average over the matrices that it leaves possible, or in the
-            conservative mode by the worst of them. Without inference, the columns are term,
+            privacy_sd what the noise adds, both as medians over the information matrices that the
+            release leaves possible. unknown_sd is added because there are many of these: by their
+            average, or in the conservative mode by the worst. Without inference, they are term,
             estimate, `privacy_sd_expected` and `privacy_sd_limit`, with ``_log`` for odds ratios.
         """
         level = question.read_level(conf_level, "conf_level")
@@ -374,10 +375,9 @@ class Fit(FitRecord):
             The mode and the target of standard errors, intervals and tests, as in `conf_int`.
         exponentiate : bool
             Whether to show odds ratios with their intervals instead of coefficients. Standard
-            errors and tests remain those of the coefficient, and the page says so. If the odds
-            ratio of one unit is too near to 1 to be read, a row is for ten units, a hundred or
-            more, as its name says. Without inference, odds ratios are shown beside the coefficients
-            in any case, and have no intervals.
+            errors and tests remain those of the coefficient. If the odds ratio of one unit is too
+            near to 1 to be read, a row is for ten units or more, as its name says. Without
+            inference, odds ratios stand beside the coefficients, and have no intervals.
         diagnostics : bool
             Whether to add a part below a rule that is not private: the C-index and the counts of
             the training data, and a learned threshold.

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 
 from privatelr import inference
 from privatelr.design import DesignSpec
-from privatelr.errors import ArgumentError, show
-from privatelr.inference import BOOTSTRAP, Inference, Question, answerable, joint_test, quality
+from privatelr.errors import ArgumentError, require_flag, show
+from privatelr.inference import (
+    BOOTSTRAP,
+    Inference,
+    JointTest,
+    Question,
+    answerable,
+    joint_test,
+    quality,
+)
 from privatelr.inference.question import USUAL
 from privatelr.mechanisms import Release
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
@@ -116,8 +124,7 @@ def covariances(fit: FitRecord, asked: Question) -> pd.DataFrame:
 def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -> pd.DataFrame:
     """One row per coefficient; see `Fit.tidy`."""
     for name, value in (("conf_int", conf_int), ("exponentiate", exponentiate)):
-        if not isinstance(value, bool):
-            raise ArgumentError(f"{name}={show(value)}: {name} takes True or False.")
+        require_flag(name, value)
     if exponentiate:
         require_odds(fit, "exponentiate=True")
     is_plain = not conf_int and asked.is_usual
@@ -235,8 +242,17 @@ class EquationTest:
     statistic: float
     df: int
     p_value: float
+    critical: float
     mode: str
     target: str
+
+    @classmethod
+    def of(cls, fit: FitRecord, asked: Hypotheses, found: JointTest, target: Any) -> Self:
+        """What `found` says of the equations; nothing of shrunk estimates unless asked for."""
+        numbers = found.statistic, found.df, found.p_value, found.critical
+        if lacks_tests(fit, Question(target=target)):
+            numbers = found.statistic, found.df, np.nan, np.nan
+        return cls(equations_of(asked), *numbers, found.mode, found.target)
 
     @property
     def pvalue(self) -> float:
@@ -255,9 +271,11 @@ class EquationTest:
             chance = "no p-value of shrunk estimates unless target='penalised' asks for it"
         how = f", {self.df} times the smallest of the single equations"  # not of the statistic
         bounded = self.mode == "conservative" and self.df > 1
+        beyond = f" (critical value at 5%: {self.critical:.4g})"
         return (
-            f"{self.title} of {asked}: statistic {self.statistic:.4g} on {degrees} of freedom, "
-            f"{chance}{how if bounded else ''} ({self.mode} mode, {self.target} coefficients)"
+            f"{self.title} of {asked}: statistic {self.statistic:.4g} on {degrees} of freedom"
+            f"{'' if np.isnan(self.critical) else beyond}, {chance}{how if bounded else ''} "
+            f"({self.mode} mode, {self.target} coefficients)"
         )
 
     def __repr__(self) -> str:
@@ -278,6 +296,8 @@ class WaldTest(EquationTest):
     p_value : float
         It is computed from the law of the statistic under sampling error and noise, which is not a
         chi-square. NaN where the default target has no tests; see `Fit`.
+    critical : float
+        The statistic beyond which the p-value is below .05; NaN where there is none.
     mode, target : str
         The mode and the target of the test, as in `Fit`.
     """
@@ -298,9 +318,7 @@ def wald_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> Wal
     asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
     rows = asked.contrasts @ fit.spec.user_rows()
     found = joint_test(fit.release, rows, asked.values, mode=mode, target=target)
-    p_value = np.nan if lacks_tests(fit, Question(target=target)) else found.p_value
-    equations = equations_of(asked)
-    return WaldTest(equations, found.statistic, found.df, p_value, found.mode, found.target)
+    return WaldTest.of(fit, asked, found, target)
 
 
 def contrasts(fit: FitRecord, hypotheses: Any, question: Question) -> pd.DataFrame:

@@ -10,9 +10,11 @@ import pandas as pd
 
 from privatelr import inference
 from privatelr.design import INTERCEPT, Columns
+from privatelr.errors import ArgumentError, require_choice
+from privatelr.inference import Question
 from privatelr.results.equations import read_hypotheses, vocabulary_of
 from privatelr.results.fit_record import FitRecord
-from privatelr.results.fit_tables import EquationTest, equations_of
+from privatelr.results.fit_tables import EquationTest, lacks_tests
 
 _DEVIANCE = (
     "quadratic approximation of the deviance difference at the released curvature, not a "
@@ -28,7 +30,14 @@ _LOSS = (
 )
 _ROWS = "each term given all others, with interactions that it is part of (type III)"
 _LAW = "from the law of the statistic under sampling error and noise, which is no chi-square"
+_CRITICAL = "the statistic beyond which p_value is below .05, by the same law"
 _BOUNDED = "df times the smallest of the single coefficients, at most 1"
+_POWER = (
+    "where the noise is large beside the information on a level or a term, test='wald' finds more "
+    "of what there is: it counts each coefficient by its whole error"
+)
+_WALD = "Wald's quadratic form, by the errors of sampling and noise"
+_TESTS = {"deviance": inference.deviance_test, "wald": inference.joint_test}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -45,7 +54,10 @@ class DevianceTest(EquationTest):
         The number of equations.
     p_value : float
         It is computed from the law of the statistic under sampling error and noise, which is not a
-        chi-square. If it is simulated it is at least 5e-5.
+        chi-square. If it is simulated it is at least 5e-5. NaN where the default target has no
+        tests; see `Fit`.
+    critical : float
+        The statistic beyond which the p-value is below .05; NaN where there is none.
     mode, target : str
         The mode and the target of the test, as in `Fit`. For the penalised target the deviance
         counts the penalty.
@@ -59,34 +71,37 @@ def deviance_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) ->
     asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
     rows = asked.contrasts @ fit.spec.user_rows()
     found = inference.deviance_test(fit.release, rows, asked.values, mode=mode, target=target)
-    said = equations_of(asked)
-    return DevianceTest(said, found.statistic, found.df, found.p_value, found.mode, found.target)
+    return DevianceTest.of(fit, asked, found, target)
 
 
-def anova(fit: FitRecord, *, mode: Any, target: Any) -> pd.DataFrame:
+def anova(fit: FitRecord, *, test: Any, mode: Any, target: Any) -> pd.DataFrame:
     """Test each term given all others; see `Fit.anova`."""
     inference.require_moments(fit.release)
+    by = _TESTS[require_choice(ArgumentError, "test", test, tuple(_TESTS))]
     rows = fit.spec.user_rows()
     found = {
-        label: inference.deviance_test(fit.release, rows[places], mode=mode, target=target)
+        label: by(fit.release, rows[places], np.zeros(len(places)), mode=mode, target=target)
         for label, places in terms_of(fit).items()
     }
+    numbers = {"df": int, "statistic": float, "critical_5%": float, "p_value": float}
     table = pd.DataFrame(
-        {
-            "df": np.array([test.df for test in found.values()], dtype=int),
-            "statistic": np.array([test.statistic for test in found.values()], dtype=float),
-            "p_value": np.array([test.p_value for test in found.values()], dtype=float),
-        },
+        [[one.df, one.statistic, one.critical, one.p_value] for one in found.values()],
         index=pd.Index(list(found), name="term"),
-    )
+        columns=list(numbers),
+    ).astype(numbers)
+    if lacks_tests(fit, Question(target=target)):
+        table[["critical_5%", "p_value"]] = np.nan
     known = next(iter(found.values()), None)
     if known is not None:
         likely = _DEVIANCE if known.target == "unpenalised" else _PENALISED
+        likely = likely if fit.loss.probability is not None else _LOSS
         table.attrs |= {
-            "title": "Approximate analysis of deviance",
-            "statistic": likely if fit.loss.probability is not None else _LOSS,
+            "title": "Approximate analysis of deviance" if test == "deviance" else "Wald tests",
+            "statistic": likely if test == "deviance" else _WALD,
+            "critical_5%": _CRITICAL,
             "p_value": _BOUNDED if known.mode == "conservative" else _LAW,
             "rows": _ROWS,
+            **({"power": _POWER} if test == "deviance" else {}),
             "mode": known.mode,
             "target": known.target,
         }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from privatelr.design import NumberedColumns
-from privatelr.errors import ArgumentError, show
+from privatelr.errors import ArgumentError, require_flag
 from privatelr.results.fit_record import ModelRecord
 from privatelr.types import BoolArray, FloatArray
 
@@ -34,14 +34,12 @@ def require_odds(fit: ModelRecord, asked: str = "odds_ratios") -> None:
 
 def read_exponentiate(fit: ModelRecord, exponentiate: Any) -> bool:
     """Read the argument ``exponentiate``; raises `ArgumentError` if there are no odds ratios."""
-    if not isinstance(exponentiate, bool | np.bool_):
-        raise ArgumentError(
-            f"exponentiate={show(exponentiate)}: exponentiate takes True (odds ratios) or False "
-            "(coefficients)."
-        )
-    if exponentiate:
+    as_odds = require_flag(
+        "exponentiate", exponentiate, "True (odds ratios) or False (coefficients)"
+    )
+    if as_odds:
         require_odds(fit, "exponentiate=True")
-    return bool(exponentiate)
+    return as_odds
 
 
 # -- units -------------------------------------------------------------------------------------

@@ -403,7 +403,7 @@ REFUSED = [
     ),
     ("fit clinic.csv 'y ~ age' --spend coefficients=0.9", 2, ["0.9", "whose sum is 1"]),
     ("fit clinic.csv 'y ~ age' --spend inference=1", 2, ["no share for the coefficients"]),
-    ("fit clinic.csv 'y ~ age' --spend coefficients=.9,roc=.1", 2, ["'roc' cannot be requested"]),
+    ("fit clinic.csv 'y ~ age' --spend coefficients=.9,roc=.1", 2, ["'roc' is not a part of"]),
     ("fit clinic.csv 'y ~ age' --spend inference --eps 1e-9", 1, ["6.5e-10", "raise eps"]),
     ("fit clinic.csv 'y ~ age' --spend inference --eps 0 --lambda 0", 1, ["--lambda 0"]),
     ("fit clinic.csv 'y ~ age' --lambda much", 2, ["--lambda", "auto, free, PrivateLR"]),

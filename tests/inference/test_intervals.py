@@ -8,7 +8,7 @@ from releases_for_inference import covariance, infer, release_of, rows_of
 from scipy import stats
 
 from privatelr.errors import ArgumentError, GuaranteeError
-from privatelr.inference import evidence_of, joint_test, plug_in, quality
+from privatelr.inference import evidence_of, joint_test, plausible, plug_in, quality
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
 
 EVERY = np.eye(3)
@@ -224,3 +224,21 @@ def test_the_posterior_is_about_as_wide_as_the_plug_in_where_noise_is_moderate()
 def test_inference_that_was_not_bought_is_refused():
     with pytest.raises(GuaranteeError, match="spend='inference'"):
         infer(replace(release_of(PureDP(1.0)), moments=None), EVERY)
+
+
+@pytest.mark.parametrize("target", ["penalised", "unpenalised"])
+@pytest.mark.parametrize("budget", [PureDP(0.7), ZCDP(0.01)], ids=str)
+def test_parts_are_medians_over_what_the_release_leaves_possible(budget, target):
+    release = release_of(budget, n=5000)
+    evidence = evidence_of(release)
+    found = infer(release, EVERY, mode="posterior", target=target)
+    drawn = plausible(evidence, quality(release).noise_to_signal)
+    taken = evidence.floor * np.eye(3) if target == "unpenalised" else 0.0
+    inverse = np.linalg.inv(drawn.curvature - taken)
+    sampling = inverse @ drawn.scores @ inverse / 5000
+    noise = evidence.calibration.noise.variances[0] * (inverse @ inverse) / 5000**2
+    for part, each in ((found.sampling_sd, sampling), (found.privacy_sd, noise)):
+        middle = np.median(np.diagonal(each, axis1=1, axis2=2), axis=0)
+        np.testing.assert_allclose(part**2, middle, rtol=1e-3)
+    parts = found.sampling_sd**2 + found.privacy_sd**2 + found.unknown_sd**2
+    np.testing.assert_allclose(parts, found.sd**2, rtol=1e-9)

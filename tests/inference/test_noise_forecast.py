@@ -177,13 +177,10 @@ def test_pages_have_the_limit_alone_where_nothing_can_be_guessed(name):
     fit = unforeseen()[name]
     assert fit.privacy_sd_expected.isna().all()
     assert fit.tidy()["privacy_sd_expected"].isna().all()
-    text = str(fit)
-    assert "noise sd at most" in text
+    text = " ".join(str(fit).split())
     assert "expected" not in text
-    assert "noise sd at most: the noise adds at most this, whatever the data" in " ".join(
-        text.split()
-    )
-    assert "noise sd at most" in fit._repr_html_()
+    assert "noise sd limit: what the noise adds has at most this standard deviation" in text
+    assert "noise sd limit" in fit._repr_html_()
 
 
 def test_fits_without_a_guarantee_have_none_on_their_page():

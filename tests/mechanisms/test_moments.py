@@ -427,10 +427,13 @@ def test_parts_below_any_price_are_refused():
         ("inferences", "spend='inferences': spend takes None"),
         (3, "spend=3: "),
         ([("coefficients", 1.0)], "spend=<list>: "),
-        ({"roc": 1.0}, "spend: 'roc' cannot be requested yet"),
+        (
+            {"roc": 1.0},
+            "spend: 'roc' is not a part of a fit, and takes no share; the parts are 'scale'",
+        ),
         (
             {"coefficients": 0.5, "inference": 0.4, "roc": 0.1},
-            "spend: 'roc' cannot be requested yet",
+            "spend: 'roc' is not a part of a fit, and takes no share; the parts are 'scale'",
         ),
         ({"inference": 1.0}, "spend: there is no share for the coefficients"),
         ({}, "spend: there is no share for the coefficients"),

@@ -371,9 +371,10 @@ def test_shrunk_estimates_stand_beside_the_bias_and_without_tests():
         (
             {"spend": "inference"},
             "Std. Error has three parts whose squares add up. sampling sd: the sampling error; "
-            "privacy sd: what the noise on the coefficients adds; both at the best estimate of the "
-            "information matrix. unknown sd: what is added because that matrix is known through "
-            "its own noise only, and because one step may be off.",
+            "privacy sd: what the noise on the coefficients adds; both as medians over the "
+            "information matrices that the release leaves possible. unknown sd: what is added "
+            "because that matrix is known through its own noise only, and because one step may "
+            "be off.",
         ),
         ({"spend": "inference", "model": dpsvm}, "those of a support vector machine without one"),
         ({"spend": "inference"}, "All of this was paid for; other intervals"),
@@ -404,14 +405,15 @@ def test_modes_in_words():
     fragile = page(spend={"coefficients": 0.98, "inference": 0.02}, model=dpsvm)
     assert "conservative mode, penalised coefficients" in words_of(fragile)
     assert "times the smallest eigenvalue of the matrix, which may come from" in words_of(fragile)
-    plain = page(spend="inference", eps=0, lambda_=1e-6)
-    assert "the penalty hardly shrinks them." in words_of(plain)
+    plain, asked = page(spend="inference", eps=0, lambda_=1e-6), {"target": "penalised"}
+    assert "the penalty hardly shrinks them." in words_of(plain, **asked)
+    assert "took the penalty's bias off" in words_of(plain)
     shrunk = page(spend="inference", eps=0, lambda_=1e-3)
-    assert "which summary(target='unpenalised') takes off." in words_of(shrunk)
-    assert "took the penalty's bias off" in words_of(plain, target="unpenalised")
-    assert "too much for target='unpenalised'" in one_line(
-        {"spend": "inference", "eps": 0, "lambda_": 1.0}
-    )
+    assert "which summary(target='unpenalised') takes off." in words_of(shrunk, **asked)
+    much = page(spend="inference", eps=0, lambda_=1.0)
+    assert "too much for target='unpenalised'" in words_of(much, **asked)
+    assert "Estimates are shrunk, by more than one step can take off." in words_of(much)
+    assert "by the information matrix. A smaller lambda_ (lambda) shrinks less." in words_of(much)
 
 
 @pytest.mark.parametrize("eps", [1, ZCDP(0.5)], ids=str)

@@ -132,8 +132,8 @@ def test_many_coefficients_are_counted():
     found = read_hypotheses("g", Vocabulary(names, {"g": tuple(range(14))}))
     assert found.labels == names
     equations = tuple(f"{name} = 0" for name in names)
-    said = str(WaldTest(equations, 9.0, 14, 0.8, "posterior", "penalised"))
-    assert "g[9] = 0 and 4 more: statistic 9 on 14 degrees" in said
+    said = str(WaldTest(equations, 9.0, 14, 0.8, 23.7, "posterior", "penalised"))
+    assert "g[9] = 0 and 4 more: statistic 9 on 14 degrees of freedom (critical value at" in said
 
 
 def test_a_coefficient_comes_before_a_term_of_the_same_name():
@@ -215,3 +215,38 @@ def test_the_bootstrap_is_about_what_the_tables_are():
         for one in (table, shrunk)
     )
     assert off < 0.1 * corrected
+
+
+@pytest.mark.parametrize("test", ["deviance", "wald"])
+@pytest.mark.parametrize("eps", [0.5, 2.0, 40.0])
+def test_the_table_shows_what_its_statistics_are_to_be_compared_with(test, eps):
+    """A large statistic may stand beside a large p-value where the noise is large."""
+    table = fitted("low ~ age * race + smoke", eps=eps).anova(test=test)
+    assert list(table) == ["df", "statistic", "critical_5%", "p_value"]
+    beyond = table["statistic"] > table["critical_5%"]
+    np.testing.assert_array_equal(beyond, table["p_value"] <= 0.05)
+    if (test, eps) == ("deviance", 0.5):
+        assert (table["critical_5%"] > 2 * scipy.stats.chi2.ppf(0.95, table["df"])).all()
+    assert "critical_5%" in str(table)
+    assert "critical_5%" in table.to_html()
+
+
+def test_a_table_of_wald_tests_has_those_of_its_terms():
+    fit = fitted("low ~ age + race + smoke", eps=4.0)
+    table = fit.anova(test="wald")
+    for term in ("age", "race", "smoke"):
+        found = fit.wald_test(term)
+        assert table.loc[term, "p_value"] == found.p_value
+        assert table.loc[term, "statistic"] == found.statistic
+        assert f"(critical value at 5%: {found.critical:.4g}), p-value" in str(found)
+    assert table.attrs["title"] == "Wald tests"
+    assert "power" in fit.anova().attrs
+    with pytest.raises(ArgumentError, match="test='chisq': test takes 'deviance', 'wald'"):
+        fit.anova(test="chisq")
+
+
+def test_critical_values_without_noise_are_those_of_a_chi_square():
+    fit = fitted(FORMULA, eps=0, lambda_=1e-9)
+    assert fit.wald_test("race").critical == pytest.approx(scipy.stats.chi2.ppf(0.95, 2))
+    assert fit.wald_test("smoke").critical == pytest.approx(scipy.stats.chi2.ppf(0.95, 1))
+    assert np.isnan(fitted(FORMULA).wald_test("race", mode="conservative").critical)

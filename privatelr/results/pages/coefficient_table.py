@@ -29,10 +29,7 @@ _MOST_SHOWN, FEW = 1000, 40
 _SMALLEST_P = 0.001
 UNITS = "per"
 """The column with the number of units of an odds ratio has this header."""
-NOISE = EXACT, EXPECTED, AT_MOST, LIMIT = (
-    *("noise sd", "expected noise sd", "at most"),
-    "noise sd at most",
-)
+NOISE = EXACT, EXPECTED, LIMIT = "noise sd", "expected noise sd", "noise sd limit"
 """The columns with what the noise adds have these headers: its exact value, a forecast with a limit
 beside it, or the limit alone."""
 BIAS = "bias / SE"
@@ -75,7 +72,7 @@ def estimates_table(fit: ModelRecord) -> Table:
         elif np.isnan(expected).any():
             columns[LIMIT] = figures(sd)
         else:
-            columns |= {EXPECTED: figures(expected), AT_MOST: figures(sd)}
+            columns |= {EXPECTED: figures(expected), LIMIT: figures(sd)}
     if fit.loss.probability is not None:
         logs = estimates[shown]
         units = odds_ratios.odds_units(logs, sd, odds_ratios.spans_of(fit)[shown])

@@ -33,6 +33,7 @@ from privatelr.results.pages.comparison_table import (
     term_table,
     text_blocks,
 )
+from privatelr.results.pages.error_notes import has_long_tails
 from privatelr.types import FloatArray
 
 _MOST_DIGITS = 10
@@ -120,8 +121,8 @@ def compare(
     """Table of several fits side by side, with the guarantee of all of them together.
 
     Each fit is a column. Below an estimate stands its standard error or its interval, by the
-    default mode and target of the fit. A fit without inference has an upper bound on the standard
-    deviation of its noise there.
+    default mode and target of the fit. A fit without inference has a forecast of the standard
+    deviation of its noise there, and an upper bound on it.
 
     Parameters
     ----------
@@ -188,6 +189,7 @@ def compare(
     notes = [
         *_notes_on_rows(len(shown), len(every), divisors),
         *_notes_on_errors(named, columns, statistic, level, as_odds=as_odds),
+        *_notes_on_tails(named, found, statistic),
         *_notes_on_models(named, found),
         *_notes_on_sum(named, whole),
     ]
@@ -251,6 +253,24 @@ def _notes_on_errors(
         )
     if alone and len(alone) < len(fits):
         yield f"There are no standard errors of {_listed(alone)}."
+
+
+def _notes_on_tails(
+    fits: Mapping[str, ModelRecord], found: Mapping[str, Inference], statistic: Statistic
+) -> Iterator[str]:
+    """The sentence about fits whose errors are mostly those of the noise in their matrices."""
+    wide = [
+        label
+        for label, fit in fits.items()
+        if isinstance(fit, FitRecord) and label in found and has_long_tails(fit, found[label])
+    ]
+    if wide:
+        follow = "they" if statistic == "conf_int" else "ends of intervals and p-values"
+        yield (
+            f"The errors of {_listed(wide)} have long tails, because the information matrix is "
+            f"known through much noise; {follow} follow these tails, and not multiples of a "
+            "standard error."
+        )
 
 
 def _notes_on_models(

@@ -36,7 +36,7 @@ def notes_without_errors(fit: FitRecord, shown: int, noise: Sequence[str]) -> li
         return few
     source = "computed without the data"
     source += ", but for the released scale of the columns." if scale is not None else "."
-    limit = "the noise adds at most this, whatever the data"
+    limit = "what the noise adds has at most this standard deviation, whatever the data"
     match noise:
         case [exact] if fit.calibration.placement == "output":
             words = [f"{exact}: the standard deviation of what the noise adds; {source}"]
@@ -102,8 +102,15 @@ def _parts(found: Inference) -> str:
     return (
         f"Std. Error has {'two parts' if unknown is None else 'three parts'} whose squares add up. "
         "sampling sd: the sampling error; privacy sd: what the noise on the coefficients adds; "
-        f"both at the best estimate of the information matrix. {unknown or ''}".rstrip()
+        f"both {_centre(found)}. {unknown or ''}".rstrip()
     )
+
+
+def _centre(found: Inference) -> str:
+    """At which information matrix the first two parts are."""
+    if found.mode == "plug-in":
+        return "at the information matrix that was released"
+    return "as medians over the information matrices that the release leaves possible"
 
 
 def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
@@ -128,14 +135,24 @@ def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
         f"Posterior mode{chosen}: errors are averaged over the information matrices that the "
         "known noise leaves possible."
     )
-    is_wide = found.unknown_sd > np.hypot(found.sampling_sd, found.privacy_sd)
-    if not (known.is_fragile or is_wide.any()):
+    if not has_long_tails(fit, found):
         return averaged
-    hidden = _hidden(fit)
     return (
-        f"{averaged} {hidden}Intervals are wide because that noise is {ratio}. Their ends and "
-        f"p-values follow the long tails of the errors, and not z or Std. Error. {helps}"
+        f"{averaged} {_hidden(fit)}Intervals are wide because that noise is {ratio}. Their ends "
+        "and p-values follow the long tails of the errors, and not z or Std. Error; where unknown "
+        f"sd is the largest part, the others are not known well either. {helps}"
     )
+
+
+def has_long_tails(fit: FitRecord, found: Inference) -> bool:
+    """Whether intervals are wide because of the noise in the matrices, with ends far from normal.
+
+    Bounds of the conservative mode have no law, and the plug-in mode does not count that noise.
+    """
+    if found.mode != "posterior":
+        return False
+    is_wide = found.unknown_sd > np.hypot(found.sampling_sd, found.privacy_sd)
+    return quality(fit.release).is_fragile or bool(is_wide.any())
 
 
 def _hidden(fit: FitRecord) -> str:
@@ -146,7 +163,13 @@ def _hidden(fit: FitRecord) -> str:
     names = [fit.spec.columns.names[place] for place in places]
     several = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
     told = ", ".join(names[:_NAMED]) + several
-    return f"How much {told} varies, the release does not show; it may be hardly at all. "
+    varies, it, its = "varies", "It", "its interval allows"
+    if len(names) > 1:
+        varies, it, its = "vary", "They", "their intervals allow"
+    return (
+        f"The noise hides how much {told} {varies} from record to record. {it} may be nearly "
+        f"constant, and {its} for that. "
+    )
 
 
 def _price(fit: FitRecord) -> str:
@@ -167,12 +190,17 @@ def _target(fit: FitRecord, found: Inference) -> list[str]:
         "an effect of its own may have such a coefficient if it goes with one that has"
     )
     if np.isnan(found.null).all():
+        most = "more than one step can take off"
+        source = "released information matrix with eigenvalues no smaller than its noise"
+        helps = f", more records or a larger {_price(fit)} shrink less"
+        if known.noise_to_signal == 0:
+            source, helps = "information matrix", " shrinks less"
+            if known.corrects_bias:
+                most = "more than one step takes off without an error of its own"
         return [
-            f"Estimates are shrunk, by more than one step can take off. {aim}, so that there are "
-            "no tests of 0.",
-            "bias / SE: the size of the penalty's bias in standard errors, by the released "
-            "information matrix with eigenvalues no smaller than its noise. A smaller lambda_ "
-            f"(lambda), more records or a larger {_price(fit)} shrink less.",
+            f"Estimates are shrunk, by {most}. {aim}, so that there are no tests of 0.",
+            f"bias / SE: the size of the penalty's bias in standard errors, by the {source}. A "
+            f"smaller lambda_ (lambda){helps}.",
         ]
     bias = known.relative_bias
     if not math.isfinite(bias):

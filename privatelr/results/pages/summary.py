@@ -14,7 +14,7 @@ from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 
 from privatelr import page_model
-from privatelr.errors import ArgumentError, show
+from privatelr.errors import ArgumentError, require_flag
 from privatelr.inference import Question
 from privatelr.inference.question import USUAL
 from privatelr.page_model import Piece, Table
@@ -155,15 +155,13 @@ def summarise(
 
 def _read_diagnostics(fit: ModelRecord, diagnostics: Any) -> bool:
     """Read the argument ``diagnostics``; raises `ArgumentError` if the fit has none."""
-    if not isinstance(diagnostics, bool):
-        raise ArgumentError(f"diagnostics={show(diagnostics)}: diagnostics takes True or False.")
-    if diagnostics and not fit.has_diagnostics:
+    if require_flag("diagnostics", diagnostics) and not fit.has_diagnostics:
         raise ArgumentError(
             "diagnostics=True: this fit has none, since they are computed from the training data "
             "and are neither kept in a saved fit nor made of a Dask collection of many records; "
             "fit again to see them, or take diagnostics=False."
         )
-    return diagnostics
+    return bool(diagnostics)
 
 
 def above(fit: ModelRecord, computed: Sequence[str], *, has_below: bool) -> list[str]:
