@@ -29,8 +29,6 @@ _USUAL_REACH = 1.959963984540054
 """Half of an interval at 95 % in standard errors, for a normal law."""
 _LEAST = 1e-12
 """Share of the largest curvature below which a direction counts as flat."""
-Factors = tuple[FloatArray, FloatArray, FloatArray]
-"""What `factors_of` returns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +115,7 @@ def infer(
     off = rows @ evidence.w - values
     factors = factors_of(evidence, matrices, rows, asked.target)
     find = _worst if asked.mode == "conservative" else _averaged
-    reach = find(release, rows, asked, off, taken, factors)
+    reach = find(release, rows, asked, off, taken)
     # a mean over draws would count those that are nearly singular, which is what is not known; one
     # matrix in the middle of them is too large where the noise is, and its errors too small
     parts = distribution.variances_of(evidence, *factors[:2], matrices, rows)
@@ -174,7 +172,6 @@ def _worst(
     asked: Question,
     off: FloatArray,
     taken: FloatArray,
-    factors: Factors,
 ) -> Reach:
     """Bounds over all matrices that the noise leaves possible."""
     evidence, count = evidence_of(release), _together(rows, asked)
@@ -191,11 +188,10 @@ def _averaged(
     asked: Question,
     off: FloatArray,
     taken: FloatArray,
-    factors: Factors,
 ) -> Reach:
     """Means over the matrices; `taken` ``(m,)`` is what was taken off the estimates."""
     evidence, matrices = evidence_of(release), matrices_for(release, asked)
-    solved, carried, biases = factors
+    solved, carried, biases = factors_of(evidence, matrices, rows, asked.target)
     law = distribution.law_of(evidence, solved, carried, matrices, rows, biases)
     variance = law.sampling + law.privacy + ((biases - taken) ** 2).mean(axis=0)
     if law.is_symmetric:
@@ -234,7 +230,7 @@ def bare_curvature(evidence: NoisyMoments, matrices: distribution.Matrices) -> F
 
 def factors_of(
     evidence: NoisyMoments, matrices: distribution.Matrices, rows: FloatArray, target: str | None
-) -> Factors:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Factors ``(k, d, m)`` of gradient and noise, and the bias ``(k, m)`` of the penalty.
 
     For the unpenalised target and objective perturbation the step is ``H0^-1 (H w - g - b / n)``.
@@ -277,7 +273,8 @@ class MatrixErrors:
 def estimates(release: Release, asked: Question = PENALISED) -> FloatArray:
     """Estimates ``(d,)`` of the design coefficients of the target."""
     evidence, asked = evidence_of(release), answerable(release, asked)
-    point, identity = mean_of(matrices_for(release, asked)), np.eye(len(evidence.w))
+    point = mean_of(matrices_without_step(release, asked))
+    identity = np.eye(len(evidence.w))
     return np.asarray(evidence.w - bias_at(evidence, point, identity, asked.target))
 
 

@@ -27,7 +27,13 @@ from privatelr.inference.intervals import (
     mean_of,
 )
 from privatelr.inference.noisy_moments import evidence_of
-from privatelr.inference.question import STANDARD_LEVEL, Question, answerable, matrices_for
+from privatelr.inference.question import (
+    STANDARD_LEVEL,
+    Question,
+    answerable,
+    matrices_for,
+    matrices_without_step,
+)
 from privatelr.mechanisms import Release
 from privatelr.types import FloatArray
 
@@ -143,7 +149,8 @@ def form_test(
     else:
         evidence, matrices = evidence_of(release), matrices_for(release, asked)
         solved, carried, biases = factors_of(evidence, matrices, rows, asked.target)
-        left = biases - bias_at(evidence, mean_of(matrices), rows, asked.target)
+        point = mean_of(matrices_without_step(release, asked))
+        left = biases - bias_at(evidence, point, rows, asked.target)
         errors = distribution.errors_of(evidence, solved, carried, matrices, rows, left)
         drawn = np.einsum("ca,ab,cb->c", errors, weight, errors)
         p_value = (1 + int((drawn >= statistic).sum())) / (1 + len(drawn))

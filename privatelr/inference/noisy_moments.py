@@ -51,6 +51,9 @@ STEP_ERROR = 2.0
 bias. Where effects are small, the step is exact. Where they are large, curvature falls with the
 third power of the length of the coefficients, and the step is 1.5 to 2.5 of that too short
 (``python -m tests.studies.coverage --growth``)."""
+LEAST_LEFT = 0.5
+"""The least share of the curvature that is said to be left after the step. Where less would be, the
+noise on the step is large, and its own error counts for more."""
 MOST_UNCOUNTED = 0.25
 """Most standard errors that the error of the step may move a combination without noise, where
 intervals do not count it. A test at 5 % then rejects 5.8 % of the time at most."""
@@ -92,6 +95,8 @@ class NoisyMoments:
         How much of the spread of each column the release shows, from 0, nothing, to 1.
     first : int
         The place of the first covariate, 1 if there is an intercept.
+    intercept : float
+        The constant in the intercept column of standardised rows; 0 if it is not known.
     """
 
     w: FloatArray
@@ -106,6 +111,7 @@ class NoisyMoments:
     determinant: float
     resolved: FloatArray
     first: int
+    intercept: float = 0.0
 
     @property
     def problem(self) -> Problem:
@@ -213,7 +219,7 @@ def evidence_of(release: Release) -> NoisyMoments:
     problem = release.calibration.problem
     w, calibration = release.coef, moments.calibration
     largest_trace, largest_scores = calibration.traces
-    first = 0 if release.scale is None else problem.d - release.scale.calibration.facts.p
+    columns = None if release.scale is None else release.scale.calibration.facts
     return NoisyMoments(
         w=w,
         curvature=moments.curvature + problem.lambda_ * np.eye(problem.d),
@@ -226,7 +232,8 @@ def evidence_of(release: Release) -> NoisyMoments:
         largest_scores=largest_scores,
         determinant=0.0 if release.scale is None else STANDARDISED,
         resolved=resolved_columns(release.scale, moments),
-        first=first,
+        first=0 if columns is None else problem.d - columns.p,
+        intercept=0.0 if columns is None else columns.intercept,
     )
 
 
@@ -353,3 +360,21 @@ def plausible(evidence: NoisyMoments, noise_to_signal: float) -> Matrices:
     curvature = evidence.curvature - matrix_of(sd * rng.standard_normal(size))
     scores = evidence.scores - matrix_of(sd / evidence.balance * rng.standard_normal(size))
     return Matrices(floored(curvature, evidence.floor), floored(scores, 0.0))
+
+
+def curvature_left(evidence: NoisyMoments) -> float:
+    """The share of the curvature that is left at the coefficients to which the step leads.
+
+    The matrices are those at the released coefficients, where the penalty holds the links of
+    records near 0, and so the probabilities of a rare class too large. Curvature and scores, which
+    are about as large as these, fall along the step. By how much is told by the link of the mean
+    record, each counted by its curvature, and by how far the step moves it: both follow from the
+    row of H that belongs to the intercept. It is at most 1.
+    """
+    step, c = penalty_bias(evidence), evidence.intercept
+    if step is None or not c or not evidence.first:
+        return 1.0
+    row = evidence.curvature[0] - evidence.floor * np.eye(1, len(evidence.w))[0]
+    at, moved = c * (row @ np.array([evidence.w, step]).T) / max(row[0], evidence.curvature_sd)
+    before, after = evidence.problem.loss.curvature(np.array([at, at + moved]))
+    return float(np.clip(after / before, LEAST_LEFT, 1.0)) if before > 0 else 1.0

@@ -21,6 +21,7 @@ from privatelr.inference.error_distribution import Matrices
 from privatelr.inference.noisy_moments import (
     MODES,
     TARGETS,
+    curvature_left,
     evidence_of,
     is_exact,
     plausible,
@@ -165,18 +166,22 @@ def answerable(release: Release, asked: Question) -> Question:
 
 
 def matrices_for(release: Release, asked: Question) -> Matrices:
-    """Return the curvatures and scores to average over, with what one step may be off.
+    """Return the curvatures and scores to average over, with what one step changes.
 
     The step without the penalty is ``lambda H0^-1 w``, by the curvature at w. It is off by a second
-    order, which is as if the gradient ``lambda w`` were known up to a share of itself. The plug-in
-    mode counts neither that nor the noise.
+    order, which is as if the gradient ``lambda w`` were known up to a share of itself, and leads to
+    where both matrices are smaller. The plug-in mode counts neither that nor the noise.
     """
     found = matrices_without_step(release, asked)
     if asked.target != "unpenalised" or asked.mode == "plug-in":
         return found
     evidence = evidence_of(release)
+    left, penalty = curvature_left(evidence), evidence.floor * np.eye(len(evidence.w))
     off = step_error(quality(release)) * evidence.floor * evidence.w
-    return replace(found, scores=found.scores + evidence.problem.n * np.outer(off, off))
+    return Matrices(
+        left * (found.curvature - penalty) + penalty,
+        left * found.scores + evidence.problem.n * np.outer(off, off),
+    )
 
 
 def matrices_without_step(release: Release, asked: Question) -> Matrices:
