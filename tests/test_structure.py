@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 209,
-    "code lines": 28_840,
+    "modules": 210,
+    "code lines": 28_910,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,
