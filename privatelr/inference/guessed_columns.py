@@ -31,8 +31,9 @@ _SKEWED_FROM, MOST_SKEWED = 10.0, 0.4
 These laws and the default guesses are near the medians over published tables
 (``python -m tests.studies.planning --tables``).
 """
-_SHORT_LIST = 3
-"""Up to this number of levels the first is the most common one."""
+_RARITY, _SHORT_LIST = 1.5, 3
+"""Of L levels the rarest has ``L**-_RARITY`` times the share of the most common. Up to the second
+number of levels the first is the most common one."""
 LEAST_SPREAD, _USUAL_LENGTH = 0.01, 0.4
 
 
@@ -53,8 +54,6 @@ class Guesses:
         The correlation of the normal quantiles of any two numeric columns.
     narrowing : float
         A factor of all spreads.
-    rarity : float
-        Of L levels, the rarest has ``L**-rarity`` times the share of the most common.
     rare_first : bool
         Whether the first level of each factor is the rarest.
     """
@@ -64,7 +63,6 @@ class Guesses:
     c_index: float = 0.75
     correlation: float = 0.5
     narrowing: float = 1.0
-    rarity: float = 1.5
     rare_first: bool = False
 
     def spread_of(self, variable: Variable) -> float:
@@ -106,7 +104,7 @@ def guessed_columns(spec: DesignSpec, guesses: Guesses) -> pd.DataFrame:
     for name, variable in variables.items():
         own = rng.standard_normal(count)
         if variable.levels:
-            columns[name] = _levels(variable.levels, ranks, guesses)[np.argsort(own)]
+            columns[name] = _levels(variable.levels, ranks, guesses.rare_first)[np.argsort(own)]
             continue
         both = guesses.correlation**0.5 * shared + (1 - guesses.correlation) ** 0.5 * own
         order = ranks[np.argsort(np.argsort(both))]
@@ -124,16 +122,16 @@ def length_of_rows(guesses: Guesses) -> float:
     return guesses.narrowing * (given if isinstance(given, float) else _USUAL_LENGTH)
 
 
-def level_shares(count: int, guesses: Guesses) -> FloatArray:
+def level_shares(count: int) -> FloatArray:
     """Shares ``(count,)`` of the levels of a factor, from the most common to the rarest.
 
     They fall by one factor from each to the next.
     """
-    found = np.geomspace(1.0, float(count) ** -guesses.rarity, count)
+    found = np.geomspace(1.0, float(count) ** -_RARITY, count)
     return np.asarray(found / found.sum())
 
 
-def _levels(levels: Sequence[Any], ranks: FloatArray, guesses: Guesses) -> ObjectArray:
+def _levels(levels: Sequence[Any], ranks: FloatArray, rare_first: bool) -> ObjectArray:
     """Levels at `ranks` ``(m,)``, the more common ones first.
 
     In published tables a short list mostly begins with its most common level, and a longer one has
@@ -143,11 +141,11 @@ def _levels(levels: Sequence[Any], ranks: FloatArray, guesses: Guesses) -> Objec
     count = len(levels)
     middle = 0 if count <= _SHORT_LIST else count // 2
     order = [*range(middle, -1, -1), *range(count - 1, middle, -1)]
-    if guesses.rare_first:
+    if rare_first:
         order = [*range(1, count), 0]
     listed = np.empty(count, dtype=object)
     listed[:] = [levels[place] for place in order]
-    ends = np.cumsum(level_shares(count, guesses))
+    ends = np.cumsum(level_shares(count))
     return np.asarray(listed[np.minimum(np.searchsorted(ends, ranks), count - 1)])
 
 

@@ -48,7 +48,6 @@ def pessimistic(guesses: Guesses) -> Guesses:
         c_index=guesses.c_index + (1 - guesses.c_index) / 4,
         correlation=1 - 0.75 * (1 - guesses.correlation),
         narrowing=0.5,
-        rarity=1.5 * guesses.rarity,
         rare_first=True,
     )
 
@@ -173,11 +172,7 @@ def assumptions_of(
         v.name for v in numbers if is_skewed(*v.bounds) and guesses.spread_of(v) <= MOST_SKEWED
     ]
     factors = [v for v in variables if v.levels]
-
-    def rarest(under: Guesses) -> str:
-        shares = [(level_shares(len(v.levels), under)[-1], v.name) for v in factors]
-        return ", ".join(f"{share:.2g} ({name})" for share, name in shares)
-
+    rarest = ", ".join(f"{level_shares(len(v.levels))[-1]:.2g} ({v.name})" for v in factors)
     several = sum(not v.levels for v in variables) > 1
     clauses = {
         "standard deviations of numeric columns over half the width of their bounds (spread): "
@@ -188,15 +183,13 @@ def assumptions_of(
         f"{length_of_rows(guesses):g} (spread) of the limit {limit:g}": any(
             not v.is_bounded for v in variables
         ),
-        f"shares of levels fall by one factor, to that of the rarest: {rarest(guesses)}": bool(
-            factors
-        ),
+        f"shares of levels fall by one factor, to that of the rarest: {rarest}": bool(factors),
         f"numeric columns have a correlation of {guesses.correlation:g} (correlation), and others "
         "none": several,
     }
     holding = (clause for clause, holds in clauses.items() if holds)
     spread = f"spreads are {worse.narrowing:g} times as large, " if len(numbers) else ""
     corr = f"the correlation is {worse.correlation:.3g}, " if several else ""
-    rare = f"the first level of a factor is the rarest, with {rarest(worse)}, " if factors else ""
+    rare = "the first level of a factor is the rarest, " * bool(factors)
     doubts = f"{_PESSIMISTIC}, where {spread}{corr}{rare}{both}"
     return (*holding, *moments, *labels, "no value is missing", doubts)

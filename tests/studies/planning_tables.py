@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from privatelr import PrivacyWarning, dplr, plan
-from privatelr.inference import Guesses
 from privatelr.inference.guessed_columns import level_shares
 
 from .scale_tables import TABLES, read_table
@@ -149,7 +148,7 @@ def print_levels() -> int:
         middle = np.median([np.sort(each)[::-1] for each in found], axis=0)
         head = f"{count:>6}{len(found):>8}{np.median(ranks):>6g}{(ranks == 1).sum():>6}  "
         print(head + " ".join(f"{share:.3f}" for share in middle))
-        print(" " * len(head) + " ".join(f"{x:.3f}" for x in level_shares(count, Guesses())))
+        print(" " * len(head) + " ".join(f"{x:.3f}" for x in level_shares(count)))
     return 0
 
 
