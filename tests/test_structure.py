@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 210,
-    "code lines": 28_910,
+    "code lines": 28_900,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,
