@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 211,
-    "code lines": 29_420,
+    "modules": 212,
+    "code lines": 29_390,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,

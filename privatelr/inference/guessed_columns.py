@@ -31,6 +31,9 @@ _SKEWED_FROM, MOST_SKEWED = 10.0, 0.4
 These laws and the default guesses are near the medians over published tables
 (``python -m tests.studies.planning --tables``).
 """
+_RARITY, _SHORT_LIST = 1.5, 3
+"""Of L levels the rarest has ``L**-_RARITY`` times the share of the most common. Up to the second
+number of levels the first is the most common one."""
 LEAST_SPREAD, _USUAL_LENGTH = 0.01, 0.4
 
 
@@ -51,6 +54,8 @@ class Guesses:
         The correlation of the normal quantiles of any two numeric columns.
     narrowing : float
         A factor of all spreads.
+    rare_first : bool
+        Whether the first level of each factor is the rarest.
     """
 
     balance: float = 0.3
@@ -58,6 +63,7 @@ class Guesses:
     c_index: float = 0.75
     correlation: float = 0.5
     narrowing: float = 1.0
+    rare_first: bool = False
 
     def spread_of(self, variable: Variable) -> float:
         """The spread of a bounded numeric column."""
@@ -98,7 +104,7 @@ def guessed_columns(spec: DesignSpec, guesses: Guesses) -> pd.DataFrame:
     for name, variable in variables.items():
         own = rng.standard_normal(count)
         if variable.levels:
-            columns[name] = _levels(variable.levels, ranks)[np.argsort(own)]
+            columns[name] = _levels(variable.levels, ranks, guesses.rare_first)[np.argsort(own)]
             continue
         both = guesses.correlation**0.5 * shared + (1 - guesses.correlation) ** 0.5 * own
         order = ranks[np.argsort(np.argsort(both))]
@@ -116,18 +122,31 @@ def length_of_rows(guesses: Guesses) -> float:
     return guesses.narrowing * (given if isinstance(given, float) else _USUAL_LENGTH)
 
 
-def _levels(levels: Sequence[Any], ranks: FloatArray) -> ObjectArray:
-    """Levels at `ranks` ``(count,)``: the k-th most common has a share in proportion to 1/k^2.
+def level_shares(count: int) -> FloatArray:
+    """Shares ``(count,)`` of the levels of a factor, from the most common to the rarest.
 
-    The most common is in the middle of the list, since the first is often the rarest or the most
-    common of all, and the coefficients of the others are differences from it.
+    They fall by one factor from each to the next.
     """
-    count, middle = len(levels), (len(levels) - 1) // 2
-    shares = np.cumsum(1 / np.arange(1.0, count + 1) ** 2)
+    found = np.geomspace(1.0, float(count) ** -_RARITY, count)
+    return np.asarray(found / found.sum())
+
+
+def _levels(levels: Sequence[Any], ranks: FloatArray, rare_first: bool) -> ObjectArray:
+    """Levels at `ranks` ``(m,)``, the more common ones first.
+
+    In published tables a short list mostly begins with its most common level, and a longer one has
+    that in the middle (``python -m tests.studies.planning --levels``). Coefficients are differences
+    from the first level.
+    """
+    count = len(levels)
+    middle = 0 if count <= _SHORT_LIST else count // 2
     order = [*range(middle, -1, -1), *range(count - 1, middle, -1)]
+    if rare_first:
+        order = [*range(1, count), 0]
     listed = np.empty(count, dtype=object)
     listed[:] = [levels[place] for place in order]
-    return np.asarray(listed[np.searchsorted(shares / shares[-1], ranks)])
+    ends = np.cumsum(level_shares(count))
+    return np.asarray(listed[np.minimum(np.searchsorted(ends, ranks), count - 1)])
 
 
 def is_skewed(low: float, high: float) -> bool:

@@ -13,15 +13,8 @@ from privatelr import privacy
 from privatelr.design import DesignSpec
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import USUAL_DELTA, Request, read_spend, shares_of
-from privatelr.planning.forecast import (
-    FEWEST_DRAWS,
-    NEARLY_ALL,
-    TYPICAL,
-    Simulator,
-    errors,
-    intervals,
-    simulate,
-)
+from privatelr.planning.expected_intervals import NEARLY_ALL, TYPICAL, intervals
+from privatelr.planning.forecast import FEWEST_DRAWS, Simulator, errors, simulate
 from privatelr.planning.study import Study, rows_of
 from privatelr.types import FloatArray, Placement
 
@@ -29,6 +22,8 @@ _SHARES = (0.5, 0.65, 0.8)
 """Alternatives give the coefficients these shares of the guarantee."""
 PESSIMISTIC = "pessimistic guesses"
 """The title of the plan itself under these, with what nearly all studies reach."""
+_MOST = 5
+"""For a row, intervals of so many simulated releases are computed at most; there are many rows."""
 _SAME = 1e-3
 """Two numbers with at most this relative difference count as equal."""
 
@@ -96,6 +91,8 @@ def alternatives(study: Study) -> tuple[StudyAlternative, ...]:
             like = None if varied.request.target.is_private else chosen.sim.spec
             share = NEARLY_ALL if title == PESSIMISTIC else TYPICAL
             outcome = chosen if varied is study else _outcome(varied, like, share)
+            if title == PESSIMISTIC:  # worse guesses make single intervals shorter
+                outcome = replace(outcome, width=np.maximum(outcome.width, chosen.width))
         except GuaranteeError:  # no guarantee is proven for it, or no noise is large enough
             continue
         calibration = outcome.sim.stages.coefficients
@@ -123,7 +120,7 @@ def _outcome(study: Study, like: DesignSpec | None = None, share: float = TYPICA
     rows, sim = rows_of(study, None), simulate(study, like)
     width, mode, target = np.full(len(rows), math.nan), "", "penalised"
     if sim.stages.moments is not None:
-        inferred = intervals(sim, rows, share=share)
+        inferred = intervals(sim, rows, share, _MOST)
         width, mode = inferred.width, inferred.mode if sim.stages.moments.grid else "exact"
         target = inferred.target
     found = errors(sim, FEWEST_DRAWS, target)  # few are enough for ratios under the same draws

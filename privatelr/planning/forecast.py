@@ -1,27 +1,24 @@
 """A forecast of the errors of a study, by simulations of its release on made-up records.
 
 The coefficients depend on a tilt linearly only if it is small, so many tilts are drawn from their
-exact law, and the minimiser is computed under each. Widths are those of the intervals of a few
-simulated releases, from records that are drawn for each. All draws use a public seed.
+exact law, and the minimiser is computed under each. All draws use a public seed.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from privatelr import inference, mechanisms
-from privatelr.audit.density.exact import hessian, matrix_weights, minimisers
+from privatelr.audit.density.exact import hessian, minimisers
 from privatelr.audit.density.pairs import SignedRows
 from privatelr.design import DesignSpec, standardise
 from privatelr.fitting import standardised
-from privatelr.inference import PUBLIC_SEED, Mode, Question
+from privatelr.inference import PUBLIC_SEED
 from privatelr.mechanisms.calibration import ScaleCalibration
 from privatelr.planning.study import Study
-from privatelr.privacy.noise import NoiseLaw, draw_many
+from privatelr.privacy.noise import draw_many
 from privatelr.types import FloatArray
 
 _WORK = 1e8
@@ -29,16 +26,6 @@ _WORK = 1e8
 FEWEST_DRAWS, MOST_DRAWS = 64, 256
 _FEWEST_SCALES, _MOST_SCALES = 8, 24
 """Between so many releases of the scale of the columns are simulated."""
-_PAIRS = 40
-"""This number of pairs of releases with opposite noise is simulated."""
-_EACH = 5
-"""For so many of them intervals are computed."""
-_CLEAR = 0.5
-"""Ratio of noise to signal below which standard errors without a penalty exist in all of them."""
-ASKED = Question(target=None)
-"""What the intervals of a fit answer by default; a release decides on their mode and target."""
-TYPICAL, NEARLY_ALL = 0.5, 0.9
-"""Shares of studies: half of them, for what is typical, and those that a pessimist counts on."""
 _SMALLEST = 1e-300
 """In a ratio or a logarithm, this replaces a standard deviation of 0."""
 _FLAT = 1e-12
@@ -67,33 +54,6 @@ class Errors:
     def sd(self) -> FloatArray:
         """The standard error, which is due to both."""
         return np.asarray(np.hypot(self.privacy_sd, self.sampling_sd))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Intervals:
-    """The expected intervals of m coefficients.
-
-    Attributes
-    ----------
-    width : ndarray of shape (m,)
-        The length in the user's units that a share of the studies reach, half unless told
-        otherwise.
-    widest : float
-        The length that so many studies reach in all their intervals.
-    mode, target : str
-        Those of the intervals with these lengths.
-    sturdy : float
-        The share of simulated releases whose intervals are not conservative.
-    noise_to_signal : float
-        The median ratio of noise to signal of the released curvature.
-    """
-
-    width: FloatArray
-    widest: float
-    mode: Mode
-    target: str
-    sturdy: float
-    noise_to_signal: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,7 +104,7 @@ def simulate(study: Study, like: DesignSpec | None = None) -> Simulator:
     found = None if like else standardised(method, declared, n)
     spec, stages = found or (like or declared, method.calibrate(method.facts(n, like or declared)))
     if stages.scale is not None:
-        spec = _standardised_by(spec, _moments(study, stages.scale), stages.scale)
+        spec = _standardised_by(spec, moments_of(study, stages.scale), stages.scale)
     shares = study.population.signed(spec)
     problem, data = stages.coefficients.problem, replace(shares, counts=n * shares.counts)
     centre = minimisers(data, problem, np.zeros((1, problem.d)))
@@ -179,7 +139,7 @@ def scale_sd(sim: Simulator) -> FloatArray:
     count = int(np.clip(_WORK / per_draw, _FEWEST_SCALES, _MOST_SCALES))
     noise = draw_many(calibration.noise, count, np.random.default_rng(PUBLIC_SEED))
     plain, found = replace(sim.spec, columns=study.spec.columns), []
-    for values in _moments(study, calibration) + noise:
+    for values in moments_of(study, calibration) + noise:
         spec = _standardised_by(plain, values, calibration)
         shares = study.population.signed(spec)
         data = replace(shares, counts=study.n * shares.counts)
@@ -187,7 +147,8 @@ def scale_sd(sim: Simulator) -> FloatArray:
     return np.asarray(np.std(found, axis=0, ddof=1))
 
 
-def _moments(study: Study, calibration: ScaleCalibration) -> FloatArray:
+def moments_of(study: Study, calibration: ScaleCalibration) -> FloatArray:
+    """The means and mean squares of made-up records, without noise."""
     return mechanisms.mean_squares(study.population.rows(study.spec), calibration)
 
 
@@ -239,66 +200,6 @@ def _solved(sim: Simulator) -> FloatArray:
     return np.asarray(np.linalg.solve(sim.curvature, sim.units.T))
 
 
-def intervals(sim: Simulator, rows: Sequence[int], share: float = TYPICAL) -> Intervals:
-    """The lengths that a share of the studies reach, by simulated releases.
-
-    Conservative intervals count as longer than others, so that the share decides of which kind the
-    longest of these lengths is. Intervals of that kind are computed for a few of the releases, from
-    the smallest to the largest ratio of noise to signal. Intervals that are not conservative, and
-    whose target does not magnify the noise in the matrices, are nearly proportional to standard
-    errors that ignore it. These are cheap, and are computed for all releases, so that only the
-    ratio is taken from the few.
-
-    Parameters
-    ----------
-    rows
-        Positions of the coefficients.
-    """
-    releases, contrasts = _releases(sim), sim.units[list(rows)]
-    asked = [inference.answerable(release, ASKED) for release in releases]
-    ratios = [inference.quality(release).noise_to_signal for release in releases]
-    logs = np.log(np.maximum(ratios, _SMALLEST))
-    sturdy = np.array([one.mode != "conservative" for one in asked])
-    short, likely = float(sturdy.mean()), float(sturdy.mean()) >= share
-    having = np.flatnonzero(sturdy == likely)
-    rank = share / short if likely else (share - short) / (1 - short)
-    order = having[np.argsort(logs[having], kind="stable")]
-    places = ((np.arange(_EACH) + 0.5) / _EACH * len(order)).astype(int)
-    found = [inference.infer(releases[at], contrasts, asked[at]) for at in order[places]]
-    each = np.log([np.maximum(one.upper - one.lower, _SMALLEST) for one in found])
-    targets = {asked[at].target for at in having}
-    if likely and (targets == {"penalised"} or (len(targets) == 1 and max(ratios) < _CLEAR)):
-        plain = np.array([_log_plug_in(releases[at], contrasts, *targets) for at in order])
-        each = plain + np.median(each - plain[places], axis=0)
-    return Intervals(
-        width=np.exp(np.quantile(each, rank, axis=0)),
-        widest=math.exp(np.quantile(each.max(axis=1), rank)),
-        mode=asked[order[places[_EACH // 2]]].mode,
-        target=found[_EACH // 2].target,
-        sturdy=short,
-        noise_to_signal=math.exp(np.median(logs)),
-    )
-
-
-def nonconservative_share(sim: Simulator) -> float:
-    """The share of simulated releases whose intervals are not conservative."""
-    modes = [inference.answerable(release, ASKED).mode for release in _releases(sim)]
-    return float(np.mean([mode != "conservative" for mode in modes]))
-
-
-def _log_plug_in(release: mechanisms.Release, contrasts: FloatArray, target: str) -> FloatArray:
-    """Log standard errors ``(m,)`` that ignore the noise in the released matrices."""
-    evidence = inference.evidence_of(release)
-    found = inference.plug_in(evidence)
-    step = _step(found.curvature[0], evidence.floor, target)
-    rows = contrasts @ step.T
-    solved = np.linalg.solve(found.curvature[0], rows.T)
-    sampling = np.einsum("dm,de,em->m", solved, found.scores[0], solved) / evidence.problem.n
-    carried = inference.carriers(evidence, solved[None], rows)[0]
-    privacy = np.einsum("dm,d->m", carried**2, evidence.calibration.noise.variances)
-    return np.asarray(np.log(np.maximum(sampling + privacy, _SMALLEST)) / 2)
-
-
 def _step(curvature: FloatArray, lambda_: float, target: str) -> FloatArray:
     """``H H0^-1`` with ``H0 = H - lambda``: errors of the target from those of the minimiser.
 
@@ -310,39 +211,6 @@ def _step(curvature: FloatArray, lambda_: float, target: str) -> FloatArray:
     least = _FLAT * float(np.trace(curvature))
     bare = inference.floored(curvature - lambda_ * identity, least)
     return np.asarray(curvature @ np.linalg.inv(bare))
-
-
-def _releases(sim: Simulator) -> list[mechanisms.Release]:
-    """Simulated releases, in pairs with opposite noise and samples with opposite errors."""
-    calibration, moments = sim.stages.coefficients, sim.stages.moments
-    assert moments is not None
-    problem, rows, rng = sim.problem, sim.data.rows, np.random.default_rng(PUBLIC_SEED)
-    sizes = sim.data.sizes
-    noise, is_tilt = _opposite(calibration.noise, rng), calibration.placement == "objective"
-    shares = sim.data.counts / sim.data.counts.sum()
-    off = rng.multinomial(problem.n, shares, _PAIRS) - sim.data.counts
-    off = np.concatenate([off, -off])
-    # the sample moves the minimiser as a tilt by its gradient would, up to its share in H
-    slopes = problem.loss.slope(sizes * (rows @ sim.centre)) / sizes
-    sampled = (off * slopes) @ rows
-    w = minimisers(sim.data, problem, sampled + noise if is_tilt else sampled)
-    w = w if is_tilt else w + noise
-    squares = mechanisms.vector_of(rows[:, :, None] * rows[:, None, :])
-    weights = matrix_weights(moments, sizes * (w @ rows.T), (rows**2).sum(axis=1), sizes)
-    values = np.hstack([(part * (sim.data.counts + off)) @ squares for part in weights]) / problem.n
-    values += _opposite(moments.noise, rng)
-    noisy, held = [mechanisms.Moments(value, moments) for value in values], sim.stages.scale
-    scale = None if held is None else mechanisms.ScaleRelease(_moments(sim.study, held), held)
-    return [
-        mechanisms.Release(coef, sim.stages.target, calibration, moments=one, scale=scale)
-        for coef, one in zip(w, noisy, strict=True)
-    ]
-
-
-def _opposite(law: NoiseLaw, rng: np.random.Generator) -> FloatArray:
-    """Draws from a law and their negatives, of shape ``(2 _PAIRS, dimension)``."""
-    drawn = draw_many(law, _PAIRS, rng)
-    return np.concatenate([drawn, -drawn])
 
 
 def _scores(sim: Simulator, w: FloatArray) -> FloatArray:

@@ -19,6 +19,7 @@ from privatelr.inference.guessed_columns import (
     guessed_columns,
     is_skewed,
     length_of_rows,
+    level_shares,
     positive_shares,
 )
 from privatelr.numerics.rows import DenseRows
@@ -47,6 +48,7 @@ def pessimistic(guesses: Guesses) -> Guesses:
         c_index=guesses.c_index + (1 - guesses.c_index) / 4,
         correlation=1 - 0.75 * (1 - guesses.correlation),
         narrowing=0.5,
+        rare_first=True,
     )
 
 
@@ -169,6 +171,8 @@ def assumptions_of(
     skewed = [
         v.name for v in numbers if is_skewed(*v.bounds) and guesses.spread_of(v) <= MOST_SKEWED
     ]
+    factors = [v for v in variables if v.levels]
+    rarest = ", ".join(f"{level_shares(len(v.levels))[-1]:.2g} ({v.name})" for v in factors)
     several = sum(not v.levels for v in variables) > 1
     clauses = {
         "standard deviations of numeric columns over half the width of their bounds (spread): "
@@ -179,14 +183,13 @@ def assumptions_of(
         f"{length_of_rows(guesses):g} (spread) of the limit {limit:g}": any(
             not v.is_bounded for v in variables
         ),
-        "the k-th most common level of a factor has a share in proportion to 1/k^2": any(
-            v.levels for v in variables
-        ),
+        f"shares of levels fall by one factor, to that of the rarest: {rarest}": bool(factors),
         f"numeric columns have a correlation of {guesses.correlation:g} (correlation), and others "
         "none": several,
     }
     holding = (clause for clause, holds in clauses.items() if holds)
     spread = f"spreads are {worse.narrowing:g} times as large, " if len(numbers) else ""
     corr = f"the correlation is {worse.correlation:.3g}, " if several else ""
-    doubts = f"{_PESSIMISTIC}, where {spread}{corr}{both}"
+    rare = "the first level of a factor is the rarest, " * bool(factors)
+    doubts = f"{_PESSIMISTIC}, where {spread}{corr}{rare}{both}"
     return (*holding, *moments, *labels, "no value is missing", doubts)

@@ -17,7 +17,7 @@ from privatelr.formula import RESERVED, parse_expression, parse_formula, tokeniz
 from privatelr.mechanisms import find_mechanism, read_request, warn_of_one_record
 from privatelr.model import perturbation
 from privatelr.numerics import LOSSES, find_hinge, find_loss
-from privatelr.planning import forecast
+from privatelr.planning import expected_intervals, forecast
 from privatelr.planning.made_up_records import (
     assumptions_of,
     pessimistic,
@@ -226,8 +226,9 @@ def plan(
     sim, intervals, longer, target = forecast.simulate(study), None, None, "penalised"
     if sim.stages.moments is not None:
         rows, doubtful = range(len(study.terms)), replace(study, population=worse)
-        intervals = forecast.intervals(sim, rows)
-        longer = forecast.intervals(forecast.simulate(doubtful), rows, forecast.NEARLY_ALL)
+        intervals = expected_intervals.intervals(sim, rows)
+        worst = forecast.simulate(doubtful)
+        longer = expected_intervals.intervals(worst, rows, expected_intervals.NEARLY_ALL)
         longer = replace(longer, width=np.maximum(longer.width, intervals.width))
         target = intervals.target
     return StudyPlan(

@@ -12,7 +12,8 @@ import numpy as np
 from privatelr.errors import ArgumentError, GuaranteeError, MissingDependencyError, require_number
 from privatelr.inference import STANDARD_LEVEL
 from privatelr.planning import forecast
-from privatelr.planning.forecast import TYPICAL, intervals, simulate
+from privatelr.planning.expected_intervals import TYPICAL, intervals, nonconservative_share
+from privatelr.planning.forecast import simulate
 from privatelr.planning.study import Study, at_price, price_of, rows_of
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ def beyond_conservative(at: Callable[[float], Study], start: float, axis: Axis) 
 
 def _is_informative(sim: forecast.Simulator) -> bool:
     kept = forecast.kept_by_penalty(sim)
-    return forecast.nonconservative_share(sim) >= SURE and bool((kept >= _MOSTLY_KEPT).all())
+    return nonconservative_share(sim) >= SURE and bool((kept >= _MOSTLY_KEPT).all())
 
 
 _COLOURS = ("#9cc3e6", "#5b97cc", "#2f6fab", "#17395c")

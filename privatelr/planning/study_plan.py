@@ -19,7 +19,8 @@ from privatelr.numerics import describe
 from privatelr.page_model import Bullets, Code, FactList, Heading, Piece, Table, as_html, as_text
 from privatelr.planning import needed_records
 from privatelr.planning.alternatives import alternatives
-from privatelr.planning.forecast import Errors, Intervals
+from privatelr.planning.expected_intervals import Intervals
+from privatelr.planning.forecast import Errors
 from privatelr.planning.study import Study
 from privatelr.privacy import to_json as guarantee_json
 from privatelr.results.pages import sentences

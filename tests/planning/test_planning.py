@@ -295,8 +295,13 @@ def test_levels_are_unequally_common():
     levels = {"group": list("abcde")}
     spec = plan("y ~ group", 10_000, spend=None, levels=levels).study.spec
     shares = population_of(spec, Guesses(), None).rows(spec).x[:, 1:].mean(axis=0)
-    whole = (1 / np.arange(1, 6) ** 2).sum()
-    np.testing.assert_allclose(shares * whole, [1 / 4, 1, 1 / 25, 1 / 16], atol=0.02)
+    expected = 5.0 ** (-1.5 * np.arange(5) / 4)
+    np.testing.assert_allclose(shares, expected[[1, 0, 4, 3]] / expected.sum(), atol=0.002)
+    short = plan("y ~ group", 10_000, spend=None, levels={"group": list("abc")}).study.spec
+    for guesses, order in [(Guesses(), [2, 1]), (pessimistic(Guesses()), [0, 1])]:
+        shares = population_of(short, guesses, None).rows(short).x[:, 1:].mean(axis=0)
+        expected = 3.0 ** (-1.5 * np.arange(3) / 2)
+        np.testing.assert_allclose(shares, expected[order] / expected.sum(), atol=0.002)
 
 
 # -- pessimism --------------------------------------------------------------------------------
@@ -309,15 +314,19 @@ def test_pessimistic_widths_are_longer_and_their_guesses_are_named():
     assert ((ratio > 1.1) & (ratio < 8)).all()
     assert any(
         all(word in clause for word in ("pessimistic", "0.5 times", "0.625", "0.2 ", "0.812"))
+        and "the first level of a factor is the rarest" in clause
         for clause in outlook.assumptions
     )
+    outlook = planned_for(formula="chd ~ age + sbp")
+    frame = outlook.to_frame()
     worse = pessimistic(Guesses())
     options = {"balance": worse.balance, "c_index": worse.c_index}
     options |= {"correlation": worse.correlation}
     options |= {
         "spread": {name: 0.5 * usual_spread(*PUBLIC["bounds"][name]) for name in ("age", "sbp")}
     }
-    same = plan(FORMULA, 30_000, **options, **PUBLIC).to_frame()
+    numbers = {"bounds": PUBLIC["bounds"]}
+    same = plan("chd ~ age + sbp", 30_000, **options, **numbers).to_frame()
     np.testing.assert_array_less(same["width"], frame["pessimistic"])
     np.testing.assert_allclose(same["width"], frame["pessimistic"], rtol=0.2)
 

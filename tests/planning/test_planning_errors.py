@@ -5,13 +5,24 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from studies.planning import Cell, of_the_minimiser, planned, realised_sd, realised_width, widths_of
+from studies.planning import (
+    PUBLIC_OF_A_FACTOR,
+    WITH_A_FACTOR,
+    Cell,
+    of_the_minimiser,
+    planned,
+    realised_sd,
+    realised_width,
+    records_with_a_factor,
+    widths_of,
+    widths_with_a_factor,
+)
 from studies.planning_tables import LONGEST, SHORTEST, Study, realised
 from studies.tables import data_home
 
 from privatelr import ZCDP, ApproxDP, PureDP, plan
 from privatelr.inference import Question
-from privatelr.planning import forecast
+from privatelr.planning import expected_intervals, forecast
 
 CELLS = [
     Cell("guessed", PureDP(1.0), 3, 2000, "logistic", True),
@@ -97,7 +108,7 @@ def test_widths_are_forecast_where_the_curvature_is_lost_in_its_noise():
 def test_widths_are_those_of_the_target_that_fits_answer(monkeypatch):
     cell, asked = CELLS[-2], Question(target=None)
     outlook = planned(cell)
-    monkeypatch.setattr(forecast, "ASKED", Question(target="penalised"))
+    monkeypatch.setattr(expected_intervals, "ASKED", Question(target="penalised"))
     plain = planned(cell)
     assert outlook.intervals.target == "unpenalised"
     widths, _ = widths_of(cell, outlook, fits=9, asked=asked)
@@ -140,3 +151,40 @@ def test_so_many_real_studies_reach_the_width(share):
     widths, _ = widths_of(cell, planned(cell), fits=120)
     reached = float((widths[:, 1] <= width).mean())
     assert reached == pytest.approx(share, abs=3 * (share * (1 - share) / 120) ** 0.5)
+
+
+def test_lengths_of_all_follow_from_those_of_a_few():
+    rng, asked = np.random.default_rng(1), []
+    near = rng.normal(0.0, [0.3, 0.5, 0.4], (80, 3))
+    for left, most in [(0.0, 5), (0.2, 16)]:
+        true = 1.0 + 1.3 * near + left * rng.standard_normal(near.shape)
+        asked.clear()
+
+        def lengths(places, true=true):
+            asked.extend(places)
+            return true[places]
+
+        found = expected_intervals._lengths_of_all(near, lengths, 16).reshape(-1, 3)
+        assert len(asked) == len({*asked}) == most
+        for share in (0.5, 0.9):
+            near_by = np.quantile(found, share, axis=0) - np.quantile(true, share, axis=0)
+            assert np.abs(near_by).max() < 0.5 * left + 1e-9
+
+
+INTERACTIONS = [PureDP(4.0), ApproxDP(1.0, 1e-6), ZCDP(0.5)]
+
+
+@pytest.mark.parametrize("target", INTERACTIONS, ids=str)
+def test_widths_of_interactions_are_those_of_real_fits(target):
+    """By default guesses, which are not what these records are like, and by a pilot."""
+    forecast_by = {"guesses": None, "pilot": records_with_a_factor(4000, np.random.default_rng(7))}
+    widths = np.median(widths_with_a_factor(target, fits=9), axis=0)
+    ratios = {
+        name: plan(WITH_A_FACTOR, 10_000, target, pilot=pilot, **PUBLIC_OF_A_FACTOR).intervals.width
+        / widths
+        for name, pilot in forecast_by.items()
+    }
+    means = {name: np.exp(np.log(ratio).mean()) for name, ratio in ratios.items()}
+    assert SHORTEST < means["guesses"] < LONGEST
+    assert 0.85 < means["pilot"] < 1.15
+    assert np.abs(np.log(ratios["pilot"])).max() < np.log(1.4)

@@ -2,6 +2,7 @@
 
     python -m tests.studies.planning [--releases 400] [--fits 8] [--every 1]
     PRIVATELR_DATA_HOME=folder python -m tests.studies.planning --tables [--fits 8]
+    PRIVATELR_DATA_HOME=folder python -m tests.studies.planning --levels
 
 For each cell two kinds of data ("z" where rows are standardised by a private scale): one that
 follows the default guesses, forecast from them, and one
@@ -29,6 +30,7 @@ import argparse
 import itertools
 import sys
 import time
+import warnings
 import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -36,6 +38,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from privatelr import PrivacyWarning, dplr
 from privatelr.design import plan_design, read_design, standardise
 from privatelr.formula import parse_formula
 from privatelr.inference import Question, infer, quality
@@ -44,12 +47,12 @@ from privatelr.numerics import c_index
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
 from privatelr.planning import forecast, plan
-from privatelr.planning.forecast import ASKED
+from privatelr.planning.expected_intervals import ASKED
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
 from privatelr.privacy.noise import SeededRandomness
 from privatelr.sources import as_batch, declare_schema
 
-from .planning_tables import compare
+from .planning_tables import compare, print_levels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -145,6 +148,32 @@ def other_records(d: int, n: int, rng: np.random.Generator) -> pd.DataFrame:
     frame = pd.DataFrame(x, columns=names(d)[:numeric])
     frame[f"x{d - 1}"] = np.where(group, "b", "a")
     return frame.assign(y=rng.random(n) < 1 / (1 + np.exp(-predictor)))
+
+
+WITH_A_FACTOR = "y ~ x * k + v + q"
+PUBLIC_OF_A_FACTOR = {"bounds": dict.fromkeys("xvq", (-2.5, 2.5)), "levels": {"k": list("abc")}}
+
+
+def records_with_a_factor(n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Records for `WITH_A_FACTOR`: normal columns, and products that matter."""
+    x, v, q = np.clip(rng.standard_normal((3, n)), -2.5, 2.5)
+    k = rng.choice(list("abc"), n, p=[0.5, 0.3, 0.2])
+    predictor = -0.8 + 0.6 * x + 0.4 * v - 0.3 * q + 0.4 * (k == "b") + 0.3 * x * (k == "c")
+    y = rng.random(n) < 1 / (1 + np.exp(-predictor))
+    return pd.DataFrame({"x": x, "v": v, "q": q, "k": k, "y": y})
+
+
+def widths_with_a_factor(target: Promise, fits: int, n: int = 10_000) -> FloatArray:
+    """Widths ``(fits, m)`` of the default intervals of fits to such records."""
+    rng, widths = np.random.default_rng(1), []
+    for run in range(fits):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyWarning)  # of the seed
+            sample = records_with_a_factor(n, rng)
+            options = {"spend": "inference", "seed": run, **PUBLIC_OF_A_FACTOR}
+            ends = dplr(WITH_A_FACTOR, sample, target, **options).conf_int().to_numpy()
+        widths.append(ends[:, 1] - ends[:, 0])
+    return np.array(widths)
 
 
 def formula(cell: Cell) -> str:
@@ -269,7 +298,10 @@ def main() -> int:
     parser.add_argument("--fits", type=int, default=8)
     parser.add_argument("--every", type=int, default=1, help="run one cell of so many")
     parser.add_argument("--tables", action="store_true", help="published tables, no pilot")
+    parser.add_argument("--levels", action="store_true", help="shares of levels of these tables")
     chosen = parser.parse_args()
+    if chosen.levels:
+        return print_levels()
     if chosen.tables:
         return int(compare(chosen.fits) > 0)
     head = f"{'data':<10}{'promise':<40}{'d':>3}{'n':>7} {'loss':<9}{'placement':<10}"

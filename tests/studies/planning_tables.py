@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from privatelr import PrivacyWarning, dplr, plan
+from privatelr.inference.guessed_columns import level_shares
 
 from .scale_tables import TABLES, read_table
 from .tables import data_home
@@ -124,6 +126,30 @@ def line(study: Study, fits: int) -> tuple[str, float]:
         f"{ratio.min():>5.2f}-{ratio.max():<5.2f}{times:>7.1f}{covered:>6.0%}  {shown}"
     )
     return text, mean
+
+
+def print_levels() -> int:
+    """Print shares of levels in the published tables, by the number of levels, beside the guess.
+
+    Shares are medians over factors, from the most common level to the rarest. `first` is the median
+    rank of the first level, and `leads` the number of factors in which it is the most common.
+    """
+    home = data_home()
+    assert home is not None
+    shares: dict[int, list[FloatArray]] = {}
+    for name, table in TABLES.items():
+        frame = read_table(name, home) if table.levels else pd.DataFrame()
+        for column, levels in table.levels.items():
+            counted = frame[column].value_counts(normalize=True).reindex(levels).fillna(0.0)
+            shares.setdefault(len(levels), []).append(counted.to_numpy())
+    print(f"{'levels':>6}{'factors':>8}{'first':>6}{'leads':>6}  shares, guessed below")
+    for count, found in sorted(shares.items()):
+        ranks = np.array([1 + (each > each[0]).sum() for each in found])
+        middle = np.median([np.sort(each)[::-1] for each in found], axis=0)
+        head = f"{count:>6}{len(found):>8}{np.median(ranks):>6g}{(ranks == 1).sum():>6}  "
+        print(head + " ".join(f"{share:.3f}" for share in middle))
+        print(" " * len(head) + " ".join(f"{x:.3f}" for x in level_shares(count)))
+    return 0
 
 
 def compare(fits: int) -> int:
