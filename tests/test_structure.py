@@ -10,12 +10,12 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 209,
-    "code lines": 28_840,
+    "modules": 211,
+    "code lines": 29_120,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,
-    "functions": 314,
+    "functions": 315,
     "types": 35,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of

@@ -133,6 +133,9 @@ def _cut(fit: ModelRecord, threshold: float | None) -> float:
     rule = fit.threshold
     if not isinstance(rule, str):
         return rule
+    if fit.has_roc:
+        paid = fit.roc.threshold(rule)
+        return scale_of(fit.loss).fixed if np.isnan(paid) else paid
     if not fit.has_diagnostics:
         raise GuaranteeError(
             f"threshold={rule!r} was learned from the training data and is not kept in a saved "

@@ -12,6 +12,7 @@ from frames_for_laws import MODELS, SVMS, clinic, fit_clinic
 import privatelr.model_data
 from privatelr.mechanisms import (
     calibration,
+    price_shares,
     problem,
     registry,
     request,
@@ -48,7 +49,12 @@ def check_same_calibration(frames, **options):
 
 
 def public_functions():
-    found = [registry.calibrate, registry.calibrate_all, request.divide, request.usual_shares]
+    found = [
+        registry.calibrate,
+        registry.calibrate_all,
+        price_shares.divide,
+        price_shares.usual_shares,
+    ]
     found += [score_histogram.calibrate_histogram, threshold_choice.calibrate_threshold]
     for module in FORMULAS:
         members = [inspect.unwrap(member) for member in vars(module).values() if callable(member)]
@@ -81,7 +87,7 @@ def test_law_of_hinges(model, options):
 
 
 def test_formulas_import_neither_arrays_nor_frames():
-    for module in (*FORMULAS, request, request, registry):
+    for module in (*FORMULAS, request, registry):
         allowed = {"np"} if module is gaussian_objective else set()  # adds up logarithms
         assert not {"np", "pd", "numpy", "pandas"} & set(vars(module)) - allowed
 
@@ -123,6 +129,6 @@ def test_planted_share_is_caught(monkeypatch):
 
     seen = {}
     monkeypatch.setattr(privatelr.model_data, "read_source", tuned)
-    monkeypatch.setattr(request, "usual_shares", usual_shares)
+    monkeypatch.setattr(price_shares, "usual_shares", usual_shares)
     with pytest.raises(AssertionError):
         check_same_calibration(frames(), spend="inference")

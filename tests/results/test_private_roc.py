@@ -303,6 +303,17 @@ def test_one_class_takes_the_same_path(fit, frame, y):
     assert len(plot_free) == 4
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_calling_nothing_positive_is_a_threshold(frame, seed):
+    """Of labels without any order the best threshold may lie above all scores."""
+    labels = np.random.default_rng(seed).integers(0, 2, MANY).astype(float)
+    fit = MODELS["dpsvm"](FORMULA, frame.assign(y=1 - frame.y), eps=4.0, **SCHEMA)
+    found = fit.private_roc(frame.assign(y=np.where(seed % 2, frame.y, labels)), eps=50.0)
+    assert str(found)
+    assert np.isfinite([found.youden, found.topleft]).all()
+    assert len(fit.predict(frame, "classes", threshold=found.youden)) == MANY
+
+
 def test_the_order_of_records_does_not_matter(fit, frame, monkeypatch):
     with fixed_noise(monkeypatch):
         first, second = told(fit, frame), told(fit, frame[::-1])

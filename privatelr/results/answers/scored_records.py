@@ -20,15 +20,20 @@ from privatelr.mechanisms import (
     require_below_one_record,
     warn_of_large_delta,
 )
-from privatelr.mechanisms.score_histogram import ScoreScale
+from privatelr.mechanisms.score_histogram import (
+    HistogramCalibration,
+    HistogramRelease,
+    ScoreScale,
+    release_scores,
+)
 from privatelr.mechanisms.selection_release import read_account, read_seed
 from privatelr.privacy import Event, Guarantee, NonPrivate, Promise, unless_seeded
 from privatelr.privacy.accounting import Account, Entry
-from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
+from privatelr.privacy.noise import Draw, Randomness, SeededRandomness, SystemRandomness
 from privatelr.results import predict
 from privatelr.results.fit_record import ModelRecord
 from privatelr.sources import as_batch, read_source
-from privatelr.types import FloatArray
+from privatelr.types import FloatArray, Rows
 
 _MOST_COLUMNS = 200
 """Designs with more columns have no made-up records, which would take longer than the answer."""
@@ -126,6 +131,22 @@ def score_scale(fit: ModelRecord) -> ScoreScale:
     middle = float(coef[0]) * spec.intercept if first else 0.0
     reach = _TYPICAL_LENGTH * getattr(spec, "bound", 1.0)
     return ScoreScale(middle, max(reach * float(np.linalg.norm(coef[first:])), _LEAST_SPREAD))
+
+
+def count_training_scores(
+    fit: ModelRecord, rows: Rows, calibration: HistogramCalibration, noise: Draw
+) -> HistogramRelease:
+    """Release the scores by class of the rows that a fit was made of, which it paid for.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: the counts, by ``calibration.target``, beside the coefficients.
+    *Neighbours*: replace one record. *Assumed public*: as for the fit. *Not covered*: time and
+    memory.
+    """
+    scale, release = score_scale(fit), fit.release
+    counts = release_scores(rows, release.coef, scale, calibration, noise)
+    return HistogramRelease(counts, scale, calibration, release.guarantee, release.entry)
 
 
 # -- what an answer costs --------------------------------------------------------------------------
