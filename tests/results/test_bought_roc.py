@@ -16,6 +16,7 @@ import privatelr.model_data
 from privatelr import (
     ZCDP,
     ApproxDP,
+    ArgumentError,
     GuaranteeError,
     Ledger,
     NonPrivate,
@@ -267,6 +268,11 @@ def test_classes_are_split_by_the_paid_threshold(fit, frame):
     cut = fit.roc.youden
     expected = fit.predict(frame, "classes", threshold=cut)
     assert fit.predict(frame, "classes").equals(expected)
+    fixed = dplr(FORMULA, frame, 4.0, spend=SPEND, **SCHEMA)
+    with_rule = fixed.predict(frame, "classes", threshold="topleft")
+    assert with_rule.equals(fixed.predict(frame, "classes", threshold=fixed.roc.topleft))
+    with pytest.raises(ArgumentError, match="bought a ROC curve"):
+        dplr(FORMULA, frame, 4.0, **SCHEMA).predict(frame, "classes", threshold="topleft")
     kept = pickle.loads(pickle.dumps(fit))
     assert kept.predict(frame, "classes").equals(expected)
     assert not kept.has_diagnostics
