@@ -60,7 +60,9 @@ _OF_INFERENCE = re.compile(
     rf"{_STATISTIC}|"
     r"<?(?:[-+]?\d+\.\d*(?:e[-+]?\d+)?|[-+]?\d+e[-+]?\d+|inf|\b\d+(?=%))(?!\w)"
 )
-_ON_THE_PAGE = re.compile(rf"(C-index |The threshold ){_NUMBER.pattern}")
+_BOUGHT = r"\(AUC\)\s+|standard\s+error\s+|thresholds\s+|\(youden\)\s+and\s+"
+"""Before the numbers of a ROC curve that was bought with a fit."""
+_ON_THE_PAGE = re.compile(rf"(C-index |The threshold |{_BOUGHT}){_NUMBER.pattern}")
 
 
 HOME = "PRIVATELR_DATA_HOME"
