@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 211,
-    "code lines": 29_170,
+    "code lines": 29_190,
     "lines of the longest module": 400,
     "modules of the fullest folder": 14,
     "call depth": 13,

@@ -241,10 +241,15 @@ def cells_of(link: FloatArray, label: FloatArray, edges: FloatArray) -> IntArray
     return np.where((label == 0) | np.isnan(link), 2 * bins, found)
 
 
+def counts_in(cells: IntArray, bins: int) -> FloatArray:
+    """Return the number of records in each cell ``(2 K + 1,)`` without noise; it is private."""
+    return np.bincount(cells, minlength=2 * bins + 1).astype(np.float64)
+
+
 def release_histogram(
-    cells: IntArray, calibration: HistogramCalibration, noise: Draw
+    counts: FloatArray, calibration: HistogramCalibration, noise: Draw
 ) -> FloatArray:
-    """Count cells ``(n,)``, add the noise, and round the exact sums to whole numbers.
+    """Add the noise to counts ``(2 K + 1,)``, and round the exact sums to whole numbers.
 
     Notes
     -----
@@ -252,11 +257,11 @@ def release_histogram(
     record. *Assumed public*: n, the number of bins, and the function that gives a record its
     cell. *Not covered*: time and memory.
     """
-    if len(cells) != calibration.n:
+    if counts.shape != (calibration.noise.dimension,) or counts.sum() != calibration.n:
         raise GuaranteeError(
-            f"cells of {len(cells)} records do not fit a histogram of n={calibration.n} records."
+            f"counts of cells do not fit a histogram of n={calibration.n} records in "
+            f"{calibration.bins} bins."
         )
-    counts = np.bincount(cells, minlength=calibration.noise.dimension).astype(np.float64)
     return rounded_sum(counts, noise, 1.0)
 
 
@@ -277,7 +282,7 @@ def release_scores(
             f"histogram of n={calibration.n} records."
         )
     counts = score_counts(rows, coef, scale.edges(calibration.bins))
-    return rounded_sum(counts, noise, 1.0)
+    return release_histogram(counts, calibration, noise)
 
 
 def score_counts(rows: Rows, coef: FloatArray, edges: FloatArray) -> FloatArray:
@@ -286,12 +291,11 @@ def score_counts(rows: Rows, coef: FloatArray, edges: FloatArray) -> FloatArray:
     A row of zeros, which stands for a record that cannot be used, has the label 0. A longer label
     is that of a row that was shortened by it (`privatelr.numerics.rows.row_bounds`).
     """
-    cells = 2 * (len(edges) + 1) + 1
 
-    def kernel(x: FloatArray, y: FloatArray) -> tuple[IntArray]:
+    def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray]:
         # each score is computed by itself, so that no record changes the cell of another one
         link = row_products(x, coef) * np.abs(y)
-        return (np.bincount(cells_of(link, np.sign(y), edges), minlength=cells),)
+        return (counts_in(cells_of(link, np.sign(y), edges), len(edges) + 1),)
 
     (counts,) = rows.fold(kernel)
-    return np.asarray(counts, dtype=np.float64)
+    return np.asarray(counts)

@@ -145,9 +145,12 @@ def _(honest: Any, *given: Any) -> Any:
     return replace(made, noise=replace(loud, **half))
 
 
-@bug("a score counts in every bin below it", score_histogram.score_counts, SCORED_FITS)
+@bug("bins begin where the labels say", score_histogram.score_counts, SCORED_FITS)
 def _(honest: Any, *given: Any) -> FloatArray:
-    return np.cumsum(honest(*given)[::-1])[::-1]
+    bins = len(given[-1]) + 1
+    negative, positive, unusable = np.split(honest(*given), [bins, 2 * bins])
+    start = int(positive.sum())
+    return np.concatenate([np.roll(negative, start), np.roll(positive, start), unusable])
 
 
 @bug("a fit's counts are released without noise", score_histogram.release_scores, SCORED_FITS)

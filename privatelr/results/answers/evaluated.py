@@ -65,7 +65,8 @@ class Evaluated:
         ----------
         data
             The records to score, with the columns of the formula: the training data or other
-            records. A record that cannot be used counts as that.
+            records, also as a Dask frame, whose partitions send counts only. A record that cannot
+            be used counts as that.
         eps, delta
             The price of the answer, as in `dplr`; a price of 0 is refused.
         response

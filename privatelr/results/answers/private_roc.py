@@ -16,7 +16,6 @@ from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms.score_histogram import (
     HistogramRelease,
     calibrate_histogram,
-    cells_of,
     release_histogram,
 )
 from privatelr.numerics import Loss, RocCurve, ThresholdRule, best_threshold
@@ -346,8 +345,7 @@ def private_roc(
     edges = scale.edges(calibration.bins)
     entry = price.pay(calibration.events, f"{fit.formula}, score histogram")
     noise = price.randomness.draw(calibration.noise)
-    link, label = opened.scores()
-    counts = release_histogram(cells_of(link, label, edges), calibration, noise)
+    counts = release_histogram(opened.counts(edges), calibration, noise)
     release = HistogramRelease(counts, scale, calibration, price.guarantee, entry)
     return _curve_of(fit, release, fit.guarantee)
 

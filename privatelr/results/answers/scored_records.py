@@ -7,6 +7,7 @@ counts by itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from privatelr.mechanisms.score_histogram import (
     HistogramCalibration,
     HistogramRelease,
     ScoreScale,
+    cells_of,
+    counts_in,
     release_scores,
 )
 from privatelr.mechanisms.selection_release import read_account, read_seed
@@ -32,7 +35,7 @@ from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Draw, Randomness, SeededRandomness, SystemRandomness
 from privatelr.results import predict
 from privatelr.results.fit_record import ModelRecord
-from privatelr.sources import as_batch, read_source
+from privatelr.sources import Batch, as_batch, is_dask, read_source
 from privatelr.types import FloatArray, Rows
 
 _MOST_COLUMNS = 200
@@ -51,7 +54,7 @@ class Evaluation:
     ----------
     fit : ModelRecord
     data, outcomes
-        The table of records, and the batch that has their response.
+        The table of records, and the batch that has their response; or twice the same partitions.
     n : int
         The number of records.
     """
@@ -61,12 +64,30 @@ class Evaluation:
     outcomes: Any
     n: int
 
-    def scores(self) -> tuple[FloatArray, FloatArray]:
-        """Return linear predictors ``(n,)`` and labels -1 or 1; NaN or 0 for what is not usable."""
-        link = predict.linear_predictors(self.fit, self.data)
-        spec = self.fit.spec
-        with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
-            return link, design.read_labels(spec.response, spec.variables, self.outcomes)
+    def counts(self, edges: FloatArray) -> FloatArray:
+        """Return the number of records in each cell ``(2 K + 1,)`` between `edges`; private.
+
+        Partitions send their counts and nothing else. If they no longer have n records, the
+        release of the counts ends in an error that says so.
+        """
+        if not isinstance(self.data, design.DaskTable):
+            return _counts(self.fit, edges, self.data, self.outcomes)
+        formula = self.fit.spec.formula
+        found = design.over_parts(
+            self.data, formula.variables, partial(_counts_of_part, self.fit, edges)
+        )
+        return np.asarray(np.sum(found, axis=0))
+
+
+def _counts_of_part(fit: ModelRecord, edges: FloatArray, part: Batch) -> FloatArray:
+    return _counts(fit, edges, part, part)
+
+
+def _counts(fit: ModelRecord, edges: FloatArray, data: Any, outcomes: Any) -> FloatArray:
+    link, spec = predict.linear_predictors(fit, data), fit.spec
+    with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
+        label = design.read_labels(spec.response, spec.variables, outcomes)
+        return counts_in(cells_of(link, label, edges), len(edges) + 1)
 
 
 def open_data(fit: ModelRecord, data: Any, response: Any) -> Evaluation:
@@ -78,6 +99,10 @@ def open_data(fit: ModelRecord, data: Any, response: Any) -> Evaluation:
         One sentence each, on public facts only.
     """
     spec = fit.spec
+    if is_dask(data) and response is None and isinstance(spec, design.DesignSpec):
+        _, table = design.read_dask_source(spec.formula.text, data, None)
+        design.require_columns(table.typed, spec.formula.variables)
+        return Evaluation(fit, table, table, len(table))
     if isinstance(spec, design.NumberedSpec):
         n = int(design.as_matrix(spec, data).shape[0])
         if response is None:
