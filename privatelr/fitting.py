@@ -28,6 +28,7 @@ from privatelr.errors import (
     require_choice,
     require_number,
 )
+from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import (
     relative_noise,
     release_scale,
@@ -44,11 +45,13 @@ from privatelr.privacy import Event, Guarantee, unless_seeded, void
 from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
 from privatelr.results import diagnose, read_threshold
-from privatelr.results.answers.scored_records import count_training_scores
 from privatelr.sources import Schema, Tally
 
 if TYPE_CHECKING:
     from privatelr.model_data import FrameData
+    from privatelr.results.answers import scored_records
+else:
+    scored_records = lazy_import("privatelr.results.answers.scored_records")
 
 
 Fitted = TypeVar("Fitted")
@@ -205,7 +208,8 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
         release = replace(release, guarantee=guarantee, entry=entry)
         if method.buys_roc:
             made: Any = method.fit(spec, release, cut, None)
-            counts = count_training_scores(made, rows, calibration.histogram, draws.histogram)
+            given = rows, calibration.histogram, draws.histogram
+            counts = scored_records.count_training_scores(made, *given)
             release = replace(release, histogram=counts)
         diagnostics = diagnose(rows, release.coef, method.loss, spec, tally) if scored else None
     return method.fit(spec, release, cut, diagnostics)

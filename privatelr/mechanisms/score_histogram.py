@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+import scipy
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import event_of
@@ -63,8 +63,8 @@ class ScoreScale:
     def position(self, link: FloatArray) -> FloatArray:
         """Return the place, from 0 to 1, of linear predictors."""
         with np.errstate(over="ignore"):
-            usual = special.expit(link / min(1.0, 2 * self.spread))
-            return np.asarray((usual + special.expit((link - self.middle) / self.spread)) / 2)
+            usual = scipy.special.expit(link / min(1.0, 2 * self.spread))
+            return np.asarray((usual + scipy.special.expit((link - self.middle) / self.spread)) / 2)
 
     def link_at(self, position: FloatArray) -> FloatArray:
         """Return the linear predictors at places above 0 and below 1, by bisection."""

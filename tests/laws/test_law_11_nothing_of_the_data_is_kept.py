@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise, replaced, scores, stored
 
-import privatelr.fitting
 import privatelr.mechanisms.registry
 import privatelr.model_data
 from privatelr import ZCDP, GuaranteeError
@@ -243,7 +242,7 @@ def test_planted_notes_about_the_moments_are_caught(monkeypatch, tmp_path):
 
 def test_planted_bins_that_follow_the_scores_are_caught(monkeypatch):
     """Bins over the range of the scores, as other software makes them."""
-    honest = privatelr.fitting.count_training_scores
+    honest = scored_records.count_training_scores
 
     def adaptive(made, rows, *given):
         link, _ = rows.scores(made.release.coef)
@@ -252,21 +251,21 @@ def test_planted_bins_that_follow_the_scores_are_caught(monkeypatch):
             patch.setattr(scored_records, "score_scale", lambda _: seen)
             return honest(made, rows, *given)
 
-    monkeypatch.setattr(privatelr.fitting, "count_training_scores", adaptive)
+    monkeypatch.setattr(scored_records, "count_training_scores", adaptive)
     with pytest.raises(AssertionError, match="middle"):
         check_nothing_kept(monkeypatch, options={"spend": ROC}, age=90.0)
 
 
 def test_planted_numbers_of_bins_are_caught(monkeypatch):
     """A calibration that is written with the number of positive records."""
-    honest = privatelr.fitting.count_training_scores
+    honest = scored_records.count_training_scores
 
     def talkative(made, rows, *given):
         counts = honest(made, rows, *given)
         n = counts.calibration.n + np.count_nonzero(rows.y > 0) % 2
         return replace(counts, calibration=replace(counts.calibration, n=n))
 
-    monkeypatch.setattr(privatelr.fitting, "count_training_scores", talkative)
+    monkeypatch.setattr(scored_records, "count_training_scores", talkative)
     other = 1 - clinic()["y"][0]
     with pytest.raises(AssertionError):
         check_nothing_kept(monkeypatch, options={"spend": ROC}, y=other)

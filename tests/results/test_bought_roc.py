@@ -11,7 +11,6 @@ import pytest
 from frames_for_laws import MODELS, SCHEMA, clinic, fixed_noise, own_stages, replaced
 from scipy import sparse
 
-import privatelr.fitting
 import privatelr.model_data
 from privatelr import (
     ZCDP,
@@ -32,6 +31,7 @@ from privatelr.mechanisms.score_histogram import cells_of
 from privatelr.privacy import join
 from privatelr.privacy.noise import GaussianNoise
 from privatelr.results import predict
+from privatelr.results.answers import scored_records
 
 FORMULA = "y ~ age + dose + smoker"
 SPEND = {"coefficients": 0.75, "roc": 0.25}
@@ -113,13 +113,13 @@ def test_partitions_of_dask_are_scored(frame, spend, monkeypatch):
 
 def test_replacing_a_record_moves_two_counts_by_one(frame, monkeypatch):
     """Under the same coefficients: the same noise, and a tilt that hides the rest of the record."""
-    honest = privatelr.fitting.count_training_scores
+    honest = scored_records.count_training_scores
 
     def at_zero(made, *given):
         coef = np.zeros_like(made.release.coef)
         return honest(replace(made, release=replace(made.release, coef=coef)), *given)
 
-    monkeypatch.setattr(privatelr.fitting, "count_training_scores", at_zero)
+    monkeypatch.setattr(scored_records, "count_training_scores", at_zero)
     for change in ({"y": 1.0}, {"age": np.nan}, {"y": 7.0}, {"smoker": "never"}):
         with fixed_noise(monkeypatch):
             both = [
