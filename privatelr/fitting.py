@@ -28,6 +28,7 @@ from privatelr.errors import (
     require_choice,
     require_number,
 )
+from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import (
     relative_noise,
     release_scale,
@@ -48,6 +49,9 @@ from privatelr.sources import Schema, Tally
 
 if TYPE_CHECKING:
     from privatelr.model_data import FrameData
+    from privatelr.results.answers import scored_records
+else:
+    scored_records = lazy_import("privatelr.results.answers.scored_records")
 
 
 Fitted = TypeVar("Fitted")
@@ -78,6 +82,9 @@ class Method(Generic[Fitted]):
     standard : tuple of callable
         Ways to standardise the rows. Each takes their plan and n, and returns the plan of
         standardised rows and the calibration of all stages. Empty if the scale is not released.
+    buys_roc : bool
+        Whether the scores of the rows are counted, so that thresholds are learned from what is
+        paid for.
     if_worth_it : callable, optional
         Given where the scale is left out if the plan cannot have it or its noise is too large.
         Returns such ways, one for each law of noise; for facts about the columns, those at the
@@ -92,6 +99,7 @@ class Method(Generic[Fitted]):
     draw: Callable[[Any, Randomness], Any]
     release: Callable[[Any, Any, Any], Any]
     by_entries: bool = False
+    buys_roc: bool = False
     standard: tuple[Way, ...] = ()
     if_worth_it: Callable[..., tuple[Way, ...]] | None = None
 
@@ -158,7 +166,8 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     if method.standard:  # row_norm limits rows once they are standardised
         schema = replace(schema, row_norm=None)
     spec = data.plan_entries(schema) if method.by_entries else data.plan(schema)
-    scored, n = data.require_scores(cut), len(data)  # Dask counts its records from here on
+    learned = 0.0 if method.buys_roc else cut  # a paid curve needs no score of each record
+    scored, n = data.require_scores(learned), len(data)  # Dask counts its records from here on
     if method.by_entries:
         require_below_one_record(method.target, n)
         warn_of_large_delta(method.target, n, stacklevel=4)
@@ -198,8 +207,14 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
         release = method.release(rows, calibration, draws)
         if scale is not None:
             release = replace(release, scale=scale)
+        release = replace(release, guarantee=guarantee, entry=entry)
+        if method.buys_roc:
+            made: Any = method.fit(spec, release, cut, None)
+            given = rows, calibration.histogram, draws.histogram
+            counts = scored_records.count_training_scores(made, *given)
+            release = replace(release, histogram=counts)
         diagnostics = diagnose(rows, release.coef, method.loss, spec, tally) if scored else None
-    return method.fit(spec, replace(release, guarantee=guarantee, entry=entry), cut, diagnostics)
+    return method.fit(spec, release, cut, diagnostics)
 
 
 def standardised(method: Method[Any], declared: Any, n: int) -> tuple[Any, Any] | None:

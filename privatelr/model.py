@@ -120,15 +120,15 @@ def dplr(
     spend : mapping or str, optional
         What the price pays for. By default only the coefficients; ``"inference"`` adds standard
         errors, tests and intervals, with the usual shares; ``{"coefficients": 0.6, "inference":
-        0.4}`` sets the shares, with a share of ``"scale"`` where that is released. Under an
-        (epsilon, delta), shares are of mu squared, or of epsilon for Laplace noise on the
-        coefficients, whichever leaves these less noise.
+        0.4}`` sets the shares, with one of ``"scale"`` where that is released, and one of ``"roc"``
+        for ``fit.roc``, a ROC curve of the training data. Under an (epsilon, delta), shares are of
+        mu squared, or of epsilon where Laplace noise leaves the coefficients less noise.
     ledger : Ledger, optional
         Account to charge before the data is read; it refuses a charge that it cannot cover.
         Inside ``with Ledger(...):`` the ledger of the block is charged, too.
     threshold : float or str
         Splits ``predict(type="classes")``: ``"fixed"`` (0.5), a number, or ``"youden"`` or
-        ``"topleft"``, which are learned from the data and not private.
+        ``"topleft"``, which are learned from the data and not private, unless `spend` buys "roc".
     do_scale : {None, "private", False, True}
         ``"private"`` releases noisy means and second moments of the columns first, for a tenth of
         the price, and centres, scales and bounds the rows by them: ``fit.scale`` has them. What
@@ -233,7 +233,7 @@ def dpsvm(
     threshold : float or str
         Splits ``predict(type="classes")``: ``"fixed"`` (a margin of 0), a number, which is a
         margin, or ``"youden"`` or ``"topleft"``, which are learned from the data and not
-        private.
+        private, unless `spend` buys "roc".
     analysis : {None, "joint", "one-log", "cms11"}
         As in `dplr`; by default ``"one-log"`` for the Huber loss, where it is exact, and
         ``"joint"`` for softplus.
@@ -380,8 +380,8 @@ def perturbation(
         promises = promises_for(replace(request, target=price))
         return tuple(partial(standard, price, way) for way in product(promises, laws))
 
-    calibrate, release = partial(calibrate_all, request), partial(release_all, solver=solver)
-    method = Method(Fit, loss, target, facts, calibrate, draw_all, release)
+    stages = partial(calibrate_all, request), draw_all, partial(release_all, solver=solver)
+    method = Method(Fit, loss, target, facts, *stages, buys_roc=request.buys_roc)
     match do_scale:
         case "private":
             released = not isinstance(target, NonPrivate)

@@ -48,9 +48,11 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+|inf)(?![\w.])
 _ANY_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?(?![\w.])")
 _WITHIN = re.compile(r"within (\d+)%")
 _HEADING = re.compile(r"(?<=  )(?:Estimate|estimate|odds ratio|odds_ratio)\b")
-_HEADING_BY_SCALE = re.compile(_HEADING.pattern.replace("(?:", "(?:expected noise sd|at most|", 1))
+_HEADING_BY_SCALE = re.compile(
+    _HEADING.pattern.replace("(?:", "(?:expected noise sd|noise sd limit|", 1)
+)
 _RELEASED_SCALE = "released scale of the columns"
-"""On a page with these words the noise also decides what noise is expected, at most."""
+"""On a page with these words the noise also decides what noise is expected, and its limit."""
 _ERRORS = re.compile(r"Std\. Error|std_error")
 _STATISTIC = r"(?<=statistic )\d+(?=[ ,])"
 """Of statistics of four digits one in ten is a whole number."""
@@ -60,7 +62,9 @@ _OF_INFERENCE = re.compile(
     rf"{_STATISTIC}|"
     r"<?(?:[-+]?\d+\.\d*(?:e[-+]?\d+)?|[-+]?\d+e[-+]?\d+|inf|\b\d+(?=%))(?!\w)"
 )
-_ON_THE_PAGE = re.compile(rf"(C-index |The threshold ){_NUMBER.pattern}")
+_BOUGHT = r"\(AUC\)\s+|standard\s+error\s+|thresholds\s+|\(youden\)\s+and\s+"
+"""Before the numbers of a ROC curve that was bought with a fit."""
+_ON_THE_PAGE = re.compile(rf"(C-index |The threshold |{_BOUGHT}){_NUMBER.pattern}")
 
 
 HOME = "PRIVATELR_DATA_HOME"

@@ -161,7 +161,8 @@ CASES = [
     ({"eps": ZCDP(1e-20)}, GuaranteeError, ["rho=1e-20", "1e-18"]),
     ({"eps": NonPrivate()}, GuaranteeError, ["eps=<NonPrivate>", "0 for the plain fit"]),
     ({"spend": "roc"}, GuaranteeError, ["spend='roc'", "'inference' (the usual shares)"]),
-    ({"spend": {"coefficients": 0.5, "roc": 0.5}}, GuaranteeError, ["roc", "no share"]),
+    ({"spend": {"coefficients": 0.5, "auc": 0.5}}, GuaranteeError, ["auc", "no share"]),
+    ({"spend": {"roc": 1}}, GuaranteeError, ["spend", "no share for the coefficients"]),
     ({"spend": {"inference": 1}}, GuaranteeError, ["spend", "no share for the coefficients"]),
     ({"spend": {"coefficients": 0.5}}, GuaranteeError, ["0.5", "whose sum is 1"]),
     (

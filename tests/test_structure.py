@@ -10,12 +10,12 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 212,
-    "code lines": 29_390,
+    "modules": 214,
+    "code lines": 29_760,
     "lines of the longest module": 400,
-    "modules of the fullest folder": 14,
+    "modules of the fullest folder": 15,
     "call depth": 13,
-    "functions": 316,
+    "functions": 317,
     "types": 35,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of

@@ -8,10 +8,12 @@ a record before any row is made: by the type of a column, or by data that change
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from itertools import product
 from typing import Any
@@ -26,13 +28,16 @@ from privatelr.audit.density.pairs import Pair
 from privatelr.audit.density.search import privacy_loss
 from privatelr.audit.density.staged_loss import moments_loss
 from privatelr.audit.designs import Case, read_as_a_fit
+from privatelr.design import read_design
 from privatelr.errors import PrivateLRError
+from privatelr.mechanisms import score_histogram
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.model import dplr, dpsvm
 from privatelr.model_data import read_data
+from privatelr.numerics.rows import DenseRows
 from privatelr.privacy import Promise, PureDP
 from privatelr.results import Fit
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 from privatelr.types import FloatArray, ObjectArray
 
 
@@ -96,7 +101,7 @@ def audit_front(
                 yield from guarded("formula", subject, _attack, front, op, claim, subject)
 
 
-# -- fits that release the scale of their columns, too -------------------------------------------
+# -- fits that release more than coefficients ----------------------------------------------------
 
 _MIDDLE, _OTHERS = {"x": 1.0, "z": 0.1, "f": "b"}, 20
 _ENDS: tuple[Mapping[str, Any], ...] = (
@@ -122,23 +127,89 @@ def audit_scaled_fits(epsilon: float) -> Iterator[Check]:
 
 
 def _attack_scaled(formula: str, op: bool, claim: Promise, subject: str) -> Iterator[Check]:
-    tables = [pd.DataFrame([end] + [_MIDDLE] * _OTHERS) for end in _ENDS]
-    for label, table in enumerate(tables):
-        table["y"] = [float(label), *[0.0, 1.0] * (_OTHERS // 2)]
+    bought = {"spend": "inference", "do_scale": "private"}
+    return _attack_stages(formula, op, claim, subject, **bought)
+
+
+def _attack_stages(
+    formula: str, op: bool, claim: Promise, subject: str, **bought: Any
+) -> Iterator[Check]:
     together, alone = [], []
     for fit_by in (dplr, dpsvm):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            fit = fit_by(
-                formula, tables[0], claim, "free", op, spend="inference", do_scale="private",
-                **_SCALED,
-            )  # fmt: skip
+        fit, tables = _fit_of_ends(fit_by, formula, claim, op, **bought)
         found = privacy_loss(fit, *tables)
         assert isinstance(found, PrivacyLoss)
         together.append(found.ratio)
         alone += [part.ratio for part in found.parts]
     yield Check("formula", f"{subject}: loss over the claim", float(np.max(together)), 1.0)
     yield Check("formula", f"{subject}: a stage over its part of it", float(np.max(alone)), 1.0)
+
+
+def _fit_of_ends(
+    fit_by: Callable[..., Fit], formula: str, claim: Any, op: bool = True, **bought: Any
+) -> tuple[Fit, list[pd.DataFrame]]:
+    """A fit, and two neighbouring tables, of which it is made of the first."""
+    tables = [pd.DataFrame([end] + [_MIDDLE] * _OTHERS) for end in _ENDS]
+    for label, table in enumerate(tables):
+        table["y"] = [float(label), *[0.0, 1.0] * (_OTHERS // 2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fit_by(formula, tables[0], claim, "free", op, **bought, **_SCALED), tables
+
+
+_SCORED: Mapping[str, Mapping[str, float]] = {
+    "counts of scores": {"coefficients": 0.75, "roc": 0.25},
+    "four stages": {"scale": 0.1, "coefficients": 0.5, "inference": 0.3, "roc": 0.1},
+}
+_LOUD, _ALIKE = 0.1, 60
+"""An epsilon at which the noise on counts cannot be overlooked, and so many fits to see it in."""
+
+
+def audit_scored_fits(epsilon: float) -> Iterator[Check]:
+    """Checks of fits that buy a ROC curve, which release counts of scores after the other stages.
+
+    The counts of a fit are those of real rows: without noise replacing a record moves two of them
+    by one, and with it they are off by the law that a calibration states.
+    """
+    pure, rho, _, approximate = claims_of_size(epsilon)
+    for (named, spend), claim in product(_SCORED.items(), (pure, rho, approximate)):
+        subject = f"{named}, {short(claim)}"
+        given = "y ~ x", True, claim, subject
+        yield from guarded("formula", subject, partial(_attack_stages, spend=spend), *given)
+    subject = "counts of scores: counts that one record moves"
+    yield from guarded("formula", subject, _moved_counts, subject)
+    subject = "counts of scores: their noise in fits, deviations"
+    yield from guarded("formula", subject, _noise_of_counts, subject)
+
+
+def _exact_counts(fit: Fit, table: Any) -> FloatArray:
+    rows = read_design(fit.spec, as_batch(table), DenseRows)
+    release = fit.roc.release
+    edges = release.scale.edges(release.calibration.bins)
+    return score_histogram.score_counts(rows, fit.release.coef, edges)
+
+
+def _moved_counts(subject: str) -> Iterator[Check]:
+    moved = 0.0
+    for fit_by, spend in product((dplr, dpsvm), _SCORED.values()):
+        fit, (first, second) = _fit_of_ends(fit_by, "y ~ x", 100.0, spend=spend)
+        for other in (second, first.assign(y=[np.nan, *first["y"][1:]])):
+            change = _exact_counts(fit, first) - _exact_counts(fit, other)
+            moved = max(moved, float(np.abs(change).sum()))
+    yield Check("formula", subject, moved, 2.0)
+
+
+def _noise_of_counts(subject: str) -> Iterator[Check]:
+    """The spread of what is released around the exact counts, over that of the stated law."""
+    off = []
+    for _ in range(_ALIKE):
+        fit, (table, _) = _fit_of_ends(dplr, "y ~ x", _LOUD, spend=_SCORED["counts of scores"])
+        release = fit.roc.release
+        off.append((release.counts - _exact_counts(fit, table)) / release.calibration.count_sd)
+    found = np.concatenate(off)
+    # squares of Laplace noise of variance 1 have a variance of 5
+    spread = abs(float(np.mean(found**2)) - 1) / math.sqrt(5 / len(found))
+    yield Check("formula", subject, spread, 6.0)
 
 
 # -- the longest records --------------------------------------------------------------------------

@@ -27,7 +27,12 @@ from privatelr.audit.enumeration.answers import audit_answers
 from privatelr.audit.enumeration.plays import audit_plays
 from privatelr.audit.enumeration.ranges_and_levels import audit_declarations
 from privatelr.audit.enumeration.tiny_cases import audit_programs, audit_simplex
-from privatelr.audit.fits import audit_front, audit_scaled_fits, audit_tables
+from privatelr.audit.fits import (
+    audit_front,
+    audit_scaled_fits,
+    audit_scored_fits,
+    audit_tables,
+)
 from privatelr.audit.recomputed import audit_noise, audit_peers
 from privatelr.audit.sampling import distribution_tests
 from privatelr.audit.sampling.distribution_tests import (
@@ -123,6 +128,7 @@ def _all_found(
         yield from audit_tables()
         yield from audit_front(epsilon)
         yield from audit_scaled_fits(epsilon)
+        yield from audit_scored_fits(epsilon)
         yield from audit_noise(epsilon)
         yield from audit_draws(other, 4 * effort.releases)
         yield from audit_releases(other, epsilon)

@@ -91,6 +91,11 @@ def _lambda(text: str) -> float | str:
     return text if text in LAMBDA_RULES else float(text)
 
 
+@_reader("neither a number nor youden nor topleft")
+def _threshold(text: str) -> float | str:
+    return text if text in ("youden", "topleft") else float(text)
+
+
 @_reader("neither inference nor of the form coefficients=0.6,inference=0.4")
 def _spend(text: str) -> str | dict[str, float]:
     if text.strip() == "inference":
@@ -99,6 +104,9 @@ def _spend(text: str) -> str | dict[str, float]:
     shares = {name.strip(): float(share) for name, _, share in items}
     if len(shares) < len(items):
         raise ValueError
+    rest = 1 - sum(shares.values())
+    if "coefficients" not in shares and 0 < rest < 1:  # what is left is for the coefficients
+        return {"coefficients": rest, **shares}
     return shares
 
 
@@ -194,7 +202,7 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
 _SWITCHES = "--json --force --output-perturbation --released-only --strict --full --mutations"
 _NUMBERS = (
     "--row-norm --intercept-scale --eps --rho --delta --h --balance --c-index --correlation "
-    "--width --share --threshold"
+    "--width --share"
 )
 _READ: dict[str, dict[str, Any]] = {
     **{name: {"action": "store_true"} for name in _SWITCHES.split()},
@@ -203,6 +211,7 @@ _READ: dict[str, dict[str, Any]] = {
     "model": {"metavar": "MODEL"},
     "formula": {"metavar": "FORMULA"},
     "column": {"metavar": "COLUMN"},
+    "--threshold": {"metavar": "X", "type": _threshold},
     "--n": {"metavar": "N", "type": number, "required": True},
     "--separator": {"metavar": "X", "type": _separator},
     "--decimal": {"metavar": "X", "choices": (".", ",")},
@@ -229,8 +238,8 @@ _READ: dict[str, dict[str, Any]] = {
 _FORMULA = 'R formula, such as "y ~ age + smoker"'
 _SPEND = (
     "what the promise is spent on: inference adds standard errors, tests and intervals "
-    "beside the coefficients, with the usual shares, and coefficients=0.6,inference=0.4 sets "
-    "the shares; default: "
+    "beside the coefficients, with the usual shares, coefficients=0.6,inference=0.4 sets "
+    "the shares, and roc=0.25 a share for a ROC curve beside coefficients; default: "
 )
 _OUT = "{} to a file, and print nothing; an existing file is refused"
 _HELP = {
@@ -291,7 +300,8 @@ _HELP = {
     "audit --plot": "also draw the table: .png, .svg or .pdf",
     "--type": "default: probabilities, or the classes of an svm, which has no probabilities; "
     "response, class and prob are R's names",
-    "--threshold": "split classes here: a probability, or a margin of an svm",
+    "--threshold": "split classes here: a probability, a margin of an svm, or youden or topleft if "
+    "the model bought roc",
     "--format": "default: markdown",
     **dict.fromkeys(
         ("bounds --out", "levels --out"),

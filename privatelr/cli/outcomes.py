@@ -158,6 +158,7 @@ _SPELLINGS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"\bdo_scale='private'", lambda _: "--do-scale private"),
     (r"\bdo_scale=False", lambda _: "--do-scale no"),
     (r"fit\.scale has them", lambda _: "--json has them"),
+    (r"fit\.roc\s+has\s+more", lambda _: "--json has more"),
     (rf"(?<!\S){_NUMBERS}=(?=[-+.\d]|nan|inf)", _option),
     (rf"(?<=\w\s)\({_NUMBERS}\)", lambda found: f"({_option(found).strip()})"),  # not log(balance)
     (r"\blambda_(?= takes| above)|(?<=number as )lambda_\b", lambda _: "--lambda"),

@@ -12,6 +12,7 @@ from privatelr.mechanisms.perturbation import (
     rounded_sum,
     vector_of,
 )
+from privatelr.mechanisms.price_shares import divide, shares_of
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.registry import (
     MECHANISMS,
@@ -35,12 +36,10 @@ from privatelr.mechanisms.request import (
     USUAL_DELTA,
     Request,
     Spend,
-    divide,
     read_request,
     read_spend,
     read_target,
     require_below_one_record,
-    shares_of,
     warn_of_large_delta,
     warn_of_one_record,
 )

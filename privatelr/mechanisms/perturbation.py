@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import flint
 
     from privatelr.mechanisms.scale_release import ScaleRelease
+    from privatelr.mechanisms.score_histogram import HistogramRelease
 else:
     flint = lazy_import("flint")
 
@@ -76,15 +77,17 @@ class Release:
     coef : ndarray of shape (d,), read-only
         The coefficients in scaled units, the intercept first.
     guarantee : Guarantee
-        The guarantee for `coef` and `moments` together.
+        The guarantee for everything in the release together.
     calibration : Calibration
         All numbers of the mechanism that released `coef`.
     entry : Entry or None
-        The entry that a ledger was charged with, for both.
+        The entry that a ledger was charged with, for all of it.
     moments : Moments or None
         The noisy matrices for inference, if they were requested.
     scale : ScaleRelease or None
         The noisy moments of the columns that standardised the rows, if they were released.
+    histogram : HistogramRelease or None
+        The noisy counts of the rows' scores by class, if a ROC curve was requested.
     """
 
     coef: FloatArray
@@ -93,6 +96,7 @@ class Release:
     entry: Entry | None = None
     moments: Moments | None = None
     scale: ScaleRelease | None = None
+    histogram: HistogramRelease | None = None
 
     def __post_init__(self) -> None:
         self.coef.flags.writeable = False
@@ -102,14 +106,15 @@ class Release:
 class Draws:
     """The noise of one release, drawn once.
 
-    There is a draw of the calibration's `noise`, one of its `shield`, and one for the moments and
-    one for the scale of the columns if these are released.
+    There is a draw of the calibration's `noise`, one of its `shield`, and one each for the moments,
+    the scale of the columns and the counts of scores if these are released.
     """
 
     noise: Draw
     shield: Draw
     moments: Draw | None = None
     scale: Draw | None = None
+    histogram: Draw | None = None
 
 
 def draw(calibration: Calibration, randomness: Randomness) -> Draws:

@@ -4,9 +4,9 @@ Every loss goes with every row of the table, and the tests of the laws run over 
 mechanism, write its formulas in `privatelr.mechanisms.calibration` and its release in
 `privatelr.mechanisms.perturbation`, and list both here.
 
-A price may pay for three releases: the scale of the columns, the coefficients, and the matrices
-that inference needs. Each sees those before it as public, so their guarantees add up (adaptive
-composition).
+A price may pay for four releases: the scale of the columns, the coefficients, the matrices that
+inference needs, and counts of scores for a ROC curve. Each sees those before it as public, so their
+guarantees add up (adaptive composition).
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ from privatelr.mechanisms.perturbation import (
     release_moments,
     release_plain,
 )
+from privatelr.mechanisms.price_shares import divide
 from privatelr.mechanisms.problem import Problem
-from privatelr.mechanisms.request import SMALLEST_EPSILON, Request, divide, require_usual
+from privatelr.mechanisms.request import SMALLEST_EPSILON, Request, require_usual
+from privatelr.mechanisms.score_histogram import HistogramCalibration, calibrate_histogram
 from privatelr.numerics.solve import Solver
 from privatelr.privacy import (
     ZCDP,
@@ -117,6 +119,9 @@ def calibrate(request: Request, facts: Problem) -> Calibration:
     return replace(found, lambda_rules=tuple(rules.items()))
 
 
+Stage = ScaleCalibration | Calibration | MomentsCalibration | HistogramCalibration
+
+
 @dataclass(frozen=True, slots=True)
 class StagedCalibration:
     """All numbers of all stages of a fit, computed before any data is touched."""
@@ -126,11 +131,13 @@ class StagedCalibration:
     coefficients: Calibration
     moments: MomentsCalibration | None
     scale: ScaleCalibration | None = None
+    histogram: HistogramCalibration | None = None
 
     @property
-    def stages(self) -> tuple[ScaleCalibration | Calibration | MomentsCalibration, ...]:
+    def stages(self) -> tuple[Stage, ...]:
         """The stages in the order of their releases."""
-        return tuple(stage for stage in (self.scale, self.coefficients, self.moments) if stage)
+        order = (self.scale, self.coefficients, self.moments, self.histogram)
+        return tuple(stage for stage in order if stage)
 
     @property
     def is_scale_worth_it(self) -> bool:
@@ -181,19 +188,21 @@ def calibrate_all(
         asked = replace(request, target=parts["coefficients"], kinds=kinds or request.kinds)
         try:
             require_usual(parts)
-            coefficients, first, last = calibrate(asked, facts), None, None
+            coefficients, first, last, counts = calibrate(asked, facts), None, None, None
             if scale is not None:
                 first = calibrate_scale(scale, cast("Promise", parts["scale"]))
+            beside = GAUSSIAN if meant else request.kinds  # stages that share a delta
+            if "roc" in parts:
+                counts = calibrate_histogram(facts.n, parts["roc"], beside)
             if "inference" in parts:
-                beside = GAUSSIAN if meant else request.kinds  # it shares a delta
                 usual = None if first is None else first.typical
                 last = calibrate_moments(coefficients.problem, parts["inference"], beside, usual)
         except GuaranteeError as error:
             refusal = error
         else:
             mechanism = find_mechanism(asked)
-            made = StagedCalibration(request.target, mechanism, coefficients, last, first)
-            found.append(made)
+            stages = coefficients, last, first, counts
+            found.append(StagedCalibration(request.target, mechanism, *stages))
     if not found:
         raise refusal
     return found[0] if len(found) == 1 else min(found, key=_noise)
@@ -209,10 +218,12 @@ def _noise(plan: StagedCalibration) -> float:
 def promises_for(request: Request) -> tuple[Guarantee, ...]:
     """The target, and a pure guarantee that implies it: factors have less noise under it.
 
-    The matrices of inference have more, so that beside them it is not tried.
+    The matrices of inference have more, and under zCDP the counts of scores, so that beside them it
+    is not tried.
     """
     target = request.target
-    if request.kinds or request.buys_intervals:
+    noisier = request.buys_roc and isinstance(target, ZCDP)
+    if request.kinds or request.buys_intervals or noisier:
         return (target,)
     match target:
         case ApproxDP(epsilon=epsilon) if epsilon >= SMALLEST_EPSILON:
@@ -250,13 +261,16 @@ def draw_all(plan: StagedCalibration, randomness: Randomness) -> Draws:
     """Draw all the noise of a calibration, once."""
     moments = randomness.draw(plan.moments.noise) if plan.moments else None
     scale = randomness.draw(plan.scale.noise) if plan.scale else None
-    return replace(draw(plan.coefficients, randomness), moments=moments, scale=scale)
+    counts = randomness.draw(plan.histogram.noise) if plan.histogram else None
+    made = draw(plan.coefficients, randomness)
+    return replace(made, moments=moments, scale=scale, histogram=counts)
 
 
 def release_all(rows: Rows, plan: StagedCalibration, draws: Draws, solver: Solver) -> Release:
     """Release the coefficients, and at them the moments if they were requested.
 
     If `plan` has a scale, it was released before, and the rows are those that it standardised.
+    Counts of scores come last, by `release_scores`: their bins follow from the coefficients.
 
     Notes
     -----

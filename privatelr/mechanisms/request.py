@@ -25,17 +25,11 @@ from privatelr.errors import (
     show,
 )
 from privatelr.mechanisms.calibration.lambda_rules import (
-    GAUSSIAN,
     LAMBDA_RULES,
-    LAPLACE,
-    Kinds,
     LambdaRule,
     SmallLambda,
 )
-from privatelr.mechanisms.calibration.proven_noise import UP
 from privatelr.mechanisms.calibration.pure import ANALYSES, Analysis
-from privatelr.numerics import Loss
-from privatelr.privacy.noise import gaussian_mu, mu_beside_pure
 from privatelr.types import Placement
 
 USUAL_DELTA = 1e-6
@@ -89,7 +83,7 @@ Shares = tuple[tuple[str, float], ...]
 Spend = Shares | Literal["inference"]
 """Shares, or the usual ones if inference is requested."""
 
-_GOODS = ("scale", "coefficients", "inference")
+_GOODS = ("scale", "coefficients", "inference", "roc")
 _TAKES = (
     "None (all for the coefficients), 'inference' (the usual shares), or shares that add up to 1, "
     "such as {'coefficients': 0.6, 'inference': 0.4}"
@@ -129,94 +123,6 @@ def read_spend(spend: Any) -> Spend:
         shares["coefficients"] = float(1 - sum(map(privacy.exact, others)))
     privacy.split(privacy.NonPrivate(), shares)  # refuses invalid shares
     return tuple(shares.items())
-
-
-Division = tuple[dict[str, privacy.Guarantee], Kinds]
-"""The part of a target for each stage, which `privacy.join` makes whole again, and the laws of
-noise of the coefficients that the parts are meant for; none for all laws."""
-
-
-def divide(
-    target: privacy.Guarantee, spend: Spend, loss: Loss, *, scaled: bool = False
-) -> list[Division]:
-    """Divide a target by the shares of a request.
-
-    Shares are of epsilon or of rho (`privatelr.privacy.split`). Under (epsilon, delta) there are
-    two ways, and the calibration takes the one with less noise on the coefficients: a share is
-    one of mu squared, or the coefficients have Laplace noise for their share of epsilon, and
-    what is left is Gaussian. Both spend all of the target (scale.md 1).
-    """
-    shares = shares_of(target, spend, loss, scaled=scaled)
-    by_share = privacy.split(target, shares)
-    if not isinstance(target, privacy.ApproxDP) or len(shares) == 1:
-        return [(by_share, ())]
-    epsilon, delta = target.epsilon, target.delta
-    parts, first = dict(shares), shares["coefficients"]
-    del parts["coefficients"]
-    pure = by_share["coefficients"].epsilon  # type: ignore[union-attr]
-    mus = {
-        GAUSSIAN: gaussian_mu(epsilon, delta) * math.sqrt(1 - first),
-        LAPLACE: mu_beside_pure(epsilon, delta, pure),
-    }
-    return [_shared(target, parts, mu, kinds) for kinds, mu in mus.items()]
-
-
-def _shared(
-    target: privacy.ApproxDP,
-    shares: dict[str, float],
-    mu: float,
-    kinds: Kinds,
-) -> Division:
-    """Divide mu squared among the Gaussian stages; the coefficients share the target with them."""
-    whole, total = sum(shares.values()), mu * mu / 2
-    parts = {
-        name: privacy.ZCDP(total * (share / whole), target.neighbours)
-        for name, share in shares.items()
-    }
-    # enough for the parts as they were rounded
-    mu = math.sqrt(2 * sum(part.rho for part in parts.values())) * UP
-    rest = privacy.SharedApproxDP(target.epsilon, target.delta, target.neighbours, beside=mu)
-    return {"coefficients": rest, **parts}, kinds
-
-
-SHARE_OF_SCALE = 0.1
-"""The share of the price for the scale of columns; from .05 to .25 it matters little (scale.md)."""
-
-
-def shares_of(
-    target: privacy.Guarantee, spend: Spend, loss: Loss, *, scaled: bool = False
-) -> dict[str, float]:
-    """Return the share of each stage; the scale of columns is paid for before the usual ones.
-
-    Raises
-    ------
-    GuaranteeError
-        If the scale is to be released and has no share, or has one and is not.
-    """
-    usual = spend in USUAL_SPENDS
-    shares = usual_shares(target, loss) if spend == "inference" else dict(spend)
-    if scaled and usual:
-        rest = 1 - privacy.exact(SHARE_OF_SCALE)
-        shares = {name: float(privacy.exact(share) * rest) for name, share in shares.items()}
-        return {"scale": SHARE_OF_SCALE, **shares}
-    if scaled != ("scale" in shares):
-        given = "has no share" if scaled else "has a share"
-        remedy = "add one, such as 0.1" if scaled else "do_scale='private' releases it"
-        raise GuaranteeError(f"spend: the scale of the columns {given}; {remedy}.")
-    return shares
-
-
-def usual_shares(target: privacy.Guarantee, loss: Loss) -> dict[str, float]:
-    """Return the shares that give the shortest intervals in the studies of inference.md 4.5 and 9.
-
-    A loss without a joint bound has larger curvature, so its moments need more noise. Under pure
-    epsilon they therefore get half of the price.
-    """
-    if not isinstance(target, privacy.PureDP | privacy.NonPrivate):
-        return {"coefficients": 0.7, "inference": 0.3}
-    if loss.joint_factor is None:
-        return {"coefficients": 0.5, "inference": 0.5}
-    return {"coefficients": 0.65, "inference": 0.35}
 
 
 SMALLEST_LAMBDA, LARGEST_LAMBDA = 1e-15, 1e12
@@ -276,6 +182,11 @@ class Request:
     def buys_intervals(self) -> bool:
         """Whether the matrices of inference have a share of the price."""
         return self.spend == "inference" or "inference" in dict(self.spend)
+
+    @property
+    def buys_roc(self) -> bool:
+        """Whether the counts of scores have a share of the price."""
+        return self.spend != "inference" and "roc" in dict(self.spend)
 
     @property
     def may_scale(self) -> bool:

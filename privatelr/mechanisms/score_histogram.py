@@ -10,16 +10,23 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+import scipy
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import event_of
-from privatelr.mechanisms.calibration.proven_noise import DOWN, laws_hiding, pure_part, require_law
+from privatelr.mechanisms.calibration.proven_noise import (
+    DOWN,
+    laws_hiding,
+    pure_part,
+    require_law,
+    worth_hiding,
+)
 from privatelr.mechanisms.perturbation import rounded_sum
-from privatelr.privacy import Event, Guarantee, Promise, PureDP
+from privatelr.numerics.rows import row_products
+from privatelr.privacy import Event, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.accounting import Entry
-from privatelr.privacy.noise import BlockLaplace, Draw, GaussianNoise, NoiseLaw
-from privatelr.types import Block, FloatArray, IntArray
+from privatelr.privacy.noise import BlockLaplace, Draw, GaussianNoise, NoiseLaw, NoNoise
+from privatelr.types import Block, FloatArray, IntArray, Rows
 
 L1_SENSITIVITY, L2_SENSITIVITY = 2.0, math.sqrt(2)
 """Largest change of all cells together when one record is replaced, as a sum and as a length."""
@@ -56,8 +63,8 @@ class ScoreScale:
     def position(self, link: FloatArray) -> FloatArray:
         """Return the place, from 0 to 1, of linear predictors."""
         with np.errstate(over="ignore"):
-            usual = special.expit(link / min(1.0, 2 * self.spread))
-            return np.asarray((usual + special.expit((link - self.middle) / self.spread)) / 2)
+            usual = scipy.special.expit(link / min(1.0, 2 * self.spread))
+            return np.asarray((usual + scipy.special.expit((link - self.middle) / self.spread)) / 2)
 
     def link_at(self, position: FloatArray) -> FloatArray:
         """Return the linear predictors at places above 0 and below 1, by bisection."""
@@ -89,39 +96,42 @@ class HistogramCalibration:
     bins : int
         Number of bins K. There are ``2 K + 1`` cells: the bins of the negative class, those of
         the positive class, and one cell for records that cannot be used.
-    target : Promise
-        The guarantee that the release will satisfy.
+    target : Guarantee
+        The guarantee that the release will satisfy; none beside a plain fit.
     noise : NoiseLaw
         The law of the noise on all cells, which is independent between cells.
     """
 
     n: int
     bins: int
-    target: Promise
+    target: Guarantee
     noise: NoiseLaw
 
     @property
     def proven(self) -> Guarantee:
         """The guarantee that the noise is proven to give: that of Laplace noise is pure."""
-        if _is_gaussian(self.noise):
+        if _is_gaussian(self.noise) or isinstance(self.target, NonPrivate):
             return self.target
         return PureDP(pure_part(self.target), self.target.neighbours)
 
     @property
     def count_sd(self) -> float:
         """Standard deviation of the noise on a count, with that of its rounding."""
-        return math.sqrt(float(self.noise.variances[0]) + 1 / 12)
+        rounding = 1 / 12 if self.target.is_private else 0.0
+        return math.sqrt(float(self.noise.variances[0]) + rounding)
 
     @property
     def noise_name(self) -> str:
         """The law of the noise on one count, in words."""
+        if isinstance(self.noise, NoNoise):
+            return self.noise.title
         return f"{'Gaussian' if _is_gaussian(self.noise) else 'Laplace'} noise"
 
     @property
     def events(self) -> tuple[Event, ...]:
         """The events that a ledger composes for this release."""
-        if isinstance(self.proven, PureDP):
-            return (self.proven,)
+        if isinstance(self.proven, PureDP | NonPrivate):
+            return (self.proven,) if isinstance(self.proven, PureDP) else ()
         return (event_of(self.noise, L2_SENSITIVITY, self.target.neighbours),)
 
     def __str__(self) -> str:
@@ -132,18 +142,23 @@ class HistogramCalibration:
         )
 
 
-def calibrate_histogram(n: int, target: Promise) -> HistogramCalibration:
+def calibrate_histogram(
+    n: int, target: Guarantee, kinds: tuple[type[NoiseLaw], ...] = ()
+) -> HistogramCalibration:
     """Choose the number of bins and the law with the least noise, from public facts alone.
 
-    Laplace noise on each cell hides the sum of changes; Gaussian noise hides their length.
+    Laplace noise on each cell hides the sum of changes; Gaussian noise hides their length. The law
+    is of these kinds if any are given.
     """
-    bins = _bins(n, _law(1, target))
-    return HistogramCalibration(n, bins, target, _law(2 * bins + 1, target))
+    bins = _bins(n, _law(1, target, kinds))
+    return HistogramCalibration(n, bins, target, _law(2 * bins + 1, target, kinds))
 
 
-def _law(cells: int, target: Promise) -> NoiseLaw:
+def _law(cells: int, target: Guarantee, kinds: tuple[type[NoiseLaw], ...]) -> NoiseLaw:
+    if isinstance(target, NonPrivate):
+        return NoNoise(cells)
     laws = [law for law in laws_hiding(L2_SENSITIVITY, cells, target) if _is_gaussian(law)]
-    return require_law([_laplace(cells, pure_part(target)), *laws], target)
+    return require_law([_laplace(cells, pure_part(target)), *laws], target, kinds)
 
 
 def _laplace(cells: int, epsilon: float) -> NoiseLaw:
@@ -157,8 +172,28 @@ def _is_gaussian(law: NoiseLaw) -> bool:
 
 def _bins(n: int, law: NoiseLaw) -> int:
     """Return the number of bins; Gaussian noise counts as Laplace noise of the same sd."""
+    if isinstance(law, NoNoise):
+        return _MOST
     epsilon = L1_SENSITIVITY * math.sqrt(2 / float(law.variances[0]))
     return int(min(max((n * epsilon) ** _GROWTH, _FEWEST), _MOST))
+
+
+def achieved_histogram(calibration: HistogramCalibration) -> Guarantee:
+    """Return what the noise of a calibration is worth, from its numbers alone.
+
+    Raises
+    ------
+    GuaranteeError
+        If no proof covers the noise.
+    """
+    noise, target = calibration.noise, calibration.target
+    if isinstance(noise, BlockLaplace) and isinstance(target, PureDP):
+        (cells,) = noise.blocks
+        return PureDP(L1_SENSITIVITY * noise.rate / cells.bound, target.neighbours)
+    found = worth_hiding(noise, L2_SENSITIVITY, target) if _is_gaussian(noise) else None
+    if found is None:
+        raise GuaranteeError(f"score counts with {noise.title} noise under {target}: no proof.")
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,10 +241,15 @@ def cells_of(link: FloatArray, label: FloatArray, edges: FloatArray) -> IntArray
     return np.where((label == 0) | np.isnan(link), 2 * bins, found)
 
 
+def counts_in(cells: IntArray, bins: int) -> FloatArray:
+    """Return the number of records in each cell ``(2 K + 1,)`` without noise; it is private."""
+    return np.bincount(cells, minlength=2 * bins + 1).astype(np.float64)
+
+
 def release_histogram(
-    cells: IntArray, calibration: HistogramCalibration, noise: Draw
+    counts: FloatArray, calibration: HistogramCalibration, noise: Draw
 ) -> FloatArray:
-    """Count cells ``(n,)``, add the noise, and round the exact sums to whole numbers.
+    """Add the noise to counts ``(2 K + 1,)``, and round the exact sums to whole numbers.
 
     Notes
     -----
@@ -217,9 +257,45 @@ def release_histogram(
     record. *Assumed public*: n, the number of bins, and the function that gives a record its
     cell. *Not covered*: time and memory.
     """
-    if len(cells) != calibration.n:
+    if counts.shape != (calibration.noise.dimension,) or counts.sum() != calibration.n:
         raise GuaranteeError(
-            f"cells of {len(cells)} records do not fit a histogram of n={calibration.n} records."
+            f"counts of cells do not fit a histogram of n={calibration.n} records in "
+            f"{calibration.bins} bins."
         )
-    counts = np.bincount(cells, minlength=calibration.noise.dimension).astype(np.float64)
     return rounded_sum(counts, noise, 1.0)
+
+
+def release_scores(
+    rows: Rows, coef: FloatArray, scale: ScoreScale, calibration: HistogramCalibration, noise: Draw
+) -> FloatArray:
+    """Score rows by coefficients ``(d,)``, and release the counts as `release_histogram` does.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: the counts, by ``calibration.target``, for any `coef` and any `scale`
+    that were paid for. *Neighbours*: replace one record. *Assumed public*: n and the number of
+    bins. *Not covered*: time and memory.
+    """
+    if rows.n != calibration.n or rows.d != len(coef):
+        raise GuaranteeError(
+            f"rows of shape ({rows.n}, {rows.d}) do not fit {len(coef)} coefficients and a "
+            f"histogram of n={calibration.n} records."
+        )
+    counts = score_counts(rows, coef, scale.edges(calibration.bins))
+    return release_histogram(counts, calibration, noise)
+
+
+def score_counts(rows: Rows, coef: FloatArray, edges: FloatArray) -> FloatArray:
+    """Return the number of rows in each cell ``(2 K + 1,)`` without noise; it is private.
+
+    A row of zeros, which stands for a record that cannot be used, has the label 0. A longer label
+    is that of a row that was shortened by it (`privatelr.numerics.rows.row_bounds`).
+    """
+
+    def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray]:
+        # each score is computed by itself, so that no record changes the cell of another one
+        link = row_products(x, coef) * np.abs(y)
+        return (counts_in(cells_of(link, np.sign(y), edges), len(edges) + 1),)
+
+    (counts,) = rows.fold(kernel)
+    return np.asarray(counts)

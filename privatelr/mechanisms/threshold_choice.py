@@ -18,7 +18,7 @@ from privatelr.numerics import ThresholdRule
 from privatelr.privacy import Event, PureDP, split
 from privatelr.privacy.noise import BlockLaplace, NoiseLaw, Randomness
 from privatelr.privacy.noise.exponential_mechanism import PermuteAndFlip
-from privatelr.types import Block, FloatArray, IntArray
+from privatelr.types import Block, FloatArray
 
 _SHARES = {"count": 0.1, "choice": 0.9}
 THRESHOLDS = 39
@@ -110,14 +110,14 @@ def threshold_scores(counts: FloatArray, positive: int, n: int, rule: ThresholdR
 
 
 def choose_threshold(
-    cells: IntArray, calibration: ThresholdCalibration, bins: int, randomness: Randomness
+    counts: FloatArray, calibration: ThresholdCalibration, randomness: Randomness
 ) -> int:
-    """Choose one of the ``bins - 1`` thresholds between bins, and return its position.
+    """Choose one of the ``K - 1`` thresholds between bins, and return its position.
 
     Parameters
     ----------
-    cells
-        The cell ``(n,)`` of each record, as in `score_histogram.cells_of`.
+    counts
+        The number of records in each cell ``(2 K + 1,)``, as by `score_histogram.counts_in`.
 
     Notes
     -----
@@ -125,10 +125,9 @@ def choose_threshold(
     record. *Assumed public*: n, the bins, and the function that gives a record its cell. *Not
     covered*: time and memory.
     """
-    n, rule = calibration.n, calibration.rule
-    if len(cells) != n:
-        raise GuaranteeError(f"cells of {len(cells)} records do not fit a threshold of n={n}.")
-    counts = np.bincount(cells, minlength=2 * bins + 1).astype(np.float64)
+    n, rule, bins = calibration.n, calibration.rule, len(counts) // 2
+    if counts.sum() != n:
+        raise GuaranteeError(f"counts of cells do not fit a threshold of n={n} records.")
     noise = randomness.draw(calibration.noise)
     (noisy,) = rounded_sum(counts[bins : 2 * bins].sum(keepdims=True), noise, 1.0)
     positive = int(min(max(noisy, 1), n - 1))

@@ -172,16 +172,17 @@ def _requests(study: Study, sim: Simulator) -> Iterator[tuple[str, Request]]:
 
 
 def _other_shares(study: Study, sim: Simulator) -> Iterator[dict[str, float]]:
-    """Other divisions between coefficients and inference; the scale keeps its share."""
+    """Other divisions between coefficients and inference; other parts keep their shares."""
     scaled = sim.stages.scale is not None
     shares = shares_of(study.request.target, study.request.spend, study.loss, scaled=scaled)
     scale = {"scale": shares["scale"]} if scaled else {}
-    left = 1 - sum(scale.values())
+    counts = {"roc": shares["roc"]} if study.request.buys_roc else {}
+    left = 1 - sum(scale.values()) - sum(counts.values())
     for share in _SHARES:
         if not math.isclose(share, shares["coefficients"] / left, rel_tol=_SAME):
             parts = {"coefficients": share * left, "inference": (1 - share) * left}
             rounded = {name: round(part, 6) for name, part in parts.items()}
-            yield scale | rounded
+            yield scale | rounded | counts
 
 
 def _other_targets(target: privacy.Guarantee) -> Iterator[tuple[str, privacy.Guarantee]]:

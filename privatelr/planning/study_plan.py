@@ -186,6 +186,7 @@ def _document(plan: StudyPlan) -> dict[str, Any]:
     """The content of the page as a dict."""
     study, calibration = plan.study, plan.calibration.coefficients
     intervals, moments, scale = plan.intervals, plan.calibration.moments, plan.calibration.scale
+    counts = plan.calibration.histogram
     return {
         "formula": study.spec.formula.text,
         "loss": describe(study.loss),
@@ -197,6 +198,7 @@ def _document(plan: StudyPlan) -> dict[str, Any]:
             "scale": guarantee_json(scale.target) if scale else None,
             "coefficients": guarantee_json(calibration.target),
             "inference": guarantee_json(moments.target) if moments else None,
+            "roc": guarantee_json(counts.target) if counts else None,
         },
         "placement": calibration.placement,
         "analysis": calibration.analysis,
@@ -206,6 +208,8 @@ def _document(plan: StudyPlan) -> dict[str, Any]:
         "lambda_origin": calibration.lambda_origin,
         "scale_mean_sd": scale.mean_sd if scale else None,
         "moments_noise_sd": moments.entry_sd if moments else None,
+        "score_bins": counts.bins if counts else None,
+        "score_count_sd": counts.count_sd if counts else None,
         "mode": intervals.mode if intervals else None,
         "target": intervals.target if intervals else None,
         "noise_to_signal": intervals.noise_to_signal if intervals else None,
@@ -246,21 +250,26 @@ def _page(plan: StudyPlan) -> list[Piece]:
 def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
     study, calibration = plan.study, plan.calibration.coefficients
     moments, scale, intervals = plan.calibration.moments, plan.calibration.scale, plan.intervals
+    counts = plan.calibration.histogram
     facts = [("Promise", sentences.neighbours(str(study.request.target), study.n))]
     if study.request.target.is_private:
         bought = {
             "scale": scale and scale.target,
             "coefficients": calibration.proven,
             "inference": moments and moments.target,
+            "roc": counts and counts.target,
         }
         parts = sentences.divided({name: part for name, part in bought.items() if part})
         if moments is None:
-            alone = "the coefficients alone" if scale is None else parts
+            alone = parts if scale or counts else "the coefficients alone"
             parts = f"{alone}: spend='inference' adds intervals"
         facts.append(("Spent on", parts))
     facts.append(("Mechanism", sentences.mechanism(calibration)))
     if scale is not None:
-        facts.append(("Scale", sentences.scale(scale, calibration, moments)))
+        beside = [stage.target for stage in (moments, counts) if stage]
+        facts.append(("Scale", sentences.scale(scale, calibration, beside)))
+    if counts is not None:
+        facts.append(("ROC curve", sentences.scores(counts)))
     facts += [
         ("Rows", _rows(plan.spec)),
         *sentences.loss(study.loss),

@@ -126,6 +126,11 @@ class ModelRecord(Evaluated, ABC):
         return None
 
     @property
+    def has_roc(self) -> bool:
+        """Whether a ROC curve was bought with the fit, which `roc` then is."""
+        return False
+
+    @property
     def has_diagnostics(self) -> bool:
         """Whether there are `diagnostics`; a fit from a file has none."""
         return self._diagnostics is not None
@@ -145,8 +150,8 @@ class ModelRecord(Evaluated, ABC):
 
         The file is JSON. It contains the formula, bounds and levels, the coefficients, the
         guarantee, the calibration, the ledger entry, versions, and a content hash; also the noisy
-        matrices of inference if they were requested, or the counts and the order of choices. An
-        existing file is replaced, either completely or not at all.
+        matrices of inference and the noisy counts of scores if they were requested, or the counts
+        and the order of choices. An existing file is replaced, either completely or not at all.
 
         Parameters
         ----------
@@ -237,6 +242,11 @@ class FitRecord(ModelRecord):
 
     spec: DesignSpec
     release: Release
+
+    @property
+    def has_roc(self) -> bool:
+        """Whether a ROC curve was bought with the fit, which `roc` then is."""
+        return self.release.histogram is not None
 
     @property
     def privacy_sd(self) -> pd.Series[float]:

@@ -102,10 +102,13 @@ Threshold: TypeAlias = float | ThresholdRule
 """A public number, or a rule by which the diagnostics learn a number."""
 
 
+_RULES: tuple[ThresholdRule, ...] = ("youden", "topleft")
+
+
 def read_threshold(threshold: Any, loss: Loss) -> Threshold:
     """Check the argument ``threshold`` of `dplr`."""
     fixed = scale_of(loss).fixed
-    if isinstance(threshold, str) and threshold in ("fixed", "youden", "topleft"):
+    if isinstance(threshold, str) and threshold in ("fixed", *_RULES):
         return fixed if threshold == "fixed" else cast("ThresholdRule", threshold)
     return _number(threshold, loss, f", 'fixed' ({fixed:g}), 'youden' or 'topleft'")
 
@@ -118,7 +121,7 @@ def _number(threshold: Any, loss: Loss, others: str = "") -> float:
 
 
 def predict(
-    fit: ModelRecord, data: Any, type: str | None, threshold: float | None
+    fit: ModelRecord, data: Any, type: str | None, threshold: float | str | None
 ) -> pd.Series[Any]:
     """Predict each row of `data`; see `Fit.predict`."""
     kind = _kind(type, fit)
@@ -126,13 +129,18 @@ def predict(
     return _over_parts(partial(_predicted, fit, kind, cut, is_dask(data)), fit, data)
 
 
-def _cut(fit: ModelRecord, threshold: float | None) -> float:
-    """The threshold between the classes: the given number, or that of the fit."""
-    if threshold is not None:
-        return _number(threshold, fit.loss)
-    rule = fit.threshold
+def _cut(fit: ModelRecord, threshold: float | str | None) -> float:
+    """The threshold between the classes: the given number or paid rule, or that of the fit."""
+    is_rule = isinstance(threshold, str) and threshold in _RULES
+    if threshold is not None and not (is_rule and fit.has_roc):
+        hint = ", or a rule where the fit bought a ROC curve" if is_rule else ""
+        return _number(threshold, fit.loss, hint)
+    rule = cast("Threshold", fit.threshold if threshold is None else threshold)
     if not isinstance(rule, str):
         return rule
+    if fit.has_roc:
+        paid = fit.roc.threshold(rule)
+        return scale_of(fit.loss).fixed if np.isnan(paid) else paid
     if not fit.has_diagnostics:
         raise GuaranteeError(
             f"threshold={rule!r} was learned from the training data and is not kept in a saved "
@@ -215,7 +223,7 @@ def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[
             matrix = design.as_matrix(fit.spec, data)
             link, known = _of_matrix(fit, matrix, np.ones(matrix.shape[0]))
             return link, known, pd.RangeIndex(len(link))
-        batch = as_batch(data)
+        batch = data if isinstance(data, Batch) else as_batch(data)
         if fit.spec.projection is None and design.worth_sparse(fit.spec):
             names = fit.spec.formula.covariates
             covariates, usable, _ = design.read_sparse_covariates(fit.spec, batch, names)

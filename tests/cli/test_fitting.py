@@ -149,6 +149,12 @@ OPTIONS = [
         {"spend": {"coefficients": 0.6, "inference": 0.4}, "eps": ZCDP(0.1)},
     ),
     (["--spend", "coefficients=1"], dplr, {"spend": {"coefficients": 1}}),
+    (["--spend", "roc=.25"], dplr, {"spend": {"coefficients": 0.75, "roc": 0.25}}),
+    (
+        ["--spend", "inference=0.3,roc=0.1", "--model", "svm"],
+        dpsvm,
+        {"spend": {"coefficients": 0.6, "inference": 0.3, "roc": 0.1}},
+    ),
     (["--do-scale", "private", "--rho", "0.3"], dplr, {"do_scale": "private", "eps": ZCDP(0.3)}),
     (["--do-scale", "no", "--eps", "500"], dplr, {"do_scale": False, "eps": 500.0}),
     (["--eps", "500"], dplr, {"eps": 500.0}),
@@ -180,6 +186,7 @@ def test_an_option_is_an_argument(options, fitter, keywords, home, capsys, monke
     assert json.loads(found)["guarantee"] == expected["guarantee"]
     assert json.loads(found)["inference"] == expected["inference"]
     assert json.loads(found).get("scale") == expected.get("scale")
+    assert json.loads(found).get("roc") == expected.get("roc")
 
 
 def test_a_table_is_read_in_many_ways_and_gives_one_model(home, capsys, monkeypatch):
@@ -403,7 +410,8 @@ REFUSED = [
     ),
     ("fit clinic.csv 'y ~ age' --spend coefficients=0.9", 2, ["0.9", "whose sum is 1"]),
     ("fit clinic.csv 'y ~ age' --spend inference=1", 2, ["no share for the coefficients"]),
-    ("fit clinic.csv 'y ~ age' --spend coefficients=.9,roc=.1", 2, ["'roc' is not a part of"]),
+    ("fit clinic.csv 'y ~ age' --spend coefficients=.9,auc=.1", 2, ["'auc' is not a part of"]),
+    ("fit clinic.csv 'y ~ age' --spend roc=1", 2, ["no share for the coefficients"]),
     ("fit clinic.csv 'y ~ age' --spend inference --eps 1e-9", 1, ["6.5e-10", "raise eps"]),
     ("fit clinic.csv 'y ~ age' --spend inference --eps 0 --lambda 0", 1, ["--lambda 0"]),
     ("fit clinic.csv 'y ~ age' --lambda much", 2, ["--lambda", "auto, free, PrivateLR"]),
@@ -526,3 +534,17 @@ def test_nothing_is_spent_without_an_output(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("sys.stdout", None)
     assert cli.main(["fit", str(table), "y ~ x"]) == 1
     assert "standard output is closed" in capsys.readouterr().err
+
+
+def test_a_paid_threshold_splits_the_classes(home, capsys):
+    shares = ["--spend", "roc=.25", "--eps", "8", "--out", "scored.json"]
+    page = " ".join(printed(capsys, "fit", "clinic.csv", FORMULA, *DECLARED, *shares).split())
+    assert "C-index (AUC)" in page
+    assert "--json has more" in page
+    bought = privatelr.load("scored.json")
+    for rule in ("youden", "topleft"):
+        asked = ["clinic.csv", "--type", "classes", "--threshold", rule]
+        found = printed(capsys, "predict", "scored.json", *asked).split()[-40:]
+        assert found == [str(x) for x in bought.predict(clinic(), "classes", threshold=rule)]
+    refused = printed(capsys, "predict", "model.json", *asked, status=2)
+    assert "bought a ROC curve" in refused

@@ -16,6 +16,7 @@ from privatelr.mechanisms.score_histogram import (
     ScoreScale,
     calibrate_histogram,
     cells_of,
+    counts_in,
     release_histogram,
 )
 from privatelr.numerics import area_under, best_threshold, c_index
@@ -45,8 +46,9 @@ def thresholds_of(bins):
 def releases(link, label, epsilon, count):
     calibration = calibrate_histogram(len(link), PureDP(epsilon))
     cells = cells_of(link, label, SCALE.edges(calibration.bins))
+    counts = counts_in(cells, calibration.bins)
     for _ in range(count):
-        noisy = release_histogram(cells, calibration, SystemRandomness().draw(calibration.noise))
+        noisy = release_histogram(counts, calibration, SystemRandomness().draw(calibration.noise))
         yield HistogramRelease(noisy, SCALE, calibration, PureDP(epsilon))
 
 

@@ -14,8 +14,11 @@ from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise, replaced, s
 import privatelr.mechanisms.registry
 import privatelr.model_data
 from privatelr import ZCDP, GuaranteeError
+from privatelr.mechanisms.score_histogram import ScoreScale
+from privatelr.results.answers import scored_records
 
 MARK = 61.12345678901234
+ROC = {"coefficients": 0.75, "roc": 0.25}
 
 
 def unpaid(fit, printed):
@@ -29,12 +32,17 @@ def unpaid(fit, printed):
 
 
 def blanked(fit):
-    """The fit with zeros in the place of the coefficients, and of the moments if there are any."""
-    moments = fit.release.moments
+    """The fit with zeros in the place of the coefficients, and of what else was paid for."""
+    moments, counts = fit.release.moments, fit.release.histogram
     if moments is not None:
         moments = replace(moments, values=np.zeros_like(moments.values))
+    if counts is not None:  # the bins follow from the coefficients, and from nothing else
+        assert counts.scale == scored_records.score_scale(fit)
+        zeros = np.zeros_like(counts.counts)
+        counts = replace(counts, counts=zeros, scale=ScoreScale(0.0, 1.0))
     coef = np.zeros_like(fit.release.coef)
-    return replace(fit, release=replace(fit.release, coef=coef, moments=moments))
+    release = replace(fit.release, coef=coef, moments=moments, histogram=counts)
+    return replace(fit, release=release)
 
 
 def run(frame, **options):
@@ -71,6 +79,7 @@ CHANGES = [
     [
         *({}, {"op": False}, {"rp_dim": 2}, {"threshold": "youden"}, {"bounds": None}, {"eps": 0}),
         *({"spend": "inference"}, {"spend": "inference", "op": False, "delta": 1e-6}),
+        *({"spend": ROC, "threshold": "youden"}, {"spend": ROC, "op": False, "eps": ZCDP(0.1)}),
     ],
     ids=str,
 )
@@ -84,12 +93,13 @@ OF_HINGES = [
     {"model": MODELS["narrow"], "threshold": "topleft", "bounds": None},
     {"model": MODELS["softplus"], "delta": 1e-6},
     {"model": MODELS["dpsvm"], "spend": "inference"},
+    {"model": MODELS["dpsvm"], "spend": ROC, "delta": 1e-6},
 ]
 
 
 @pytest.mark.parametrize("values", CHANGES, ids=str)
 @pytest.mark.parametrize(
-    "options", OF_HINGES, ids=["huber", "output", "narrow", "softplus", "spend"]
+    "options", OF_HINGES, ids=["huber", "output", "narrow", "softplus", "spend", "roc"]
 )
 def test_law_of_hinges(monkeypatch, values, options):
     check_nothing_kept(monkeypatch, options=options, **values)
@@ -183,8 +193,9 @@ def check_nothing_written(monkeypatch, folder, frame=None, options=None, **value
         {"model": MODELS["dpsvm"], "threshold": "youden"},
         {"spend": "inference"},
         {"spend": "inference", "eps": ZCDP(0.1), "op": False, "bounds": None},
+        {"spend": ROC, "threshold": "topleft"},
     ],
-    ids=["dplr", "output", "projected", "dpsvm", "spend", "spend-output"],
+    ids=["dplr", "output", "projected", "dpsvm", "spend", "spend-output", "roc"],
 )
 def test_release_files_and_cards(monkeypatch, tmp_path, values, options):
     check_nothing_written(monkeypatch, tmp_path, options=options, **values)
@@ -227,3 +238,34 @@ def test_planted_notes_about_the_moments_are_caught(monkeypatch, tmp_path):
         check_nothing_kept(monkeypatch, options=options, y=other)
     with pytest.raises(AssertionError):
         check_nothing_written(monkeypatch, tmp_path, options=options, y=other)
+
+
+def test_planted_bins_that_follow_the_scores_are_caught(monkeypatch):
+    """Bins over the range of the scores, as other software makes them."""
+    honest = scored_records.count_training_scores
+
+    def adaptive(made, rows, *given):
+        link, _ = rows.scores(made.release.coef)
+        with monkeypatch.context() as patch:
+            seen = ScoreScale(float(link.mean()), float(link.std()))
+            patch.setattr(scored_records, "score_scale", lambda _: seen)
+            return honest(made, rows, *given)
+
+    monkeypatch.setattr(scored_records, "count_training_scores", adaptive)
+    with pytest.raises(AssertionError, match="middle"):
+        check_nothing_kept(monkeypatch, options={"spend": ROC}, age=90.0)
+
+
+def test_planted_numbers_of_bins_are_caught(monkeypatch):
+    """A calibration that is written with the number of positive records."""
+    honest = scored_records.count_training_scores
+
+    def talkative(made, rows, *given):
+        counts = honest(made, rows, *given)
+        n = counts.calibration.n + np.count_nonzero(rows.y > 0) % 2
+        return replace(counts, calibration=replace(counts.calibration, n=n))
+
+    monkeypatch.setattr(scored_records, "count_training_scores", talkative)
+    other = 1 - clinic()["y"][0]
+    with pytest.raises(AssertionError):
+        check_nothing_kept(monkeypatch, options={"spend": ROC}, y=other)

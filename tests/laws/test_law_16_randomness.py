@@ -87,6 +87,13 @@ def test_one_draw_per_fit(monkeypatch, model):
         moments = both.release.moments.calibration
         assert draws == [moments.noise, both.calibration.noise, both.calibration.shield]
         draws.clear()
+        spend = {"coefficients": 0.75, "roc": 0.25}
+        scored = fit_clinic(clinic().assign(y=1.0), op=op, spend=spend, **hard)
+        counts = scored.release.histogram.calibration
+        assert draws == [counts.noise, scored.calibration.noise, scored.calibration.shield]
+        str(scored.roc), scored.roc.tidy()  # looking at it draws nothing
+        assert len(draws) == 3
+        draws.clear()
 
 
 def test_the_noise_is_not_kept():

@@ -13,6 +13,7 @@ import privatelr.model_data
 from privatelr.mechanisms import (
     calibration,
     candidate_choice,
+    price_shares,
     problem,
     registry,
     request,
@@ -49,7 +50,12 @@ def check_same_calibration(frames, **options):
 
 
 def public_functions():
-    found = [registry.calibrate, registry.calibrate_all, request.divide, request.usual_shares]
+    found = [
+        registry.calibrate,
+        registry.calibrate_all,
+        price_shares.divide,
+        price_shares.usual_shares,
+    ]
     found += [score_histogram.calibrate_histogram, threshold_choice.calibrate_threshold]
     found += [candidate_choice.calibrate_choice]
     for module in FORMULAS:
@@ -83,7 +89,7 @@ def test_law_of_hinges(model, options):
 
 
 def test_formulas_import_neither_arrays_nor_frames():
-    for module in (*FORMULAS, request, request, registry):
+    for module in (*FORMULAS, request, registry):
         allowed = {"np"} if module is gaussian_objective else set()  # adds up logarithms
         assert not {"np", "pd", "numpy", "pandas"} & set(vars(module)) - allowed
 
@@ -125,6 +131,6 @@ def test_planted_share_is_caught(monkeypatch):
 
     seen = {}
     monkeypatch.setattr(privatelr.model_data, "read_source", tuned)
-    monkeypatch.setattr(request, "usual_shares", usual_shares)
+    monkeypatch.setattr(price_shares, "usual_shares", usual_shares)
     with pytest.raises(AssertionError):
         check_same_calibration(frames(), spend="inference")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import privatelr.mechanisms.registry
 from privatelr import ZCDP, GuaranteeError, NonPrivate, PureDP, implies, to_zcdp
-from privatelr.mechanisms import request
+from privatelr.mechanisms import price_shares
 from privatelr.privacy import ApproxDP, SharedApproxDP, exact
 from privatelr.privacy.accounting import Ledger, join, split
 
@@ -57,6 +57,9 @@ SPENDS = [
     "inference",
     {"coefficients": 0.9, "inference": 0.1},
     {"scale": 0.1, "coefficients": 0.8, "inference": 0.1},
+    {"coefficients": 0.75, "roc": 0.25},
+    {"scale": 0.1, "coefficients": 0.5, "inference": 0.3, "roc": 0.1},
+    {"scale": 0.1, "coefficients": 0.7, "roc": 0.2},
 ]
 TARGETS = [*map(PureDP, BUDGETS), ZCDP(0.3), ZCDP(1.1), ApproxDP(1.1, 3e-6), ApproxDP(0.7, 1e-5)]
 
@@ -64,11 +67,11 @@ TARGETS = [*map(PureDP, BUDGETS), ZCDP(0.3), ZCDP(1.1), ApproxDP(1.1, 3e-6), App
 def check_parts(target, **options):
     """What a fit spends on its parts is what it promises, in the decimals that they print."""
     release = fit_clinic(clinic(), eps=target, **options).release
-    stages = [release, release.moments, release.scale]
+    stages = [release, release.moments, release.scale, release.histogram]
     stages = [stage.calibration for stage in stages if stage is not None]
     parts = [stage.target for stage in stages]
     assert release.guarantee == target
-    if release.scale is not None and isinstance(release.scale.calibration.target, PureDP):
+    if all(isinstance(part, PureDP) for part in parts):
         check_implied(target, parts)
         return parts
     if isinstance(target, ApproxDP):
@@ -160,12 +163,12 @@ def test_what_cannot_be_joined():
 
 def doubled(target, spend, loss, **scaled):
     """Planted: all parts get the whole, as if the other releases were free."""
-    return [(dict.fromkeys(request.shares_of(target, spend, loss, **scaled), target), ())]
+    return [(dict.fromkeys(price_shares.shares_of(target, spend, loss, **scaled), target), ())]
 
 
 def rounded(target, spend, loss, **scaled):
     """Planted: products of floats."""
-    shares = request.shares_of(target, spend, loss, **scaled)
+    shares = price_shares.shares_of(target, spend, loss, **scaled)
     parts = {name: replace(target, epsilon=target.epsilon * s) for name, s in shares.items()}
     return [(parts, ())]
 
@@ -186,20 +189,21 @@ def test_planted_parts_are_caught(monkeypatch, planted):
 def forgotten(target, spend, loss, **scaled):
     """Planted: the coefficients do not leave room for what is beside them."""
     ways = DIVIDE(target, spend, loss, **scaled)
-    return [(parts | {"coefficients": unshared(**parts)}, kinds) for parts, kinds in ways]
+    shared = [(parts, kinds) for parts, kinds in ways if kinds]  # pure ones need not know of others
+    return [(parts | {"coefficients": unshared(**parts)}, kinds) for parts, kinds in shared]
 
 
 def unshared(coefficients, **_):
     return replace(coefficients, beside=coefficients.beside / 2)
 
 
-DIVIDE = request.divide
+DIVIDE = price_shares.divide
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
 def test_a_part_that_forgets_the_others_is_caught(monkeypatch, spend):
     monkeypatch.setattr(privatelr.mechanisms.registry, "divide", forgotten)
-    own_stages(monkeypatch)  # pure ones need not know of each other
+    own_stages(monkeypatch)
     with pytest.raises((AssertionError, GuaranteeError)):
         check_parts(ApproxDP(1.1, 3e-6), spend=spend)
 

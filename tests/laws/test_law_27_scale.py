@@ -18,7 +18,14 @@ import privatelr.model
 from privatelr import ZCDP, ApproxDP, PureDP
 from privatelr.audit import worth
 from privatelr.design import plan_design, read_design, standardise
-from privatelr.mechanisms import Problem, Request, calibrate_all, release_scale, request, scale_map
+from privatelr.mechanisms import (
+    Problem,
+    Request,
+    calibrate_all,
+    price_shares,
+    release_scale,
+    scale_map,
+)
 from privatelr.mechanisms.calibration import ScaleFacts, scale_noise
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import DenseRows
@@ -278,7 +285,7 @@ def test_planted_price_that_forgets_weights_is_caught(monkeypatch):
         check_price_of_weights()
 
 
-DIVIDE = request.divide
+DIVIDE = price_shares.divide
 
 
 def too_much(target, spend, loss, *, scaled=False):

@@ -427,13 +427,11 @@ def test_parts_below_any_price_are_refused():
         ("inferences", "spend='inferences': spend takes None"),
         (3, "spend=3: "),
         ([("coefficients", 1.0)], "spend=<list>: "),
+        ({"roc": 1.0}, "spend: there is no share for the coefficients"),
+        ({"threshold": 1.0}, "spend: 'threshold' is not a part of a fit, and takes no share"),
         (
-            {"roc": 1.0},
-            "spend: 'roc' is not a part of a fit, and takes no share; the parts are 'scale'",
-        ),
-        (
-            {"coefficients": 0.5, "inference": 0.4, "roc": 0.1},
-            "spend: 'roc' is not a part of a fit, and takes no share; the parts are 'scale'",
+            {"coefficients": 0.5, "inference": 0.4, "auc": 0.1},
+            "spend: 'auc' is not a part of a fit, and takes no share",
         ),
         ({"inference": 1.0}, "spend: there is no share for the coefficients"),
         ({}, "spend: there is no share for the coefficients"),

@@ -352,6 +352,7 @@ def test_columns_without_variance_get_a_finite_map():
 
 SHARED = {"scale": 0.2, "coefficients": 0.8}
 THREE = {"scale": 0.1, "coefficients": 0.6, "inference": 0.3}
+FOUR = {"scale": 0.1, "coefficients": 0.5, "inference": 0.3, "roc": 0.1}
 TARGETS = [PureDP(0.3), PureDP(2.0), ZCDP(0.05), ApproxDP(0.2, 1e-6), ApproxDP(3.0, 1e-7)]
 
 
@@ -440,14 +441,15 @@ def test_the_share_is_the_share_that_was_asked_for(target):
             assert part.rho > 0
 
 
-@pytest.mark.parametrize("spend", [None, "inference", SHARED, THREE], ids=str)
+@pytest.mark.parametrize("spend", [None, "inference", SHARED, THREE, FOUR], ids=str)
 @pytest.mark.parametrize("kinds", [GAUSSIAN, LAPLACE], ids=["Gaussian", "Laplace"])
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_the_share_follows_from_the_noise_of_all_stages(target, kinds, spend):
     """It is computed back from what the stages have."""
     is_approximate = isinstance(target, ApproxDP)
     plan = staged(target, spend, kinds=kinds if is_approximate else ())
-    share, price = share_of_price(plan.scale, plan.coefficients, plan.moments)
+    beside = [stage.target for stage in (plan.moments, plan.histogram) if stage]
+    share, price = share_of_price(plan.scale, plan.coefficients, beside)
     assert share == pytest.approx(0.2 if spend is SHARED else 0.1, rel=1e-6)
     gaussian = isinstance(plan.coefficients.noise, GaussianNoise)
     prices = {PureDP: "epsilon", ZCDP: "rho", ApproxDP: "mu squared" if gaussian else "epsilon"}

@@ -14,6 +14,7 @@ from privatelr.mechanisms.score_histogram import (
     ScoreScale,
     calibrate_histogram,
     cells_of,
+    counts_in,
     release_histogram,
 )
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
@@ -109,16 +110,16 @@ def test_a_ledger_takes_events_that_are_worth_the_exact_loss(target):
 
 
 def test_calibration_takes_no_data():
-    assert list(inspect.signature(calibrate_histogram).parameters) == ["n", "target"]
+    assert list(inspect.signature(calibrate_histogram).parameters) == ["n", "target", "kinds"]
 
 
 def test_released_counts_have_the_law_that_was_enumerated():
     calibration = calibrate_histogram(50, PureDP(1.0))
     cells = np.arange(50) % calibration.noise.dimension
-    exact = np.bincount(cells, minlength=calibration.noise.dimension)
+    exact = counts_in(cells, calibration.bins)
     off = np.concatenate(
         [
-            release_histogram(cells, calibration, SystemRandomness().draw(calibration.noise))
+            release_histogram(exact, calibration, SystemRandomness().draw(calibration.noise))
             - exact
             for _ in range(60)
         ]
@@ -165,7 +166,9 @@ def test_other_numbers_of_records_are_refused():
     calibration = calibrate_histogram(50, PureDP(1.0))
     noise = FloatDraw(np.zeros(calibration.noise.dimension))
     with pytest.raises(Exception, match="n=50"):
-        release_histogram(np.zeros(49, dtype=int), calibration, noise)
+        release_histogram(counts_in(np.zeros(49, dtype=int), calibration.bins), calibration, noise)
+    with pytest.raises(Exception, match="n=50"):
+        release_histogram(counts_in(np.zeros(50, dtype=int), 3), calibration, noise)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from scipy import integrate, special, stats
 from privatelr.audit.enumeration.answers import law_of_flips, log_law_of_threshold
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import threshold_choice
-from privatelr.mechanisms.score_histogram import ScoreScale, cells_of
+from privatelr.mechanisms.score_histogram import ScoreScale, cells_of, counts_in
 from privatelr.mechanisms.threshold_choice import (
     THRESHOLDS,
     calibrate_threshold,
@@ -129,11 +129,10 @@ def test_permute_and_flip_is_what_is_drawn():
 
 def test_draws_have_the_law_that_was_enumerated():
     counts = np.array([2, 1, 0, 1, 0, 3, 1])
-    cells = np.repeat(np.arange(7), counts)
     calibration = calibrate_threshold(8, PureDP(2.0), "youden")
     wanted = np.exp(log_law_of_threshold(calibration, counts * 1.0)).sum(axis=0)
     randomness = SystemRandomness()
-    drawn = [choose_threshold(cells, calibration, 3, randomness) for _ in range(3000)]
+    drawn = [choose_threshold(counts * 1.0, calibration, randomness) for _ in range(3000)]
     seen = np.bincount(drawn, minlength=2)
     assert stats.chisquare(seen, wanted / wanted.sum() * 3000).pvalue > 1e-6
 
@@ -151,7 +150,7 @@ def test_too_few_or_other_records_are_refused():
         calibrate_threshold(1, PureDP(1.0), "youden")
     calibration = calibrate_threshold(5, PureDP(1.0), "youden")
     with pytest.raises(GuaranteeError, match="n=5"):
-        choose_threshold(np.zeros(4, dtype=int), calibration, 3, SeededRandomness(1))
+        choose_threshold(counts_in(np.zeros(4, dtype=int), 3), calibration, SeededRandomness(1))
 
 
 @pytest.mark.parametrize("label", [-1.0, 0.0, 1.0])
@@ -160,9 +159,8 @@ def test_one_class_takes_the_same_path(label):
         np.linspace(-1, 1, 50), np.full(50, label), ScoreScale(0, 1).edges(THRESHOLDS + 1)
     )
     calibration = calibrate_threshold(50, PureDP(1.0), "topleft")
-    assert (
-        0 <= choose_threshold(cells, calibration, THRESHOLDS + 1, SystemRandomness()) < THRESHOLDS
-    )
+    counts = counts_in(cells, THRESHOLDS + 1)
+    assert 0 <= choose_threshold(counts, calibration, SystemRandomness()) < THRESHOLDS
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -184,7 +182,7 @@ def test_the_threshold_is_a_good_one(rule):
         label = np.where(rng.random(5000) < special.expit(link), 1.0, -1.0)
         calibration = calibrate_threshold(5000, PureDP(0.1), rule)
         cells = cells_of(link, label, edges)
-        place = choose_threshold(cells, calibration, THRESHOLDS + 1, SystemRandomness())
+        place = choose_threshold(counts_in(cells, THRESHOLDS + 1), calibration, SystemRandomness())
         found.append(worth(edges[place]))
     best = max(worth(cut) for cut in np.linspace(-1, 1, 41))
     assert best - np.mean(found) <= (0.01 if rule == "youden" else 0.03)

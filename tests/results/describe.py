@@ -45,7 +45,8 @@ def document_schema() -> dict[str, Any]:
         if "loss" in entry["properties"]:
             entry["properties"]["loss"] = {"$ref": "#/$defs/loss"}
     properties["written_by"]["required"] = ["privatelr", "python"]
-    document["required"] = [name for name in properties if name not in ("signature", "scale")]
+    later = ("signature", "scale", "roc")
+    document["required"] = [name for name in properties if name not in later]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:privatelr:release:{VERSION}",
@@ -58,7 +59,11 @@ def document_schema() -> dict[str, Any]:
             {
                 "if": {"properties": {"version": {"enum": [1, 2]}}},
                 "then": {"properties": {"scale": False}},
-            }
+            },
+            {
+                "if": {"properties": {"version": {"enum": [1, 2, 3]}}},
+                "then": {"properties": {"roc": False}},
+            },
         ],
         "$defs": {**defined, "loss": _losses()},
     }

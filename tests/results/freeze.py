@@ -40,6 +40,8 @@ FLOWERS, FLOWER = "Species != 'setosa' ~ .", "Species == 'virginica' ~ "
 VOTES_BOUNDED = "vote ~ age * C(PID, contr.sum) + popul"
 VOTES = "vote ~ age * C(PID, contr.sum) + log(popul + 1)"
 
+ALL_STAGES = {"scale": 0.1, "coefficients": 0.5, "inference": 0.3, "roc": 0.1}
+
 
 def iris(model, formula=FLOWERS, **options):
     declared = {**load_schema("iris"), **options}
@@ -82,6 +84,9 @@ FITS = {
     "shared_delta": iris(dplr, delta=1e-6, spend="inference"),
     "private_scale": iris(dplr, do_scale="private", spend="inference"),
     "private_scale_delta": anes(dpsvm, VOTES_BOUNDED, do_scale="private", delta=1e-6),
+    "roc": iris(dplr, spend={"coefficients": 0.75, "roc": 0.25}, threshold="youden"),
+    "roc_zcdp": iris(dpsvm, eps=ZCDP(0.1), spend={"coefficients": 0.75, "roc": 0.25}),
+    "roc_scale_delta": anes(dplr, VOTES_BOUNDED, spend=ALL_STAGES, delta=1e-6),
     "linear_program": iris(dplpsvm, eps=3.0),
     "linear_program_delta": iris(dplpsvm, eps=3.0, delta=1e-6),
     "simplex": iris(dpsimplex, eps=3.0),

@@ -1,5 +1,6 @@
 """`fit.private_roc`: what it releases, what it costs, and what it must not tell."""
 
+import contextlib
 import copy
 import json
 import pickle
@@ -303,6 +304,17 @@ def test_one_class_takes_the_same_path(fit, frame, y):
     assert len(plot_free) == 4
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_calling_nothing_positive_is_a_threshold(frame, seed):
+    """Of labels without any order the best threshold may lie above all scores."""
+    labels = np.random.default_rng(seed).integers(0, 2, MANY).astype(float)
+    fit = MODELS["dpsvm"](FORMULA, frame.assign(y=1 - frame.y), eps=4.0, **SCHEMA)
+    found = fit.private_roc(frame.assign(y=np.where(seed % 2, frame.y, labels)), eps=50.0)
+    assert str(found)
+    assert np.isfinite([found.youden, found.topleft]).all()
+    assert len(fit.predict(frame, "classes", threshold=found.youden)) == MANY
+
+
 def test_the_order_of_records_does_not_matter(fit, frame, monkeypatch):
     with fixed_noise(monkeypatch):
         first, second = told(fit, frame), told(fit, frame[::-1])
@@ -352,10 +364,50 @@ def test_data_without_a_column_costs_nothing(fit, frame):
     assert ledger.entries == ()
 
 
-def test_dask_is_refused(fit, frame):
-    dd = pytest.importorskip("dask.dataframe")
+def in_parts(frame, npartitions=3):
+    return pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=npartitions)
+
+
+@pytest.mark.parametrize("change", [{}, {"age": np.nan}, {"y": 7.0}, {"age": 1e300}], ids=str)
+def test_partitions_are_counted_like_a_frame(fit, frame, change, monkeypatch):
+    """Also with a record that cannot be used in one of them, and with an empty one."""
+    for name, value in change.items():
+        frame = frame.copy()
+        frame.loc[frame.index[0], name] = value
+    with fixed_noise(monkeypatch), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        whole, parts = fit.private_roc(frame), fit.private_roc(in_parts(frame))
+        cut = fit.private_threshold(frame), fit.private_threshold(in_parts(frame))
+        some = fit.private_roc(in_parts(frame).map_partitions(lambda part: part[part.index > 200]))
+    assert np.array_equal(whole.release.counts, parts.release.counts)
+    assert float(cut[0]) == float(cut[1])
+    assert str(whole) == str(parts)
+    assert some.nobs == MANY - 201
+
+
+def test_partitions_that_change_are_told_without_a_number(fit, frame):
+    readings = iter(range(3))
+
+    def read(part):
+        return part if next(readings, None) is not None else part.iloc[1:]
+
+    table = in_parts(frame, 1).map_partitions(read, meta=frame.iloc[:0])
+    dask = pytest.importorskip("dask")
+    with dask.config.set(scheduler="synchronous"):
+        for _ in range(3):
+            with contextlib.suppress(GuaranteeError):
+                fit.private_roc(table)
+        assert fit.private_roc(table).nobs == MANY - 1
+
+
+def test_what_partitions_lack_is_said_before_they_are_read(fit, frame):
+    ledger = Ledger(1.0)
+    for name in ("y", "dose"):
+        with pytest.raises(FormulaError, match=name):
+            fit.private_roc(in_parts(frame.drop(columns=name)), eps=0.5, ledger=ledger)
     with pytest.raises(SchemaError, match="compute"):
-        fit.private_roc(dd.from_pandas(frame, npartitions=2))
+        fit.private_roc(in_parts(frame), response=frame.y, ledger=ledger)
+    assert ledger.entries == ()
 
 
 def test_thresholds_have_limits(answer):

@@ -518,11 +518,11 @@ WRONG = [
     (("calibration", "lambda_origin"), "as given\x1b[2J", "printable"),
     (("calibration", "target", "epsilon"), 1e300, "eps=1e"),
     (("format",), "a novel", "not a release of privatelr"),
-    (("version",), 4, "upgrade privatelr"),
+    (("version",), 5, "upgrade privatelr"),
     (("version",), 1, "an entry 'signature'"),
-    (("version",), 0, "version takes a whole number from 1 to 3"),
-    (("version",), "2", "version takes a whole number from 1 to 3"),
-    (("version",), True, "version takes a whole number from 1 to 3"),
+    (("version",), 0, "version takes a whole number from 1 to 4"),
+    (("version",), "2", "version takes a whole number from 1 to 4"),
+    (("version",), True, "version takes a whole number from 1 to 4"),
     (("notice",), "covered by angels", "notice"),
     (("written_by", "numpy"), 2, "written_by takes a text"),
     (("written_by",), ["privatelr"], "written_by takes an object"),
@@ -821,6 +821,43 @@ def test_a_scale_without_its_plan_is_refused(place):
         restore(document)
 
 
+ROC = {"coefficients": 0.75, "roc": 0.25}
+SCORED = json.loads(
+    json.dumps(release_document(fit_clinic(clinic(), eps=4.0, spend=ROC, ledger=Ledger(9.0))))
+)
+WRONG_ROC = [
+    (("roc", "counts"), longer, "roc.counts takes 21 numbers"),
+    (("roc", "counts", 0), lambda count: count + 10**6, "that records and noise can make"),
+    (("roc", "counts", 0), 0.5, "counts"),
+    (("roc", "bins"), 11, "roc.noise.blocks differ"),
+    (("roc", "bins"), 1, "bins"),
+    (("roc", "spread"), 0.0, "spread"),
+    (("roc", "noise", "rate"), lambda rate: 2 * rate, "less than the target"),
+    (("roc", "noise", "blocks", 0, "bound"), 2.0, "roc.noise.blocks differ"),
+    (("roc", "noise"), {"law": "gaussian", "dimension": 21, "sd": 9.0}, "nothing is proven"),
+    (("roc", "noise"), {"law": "none", "dimension": 21}, "roc.noise takes none"),
+    (("roc", "target", "epsilon"), lambda epsilon: 2 * epsilon, "guarantee"),
+    (("roc", "target", "epsilon"), lambda epsilon: epsilon / 2, "less than the target"),
+    (("roc", "target"), {"kind": "zcdp", "rho": 1.0, "neighbours": "REPLACE_ONE"}, "roc|adds up"),
+    (("ledger", "events", 1, "epsilon"), lambda epsilon: epsilon / 2, "ledger"),
+    (("version",), 3, "an entry 'roc'"),
+]
+
+
+@pytest.mark.parametrize(("place", "to", "words"), WRONG_ROC, ids=case_name)
+def test_one_sentence_for_every_entry_of_a_curve(tmp_path, place, to, words):
+    data = json.dumps(changed(*place, to=to, document=SCORED)).encode()
+    assert re.search(words, refusal(tmp_path / "model.json", data))
+
+
+def test_a_guarantee_without_its_curve_is_refused():
+    document = json.loads(json.dumps(SCORED))
+    del document["roc"]
+    document["sha256"] = content_hash(document)
+    with pytest.raises(ReleaseFileError, match="the noise was made for"):
+        restore(document)
+
+
 @pytest.mark.parametrize(("place", "to", "words"), WRONG_MOMENTS, ids=case_name)
 def test_one_sentence_for_every_entry_of_inference(tmp_path, place, to, words):
     data = json.dumps(changed(*place, to=to, document=INFERRED)).encode()
@@ -936,7 +973,7 @@ TEXT = json.dumps(DOCUMENT)
         (b" " * (2**25 + 1), "at most"),
         (TEXT.replace("150", "151").encode(), "changed after saving"),
         (TEXT.replace(DOCUMENT["sha256"], "0" * 64).encode(), "changed after saving"),
-        (TEXT.replace('"version": 3', '"version": 4').encode(), "version 4.*upgrade"),
+        (TEXT.replace('"version": 4', '"version": 5').encode(), "version 5.*upgrade"),
     ],
     ids=lambda x: str(x[:20]),
 )

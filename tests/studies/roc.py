@@ -35,11 +35,13 @@ from statsmodels.tools.tools import add_constant
 
 from privatelr import dplr, dpsvm, load_schema
 from privatelr.datasets import fetch_adult
+from privatelr.design import read_labels
 from privatelr.errors import PrivateLRError
 from privatelr.inference import released_roc
 from privatelr.mechanisms import score_histogram
 from privatelr.numerics import c_index, roc_curve
-from privatelr.results.answers.scored_records import open_data
+from privatelr.results.predict import linear_predictors
+from privatelr.sources import as_batch
 
 PICTURE = Path(__file__).resolve().parents[2] / "vignettes" / "roc-and-thresholds.png"
 TRAINING, POPULATION = 10_000, 100_000
@@ -88,8 +90,8 @@ def cases() -> Iterator[Case]:
 
 
 def scored(case: Case, records: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    link, label = open_data(case.fit, records, None).scores()
-    return link, label > 0
+    link, response = linear_predictors(case.fit, records), case.fit.spec.response
+    return link, read_labels(response, case.fit.spec.variables, as_batch(records)) > 0
 
 
 def best_and_at(link: np.ndarray, positive: np.ndarray) -> tuple[float, Callable[[float], float]]:

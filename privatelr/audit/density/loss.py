@@ -50,10 +50,11 @@ class PrivacyLoss:
         The loss that is added for the distance to the exact minimiser, at its claimed size.
     output : ndarray of shape (d,) or None
         The coefficients at which a pure loss is largest.
-    moments, scale : float
-        The loss that moments and the scale of columns add, if they are released, too.
+    moments, scale, counts : float
+        The loss that moments, the scale of columns and counts of scores add, if they are released.
     of : str
-        What is released: ``"coefficients"``, ``"moments"``, ``"scale"``, or several of them.
+        What is released: ``"coefficients"``, ``"moments"``, ``"scale"``, ``"counts"``, or several
+        of them.
     parts : tuple of PrivacyLoss
         For several releases, the loss of each alone, where it is largest, and compared with the
         part of the claim that pays for it.
@@ -69,6 +70,7 @@ class PrivacyLoss:
     scale: float = 0.0
     of: str = "coefficients"
     parts: tuple[PrivacyLoss, ...] = ()
+    counts: float = 0.0
 
     @property
     def claimed(self) -> float:
@@ -95,6 +97,7 @@ class PrivacyLoss:
         added = {
             "of the scale": self.scale,
             "of the moments": self.moments,
+            "of the counts of scores": self.counts,
             "for the approximate minimum": self.shield,
         }
         shares = " and ".join(f"{share:.3g} {what}" for what, share in added.items() if share)

@@ -143,13 +143,11 @@ def _read_subject(subject: Any) -> tuple[StagedCalibration | None, Calibration]:
     match subject:
         case FitRecord(calibration=calibration, release=release):
             mechanism = mechanism_of(calibration.placement, calibration.target)
-            scale, moments = (
+            others: list[Any] = [
                 None if bought is None else bought.calibration
-                for bought in (release.scale, release.moments)
-            )
-            plan = StagedCalibration(
-                subject.guarantee, mechanism, calibration, cast("Any", moments), cast("Any", scale)
-            )
+                for bought in (release.moments, release.scale, release.histogram)
+            ]
+            plan = StagedCalibration(subject.guarantee, mechanism, calibration, *others)
         case StagedCalibration():
             plan = subject
         case Calibration():

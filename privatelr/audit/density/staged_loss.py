@@ -1,9 +1,9 @@
 """The exact privacy loss of a fit that releases more than its coefficients.
 
 The scale of columns comes first, and rows are mapped by what was released. The coefficients w
-follow, and then moments at these. The joint density is the product of the densities of each stage
-given the ones before, so log ratios add up. At each w the moments add the loss of their noise for
-the change of their query, which depends on the two records alone.
+follow, then moments at these, and counts of scores by them. The joint density is the product of the
+densities of each stage given the ones before, so log ratios add up. At each w the moments add the
+loss of their noise for the change of their query, which depends on the two records alone.
 
 The rows of the two records under the map are handed in. They differ from scale to scale. So where
 a scale is released, its largest loss over all scales is composed with the loss of the other stages
@@ -37,8 +37,9 @@ from privatelr.audit.density.loss import (
 from privatelr.audit.density.pairs import Pair
 from privatelr.mechanisms import StagedCalibration
 from privatelr.mechanisms.calibration import MomentsCalibration, ScaleCalibration
-from privatelr.privacy import ApproxDP, PureDP
-from privatelr.privacy.noise import GaussianNoise
+from privatelr.mechanisms.score_histogram import HistogramCalibration
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, to_zcdp
+from privatelr.privacy.noise import GaussianNoise, NoiseLaw
 from privatelr.types import ColumnGroup, FloatArray
 
 # -- the scale of columns -----------------------------------------------------------------------
@@ -78,12 +79,26 @@ def scale_loss(change: FloatArray, scale: ScaleCalibration) -> PrivacyLoss:
     Under the noise of a box it is the norm of the change, which the log ratio reaches far out along
     the number that moves most.
     """
-    claim = scale.proven
-    if isinstance(scale.noise, GaussianNoise):
-        found = shown(scale.noise, claim, float(np.linalg.norm(change)))
+    return _loss_of_change(change, scale.noise, scale.proven, "scale")
+
+
+def counts_loss(made: HistogramCalibration) -> PrivacyLoss:
+    """The loss of counts of scores alone, of which one loses a record to another.
+
+    It is the same for all scores, and for all coefficients by which records are scored.
+    """
+    change = np.eye(1, made.noise.dimension)[0] - np.eye(1, made.noise.dimension, 1)[0]
+    return _loss_of_change(change, made.noise, made.proven, "counts")
+
+
+def _loss_of_change(
+    change: FloatArray, noise: NoiseLaw, claim: Guarantee, named: str
+) -> PrivacyLoss:
+    if isinstance(noise, GaussianNoise):
+        found = shown(noise, claim, float(np.linalg.norm(change)))
     else:
-        found = -scale.noise.log_density(change)
-    return PrivacyLoss(claim, found, found, claimed_number(claim), of="scale")
+        found = -noise.log_density(change)
+    return PrivacyLoss(claim, found, found, claimed_number(claim), of=named)
 
 
 # -- moments ------------------------------------------------------------------------------------
@@ -135,7 +150,7 @@ def joint_loss_of(
         return _profile_of_all(pair, plan, change)
     alone = loss_of(pair, coefficients, outputs)
     if moments is None:
-        return _with_scale(alone, plan, (alone,), change)
+        return _with_others(alone, plan, (alone,), change)
     parts = alone, moments_loss(pair, moments)
     starts = [part.output[None] for part in parts if part.output is not None]
     starts += [] if outputs is None else [outputs]
@@ -162,30 +177,39 @@ def joint_loss_at(
     """The loss of all stages under a pure claim at one w, the larger direction."""
     if plan.moments is None:
         alone = loss_at(pair, plan.coefficients, w)
-        return _with_scale(alone, plan, parts or (alone,), change)
+        return _with_others(alone, plan, parts or (alone,), change)
     parts = parts or (loss_of(pair, plan.coefficients), moments_loss(pair, plan.moments))
     ways = (_charges(way, plan) for way in (pair, pair.swapped()))
     charges = [[float(charge(w[None])[0]) for charge in way] for way in ways]
     tilt, added, shield = max(tilt for tilt, _ in charges), charges[0][1], parts[0].shield
     rest = claimed_number(plan.coefficients.proven) - shield
     both = PrivacyLoss(plan.proven, tilt + added + shield, tilt, rest, shield, w, added)
-    return _with_scale(both, plan, parts, change)
+    return _with_others(both, plan, parts, change)
 
 
-def _with_scale(
+def _with_others(
     rest: PrivacyLoss,
     plan: StagedCalibration,
     parts: tuple[PrivacyLoss, ...],
     change: FloatArray | None,
 ) -> PrivacyLoss:
-    """The loss of the other stages, plus that of the scale if one is released; a pure claim."""
-    added = 0.0
+    """The loss of some stages, plus that of scale and counts if these are released; pure."""
+    scaled = counted = 0.0
     if plan.scale is not None:
         parts = *parts, scale_loss(_change(plan.scale, change), plan.scale)
-        added = parts[-1].found
-    named = " and ".join(part.of for part in parts)
+        scaled = parts[-1].found
+    if plan.histogram is not None:
+        parts = *parts, counts_loss(plan.histogram)
+        counted = parts[-1].found
+    found, named = rest.found + scaled + counted, " and ".join(part.of for part in parts)
     return replace(
-        rest, claim=plan.proven, found=rest.found + added, scale=added, of=named, parts=parts
+        rest,
+        claim=plan.proven,
+        found=found,
+        scale=scaled,
+        counts=counted,
+        of=named,
+        parts=parts,
     )
 
 
@@ -210,7 +234,8 @@ def _profile_of_all(pair: Pair, plan: StagedCalibration, change: FloatArray | No
     """The joint loss under zCDP or (epsilon, delta), by integration over the coefficients.
 
     If the noise of a part proves a pure claim, the largest loss of that part is subtracted from
-    epsilon. The scale has Gaussian noise here, of a mu that does not depend on the coefficients.
+    epsilon; its rho is added under zCDP. The scale has Gaussian noise here, of a mu that does not
+    depend on the coefficients, and so have the counts of scores, mostly.
     """
     claim, coefficients, moments, scale = plan.target, plan.coefficients, plan.moments, plan.scale
     laws = laws_of(pair, coefficients, moments)
@@ -230,7 +255,16 @@ def _profile_of_all(pair: Pair, plan: StagedCalibration, change: FloatArray | No
         beside = float(np.linalg.norm(moved)) / scale.noise.scale
     tilt, without = largest(first, claim), largest(first, claim, mu, off)
     both = largest(laws, claim, mu, off + further)
-    found = largest(laws, claim, math.hypot(mu, beside), off + further)
+    three = found = largest(laws, claim, math.hypot(mu, beside), off + further)
+    if plan.histogram is not None:
+        parts.append(counts_loss(plan.histogram))
+        if isinstance(plan.histogram.noise, GaussianNoise):
+            beside = math.hypot(beside, math.sqrt(2) / plan.histogram.noise.scale)
+        elif isinstance(claim, ApproxDP):
+            further += parts[-1].found
+        found = largest(laws, claim, math.hypot(mu, beside), off + further)
+        if isinstance(claim, ZCDP) and isinstance(parts[-1].claim, PureDP):
+            found += to_zcdp(PureDP(parts[-1].found)).rho
     return PrivacyLoss(
         claim,
         found,
@@ -238,7 +272,8 @@ def _profile_of_all(pair: Pair, plan: StagedCalibration, change: FloatArray | No
         rest_of(claim if isinstance(claim, ApproxDP) else coefficients.target, mu),
         without - tilt,
         moments=both - without,
-        scale=found - both,
+        scale=three - both,
+        counts=found - three,
         of=" and ".join(part.of for part in parts),
         parts=tuple(parts),
     )

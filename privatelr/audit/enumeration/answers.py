@@ -14,7 +14,7 @@ from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.enumeration.discrete import epsilon_of_outcomes
 from privatelr.mechanisms import candidate_choice
 from privatelr.mechanisms.candidate_choice import ScoreName, calibrate_choice
-from privatelr.mechanisms.score_histogram import calibrate_histogram, release_histogram
+from privatelr.mechanisms.score_histogram import calibrate_histogram, counts_in, release_histogram
 from privatelr.mechanisms.threshold_choice import (
     ThresholdCalibration,
     calibrate_threshold,
@@ -82,9 +82,9 @@ def _log_law(noise: NoiseLaw, true: int) -> FloatArray:
 def _drawn_counts(epsilon: float) -> Iterator[Check]:
     made = calibrate_histogram(_RECORDS, PureDP(max(epsilon, 0.5)))
     cells, source = np.zeros(_RECORDS, dtype=np.intp), SystemRandomness()
-    exact = np.bincount(cells, minlength=made.noise.dimension)
+    exact = counts_in(cells, made.bins)
     rounds = _DRAWN // made.noise.dimension
-    drawn = [release_histogram(cells, made, source.draw(made.noise)) - exact for _ in range(rounds)]
+    drawn = [release_histogram(exact, made, source.draw(made.noise)) - exact for _ in range(rounds)]
     off = np.concatenate(drawn)
     chances = np.exp(_log_law(made.noise, 0))
     counts = np.array([np.count_nonzero(off == number) for number in _NEAR], dtype=np.float64)

@@ -19,6 +19,7 @@ from privatelr.audit.mutations.planted import (
     CHOICES,
     DECLARED,
     LEDGER,
+    SCORED_FITS,
     SIMPLEX,
     TABLES,
     Mutation,
@@ -33,6 +34,7 @@ from privatelr.mechanisms import (
     level_selection,
     published,
     range_selection,
+    registry,
     score_histogram,
     threshold_choice,
 )
@@ -46,6 +48,7 @@ from privatelr.mechanisms.simplex import number_of_draws, simplex_release
 from privatelr.numerics.rows import DaskRows
 from privatelr.numerics.solve.dense_weights import dense_projection
 from privatelr.privacy import accounting, renyi_divergence
+from privatelr.privacy.noise import FloatDraw
 from privatelr.privacy.noise.exponential_mechanism import (
     Exponential,
     ExponentialMechanism,
@@ -141,6 +144,38 @@ def _(honest: Any, score: str, label: FloatArray, prediction: FloatArray) -> flo
     found: float = honest(score, label, prediction)
     larger = max(np.count_nonzero(label > 0), np.count_nonzero(label < 0))
     return found if score != "auc" else found * max(1.0, len(label) / max(1.5 * larger, 1))
+
+
+# -- counts of scores that a fit buys -------------------------------------------------------------
+
+
+@bug("counts of scores are free beside the coefficients", registry.divide, SCORED_FITS)
+def _(honest: Any, target: Any, *given: Any, **named: Any) -> Any:
+    ways = honest(target, *given, **named)
+    return [({**parts, "coefficients": target}, kinds) for parts, kinds in ways]
+
+
+@bug("counts of scores hide half of a record", registry.calibrate_histogram, SCORED_FITS)
+def _(honest: Any, *given: Any) -> Any:
+    made = honest(*given)
+    loud = made.noise
+    half = {"rate": 2 * loud.rate} if hasattr(loud, "rate") else {"sd": loud.sd / 2}
+    return replace(made, noise=replace(loud, **half))
+
+
+@bug("bins begin where the labels say", score_histogram.score_counts, SCORED_FITS)
+def _(honest: Any, *given: Any) -> FloatArray:
+    bins = len(given[-1]) + 1
+    negative, positive, unusable = np.split(honest(*given), [bins, 2 * bins])
+    start = int(positive.sum())
+    return np.concatenate([np.roll(negative, start), np.roll(positive, start), unusable])
+
+
+@bug("a fit's counts are released without noise", score_histogram.release_scores, SCORED_FITS)
+def _(honest: Any, rows: Any, coef: Any, scale: Any, calibration: Any, noise: Any) -> FloatArray:
+    silent = FloatDraw(np.zeros(calibration.noise.dimension))
+    found: FloatArray = honest(rows, coef, scale, calibration, silent)
+    return found
 
 
 # -- columns and corners ------------------------------------------------------------------------

@@ -20,7 +20,13 @@ from privatelr.audit.enumeration.answers import audit_answers
 from privatelr.audit.enumeration.plays import audit_plays
 from privatelr.audit.enumeration.ranges_and_levels import audit_declarations
 from privatelr.audit.enumeration.tiny_cases import audit_simplex
-from privatelr.audit.fits import FRONTS, audit_front, audit_scaled_fits, audit_tables
+from privatelr.audit.fits import (
+    FRONTS,
+    audit_front,
+    audit_scaled_fits,
+    audit_scored_fits,
+    audit_tables,
+)
 from privatelr.audit.recomputed import audit_noise
 from privatelr.audit.run_audit import SCALE_BESIDE, audit_one
 from privatelr.audit.sampling.distribution_tests import audit_draws, audit_releases
@@ -219,6 +225,7 @@ def noise(only: str) -> Look:
 FRONT = Look("fits of formulas", lambda rng: audit_front(1.0, FRONTS[:2], claims=1))
 SCALED = row("objective", spend=SCALE_BESIDE)
 SCALED_FITS = Look("fits with scale", lambda rng: audit_scaled_fits(1.0))
+SCORED_FITS = Look("fits with counts of scores", lambda rng: audit_scored_fits(1.0))
 DRAWS = Look("draws", lambda rng: audit_draws(rng, 2_000))
 RELEASES = Look("releases", lambda rng: audit_releases(rng, 1.0))
 CHOICES = Look("choices", lambda rng: audit_plays(rng, 1.0, 4))

@@ -9,6 +9,7 @@ and a record that cannot be used is a row of zeros.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -21,7 +22,6 @@ from privatelr.mechanisms.calibration.calibration_record import (
 from privatelr.mechanisms.calibration.lambda_rules import nominal_epsilon
 from privatelr.mechanisms.calibration.moment_noise import (
     ROUNDING,
-    MomentsCalibration,
     mean_error,
 )
 from privatelr.mechanisms.calibration.proven_noise import (
@@ -309,16 +309,17 @@ def calibrate_scale(facts: ScaleFacts, target: Promise) -> ScaleCalibration:
 
 
 def share_of_price(
-    scale: ScaleCalibration, coefficients: Calibration, moments: MomentsCalibration | None
+    scale: ScaleCalibration, coefficients: Calibration, others: Sequence[Guarantee]
 ) -> tuple[float, str]:
     """Return the share of the price that the scale costs, and what it is a share of.
 
+    `others` are the targets of the stages beside these two.
+
     That is epsilon or rho, of which stages have parts that add up. Under an (epsilon, delta) it is
     mu squared of the whole, or epsilon if the coefficients have Laplace noise: what they leave of
-    it goes to the Gaussian stages, by their parts of mu squared (`request.divide`).
+    it goes to the Gaussian stages, by their parts of mu squared (`price_shares.divide`).
     """
     price, whole = scale.target, coefficients.target
-    others = [] if moments is None else [moments.target]
     if isinstance(price, PureDP):
         parts = [price, whole, *others]
         return price.epsilon / math.fsum(cast("PureDP", each).epsilon for each in parts), "epsilon"

@@ -25,6 +25,7 @@ from privatelr.results import predict
 from privatelr.results.answers.scored_records import Evaluation, open_data, read_price
 from privatelr.results.fit_record import ModelRecord, named_fits
 from privatelr.results.pages.comparison import together
+from privatelr.sources import is_dask
 from privatelr.types import FloatArray
 
 _SCORES: Mapping[ScoreName, str] = {
@@ -218,6 +219,8 @@ def choose(
     """
     named = _read_candidates(fits)
     require_choice(ArgumentError, "score", score, tuple(_SCORES))
+    if is_dask(data):
+        raise ArgumentError("data is a Dask collection: choose takes a table, as data.compute().")
     opened = {label: open_data(fit, data, response) for label, fit in named.items()}
     for label, fit in named.items():
         _require_score(label, fit, score)

@@ -32,6 +32,20 @@ class Evaluated:
 
     __slots__ = ()
 
+    @property
+    def roc(self) -> PrivateRoc:
+        """The ROC curve of the training data that was bought with the fit.
+
+        ``spend={"coefficients": 0.75, "roc": 0.25}`` buys it. ``fit.guarantee`` covers it together
+        with the coefficients.
+
+        Raises
+        ------
+        GuaranteeError
+            If the fit bought none; `private_roc` then releases one, at a price of its own.
+        """
+        return private_roc.bought_roc(cast("ModelRecord", self))
+
     def private_roc(
         self,
         data: Any,
@@ -51,7 +65,8 @@ class Evaluated:
         ----------
         data
             The records to score, with the columns of the formula: the training data or other
-            records. A record that cannot be used counts as that.
+            records, also as a Dask frame, whose partitions send counts only. A record that cannot
+            be used counts as that.
         eps, delta
             The price of the answer, as in `dplr`; a price of 0 is refused.
         response

@@ -10,21 +10,18 @@ import pandas as pd
 
 from privatelr import page_model
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, require_number
+from privatelr.errors import ArgumentError, GuaranteeError, require_number
 from privatelr.inference import released_roc as roc
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms.score_histogram import (
     HistogramRelease,
     calibrate_histogram,
-    cells_of,
     release_histogram,
 )
 from privatelr.numerics import Loss, RocCurve, ThresholdRule, best_threshold
-from privatelr.page_model import Piece
 from privatelr.privacy import Guarantee
 from privatelr.privacy import to_json as guarantee_to_json
 from privatelr.results.answers.scored_records import (
-    fit_price,
     open_data,
     read_price,
     score_scale,
@@ -36,11 +33,12 @@ from privatelr.types import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privatelr.results.pages import roc_plot
+    from privatelr.results.pages import roc_page, roc_plot
 else:
+    roc_page = lazy_import("privatelr.results.pages.roc_page")
     roc_plot = lazy_import("privatelr.results.pages.roc_plot")
 
-_RATES = ("sensitivity", "specificity", "positive_predictive_value", "negative_predictive_value")
+RATES = ("sensitivity", "specificity", "positive_predictive_value", "negative_predictive_value")
 _SLOPE_REPLICATES = 40
 """Number of simulations for the error of a calibration line, each of which takes a fit."""
 _BEYOND = 1e-12
@@ -68,21 +66,24 @@ class PrivateRoc:
         The formula of the fit.
     positive : str
         The positive class.
-    fit_guarantee : Guarantee
-        The guarantee of the fit itself, which is paid apart.
+    fit_guarantee : Guarantee or None
+        The guarantee of the fit itself, which is paid apart; None if the fit bought this curve.
     """
 
     release: HistogramRelease
     loss: Loss
     formula: str
     positive: str
-    fit_guarantee: Guarantee
+    fit_guarantee: Guarantee | None
 
     # -- the price ------------------------------------------------------------------------------
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee of all numbers here, for the records that were scored."""
+        """The guarantee of all numbers here, for the records that were scored.
+
+        Of a curve that was bought with a fit, it is that of the fit, of which it is a part.
+        """
         return self.release.guarantee
 
     @property
@@ -144,7 +145,9 @@ class PrivateRoc:
         """The best threshold by a rule, ``"youden"`` or ``"topleft"``, for `predict`."""
         if rule not in ("youden", "topleft"):
             raise ArgumentError(f"rule={rule!r}: rule takes 'youden' or 'topleft'.")
-        return best_threshold(self._curve(), rule)
+        found = best_threshold(self._curve(), rule)
+        # the best may be to call nothing positive, which an infinite margin would say
+        return found if np.isnan(found) else min(found, scale_of(self.loss).highest)
 
     def at(self, threshold: Any) -> pd.DataFrame:
         """Sensitivity, specificity and predictive values at one threshold or several.
@@ -171,7 +174,7 @@ class PrivateRoc:
         found = roc.rates(self._counts, position)
         errors = np.hypot(*roc.parts_of(self.release, lambda c: roc.rates(c, position)))
         table = pd.DataFrame({"threshold": cuts})
-        for place, name in enumerate(_RATES):
+        for place, name in enumerate(RATES):
             table[name], table[f"{name}_se"] = found[:, place], errors[:, place]
         return table
 
@@ -308,7 +311,7 @@ class PrivateRoc:
             "counts": [int(count) for count in release.counts],
             "count_sd": calibration.count_sd,
             "guarantee": guarantee_to_json(release.guarantee),
-            "fit_guarantee": guarantee_to_json(self.fit_guarantee),
+            "fit_guarantee": self.fit_guarantee and guarantee_to_json(self.fit_guarantee),
             "score": scale_of(self.loss).name,
             "formula": self.formula,
             "positive": self.positive,
@@ -316,41 +319,11 @@ class PrivateRoc:
 
     def as_text(self) -> str:
         """The page as text of at most 79 columns."""
-        return page_model.as_text(self._page())
+        return page_model.as_text(roc_page.page_of(self))
 
     def as_html(self) -> str:
         """The page as HTML, with the same words."""
-        return page_model.as_html(self._page())
-
-    def _page(self) -> list[Piece]:
-        calibration = self.release.calibration
-        price = f"{self.guarantee}; neighbours replace one of n = {self.nobs} scored records"
-        noise = (
-            f"{calibration.noise_name}, sd {calibration.count_sd:.3g}, on the counts of "
-            f"{calibration.bins} bins of either class and of records that cannot be used"
-        )
-        facts = [("Promise", price), ("Fit", fit_price(self.fit_guarantee)), ("Mechanism", noise)]
-        found = self.tidy().set_index("term")
-        numbers = page_model.Table(
-            [_WORDS[term] for term in found.index],
-            ["Estimate", "Std. Error", "sampling sd", "privacy sd"],
-            [[f"{number:.4f}" for number in row] for row in found.to_numpy()],
-        )
-        cuts = self.at([self.youden, self.topleft]) if not np.isnan(self.youden) else None
-        page: list[Piece] = [
-            page_model.Heading("Private ROC curve"),
-            page_model.Code(self.formula),
-            "",
-            page_model.FactList(facts),
-            "",
-            numbers,
-        ]
-        if cuts is not None:
-            names = ["threshold", *_RATES]
-            headers = [scale_of(self.loss).name, "sensitivity", "specificity", "PPV", "NPV"]
-            cells = [[f"{number:.3f}" for number in row] for row in cuts[names].to_numpy()]
-            page += ["", page_model.Table(["Youden", "nearest to (0, 1)"], headers, cells)]
-        return [*page, "", f"Positive is {self.positive}. {_LAST}"]
+        return page_model.as_html(roc_page.page_of(self))
 
     def __str__(self) -> str:
         return self.as_text()
@@ -360,18 +333,6 @@ class PrivateRoc:
 
     def _repr_html_(self) -> str:
         return self.as_html()
-
-
-_WORDS = {
-    "auc": "AUC",
-    "prevalence": "Prevalence",
-    "brier": "Brier score",
-    "calibration_slope": "Calibration slope",
-}
-_LAST = (
-    "Every number but n was computed from noisy counts. Std. Error is of sampling and noise, and "
-    "takes the model as given."
-)
 
 
 def private_roc(
@@ -384,8 +345,23 @@ def private_roc(
     edges = scale.edges(calibration.bins)
     entry = price.pay(calibration.events, f"{fit.formula}, score histogram")
     noise = price.randomness.draw(calibration.noise)
-    link, label = opened.scores()
-    counts = release_histogram(cells_of(link, label, edges), calibration, noise)
+    counts = release_histogram(opened.counts(edges), calibration, noise)
     release = HistogramRelease(counts, scale, calibration, price.guarantee, entry)
+    return _curve_of(fit, release, fit.guarantee)
+
+
+def bought_roc(fit: ModelRecord) -> PrivateRoc:
+    """Read the curve that a fit bought; see `privatelr.results.answers.evaluated`."""
+    if not fit.has_roc:
+        raise GuaranteeError(
+            "roc: this fit bought no ROC curve; fit.private_roc(data, eps=...) releases one, and "
+            "spend={'coefficients': 0.75, 'roc': 0.25} buys one with a fit of dplr or dpsvm."
+        )
+    return _curve_of(fit, fit.release.histogram, None)
+
+
+def _curve_of(
+    fit: ModelRecord, release: HistogramRelease, fit_guarantee: Guarantee | None
+) -> PrivateRoc:
     positive = str(fit.spec.response.classes[1])
-    return PrivateRoc(release, fit.loss, fit.formula, positive, fit.guarantee)
+    return PrivateRoc(release, fit.loss, fit.formula, positive, fit_guarantee)

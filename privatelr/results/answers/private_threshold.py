@@ -9,7 +9,6 @@ import numpy as np
 
 from privatelr import page_model
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice
-from privatelr.mechanisms.score_histogram import cells_of
 from privatelr.mechanisms.threshold_choice import (
     THRESHOLDS,
     calibrate_threshold,
@@ -101,8 +100,7 @@ def private_threshold(
     calibration = calibrate_threshold(opened.n, price.target, chosen)
     edges = score_scale(fit).edges(THRESHOLDS + 1)
     entry = price.pay(calibration.events, f"{fit.formula}, threshold")
-    cells = cells_of(*opened.scores(), edges)
-    place = choose_threshold(cells, calibration, THRESHOLDS + 1, price.randomness)
+    place = choose_threshold(opened.counts(edges), calibration, price.randomness)
     value = float(np.asarray(score(fit.loss, edges[place : place + 1]))[0])
     name, guarantee = scale_of(fit.loss).name, price.guarantee
     made = (chosen, name, opened.n, fit.formula, guarantee, fit.guarantee)

@@ -7,6 +7,7 @@ counts by itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,15 +21,22 @@ from privatelr.mechanisms import (
     require_below_one_record,
     warn_of_large_delta,
 )
-from privatelr.mechanisms.score_histogram import ScoreScale
+from privatelr.mechanisms.score_histogram import (
+    HistogramCalibration,
+    HistogramRelease,
+    ScoreScale,
+    cells_of,
+    counts_in,
+    release_scores,
+)
 from privatelr.mechanisms.selection_release import read_account, read_seed
 from privatelr.privacy import Event, Guarantee, NonPrivate, Promise, unless_seeded
 from privatelr.privacy.accounting import Account, Entry
-from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
+from privatelr.privacy.noise import Draw, Randomness, SeededRandomness, SystemRandomness
 from privatelr.results import predict
 from privatelr.results.fit_record import ModelRecord
-from privatelr.sources import as_batch, read_source
-from privatelr.types import FloatArray
+from privatelr.sources import Batch, as_batch, is_dask, read_source
+from privatelr.types import FloatArray, Rows
 
 _MOST_COLUMNS = 200
 """Designs with more columns have no made-up records, which would take longer than the answer."""
@@ -46,7 +54,7 @@ class Evaluation:
     ----------
     fit : ModelRecord
     data, outcomes
-        The table of records, and the batch that has their response.
+        The table of records, and the batch that has their response; or twice the same partitions.
     n : int
         The number of records.
     """
@@ -56,12 +64,39 @@ class Evaluation:
     outcomes: Any
     n: int
 
+    def counts(self, edges: FloatArray) -> FloatArray:
+        """Return the number of records in each cell ``(2 K + 1,)`` between `edges`; private.
+
+        Partitions send their counts and nothing else. If they no longer have n records, the
+        release of the counts ends in an error that says so.
+        """
+        if not isinstance(self.data, design.DaskTable):
+            return _counts(self.fit, edges, self.data, self.outcomes)
+        formula = self.fit.spec.formula
+        found = design.over_parts(
+            self.data, formula.variables, partial(_counts_of_part, self.fit, edges)
+        )
+        return np.asarray(np.sum(found, axis=0))
+
     def scores(self) -> tuple[FloatArray, FloatArray]:
-        """Return linear predictors ``(n,)`` and labels -1 or 1; NaN or 0 for what is not usable."""
-        link = predict.linear_predictors(self.fit, self.data)
-        spec = self.fit.spec
-        with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
-            return link, design.read_labels(spec.response, spec.variables, self.outcomes)
+        """Return linear predictors and labels ``(n,)`` of records that are in memory; private."""
+        return _scores(self.fit, self.data, self.outcomes)
+
+
+def _counts_of_part(fit: ModelRecord, edges: FloatArray, part: Batch) -> FloatArray:
+    return _counts(fit, edges, part, part)
+
+
+def _counts(fit: ModelRecord, edges: FloatArray, data: Any, outcomes: Any) -> FloatArray:
+    link, label = _scores(fit, data, outcomes)
+    with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
+        return counts_in(cells_of(link, label, edges), len(edges) + 1)
+
+
+def _scores(fit: ModelRecord, data: Any, outcomes: Any) -> tuple[FloatArray, FloatArray]:
+    link, spec = predict.linear_predictors(fit, data), fit.spec
+    with np.errstate(all="ignore"):
+        return link, design.read_labels(spec.response, spec.variables, outcomes)
 
 
 def open_data(fit: ModelRecord, data: Any, response: Any) -> Evaluation:
@@ -73,6 +108,10 @@ def open_data(fit: ModelRecord, data: Any, response: Any) -> Evaluation:
         One sentence each, on public facts only.
     """
     spec = fit.spec
+    if is_dask(data) and response is None and isinstance(spec, design.DesignSpec):
+        _, table = design.read_dask_source(spec.formula.text, data, None)
+        design.require_columns(table.typed, spec.formula.variables)
+        return Evaluation(fit, table, table, len(table))
     if isinstance(spec, design.NumberedSpec):
         n = int(design.as_matrix(spec, data).shape[0])
         if response is None:
@@ -126,6 +165,22 @@ def score_scale(fit: ModelRecord) -> ScoreScale:
     middle = float(coef[0]) * spec.intercept if first else 0.0
     reach = _TYPICAL_LENGTH * getattr(spec, "bound", 1.0)
     return ScoreScale(middle, max(reach * float(np.linalg.norm(coef[first:])), _LEAST_SPREAD))
+
+
+def count_training_scores(
+    fit: ModelRecord, rows: Rows, calibration: HistogramCalibration, noise: Draw
+) -> HistogramRelease:
+    """Release the scores by class of the rows that a fit was made of, which it paid for.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: the counts, by ``calibration.target``, beside the coefficients.
+    *Neighbours*: replace one record. *Assumed public*: as for the fit. *Not covered*: time and
+    memory.
+    """
+    scale, release = score_scale(fit), fit.release
+    counts = release_scores(rows, release.coef, scale, calibration, noise)
+    return HistogramRelease(counts, scale, calibration, release.guarantee, release.entry)
 
 
 # -- what an answer costs --------------------------------------------------------------------------

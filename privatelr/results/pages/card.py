@@ -80,10 +80,13 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
             f"The noise: {sentences.SOURCES[document['randomness']]}. The estimates may tell of "
             "single records. Treat this release as you treat the data that it was computed from.",
         ]
-    shown = ""
+    seen, exact = ["the estimates"], "Exact diagnostics" if fit.has_roc else "Diagnostics"
     if isinstance(fit, FitRecord):
-        shown += ", the moments that standardised the rows" if fit.release.scale else ""
-        shown += " and the matrices for inference" if fit.release.moments else ""
+        seen += ["the moments that standardised the rows"] if fit.release.scale else []
+        seen += ["the matrices for inference"] if fit.release.moments else []
+        seen += ["the counts of scores by class"] if fit.has_roc else []
+    shown = " and ".join([", ".join(seen[:-1]), seen[-1]] if seen[1:] else seen)
+    hidden = "the estimates and the ROC curve" if fit.has_roc else "the estimates"
     odds, groups = _meaning(guarantee)
     limits = [
         f"A group of k records is covered with {groups}.",
@@ -91,12 +94,12 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         "What holds for people in general is learned, as it is meant to be, and so it is learned "
         "about you as well.",
         f"The number of records, n = {fit.nobs}, is public, and so are names, bounds and levels.",
-        "Diagnostics of the training data (C-index, ROC curve, counts), which the fit shows its "
+        f"{exact} of the training data (C-index, ROC curve, counts), which the fit shows its "
         "analyst when asked, are not covered, and not in the release file.",
         "Time and memory of the computation are not covered, nor is the computer that holds the "
         "data.",
     ]
-    if isinstance(fit.threshold, str):
+    if isinstance(fit.threshold, str) and not fit.has_roc:
         limits.insert(
             -1,
             f"The threshold of predicted classes ({fit.threshold}) was learned from the "
@@ -107,8 +110,7 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         f"To everyone who has one of the {fit.nobs} records: {guarantee}. Neighbouring data sets "
         f"{guarantee.neighbours.value}.",
         f"Suppose someone knows the other {fit.nobs - 1} records and everything on this card but "
-        "the estimates, and can compute without limit. Then they see the estimates"
-        f"{shown}. {odds}",
+        f"{hidden}, and can compute without limit. Then they see {shown}. {odds}",
         Heading("What is not promised"),
         Bullets(limits),
     ]
@@ -192,6 +194,7 @@ def _perturbed(fit: ModelRecord) -> list[Piece]:
     rows = [[names[row], f"{estimates[row]:.6g}"] for row in shown]
     also = ", the two matrices below" if moments else ""
     also = f", the moments below{also}" if fit.release.scale is not None else also
+    also = f", the counts of scores by class{also}" if fit.has_roc else also
     if len(shown) < len(estimates):
         also = f", {len(estimates)} of which the {len(shown)} largest are shown{also}"
     note = f"These numbers{also}, and whatever is computed from them, are all that was released."

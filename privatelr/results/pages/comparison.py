@@ -331,7 +331,7 @@ def _events(fit: ModelRecord) -> tuple[Event, ...]:
     """The events of all stages of a fit, in the order of their releases."""
     release, stages = fit.release, [fit.release]
     if isinstance(fit, FitRecord):
-        stages = [release.scale, release, release.moments]
+        stages = [release.scale, release, release.moments, release.histogram]
     return tuple(event for stage in stages if stage for event in stage.calibration.events)
 
 

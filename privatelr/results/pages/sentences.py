@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,10 @@ from privatelr.design import DesignSpec, EntryBoundedMatrix, NormBoundedMatrix
 from privatelr.inference import Inference, quality
 from privatelr.mechanisms.calibration import (
     Calibration,
-    MomentsCalibration,
     ScaleCalibration,
     share_of_price,
 )
+from privatelr.mechanisms.score_histogram import HistogramCalibration
 from privatelr.numerics import Loss, describe
 from privatelr.privacy import ZCDP, Guarantee, NonPrivate, SharedApproxDP
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
@@ -35,6 +35,7 @@ _GOODS = {
     "scale": "scale of the columns",
     "coefficients": "coefficients",
     "inference": "matrices for inference",
+    "roc": "counts of scores by class",
 }
 
 
@@ -64,11 +65,12 @@ def promise(fit: ModelRecord) -> str:
 
 def targets(fit: ModelRecord) -> dict[str, Guarantee]:
     """Return the part of each stage, in the order of their releases."""
-    scale, moments = fit.release.scale, fit.release.moments
+    scale, moments, counts = fit.release.scale, fit.release.moments, fit.release.histogram
     found = {
         "scale": scale and scale.calibration.target,
         "coefficients": fit.release.calibration.proven,
         "inference": moments and moments.calibration.target,
+        "roc": counts and counts.calibration.target,
     }
     return {name: target for name, target in found.items() if target is not None}
 
@@ -133,6 +135,7 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
         *loss(fit.loss),
         ("Lambda", lambda_(calibration) + (shrunk if calibration.lambda_ else "")),
         *_projection(fit.spec),
+        *_roc(fit),
     ]
     if moments is None or found is None:
         return facts
@@ -149,21 +152,43 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
     return [*facts, ("Inference", text)]
 
 
+def _roc(fit: FitRecord) -> Facts:
+    """Return what was bought about how well the fit tells the classes apart, if it was."""
+    if not fit.has_roc:
+        return []
+    found = fit.roc
+    if math.isnan(found.auc):
+        words = "the noise leaves one class empty, so that there is no C-index and no threshold"
+    else:
+        words = (
+            f"C-index (AUC) {found.auc:.3f} with standard error {found.auc_std_error:.3f}, "
+            f"thresholds {found.youden:.3f} (youden) and {found.topleft:.3f} (topleft)"
+        )
+    return [("ROC curve", f"{words}; {scores(found.release.calibration)}; fit.roc has more")]
+
+
+def scores(made: HistogramCalibration) -> str:
+    """How scores were counted for a ROC curve, and that it was paid for."""
+    counts = f"counts of scores in {made.bins} bins of either class"
+    if not made.target.is_private:
+        return f"by exact {counts}"
+    noise = f"{made.noise_name} of sd {made.count_sd:.3g} on each"
+    return f"paid for with {made.target}, by {counts}, with {noise}"
+
+
 def _scale(fit: FitRecord) -> Facts:
     """Return what was bought to standardise the rows, if it was."""
-    made, moments = fit.release.scale, fit.release.moments
+    made = fit.release.scale
     if made is None:
         return []
-    noisy = None if moments is None else moments.calibration
-    words = scale(made.calibration, fit.calibration, noisy)
+    beside = [part for name, part in targets(fit).items() if name in ("inference", "roc")]
+    words = scale(made.calibration, fit.calibration, beside)
     return [("Scale", f"{words}; fit.scale has them")]
 
 
-def scale(
-    bought: ScaleCalibration, coefficients: Calibration, moments: MomentsCalibration | None
-) -> str:
+def scale(bought: ScaleCalibration, coefficients: Calibration, others: Sequence[Guarantee]) -> str:
     """The share of the price that standardises the rows, what it buys, and the noise."""
-    k, (share, price) = len(bought.means), share_of_price(bought, coefficients, moments)
+    k, (share, price) = len(bought.means), share_of_price(bought, coefficients, others)
     return (
         f"{100 * share:.3g} % of {price} for means and standard deviations of {k} "
         f"column{'s' if k != 1 else ''}, with {bought.noise.title} noise of sd "
@@ -261,6 +286,8 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
     cut, entry = fit.threshold, fit.release.entry
     learned = isinstance(cut, str)
     threshold = f"learned ({cut}), not private" if learned else f"{cut:g}, public"
+    if learned and fit.has_roc:
+        threshold = f"read from the ROC curve ({cut}), which the guarantee covers"
     ledger = "no ledger was charged"
     if entry is not None:
         part = f", part {entry.part!r}" if entry.part is not None else ""
@@ -308,6 +335,7 @@ def _perturbed_of_card(fit: FitRecord) -> Facts:
         ("Loss", describe(problem.loss)),
         ("Lambda", lambda_(calibration, digits=6)),
         *_projection(spec),
+        *_roc(fit),
     ]
     rounding = "to multiples of {:.6g}, decided exactly"
     if noise.scale > 0:

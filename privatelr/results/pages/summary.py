@@ -141,6 +141,7 @@ def summarise(
             notes += error_notes.notes_without_errors(fit, len(table.names), noise)
             if noise and fit.release.scale is not None:
                 computed.append("what the noise adds (by the released scale)")
+    computed += ["the numbers under ROC curve"] if fit.has_roc else []
     return FitSummary(
         [sentences.title(fit), fit.formula],
         [("Promise", sentences.promise(fit)), *source_fact(fit), *facts],
@@ -172,15 +173,18 @@ def above(fit: ModelRecord, computed: Sequence[str], *, has_below: bool) -> list
     """
     words = []
     rule = fit.threshold
-    if isinstance(rule, str):
+    if isinstance(rule, str) and fit.has_roc:
+        words.append(f"The threshold of predict(type='classes') is the paid one ({rule}).")
+    elif isinstance(rule, str):
         words.append(
             f"The threshold of predict(type='classes') was learned from the training data ({rule}),"
             " so neither it nor the classes that it gives are private"
             f"{'.' if fit.has_diagnostics else '; a saved fit does not have it.'}"
         )
     if fit.has_diagnostics and not has_below:
+        exact = "The exact" if fit.has_roc else "The"
         words.append(
-            "The C-index and the counts of the training data are not private and not shown: "
+            f"{exact} C-index and the counts of the training data are not private and not shown: "
             "fit.diagnostics has them, and so has summary(diagnostics=True)."
         )
     if fit.spec.scaled_by_data:
@@ -202,6 +206,6 @@ def _below(fit: ModelRecord) -> list[Piece]:
         )
     c_index = "not defined" if np.isnan(found.c_index) else f"{found.c_index:.3f}"
     words: list[Piece] = [warning, f"C-index {c_index}."]
-    if isinstance(rule, str):
+    if isinstance(rule, str) and not fit.has_roc:
         words.append(f"The threshold {found.threshold(rule):.3f} ({rule}) splits the classes.")
     return [*words, *found.counts.pieces()]

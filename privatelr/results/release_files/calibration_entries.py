@@ -144,6 +144,69 @@ class NoNoiseEntry(FileEntry, frozen=True, tag_field="law", tag="none"):
 LawEntry = SphericalEntry | BlockLaplaceEntry | GaussianEntry | NoNoiseEntry
 
 
+# -- stages beside the coefficients ----------------------------------------------------------
+
+
+class ScaleEntry(FileEntry, frozen=True):
+    """Means and mean squares of columns with noise, which standardised the rows.
+
+    They are of the covariates in units that have declared bounds at -1 and 1; a record that could
+    not be used counted as zeros.
+
+    Attributes
+    ----------
+    target
+        The part of the guarantee that is about these numbers.
+    noise
+        Law of the noise on all numbers together.
+    grid
+        A power of two; the numbers are multiples of it.
+    means
+        Of all covariates; under a pure target, of those that are one number.
+    squares
+        Mean squares of those covariates that are no indicators of levels, times a weight that
+        follows from the target.
+    """
+
+    target: GuaranteeEntry
+    noise: LawEntry
+    grid: ZeroOrSize
+    means: list[float]
+    squares: list[float]
+
+
+class ScoreCountsEntry(FileEntry, frozen=True):
+    """Counts of the scores of the records by class, with noise, from which a ROC curve is computed.
+
+    A score t is the linear predictor of a record at the released coefficients. Bins are equally
+    wide in p(t) = (s(t / min(1, 2 spread)) + s((t - middle) / spread)) / 2, with s the logistic
+    function, and an edge belongs to the bin below it.
+
+    Attributes
+    ----------
+    target
+        The part of the guarantee that is about the counts, given the coefficients.
+    noise
+        Law of the noise on all counts together; its dimension is 2 bins + 1.
+    bins
+        Number of bins of each class.
+    middle
+        A guess of the mean of scores, which follows from the coefficients and the declarations.
+    spread
+        A guess of the standard deviation of scores, which follows from the same.
+    counts
+        As released: whole numbers of records in the bins of the negative class, in those of the
+        positive class, and of records that cannot be used.
+    """
+
+    target: GuaranteeEntry
+    noise: LawEntry
+    bins: Annotated[int, Meta(ge=2, le=1000)]
+    middle: Annotated[float, Meta(ge=-1e100, le=1e100)]
+    spread: Size
+    counts: Annotated[list[int], Meta(min_length=5, max_length=2001)]
+
+
 # -- calibrations ----------------------------------------------------------------------------
 
 

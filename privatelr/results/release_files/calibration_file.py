@@ -33,6 +33,12 @@ from privatelr.mechanisms.calibration import (
     achieved_moments,
     achieved_scale,
 )
+from privatelr.mechanisms.score_histogram import (
+    HistogramCalibration,
+    HistogramRelease,
+    ScoreScale,
+    achieved_histogram,
+)
 from privatelr.mechanisms.selection_release import SelectionCalibration, Selections
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import Loss, find_loss
@@ -48,7 +54,7 @@ from privatelr.privacy import (
 )
 from privatelr.results.release_files import calibration_entries as entries
 from privatelr.results.release_files.document import calibration_entry, loss_entry, plain
-from privatelr.results.release_files.document_entries import ChoicesEntry, MomentsEntry, ScaleEntry
+from privatelr.results.release_files.document_entries import ChoicesEntry, MomentsEntry
 from privatelr.results.release_files.json_values import CLOSE, named, require_same
 from privatelr.types import Block, FloatArray
 
@@ -187,7 +193,7 @@ def restore_moments(entry: MomentsEntry | None, problem: Problem) -> Moments | N
     return Moments(np.concatenate([curvature, scores]), found)
 
 
-def restore_scale(entry: ScaleEntry, spec: DesignSpec, problem: Problem) -> ScaleRelease:
+def restore_scale(entry: entries.ScaleEntry, spec: DesignSpec, problem: Problem) -> ScaleRelease:
     """The moments of columns that an entry describes, for a plan of standardised rows.
 
     Raises
@@ -219,6 +225,34 @@ def restore_scale(entry: ScaleEntry, spec: DesignSpec, problem: Problem) -> Scal
     if np.any(np.abs(values) > most):
         raise ReleaseFileError("scale takes numbers that rows and noise can make")
     return ScaleRelease(values, found)
+
+
+def restore_histogram(
+    entry: entries.ScoreCountsEntry | msgspec.UnsetType, problem: Problem
+) -> HistogramRelease | None:
+    """The counts of scores that an entry describes, without the guarantee of their release.
+
+    Raises
+    ------
+    ReleaseFileError
+        Part of a sentence: an entry that is wrong, or noise that does not give the target.
+    """
+    if isinstance(entry, msgspec.UnsetType):
+        return None
+    target, cells = _restore_target(entry.target, "roc.target"), 2 * entry.bins + 1
+    alone = (Block(cells, 1.0),)
+    law = _read_law(entry.noise, "roc.noise", cells, alone)
+    found = HistogramCalibration(problem.n, entry.bins, target, law)
+    if isinstance(target, NonPrivate) != isinstance(law, noise.NoNoise):
+        raise ReleaseFileError("roc.noise takes none without a guarantee, and only then")
+    if target.is_private:
+        require_worth(achieved_histogram, found, "roc")
+    if len(entry.counts) != cells:
+        raise ReleaseFileError(f"roc.counts takes {cells} numbers beside {entry.bins} bins")
+    if max(map(abs, entry.counts)) > problem.n + _FARTHEST * max(found.count_sd, 1.0):
+        raise ReleaseFileError("roc.counts takes numbers that records and noise can make")
+    scale = ScoreScale(entry.middle, entry.spread)
+    return HistogramRelease(np.array(entry.counts, dtype=np.float64), scale, found, target)
 
 
 def _read_triangle(rows: list[list[float]], where: str, made: MomentsCalibration) -> FloatArray:

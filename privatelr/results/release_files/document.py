@@ -99,7 +99,12 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
     if not isinstance(release, Selections) and release.scale is not None:
         made_scale = release.scale.calibration
         means, squares = np.split(release.scale.values, [len(made_scale.means)])
-        scale = _entry_of(entries.ScaleEntry, made_scale, means=means, squares=squares)
+        scale = _entry_of(made.ScaleEntry, made_scale, means=means, squares=squares)
+    counts: Any = UNSET
+    if fit.has_roc:
+        scored = release.histogram
+        whole = [int(count) for count in scored.counts]
+        counts = _entry_of(made.ScoreCountsEntry, scored.calibration, scored.scale, counts=whole)
     notice = f"covered by {guarantee}; holds no row of the data, and no moment of it without noise"
     randomness = "operating system"
     if isinstance(guarantee, privacy.NonPrivate):
@@ -120,6 +125,7 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
             calibration=calibration_entry(release.calibration),
             inference=inference,
             scale=scale,
+            roc=counts,
             choices=choices,
             ledger=as_entry(release.entry),
             design=plan_entry(fit.spec),

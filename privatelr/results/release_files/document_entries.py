@@ -17,13 +17,15 @@ from privatelr.results.release_files.calibration_entries import (
     NotNegative,
     Phrase,
     Positive,
+    ScaleEntry,
+    ScoreCountsEntry,
     Size,
     ZeroOrSize,
     require_printable,
 )
 
 FORMAT: Literal["privatelr release"] = "privatelr release"
-VERSION: Literal[3] = 3
+VERSION: Literal[4] = 4
 Position = Annotated[int, Meta(ge=0)]
 Times = Annotated[int, Meta(ge=1, le=10**9)]
 Name = Annotated[str, Meta(max_length=10_000)]
@@ -78,34 +80,6 @@ class MomentsEntry(FileEntry, frozen=True):
     curvature: Triangle
     scores: Triangle
     typical: Size | UnsetType = UNSET
-
-
-class ScaleEntry(FileEntry, frozen=True):
-    """Means and mean squares of columns with noise, which standardised the rows.
-
-    They are of the covariates in units that have declared bounds at -1 and 1; a record that could
-    not be used counted as zeros.
-
-    Attributes
-    ----------
-    target
-        The part of the guarantee that is about these numbers.
-    noise
-        Law of the noise on all numbers together.
-    grid
-        A power of two; the numbers are multiples of it.
-    means
-        Of all covariates; under a pure target, of those that are one number.
-    squares
-        Mean squares of those covariates that are no indicators of levels, times a weight that
-        follows from the target.
-    """
-
-    target: GuaranteeEntry
-    noise: LawEntry
-    grid: ZeroOrSize
-    means: list[float]
-    squares: list[float]
 
 
 class ChoicesEntry(FileEntry, frozen=True):
@@ -349,14 +323,15 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     Attributes
     ----------
     version
-        Version 1 has no entry signature, version 2 has one, and version 3 may have an entry scale.
+        Version 1 has no entry signature, version 2 has one, version 3 may have an entry scale, and
+        version 4 one about a ROC curve.
     notice
         What a person should know first; it begins with NOT PRIVATE if there is no guarantee.
     written_by
         Versions of the programs that wrote the file, as they state them.
     guarantee
-        The guarantee of the coefficients, of the moments of inference if there are any, and of
-        all that is computed from them. The targets of calibration and inference add up to it.
+        The guarantee of all released numbers, and of all that is computed from them. The targets
+        of calibration, inference, scale and roc add up to it.
     randomness
         The source of the noise; a seed makes the guarantee void.
     calibration
@@ -366,6 +341,8 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
         Null if inference was not requested.
     scale
         Present if the rows were standardised by released moments.
+    roc
+        Present if a ROC curve was requested.
     ledger
         Null if no ledger was charged.
     sha256
@@ -376,7 +353,7 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     """
 
     format: Literal["privatelr release"]
-    version: Literal[1, 2, 3]
+    version: Literal[1, 2, 3, 4]
     notice: Annotated[str, Meta(pattern="^(covered by |NOT PRIVATE: )")]
     written_by: Annotated[dict[Phrase, Phrase], Meta(max_length=100)]
     guarantee: GuaranteeEntry
@@ -391,6 +368,7 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     sha256: str
     signature: SignatureEntry | None
     scale: ScaleEntry | UnsetType = UNSET
+    roc: ScoreCountsEntry | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if not {"privatelr", "python"} <= self.written_by.keys():

@@ -105,7 +105,7 @@ def recomputed(fit: ModelRecord) -> tuple[str, ...]:
         ]
     else:
         enough = f"The law of the noise is enough for the guarantee, {proof}"
-        if release.moments is not None:
+        if release.moments is not None or fit.has_roc:
             enough = (
                 "The law of the noise of each part is enough for its part of the guarantee, and "
                 "the parts add up to the whole, by the proofs that the fit itself used."

@@ -76,6 +76,8 @@ def read_document(value: Any) -> AnyDocument:
         raise ReleaseFileError(f"version takes {known}, not {show(version)}")
     if version < 3 and "scale" in value:
         raise ReleaseFileError(f"the file has an entry 'scale', which version {version} has not")
+    if version < 4 and "roc" in value:
+        raise ReleaseFileError(f"the file has an entry 'roc', which version {version} has not")
     if version == 1 and "signature" in value:  # the first version had none
         raise ReleaseFileError("the file has an entry 'signature', which version 1 does not know")
     calibration, design = value.get("calibration"), value.get("design")
@@ -136,7 +138,9 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     moments = parts.restore_moments(document.inference, problem)
     scale, spec = _restore_scale(document, planned, problem)
     made: tuple[Any, ...] = (calibration, moments.calibration) if moments else (calibration,)
+    counts = parts.restore_histogram(document.roc, problem)
     made = made if scale is None else (scale.calibration, *made)
+    made = made if counts is None else (*made, counts.calibration)
     guarantee = _standing(document, [part.target for part in made])
     entry = _read_charge(document, guarantee, made)
     if isinstance(spec, EntryBoundedMatrix):
@@ -148,7 +152,9 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     coef = np.array(document.coefficients.design_units, dtype=np.float64)
     if calibration.grid and np.any(np.fmod(coef, calibration.grid)):
         raise ReleaseFileError("coefficients.design_units takes multiples of the grid")
-    release = Release(coef, guarantee, calibration, entry, moments, scale)
+    if counts is not None:
+        counts = replace(counts, guarantee=guarantee, entry=entry)
+    release = Release(coef, guarantee, calibration, entry, moments, scale, counts)
     cut = _read_threshold(document.threshold, scale_of(problem.loss))
     return FitRecord(spec, release, cut)
 
@@ -199,6 +205,8 @@ def _restore_selected(document: AnyDocument) -> SelectedRecord:
     _require_shape(document, problem, spec, "x_bound")
     if document.choices is None:
         raise ReleaseFileError("choices takes an object where columns were chosen")
+    if document.roc is not UNSET:
+        raise ReleaseFileError("roc takes counts beside noise on coefficients, and only there")
     chosen = parts.restore_choices(document.choices, calibration)
     release = replace(chosen, guarantee=guarantee, entry=entry)
     if not np.array_equal(document.coefficients.design_units, release.coef):

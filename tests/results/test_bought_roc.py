@@ -1,0 +1,316 @@
+"""``spend={"coefficients": .75, "roc": .25}``: a ROC curve that is a stage of the fit."""
+
+import json
+import pickle
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from frames_for_laws import MODELS, SCHEMA, clinic, fixed_noise, own_stages, replaced
+from scipy import sparse
+
+import privatelr.model_data
+from privatelr import (
+    ZCDP,
+    ApproxDP,
+    ArgumentError,
+    GuaranteeError,
+    Ledger,
+    NonPrivate,
+    PrivacyWarning,
+    PureDP,
+    compare,
+    dplpsvm,
+    dplr,
+    load,
+    plan,
+)
+from privatelr.mechanisms.score_histogram import cells_of
+from privatelr.privacy import join
+from privatelr.privacy.noise import GaussianNoise
+from privatelr.results import predict
+from privatelr.results.answers import scored_records
+
+FORMULA = "y ~ age + dose + smoker"
+SPEND = {"coefficients": 0.75, "roc": 0.25}
+ALL = {"scale": 0.1, "coefficients": 0.5, "inference": 0.3, "roc": 0.1}
+SCALED = {"scale": 0.1, "coefficients": 0.7, "roc": 0.2}
+MANY = 400
+PRICES = [PureDP(4.0), ZCDP(1.0), ApproxDP(4.0, 1e-6)]
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(3)
+    found = clinic(n=MANY)
+    found["y"] = (rng.random(MANY) < 1 / (1 + np.exp(-(found.age - 54) / 8))).astype(float)
+    return found
+
+
+@pytest.fixture(scope="module")
+def fit(frame):
+    return dplr(FORMULA, frame, eps=4.0, spend=SPEND, threshold="youden", **SCHEMA)
+
+
+def on_a_page(fit):
+    return " ".join(str(fit).split())
+
+
+# -- what is counted -------------------------------------------------------------------------------
+
+
+def exact_counts(fit, data, label):
+    """The counts of the records by the scores that `predict` gives them."""
+    release = fit.roc.release
+    link = predict.linear_predictors(fit, data)
+    edges = release.scale.edges(release.calibration.bins)
+    cells = cells_of(link, np.where(np.isnan(link), 0.0, label), edges)
+    return np.bincount(cells, minlength=len(release.counts))
+
+
+@pytest.mark.parametrize("spend", [SPEND, SCALED, ALL], ids=len)
+@pytest.mark.parametrize("name", MODELS)
+def test_the_scores_are_those_of_predict(frame, name, spend):
+    """With hardly any noise: each record stands where `predict` puts it, unusable ones apart."""
+    odd = frame.assign(age=frame.age.where(np.arange(MANY) % 9 > 0))
+    fit = MODELS[name](FORMULA, odd, eps=1e4, spend=spend, **SCHEMA)
+    assert (fit.scale is None) == (spend is SPEND)
+    exact = exact_counts(fit, odd, 2 * odd.y.to_numpy() - 1)
+    assert fit.roc.release.counts.tolist() == exact.tolist()
+    assert exact[-1] == len(range(0, MANY, 9))
+    assert fit.roc.auc == pytest.approx(fit.diagnostics.c_index, abs=0.01)
+
+
+def test_projected_rows_are_scored(frame):
+    fit = dplr(FORMULA, frame, eps=1e4, spend=SPEND, rp_dim=2, **SCHEMA)
+    exact = exact_counts(fit, frame, 2 * frame.y.to_numpy() - 1)
+    assert fit.roc.release.counts.tolist() == exact.tolist()
+
+
+def test_sparse_rows_are_scored():
+    rng = np.random.default_rng(1)
+    x = sparse.random_array((300, 20), density=0.3, rng=rng, format="csr")
+    y = np.where(x @ np.ones(20) + rng.normal(0, 0.5, 300) > 3, 1.0, 0.0)
+    fit = dplr(y, x, eps=1e4, spend=SPEND)
+    assert fit.roc.release.counts.tolist() == exact_counts(fit, x, 2 * y - 1).tolist()
+
+
+@pytest.mark.parametrize("spend", [SPEND, SCALED], ids=len)
+def test_partitions_of_dask_are_scored(frame, spend, monkeypatch):
+    """No score of a record is collected, so a paid threshold may be of any number of records."""
+    frames = pytest.importorskip("dask.dataframe")
+    monkeypatch.setattr(privatelr.model_data, "MOST_SCORED", 10)
+    table = frames.from_pandas(frame[["age", "dose", "y"]], npartitions=3)
+    declared = {"bounds": {**SCHEMA["bounds"], "y": (0, 1)}}
+    fit = dplr("y ~ age + dose", table, 1e4, spend=spend, threshold="youden", **declared)
+    exact = exact_counts(fit, frame, 2 * frame.y.to_numpy() - 1)
+    assert fit.roc.release.counts.tolist() == exact.tolist()
+    assert set(fit.predict(frame, "classes")) == {0, 1}
+    assert not fit.has_diagnostics
+
+
+def test_replacing_a_record_moves_two_counts_by_one(frame, monkeypatch):
+    """Under the same coefficients: the same noise, and a tilt that hides the rest of the record."""
+    honest = scored_records.count_training_scores
+
+    def at_zero(made, *given):
+        coef = np.zeros_like(made.release.coef)
+        return honest(replace(made, release=replace(made.release, coef=coef)), *given)
+
+    monkeypatch.setattr(scored_records, "count_training_scores", at_zero)
+    for change in ({"y": 1.0}, {"age": np.nan}, {"y": 7.0}, {"smoker": "never"}):
+        with fixed_noise(monkeypatch):
+            both = [
+                dplr(FORMULA, data, 4.0, spend=SPEND, **SCHEMA).release.histogram.counts
+                for data in (frame, replaced(frame, 0, **change))
+            ]
+        moved = np.abs(both[0] - both[1])
+        assert moved.sum() <= 2
+        assert moved.max() <= 1
+
+
+# -- what it costs ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spend", [SPEND, SCALED, ALL], ids=len)
+@pytest.mark.parametrize("price", PRICES, ids=str)
+@pytest.mark.parametrize("name", ["dplr", "dpsvm"])
+def test_one_charge_for_all_stages(frame, name, price, spend):
+    ledger = Ledger(100.0, 1e-5)
+    fit = MODELS[name](FORMULA, frame, price, spend=spend, ledger=ledger, **SCHEMA)
+    release = fit.release
+    counts = release.histogram.calibration
+    assert fit.guarantee == fit.roc.guarantee == price
+    assert ledger.entries == (release.entry,)
+    assert release.histogram.entry is release.entry
+    stages = [release.scale, release, release.moments, release.histogram]
+    stages = [stage.calibration for stage in stages if stage]
+    assert counts.events[0] in release.entry.events
+    whole = join([stage.target for stage in stages])
+    assert whole == price or (isinstance(whole, PureDP) and whole.epsilon == price.epsilon)
+
+
+def test_under_a_delta_few_columns_have_pure_parts(frame):
+    """Two counts move by one: Laplace noise hides that better than Gaussian noise does."""
+    fit = dplr(FORMULA, frame, 1.0, delta=1e-6, spend=SPEND, **SCHEMA)
+    assert fit.release.histogram.calibration.target == PureDP(0.25)
+    assert fit.calibration.target == PureDP(0.75)
+    pure = dplr(FORMULA, frame, 1.0, spend=SPEND, **SCHEMA)
+    assert fit.calibration.noise == pure.calibration.noise
+    assert fit.guarantee == ApproxDP(1.0, 1e-6)
+
+
+def test_under_a_delta_many_columns_have_gaussian_noise():
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame(rng.uniform(-1, 1, (200, 120))).add_prefix("x")
+    declared = {name: (-1, 1) for name in table}
+    table["y"] = rng.integers(0, 2, 200)
+    fit = dplr("y ~ .", table, 1.0, delta=1e-6, spend=SPEND, bounds=declared)
+    assert isinstance(fit.calibration.noise, GaussianNoise)
+    assert isinstance(fit.release.histogram.calibration.noise, GaussianNoise)
+
+
+def test_under_rho_the_counts_stay_gaussian(frame, monkeypatch):
+    fit = dplr(FORMULA, frame, ZCDP(0.1), spend=SCALED, **SCHEMA)
+    own_stages(monkeypatch)
+    again = dplr(FORMULA, frame, ZCDP(0.1), spend=SCALED, **SCHEMA)
+    counts = [one.release.histogram.calibration for one in (fit, again)]
+    assert counts[0] == counts[1]
+    assert isinstance(counts[0].noise, GaussianNoise)
+
+
+def test_a_ledger_that_cannot_pay_ends_it_before_data_is_read(frame, monkeypatch):
+    def unread(*_):
+        raise AssertionError("a row was read")
+
+    monkeypatch.setattr(privatelr.model_data.FrameData, "rows", unread)
+    monkeypatch.setattr(privatelr.model_data.FrameData, "loose", unread)
+    ledger = Ledger(0.9)
+    with pytest.raises(GuaranteeError):
+        dplr(FORMULA, frame, 1.0, spend=SPEND, ledger=ledger, **SCHEMA)
+    assert ledger.entries == ()
+
+
+def test_a_seed_voids_the_curve_too(frame):
+    with pytest.warns(PrivacyWarning, match="seed"):
+        fit = dplr(FORMULA, frame, 1.0, spend=SPEND, seed=1, **SCHEMA)
+    with pytest.warns(PrivacyWarning, match="seed"):
+        again = dplr(FORMULA, frame, 1.0, spend=SPEND, seed=1, **SCHEMA)
+    assert fit.roc.guarantee == NonPrivate("void: seeded noise")
+    assert fit.roc.release.counts.tolist() == again.roc.release.counts.tolist()
+    assert "ROC curve, not private" in str(fit.roc)
+
+
+def test_a_plain_fit_has_the_exact_counts(frame, tmp_path):
+    fit = dplr(FORMULA, frame, 0, spend=SPEND, **SCHEMA)
+    exact = exact_counts(fit, frame, 2 * frame.y.to_numpy() - 1)
+    assert fit.roc.release.counts.tolist() == exact.tolist()
+    assert "not private" in str(fit.roc)
+    assert "by exact counts of scores" in on_a_page(fit)
+    fit.save(tmp_path / "model.json")
+    assert str(load(tmp_path / "model.json").roc) == str(fit.roc)
+
+
+@pytest.mark.parametrize("y", [0.0, 1.0, np.nan])
+def test_one_class_takes_the_same_path(frame, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = dplr(FORMULA, frame.assign(y=y), 0.2, spend=SPEND, threshold="youden", **SCHEMA)
+        assert str(fit)
+        assert str(fit.roc)
+        assert fit.card()
+        assert len(fit.predict(frame, "classes")) == MANY
+
+
+def test_a_fit_that_bought_none_says_what_would(frame):
+    for fit in (dplr(FORMULA, frame, 1.0, **SCHEMA), dplpsvm(FORMULA, frame, 4.0, **SCHEMA)):
+        assert not fit.has_roc
+        with pytest.raises(GuaranteeError, match=r"roc: .*private_roc.*spend="):
+            _ = fit.roc
+
+
+# -- where it is read ------------------------------------------------------------------------------
+
+
+def test_the_page_has_it_above_the_rule(fit):
+    page = str(fit.summary(diagnostics=True))
+    above, below = (" ".join(part.split()) for part in page.split("- not private -"))
+    assert f"C-index (AUC) {fit.roc.auc:.3f} with standard error" in above
+    assert f"{fit.roc.youden:.3f} (youden)" in above
+    assert "paid for with epsilon = 1 (pure)" in above
+    assert "coefficients epsilon = 3, roc epsilon = 1" in above
+    assert "the paid one (youden)" in above
+    assert "the numbers under ROC curve was computed from the data" in above
+    assert "C-index" in below
+    assert "(youden)" not in below
+    assert "The exact C-index and the counts of the training data are not private" in on_a_page(fit)
+    assert max(map(len, page.splitlines())) <= 79
+
+
+def test_without_it_the_page_is_as_before(frame):
+    fit = dplr(FORMULA, frame, 1.0, threshold="youden", **SCHEMA)
+    assert "ROC" not in on_a_page(fit)
+    assert "learned from the training data (youden)" in on_a_page(fit)
+    assert "The C-index and the counts of the training data are not private" in on_a_page(fit)
+
+
+def test_its_own_page_tells_the_price(fit):
+    page = " ".join(str(fit.roc).split())
+    assert "Promise epsilon = 4 (pure)" in page
+    assert "of its price, epsilon = 1 (pure) bought these counts" in page
+    assert "paid apart" not in page
+    assert json.loads(json.dumps(fit.roc.to_dict()))["fit_guarantee"] is None
+
+
+def test_classes_are_split_by_the_paid_threshold(fit, frame):
+    cut = fit.roc.youden
+    expected = fit.predict(frame, "classes", threshold=cut)
+    assert fit.predict(frame, "classes").equals(expected)
+    fixed = dplr(FORMULA, frame, 4.0, spend=SPEND, **SCHEMA)
+    with_rule = fixed.predict(frame, "classes", threshold="topleft")
+    assert with_rule.equals(fixed.predict(frame, "classes", threshold=fixed.roc.topleft))
+    with pytest.raises(ArgumentError, match="bought a ROC curve"):
+        dplr(FORMULA, frame, 4.0, **SCHEMA).predict(frame, "classes", threshold="topleft")
+    kept = pickle.loads(pickle.dumps(fit))
+    assert kept.predict(frame, "classes").equals(expected)
+    assert not kept.has_diagnostics
+
+
+@pytest.mark.parametrize("spend", [SPEND, SCALED, ALL], ids=len)
+@pytest.mark.parametrize("price", PRICES, ids=str)
+@pytest.mark.parametrize("name", ["dplr", "dpsvm"])
+def test_a_saved_fit_has_the_same_curve(frame, name, price, spend, tmp_path):
+    ledger = Ledger(100.0, 1e-5)
+    options = {"spend": spend, "ledger": ledger, "threshold": "topleft"}
+    fit = MODELS[name](FORMULA, frame, price, **options, **SCHEMA)
+    fit.save(tmp_path / "model.json")
+    read = load(tmp_path / "model.json")
+    pd.testing.assert_frame_equal(read.roc.curve, fit.roc.curve)
+    assert str(read.roc) == str(fit.roc)
+    assert read.roc.guarantee == read.guarantee == price
+    assert read.release.entry == fit.release.entry
+    assert read.predict(frame, "classes").equals(fit.predict(frame, "classes"))
+    assert "counts of scores by class" in read.card()
+    assert "which the guarantee covers" in read.card()
+
+
+def test_all_that_was_bought_is_compared(fit, frame):
+    other = dplr(FORMULA, frame, eps=1.0, spend=SPEND, **SCHEMA)
+    assert "epsilon = 5" in " ".join(str(compare(fit, other)).split())
+
+
+@pytest.mark.parametrize("spend", [SPEND, ALL, {"coefficients": 0.6, "inference": 0.3, "roc": 0.1}])
+@pytest.mark.parametrize("price", PRICES, ids=str)
+def test_a_plan_has_the_calibration_of_the_fit(frame, price, spend):
+    foreseen = plan(FORMULA, MANY, price, spend=spend, **SCHEMA)
+    fit = dplr(FORMULA, frame, price, spend=spend, **SCHEMA)
+    counts = fit.release.histogram.calibration
+    assert foreseen.calibration.histogram == counts
+    page = " ".join(str(foreseen).split())
+    assert f"counts of scores in {counts.bins} bins" in page
+    assert "roc" in page
+    parts = json.loads(foreseen.to_json())
+    assert parts["parts"]["roc"] is not None
+    assert parts["score_count_sd"] == counts.count_sd
