@@ -428,6 +428,10 @@ def test_wide_intervals_are_explained(eps):
     assert why in words_of(fit, mode="posterior")
     assert helps in words_of(fit, mode="posterior")
     assert helps in words_of(fit, mode="conservative")
+    scale = "So may a share of the price for the scale of the columns."
+    assert scale in words_of(fit, mode="posterior")
+    scaled = page(spend={"scale": 0.1, "coefficients": 0.898, "inference": 0.002}, eps=eps)
+    assert scale not in words_of(scaled, mode="posterior")
     clear = drawn(fit_clinic, trial(), spend="inference", eps=50.0)
     assert "Intervals are wide" not in words_of(clear)
 
