@@ -170,14 +170,16 @@ def matrices_for(release: Release, asked: Question) -> Matrices:
 
     The step without the penalty is ``lambda H0^-1 w``, by the curvature at w. It is off by a second
     order, which is as if the gradient ``lambda w`` were known up to a share of itself, and leads to
-    where both matrices are smaller. The plug-in mode counts neither that nor the noise.
+    where both matrices are smaller. The more noise they have, the more of the curvatures to average
+    over are that small already. The plug-in mode counts neither the step nor the noise.
     """
     found = matrices_without_step(release, asked)
     if asked.target != "unpenalised" or asked.mode == "plug-in":
         return found
-    evidence = evidence_of(release)
-    left, penalty = curvature_left(evidence), evidence.floor * np.eye(len(evidence.w))
-    off = step_error(quality(release)) * evidence.floor * evidence.w
+    evidence, known = evidence_of(release), quality(release)
+    left = curvature_left(evidence) ** (1 / (1 + known.noise_to_signal**2))
+    penalty = evidence.floor * np.eye(len(evidence.w))
+    off = step_error(known) * evidence.floor * evidence.w
     return Matrices(
         left * (found.curvature - penalty) + penalty,
         left * found.scores + evidence.problem.n * np.outer(off, off),
