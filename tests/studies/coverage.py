@@ -10,7 +10,7 @@ whose logistic coefficients are known (`coverage_populations`), fits it with
 regression without privacy on the same sample. A cell is a population, a promise, d coefficients, n
 records and an epsilon; under zCDP rho is half of its square. ``--cells`` keeps the cells that have
 one of the alternatives of every word. ``--growth`` prints the widths by epsilon on tables made up
-in the likeness of three small published ones instead, and ``--gate`` prints small studies with and
+in the likeness of three small published ones first, and ``--gate`` prints small studies with and
 without a released scale.
 
 A replication is a line in the file of its cell in the folder of ``--cache``, and what is there is
@@ -111,8 +111,9 @@ def main() -> None:
         run_all(cache, chosen.runs, chosen.workers)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
-    table = growth_table if chosen.growth else coverage_table
-    print(table(cache, chosen.runs), end="")
+    if chosen.growth:
+        print(growth_table(cache, chosen.runs))
+    print(coverage_table(cache, chosen.runs), end="")
 
 
 if __name__ == "__main__":
