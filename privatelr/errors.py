@@ -18,8 +18,6 @@ from numbers import Real
 from types import FunctionType, MethodType
 from typing import Any
 
-import numpy as np
-
 
 class PrivateLRError(Exception):
     """Base class of every error that privatelr raises on purpose."""
@@ -229,7 +227,9 @@ def _finite(value: Any) -> float:
 
 def require_flag(name: str, value: Any, takes: str = "True or False") -> bool:
     """Return a truth value, also one of NumPy; raises `ArgumentError` for anything else."""
-    if not isinstance(value, bool | np.bool_):
+    # by name, since NumPy is loaded later than errors are
+    numpy_flag = type(value).__module__ == "numpy" and type(value).__name__ in {"bool", "bool_"}
+    if not (isinstance(value, bool) or numpy_flag):
         raise ArgumentError(f"{name}={show(value)}: {name} takes {takes}.")
     return bool(value)
 

@@ -133,7 +133,7 @@ def test_a_refreshed_page_is_right_under_fresh_noise(page):
         ("0.0567", "0.0568"),
         ("0.800464", "0.800465"),  # privacy_sd_limit in tidy()
         ("Sepal.Width + Petal", "Petal"),
-        ("expected noise sd  at most", "at most  expected noise sd"),
+        ("expected noise sd  noise sd limit", "noise sd limit  expected noise sd"),
         ("epsilon = 1 (pure)\n```", "epsilon = 2 (pure)\n```"),
         ("Name: probability", "Name: probabilities"),
         ("C-index", "AUC"),

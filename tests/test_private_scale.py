@@ -93,6 +93,7 @@ def fitted(formula, frame=None, *, model=dplr, eps=1.0, schema=SCHEMA, **options
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "do_scale='private': the noise on a mean has sd")
+        warnings.filterwarnings("ignore", f"row_norm={LONG:g}: ")
         return model(formula, frame, eps=eps, do_scale="private", **schema, **options)
 
 
