@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 214,
-    "code lines": 29_760,
+    "code lines": 29_780,
     "lines of the longest module": 400,
     "modules of the fullest folder": 15,
     "call depth": 13,

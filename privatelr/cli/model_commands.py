@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from privatelr.cli import files, outcomes
-from privatelr.cli.options import TEXT, Parser, add_command, given, read_declarations
+from privatelr.cli.options import TEXT, Parser, add_command, given
 from privatelr.cli.outcomes import (
     DONE,
     STATUSES,
@@ -24,7 +24,13 @@ from privatelr.cli.outcomes import (
     in_shell,
     say,
 )
-from privatelr.cli.table_files import by_levels, by_variable, describe, open_table
+from privatelr.cli.table_files import (
+    by_levels,
+    by_variable,
+    describe,
+    open_table,
+    read_declarations,
+)
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
 from privatelr.formula import Formula, Token, parse_formula, tokenize
 from privatelr.lazy_import import lazy_import

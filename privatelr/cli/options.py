@@ -5,17 +5,14 @@ from __future__ import annotations
 import argparse
 import codecs
 import csv
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Never, get_args
 
 from privatelr.cli.outcomes import WRONG, say
-from privatelr.datasets import load_schema
-from privatelr.errors import SchemaError, listed, nearest, or_meant
+from privatelr.errors import nearest, or_meant
 from privatelr.mechanisms.calibration import ANALYSES, LAMBDA_RULES
 from privatelr.numerics import HINGES
 from privatelr.results import PredictionType
-from privatelr.sources import declare_schema
 
 _RULES = ", ".join(LAMBDA_RULES)
 
@@ -94,6 +91,15 @@ def _lambda(text: str) -> float | str:
 @_reader("neither a number nor youden nor topleft")
 def _threshold(text: str) -> float | str:
     return text if text in ("youden", "topleft") else float(text)
+
+
+class _Once(argparse.Action):
+    """An option whose parts belong together, of which a second one would undo the first."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        if getattr(namespace, self.dest) is not self.default:
+            raise argparse.ArgumentError(self, "takes all shares at once, as in scale=.1,roc=.25")
+        setattr(namespace, self.dest, values)
 
 
 @_reader("neither inference nor of the form coefficients=0.6,inference=0.4")
@@ -220,8 +226,8 @@ _READ: dict[str, dict[str, Any]] = {
     "--bounds": {"metavar": "NAME=LO:HI", "type": _bounds, "action": "append", "default": []},
     "--levels": {"metavar": "NAME=A,B", "type": _levels, "action": "append", "default": []},
     "--spread": {"metavar": "X|NAME=X", "type": _spread, "action": "append", "default": []},
-    "--spend": {"metavar": "SHARES", "type": _spend},
-    "plan --spend": {"metavar": "SHARES", "type": _spend, "default": "inference"},
+    "--spend": {"metavar": "SHARES", "type": _spend, "action": _Once},
+    "plan --spend": {"metavar": "SHARES", "type": _spend, "action": _Once, "default": "inference"},
     "--do-scale": {"choices": ("private", "no")},
     "--seed": {"metavar": "N", "type": _seed},
     "--model": {"choices": ("logistic", "svm"), "default": "logistic"},
@@ -364,34 +370,3 @@ def given(chosen: argparse.Namespace, *names: str) -> dict[str, Any]:
     """Options that have a value, from the command line or by default, as keywords."""
     found = {name: getattr(chosen, name, None) for name in names}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def read_declarations(
-    chosen: argparse.Namespace, names: Sequence[str] | None = None
-) -> dict[str, Any]:
-    """Declarations as keywords for `dplr`, from the schema file and from options, which prevail.
-
-    Raises
-    ------
-    SchemaError
-        If `names` of columns are given, and another column is declared.
-    """
-    schema = load_schema(Path(chosen.schema)) if chosen.schema is not None else {}
-    declared = {**schema, **{name: {**schema.get(name, {})} for name in ("bounds", "levels")}}
-    for here, there in (("bounds", "levels"), ("levels", "bounds")):
-        for name, value in getattr(chosen, here):
-            declared[there].pop(name, None)
-            declared[here][name] = value
-    declared |= given(chosen, "row_norm", "intercept_scale")
-    declare_schema(**declared)
-    if names is None:
-        return declared
-    known = frozenset(names)
-    for argument in ("bounds", "levels"):
-        for name in declared[argument]:
-            if name not in known:
-                raise SchemaError(
-                    f"{argument} names {name!r}, which is not a column of the table; it has "
-                    f"{listed(names)}{or_meant(name, names)}"
-                )
-    return declared

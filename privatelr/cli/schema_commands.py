@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from privatelr.cli import files
 from privatelr.cli.model_commands import print_page
-from privatelr.cli.options import TEXT, Parser, add_command, given, read_declarations
+from privatelr.cli.options import TEXT, Parser, add_command, given
 from privatelr.cli.outcomes import DONE, STATUSES, InputError, say
-from privatelr.cli.table_files import DeclaredColumn, by_levels, describe, open_table
+from privatelr.cli.table_files import (
+    DeclaredColumn,
+    by_levels,
+    describe,
+    open_table,
+    read_declarations,
+)
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_target

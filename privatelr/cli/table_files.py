@@ -10,6 +10,7 @@ that is not closed does not affect the following records. Each cell is read inde
 
 from __future__ import annotations
 
+import argparse
 import csv
 import math
 import sys
@@ -18,15 +19,19 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from privatelr.cli.files import LONGEST_LINE, UTF8, open_to_read, text_lines, unpacked, wrong_line
+from privatelr.cli.options import given
 from privatelr.cli.outcomes import InputError
+from privatelr.datasets import load_schema
 from privatelr.design import Variable
-from privatelr.errors import MissingDependencyError, SchemaError, show
+from privatelr.errors import MissingDependencyError, SchemaError, listed, or_meant, show
+from privatelr.sources import declare_schema
 
 Reading = Literal["numbers", "text", "true or false"]
 UNDECLARED = "\0undeclared"
@@ -343,3 +348,34 @@ def _coded(column: Any, how: DeclaredColumn, spell: Callable[[Any], str]) -> Any
     position = {spell(level): index for index, level in enumerate(how.levels)}
     codes = [-1 if text is None else position.get(text, len(position)) for text in spelled]
     return how.among_levels(codes)
+
+
+def read_declarations(
+    chosen: argparse.Namespace, names: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Declarations as keywords for `dplr`, from the schema file and from options, which prevail.
+
+    Raises
+    ------
+    SchemaError
+        If `names` of columns are given, and another column is declared.
+    """
+    schema = load_schema(Path(chosen.schema)) if chosen.schema is not None else {}
+    declared = {**schema, **{name: {**schema.get(name, {})} for name in ("bounds", "levels")}}
+    for here, there in (("bounds", "levels"), ("levels", "bounds")):
+        for name, value in getattr(chosen, here):
+            declared[there].pop(name, None)
+            declared[here][name] = value
+    declared |= given(chosen, "row_norm", "intercept_scale")
+    declare_schema(**declared)
+    if names is None:
+        return declared
+    known = frozenset(names)
+    for argument in ("bounds", "levels"):
+        for name in declared[argument]:
+            if name not in known:
+                raise SchemaError(
+                    f"{argument} names {name!r}, which is not a column of the table; it has "
+                    f"{listed(names)}{or_meant(name, names)}"
+                )
+    return declared

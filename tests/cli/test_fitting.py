@@ -412,6 +412,7 @@ REFUSED = [
     ("fit clinic.csv 'y ~ age' --spend inference=1", 2, ["no share for the coefficients"]),
     ("fit clinic.csv 'y ~ age' --spend coefficients=.9,auc=.1", 2, ["'auc' is not a part of"]),
     ("fit clinic.csv 'y ~ age' --spend roc=1", 2, ["no share for the coefficients"]),
+    ("fit clinic.csv 'y ~ age' --spend roc=.2 --spend scale=.1", 2, ["--spend", "all shares at"]),
     ("fit clinic.csv 'y ~ age' --spend inference --eps 1e-9", 1, ["6.5e-10", "raise eps"]),
     ("fit clinic.csv 'y ~ age' --spend inference --eps 0 --lambda 0", 1, ["--lambda 0"]),
     ("fit clinic.csv 'y ~ age' --lambda much", 2, ["--lambda", "auto, free, PrivateLR"]),

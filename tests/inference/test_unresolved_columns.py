@@ -150,6 +150,7 @@ def test_a_thin_column_is_unresolved_and_said_to_be():
     assert (evidence_of(wide.release).resolved == 1).all()
     text = " ".join(str(thin).split())
     assert "The noise hides how much z varies from record to record. It may be nearly" in text
+    assert "Columns that go together with it may take over the effect" in text
     assert "varies" not in str(wide)
 
 

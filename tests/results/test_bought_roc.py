@@ -58,6 +58,21 @@ def on_a_page(fit):
     return " ".join(str(fit).split())
 
 
+@pytest.mark.filterwarnings("ignore::privatelr.errors.PrivacyWarning")
+def test_a_page_says_where_the_curve_has_no_threshold(frame):
+    """With three records the noise leaves a class empty in some fits."""
+    few = frame.head(3)
+    for seed in range(60):
+        fit = dplr(FORMULA, few, eps=1.0, spend=SPEND, threshold="youden", seed=seed, **SCHEMA)
+        if np.isnan(fit.roc.youden):
+            break
+    assert np.isnan(fit.roc.youden)
+    text = on_a_page(fit)
+    assert "so that there is no C-index, and no threshold but 0.5" in text
+    assert "The threshold of predict(type='classes') is 0.5, since the curve has none" in text
+    assert "the paid one" not in text
+
+
 # -- what is counted -------------------------------------------------------------------------------
 
 

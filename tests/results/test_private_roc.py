@@ -146,6 +146,8 @@ def test_a_sparse_matrix_has_one(model):
     fit = model(y, x, eps=4.0)
     found = fit.private_roc(x, eps=100.0, response=y)
     assert found.auc == pytest.approx(fit.diagnostics.c_index, abs=0.03)
+    with pytest.raises(ArgumentError, match="response='y': response takes the outcomes themselves"):
+        fit.private_roc(x, eps=100.0, response="y")
     with pytest.raises(ArgumentError, match="response=None"):
         fit.private_roc(x, eps=1.0)
 

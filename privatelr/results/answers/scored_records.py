@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from privatelr import design
-from privatelr.errors import ArgumentError, GuaranteeError
+from privatelr.errors import ArgumentError, GuaranteeError, show
 from privatelr.inference import Guesses
 from privatelr.inference.guessed_columns import guessed_columns
 from privatelr.mechanisms import (
@@ -136,6 +136,11 @@ def open_data(fit: ModelRecord, data: Any, response: Any) -> Evaluation:
 def _beside(fit: ModelRecord, response: Any, n: int) -> Any:
     """Return outcomes that stand beside the data, under the name that the formula reads."""
     names = fit.spec.response.expression.names
+    if isinstance(response, str):
+        raise ArgumentError(
+            f"response={show(response)}: response takes the outcomes themselves, one for each "
+            "record; leave it out where data has them in a column."
+        )
     if len(names) != 1:
         raise ArgumentError(
             f"response: the formula computes it from {', '.join(names)}; leave response out, and "

@@ -166,12 +166,13 @@ def _hidden(fit: FitRecord) -> str:
     names = [fit.spec.columns.names[place] for place in places]
     several = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
     told = ", ".join(names[:_NAMED]) + several
-    varies, it, its = "varies", "It", "its interval allows"
+    varies, it, its, with_it = "varies", "It", "its interval allows", "with it"
     if len(names) > 1:
-        varies, it, its = "vary", "They", "their intervals allow"
+        varies, it, its, with_it = "vary", "They", "their intervals allow", "with them"
     return (
         f"The noise hides how much {told} {varies} from record to record. {it} may be nearly "
-        f"constant, and {its} for that. "
+        f"constant, and {its} for that. Columns that go together {with_it} may take over the "
+        "effect, so that their tests mislead; narrower bounds help. "
     )
 
 

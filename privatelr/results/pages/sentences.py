@@ -19,6 +19,7 @@ from privatelr.mechanisms.score_histogram import HistogramCalibration
 from privatelr.numerics import Loss, describe
 from privatelr.privacy import ZCDP, Guarantee, NonPrivate, SharedApproxDP
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
+from privatelr.results.predict import scale_of
 from privatelr.types import FACTOR_SCALE
 
 Facts = list[tuple[str, str]]
@@ -158,7 +159,10 @@ def _roc(fit: FitRecord) -> Facts:
         return []
     found = fit.roc
     if math.isnan(found.auc):
-        words = "the noise leaves one class empty, so that there is no C-index and no threshold"
+        words = (
+            "the noise leaves one class empty, so that there is no C-index, and no threshold but "
+            f"{scale_of(fit.loss).fixed:g}"
+        )
     else:
         words = (
             f"C-index (AUC) {found.auc:.3f} with standard error {found.auc_std_error:.3f}, "

@@ -6,6 +6,7 @@ numbers follow below a rule that were computed from the data without privacy, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from privatelr.results import fit_tables
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.results.odds_ratios import read_exponentiate
 from privatelr.results.pages import coefficient_table, error_notes, sentences
+from privatelr.results.predict import scale_of
 from privatelr.results.release_files.origin import source_fact
 
 _ODDS = (
@@ -174,7 +176,10 @@ def above(fit: ModelRecord, computed: Sequence[str], *, has_below: bool) -> list
     words = []
     rule = fit.threshold
     if isinstance(rule, str) and fit.has_roc:
-        words.append(f"The threshold of predict(type='classes') is the paid one ({rule}).")
+        paid = f"the paid one ({rule})"
+        if math.isnan(fit.roc.auc):
+            paid = f"{scale_of(fit.loss).fixed:g}, since the curve has none"
+        words.append(f"The threshold of predict(type='classes') is {paid}.")
     elif isinstance(rule, str):
         words.append(
             f"The threshold of predict(type='classes') was learned from the training data ({rule}),"
