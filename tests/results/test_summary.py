@@ -303,8 +303,8 @@ def test_the_table_of_inference(options):
         assert shown[header] == pytest.approx(exact[name], rel=0.02, abs=0.006), header
 
 
-def shrunk(**options):
-    return page(spend="inference", lambda_=1.0, **options)
+def shrunk(lambda_=1.0, **options):
+    return page(spend="inference", lambda_=lambda_, **options)
 
 
 def test_shrunk_estimates_stand_beside_the_bias_and_without_tests():
@@ -434,6 +434,17 @@ def test_wide_intervals_are_explained(eps):
     assert scale not in words_of(scaled, mode="posterior")
     clear = drawn(fit_clinic, trial(), spend="inference", eps=50.0)
     assert "Intervals are wide" not in words_of(clear)
+
+
+def test_wide_intervals_of_a_large_penalty_are_explained_by_it():
+    fit = shrunk(eps=100.0, lambda_=0.3)
+    known = quality(fit.release)
+    assert known.target == "unpenalised"
+    assert known.noise_to_signal < known.relative_bias
+    text = words_of(fit)
+    assert "Intervals are wide because the penalty moved the estimates far" in text
+    assert f"(relative bias {known.relative_bias:.3g})" in text
+    assert "A smaller lambda_ helps." in text
 
 
 def test_other_levels():

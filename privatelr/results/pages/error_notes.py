@@ -140,10 +140,17 @@ def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
     )
     if not has_long_tails(fit, found):
         return averaged
+    why = f"that noise is {ratio}"
+    if found.target == "unpenalised" and known.noise_to_signal < known.relative_bias:
+        why = (
+            "the penalty moved the estimates far, which one step takes off with a large error "
+            f"(relative bias {known.relative_bias:.3g})"
+        )
+        helps = f"A smaller lambda_ helps. {helps}"
     return (
-        f"{averaged} {_hidden(fit)}Intervals are wide because that noise is {ratio}. Their ends "
-        "and p-values follow the long tails of the errors, and not z or Std. Error; where unknown "
-        f"sd is the largest part, the others are not known well either. {helps}"
+        f"{averaged} {_hidden(fit)}Intervals are wide because {why}. Their ends and p-values "
+        "follow the long tails of the errors, and not z or Std. Error; where unknown sd is the "
+        f"largest part, the others are not known well either. {helps}"
     )
 
 
