@@ -18,7 +18,12 @@ from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from privatelr.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class _Later:
@@ -42,3 +47,21 @@ class _Later:
 def lazy_import(name: str) -> Any:
     """Return a stand-in for the module `name`, such as ``"privatelr.results.pages.card"``."""
     return _Later(name)
+
+
+def new_axes(caller: str, size: tuple[float, float]) -> Axes:
+    """Return axes of a new figure in inches; `caller` is who needs matplotlib, an extra.
+
+    Raises
+    ------
+    MissingDependencyError
+        If matplotlib is not installed.
+    """
+    try:
+        from matplotlib import pyplot
+    except ImportError as missing:
+        raise MissingDependencyError(
+            f"{caller}: takes matplotlib; install it, or privatelr[plots]."
+        ) from missing
+    _, axes = pyplot.subplots(figsize=size, layout="constrained")
+    return axes

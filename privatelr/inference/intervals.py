@@ -167,11 +167,7 @@ class Reach:
 
 
 def _worst(
-    release: Release,
-    rows: FloatArray,
-    asked: Question,
-    off: FloatArray,
-    taken: FloatArray,
+    release: Release, rows: FloatArray, asked: Question, off: FloatArray, taken: FloatArray
 ) -> Reach:
     """Bounds over all matrices that the noise leaves possible."""
     evidence, count = evidence_of(release), _together(rows, asked)
@@ -183,11 +179,7 @@ def _worst(
 
 
 def _averaged(
-    release: Release,
-    rows: FloatArray,
-    asked: Question,
-    off: FloatArray,
-    taken: FloatArray,
+    release: Release, rows: FloatArray, asked: Question, off: FloatArray, taken: FloatArray
 ) -> Reach:
     """Means over the matrices; `taken` ``(m,)`` is what was taken off the estimates."""
     evidence, matrices = evidence_of(release), matrices_for(release, asked)

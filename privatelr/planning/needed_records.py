@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privatelr.errors import ArgumentError, GuaranteeError, MissingDependencyError, require_number
+from privatelr.errors import ArgumentError, GuaranteeError, require_number
 from privatelr.inference import STANDARD_LEVEL
+from privatelr.lazy_import import new_axes
 from privatelr.planning import forecast
 from privatelr.planning.expected_intervals import TYPICAL, intervals, nonconservative_share
 from privatelr.planning.forecast import simulate
@@ -209,7 +210,7 @@ def plot_widths(study: Study, term: str | None, n: Any, eps: Any, ax: Axes | Non
     sizes = [int(size) for size in _listed("n", n, list(usual), SIZES)]
     currency, price = price_of(study)
     prices = _listed("eps", eps, list(price * np.logspace(-1, 1, _PRICES)), PRICES)
-    axes = _new_axes() if ax is None else ax
+    axes = new_axes("plot", (7.0, 4.5)) if ax is None else ax
     for index, size in enumerate(sizes):
         colour = _COLOURS[index % len(_COLOURS)]
         points = [_point(replace(at_price(study, x), n=size), row) for x in prices]
@@ -257,13 +258,3 @@ def _point(study: Study, row: int) -> tuple[float, bool]:
         return math.nan, False
     found = intervals(sim, [row])
     return float(found.width[0]), found.mode == "conservative"
-
-
-def _new_axes() -> Axes:
-    try:
-        from matplotlib import pyplot
-    except ImportError as missing:
-        raise MissingDependencyError(
-            "plot: takes matplotlib; install it, or privatelr[plots]."
-        ) from missing
-    return pyplot.subplots(figsize=(7.0, 4.5), layout="constrained")[1]

@@ -16,8 +16,9 @@ import pandas as pd
 
 from privatelr.arguments import suggests_arguments
 from privatelr.design import INTERCEPT
-from privatelr.errors import ArgumentError, MissingDependencyError, require_choice
+from privatelr.errors import ArgumentError, require_choice
 from privatelr.inference import Inference, Question
+from privatelr.lazy_import import new_axes
 from privatelr.page_model import shorten
 from privatelr.results import odds_ratios
 from privatelr.results.fit_record import FitRecord, in_user_units, named_fits
@@ -153,7 +154,9 @@ def plot_coefficients(
     names = [shorten(row, _LONGEST_NAME) for row in rows]
     if scale != "standard error":
         names = list(map(odds_ratios.with_unit, names, units.tolist()))
-    axes = _new_axes(len(rows) * len(fits), max(map(len, names))) if ax is None else ax
+    width = 7.0 + 0.08 * max(max(map(len, names)) - _USUAL_NAME, 0)
+    size = width, 1.6 + 0.34 * len(rows) * len(fits)
+    axes = new_axes("plot_coefficients", size) if ax is None else ax
     for index, (of_fit, bars) in enumerate(zip(drawn.values(), shown, strict=True)):
         ends = bars[["estimate", *ENDS]].div(units, axis=0)
         with np.errstate(over="ignore"):
@@ -226,18 +229,6 @@ def _units(
     levels = np.isnan(spans) & (shown[0].index != INTERCEPT)
     typical = odds_ratios.typical_length(lengths, spans, levels)
     return odds_ratios.powers_of_ten(lengths, spans, typical)
-
-
-def _new_axes(bars: int, longest: int) -> Axes:
-    try:
-        from matplotlib import pyplot
-    except ImportError as missing:
-        raise MissingDependencyError(
-            "plot_coefficients: takes matplotlib; install it, or privatelr[plots]."
-        ) from missing
-    size = 7.0 + 0.08 * max(longest - _USUAL_NAME, 0), 1.6 + 0.34 * bars
-    _, axes = pyplot.subplots(figsize=size, layout="constrained")
-    return axes
 
 
 def _draw(axes: Axes, index: int, count: int, bars: pd.DataFrame, has_errors: bool) -> None:

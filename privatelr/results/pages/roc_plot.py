@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
-from privatelr.errors import ArgumentError, MissingDependencyError, require_number
+from privatelr.errors import ArgumentError, require_number
 from privatelr.inference import released_roc as roc
+from privatelr.lazy_import import new_axes
 from privatelr.results.predict import scale_of
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def plot_roc(answer: PrivateRoc, *, level: float = 0.95, ax: Any = None) -> Axes
     """
     takes = "a level of confidence from 0.5 to 0.9999"
     level = require_number(ArgumentError, "level", level, takes, at_least=0.5, at_most=0.9999)
-    axes = _new_axes() if ax is None else ax
+    axes = new_axes("plot", (5.6, 5.6)) if ax is None else ax
     false = np.linspace(0.0, 1.0, _POINTS)
     counts = roc.counts_of(answer.release)
     curve = roc.sensitivities(counts, false)
@@ -101,14 +102,3 @@ def _points(axes: Axes, answer: PrivateRoc) -> None:
         named = f"{words}: {scale_of(answer.loss).name} {cut:.3g}"
         place = (1 - row.specificity, row.sensitivity)
         axes.plot(*place, marker, color="white", mec="black", markersize=6, label=named, ls="")
-
-
-def _new_axes() -> Axes:
-    try:
-        from matplotlib import pyplot
-    except ImportError as missing:
-        raise MissingDependencyError(
-            "plot: takes matplotlib; install it, or privatelr[plots]."
-        ) from missing
-    _, axes = pyplot.subplots(figsize=(5.6, 5.6), layout="constrained")
-    return axes
