@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from frames_for_laws import MODELS, SCHEMA, clinic, fixed_noise, own_stages, replaced
+from frames_for_laws import MODELS, SCHEMA, clinic_by_age, fixed_noise, own_stages, replaced
 from scipy import sparse
 
 import privatelr.model_data
@@ -43,10 +43,7 @@ PRICES = [PureDP(4.0), ZCDP(1.0), ApproxDP(4.0, 1e-6)]
 
 @pytest.fixture(scope="module")
 def frame():
-    rng = np.random.default_rng(3)
-    found = clinic(n=MANY)
-    found["y"] = (rng.random(MANY) < 1 / (1 + np.exp(-(found.age - 54) / 8))).astype(float)
-    return found
+    return clinic_by_age(MANY)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from frames_for_laws import SCHEMA, FixedRandomness, clinic, replaced
+from frames_for_laws import SCHEMA, FixedRandomness, clinic_by_age, replaced
 
 from privatelr import (
     ZCDP,
@@ -37,10 +37,7 @@ SCORES = ("auc", "accuracy", "brier")
 
 @pytest.fixture(scope="module")
 def frame():
-    rng = np.random.default_rng(3)
-    found = clinic(n=2 * MANY)
-    found["y"] = (rng.random(2 * MANY) < 1 / (1 + np.exp(-(found.age - 54) / 8))).astype(float)
-    return found
+    return clinic_by_age(2 * MANY)
 
 
 @pytest.fixture(scope="module")

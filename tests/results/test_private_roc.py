@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 import pandas as pd
 import pytest
-from frames_for_laws import MODELS, SCHEMA, FixedRandomness, clinic
+from frames_for_laws import MODELS, SCHEMA, FixedRandomness, clinic, clinic_by_age
 from scipy import sparse
 
 import privatelr.results.answers.scored_records
@@ -40,10 +40,7 @@ MANY = 400
 
 @pytest.fixture(scope="module")
 def frame():
-    rng = np.random.default_rng(3)
-    found = clinic(n=MANY)
-    found["y"] = (rng.random(MANY) < 1 / (1 + np.exp(-(found.age - 54) / 8))).astype(float)
-    return found
+    return clinic_by_age(MANY)
 
 
 @pytest.fixture(scope="module")

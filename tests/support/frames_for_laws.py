@@ -44,6 +44,13 @@ def clinic(n=40, seed=1):
     )
 
 
+def clinic_by_age(n):
+    """The frame of `clinic` with a response that grows with age."""
+    found = clinic(n)
+    chance = 1 / (1 + np.exp(-(found.age - 54) / 8))
+    return found.assign(y=(np.random.default_rng(3).random(n) < chance).astype(float))
+
+
 class FixedRandomness:
     """The same numbers at every draw, posing as secret: a draw injected at the front door."""
 
