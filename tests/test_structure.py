@@ -10,12 +10,12 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 214,
-    "code lines": 29_780,
+    "modules": 216,
+    "code lines": 30_100,
     "lines of the longest module": 400,
     "modules of the fullest folder": 15,
     "call depth": 13,
-    "functions": 317,
+    "functions": 324,
     "types": 35,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of
@@ -28,12 +28,12 @@ def test_the_package_does_not_grow():
     found = sizes()
     assert found["module names used twice"] == []
     assert found["class names used twice"] == []
-    assert [name for name in MOST if found.get(name, 0) > MOST[name]] == []
+    assert {name: found[name] for name in MOST if found.get(name, 0) > MOST[name]} == {}
 
 
 def test_one_fit_stays_near_the_ground():
     found = journey(one_fit())
-    assert [name for name in found if found[name] > MOST[name]] == []
+    assert {name: found[name] for name in found if found[name] > MOST[name]} == {}
 
 
 def test_lines_of_code_are_counted():

@@ -119,7 +119,12 @@ _SCALED: Mapping[str, Any] = {
 def audit_scaled_fits(epsilon: float) -> Iterator[Check]:
     """A check for each placement and claim: the largest loss of scale, coefficients and moments."""
     pure, rho, _, approximate = claims_of_size(epsilon)
-    for formula, claims in (("y ~ x", (rho, approximate)), ("y ~ x + z + f", (pure,))):
+    several = (
+        ("y ~ x", (rho, approximate)),
+        ("y ~ x + z + f", (pure,)),
+        ("y ~ x + offset(z)", (pure, rho)),
+    )
+    for formula, claims in several:
         for op, claim in product((True, False), claims):
             place = "objective" if op else "output"
             subject = f"{formula} with scale, {place}, {short(claim)}"

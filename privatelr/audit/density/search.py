@@ -104,7 +104,7 @@ def privacy_loss(
     if fit is not None:
         tables = [as_batch(side) for side in named.values()]
         designs = [read_design(fit.spec, table, DenseRows) for table in tables]
-        sides = [pairs.signed_rows(rows.x, rows.y) for rows in cast("list[DenseRows]", designs)]
+        sides = [pairs.signed_rows(*rows.tables) for rows in cast("list[DenseRows]", designs)]
     else:
         sides = [_read_rows(calibration, name, side) for name, side in named.items()]
     pair, n, d = pairs.pair_of(*sides), calibration.problem.n, calibration.problem.d
