@@ -12,6 +12,7 @@ from scipy import optimize
 
 import privatelr
 from privatelr import dplr, dpsvm
+from privatelr.audit.fits import audit_offsets
 from privatelr.errors import ArgumentError, FormulaError, SchemaError
 from privatelr.formula import parse_formula
 from privatelr.locks import flint, working_precision
@@ -379,3 +380,56 @@ def test_what_has_no_offset_is_refused_in_one_sentence(call, message: str) -> No
         with pytest.raises((FormulaError, SchemaError, ArgumentError), match=message) as error:
             call()
     assert str(error.value).count(". ") == 0
+
+
+# --- plans, commands, audits ----------------------------------------------------------------
+
+
+def test_a_plan_names_the_offset_and_counts_it_in() -> None:
+    given = {"eps": 1.0, "bounds": BOUNDS}
+    plain = privatelr.plan("y ~ x + u", 2000, **given)
+    moved = privatelr.plan("y ~ x + u + offset(4 * z)", 2000, **given)
+    assert "4 * z between 2 and 16" in " ".join(str(moved).split())
+    assert "Offset" not in str(plain)
+    # far from a margin of zero records say less of the coefficients
+    sampling = [made.to_frame()["sampling_sd"].to_numpy() for made in (plain, moved)]
+    assert (sampling[1] > 1.5 * sampling[0]).all()
+
+
+def test_commands_take_offsets(tmp_path, capsys) -> None:
+    from privatelr.cli import main
+
+    table, model = tmp_path / "table.csv", tmp_path / "model.json"
+    FRAME.drop(columns="g").to_csv(table, index=False)
+    bounds = [part for k, (a, b) in BOUNDS.items() for part in ("--bounds", f"{k}={a}:{b}")]
+    assert main(["fit", str(table), FORMULA, "--eps", "1", *bounds, "--out", str(model)]) == 0
+    assert "log(z) between -0.693 and 1.39" in " ".join(capsys.readouterr().out.split())
+    assert main(["predict", str(model), str(table), "--type", "link"]) == 0
+    lines = capsys.readouterr().out.split()
+    expected = privatelr.load(model).predict(FRAME, "link")
+    assert np.allclose([float(line) for line in lines[1:]], expected)
+
+
+def test_the_loss_between_tables_that_differ_in_an_offset_keeps_the_claim() -> None:
+    first = FRAME.head(40).drop(columns="g")
+    second = first.copy()
+    second.loc[0, ["x", "z", "y"]] = [1.0, 4.0, 1 - first.loc[0, "y"]]
+    for fit_by in (dplr, dpsvm):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fit = fit_by("y ~ x + offset(3 * z)", first, eps=1.0, bounds=BOUNDS, do_scale=False)
+        whole = privatelr.audit.privacy_loss(fit, first, second)
+        assert 0 < whole.found <= 1.0
+        sides = (first, second), (first.assign(z=1.0), second.assign(z=1.0))
+        at = {"output": np.array([0.1, 0.2])}
+        here, without = (privatelr.audit.privacy_loss(fit, *both, **at).found for both in sides)
+        assert abs(here - without) > 1e-3
+
+
+def test_pairs_with_offsets_attain_the_bound_in_one_column_and_do_not_exceed_it() -> None:
+    found = list(audit_offsets(1.0, np.random.default_rng(0)))
+    assert len(found) == 12
+    assert all(check.holds for check in found)
+    pure = [check.found for check in found if "objective, epsilon" in check.subject]
+    assert len(pure) == 3
+    assert min(pure) > 0.999

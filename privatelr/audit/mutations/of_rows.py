@@ -16,6 +16,7 @@ from scipy import sparse
 from privatelr import model_data
 from privatelr.audit.mutations.planted import (
     FRONT,
+    OFFSETS,
     RELEASES,
     SCALED,
     SCALED_FITS,
@@ -27,7 +28,7 @@ from privatelr.audit.mutations.planted import (
     times,
 )
 from privatelr.design import formula_design, offset_parts, plan_columns
-from privatelr.mechanisms import registry, scale_release
+from privatelr.mechanisms import Problem, registry, scale_release
 from privatelr.mechanisms.calibration import scale_noise
 from privatelr.numerics.rows import (
     DenseRows,
@@ -233,6 +234,11 @@ def _() -> Iterable[Any]:
         row_offsets.held_offset,
         lambda honest, offset, labels, bound: honest(offset, labels, np.inf),
     )
+
+
+@bug("a record with an offset pays nothing for its curvature", (Problem, "kappa"), OFFSETS)
+def _(honest: Any, problem: Problem) -> float:
+    return float(honest(problem)) if problem.offset == 0 else 0.0
 
 
 # -- the scale of columns -------------------------------------------------------------------------
