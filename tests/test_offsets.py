@@ -15,6 +15,7 @@ from privatelr import dplr, dpsvm
 from privatelr.audit.fits import audit_offsets
 from privatelr.errors import ArgumentError, FormulaError, SchemaError
 from privatelr.formula import parse_formula
+from privatelr.inference.guessed_columns import Guesses, positive_shares
 from privatelr.locks import flint, working_precision
 from privatelr.mechanisms.perturbation import matrix_of, mean_moments
 from privatelr.mechanisms.score_histogram import score_counts
@@ -311,6 +312,12 @@ def test_a_kernel_that_does_not_know_of_offsets_cannot_run() -> None:
         rows.fold(lambda x, y: (y.sum(),))
 
 
+@pytest.mark.quick
+def test_an_argument_of_that_name_leads_to_the_formula() -> None:
+    with pytest.raises(privatelr.PrivateLRError, match=r"offset\(z\)"):
+        dplr("y ~ x", FRAME, offset="z")  # type: ignore[call-arg]
+
+
 # --- the formula ----------------------------------------------------------------------------
 
 
@@ -391,9 +398,25 @@ def test_a_plan_names_the_offset_and_counts_it_in() -> None:
     moved = privatelr.plan("y ~ x + u + offset(4 * z)", 2000, **given)
     assert "4 * z between 2 and 16" in " ".join(str(moved).split())
     assert "Offset" not in str(plain)
-    # far from a margin of zero records say less of the coefficients
+    # an offset that is known to tell the classes apart leaves records that say less
     sampling = [made.to_frame()["sampling_sd"].to_numpy() for made in (plain, moved)]
-    assert (sampling[1] > 1.5 * sampling[0]).all()
+    assert (sampling[1] > 1.3 * sampling[0]).all()
+
+
+def test_made_up_classes_follow_the_offset() -> None:
+    rng = np.random.default_rng(2)
+    x, z = rng.normal(size=(4000, 2)), rng.normal(0, 2, 4000)
+    guesses = Guesses(balance=0.2, c_index=0.9)
+    shares = positive_shares(x, guesses, z)
+    assert shares.mean() == pytest.approx(0.2)
+    link = np.log(shares / (1 - shares))
+    design = np.column_stack([np.ones(4000), x, z])
+    fitted = np.linalg.lstsq(design, link, rcond=None)[0]
+    assert fitted[3] == pytest.approx(1.0)
+    assert fitted[1] == pytest.approx(fitted[2], rel=0.1)
+    assert fitted[1] > 0
+    plain = positive_shares(x, guesses)
+    assert np.array_equal(plain, positive_shares(x, guesses, np.zeros(4000)))
 
 
 def test_commands_take_offsets(tmp_path, capsys) -> None:

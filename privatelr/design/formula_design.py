@@ -275,7 +275,7 @@ def read_labelled(spec: DesignSpec, batch: Batch) -> tuple[FloatArray, ...]:
     """
     covariates, usable, values = _covariates(spec, batch, spec.formula.variables)
     label, labelled = labels(spec.response, values, batch.tally)
-    offset, defined = read_offset(spec.offsets, values, len(batch))
+    offset, defined = read_offset(spec.offsets, values, len(usable))
     known = usable & labelled & defined
     if not known.all():
         covariates[~known] = np.nan
@@ -376,7 +376,7 @@ def read_sparse(spec: DesignSpec, batch: Batch) -> tuple[Any, ...]:
     """
     covariates, usable, values = read_sparse_covariates(spec, batch, spec.formula.variables)
     label, labelled = labels(spec.response, values, batch.tally)
-    offset, defined = read_offset(spec.offsets, values, len(batch))
+    offset, defined = read_offset(spec.offsets, values, len(usable))
     label = np.where(usable & labelled & defined, label, 0.0)
     return (covariates, label, offset) if spec.offset_bound > 0 else (covariates, label)
 

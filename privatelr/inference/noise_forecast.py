@@ -92,7 +92,7 @@ def _made_up_rows(release: Release, spec: DesignSpec) -> tuple[DenseRows, FloatA
         covariates[:, here] = mean[here] + units * off
         if scale.calibration.of_numbers:  # otherwise products have released moments of their own
             _multiply_again(covariates, spec, scale.calibration.facts.groups)
-    positive = positive_shares(covariates, guesses)
+    positive = positive_shares(covariates, guesses, 0.0 if offset is None else offset)
     if scale is not None:
         covariates = in_standard_units(spec, covariates, *scale_map(scale))
     return DenseRows(covariates, np.ones(len(covariates)), offset, **spec.limits), positive

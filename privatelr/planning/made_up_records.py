@@ -145,7 +145,10 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> Po
             "pilot: none of its records can be used; a pilot takes values within their bounds and "
             "levels, and none missing."
         )
-    return replace(found, positive=positive_shares(rows.x, guesses)) if missing else found
+    if not missing:
+        return found
+    offset = 0.0 if rows.offset is None else rows.offset * np.maximum(np.abs(rows.y), 1.0)
+    return replace(found, positive=positive_shares(rows.x, guesses, offset))
 
 
 def assumptions_of(
