@@ -13,6 +13,7 @@ from scipy import optimize
 import privatelr
 from privatelr import dplr, dpsvm
 from privatelr.audit.fits import audit_offsets
+from privatelr.design import read_offset
 from privatelr.errors import ArgumentError, FormulaError, SchemaError
 from privatelr.formula import parse_formula
 from privatelr.inference.guessed_columns import Guesses, positive_shares
@@ -57,6 +58,12 @@ def reference(frame: pd.DataFrame, covariates: pd.DataFrame, offset: np.ndarray)
     design = sm.add_constant(covariates.astype(float))
     model = sm.GLM(frame["y"], design, family=sm.families.Binomial(), offset=offset)
     return np.asarray(model.fit(tol=1e-12, maxiter=200).params)
+
+
+def concordance(scores: pd.Series) -> float:
+    positive = FRAME["y"] == 1
+    pairs = scores[positive].to_numpy()[:, None] - scores[~positive].to_numpy()
+    return float((pairs > 0).mean() + (pairs == 0).mean() / 2)
 
 
 def rows_of(formula: str, frame: pd.DataFrame = FRAME, **declared: object) -> tuple:
@@ -456,3 +463,57 @@ def test_pairs_with_offsets_attain_the_bound_in_one_column_and_do_not_exceed_it(
     pure = [check.found for check in found if "objective, epsilon" in check.subject]
     assert len(pure) == 3
     assert min(pure) > 0.999
+
+
+def test_what_simulates_records_refuses_an_offset() -> None:
+    fit = dplr(FORMULA, FRAME, eps=1.0, bounds=BOUNDS, spend="inference")
+    with pytest.raises(ArgumentError, match="offset"):
+        fit.conf_int(method="bootstrap", covariates="uniform")
+    assert np.isfinite(fit.conf_int(method="wkl").to_numpy()).all()
+
+
+@pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"rp_dim": 2},
+        {"do_scale": True},
+        {"do_scale": "private"},
+        {"spend": {"coefficients": 0.7, "roc": 0.3}},
+        {"op": False},
+        {"delta": 1e-6, "spend": "inference"},
+        {"row_norm": 0.5},
+    ],
+    ids=str,
+)
+def test_other_choices_keep_the_offset_in_their_links(given: dict) -> None:
+    fit = dplr(FORMULA, FRAME, eps=2.0, bounds=BOUNDS, **given)
+    link = fit.predict(FRAME.head(9), "link")
+    moved = fit.predict(FRAME.head(9).assign(z=1.0), "link")
+    assert np.allclose(link - moved, np.log(FRAME["z"].head(9)))
+    scores = fit.predict(FRAME)
+    # scores of the training data have it, too: a learned threshold lies between two of them
+    low, high = np.quantile(scores, [0.0, 1.0])
+    assert fit.diagnostics.c_index == pytest.approx(concordance(scores), abs=1e-9)
+    assert low <= fit.diagnostics.youden <= high
+
+
+@pytest.mark.quick
+def test_a_dot_stands_for_the_column_of_an_offset_too_as_in_r() -> None:
+    formula = parse_formula("y ~ . + offset(z)", ["y", "x", "z"])
+    assert formula.regressors == ("x", "z")
+    assert formula.covariates == ("x", "z")
+    assert parse_formula("y ~ . - z + offset(z)", ["y", "x", "z"]).regressors == ("x",)
+
+
+def test_no_warning_tells_of_an_offset() -> None:
+    """Large tables are read by threads, in which NumPy's settings are those of a new thread."""
+    frame = made(40_000).assign(z=-700.0)
+    frame.loc[0, "z"] = -745.0
+    text, bounds = "y ~ x + u + offset(exp(z))", {**BOUNDS, "z": (-750, 0)}
+    spec, rows = rows_of(text, frame, bounds=bounds)
+    assert rows.n == 40_000
+    assert spec.offset_bound == 1.0
+    with np.errstate(all="raise"):
+        found = read_offset(spec.offsets, {"z": frame["z"].to_numpy()}, len(frame))
+    assert found[1].all()

@@ -55,9 +55,10 @@ def read_offset(parts: Sequence[Factor], values: Values, n: int) -> tuple[FloatA
     Each part is clipped to its range. `values` holds the columns that it reads, in their units.
     """
     offset, usable = np.zeros(n), np.ones(n, dtype=bool)
-    for part in parts:
-        number = np.broadcast_to(evaluate(part.expression, values), (n,))
-        defined = np.isfinite(number)
-        usable &= defined
-        offset += np.clip(np.where(defined, number, 0.0), *part.interval)
+    with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
+        for part in parts:
+            number = np.broadcast_to(evaluate(part.expression, values), (n,))
+            defined = np.isfinite(number)
+            usable &= defined
+            offset += np.clip(np.where(defined, number, 0.0), *part.interval)
     return offset, usable
