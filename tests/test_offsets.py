@@ -506,6 +506,20 @@ def test_a_dot_stands_for_the_column_of_an_offset_too_as_in_r() -> None:
     assert parse_formula("y ~ . - z + offset(z)", ["y", "x", "z"]).regressors == ("x",)
 
 
+def test_fits_side_by_side_name_their_offsets() -> None:
+    moved, plain = (dplr(text, FRAME, eps=1.0, bounds=BOUNDS) for text in (FORMULA, "y ~ x + u"))
+    facts = privatelr.compare({"a": moved, "b": plain}).as_text().splitlines()
+    assert [line.split() for line in facts if line.startswith("offset")] == [["offset", "log(z)"]]
+    alone = privatelr.compare({"b": plain}).as_text()
+    assert "offset" not in alone
+
+
+@pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
+def test_scaling_by_the_data_has_no_place_for_an_offset() -> None:
+    with pytest.raises(FormulaError, match="leave it out"):
+        privatelr.scaled("y ~ x + offset(z)", FRAME)
+
+
 def test_no_warning_tells_of_an_offset() -> None:
     """Large tables are read by threads, in which NumPy's settings are those of a new thread."""
     frame = made(40_000).assign(z=-700.0)
