@@ -42,7 +42,7 @@ NOTES = {
     "groups": _ONE_RECORD,
     "intercept": "a formula leaves the intercept out by 0, as in 'y ~ 0 + age'",
     "kernel": "a support vector machine is linear here",
-    "offset": "there are no offsets",
+    "offset": "a formula of dplr or dpsvm has it, as in 'y ~ age + offset(z)'",
     "sample_weight": _ONE_RECORD,
     "start": "the minimum does not depend on where the solver starts",
     "subset": "choose records before the call, and by public facts, because their number is public",

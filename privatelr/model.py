@@ -77,12 +77,12 @@ def dplr(
     formula, data
         ``dplr("y ~ age + dose", data)`` with a frame, a mapping of columns or a Dask frame; or a
         frame or an array alone, with `target`; or the response and the covariates,
-        ``dplr(y, X)``, where X may be a SciPy sparse matrix, or both Dask arrays.
-        Columns of an array are called X1, X2, and so on. The type of a column is public, and
-        never read off its values: a list, or a column of objects, is numeric if `bounds` declares
-        it and categorical if `levels` does. X cannot be a list. A cell counts as missing if it
-        does not fit the declaration of its column, or if its type is neither Python's own nor
-        NumPy's.
+        ``dplr(y, X)``, where X may be a SciPy sparse matrix, or both Dask arrays. A formula may
+        have an ``offset(log(z))``, which costs no noise. Columns of an array are called X1, X2, and
+        so on. The type of a column is public, and never read off its values: a list, or a column of
+        objects, is numeric if `bounds` declares it and categorical if `levels` does. X cannot be a
+        list. A cell counts as missing if it does not fit the declaration of its column, or if its
+        type is neither Python's own nor NumPy's.
         The response is a comparison, a factor (first level against the others), a boolean,
         or the numbers 0 (or -1) and 1.
     eps : float or guarantee
@@ -353,7 +353,8 @@ def perturbation(
         )
 
     def facts(n: int, spec: Any) -> Problem:
-        return Problem(n, spec.d, loss, spec.radius, spec.blocks, weighted=spec.weighted)
+        moved = {"weighted": spec.weighted, "offset": spec.offset_bound}
+        return Problem(n, spec.d, loss, spec.radius, spec.blocks, **moved)
 
     def standard(price: Guarantee, way: Any, declared: Any, n: int) -> tuple[Any, Any]:
         promise, kinds = way

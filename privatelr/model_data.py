@@ -34,7 +34,7 @@ from privatelr.design import (
     read_wide,
     worth_sparse,
 )
-from privatelr.errors import ArgumentError
+from privatelr.errors import ArgumentError, FormulaError
 from privatelr.formula import parse_formula
 from privatelr.numerics.rows import (
     MOST_SCORED,
@@ -74,8 +74,14 @@ class FrameData:
         return plan_design(parse_formula(self.text, list(self.batch.names)), self.batch, schema)
 
     def plan_entries(self, schema: Schema) -> Any:
-        """Plan rows whose entries are bounded."""
-        return self.plan(schema)
+        """Plan rows whose entries are bounded; raises `FormulaError` for an offset."""
+        spec = self.plan(schema)
+        if spec.offsets:
+            raise FormulaError(
+                f"formula: offset({spec.offsets[0].expression.label}) goes with dplr and dpsvm; "
+                "dplpsvm and dpsimplex choose columns by scores that have no place for it."
+            )
+        return spec
 
     def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
         """Refuse R's options for frames if the data is not a frame; raises `ArgumentError`."""
@@ -106,7 +112,8 @@ class FrameData:
         if worth_sparse(spec):
             return self.rows(spec, bar=bar)
         batch = replace(self.batch, tally=Tally())
-        return LooseRows.of(BatchReader(spec, batch), spec.d), batch.tally
+        reader, has_offset = BatchReader(spec, batch), spec.offset_bound > 0
+        return LooseRows.of(reader, spec.d, has_offset=has_offset), batch.tally
 
     def standardised(
         self,
@@ -218,8 +225,8 @@ def read_in_memory(first: Any, second: Any, target: Any) -> FrameData:
     return FrameData(*read_source(first, second, target))
 
 
-def _sparse_rows(spec: Spec, covariates: Any, labels: FloatArray) -> Rows:
-    return sparse_backend(covariates, labels, **spec.limits)
+def _sparse_rows(spec: Spec, *read: Any) -> Rows:
+    return sparse_backend(*read, **spec.limits)
 
 
 def _entry_rows(spec: Any, covariates: Any, labels: FloatArray) -> EntryRows:

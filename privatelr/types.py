@@ -19,7 +19,10 @@ ObjectArray = npt.NDArray[np.object_]
 Placement = Literal["objective", "output"]
 """Where the noise goes: into the objective before it is minimised, or onto its minimiser."""
 
-Kernel = Callable[[FloatArray, FloatArray], tuple[Any, ...]]
+Offset = FloatArray | float
+"""What is added to linear predictors: one number for each row, or 0 for rows that have none."""
+Kernel = Callable[..., tuple[Any, ...]]
+"""Takes rows ``(m, d)``, labels ``(m,)`` and, of rows that have one, an offset ``(m,)``."""
 """A function of one block of rows ``(m, d)`` and labels ``(m,)``; its results are summed."""
 
 
@@ -148,6 +151,8 @@ class Rows(Protocol):
         No row is longer than this, by construction.
     blocks : tuple of Block
         Every row keeps within the bound of each block; empty if no bounds are known.
+    offset_bound : float
+        No offset of a row is larger; 0 if rows have none.
     """
 
     @property
@@ -161,6 +166,9 @@ class Rows(Protocol):
 
     @property
     def blocks(self) -> tuple[Block, ...]: ...
+
+    @property
+    def offset_bound(self) -> float: ...
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over all blocks of rows, in order.
@@ -198,8 +206,11 @@ class Reader(Protocol):
     @property
     def p(self) -> int: ...
 
-    def read(self, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
-        """Covariates ``(stop - start, p)`` and labels; a row of NaN is not usable."""
+    def read(self, start: int, stop: int) -> tuple[FloatArray, ...]:
+        """Covariates ``(stop - start, p)``, labels, and an offset if there is one.
+
+        A row of NaN is not usable.
+        """
         ...
 
 
@@ -214,4 +225,5 @@ class RowsBackend(Protocol):
         intercept: float | None,
         projection: FloatArray | None,
         blocks: tuple[Block, ...],
+        offset_bound: float,
     ) -> Rows: ...

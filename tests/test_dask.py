@@ -504,6 +504,7 @@ def test_kernels_travel_without_the_data():
 
     class Watching:
         n, d, radius = parts.rows.n, parts.rows.d, parts.rows.radius
+        offset_bound = parts.rows.offset_bound
 
         def fold(self, kernel):
             seen.append(len(cloudpickle.dumps(kernel)))
@@ -516,7 +517,7 @@ def test_kernels_travel_without_the_data():
     assert max(*seen, direct) < 15_000 < parts.rows.n * parts.rows.d * 8
     left = pickle.loads(pickle.dumps(parts.rows))
     assert isinstance(left, RowFacts)
-    assert left == RowFacts(1000, 4, parts.rows.radius, parts.rows.blocks)
+    assert left == RowFacts(1000, 4, parts.rows.radius, parts.rows.blocks, 0.0)
     with pytest.raises(SchemaError):
         left.fold(lambda x, y: (0,))
 

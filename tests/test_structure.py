@@ -10,30 +10,30 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 214,
-    "code lines": 29_780,
+    "modules": 216,
+    "code lines": 30_150,
     "lines of the longest module": 400,
     "modules of the fullest folder": 15,
     "call depth": 13,
-    "functions": 317,
+    "functions": 324,
     "types": 35,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of
 a fit may raise code lines, functions, and modules by the one that attacks it; code lines were aimed
 at 20,000 before there was one. Private answers around a fit (ROC, threshold, choice) have modules
-and lines of their own."""
+and lines of their own, and offsets have two modules."""
 
 
 def test_the_package_does_not_grow():
     found = sizes()
     assert found["module names used twice"] == []
     assert found["class names used twice"] == []
-    assert [name for name in MOST if found.get(name, 0) > MOST[name]] == []
+    assert {name: found[name] for name in MOST if found.get(name, 0) > MOST[name]} == {}
 
 
 def test_one_fit_stays_near_the_ground():
     found = journey(one_fit())
-    assert [name for name in found if found[name] > MOST[name]] == []
+    assert {name: found[name] for name in found if found[name] > MOST[name]} == {}
 
 
 def test_lines_of_code_are_counted():

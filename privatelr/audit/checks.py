@@ -101,21 +101,24 @@ class Setting:
     shape : tuple of (int, float) or (int, float, str)
         The blocks of columns: size, relative bound, and norm if it is not "l1". If it is empty,
         rows lie in a ball and d = 2.
+    offset : float
+        Largest size of an offset.
     """
 
     radius: float = 1.0
     small: float = 1.0
     shape: tuple[Shape, ...] = ()
+    offset: float = 0.0
 
     def facts(self, loss: Loss, n: int = RECORDS) -> Problem:
         """The facts as a `Problem` of n records, with blocks scaled to the radius."""
         if not self.shape:
-            return Problem(n, 2, loss, self.radius)
+            return Problem(n, 2, loss, self.radius, offset=self.offset)
         unit = self.radius / math.sqrt(math.fsum(part[1] ** 2 for part in self.shape))
         blocks = tuple(Block(part[0], part[1] * unit, *part[2:]) for part in self.shape)
         d = sum(block.size for block in blocks)
         radius = math.nextafter(self.radius, math.inf)
-        return Problem(n, d, loss, radius, blocks)
+        return Problem(n, d, loss, radius, blocks, offset=self.offset)
 
     def __str__(self) -> str:
         shape = f", blocks {self.shape}" if self.shape else ""

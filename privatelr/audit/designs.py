@@ -62,11 +62,13 @@ class Case:
         return replace(self, frame=_typed(values))
 
 
-def random_case(rng: np.random.Generator, n: int, *, wide: bool = False) -> Case:
+def random_case(
+    rng: np.random.Generator, n: int, *, wide: bool = False, offset: bool = False
+) -> Case:
     """A formula of one to four terms over three numbers and two factors, some without bounds.
 
     With ``wide=True`` one of the terms is a factor with so many levels that its columns are stored
-    as a sparse matrix.
+    as a sparse matrix. With ``offset=True`` there is an offset, which may have two parts.
     """
     bounds = {
         name: (low, low + 10.0 ** rng.uniform(-2, 3))
@@ -77,6 +79,9 @@ def random_case(rng: np.random.Generator, n: int, *, wide: bool = False) -> Case
     terms = rng.choice(_TERMS, rng.integers(1, 5), replace=False).tolist()
     if wide:
         terms = ["w", *terms[:2]]
+    if offset:
+        bounds |= {"a": (-2.0, 3.0), "o": (0.25, 8.0)}
+        terms += ["offset(log(o))", "offset(a)"][: rng.integers(1, 3)]
     start = "0 + " if rng.random() < 0.3 else ""
     declared = {
         "bounds": bounds,
@@ -84,7 +89,7 @@ def random_case(rng: np.random.Generator, n: int, *, wide: bool = False) -> Case
         "row_norm": None if rng.random() < 0.5 else float(10.0 ** rng.uniform(-1, 1)),
         "intercept_scale": float(rng.choice([0.1, 0.5, 1.0, 3.0])),
     }
-    frame = _records("abcfgwy", declared, n, rng)
+    frame = _records("abcfgwoy" if offset else "abcfgwy", declared, n, rng)
     return Case(f"y ~ {start}{' + '.join(terms)}", frame, declared)
 
 
@@ -132,7 +137,7 @@ def _value(name: str, declared: Mapping[str, Any], rng: np.random.Generator) -> 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Read:
-    """Rows ``(n, d)`` and labels ``(n,)`` of a case, and their bounds by public facts."""
+    """Rows ``(n, d)``, labels and offsets ``(n,)`` of a case, and their bounds by public facts."""
 
     x: FloatArray
     y: FloatArray
@@ -140,6 +145,8 @@ class _Read:
     radius: float
     blocks: tuple[Block, ...]
     largest: float = math.inf
+    offset: FloatArray | None = None
+    offset_bound: float = 0.0
 
 
 def audit_rows(
@@ -183,8 +190,10 @@ def _kind(kind: str, rng: np.random.Generator, formulas: int) -> Iterator[Check]
 
 
 def count_beyond(read: _Read) -> int:
-    """Count the rows that exceed R or the bounds of their blocks, in exact arithmetic."""
-    return sum(not (np.isfinite(row).all() and _is_within(row, read)) for row in read.x)
+    """Count the rows that exceed R, the bounds of their blocks, or that of an offset, exactly."""
+    rows = sum(not (np.isfinite(row).all() and _is_within(row, read)) for row in read.x)
+    offset = np.zeros(0) if read.offset is None else read.offset
+    return rows + sum(not abs(shift) <= read.offset_bound for shift in offset.tolist())
 
 
 def _is_within(row: FloatArray, read: _Read) -> bool:
@@ -215,6 +224,8 @@ def _count_mixed(first: _Read, second: _Read, index: int, n: int) -> int:
     if lost or first.x.shape != second.x.shape:
         return max(lost, 1)
     differ = (first.x != second.x).any(axis=1) | (first.y != second.y)
+    if first.offset is not None:
+        differ |= first.offset != second.offset
     differ[index] = False
     unusable = (first.y == 0) & (first.x != 0).any(axis=1)
     return int(differ.sum() + unusable.sum() + (first.n != n))
@@ -243,13 +254,16 @@ def read_as_a_fit(case: Case, data: Any = None, change: _Change = None) -> _Read
         warnings.simplefilter("ignore")  # random declarations may cause warnings
         spec = table.plan(declare_schema(**case.declared))
         spec = change(spec) if change else spec
-        blocks, labels = table.rows(spec, bar=False)[0].fold(_gather)
-    return _Read(np.vstack(blocks), np.concatenate(labels), len(table), spec.radius, spec.blocks)
+        blocks, labels, offsets = table.rows(spec, bar=False)[0].fold(_gather)
+    offset = np.concatenate(offsets) if spec.offset_bound > 0 else None
+    read = np.vstack(blocks), np.concatenate(labels), len(table), spec.radius, spec.blocks
+    return _Read(*read, offset=offset, offset_bound=spec.offset_bound)
 
 
-def _gather(x: Any, y: FloatArray) -> tuple[list[FloatArray], list[FloatArray]]:
-    """A kernel that returns its rows as a dense array, and its labels."""
-    return [x.toarray() if sparse.issparse(x) else np.array(x)], [np.array(y)]
+def _gather(x: Any, y: FloatArray, *offset: FloatArray) -> tuple[list[FloatArray], ...]:
+    """A kernel that returns its rows as a dense array, its labels, and its offsets."""
+    rows = x.toarray() if sparse.issparse(x) else np.array(x)
+    return [rows], [np.array(y)], [np.array(part) for part in offset]
 
 
 def _projected(rng: np.random.Generator) -> Callable[[Any], Any]:
@@ -303,7 +317,7 @@ def _read_entries_of_matrix(case: Case, rng: np.random.Generator) -> _Read:
 
 
 _numbers = partial(numeric_case, p=6)
-_wide = partial(random_case, wide=True)
+_wide, _offset = partial(random_case, wide=True), partial(random_case, offset=True)
 KINDS: dict[str, tuple[Callable[..., Case], Callable[[Case, Any], _Read]]] = {
     "frame": (random_case, lambda case, rng: read_as_a_fit(case)),
     "response and array": (_numbers, lambda case, rng: read_as_a_fit(case, _matrix(case))),
@@ -317,6 +331,12 @@ KINDS: dict[str, tuple[Callable[..., Case], Callable[[Case, Any], _Read]]] = {
     "projected frame": (random_case, lambda case, rng: read_as_a_fit(case, None, _projected(rng))),
     "projected wide factor": (_wide, lambda case, rng: read_as_a_fit(case, None, _projected(rng))),
     "projected partitions": (random_case, lambda case, rng: _read_dask(case, _projected(rng))),
+    "frame with an offset": (_offset, lambda case, rng: read_as_a_fit(case)),
+    "wide factor with an offset": (
+        partial(random_case, wide=True, offset=True),
+        lambda case, rng: read_as_a_fit(case),
+    ),
+    "partitions with an offset": (_offset, lambda case, rng: _read_dask(case)),
     "entries of a frame": (random_case, _read_entries),
     "entries of a wide factor": (_wide, _read_entries),
     "entries of a matrix": (_numbers, _read_entries_of_matrix),

@@ -21,24 +21,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from privatelr.audit import checks
 from privatelr.audit.checks import MISSING, Check, claims_of_size, guarded, short
 from privatelr.audit.density.exact import margin_at, margins_of_most
 from privatelr.audit.density.loss import PrivacyLoss, loss_of
 from privatelr.audit.density.pairs import Pair
-from privatelr.audit.density.search import privacy_loss
+from privatelr.audit.density.search import privacy_loss, search
 from privatelr.audit.density.staged_loss import moments_loss
 from privatelr.audit.designs import Case, read_as_a_fit
 from privatelr.design import read_design
 from privatelr.errors import PrivateLRError
-from privatelr.mechanisms import score_histogram
+from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, Request, score_histogram
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.model import dplr, dpsvm
 from privatelr.model_data import read_data
+from privatelr.numerics import LOSSES, Loss
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy import Promise, PureDP
 from privatelr.results import Fit
 from privatelr.sources import as_batch, declare_schema
-from privatelr.types import FloatArray, ObjectArray
+from privatelr.types import FloatArray, ObjectArray, Placement
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,6 +103,32 @@ def audit_front(
                 yield from guarded("formula", subject, _attack, front, op, claim, subject)
 
 
+_PLACES: tuple[Placement, ...] = ("objective", "output")
+_MOVED = checks.Setting(12.0, 4.0, checks.ONE_COLUMN, offset=40.0)
+
+
+def audit_offsets(epsilon: float, rng: np.random.Generator) -> Iterator[Check]:
+    """A check for each mechanism: the largest loss between records whose margins offsets move.
+
+    In one column, and with a penalty so small that a record pays for its curvature. Without an
+    offset, opposite records have opposite margins there, and lose less than the claim.
+    """
+    claims = claims_of_size(epsilon)[:2]
+    for loss, place, claim in product(LOSSES.values(), _PLACES, claims):
+        subject = f"one column, {loss.name}, {place}, {short(claim)}: loss over the claim"
+        request = Request(claim, place, None, "free", "keep", ALL_FOR_COEFFICIENTS)
+        yield from guarded("offset", subject, _attack_offset, request, loss, subject, rng)
+
+
+def _attack_offset(
+    request: Request, loss: Loss, subject: str, rng: np.random.Generator
+) -> Iterator[Check]:
+    plan = checks.plan_in(request, loss, _MOVED)
+    if plan is not None:
+        found = search(plan.coefficients, rng, 1).loss.ratio
+        yield Check("offset", subject, found, 1.0)
+
+
 # -- fits that release more than coefficients ----------------------------------------------------
 
 _MIDDLE, _OTHERS = {"x": 1.0, "z": 0.1, "f": "b"}, 20
@@ -119,7 +147,12 @@ _SCALED: Mapping[str, Any] = {
 def audit_scaled_fits(epsilon: float) -> Iterator[Check]:
     """A check for each placement and claim: the largest loss of scale, coefficients and moments."""
     pure, rho, _, approximate = claims_of_size(epsilon)
-    for formula, claims in (("y ~ x", (rho, approximate)), ("y ~ x + z + f", (pure,))):
+    several = (
+        ("y ~ x", (rho, approximate)),
+        ("y ~ x + z + f", (pure,)),
+        ("y ~ x + offset(z)", (pure, rho)),
+    )
+    for formula, claims in several:
         for op, claim in product((True, False), claims):
             place = "objective" if op else "output"
             subject = f"{formula} with scale, {place}, {short(claim)}"

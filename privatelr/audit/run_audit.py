@@ -29,6 +29,7 @@ from privatelr.audit.enumeration.ranges_and_levels import audit_declarations
 from privatelr.audit.enumeration.tiny_cases import audit_programs, audit_simplex
 from privatelr.audit.fits import (
     audit_front,
+    audit_offsets,
     audit_scaled_fits,
     audit_scored_fits,
     audit_tables,
@@ -129,6 +130,7 @@ def _all_found(
         yield from audit_front(epsilon)
         yield from audit_scaled_fits(epsilon)
         yield from audit_scored_fits(epsilon)
+        yield from audit_offsets(epsilon, other)
         yield from audit_noise(epsilon)
         yield from audit_draws(other, 4 * effort.releases)
         yield from audit_releases(other, epsilon)

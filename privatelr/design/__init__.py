@@ -32,6 +32,7 @@ from privatelr.design.matrix_designs import (
     read_matrix_source,
     read_wide,
 )
+from privatelr.design.offset_parts import read_offset
 from privatelr.design.response import Response, read_labels
 from privatelr.design.scaling import (
     ScaledData,

@@ -18,6 +18,7 @@ from scipy import sparse
 
 from privatelr.design import column_plan
 from privatelr.design.coding import Factor
+from privatelr.design.offset_parts import plan_offsets, reach_of, read_offset
 from privatelr.design.response import Response, labels, plan_response
 from privatelr.design.terms import (
     BoundSource,
@@ -82,6 +83,8 @@ class DesignSpec:
         Whether the map of the columns was computed from the data, which voids any guarantee.
     standard : Standard or None
         How rows are held if their columns are standardised by released moments.
+    offsets : tuple of Factor
+        Numbers whose sum is added to the linear predictor.
     """
 
     formula: Formula
@@ -97,11 +100,13 @@ class DesignSpec:
     scaled_by_data: bool = False
     unbounded_norm: float | None = None
     standard: Standard | None = None
+    offsets: tuple[Factor, ...] = ()
 
     @functools.cached_property
     def straight(self) -> tuple[tuple[column_plan.Stretch, ...], tuple[Term, ...]]:
         """Columns that are read straight into the design, and the terms that have to be made."""
-        kept = self.formula.response.names
+        read = (self.formula.response, *self.formula.offsets)
+        kept = [name for expression in read for name in expression.names]
         return column_plan.plan_straight(self.columns.terms, self.factors, self.variables, kept)
 
     @property
@@ -140,6 +145,11 @@ class DesignSpec:
         return blocks_of(self.columns, self.intercept, self.unbounded_norm)
 
     @property
+    def offset_bound(self) -> float:
+        """Largest size of the offset of a record; 0 for a model without one."""
+        return reach_of(self.offsets) if self.offsets else 0.0
+
+    @property
     def weighted(self) -> bool:
         """Whether a row that is too long counts less, instead of being shortened."""
         return self.standard is not None and self.standard.weighted
@@ -153,6 +163,7 @@ class DesignSpec:
             "projection": self.projection,
             "blocks": self.blocks,
             "weighted": self.weighted,
+            "offset_bound": self.offset_bound,
         }
 
     @property
@@ -176,15 +187,11 @@ class DesignSpec:
         """The design whose rows are shortened as a whole, as a projection needs (privacy.md 6)."""
         if self.unbounded_norm is None:
             return self
-        return replace(
-            self, bound=self.unbounded_norm, bound_source="row_norm", unbounded_norm=None
-        )
+        norm = self.unbounded_norm
+        return replace(self, bound=norm, bound_source="row_norm", unbounded_norm=None)
 
     def user_map(self) -> Any:
-        """Matrix ``(p + 1, d)`` that takes design coefficients to the user's units.
-
-        It is a SciPy sparse array if there are many columns.
-        """
+        """Matrix ``(p + 1, d)`` from design to user units, a SciPy sparse array if it is large."""
         return user_units(self.columns, self.intercept, self.projection)
 
     def user_rows(self) -> FloatArray:
@@ -202,9 +209,10 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
         One sentence that names the term and the remedy.
     """
     variables = describe_variables(batch, formula.variables, schema)
-    for expression in (formula.response, *formula.factors):
+    right = *formula.factors, *formula.offsets
+    for expression in (formula.response, *right):
         require_kinds(expression, variables)
-    for expression in formula.factors:
+    for expression in right:
         for variable, value in foreign_constants(expression, variables):
             raise FormulaError(
                 f"term '{expression.label}' compares {variable.name!r} with {value!r}, which is "
@@ -217,7 +225,8 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
         require_boundable(variables, factors)
     intercept = schema.constant if columns.has_intercept else None
     made = (formula, variables, response, factors, columns, bound, source, unbounded, intercept)
-    return DesignSpec(*made, unbounded_norm=unbounded_norm)
+    own = plan_offsets(formula.offsets, variables)
+    return DesignSpec(*made, unbounded_norm=unbounded_norm, offsets=own)
 
 
 def read_design(spec: DesignSpec, batch: Batch, backend: RowsBackend) -> Rows:
@@ -254,24 +263,24 @@ class BatchReader:
     def p(self) -> int:
         return self.spec.p
 
-    def read(self, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
+    def read(self, start: int, stop: int) -> tuple[FloatArray, ...]:
         """Return covariates and labels of the rows from `start` to `stop`; see `read_labelled`."""
         return read_labelled(self.spec, self.batch.cut(slice(start, stop)))
 
 
-def read_labelled(spec: DesignSpec, batch: Batch) -> tuple[FloatArray, FloatArray]:
+def read_labelled(spec: DesignSpec, batch: Batch) -> tuple[FloatArray, ...]:
     """Return covariates ``(n, p)`` in scaled units, not yet bounded, and labels ``(n,)``, -1 or 1.
 
-    A row that cannot be used has at least one covariate that is missing or infinite. The function
-    that bounds rows makes it a row of zeros.
+    An offset ``(n,)`` is third. In a row that cannot be used a covariate is missing or infinite.
     """
     covariates, usable, values = _covariates(spec, batch, spec.formula.variables)
     label, labelled = labels(spec.response, values, batch.tally)
-    known = usable & labelled
+    offset, defined = read_offset(spec.offsets, values, len(usable))
+    known = usable & labelled & defined
     if not known.all():
         covariates[~known] = np.nan
         label[~known] = 0.0
-    return covariates, label
+    return (covariates, label, offset) if spec.offset_bound > 0 else (covariates, label)
 
 
 def read_covariates(
@@ -355,11 +364,11 @@ def worth_sparse(spec: DesignSpec) -> bool:
     return is_wide and not spec.scaled_by_data
 
 
-def read_sparse(spec: DesignSpec, batch: Batch) -> tuple[Any, FloatArray]:
+def read_sparse(spec: DesignSpec, batch: Batch) -> tuple[Any, ...]:
     """Return covariates ``(n, p)`` in scaled units, a `csr_array`, and labels ``(n,)``.
 
-    The rows are not yet bounded. A row that cannot be used has the label 0, and the function that
-    bounds rows makes it a row of zeros.
+    An offset ``(n,)`` is third. The rows are not yet bounded. A row that cannot be used has the
+    label 0, and the function that bounds rows makes it a row of zeros.
 
     Notes
     -----
@@ -367,7 +376,9 @@ def read_sparse(spec: DesignSpec, batch: Batch) -> tuple[Any, FloatArray]:
     """
     covariates, usable, values = read_sparse_covariates(spec, batch, spec.formula.variables)
     label, labelled = labels(spec.response, values, batch.tally)
-    return covariates, np.where(usable & labelled, label, 0.0)
+    offset, defined = read_offset(spec.offsets, values, len(usable))
+    label = np.where(usable & labelled & defined, label, 0.0)
+    return (covariates, label, offset) if spec.offset_bound > 0 else (covariates, label)
 
 
 def read_sparse_covariates(

@@ -92,6 +92,7 @@ class NumberedSpec:
     scaled_by_data: ClassVar[bool] = False
     standard: ClassVar[None] = None
     weighted: ClassVar[bool] = False
+    offset_bound: ClassVar[float] = 0.0
 
     @property
     def p(self) -> int:

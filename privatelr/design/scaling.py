@@ -370,6 +370,11 @@ def scaled(formula: str, data: Any, *, levels: Any = None) -> ScaledData:
                 f"formula: scaled() returns {name!r} once, and it is in the response and among the "
                 "covariates; take it out of one."
             )
+    if parsed.offsets:
+        raise FormulaError(
+            f"formula: scaled() returns covariates, and offset({parsed.offsets[0].label}) is none; "
+            "leave it out."
+        )
     spec, factor = scale_by_data(plan_design(parsed, batch, schema), batch)
     covariates, usable, _ = read_covariates(spec, batch, parsed.covariates)
     covariates[~usable] = np.nan

@@ -118,7 +118,7 @@ def doubts(spec: Any, batch: Batch, schema: Schema) -> list[str]:
     the same. *Assumed public*: names, types, declared bounds and levels. *Not covered*: nothing.
     """
     found: list[str] = []
-    factors = getattr(spec, "factors", ())
+    factors = (*getattr(spec, "factors", ()), *getattr(spec, "offsets", ()))
     open_ended = [factor for factor in factors if not factor.levels and not factor.is_finite]
     names = [name for factor in open_ended for name in factor.expression.names]
     names = list(dict.fromkeys(name for name in names if not spec.variables[name].is_bounded))

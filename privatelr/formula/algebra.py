@@ -18,7 +18,7 @@ from formulaic.formula import SimpleFormula
 
 from privatelr.errors import FormulaError, listed, nearest, show
 from privatelr.formula.expression import Expression, parse_expression
-from privatelr.formula.parser import Token, closing_index, spell, tokenize
+from privatelr.formula.parser import CLOSING, OPENING, Token, closing_index, spell, tokenize
 
 _ALGEBRA = ("+", "-", "*", "/", ":", "^", "**", "(", ")")
 _LARGEST_POWER = 10
@@ -42,17 +42,26 @@ class Formula:
         Right-hand side: for each term the numbers of its factors. Terms of fewer factors come
         first, and the intercept has no factor.
     factors : tuple of Expression
+    offsets : tuple of Expression
+        What stands in ``offset(...)``. Their sum is added to the linear predictor.
     """
 
     text: str
     response: Expression
     terms: tuple[tuple[int, ...], ...]
     factors: tuple[Expression, ...]
+    offsets: tuple[Expression, ...] = ()
+
+    @functools.cached_property
+    def regressors(self) -> tuple[str, ...]:
+        """Columns that the terms read, in order of appearance."""
+        return tuple(dict.fromkeys(name for factor in self.factors for name in factor.names))
 
     @functools.cached_property
     def covariates(self) -> tuple[str, ...]:
-        """Columns that the right-hand side reads, in order of appearance."""
-        return tuple(dict.fromkeys(name for factor in self.factors for name in factor.names))
+        """Columns that the right-hand side reads; those of offsets come last."""
+        offsets = (name for offset in self.offsets for name in offset.names)
+        return tuple(dict.fromkeys((*self.regressors, *offsets)))
 
     @functools.cached_property
     def variables(self) -> tuple[str, ...]:
@@ -70,7 +79,7 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
     """
     known = dict.fromkeys(columns)  # a fast look-up, because there may be many columns
     if isinstance(text, Formula):
-        for expression in (text.response, *text.factors):
+        for expression in (text.response, *text.factors, *text.offsets):
             _require_columns(expression, known)
         return text
     if not isinstance(text, str):
@@ -87,16 +96,17 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
     _require_columns(response, known)
     right = _expand_dot(right, [name for name in columns if name not in response.names])
     text = f"{spell(left)} ~ {spell(right)}"
+    right, offsets = _without_offsets(right)
     algebra, factors = _factorise(right)
-    for factor in factors:
+    for factor in (*factors, *offsets):
         _require_columns(factor, known)
     terms, kept = _expand_terms(algebra, text)
-    for factor in (factors[index] for index in kept):
+    for factor in (*(factors[index] for index in kept), *offsets):
         if factor.label == response.label or factor.bare() == (response.bare() or ""):
             raise FormulaError(
                 f"formula {text!r}: the response {response.label!r} is also a term; leave it out."
             )
-    return Formula(text, response, terms, tuple(factors[index] for index in kept))
+    return Formula(text, response, terms, tuple(factors[index] for index in kept), offsets)
 
 
 def _split(tokens: Sequence[Token], text: str) -> tuple[list[Token], list[Token]]:
@@ -128,6 +138,41 @@ def _expand_dot(tokens: Sequence[Token], others: Sequence[str]) -> list[Token]:
         alone = alone and all(one.is_operator("+", "-") for one in after)
         expanded += total if alone else [Token("operator", "("), *total, Token("operator", ")")]
     return expanded
+
+
+def _without_offsets(tokens: Sequence[Token]) -> tuple[list[Token], tuple[Expression, ...]]:
+    """Return the right-hand side without its offsets, and what is in their brackets.
+
+    As in R, an offset is added to the whole right-hand side, and stands in no other term.
+    """
+    kept: list[Token] = []
+    offsets: list[Expression] = []
+    index = depth = 0
+    while index < len(tokens):
+        token, after = tokens[index], tokens[index + 1 : index + 2]
+        depth += token.is_operator(*OPENING) - token.is_operator(*CLOSING)
+        index += 1
+        if token != Token("name", "offset") or not (after and after[0].is_operator("(")):
+            kept.append(token)
+            continue
+        stop = closing_index(tokens, index)
+        label, inner = spell(tokens[index - 1 : stop + 1]), tokens[index + 1 : stop]
+        following = tokens[stop + 1 : stop + 2]
+        added = depth == 0 and (not kept or kept[-1].is_operator("+"))
+        if not added or (following and not following[0].is_operator("+", "-")):
+            raise FormulaError(
+                f"formula: {label} is added to the whole right-hand side, as in "
+                '"y ~ x + offset(z)", and takes no part in other terms.'
+            )
+        offsets.append(parse_expression(inner, term=label))
+        if not offsets[-1].names:
+            raise FormulaError(f"formula: the term {label!r} reads no column.")
+        index = stop + 1
+        if kept:
+            kept.pop()  # the plus sign before it
+        elif following and following[0].is_operator("+"):
+            index += 1
+    return kept or [Token("number", "1")], tuple(offsets)
 
 
 def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:

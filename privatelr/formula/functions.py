@@ -87,8 +87,8 @@ def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
     """Return the error for a term that calls `function`, with a remedy that names `variable`."""
     if function == "offset":
         return FormulaError(
-            f"term '{term}' is an offset, which the proofs of the mechanisms do not cover; "
-            f"leave it out, or enter {variable} as a covariate."
+            f"term '{term}': an offset is added to the whole right-hand side, as in "
+            f'"y ~ x + offset({variable})", and is no part of another term or of the response.'
         )
     short = function.rsplit(".", 1)[-1]
     declare = f'declare bounds={{"{variable}": (lo, hi)}}'

@@ -291,6 +291,11 @@ def pool_of_rows(spec: DesignSpec, covariates: Any) -> tuple[FloatArray, FloatAr
             f"covariates={show(covariates)}: method='bootstrap' simulates records; covariates "
             "takes a public frame to resample, or 'uniform' for the declared bounds and levels."
         )
+    if spec.offsets:
+        raise ArgumentError(
+            "method='bootstrap': it does not simulate records with an offset; take "
+            "method='sandwich', which does not need to."
+        )
     rng, names = np.random.default_rng(PUBLIC_SEED), spec.formula.covariates
     if isinstance(covariates, str):
         columns: dict[str, Any] = {}

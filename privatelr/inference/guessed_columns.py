@@ -15,7 +15,7 @@ from privatelr import errors
 from privatelr.design import DesignSpec, Variable
 from privatelr.errors import ArgumentError
 from privatelr.inference.error_distribution import PUBLIC_SEED
-from privatelr.types import FloatArray, ObjectArray
+from privatelr.types import FloatArray, ObjectArray, Offset
 
 _FEWEST, _PER_COLUMN = 1024, 32
 """A population has at least the first number of made-up records, and the second per column."""
@@ -183,11 +183,12 @@ def spread_quantiles(ranks: FloatArray, spread: float) -> FloatArray:
     return np.asarray(2 * special.betaincinv(shape, shape, ranks) - 1)
 
 
-def positive_shares(x: FloatArray, guesses: Guesses) -> FloatArray:
+def positive_shares(x: FloatArray, guesses: Guesses, offset: Offset = 0.0) -> FloatArray:
     """Probabilities ``(m,)`` of the positive class at rows ``(m, d)``, by a logistic model.
 
     All columns contribute to the predictor with the same standard deviation. The scale of the
-    predictor gives the guessed C-index, and its intercept the guessed balance.
+    predictor gives the guessed C-index, and its intercept the guessed balance. An offset ``(m,)``
+    is added as it is; if it tells the classes apart better than that, the columns add nothing.
     """
     deviation = x.std(axis=0)
     varies = deviation > 0
@@ -201,10 +202,12 @@ def positive_shares(x: FloatArray, guesses: Guesses) -> FloatArray:
         )
         return np.asarray(special.expit(scaled + intercept))
 
-    scale = _root(
-        lambda at: _c_index(predictor, balanced(at * predictor)) - guesses.c_index, 0.0, _STEEPEST
-    )
-    return balanced(scale * predictor)
+    def discrimination(at: float) -> float:
+        link = at * predictor + offset
+        return _c_index(link, balanced(link))
+
+    scale = _root(lambda at: discrimination(at) - guesses.c_index, 0.0, _STEEPEST)
+    return balanced(scale * predictor + offset)
 
 
 def _root(rising: Callable[[float], float], low: float, high: float) -> float:

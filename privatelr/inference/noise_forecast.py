@@ -17,6 +17,7 @@ from privatelr.design import (
     DesignSpec,
     in_standard_units,
     read_covariates,
+    read_offset,
     unstandardised,
 )
 from privatelr.inference.guessed_columns import Guesses, guessed_columns, positive_shares
@@ -57,9 +58,9 @@ def expected_noise(release: Release, spec: Any) -> FloatArray | None:
 @lru_cache(maxsize=32)
 def _expected(release: Release, spec: DesignSpec) -> FloatArray | None:
     with np.errstate(all="ignore"):  # bounds may be so wide that nothing follows from them
-        rows, labels, positive = _made_up_rows(release, spec)
+        held, positive = _made_up_rows(release, spec)
         calibration, units = release.calibration, spec.user_rows()
-        curvature = _curvature(calibration.problem, rows, labels, positive)
+        curvature = _curvature(calibration.problem, held, positive)
         carried = np.linalg.solve(curvature, units.T) / calibration.problem.n
         variance = calibration.noise.variances @ carried**2
         variance += units**2 @ calibration.shield.variances
@@ -75,13 +76,14 @@ def _can_be_made_up(spec: Any) -> bool:
     return declared and not spec.unbounded and spec.projection is None and not spec.scaled_by_data
 
 
-def _made_up_rows(release: Release, spec: DesignSpec) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Design rows ``(m, d)`` of made-up records, labels 1 or larger, and shares of this class."""
+def _made_up_rows(release: Release, spec: DesignSpec) -> tuple[DenseRows, FloatArray]:
+    """Rows of made-up records, with labels 1 or larger, and the shares ``(m,)`` of this class."""
     guesses, scale, declared = Guesses(), release.scale, spec
     batch = as_batch(guessed_columns(spec, guesses))
     if scale is not None:
         declared = unstandardised(spec, *scale_map(scale))
-    covariates, usable, _ = read_covariates(declared, batch, spec.formula.covariates)
+    covariates, usable, values = read_covariates(declared, batch, spec.formula.covariates)
+    offset = read_offset(spec.offsets, values, len(batch))[0] if spec.offsets else None
     covariates = np.where(usable[:, None], covariates, 0.0)
     if scale is not None:
         here, (mean, variance) = scale.calibration.means, scale_moments(scale)
@@ -90,11 +92,10 @@ def _made_up_rows(release: Release, spec: DesignSpec) -> tuple[FloatArray, Float
         covariates[:, here] = mean[here] + units * off
         if scale.calibration.of_numbers:  # otherwise products have released moments of their own
             _multiply_again(covariates, spec, scale.calibration.facts.groups)
-    positive = positive_shares(covariates, guesses)
+    positive = positive_shares(covariates, guesses, 0.0 if offset is None else offset)
     if scale is not None:
         covariates = in_standard_units(spec, covariates, *scale_map(scale))
-    held = DenseRows(covariates, np.ones(len(covariates)), **spec.limits)
-    return held.x, held.y, positive
+    return DenseRows(covariates, np.ones(len(covariates)), offset, **spec.limits), positive
 
 
 def _multiply_again(
@@ -109,26 +110,25 @@ def _multiply_again(
             covariates[:, columns] = covariates[:, [group.number]] * levels
 
 
-def _curvature(
-    problem: Problem, rows: FloatArray, labels: FloatArray, positive: FloatArray
-) -> FloatArray:
+def _curvature(problem: Problem, held: DenseRows, positive: FloatArray) -> FloatArray:
     """Second derivative ``(d, d)`` of the expected objective, with the penalty, at its minimum."""
     loss, lambda_, negative = problem.loss, problem.lambda_, 1 - positive
-    weights = weights_of(labels)
+    rows, labels, weights = held.x, held.y, weights_of(held.y)
+    shift = 0.0 if held.offset is None else held.offset
 
     def value(w: FloatArray) -> float:
-        link = labels * (rows @ w)
+        link = labels * (rows @ w + shift)
         mean = (weights * (positive * loss.value(link) + negative * loss.value(-link))).mean()
         return float(mean + lambda_ / 2 * (w @ w))
 
     def gradient(w: FloatArray) -> FloatArray:
-        link = labels * (rows @ w)
+        link = labels * (rows @ w + shift)
         slopes = positive * loss.slope(link) - negative * loss.slope(-link)
         slopes *= labels * weights
         return np.asarray(slopes @ rows / len(rows) + lambda_ * w)
 
     def hessian(w: FloatArray) -> FloatArray:
-        link = labels * (rows @ w)
+        link = labels * (rows @ w + shift)
         weight = positive * loss.curvature(link) + negative * loss.curvature(-link)
         return np.asarray((rows.T * weight) @ rows / len(rows) + lambda_ * np.eye(len(w)))
 

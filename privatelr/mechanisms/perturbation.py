@@ -20,7 +20,7 @@ from privatelr.numerics.solve import Solver, certificate, certified_minimum
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import Entry
 from privatelr.privacy.noise import MANY, BlockwiseDraw, Draw, FloatDraw, Randomness
-from privatelr.types import FloatArray, IntArray, Rows
+from privatelr.types import FloatArray, IntArray, Offset, Rows
 
 if TYPE_CHECKING:
     import flint
@@ -184,6 +184,11 @@ def require_radius(rows: Rows, calibration: Calibration | MomentsCalibration) ->
             f"rows of radius {rows.radius:g} are longer than the radius {problem.radius:g} that "
             "the noise was calibrated for."
         )
+    if rows.offset_bound > problem.offset:
+        raise GuaranteeError(
+            f"rows with offsets up to {rows.offset_bound:g} do not fit a calibration for offsets "
+            f"up to {problem.offset:g}."
+        )
     if problem.blocks and rows.blocks != problem.blocks:
         raise GuaranteeError(
             "rows: they are not held in the blocks of columns that the noise was calibrated for."
@@ -323,9 +328,9 @@ def mean_moments(rows: Rows, coef: FloatArray, calibration: MomentsCalibration) 
     """
     loss, limits = calibration.problem.loss, calibration.traces
 
-    def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def kernel(x: FloatArray, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray, FloatArray]:
         # each margin is computed by itself, so that no record changes the part of another one
-        margin = y * row_products(x, coef)
+        margin = y * (row_products(x, coef) + z)
         used = bends_of(y)
         weights = [loss.curvature(margin) * used, loss.slope(margin) ** 2 * used * weights_of(y)]
         if calibration.typical is not None:

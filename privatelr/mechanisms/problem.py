@@ -28,6 +28,10 @@ class Problem:
         The penalty of the mean objective; 0 until it is chosen.
     weighted : bool
         Whether a record may count less than another one (`privatelr.numerics.rows.row_bounds`).
+    offset : float
+        Largest size of what is added to a linear predictor. No noise depends on it, for the
+        reasons that `privatelr.numerics.rows.row_offsets.held_offset` has; only the accuracy
+        to which minima can be computed does.
     """
 
     n: int
@@ -37,6 +41,7 @@ class Problem:
     blocks: tuple[Block, ...] = ()
     lambda_: float = 0.0
     weighted: bool = False
+    offset: float = 0.0
 
     def __post_init__(self) -> None:
         if not (self.n >= 1 and self.d >= 1 and self.radius > 0):
@@ -44,6 +49,8 @@ class Problem:
                 f"a fit with n={self.n}, d={self.d}, radius={self.radius}: takes n and d from 1 "
                 "and a radius above 0."
             )
+        if not 0 <= self.offset < math.inf:
+            raise GuaranteeError(f"offset={self.offset}: takes a finite bound from 0.")
         if self.blocks and sum(block.size for block in self.blocks) != self.d:
             raise GuaranteeError(f"blocks={self.blocks}: their sizes take the sum d={self.d}.")
 

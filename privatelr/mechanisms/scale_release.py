@@ -16,7 +16,7 @@ from privatelr.mechanisms.calibration.scale_noise import ScaleCalibration
 from privatelr.mechanisms.perturbation import rounded_sum
 from privatelr.numerics.rows import LooseRows, column_sums
 from privatelr.privacy.noise import Draw
-from privatelr.types import FloatArray, Rows
+from privatelr.types import FloatArray, Offset, Rows
 
 _SPREAD_OF_BOUNDS = 3**-0.5
 """Standard deviation of values that are spread evenly between -1 and 1; a mean with as much noise
@@ -88,7 +88,7 @@ def mean_squares(rows: Rows | LooseRows, calibration: ScaleCalibration) -> Float
     means = [first + column for column in calibration.means]
     squares = [first + column for column in calibration.squares]
 
-    def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def kernel(x: FloatArray, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray, FloatArray]:
         return column_sums(x)
 
     sums, sums_of_squares = rows.fold(kernel)

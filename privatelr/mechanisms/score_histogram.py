@@ -26,7 +26,7 @@ from privatelr.numerics.rows import row_products
 from privatelr.privacy import Event, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.accounting import Entry
 from privatelr.privacy.noise import BlockLaplace, Draw, GaussianNoise, NoiseLaw, NoNoise
-from privatelr.types import Block, FloatArray, IntArray, Rows
+from privatelr.types import Block, FloatArray, IntArray, Offset, Rows
 
 L1_SENSITIVITY, L2_SENSITIVITY = 2.0, math.sqrt(2)
 """Largest change of all cells together when one record is replaced, as a sum and as a length."""
@@ -292,9 +292,9 @@ def score_counts(rows: Rows, coef: FloatArray, edges: FloatArray) -> FloatArray:
     is that of a row that was shortened by it (`privatelr.numerics.rows.row_bounds`).
     """
 
-    def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray]:
+    def kernel(x: FloatArray, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray]:
         # each score is computed by itself, so that no record changes the cell of another one
-        link = row_products(x, coef) * np.abs(y)
+        link = (row_products(x, coef) + z) * np.abs(y)
         return (counts_in(cells_of(link, np.sign(y), edges), len(edges) + 1),)
 
     (counts,) = rows.fold(kernel)

@@ -9,7 +9,8 @@ empty, and vectors in a solver are shorter without them.
 with x of shape ``(n, d)``, y in {-1, +1} (0 for unusable rows, which have x = 0), and w and
 tilt of shape ``(d,)``. Every solver and every caller uses this one normalisation. A label whose
 size is above 1 is that of a record with a weight (`privatelr.numerics.rows.row_bounds`), which
-has the term ``loss(y_i x_i.w) / y_i**2``.
+has the term ``loss(y_i x_i.w) / y_i**2``. Where rows have offsets z, their margin is
+``y_i (x_i.w + z_i)``, and kernels take z as a third argument.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from privatelr.numerics.losses import Loss
 from privatelr.numerics.rows.products import margins, rough_gram, weighted_sum
 from privatelr.numerics.rows.row_bounds import bends_of, weights_of
 from privatelr.numerics.rows.sparse_rows import SparseRows
-from privatelr.types import FloatArray, IntArray, Rows
+from privatelr.types import FloatArray, IntArray, Offset, Rows
 
 _NARROW = 1e-6
 """Reach below which a difference of slopes has too few digits for a mean curvature."""
@@ -45,8 +46,8 @@ def value_and_gradient(objective: Objective, w: FloatArray) -> tuple[float, Floa
     """J(w) and its gradient ``(d,)``, in one pass over the rows."""
     loss = objective.loss
 
-    def kernel(x: FloatArray, y: FloatArray) -> tuple[float, FloatArray]:
-        margin, weight = y * margins(x, w), weights_of(y)
+    def kernel(x: FloatArray, y: FloatArray, z: Offset = 0.0) -> tuple[float, FloatArray]:
+        margin, weight = y * (margins(x, w) + z), weights_of(y)
         lost = float((loss.value(margin) * weight).sum())
         return lost, weighted_sum(loss.slope(margin) * (y * weight), x)
 
@@ -63,8 +64,9 @@ def gradient_of(objective: Objective, w: FloatArray) -> FloatArray:
     """The gradient ``(d,)`` alone, in one pass over the rows."""
     loss = objective.loss
 
-    def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray]:
+    def kernel(x: FloatArray, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray]:
         margin = margins(x, w)
+        margin += z
         margin *= y
         slope = loss.slope(margin)
         slope *= y * weights_of(y)
@@ -88,8 +90,8 @@ def hessian(objective: Objective, w: FloatArray, reach: float = 0.0) -> FloatArr
     """
     curvature = curvature_within(objective.loss, reach)
 
-    def kernel(x: FloatArray, y: FloatArray) -> tuple[FloatArray]:
-        return (rough_gram(x, curvature(y * margins(x, w)) * bends_of(y)),)
+    def kernel(x: FloatArray, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray]:
+        return (rough_gram(x, curvature(y * (margins(x, w) + z)) * bends_of(y)),)
 
     (total,) = objective.rows.fold(kernel)
     matrix = np.asarray(total / objective.rows.n)
@@ -107,7 +109,7 @@ def curvature_within(loss: Loss, reach: float) -> Callable[[FloatArray], FloatAr
 def mean_change(objective: Objective, step: FloatArray) -> float:
     """Mean size of the change of a margin when w moves by `step`, in one pass over the rows."""
 
-    def kernel(x: FloatArray, y: FloatArray) -> tuple[float]:
+    def kernel(x: FloatArray, y: FloatArray, z: Offset = 0.0) -> tuple[float]:
         return (float(np.abs(y * margins(x, step)).sum()),)
 
     (total,) = objective.rows.fold(kernel)

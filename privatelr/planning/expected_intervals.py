@@ -200,12 +200,12 @@ def _releases(sim: Simulator) -> list[mechanisms.Release]:
     off = rng.multinomial(problem.n, shares, _PAIRS) - sim.data.counts
     off = np.concatenate([off, -off])
     # the sample moves the minimiser as a tilt by its gradient would, up to its share in H
-    slopes = problem.loss.slope(sizes * (rows @ sim.centre)) / sizes
+    slopes = problem.loss.slope(sim.data.margins(sim.centre)) / sizes
     sampled = (off * slopes) @ rows
     w = minimisers(sim.data, problem, sampled + noise if is_tilt else sampled)
     w = w if is_tilt else w + noise
     squares = mechanisms.vector_of(rows[:, :, None] * rows[:, None, :])
-    weights = matrix_weights(moments, sizes * (w @ rows.T), (rows**2).sum(axis=1), sizes)
+    weights = matrix_weights(moments, sim.data.margins(w), (rows**2).sum(axis=1), sizes)
     values = np.hstack([(part * (sim.data.counts + off)) @ squares for part in weights]) / problem.n
     values += _opposite(moments.noise, rng)
     noisy, held = [mechanisms.Moments(value, moments) for value in values], sim.stages.scale

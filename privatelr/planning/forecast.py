@@ -215,7 +215,7 @@ def _step(curvature: FloatArray, lambda_: float, target: str) -> FloatArray:
 
 def _scores(sim: Simulator, w: FloatArray) -> FloatArray:
     """The means ``(k, d, d)`` of ``l'^2 x x'`` at coefficients ``(k, d)``."""
-    rows, sizes = sim.data.rows, sim.data.sizes
-    slopes = sim.problem.loss.slope(sizes * (w @ rows.T)) / sizes
+    rows = sim.data.rows
+    slopes = sim.problem.loss.slope(sim.data.margins(w)) / sim.data.sizes
     weight = slopes**2 * (sim.data.counts / sim.problem.n)
     return np.stack([(rows * share[:, None]).T @ rows for share in weight])

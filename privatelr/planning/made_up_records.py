@@ -102,11 +102,15 @@ class Population:
         """
         rows = self.rows(spec)
         sizes = np.maximum(np.abs(rows.y), 1.0)
+        offset = np.zeros(rows.n) if rows.offset is None else rows.offset
         if self.positive is None:
-            signed = rows.x * np.sign(rows.y)[:, None]
-            return SignedRows(signed, np.full(rows.n, 1 / rows.n), sizes)
+            signs = np.sign(rows.y)
+            signed = rows.x * signs[:, None]
+            return SignedRows(signed, np.full(rows.n, 1 / rows.n), sizes, signs * offset)
         shares = np.concatenate([self.positive, 1 - self.positive]) / rows.n
-        return SignedRows(np.concatenate([rows.x, -rows.x]), shares, np.tile(sizes, 2))
+        both = (np.concatenate([part, -part]) for part in (rows.x, offset))
+        signed, shifts = both
+        return SignedRows(signed, shares, np.tile(sizes, 2), shifts)
 
 
 def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> Population:
@@ -141,7 +145,10 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> Po
             "pilot: none of its records can be used; a pilot takes values within their bounds and "
             "levels, and none missing."
         )
-    return replace(found, positive=positive_shares(rows.x, guesses)) if missing else found
+    if not missing:
+        return found
+    offset = 0.0 if rows.offset is None else rows.offset * np.maximum(np.abs(rows.y), 1.0)
+    return replace(found, positive=positive_shares(rows.x, guesses, offset))
 
 
 def assumptions_of(

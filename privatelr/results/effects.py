@@ -183,7 +183,7 @@ def _effects(
 def _over_reference(
     fit: FitRecord, batch: Batch, variables: Any, asked: Question
 ) -> MarginalEffects:
-    known, coef = list(fit.spec.formula.covariates), inference.estimates(fit.release, asked)
+    known, coef = list(fit.spec.formula.regressors), inference.estimates(fit.release, asked)
     changes = [
         (name, *_mean_change(fit, coef, above, below, step))
         for variable in (known if variables is None else _chosen(variables, known))
@@ -232,8 +232,8 @@ def _mean_change(
     """Mean change of the probability per unit over usable rows, and its gradient ``(d,)``."""
     probability = fit.loss.probability
     assert probability is not None
-    (high, usable), (low, _) = (design_rows(fit, batch) for batch in (above, below))
-    p, q = (probability(rows @ coef) for rows in (high, low))
+    (high, usable, more), (low, _, less) = (design_rows(fit, batch) for batch in (above, below))
+    p, q = (probability(rows @ coef + offset) for rows, offset in ((high, more), (low, less)))
     if not usable.any():
         raise ArgumentError("reference: it has no row that can be predicted.")
     per = usable / np.where(usable, step, 1.0) / usable.sum()
@@ -246,7 +246,7 @@ def _mean_change(
 
 def _over_training_data(fit: FitRecord, variables: Any, asked: Question) -> MarginalEffects:
     spec = fit.spec
-    linear = {name: _linear_column(fit, name) for name in spec.formula.covariates}
+    linear = {name: _linear_column(fit, name) for name in spec.formula.regressors}
     names = [name for name, column in linear.items() if column is not None]
     changed = spec.bound_source != "declared bounds" or spec.projection is not None
     if spec.intercept is None or changed or not names:
@@ -274,7 +274,8 @@ def _over_training_data(fit: FitRecord, variables: Any, asked: Question) -> Marg
 
 def _linear_column(fit: FitRecord, variable: str) -> int | None:
     """The column of a numeric variable that enters linearly in one column, or None."""
-    used = [factor for factor in fit.spec.factors if variable in factor.expression.names]
+    parts = (*fit.spec.factors, *fit.spec.offsets)
+    used = [factor for factor in parts if variable in factor.expression.names]
     if len(used) != 1 or used[0].is_categorical or used[0].expression.bare() != variable:
         return None
     if fit.spec.variables[variable].kind != "numeric":

@@ -197,8 +197,9 @@ def predict_interval(
 def _intervals(fit: FitRecord, errors: prediction_errors.RowErrors, data: Any) -> pd.DataFrame:
     batch, scale, estimate = as_batch(data), scale_of(fit.loss), errors.estimate
 
-    def of_rows(rows: FloatArray) -> tuple[FloatArray, ...]:
-        return linear_predictor(rows, estimate), errors.sd(rows), errors.half_width(rows)
+    def of_rows(rows: FloatArray, offset: FloatArray) -> tuple[FloatArray, ...]:
+        link = linear_predictor(rows, estimate) + offset
+        return link, errors.sd(rows), errors.half_width(rows)
 
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         at_once = min(_FOR_ERRORS, _ENTRIES // len(estimate))
@@ -226,17 +227,24 @@ def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[
         batch = data if isinstance(data, Batch) else as_batch(data)
         if fit.spec.projection is None and design.worth_sparse(fit.spec):
             names = fit.spec.formula.covariates
-            covariates, usable, _ = design.read_sparse_covariates(fit.spec, batch, names)
-            return *_of_matrix(fit, covariates, usable.astype(np.float64)), batch.index
+            covariates, usable, values = design.read_sparse_covariates(fit.spec, batch, names)
+            offset, defined = design.read_offset(fit.spec.offsets, values, len(batch))
+            labels = (usable & defined).astype(np.float64)
+            link, known = _of_matrix(fit, covariates, labels)
+            return link + offset, known, batch.index
         coef = fit.release.coef
-        (link,), usable = _of_pieces(fit, batch, lambda rows: (linear_predictor(rows, coef),))
+
+        def of_rows(rows: FloatArray, offset: FloatArray) -> tuple[FloatArray]:
+            return (linear_predictor(rows, coef) + offset,)
+
+        (link,), usable = _of_pieces(fit, batch, of_rows)
         return link, usable, batch.index
 
 
 def _of_pieces(
     fit: ModelRecord,
     batch: Batch,
-    of_rows: Callable[[FloatArray], tuple[FloatArray, ...]],
+    of_rows: Callable[[FloatArray, FloatArray], tuple[FloatArray, ...]],
     least: int = 1,
 ) -> tuple[list[FloatArray], BoolArray]:
     """The numbers that `of_rows` computes of each row, NaN if it is not usable; and usable rows.
@@ -249,8 +257,8 @@ def _of_pieces(
     size = max(piece_rows(n, max(spec.p, spec.d)), least)
 
     def piece(start: int) -> tuple[tuple[FloatArray, ...], BoolArray]:
-        rows, usable = design_rows(fit, batch.cut(slice(start, start + size)))
-        return tuple(np.where(usable, found, np.nan) for found in of_rows(rows)), usable
+        rows, usable, offset = design_rows(fit, batch.cut(slice(start, start + size)))
+        return tuple(np.where(usable, found, np.nan) for found in of_rows(rows, offset)), usable
 
     found, usable = zip(*in_order(piece, range(0, max(n, 1), size)), strict=True)
     return [np.concatenate(parts) for parts in zip(*found, strict=True)], np.concatenate(usable)
@@ -272,10 +280,12 @@ def _of_matrix(fit: ModelRecord, matrix: Any, labels: FloatArray) -> tuple[Float
     return np.where(known, link, np.nan), known
 
 
-def design_rows(fit: ModelRecord, batch: Batch) -> tuple[FloatArray, BoolArray]:
-    """Design rows ``(n, d)`` of a batch, and whether each of them is usable."""
-    covariates, usable, _ = design.read_covariates(fit.spec, batch, fit.spec.formula.covariates)
-    return fit.bounded(covariates), usable
+def design_rows(fit: ModelRecord, batch: Batch) -> tuple[FloatArray, BoolArray, FloatArray]:
+    """Design rows ``(n, d)`` of a batch, whether each of them is usable, and offsets ``(n,)``."""
+    spec = fit.spec
+    covariates, usable, values = design.read_covariates(spec, batch, spec.formula.covariates)
+    offset, defined = design.read_offset(spec.offsets, values, len(batch))
+    return fit.bounded(covariates), usable & defined, offset
 
 
 def _kind(type: Any, fit: ModelRecord) -> str:

@@ -301,6 +301,6 @@ def test_the_largest_change_is_within_the_sensitivity(group):
 
 def test_fits_with_a_scale_are_attacked_as_a_user_makes_them():
     found = list(audit_scaled_fits(1.0))
-    assert len(found) == 12
+    assert len(found) == 20
     assert [check.verdict for check in found] == [OK] * len(found)
     assert all(check.found > 0.99 for check in found[1::2])

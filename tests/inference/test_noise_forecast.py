@@ -125,7 +125,8 @@ def test_made_up_records_have_the_released_moments(eps):
     fit = drawn(fit_clinic, frame, eps=eps, do_scale="private")
     release, spec = fit.release, replace(fit.spec, bound=1e9)
     spec = replace(spec, standard=replace(spec.standard, blocks=(), weighted=False))
-    rows, _, positive = forecast._made_up_rows(release, spec)
+    held, positive = forecast._made_up_rows(release, spec)
+    rows = held.x
     kept = np.array(release.scale.calibration.means) + 1
     made = pd.DataFrame(rows[:, kept])
     # the map takes released means to 0, up to indicators under a pure promise, and scales the rest
@@ -134,7 +135,7 @@ def test_made_up_records_have_the_released_moments(eps):
     np.testing.assert_allclose(made.std(ddof=0), widths, rtol=1e-6)
     assert positive.mean() == pytest.approx(0.3, abs=1e-3)
     wrong = ScaleRelease(release.scale.values * 0.9, release.scale.calibration)
-    moved, *_ = forecast._made_up_rows(replace(release, scale=wrong), spec)
+    moved = forecast._made_up_rows(replace(release, scale=wrong), spec)[0].x
     assert not np.allclose(moved, rows)
 
 
@@ -143,7 +144,7 @@ def test_made_up_products_are_those_of_the_released_numbers():
     fit = drawn(dplr, "y ~ smoker * age", frame, eps=20.0, do_scale="private", **SCHEMA)
     spec = replace(fit.spec, bound=1e9)
     spec = replace(spec, standard=replace(spec.standard, blocks=(), weighted=False))
-    rows, *_ = forecast._made_up_rows(fit.release, spec)
+    rows = forecast._made_up_rows(fit.release, spec)[0].x
     smoker, age, product = rows.T[1:]
     assert np.ptp(product) > 1
     np.testing.assert_allclose(product, 2 * age * (smoker > 0), atol=1e-9)

@@ -220,6 +220,7 @@ def test_a_sum_goes_through_no_more_additions_than_stated(d):
         ("y", np.zeros(n)),
         ("radius", 1.0),
         ("blocks", ()),
+        ("offset", None),
     ):
         object.__setattr__(rows, name, value)
     (found,) = rows.fold(lambda x, y: (Depth(len(x)),))

@@ -46,13 +46,13 @@ second number of matrices on."""
 
 def gradient(data: SignedRows, problem: Problem, w: FloatArray) -> FloatArray:
     """Gradient ``(m, d)`` of the sum form without a tilt."""
-    slopes = problem.loss.slope(data.sizes * (w @ data.rows.T)) * data.counts / data.sizes
+    slopes = problem.loss.slope(data.margins(w)) * data.counts / data.sizes
     return slopes @ data.rows + problem.penalty * w
 
 
 def hessian(data: SignedRows, problem: Problem, w: FloatArray) -> FloatArray:
     """Second derivative ``(m, d, d)`` of the sum form."""
-    weight = problem.loss.curvature(data.sizes * (w @ data.rows.T)) * data.counts
+    weight = problem.loss.curvature(data.margins(w)) * data.counts
     products = data.rows[:, :, None] * data.rows[:, None, :]
     d = data.rows.shape[1]
     total = (weight @ products.reshape(len(products), d * d)).reshape(-1, d, d)
@@ -67,7 +67,7 @@ def tilt_losses(pair: Pair, problem: Problem, noise: NoiseLaw, w: FloatArray) ->
     no rounding errors in the ratio.
     """
     shared, loss = pair.shared(), problem.loss
-    before, after = pair.sizes[-2:, None] * [w @ pair.old, w @ pair.new]
+    before, after = pair.change().margins(w).T
     pulled, pulls = record_gradients(pair, loss, w)
     b, change = -gradient(shared, problem, w) - pulled, pulls - pulled
     records = np.broadcast_to(np.column_stack([pair.old, pair.new]), (len(w), pair.d, 2))
@@ -79,9 +79,8 @@ def tilt_losses(pair: Pair, problem: Problem, noise: NoiseLaw, w: FloatArray) ->
 
 def record_gradients(pair: Pair, loss: Loss, w: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Gradients ``(m, d)`` of the losses of the old and of the new record at each w."""
-    ends = zip(pair.sizes[-2:], (pair.old, pair.new), strict=True)
-    old, new = (loss.slope(size * (w @ row))[:, None] * row / size for size, row in ends)
-    return old, new
+    slopes = loss.slope(pair.change().margins(w)) / pair.sizes[-2:]
+    return slopes[:, :1] * pair.old, slopes[:, 1:] * pair.new
 
 
 def log_ratios(noise: NoiseLaw, b: FloatArray, change: FloatArray) -> FloatArray:
@@ -207,7 +206,7 @@ def query(data: SignedRows, calibration: MomentsCalibration, w: FloatArray) -> F
     Records that are not listed in `data` are zero rows.
     """
     squares = vector_of(data.rows[:, :, None] * data.rows[:, None, :])
-    margins, lengths = data.sizes * (w @ data.rows.T), (data.rows**2).sum(axis=1)
+    margins, lengths = data.margins(w), (data.rows**2).sum(axis=1)
     weights = matrix_weights(calibration, margins, lengths, data.sizes)
     total = np.hstack([(part * data.counts) @ squares for part in weights])
     return np.asarray(total / calibration.problem.n)
@@ -300,7 +299,8 @@ def telling_margins(pair: Pair, calibration: MomentsCalibration) -> tuple[FloatA
         neither: all combinations for the two records, and the combinations for a w along either
         record. If the records are parallel, only the latter are possible.
     ndarray of shape (2, d)
-        The matrix from two margins to the shortest w that has them, or nearly has them.
+        The matrix from two margins to the shortest w that has them, or nearly has them. Margins are
+        those without the offsets.
     """
     margins = candidate_margins(calibration.problem.loss)
     bend, steep = matrix_weights(calibration, margins, calibration.problem.radius**2)
@@ -312,4 +312,5 @@ def telling_margins(pair: Pair, calibration: MomentsCalibration) -> tuple[FloatA
     along_old = np.column_stack([single, single * both / squares[0]])
     along_new = np.column_stack([single * both / squares[1], single])
     back = np.linalg.pinv(np.array([pair.old, pair.new])).T
-    return np.vstack([each, along_old, along_new]), np.asarray(back)
+    found = np.vstack([each, along_old, along_new]) - pair.shifts[-2:]
+    return found, np.asarray(back)

@@ -45,20 +45,29 @@ class SignedRows:
     sizes : ndarray of shape (k,), optional
         Sizes of the labels, by default 1; larger ones are those of rows with weights
         (`privatelr.numerics.rows.row_bounds`).
+    shifts : ndarray of shape (k,), optional
+        Offsets times the sign of the label, over its size; by default 0.
     """
 
     rows: FloatArray
     counts: FloatArray
     sizes: FloatArray = field(default_factory=lambda: np.ones(0))
+    shifts: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         if len(self.sizes) == 0:
             object.__setattr__(self, "sizes", np.ones(len(self.rows)))
+        if len(self.shifts) == 0:
+            object.__setattr__(self, "shifts", np.zeros(len(self.rows)))
         if self.rows.ndim != 2 or self.counts.shape != (len(self.rows),):
             raise ArgumentError(
                 f"rows of shape {self.rows.shape} and counts of shape {self.counts.shape}: takes "
                 "(k, d) and (k,)."
             )
+
+    def margins(self, w: FloatArray) -> FloatArray:
+        """Margins ``(..., k)`` of the records at coefficients ``(..., d)``."""
+        return np.asarray(self.sizes * (w @ self.rows.T + self.shifts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +84,8 @@ class Pair:
         The signed row of the replaced record in the first and in the second dataset.
     sizes : ndarray of shape (k + 2,), optional
         Sizes of the labels of the rows, of `old` and of `new`, as in `SignedRows`.
+    shifts : ndarray of shape (k + 2,), optional
+        Offsets, in the same order.
     """
 
     rows: FloatArray
@@ -82,10 +93,13 @@ class Pair:
     old: FloatArray
     new: FloatArray
     sizes: FloatArray = field(default_factory=lambda: np.ones(0))
+    shifts: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         if len(self.sizes) == 0:
             object.__setattr__(self, "sizes", np.ones(len(self.rows) + 2))
+        if len(self.shifts) == 0:
+            object.__setattr__(self, "shifts", np.zeros(len(self.rows) + 2))
 
     @property
     def d(self) -> int:
@@ -100,35 +114,39 @@ class Pair:
     def swapped(self) -> Pair:
         """The same two datasets in the opposite order."""
         order = [*range(len(self.rows)), -1, -2]
-        return Pair(self.rows, self.counts, self.new, self.old, self.sizes[order])
+        labelled = self.sizes[order], self.shifts[order]
+        return Pair(self.rows, self.counts, self.new, self.old, *labelled)
 
     def shared(self) -> SignedRows:
         """The records that both datasets have."""
-        return SignedRows(self.rows, self.counts, self.sizes[:-2])
+        return SignedRows(self.rows, self.counts, self.sizes[:-2], self.shifts[:-2])
 
     def change(self) -> SignedRows:
         """The second dataset less the first: the old record with count -1, the new one with 1."""
         both = np.array([self.old, self.new])
-        return SignedRows(both, np.array([-1.0, 1.0]), self.sizes[-2:])
+        return SignedRows(both, np.array([-1.0, 1.0]), self.sizes[-2:], self.shifts[-2:])
 
     def first(self) -> SignedRows:
         """The dataset with the old record."""
-        return self._with(self.old, self.sizes[-2])
+        return self._with(self.old, -2)
 
     def second(self) -> SignedRows:
         """The dataset with the new record."""
-        return self._with(self.new, self.sizes[-1])
+        return self._with(self.new, -1)
 
-    def _with(self, record: FloatArray, size: float) -> SignedRows:
+    def _with(self, record: FloatArray, place: int) -> SignedRows:
         rows, counts = np.vstack([self.rows, record]), np.append(self.counts, 1.0)
-        return SignedRows(rows, counts, np.append(self.sizes[:-2], size))
+        labelled = [np.append(part[:-2], part[place]) for part in (self.sizes, self.shifts)]
+        return SignedRows(rows, counts, *labelled)
 
 
-def signed_rows(x: FloatArray, y: FloatArray) -> SignedRows:
-    """Rows ``(n, d)`` and labels ``(n,)`` as distinct signed rows with counts and sizes."""
-    signed = np.column_stack([x * np.sign(y)[:, None], np.maximum(np.abs(y), 1.0)])
+def signed_rows(x: FloatArray, y: FloatArray, offset: FloatArray | None = None) -> SignedRows:
+    """Rows ``(n, d)``, labels ``(n,)`` and offsets ``(n,)`` as distinct signed rows with counts."""
+    signs = np.sign(y)
+    shifts = np.zeros(len(y)) if offset is None else signs * offset
+    signed = np.column_stack([x * signs[:, None], np.maximum(np.abs(y), 1.0), shifts])
     found, counts = np.unique(signed, axis=0, return_counts=True)
-    return SignedRows(found[:, :-1], counts.astype(np.float64), found[:, -1])
+    return SignedRows(found[:, :-2], counts.astype(np.float64), found[:, -2], found[:, -1])
 
 
 def pair_of(data: SignedRows, neighbour: SignedRows) -> Pair:
@@ -141,9 +159,10 @@ def pair_of(data: SignedRows, neighbour: SignedRows) -> Pair:
     ArgumentError
         If the datasets have different numbers of records, or differ in more than one record.
     """
-    both = [np.column_stack([side.rows, side.sizes]) for side in (data, neighbour)]
+    sides = data, neighbour
+    both = [np.column_stack([side.rows, side.sizes, side.shifts]) for side in sides]
     found, place = np.unique(np.vstack(both), axis=0, return_inverse=True)
-    rows, sizes = found[:, :-1], found[:, -1]
+    rows, labelled = found[:, :-2], found[:, -2:].T
     place = place.reshape(-1)
     k = len(data.rows)
     before, after = np.zeros(len(rows)), np.zeros(len(rows))
@@ -157,10 +176,12 @@ def pair_of(data: SignedRows, neighbour: SignedRows) -> Pair:
     if gone.sum() == 0:
         shared = before.copy()
         shared[0] -= 1
-        return Pair(rows, shared, rows[0], rows[0], np.append(sizes, sizes[[0, 0]]))
+        held = (np.append(part, part[[0, 0]]) for part in labelled)
+        return Pair(rows, shared, rows[0], rows[0], *held)
     ends = [int(np.argmax(gone)), int(np.argmax(come))]
     shared = np.minimum(before, after)
-    return Pair(rows, shared, rows[ends[0]], rows[ends[1]], np.append(sizes, sizes[ends]))
+    held = (np.append(part, part[ends]) for part in labelled)
+    return Pair(rows, shared, rows[ends[0]], rows[ends[1]], *held)
 
 
 def usual_pair(calibration: Calibration, angle: float) -> tuple[Pair, FloatArray]:

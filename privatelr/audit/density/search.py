@@ -104,7 +104,7 @@ def privacy_loss(
     if fit is not None:
         tables = [as_batch(side) for side in named.values()]
         designs = [read_design(fit.spec, table, DenseRows) for table in tables]
-        sides = [pairs.signed_rows(rows.x, rows.y) for rows in cast("list[DenseRows]", designs)]
+        sides = [pairs.signed_rows(*rows.tables) for rows in cast("list[DenseRows]", designs)]
     else:
         sides = [_read_rows(calibration, name, side) for name, side in named.items()]
     pair, n, d = pairs.pair_of(*sides), calibration.problem.n, calibration.problem.d
@@ -287,6 +287,8 @@ def _attaining(calibration: Calibration) -> Iterator[Candidate]:
     """Pairs on which the bounds are attained as n grows."""
     noise, problem, target = calibration.noise, calibration.problem, calibration.target
     loss, is_flat = problem.loss, problem.d == 1
+    if problem.offset > 0 and calibration.placement == "objective":
+        yield _shifted(calibration)
     if calibration.placement == "output":
         yield "straight", pairs.straight_pair(calibration, 0.0)[0], None
     if not is_flat:
@@ -312,6 +314,23 @@ def _attaining(calibration: Calibration) -> Iterator[Candidate]:
     for old in (exact.margin_at(loss, share) for share in _SHARES if not is_flat):
         new = min(old, exact.margin_at(loss, _STEEP))
         yield "opposed", pairs.opposed_pair(calibration, old=old, new=new, turns=turns)[0], None
+
+
+def _shifted(calibration: Calibration) -> Candidate:
+    """Two opposite records whose margins are free, because the new one has an offset.
+
+    Without an offset the margins of opposite records are opposite, so in one column no other pair
+    attains the bounds.
+    """
+    problem, noise = calibration.problem, calibration.noise
+    old, new = exact.margin_at(problem.loss, _SHARES[1]), exact.margin_at(problem.loss, _STEEP)
+    if not isinstance(noise, GaussianNoise):
+        charge = -noise.log_density(pairs.longest_row(calibration))
+        old, new = exact.margins_of_most(problem.loss, charge, problem.kappa)
+    pair, w = pairs.straight_pair(calibration, old)
+    shifts = np.zeros(len(pair.rows) + 2)
+    shifts[-1] = min(max(new + old, -problem.offset), problem.offset)
+    return "offset", replace(pair, shifts=shifts), w[None]
 
 
 def deep_pair(calibration: Calibration) -> Pair:

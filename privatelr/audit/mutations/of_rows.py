@@ -16,6 +16,7 @@ from scipy import sparse
 from privatelr import model_data
 from privatelr.audit.mutations.planted import (
     FRONT,
+    OFFSETS,
     RELEASES,
     SCALED,
     SCALED_FITS,
@@ -26,10 +27,18 @@ from privatelr.audit.mutations.planted import (
     rows,
     times,
 )
-from privatelr.design import formula_design, plan_columns
-from privatelr.mechanisms import registry, scale_release
+from privatelr.design import formula_design, offset_parts, plan_columns
+from privatelr.mechanisms import Problem, registry, scale_release
 from privatelr.mechanisms.calibration import scale_noise
-from privatelr.numerics.rows import DenseRows, RowBounds, Work, entries, row_bounds, sparse_rows
+from privatelr.numerics.rows import (
+    DenseRows,
+    RowBounds,
+    Work,
+    entries,
+    row_bounds,
+    row_offsets,
+    sparse_rows,
+)
 from privatelr.privacy.noise import FloatDraw
 from privatelr.types import FloatArray, row_radius
 
@@ -165,12 +174,12 @@ def _(honest: Any, spec: Any, batch: Any, *others: Any) -> Any:
 
 @bug("missing values become means of the others", formula_design.read_labelled, rows("frame"))
 def _(honest: Any, spec: Any, batch: Any) -> Any:
-    covariates, label = honest(spec, batch)
+    covariates, label, *offset = honest(spec, batch)
     with np.errstate(all="ignore"):
         usable = np.isfinite(covariates).all(axis=1)
         mean = covariates[usable].sum(axis=0) / max(int(usable.sum()), 1)
     covariates[~usable], label[~usable] = mean, 1.0
-    return covariates, label
+    return (covariates, label, *offset)
 
 
 @bug("columns are divided by their largest value", (DenseRows, "of"), rows("frame"))
@@ -178,7 +187,12 @@ def _(honest: Any, cls: Any, /, reader: Any, **limits: Any) -> Any:
     made = honest(cls, reader, **limits)
     largest = np.abs(made.x).max(axis=0, initial=0.0)
     unit = np.where(largest > 0, largest, 1.0) * math.sqrt(made.d)
-    made._set(np.minimum(made.radius, 1.0) * made.x / unit, made.y.copy(), RowBounds(**limits))
+    made._set(
+        np.minimum(made.radius, 1.0) * made.x / unit,
+        made.y.copy(),
+        RowBounds(**limits),
+        made.offset,
+    )
     return made
 
 
@@ -189,6 +203,42 @@ def _(honest: Any, cls: Any, /, reader: Any, **limits: Any) -> Any:
 )
 def _(honest: Any, x: Any, ones: Any) -> Any:
     return honest(x, 2 * ones)
+
+
+# -- offsets --------------------------------------------------------------------------------------
+
+
+@bug(
+    "an offset is centred by the mean of the records",
+    offset_parts.read_offset,
+    rows("frame with an offset"),
+    rows("wide factor with an offset"),
+)
+def _(honest: Any, parts: Any, values: Any, n: int) -> Any:
+    offset, usable = honest(parts, values, n)
+    return offset - offset.mean(), usable
+
+
+@bug(
+    "an offset is not clipped to its declared bounds",
+    None,
+    rows("frame with an offset"),
+)
+def _() -> Iterable[Any]:
+    """Certificates of minima then count on margins that are more exact than they are."""
+    yield (
+        offset_parts.read_offset,
+        lambda honest, parts, values, n: (1e6 * honest(parts, values, n)[0], np.ones(n, bool)),
+    )
+    yield (
+        row_offsets.held_offset,
+        lambda honest, offset, labels, bound: honest(offset, labels, np.inf),
+    )
+
+
+@bug("a record with an offset pays nothing for its curvature", (Problem, "kappa"), OFFSETS)
+def _(honest: Any, problem: Problem) -> float:
+    return float(honest(problem)) if problem.offset == 0 else 0.0
 
 
 # -- the scale of columns -------------------------------------------------------------------------

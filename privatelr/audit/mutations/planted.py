@@ -23,6 +23,7 @@ from privatelr.audit.enumeration.tiny_cases import audit_simplex
 from privatelr.audit.fits import (
     FRONTS,
     audit_front,
+    audit_offsets,
     audit_scaled_fits,
     audit_scored_fits,
     audit_tables,
@@ -225,6 +226,7 @@ def noise(only: str) -> Look:
 FRONT = Look("fits of formulas", lambda rng: audit_front(1.0, FRONTS[:2], claims=1))
 SCALED = row("objective", spend=SCALE_BESIDE)
 SCALED_FITS = Look("fits with scale", lambda rng: audit_scaled_fits(1.0))
+OFFSETS = Look("offsets", lambda rng: audit_offsets(1.0, rng))
 SCORED_FITS = Look("fits with counts of scores", lambda rng: audit_scored_fits(1.0))
 DRAWS = Look("draws", lambda rng: audit_draws(rng, 2_000))
 RELEASES = Look("releases", lambda rng: audit_releases(rng, 1.0))

@@ -214,6 +214,9 @@ _RESOLUTION = 2.0**-47
 """Relative resolution of a sum over rows in doubles, with a margin of a few bits."""
 _BASE_COLUMNS = 16
 """Number of columns that is added to d, for the operations whose number does not depend on d."""
+_PER_OFFSET = 8
+"""Number of columns by which an offset of size 1 makes margins less exact; at least the 7 roundings
+that `privatelr.numerics.solve.certified` counts for it."""
 _USUAL_CURVATURE = 0.25
 """Largest curvature of the logistic loss; losses of larger curvature are resolved less well."""
 _GRID = 1e-3
@@ -228,18 +231,20 @@ def certified_norm(problem: Problem, noise: NoiseLaw) -> float:
     """Return tau, the gradient norm of the sum form that a release is certified to; public.
 
     privacy.md 5. It is a multiple of what doubles resolve for n rows of length R in d columns, and
-    for the tilt. The more sharply a loss bends, the less well its slopes are resolved. For many
+    for the tilt. The more sharply a loss bends, the less well its slopes are resolved, and the
+    larger offsets are, the less well margins are. For many
     columns tau is a norm that doubles can reach for all rows, because balls would take too long;
     the shield pays for its size.
     """
     tilt = math.sqrt(mean_square(noise))
     n, d, loss = problem.n, problem.d, problem.loss
     if d > EXACT_COLUMNS:
-        longest = _LONGER * tilt
-        least = resolved_norm(loss, n, d, problem.radius, problem.lambda_, longest)
+        longest, facts = _LONGER * tilt, (loss, n, d, problem.radius, problem.lambda_)
+        least = resolved_norm(*facts, longest, problem.offset)
         return least + _DRAWN * _RESOLUTION * longest
     bend = max(1.0, loss.curvature_bound / _USUAL_CURVATURE)
-    return _RESOLUTION * ((d + _BASE_COLUMNS) * n * problem.reach * bend + tilt)
+    operations = d + _BASE_COLUMNS + _PER_OFFSET * problem.offset
+    return _RESOLUTION * (operations * n * problem.reach * bend + tilt)
 
 
 def tilt_rho(rho: float) -> float:

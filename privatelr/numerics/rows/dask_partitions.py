@@ -131,9 +131,9 @@ def persisted(nodes: Sequence[Any], bar: bool = False) -> tuple[Any, ...]:
 
 _PIECE = 2**15
 """Least number of rows of a partition that are bounded at once, if they are not kept."""
-_LANES, _LABEL_LANES = (1021, 1019), (1013, 1009)
+_LANES, _LABEL_LANES, _OFFSET_LANES = (1021, 1019), (1013, 1009), (997, 991)
 """Prime numbers of lanes: a first choice, and one for lengths that the first divides."""
-_WEIGHTS: IntArray = np.cumprod(np.full(2 * 1021, 0x9E3779B97F4A7C15, dtype=np.uint64))
+_WEIGHTS: IntArray = np.cumprod(np.full(3 * 1021, 0x9E3779B97F4A7C15, dtype=np.uint64))
 """Weights of the lanes; they are odd, so that a product modulo ``2**64`` loses no bit."""
 
 
@@ -154,7 +154,7 @@ class Held:
     checksum: IntArray | None = None
 
     def __sizeof__(self) -> int:
-        return int(self.rows.x.nbytes + self.rows.y.nbytes)
+        return sum(int(table.nbytes) for table in self.rows.tables)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,17 +184,17 @@ class Work:
         if isinstance(part, Held):
             return (*part.rows.fold(kernel), part.checksum)
 
-        def both(x: FloatArray, y: FloatArray) -> tuple[Any, ...]:
+        def both(*block: FloatArray) -> tuple[Any, ...]:
             # computed while the block is in the cache, where a second read is cheap
-            return (*kernel(x, y), checksum(x, y))
+            return (*kernel(*block), checksum(*block))
 
         return reduce(added, (rows.fold(both) for rows in self._pieces(part, length)))
 
     def thin(self, part: Any, length: int, start: int, stride: int) -> Held:
         """The rows `start`, `start + stride`, ... of a partition; no other is read."""
         if isinstance(part, Held):
-            x, y = (table[start::stride].copy() for table in (part.rows.x, part.rows.y))
-            return Held(part.rows.with_table(x, y))
+            tables = (table[start::stride].copy() for table in part.rows.tables)
+            return Held(part.rows.with_table(*tables))
         self._reader(part, length)
         return Held(self.rows(self.open(part, start, stride)))
 
@@ -235,7 +235,7 @@ def changed() -> SchemaError:
     )
 
 
-def checksum(x: FloatArray, y: FloatArray) -> IntArray:
+def checksum(x: FloatArray, y: FloatArray, *offset: FloatArray) -> IntArray:
     """A number ``(1,)`` of a block of rows; those of blocks are added modulo ``2**64``.
 
     The bits of the entries are added in lanes, of which there are a prime number, so that the
@@ -246,7 +246,9 @@ def checksum(x: FloatArray, y: FloatArray) -> IntArray:
     It detects accidents, not an attacker, who could change the data anyway. Integers
     give the same sum on every machine, which doubles do not.
     """
-    words: Any = np.concatenate([_in_lanes(x, _LANES), _in_lanes(y, _LABEL_LANES)])
+    lanes = [_in_lanes(x, _LANES), _in_lanes(y, _LABEL_LANES)]
+    lanes += [_in_lanes(table, _OFFSET_LANES) for table in offset]
+    words: Any = np.concatenate(lanes)
     words ^= words >> np.uint64(32)  # an even number of signs that change would add up to nothing
     return np.asarray(np.add.reduce(words * _WEIGHTS[: len(words)], keepdims=True))
 
@@ -262,5 +264,5 @@ def _in_lanes(entries: FloatArray, primes: tuple[int, int]) -> IntArray:
     return np.asarray(sums)
 
 
-def _checksum_only(x: FloatArray, y: FloatArray) -> tuple[IntArray]:
-    return (checksum(x, y),)
+def _checksum_only(*block: FloatArray) -> tuple[IntArray]:
+    return (checksum(*block),)

@@ -36,6 +36,7 @@ class RowFacts:
     d: int
     radius: float
     blocks: tuple[Block, ...]
+    offset_bound: float
 
     def fold(self, kernel: Kernel) -> NoReturn:
         """Refuse: a kernel sees blocks, and no more of the rows than these facts."""
@@ -58,6 +59,8 @@ class DaskRows:
     radius : float
         No row is longer, the intercept entry included.
     blocks : tuple of Block
+    offset_bound : float
+        No offset is larger; 0 if rows have none.
     bar : bool
         Whether to show how far a graph is.
 
@@ -75,6 +78,7 @@ class DaskRows:
     d: int
     radius: float
     blocks: tuple[Block, ...]
+    offset_bound: float
     bar: bool
     _thin: list[DenseRows] = field(default_factory=list)
     _seen: list[int] = field(default_factory=list)
@@ -100,7 +104,8 @@ class DaskRows:
         bounds = RowBounds(**limits)
         d, parts, lengths = bounds.width(reader.p), tuple(reader.parts), tuple(reader.lengths)
         work = graph.constant(Work(reader.open, bounds), "plan")
-        made = cls(parts, lengths, work, d, bounds.radius, bounds.blocks, reader.bar)
+        facts = d, bounds.radius, bounds.blocks, bounds.offset_bound
+        made = cls(parts, lengths, work, *facts, reader.bar)
         if sum(lengths) * (d + 1) * 8 <= memory_for_rows():
             parts = graph.persisted(made._tasks(Work.hold, graph.new_name("rows")), reader.bar)
         return replace(made, parts=parts)
@@ -172,8 +177,8 @@ class DaskRows:
                 tasks.append(graph.task(graph.attempt, name, (i,), *given))
             first += length
         pieces: list[DenseRows] = [held.rows for held in graph.computed(tasks, self.bar)]
-        x, y = (np.concatenate([getattr(rows, name) for rows in pieces]) for name in ("x", "y"))
-        self._thin[:] = [pieces[0].with_table(x, y)]
+        tables = map(np.concatenate, zip(*(rows.tables for rows in pieces), strict=True))
+        self._thin[:] = [pieces[0].with_table(*tables)]
         return self.thinned(m)
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -185,4 +190,4 @@ class DaskRows:
 
     def __reduce__(self) -> tuple[type[RowFacts], tuple[Any, ...]]:
         # kernels are sent with all that their closures hold, which must not include data
-        return RowFacts, (self.n, self.d, self.radius, self.blocks)
+        return RowFacts, (self.n, self.d, self.radius, self.blocks, self.offset_bound)

@@ -11,6 +11,7 @@ import numpy as np
 
 from privatelr.numerics.parallel import in_order, summed
 from privatelr.numerics.rows.row_bounds import RowBounds
+from privatelr.numerics.rows.row_offsets import held_offset
 from privatelr.numerics.rows.row_sums import fast_products
 from privatelr.types import Block, FloatArray, Kernel, Reader
 
@@ -78,10 +79,11 @@ def _carried(first: tuple[Any, Any], second: tuple[Any, Any]) -> tuple[Any, Any]
     return high, first[1] + second[1] + lost
 
 
-def folded(kernel: Kernel, x: Any, y: FloatArray, size: int) -> tuple[Any, ...]:
+def folded(kernel: Kernel, size: int, x: Any, y: FloatArray, *offset: FloatArray) -> Any:
     """Sum what `kernel` returns over blocks of so many rows, one after the other."""
     blocks: Iterable[Any] = (slice(start, start + size) for start in range(0, len(y), size))
-    return reduce(added, (kernel(x[block], y[block]) for block in blocks))
+    tables = (x, y, *offset)
+    return reduce(added, (kernel(*(table[block] for table in tables)) for block in blocks))
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
@@ -98,12 +100,24 @@ class TableRows:
         No row is longer, the intercept entry included.
     blocks : tuple of Block
         Every row keeps the bound of each block.
+    offset : ndarray of shape (n,), read-only, or None
+        What is added to the linear predictor of each row, over the size of its label. Kernels
+        take blocks of it as a third argument, so one that does not know of offsets cannot run.
+    offset_bound : float
+        No offset is larger.
     """
 
     x: Any
     y: FloatArray
     radius: float
     blocks: tuple[Block, ...]
+    offset: FloatArray | None
+    offset_bound: float
+
+    @property
+    def tables(self) -> tuple[Any, ...]:
+        """What kernels take blocks of: x, y, and the offset if there is one."""
+        return (self.x, self.y) if self.offset is None else (self.x, self.y, self.offset)
 
     @property
     def n(self) -> int:
@@ -129,18 +143,31 @@ class DenseRows(TableRows):
         Any values; `bounded_rows` bounds them.
     labels : ndarray of shape (n,)
         -1 or +1.
+    offset : ndarray of shape (n,), optional
+        Finite numbers that are added to the linear predictors.
     **limits
         The bounds of the rows: arguments of `RowBounds`.
     """
 
-    def __init__(self, covariates: FloatArray, labels: FloatArray, **limits: Any) -> None:
+    def __init__(
+        self,
+        covariates: FloatArray,
+        labels: FloatArray,
+        offset: FloatArray | None = None,
+        **limits: Any,
+    ) -> None:
         bounds = RowBounds(**limits)
-        self._set(*bounds.hold(covariates, labels), bounds)
+        x, y = bounds.hold(covariates, labels)
+        held = None if offset is None else held_offset(offset, y, bounds.offset_bound)
+        self._set(x, y, bounds, held)
 
-    def _set(self, x: FloatArray, y: FloatArray, limits: RowBounds) -> DenseRows:
+    def _set(
+        self, x: FloatArray, y: FloatArray, limits: RowBounds, offset: FloatArray | None = None
+    ) -> DenseRows:
         x = np.ascontiguousarray(x)  # kernels read it by rows
-        x.flags.writeable = y.flags.writeable = False
-        return self._put(x, y, limits.radius, limits.blocks)
+        for table in (x, y) if offset is None else (x, y, offset):
+            table.flags.writeable = False
+        return self._put(x, y, limits.radius, limits.blocks, offset, limits.offset_bound)
 
     @classmethod
     def of(
@@ -162,26 +189,33 @@ class DenseRows(TableRows):
         made, width = object.__new__(cls), bounds.width(reader.p)
         size = piece_rows(n, max(reader.p, width))
         if n <= size:
-            return made._set(*bounds.hold(*reader.read(first, first + n)), bounds)
+            covariates, labels, *offsets = reader.read(first, first + n)
+            x, y = bounds.hold(covariates, labels)
+            held = (held_offset(part, y, bounds.offset_bound) for part in offsets)
+            return made._set(x, y, bounds, *held)
         x, y = np.empty((n, width)), np.empty(n)
+        offset = np.empty(n) if bounds.offset_bound > 0 else None
 
         def read(start: int) -> None:
-            end = min(start + size, n)
-            _, y[start:end] = bounds.hold(*reader.read(first + start, first + end), x[start:end])
+            piece = slice(start, min(start + size, n))
+            found = reader.read(first + start, first + piece.stop)
+            _, y[piece] = bounds.hold(found[0], found[1], x[piece])
+            if offset is not None:
+                offset[piece] = held_offset(found[2], y[piece], bounds.offset_bound)
 
         in_order(read, range(0, n, size))
-        return made._set(x, y, bounds)
+        return made._set(x, y, bounds, offset)
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over blocks of rows, in order; blocks may run side by side."""
         if self.n * self.d <= _SMALL:
-            return kernel(self.x, self.y)  # one block, and no threads to ask for
+            return kernel(*self.tables)  # one block, and no threads to ask for
         size = block_rows(self.d)
         group = SUMMED_BLOCKS * size
 
-        def part(first: int) -> tuple[Any, ...]:
+        def part(first: int) -> Any:
             stop = min(first + group, self.n)
-            return folded(kernel, self.x[first:stop], self.y[first:stop], size)
+            return folded(kernel, size, *(table[first:stop] for table in self.tables))
 
         return summed(part, range(0, self.n, group), added)
 
@@ -197,12 +231,16 @@ class DenseRows(TableRows):
                 x[start : start + _PIECE] = far_apart[start : start + _PIECE]
 
             in_order(gather, range(0, len(x), _PIECE))
-        return self.with_table(x, np.ascontiguousarray(self.y[::stride]))
+        return self.with_table(x, *(np.ascontiguousarray(t[::stride]) for t in self.tables[1:]))
 
-    def with_table(self, x: FloatArray, y: FloatArray) -> DenseRows:
+    def with_table(
+        self, x: FloatArray, y: FloatArray, offset: FloatArray | None = None
+    ) -> DenseRows:
         """Rows under the same bounds: of these, or of others that were held to them."""
-        x.flags.writeable = y.flags.writeable = False
-        return object.__new__(type(self))._put(x, y, self.radius, self.blocks)
+        for table in (x, y) if offset is None else (x, y, offset):
+            table.flags.writeable = False
+        held = self.radius, self.blocks, offset, self.offset_bound
+        return object.__new__(type(self))._put(x, y, *held)
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row."""
@@ -213,6 +251,8 @@ class DenseRows(TableRows):
             link[start : start + _PIECE] = fast_products(self.x[start : start + _PIECE], coef)
 
         in_order(score, range(0, self.n, _PIECE))
+        if self.offset is not None:
+            link += self.offset
         link, label = link * np.abs(self.y), np.sign(self.y)
         return (link, label) if usable.all() else (link[usable], label[usable])
 
@@ -231,26 +271,33 @@ class LooseRows:
         Number of covariates.
     size : int
         Number of rows of a piece.
+    offset : ndarray of shape (n,) or None
+        What is added to the linear predictors.
     """
 
     x: FloatArray
     y: FloatArray
     d: int
     size: int
+    offset: FloatArray | None = None
 
     @property
     def n(self) -> int:
         return len(self.y)
 
     @classmethod
-    def of(cls, reader: Reader, width: int) -> LooseRows:
-        """Read all rows, for bounded rows of this width."""
+    def of(cls, reader: Reader, width: int, *, has_offset: bool = False) -> LooseRows:
+        """Read all rows, for bounded rows of this width, and their offsets if they have any."""
         size = piece_rows(reader.n, width)
-        made = cls(np.empty((reader.n, width)), np.empty(reader.n), reader.p, size)
+        offset = np.empty(reader.n) if has_offset else None
+        made = cls(np.empty((reader.n, width)), np.empty(reader.n), reader.p, size, offset)
 
         def read(start: int) -> None:
             covariates, labels = made.piece(start)
-            covariates[:], labels[:] = reader.read(start, start + len(labels))
+            found = reader.read(start, start + len(labels))
+            covariates[:], labels[:] = found[:2]
+            if offset is not None:
+                offset[start : start + len(labels)] = found[2]
             with np.errstate(all="ignore"):  # a sum is finite only if all its terms are
                 finite = np.isfinite(np.einsum("ij->i", covariates))
             if not finite.all():
@@ -267,12 +314,15 @@ class LooseRows:
         return memory[: len(labels) * self.d].reshape(self.d, len(labels)).T, labels
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
-        """Sum what `kernel` returns, with as many additions as over bounded rows."""
+        """Sum what `kernel` returns, with as many additions as over bounded rows.
+
+        A kernel sees covariates and labels here, and no offset.
+        """
 
         def part(first: int) -> tuple[Any, ...]:
             starts = range(first, min(first + group, self.n), self.size)
             return reduce(
-                added, (folded(kernel, *self.piece(s), block_rows(self.d)) for s in starts)
+                added, (folded(kernel, block_rows(self.d), *self.piece(s)) for s in starts)
             )
 
         group = SUMMED_BLOCKS * self.size
@@ -292,4 +342,7 @@ class LooseRows:
             _, labels[:] = bounds.hold(changed, labels, self.x[start : start + self.size])
 
         in_order(bound, range(0, self.n, self.size))
-        return object.__new__(DenseRows)._set(self.x, self.y, bounds)
+        offset = (
+            None if self.offset is None else held_offset(self.offset, self.y, bounds.offset_bound)
+        )
+        return object.__new__(DenseRows)._set(self.x, self.y, bounds, offset)

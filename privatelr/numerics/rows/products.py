@@ -106,13 +106,13 @@ def scaled_rows(x: Any, factors: FloatArray) -> Any:
 def in_dense_pieces(kernel: Kernel) -> Kernel:
     """The same kernel for dense and for sparse blocks, of which it sees dense pieces."""
 
-    def of_sparse(x: Any, y: FloatArray) -> tuple[Any, ...]:
-        return kernel(x.toarray(), y)
+    def of_sparse(x: Any, *others: FloatArray) -> tuple[Any, ...]:
+        return kernel(x.toarray(), *others)
 
-    def run(x: Any, y: FloatArray) -> tuple[Any, ...]:
+    def run(x: Any, y: FloatArray, *offset: FloatArray) -> tuple[Any, ...]:
         if not sparse.issparse(x):
-            return kernel(x, y)
-        return folded(of_sparse, x, y, block_rows(x.shape[1]))
+            return kernel(x, y, *offset)
+        return tuple(folded(of_sparse, block_rows(x.shape[1]), x, y, *offset))
 
     return run
 

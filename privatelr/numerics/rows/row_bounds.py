@@ -46,6 +46,8 @@ class RowBounds:
         Blocks of the d columns, whose sums of sizes are held to their bounds.
     weighted : bool
         Whether a row that is too long counts less, instead of being another row; see `lengthened`.
+    offset_bound : float
+        Largest size of an offset; 0 for rows that have none.
     """
 
     bound: float
@@ -53,6 +55,7 @@ class RowBounds:
     projection: FloatArray | None = None
     blocks: tuple[Block, ...] = ()
     weighted: bool = False
+    offset_bound: float = 0.0
     _runs: tuple[BlockRun, ...] = field(init=False, repr=False)
     _together: Together | None = field(init=False, repr=False)
 

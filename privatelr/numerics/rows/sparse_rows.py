@@ -11,6 +11,7 @@ from scipy import sparse
 from privatelr.numerics.rows.dense_rows import DenseRows, TableRows, folded
 from privatelr.numerics.rows.products import scaled_rows
 from privatelr.numerics.rows.row_bounds import LEAST_SHARE, RowBounds, Together, together_of
+from privatelr.numerics.rows.row_offsets import held_offset
 from privatelr.types import Block, BoolArray, FloatArray, IntArray, Kernel, Rows
 
 _ROWS = 2**16
@@ -36,6 +37,8 @@ class SparseRows(TableRows):
         neither changed nor kept.
     labels : ndarray of shape (n,)
         -1 or +1; anything else makes a row of zeros.
+    offset : ndarray of shape (n,), optional
+        Finite numbers that are added to the linear predictors.
     **limits
         What they are held to: arguments of `RowBounds`, without a projection.
 
@@ -45,7 +48,13 @@ class SparseRows(TableRows):
     ones at most, so rows are shortened to that much, and a little, less than the bound.
     """
 
-    def __init__(self, covariates: Any, labels: FloatArray, **limits: Any) -> None:
+    def __init__(
+        self,
+        covariates: Any,
+        labels: FloatArray,
+        offset: FloatArray | None = None,
+        **limits: Any,
+    ) -> None:
         bounds = RowBounds(**limits)
         blocks, intercept = bounds.blocks, bounds.intercept
         together = together_of(blocks, intercept)
@@ -58,42 +67,53 @@ class SparseRows(TableRows):
         y /= share
         if blocks:
             x = _held_in_blocks(x, blocks)
-        y.flags.writeable = x.data.flags.writeable = False
-        self._put(x, y, bounds.radius, blocks)
+        held = None if offset is None else held_offset(offset, y, bounds.offset_bound)
+        for table in (y, x.data) if held is None else (y, x.data, held):
+            table.flags.writeable = False
+        self._put(x, y, bounds.radius, blocks, held, bounds.offset_bound)
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over blocks of rows, in order."""
         size = max(_ROWS, self.d // _SHARE)
         if self.n <= size:
-            return kernel(self.x, self.y)
-        return folded(kernel, self.x, self.y, size)
+            return kernel(*self.tables)
+        return tuple(folded(kernel, size, *self.tables))
 
     def thinned(self, m: int) -> SparseRows:
         """About m of the rows, at equal distances: which ones depends on n and m alone."""
         few = slice(None, None, max(self.n // m, 1))
         made = object.__new__(SparseRows)
-        return made._put(self.x[few], self.y[few], self.radius, self.blocks)
+        offset = None if self.offset is None else self.offset[few]
+        held = self.radius, self.blocks, offset, self.offset_bound
+        return made._put(self.x[few], self.y[few], *held)
 
     def with_table(self, x: Any) -> SparseRows:
         """The same rows with some of their columns left out, in which they have no entries."""
-        return object.__new__(SparseRows)._put(x, self.y, self.radius, ())
+        held = self.radius, (), self.offset, self.offset_bound
+        return object.__new__(SparseRows)._put(x, self.y, *held)
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row; for diagnostics, never released."""
         usable = self.y != 0
-        link = np.asarray(self.x @ coef) * np.abs(self.y)
+        shift = 0.0 if self.offset is None else self.offset
+        link = np.asarray(self.x @ coef + shift) * np.abs(self.y)
         return link[usable], np.sign(self.y)[usable]
 
 
 def sparse_backend(
-    covariates: Any, labels: FloatArray, *, projection: FloatArray | None, **limits: Any
+    covariates: Any,
+    labels: FloatArray,
+    offset: FloatArray | None = None,
+    *,
+    projection: FloatArray | None,
+    **limits: Any,
 ) -> Rows:
     """Make rows of sparse covariates; rows that are projected to few directions are dense."""
     if projection is None:
-        return SparseRows(covariates, labels, **limits)
+        return SparseRows(covariates, labels, offset, **limits)
     x, y = bounded_sparse(covariates, labels, limits["bound"])
     images = np.where((y != 0)[:, None], x @ projection, np.nan)
-    return DenseRows(images, y, **limits)
+    return DenseRows(images, y, offset, **limits)
 
 
 def bounded_sparse(

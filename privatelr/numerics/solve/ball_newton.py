@@ -21,7 +21,7 @@ from privatelr.numerics.losses import Loss
 from privatelr.numerics.objective import Objective
 from privatelr.numerics.parallel import threads
 from privatelr.numerics.rows.products import in_dense_pieces
-from privatelr.types import FloatArray, Rows
+from privatelr.types import FloatArray, Offset, Rows
 
 Tilt = Callable[[int], "list[flint.arb]"]
 _SUFFICIENT_DECREASE = 2.0**-10
@@ -92,12 +92,13 @@ def _folded(objective: ExactObjective, w: list[flint.arb], kernel: Callable[...,
     """Sum a kernel of rows ``y x`` and of their enclosed losses over blocks of rows."""
     column = flint.arb_mat(len(w), 1, w)
 
-    def of_rows(x: FloatArray, y: FloatArray) -> tuple[Any, ...]:
+    def of_rows(x: FloatArray, y: FloatArray, z: Offset = 0.0) -> tuple[Any, ...]:
         signed = flint.arb_mat((x * np.sign(y)[:, None]).tolist())
         sizes = [flint.arb(float(max(abs(label), 1.0))) for label in y]
+        shifts = np.broadcast_to(np.sign(y) * z, len(y)).tolist()
         losses = [
-            _weighted(objective.loss.enclose(size * margin), size)
-            for margin, size in zip((signed * column).entries(), sizes, strict=True)
+            _weighted(objective.loss.enclose(size * (margin + shift)), size)
+            for margin, size, shift in zip((signed * column).entries(), sizes, shifts, strict=True)
         ]
         found: tuple[Any, ...] = kernel(signed, losses)
         return found

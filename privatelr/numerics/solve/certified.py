@@ -28,7 +28,7 @@ from privatelr.numerics.rows import products
 from privatelr.numerics.rows.row_bounds import weights_of
 from privatelr.numerics.solve.ball_newton import Tilt, length_bound, precise_minimum
 from privatelr.numerics.solve.newton import Newton, Solver, descend
-from privatelr.types import FloatArray
+from privatelr.types import FloatArray, Offset
 
 _UNIT = 2.0**-53
 _SMALLEST = 2.0**-1018
@@ -168,7 +168,9 @@ def gradient_bound(objective: Objective, w: FloatArray) -> float:
     Rows are exact and no longer than R; the length of w is W. For one row
 
     - the margin is a sum of d products in which none goes through more than
-      ``k = margin_roundings(d)`` roundings: off by at most ``g(k) R W``;
+      ``k = margin_roundings(d)`` roundings: off by at most ``g(k) R W``. An offset of size up to
+      Z is one rounding more, of a number of size up to ``R W + Z``, which is put in the place
+      of ``R W`` here and below;
     - the slope is the exact one at a margin within ``4 u (1 + R W)`` of that, times ``1 + 8 u``
       (a contract of `Loss`), and slopes are Lipschitz with constant c and at most L:
       off by at most ``e = c (g(k) R W + 4 u (1 + R W)) + 8 u L``.
@@ -192,7 +194,8 @@ def _rounding_error(objective: Objective, w: FloatArray) -> float:
     """Return the sum of first-order errors in the notes of `gradient_bound`."""
     rows, length = objective.rows, _length(w)
     linear = rows.n * objective.lambda_ * length + rows.n * _length(objective.tilt)
-    return _error_at(objective.loss, rows.n, rows.d, rows.radius, length, linear)
+    shape = rows.n, rows.d, rows.radius
+    return _error_at(objective.loss, *shape, length, linear, rows.offset_bound)
 
 
 def _length(vector: FloatArray) -> float:
@@ -209,10 +212,12 @@ def _length(vector: FloatArray) -> float:
     return largest * float(np.linalg.norm(vector / largest)) * (1 + len(vector) * _UNIT)
 
 
-def _error_at(loss: Loss, n: int, d: int, radius: float, length: float, linear: float) -> float:
+def _error_at(
+    loss: Loss, n: int, d: int, radius: float, length: float, linear: float, offset: float
+) -> float:
     """Bound the errors at a point of this length, given the total length of linear terms."""
-    reach = radius * length
-    margin = (products.margin_roundings(d) + 2) * _UNIT * reach + MARGIN_ERROR * (1 + reach)
+    reach = radius * length + offset
+    margin = (products.margin_roundings(d) + 3) * _UNIT * reach + MARGIN_ERROR * (1 + reach)
     slope = EVALUATION_ERROR * loss.slope_bound + loss.curvature_bound * margin
     terms = n * radius * loss.slope_bound
     summation = (products.slope_roundings(n) + 8) * _UNIT * terms
@@ -220,7 +225,9 @@ def _error_at(loss: Loss, n: int, d: int, radius: float, length: float, linear: 
     return n * radius * slope + summation + 4 * _UNIT * (terms + linear) + vanished
 
 
-def resolved_norm(loss: Loss, n: int, d: int, radius: float, lambda_: float, tilt: float) -> float:
+def resolved_norm(
+    loss: Loss, n: int, d: int, radius: float, lambda_: float, tilt: float, offset: float = 0.0
+) -> float:
     """Return a gradient norm of F that doubles can certify whatever the rows hold; a public fact.
 
     Parameters
@@ -229,11 +236,14 @@ def resolved_norm(loss: Loss, n: int, d: int, radius: float, lambda_: float, til
         Public facts, with ``lambda_ > 0``.
     tilt : float
         At least the length of b.
+    offset : float
+        At least the size of every offset.
 
     Notes
     -----
-    Losses are not negative, so ``F(w) <= F(0)`` gives ``Lambda W**2 / 2 - |b| W <= n loss(0)`` at
-    the minimum, hence ``W <= 2 |b| / Lambda + sqrt(2 n loss(0) / Lambda)`` for its length. With
+    Losses are not negative, so ``F(w) <= F(0)`` gives ``Lambda W**2 / 2 - |b| W <= n loss(-Z)`` at
+    the minimum, hence ``W <= 2 |b| / Lambda + sqrt(2 n loss(-Z) / Lambda)`` for its length, since
+    no margin at 0 is below ``-Z`` and losses fall. With
     e the error of a gradient at points up to twice as long, plain gradient steps reach
     gradients of less than ``2 e`` (see `persistent`), computed ones of less than ``3 e``, with a
     bound of less than ``4 e``. That w is a vector of doubles moves its gradient by at most
@@ -242,17 +252,19 @@ def resolved_norm(loss: Loss, n: int, d: int, radius: float, lambda_: float, til
     penalty = n * lambda_
     if not penalty > 0:
         return math.inf
-    at_zero = float(loss.value(np.zeros(1))[0])
+    at_zero = float(loss.value(np.full(1, -offset))[0])
     length = 2 * (2 * tilt / penalty + math.sqrt(2 * n * at_zero / penalty))
-    return _ROOM * _error_at(loss, n, d, radius, length, penalty * length + tilt)
+    return _ROOM * _error_at(loss, n, d, radius, length, penalty * length + tilt, offset)
 
 
 def _gradient(objective: Objective, w: FloatArray) -> FloatArray:
     """Compute the gradient of F ``(d,)`` at w, in short sums."""
     n = objective.rows.n
 
-    def kernel(x: FloatArray, y: FloatArray) -> tuple[tuple[FloatArray, FloatArray]]:
-        slopes = objective.loss.slope(y * products.short_margins(x, w))
+    def kernel(
+        x: FloatArray, y: FloatArray, z: Offset = 0.0
+    ) -> tuple[tuple[FloatArray, FloatArray]]:
+        slopes = objective.loss.slope(y * (products.short_margins(x, w) + z))
         weights = slopes * (y * weights_of(y))
         total = products.short_slopes(x, weights)
         return ((total, np.zeros_like(total)),)  # a sum, and the digits that rounding takes from it

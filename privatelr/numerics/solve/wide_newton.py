@@ -25,7 +25,7 @@ from privatelr.numerics.rows.dense_rows import DenseRows
 from privatelr.numerics.rows.products import margins, weighted_sum
 from privatelr.numerics.rows.row_bounds import bends_of
 from privatelr.numerics.rows.sparse_rows import SparseRows
-from privatelr.types import FloatArray, Rows
+from privatelr.types import FloatArray, Offset, Rows
 
 Step = Callable[[FloatArray, FloatArray, float], FloatArray]
 Product = Callable[[FloatArray], FloatArray]
@@ -80,18 +80,18 @@ def _second_derivative(
     """Return a function that multiplies by H at w, and the diagonal of H ``(d,)``."""
     rows, curvature = objective.rows, curvature_within(objective.loss, reach)
 
-    def weights(x: Any, y: FloatArray) -> FloatArray:
-        return curvature(y * margins(x, w)) * bends_of(y) / rows.n
+    def weights(x: Any, y: FloatArray, z: Offset = 0.0) -> FloatArray:
+        return curvature(y * (margins(x, w) + z)) * bends_of(y) / rows.n
 
-    def squares(x: Any, y: FloatArray) -> tuple[FloatArray]:
-        return (weighted_sum(weights(x, y), x * x),)
+    def squares(x: Any, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray]:
+        return (weighted_sum(weights(x, y, z), x * x),)
 
     (diagonal,) = rows.fold(squares)
-    known = (rows.x, weights(rows.x, rows.y)) if isinstance(rows, SparseRows) else None
+    known = (rows.x, weights(*rows.tables)) if isinstance(rows, SparseRows) else None
 
     def product(v: FloatArray) -> FloatArray:
-        def kernel(x: Any, y: FloatArray) -> tuple[FloatArray]:
-            return (weighted_sum(weights(x, y) * margins(x, v), x),)
+        def kernel(x: Any, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray]:
+            return (weighted_sum(weights(x, y, z) * margins(x, v), x),)
 
         found = rows.fold(kernel)[0] if known is None else (known[1] * (known[0] @ v)) @ known[0]
         return np.asarray(found + objective.lambda_ * v)
@@ -139,7 +139,8 @@ def _steps_by_rows(objective: Objective, rows: DenseRows | SparseRows) -> Step:
         pairs = np.asarray((x @ x.T).toarray())
 
     def step(w: FloatArray, gradient: FloatArray, reach: float) -> FloatArray:
-        bend = curvature_within(objective.loss, reach)(rows.y * (x @ w)) * bends_of(rows.y)
+        margin = rows.y * (x @ w + (0.0 if rows.offset is None else rows.offset))
+        bend = curvature_within(objective.loss, reach)(margin) * bends_of(rows.y)
         root = np.sqrt(bend / rows.n)
         right = root * (x @ gradient)
         if pairs is not None:

@@ -204,6 +204,7 @@ def _facts_of(fit: ModelRecord, found: Inference | None) -> dict[str, str]:
     return {
         "n": f"{fit.nobs}",
         "response": fit.spec.response.expression.label,
+        "offset": " + ".join(part.label for part in fit.spec.formula.offsets),
         "guarantee": kind,
         **{name: f"{price[name]:.6g}" if name in price else "" for name in _PRICES},
         "mechanism": mechanism,

@@ -132,6 +132,7 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
         ("Mechanism", mechanism(calibration)),
         *_scale(fit),
         ("Rows", _row_bounds(fit.spec)),
+        *offset(fit.spec),
         response,
         *loss(fit.loss),
         ("Lambda", lambda_(calibration) + (shrunk if calibration.lambda_ else "")),
@@ -220,6 +221,17 @@ def standardised(spec: DesignSpec) -> str:
     return f"{columns}, {how}" + (
         f", other columns times {FACTOR_SCALE:g}{halves}" if apart else ""
     )
+
+
+def offset(spec: Any) -> Facts:
+    """What is added to the linear predictor, if anything is, and its range."""
+    if not getattr(spec, "offsets", ()):
+        return []
+    parts = [
+        f"{part.expression.label} between {part.interval[0]:.3g} and {part.interval[1]:.3g}"
+        for part in spec.offsets
+    ]
+    return [("Offset", f"{', '.join(parts)}, by declared bounds; it needs no noise of its own")]
 
 
 def _row_bounds(spec: DesignSpec) -> str:
@@ -336,6 +348,7 @@ def _perturbed_of_card(fit: FitRecord) -> Facts:
         *_scale(fit),
         ("Rows", f"d = {problem.d} columns, no row longer than R = {problem.radius:.6g}"),
         ("Row length", f"covariates of length {spec.bound:.6g} at most, {source}; {constant}"),
+        *offset(spec),
         ("Loss", describe(problem.loss)),
         ("Lambda", lambda_(calibration, digits=6)),
         *_projection(spec),

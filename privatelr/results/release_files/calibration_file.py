@@ -102,8 +102,10 @@ def _restore_loss(entry: entries.LossEntry) -> Loss:
 # -- noise -------------------------------------------------------------------------------------
 
 
-def restore_calibration(entry: entries.PerturbationEntry, weighted: bool) -> Calibration:
-    """The calibration of noise that an entry describes, for records that may have weights.
+def restore_calibration(
+    entry: entries.PerturbationEntry, weighted: bool, offset: float = 0.0
+) -> Calibration:
+    """The calibration of noise that an entry describes, for records of such weights and offsets.
 
     Raises
     ------
@@ -119,8 +121,8 @@ def restore_calibration(entry: entries.PerturbationEntry, weighted: bool) -> Cal
         raise ReleaseFileError("calibration.blocks takes one bound for all blocks under 'l2'")
     if blocks and sum(block.size for block in blocks) != entry.d:
         raise ReleaseFileError(f"calibration.blocks takes sizes that add up to d = {entry.d}")
-    known = {"loss": _restore_loss(entry.loss), "blocks": blocks, "weighted": weighted}
-    problem = record_of(Problem, entry, **known)
+    known = {"blocks": blocks, "weighted": weighted, "offset": offset}
+    problem = record_of(Problem, entry, loss=_restore_loss(entry.loss), **known)
     found: Calibration = record_of(
         Calibration,
         entry,

@@ -76,6 +76,13 @@ def restore_plan(entry: AnyDesign, scale: Callable[[DesignSpec], DesignSpec] | N
         return plan(name, batch, entry.matrix, declared)
 
 
+def offset_of(entry: AnyDesign) -> float:
+    """The largest size of an offset that the declarations of an entry allow."""
+    if not isinstance(entry, FormulaEntry) or "offset" not in entry.formula:
+        return 0.0
+    return plan_again(entry).offset_bound
+
+
 def plan_again(entry: FormulaEntry) -> DesignSpec:
     """The design of an entry, planned again as for a fit."""
     row_norm = entry.bound if entry.bound_source == "row_norm" else None

@@ -46,7 +46,7 @@ from privatelr.results.release_files.calibration_entries import (
     PerturbationEntry,
     PureEntry,
 )
-from privatelr.results.release_files.design_file import restore_plan
+from privatelr.results.release_files.design_file import offset_of, restore_plan
 from privatelr.results.release_files.json_values import CLOSE, require_same
 
 AnyDocument = entries.Document[Any, Any]
@@ -133,7 +133,8 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     """A fit that was released with noise."""
     planned = getattr(document.design, "standard", UNSET)
     weighted = planned is not UNSET and planned.weighted is True
-    calibration = parts.restore_calibration(document.calibration, weighted)
+    offset = offset_of(document.design)
+    calibration = parts.restore_calibration(document.calibration, weighted, offset)
     problem = calibration.problem
     moments = parts.restore_moments(document.inference, problem)
     scale, spec = _restore_scale(document, planned, problem)
@@ -145,6 +146,7 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     entry = _read_charge(document, guarantee, made)
     if isinstance(spec, EntryBoundedMatrix):
         raise ReleaseFileError("design.row_norm takes a number beside noise")
+    require_same(offset, spec.offset_bound, "design.formula")
     _require_shape(document, problem, spec, "radius")
     if problem.blocks:
         given, expected = map(documents.as_entry, (problem.blocks, spec.blocks))
