@@ -54,6 +54,8 @@ third power of the length of the coefficients, and the step is 1.5 to 2.5 of tha
 LEAST_LEFT = 0.5
 """The least share of the curvature that is said to be left after the step. Where less would be, the
 noise on the step is large, and its own error counts for more."""
+HIDDEN = 0.4
+"""A column is hidden if less than this share of its spread is shown (`resolved_columns`)."""
 MOST_UNCOUNTED = 0.25
 """Most standard errors that the error of the step may move a combination without noise, where
 intervals do not count it. A test at 5 % then rejects 5.8 % of the time at most."""
@@ -156,6 +158,8 @@ class Quality:
     is_shrunk : bool
         Whether the model has coefficients without the penalty, but the penalty is more than one
         step can take off. No coefficient can be tested to be 0 then.
+    has_tests : bool
+        Whether a test of the default target is a test of the effect of a variable.
     mode : str
         The default mode of intervals for that target.
     """
@@ -165,6 +169,7 @@ class Quality:
     is_at_penalty: bool
     has_probabilities: bool
     uncounted: float = 0.0
+    hides_numbers: bool = False
 
     @property
     def told_noise(self) -> str:
@@ -190,6 +195,10 @@ class Quality:
     @property
     def is_shrunk(self) -> bool:
         return self.has_probabilities and self.target == "penalised"
+
+    @property
+    def has_tests(self) -> bool:
+        return not (self.is_shrunk or self.hides_numbers)
 
     @property
     def mode(self) -> Mode:
@@ -257,6 +266,14 @@ def resolved_columns(scale: ScaleRelease | None, moments: Moments) -> FloatArray
     return found
 
 
+def numbers_of(scale: ScaleRelease | None, evidence: NoisyMoments) -> list[int]:
+    """The places of standardised columns that are numbers or products, and not levels."""
+    if scale is None:
+        return []
+    places = scale.calibration.facts.columns_of("number", "product")
+    return [evidence.first + place for place in places]
+
+
 def quality(release: Release) -> Quality:
     """Measure noise and bias of a release, and choose the mode of inference that suits them."""
     evidence = evidence_of(release)
@@ -268,6 +285,7 @@ def quality(release: Release) -> Quality:
         relative_bias(evidence),
         is_at_penalty=smallest < evidence.floor,
         has_probabilities=evidence.problem.loss.probability is not None,
+        hides_numbers=bool((evidence.resolved[numbers_of(release.scale, evidence)] < HIDDEN).any()),
     )
     if is_exact(evidence):
         return replace(known, uncounted=step_error(known) * bias_in_errors(evidence))

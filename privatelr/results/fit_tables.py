@@ -65,12 +65,13 @@ def infer_rows(
 
 
 def lacks_tests(fit: FitRecord, asked: Question) -> bool:
-    """Whether no hypothesis is tested, because the estimates are shrunk and nobody asked for that.
+    """Whether no hypothesis is tested, unless a target is asked for by its name.
 
-    A variable without an effect may have a penalised coefficient, which a test would find.
+    A variable without an effect may have a penalised coefficient, or take over that of a column
+    that the noise hides, which a test would find.
     """
     is_open = asked.target is None and asked.method != BOOTSTRAP
-    return is_open and quality(fit.release).is_shrunk
+    return is_open and not quality(fit.release).has_tests
 
 
 def _without_tests(found: Inference) -> Inference:
@@ -248,7 +249,7 @@ class EquationTest:
 
     @classmethod
     def of(cls, fit: FitRecord, asked: Hypotheses, found: JointTest, target: Any) -> Self:
-        """What `found` says of the equations; nothing of shrunk estimates unless asked for."""
+        """What `found` says of the equations; see `lacks_tests`."""
         numbers = found.statistic, found.df, found.p_value, found.critical
         if lacks_tests(fit, Question(target=target)):
             numbers = found.statistic, found.df, np.nan, np.nan
@@ -268,7 +269,10 @@ class EquationTest:
             f"p-value {self.p_value:.4g}" if not self.p_value < 1e-4 else "p-value below 0.0001"
         )
         if np.isnan(self.p_value):
-            chance = "no p-value of shrunk estimates unless target='penalised' asks for it"
+            why = "where the noise hides a column"
+            if self.target == "penalised":
+                why = "of shrunk estimates"
+            chance = f"no p-value {why} unless target={self.target!r} asks for it"
         how = f", {self.df} times the smallest of the single equations"  # not of the statistic
         bounded = self.mode == "conservative" and self.df > 1
         beyond = f" (critical value at 5%: {self.critical:.4g})"

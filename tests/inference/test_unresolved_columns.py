@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from releases_for_inference import noisy_evidence
 
-from privatelr import dplr
+from privatelr import ApproxDP, dplr
 from privatelr.inference import Matrices, evidence_of, posterior, unresolved_columns
 from privatelr.inference.unresolved_columns import explained, spread_again
 
@@ -150,7 +150,7 @@ def test_a_thin_column_is_unresolved_and_said_to_be():
     assert (evidence_of(wide.release).resolved == 1).all()
     text = " ".join(str(thin).split())
     assert "The noise hides how much z varies from record to record. It may be nearly" in text
-    assert "Columns that go together with it may take over the effect" in text
+    assert "Other columns that go together with what is hidden may take over its effect" in text
     assert "varies" not in str(wide)
 
 
@@ -181,7 +181,41 @@ def test_no_scale_means_nothing_is_drawn_again():
 def test_a_test_of_one_equation_is_that_of_the_table():
     """Also where errors have long tails, whose mean square is not that of their standard error."""
     fit = thin_study(0.02)
-    row = fit.tidy().set_index("term").loc["z"]
-    found = fit.wald_test("z = 0")
+    row = fit.tidy(target="unpenalised").set_index("term").loc["z"]
+    found = fit.wald_test("z = 0", target="unpenalised")
     assert found.statistic == pytest.approx(float(row["statistic"]) ** 2, rel=1e-9)
     assert found.p_value == pytest.approx(float(row["p_value"]), rel=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::privatelr.errors.PrivacyWarning")
+def test_a_hidden_number_leaves_no_tests_unless_they_are_asked_for():
+    """Others may take over its effect, by any number of standard errors."""
+    fit, shown = thin_study(0.02), thin_study(2.0)
+    assert fit.pvalues.isna().all()
+    assert shown.pvalues.notna().all()
+    head = next(line for line in str(fit).splitlines() if "Estimate" in line)
+    assert head.split() == ["Estimate", "Std.", "Error", "[0.025", "0.975]"]
+    text = " ".join(str(fit).split())
+    assert "not about an effect that is adjusted for z, and there are no tests." in text
+    assert "no p-value where the noise hides a column" in str(fit.wald_test("x1 = 0"))
+    assert fit.anova()["p_value"].isna().all()
+    named = fit.summary(target="unpenalised")
+    assert {"z", "Pr(>|z|)"} < {*named.coefficients.headers}
+    assert "adjusted for z. Narrower" in " ".join(str(named).split())
+
+
+@pytest.mark.filterwarnings("ignore::privatelr.errors.PrivacyWarning")
+def test_a_hidden_level_leaves_tests():
+    """Few records have it, so it moves others by little."""
+    rng, n = np.random.default_rng(5), 10_000
+    frame = pd.DataFrame(rng.normal(45, 12, (n, 3)), columns=["x1", "x2", "x3"])
+    y = rng.random(n) < 1 / (1 + np.exp(-(frame["x1"] - 45) / 12))
+    frame = frame.assign(y=y, f=rng.choice(list("abcd"), n, p=[0.7, 0.2, 0.0995, 0.0005]))
+    bounds, levels = dict.fromkeys(["x1", "x2", "x3"], (0, 100)), {"f": list("abcd")}
+    promise = ApproxDP(1.0, 1e-6)
+    fit = dplr("y ~ .", frame, promise, bounds=bounds, levels=levels, spend="inference", seed=1)
+    assert evidence_of(fit.release).resolved[-1] < 0.4
+    assert fit.pvalues.notna().all()
+    text = " ".join(str(fit).split())
+    assert "The noise hides how much f[T.d] varies from record to record." in text
+    assert "there are no tests" not in text

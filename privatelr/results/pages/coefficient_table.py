@@ -115,8 +115,8 @@ def shown_rows(estimates: FloatArray, most: int = _MOST_SHOWN) -> list[int]:
 def inference_tables(fit: FitRecord, found: Inference, *, as_odds: bool = False) -> list[Table]:
     """The table of coefficients or odds ratios with errors, tests, intervals, and their bars.
 
-    Where nothing is tested, the bias of the penalty takes the place of the tests. If noise was
-    added, a second table has the parts of the errors.
+    Where nothing is tested, the bias of the penalty, if it was not taken off, takes their place. If
+    noise was added, a second table has the parts of the errors.
     """
     names, half = tuple(fit.spec.columns.names), (1 - found.level) / 2
     line, bias = " The dashed line is zero.", _bias_in_errors(fit, found)
@@ -133,13 +133,13 @@ def inference_tables(fit: FitRecord, found: Inference, *, as_odds: bool = False)
     else:
         first, *ends = map(figures, (found.estimate, found.lower, found.upper))
         columns = {"Estimate": first, "Std. Error": figures(found.sd)}
-    if bias is None:
+    if not np.isnan(found.null).all():
         columns["z"] = [_short(value) for value in found.z]
         columns["Pr(>|z|)"] = [
             f"<{_SMALLEST_P:g}" if value < _SMALLEST_P else f"{value:.3f}"
             for value in found.p_value
         ]
-    else:
+    elif bias is not None:
         columns[BIAS] = [_short(value) for value in bias]
     columns |= {f"[{half:.6g}": ends[0], f"{1 - half:.6g}]": ends[1]}
     drawn, counted = drawings(found)
@@ -164,8 +164,13 @@ def parts_of(found: Inference) -> dict[str, FloatArray]:
 
 
 def _bias_in_errors(fit: FitRecord, found: Inference) -> FloatArray | None:
-    """The size ``(m,)`` of the bias of the penalty, in standard errors; None beside tests."""
-    bias = penalty_bias(evidence_of(fit.release)) if np.isnan(found.null).all() else None
+    """The size ``(m,)`` of the bias of the penalty, in standard errors.
+
+    None where tests stand in its place, or nothing does because the bias was taken off.
+    """
+    if found.target != "penalised" or not np.isnan(found.null).all():
+        return None
+    bias = penalty_bias(evidence_of(fit.release))
     return None if bias is None else np.asarray(abs(fit.spec.user_rows() @ bias) / found.sd)
 
 

@@ -9,11 +9,12 @@ import numpy as np
 
 from privatelr.design import DesignSpec
 from privatelr.inference import Guesses, Inference, evidence_of, quality
+from privatelr.inference.noisy_moments import HIDDEN
 from privatelr.privacy import ZCDP, NonPrivate
 from privatelr.results.fit_record import FitRecord
 
-_HIDDEN, _NAMED = 0.4, 3
-"""A page names columns of whose spread less is shown, and at most so many."""
+_NAMED = 3
+"""A page names at most so many hidden columns."""
 _NOTHING = 5e-4
 """A page says that the penalty hardly shrinks coefficients below this relative bias."""
 
@@ -84,7 +85,7 @@ def notes_on_errors(fit: FitRecord, found: Inference, *, is_asked_for: bool) -> 
     """Sentences below a table of errors; `is_asked_for` says whether the user chose the mode."""
     mode = _mode(fit, found, ", as asked for" if is_asked_for else "")
     parts = [_parts(found)] if fit.calibration.noise.scale > 0 else []
-    words = [*_target(fit, found), *parts, mode]
+    words = [*_target(fit, found), *parts, mode, *_hidden(fit, found)]
     if not isinstance(fit.guarantee, NonPrivate):
         words.append(
             "All of this was paid for; other intervals and tests of this fit cost nothing more."
@@ -148,7 +149,7 @@ def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
         )
         helps = f"A smaller lambda_ helps. {helps}"
     return (
-        f"{averaged} {_hidden(fit)}Intervals are wide because {why}. Their ends and p-values "
+        f"{averaged} Intervals are wide because {why}. Their ends and p-values "
         "follow the long tails of the errors, and not z or Std. Error; where unknown sd is the "
         f"largest part, the others are not known well either. {helps}"
     )
@@ -165,22 +166,28 @@ def has_long_tails(fit: FitRecord, found: Inference) -> bool:
     return quality(fit.release).is_fragile or bool(is_wide.any())
 
 
-def _hidden(fit: FitRecord) -> str:
+def _hidden(fit: FitRecord, found: Inference) -> list[str]:
     """Name the terms whose columns may hardly vary, as far as the release shows."""
-    places = np.flatnonzero(evidence_of(fit.release).resolved < _HIDDEN)
+    places = np.flatnonzero(evidence_of(fit.release).resolved < HIDDEN)
     if not len(places):
-        return ""
+        return []
     names = [fit.spec.columns.names[place] for place in places]
     several = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
     told = ", ".join(names[:_NAMED]) + several
-    varies, it, its, with_it = "varies", "It", "its interval allows", "with it"
+    varies, it, its, own = "varies", "It", "its interval allows", "its"
     if len(names) > 1:
-        varies, it, its, with_it = "vary", "They", "their intervals allow", "with them"
-    return (
-        f"The noise hides how much {told} {varies} from record to record. {it} may be nearly "
-        f"constant, and {its} for that. Columns that go together {with_it} may take over the "
-        "effect, so that their tests mislead; narrower bounds help. "
-    )
+        varies, it, its, own = "vary", "They", "their intervals allow", "their"
+    words = f"The noise hides how much {told} {varies} from record to record. {it} may be nearly"
+    words += f" constant, and {its} for that."
+    if not quality(fit.release).hides_numbers:
+        return [words]
+    tests = "" if np.isfinite(found.null).any() else ", and there are no tests"
+    return [
+        f"{words} Other columns that go together with what is hidden may take over {own} effect: "
+        f"their intervals are not about an effect that is adjusted for {told}{tests}. Narrower "
+        "bounds, which privatelr.suggest_bounds can find, or a larger "
+        f"{_price(fit)} show it; so does a formula without it, which says what it leaves out."
+    ]
 
 
 def _price(fit: FitRecord) -> str:
