@@ -20,7 +20,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from privatelr.errors import MissingDependencyError
+from privatelr.errors import ArgumentError, MissingDependencyError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,19 +49,28 @@ def lazy_import(name: str) -> Any:
     return _Later(name)
 
 
-def new_axes(caller: str, size: tuple[float, float]) -> Axes:
-    """Return axes of a new figure in inches; `caller` is who needs matplotlib, an extra.
+def axes_for(caller: str, size: tuple[float, float], ax: Any) -> Axes:
+    """Return `ax`, or axes of a new figure in inches if it is None.
 
     Raises
     ------
+    ArgumentError
+        If `ax` is something else.
     MissingDependencyError
-        If matplotlib is not installed.
+        If matplotlib, an extra, is not installed; the sentence names the `caller`.
     """
     try:
+        from matplotlib import axes as matplotlib_axes
         from matplotlib import pyplot
     except ImportError as missing:
         raise MissingDependencyError(
             f"{caller}: takes matplotlib; install it, or privatelr[plots]."
         ) from missing
-    _, axes = pyplot.subplots(figsize=size, layout="constrained")
-    return axes
+    if ax is None:
+        _, ax = pyplot.subplots(figsize=size, layout="constrained")
+    if not isinstance(ax, matplotlib_axes.Axes):
+        raise ArgumentError(
+            f"ax of type {type(ax).__name__}: ax takes None, for a new figure, or one Axes of "
+            "matplotlib, as in figure, ax = pyplot.subplots()."
+        )
+    return ax

@@ -103,6 +103,7 @@ def suggest_bounds(
         raise SchemaError('bounds: takes an outer range for each column, as in {"age": (0, 150)}.')
     source = _read_table(data)
     variables = describe_variables(source.batch, outer, Schema(outer))
+    _require_no_text(variables)
     account, randomness = read_account(ledger), _randomness(seed)
     n, ends = len(source), {name: candidate_ends(*pair) for name, pair in outer.items()}
     calibration = calibrate_ranges(n, [len(found) - 1 for found in ends.values()], target)
@@ -115,6 +116,20 @@ def suggest_bounds(
         name: choose_range(slots[name], ends[name], calibration, randomness) for name in outer
     }
     return SuggestedBounds(ranges, outer, calibration, guarantee, entry)
+
+
+def _require_no_text(variables: Mapping[str, Variable]) -> None:
+    """Refuse columns whose type is text, before anything is paid; looks at types only.
+
+    A column of objects may hold numbers, and whether it does only its values tell.
+    """
+    for name, variable in variables.items():
+        if variable.content == "strings":
+            raise SchemaError(
+                f"bounds[{name!r}]: the column {name!r} is text, which has no range, so that "
+                "nothing was spent; levels_from releases its levels. Pass it as numbers if it "
+                "spells numbers."
+            )
 
 
 def _slots(

@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 216,
-    "code lines": 30_150,
+    "code lines": 30_200,
     "lines of the longest module": 400,
     "modules of the fullest folder": 15,
     "call depth": 13,

@@ -283,3 +283,20 @@ def test_one_record_moves_two_counts_of_levels_by_one():
         moved = {level: other[level] - first[level] for level in {*first, *other}}
         moves = sorted(move for move in moved.values() if move)
         assert moves in ([], [-1], [-1, 1])
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_few_records_have_no_range_at_any_price(n):
+    frame = pd.DataFrame({"age": np.arange(n) + 20.0})
+    words = f"n = {n}: a range takes at least 5 records, .* no price helps"
+    for eps in (1.0, lr.ZCDP(5.0)):
+        with pytest.raises(lr.GuaranteeError, match=words):
+            lr.suggest_bounds(frame, {"age": (0, 150)}, eps=eps)
+
+
+def test_text_is_refused_before_it_is_paid_for():
+    frame = pd.DataFrame({"name": ["Ann", "Bo"] * 500})
+    ledger = lr.Ledger(1.0)
+    with pytest.raises(lr.SchemaError, match="the column 'name' is text, which has no range"):
+        lr.suggest_bounds(frame, {"name": (0, 10)}, eps=0.5, ledger=ledger)
+    assert ledger.entries == ()

@@ -26,6 +26,8 @@ from privatelr.types import FloatArray, IntArray
 
 _REPLICATES = 400
 """Number of simulated releases, and of simulated datasets, by which errors are computed."""
+_SHOWN = 3.0
+"""Number of deviations of its noise from which on a class is known to have records."""
 FINENESS = 8
 """Number of parts of a bin; the area under the curve lacks 1/64 of what straight densities add."""
 
@@ -113,6 +115,15 @@ def parts_of(
     with np.errstate(invalid="ignore"):
         squares = (noisy - statistic(counts_of(release))) ** 2
         return Parts(np.std(sampled, axis=0), np.sqrt(np.mean(squares, axis=0)))
+
+
+def hides_class(release: HistogramRelease) -> bool:
+    """Whether the number of records of a class is lost in the noise on it.
+
+    What is made of such counts is made of noise, and may look as good as 0.99.
+    """
+    made, totals = release.calibration, [part.sum() for part in by_class(release.counts)]
+    return bool(min(totals) < _SHOWN * made.count_sd * np.sqrt(made.bins))
 
 
 # -- functions of counts --------------------------------------------------------------------------

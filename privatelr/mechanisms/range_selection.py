@@ -139,14 +139,20 @@ def calibrate_ranges(n: int, cells: list[int], target: Promise) -> RangeCalibrat
     Raises
     ------
     GuaranteeError
-        If more than a fifth of the records would have to lie beyond an end, because the choices
-        would be mostly noise.
+        If there are fewer than five records, or more than a fifth of them would have to lie beyond
+        an end, because the choices would be mostly noise.
     """
+    if _MOST_BEYOND * n < 1:
+        raise GuaranteeError(
+            f"n = {n}: a range takes at least {math.ceil(1 / _MOST_BEYOND)} records, of which a "
+            "fifth may lie beyond either end, and no price helps with fewer; declare bounds= from "
+            "what is publicly known."
+        )
     eta = range_within(target, 2 * len(cells))
     needed = math.log(max(cells)) + CERTAINTY
     beyond = math.ceil(needed / (eta * TOO_LOOSE))
     if beyond > _MOST_BEYOND * n:
-        least = needed / (TOO_LOOSE * math.floor(_MOST_BEYOND * n)) if _MOST_BEYOND * n >= 1 else 0
+        least = needed / (TOO_LOOSE * math.floor(_MOST_BEYOND * n))
         raise GuaranteeError(
             f"{_name(target)}: at n = {n} the ends of {len(cells)} "
             f"column{'s' * (len(cells) > 1)} would be mostly noise; "
@@ -161,7 +167,7 @@ def _name(target: Promise) -> str:
 
 def _needed(target: Promise, eta: float, columns: int) -> str:
     """Say which price would do; eta is that of one end."""
-    if not isinstance(target, PureDP) or eta == 0:
+    if not isinstance(target, PureDP):
         return "take a larger price, "
     return f"take eps of at least {math.ceil(2 * columns * eta * 1000) / 1000:g}, "
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from privatelr.errors import ArgumentError, GuaranteeError, require_number
 from privatelr.inference import STANDARD_LEVEL
-from privatelr.lazy_import import new_axes
+from privatelr.lazy_import import axes_for
 from privatelr.planning import forecast
 from privatelr.planning.expected_intervals import TYPICAL, intervals, nonconservative_share
 from privatelr.planning.forecast import simulate
@@ -210,7 +210,7 @@ def plot_widths(study: Study, term: str | None, n: Any, eps: Any, ax: Axes | Non
     sizes = [int(size) for size in _listed("n", n, list(usual), SIZES)]
     currency, price = price_of(study)
     prices = _listed("eps", eps, list(price * np.logspace(-1, 1, _PRICES)), PRICES)
-    axes = new_axes("plot", (7.0, 4.5)) if ax is None else ax
+    axes = axes_for("plot", (7.0, 4.5), ax)
     for index, size in enumerate(sizes):
         colour = _COLOURS[index % len(_COLOURS)]
         points = [_point(replace(at_price(study, x), n=size), row) for x in prices]

@@ -27,6 +27,7 @@ from privatelr import (
     dplpsvm,
     dplr,
     dpsimplex,
+    plot_coefficients,
 )
 from privatelr.mechanisms.score_histogram import HistogramCalibration
 from privatelr.privacy import ZCDP, ApproxDP
@@ -442,3 +443,31 @@ def test_numbers_are_the_same_at_every_look(fit, frame):
     found = fit.private_roc(frame, eps=0.5)
     pd.testing.assert_frame_equal(found.tidy(), found.tidy())
     assert found.auc_std_error == pytest.approx(found.tidy().std_error[0])
+
+
+def test_at_the_ends_all_or_none_are_positive(fit, frame, answer):
+    noisy = fit.private_roc(frame, eps=1.0)
+    for curve in (answer, noisy):
+        ends = curve.at([0, 1])
+        assert ends["sensitivity"].tolist() == pytest.approx([1, 0], abs=1e-14)
+        assert ends["specificity"].tolist() == pytest.approx([0, 1], abs=1e-14)
+        assert ends[["sensitivity_se", "specificity_se"]].to_numpy().max() < 1e-14
+        assert ends["positive_predictive_value"][0] == pytest.approx(curve.prevalence)
+        assert ends["negative_predictive_value"][1] == pytest.approx(1 - curve.prevalence)
+        assert np.isnan(ends["positive_predictive_value"][1])
+        assert np.isnan(ends["negative_predictive_value"][0])
+
+
+def test_the_page_says_when_a_class_is_lost_in_noise(fit, frame):
+    lost = "the noise hides whether there are any records"
+    assert lost in " ".join(str(fit.private_roc(frame, eps=1e-3)).split())
+    assert lost not in " ".join(str(fit.private_roc(frame, eps=5.0)).split())
+
+
+@pytest.mark.parametrize("ax", [3, "x", []])
+def test_axes_are_those_of_matplotlib(fit, answer, ax):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(ArgumentError, match="ax takes None, for a new figure, or one Axes of"):
+        answer.plot(ax=ax)
+    with pytest.raises(ArgumentError, match="ax of type"):
+        plot_coefficients(fit, ax=ax)

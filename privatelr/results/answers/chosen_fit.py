@@ -277,7 +277,7 @@ def _release(
     n = next(iter(opened.values())).n
     price = read_price(eps, 0.0, ledger, seed, n, "choose")
     if not isinstance(price.target, PureDP):
-        raise GuaranteeError(f"eps={price.target}: choose takes a pure epsilon.")
+        raise GuaranteeError(f"{price.target}: choose takes a pure epsilon, such as eps=1.")
     calibration = calibrate_choice(n, len(fits), score, price.target)
     candidates = together(fits.values())
     whole = together(fits.values(), [(price.guarantee, calibration.events)])

@@ -170,13 +170,23 @@ class PrivateRoc:
         cuts = np.array(
             [require_number(ArgumentError, "threshold", t, scale.takes, **limits) for t in given]
         )
-        position = self.release.scale.position(self._links(cuts))
+        position = self._positions(cuts)
         found = roc.rates(self._counts, position)
         errors = np.hypot(*roc.parts_of(self.release, lambda c: roc.rates(c, position)))
         table = pd.DataFrame({"threshold": cuts})
         for place, name in enumerate(RATES):
             table[name], table[f"{name}_se"] = found[:, place], errors[:, place]
         return table
+
+    def _positions(self, scores: FloatArray) -> FloatArray:
+        """Places between 0 and 1 of scores; all records lie above the least, and none the largest.
+
+        The ends themselves, and not a rounding error beside them, of which rates would be made.
+        """
+        scale = scale_of(self.loss)
+        inside = self.release.scale.position(self._links(scores))
+        ends = [scores <= scale.lowest, scores >= scale.highest]
+        return np.asarray(np.select(ends, [0.0, 1.0], inside))
 
     def _links(self, scores: FloatArray) -> FloatArray:
         """Linear predictors of scores."""

@@ -93,8 +93,8 @@ def private_threshold(
     price = read_price(eps, 0.0, ledger, seed, opened.n, "private_threshold")
     if not isinstance(price.target, PureDP):
         raise GuaranteeError(
-            f"eps={price.target}: private_threshold takes a pure epsilon; private_roc takes other "
-            "guarantees."
+            f"{price.target}: private_threshold takes a pure epsilon, such as eps=1; private_roc "
+            "takes other guarantees."
         )
     chosen = cast("ThresholdRule", rule)
     calibration = calibrate_threshold(opened.n, price.target, chosen)

@@ -18,7 +18,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.design import INTERCEPT
 from privatelr.errors import ArgumentError, require_choice
 from privatelr.inference import Inference, Question
-from privatelr.lazy_import import new_axes
+from privatelr.lazy_import import axes_for
 from privatelr.page_model import shorten
 from privatelr.results import odds_ratios
 from privatelr.results.fit_record import FitRecord, in_user_units, named_fits
@@ -156,7 +156,7 @@ def plot_coefficients(
         names = list(map(odds_ratios.with_unit, names, units.tolist()))
     width = 7.0 + 0.08 * max(max(map(len, names)) - _USUAL_NAME, 0)
     size = width, 1.6 + 0.34 * len(rows) * len(fits)
-    axes = new_axes("plot_coefficients", size) if ax is None else ax
+    axes = axes_for("plot_coefficients", size, ax)
     for index, (of_fit, bars) in enumerate(zip(drawn.values(), shown, strict=True)):
         ends = bars[["estimate", *ENDS]].div(units, axis=0)
         with np.errstate(over="ignore"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from privatelr import page_model
+from privatelr.inference import released_roc as roc
 from privatelr.page_model import Piece
 from privatelr.results.answers.private_roc import RATES, PrivateRoc
 from privatelr.results.answers.scored_records import fit_price
@@ -16,6 +17,10 @@ _WORDS = {
     "brier": "Brier score",
     "calibration_slope": "Calibration slope",
 }
+_LOST = (
+    "Of one class, the noise hides whether there are any records: the numbers above say nothing of "
+    "the model. More records or a larger price help."
+)
 _LAST = "Std. Error is of sampling and noise, and takes the model as given."
 
 
@@ -42,6 +47,8 @@ def page_of(curve: PrivateRoc) -> list[Piece]:
         numbers = cuts[["threshold", *RATES]].to_numpy()
         cells = [[f"{number:.3f}" for number in row] for row in numbers]
         page += ["", page_model.Table(["Youden", "nearest to (0, 1)"], headers, cells)]
+    if roc.hides_class(curve.release):
+        page += ["", _LOST]
     noisy = "Every number but n was computed from noisy counts. " if is_private else ""
     return [*page, "", f"Positive is {curve.positive}. {noisy}{_LAST}"]
 

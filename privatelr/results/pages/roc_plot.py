@@ -9,7 +9,7 @@ from scipy import special
 
 from privatelr.errors import ArgumentError, require_number
 from privatelr.inference import released_roc as roc
-from privatelr.lazy_import import new_axes
+from privatelr.lazy_import import axes_for
 from privatelr.results.predict import scale_of
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def plot_roc(answer: PrivateRoc, *, level: float = 0.95, ax: Any = None) -> Axes
     """
     takes = "a level of confidence from 0.5 to 0.9999"
     level = require_number(ArgumentError, "level", level, takes, at_least=0.5, at_most=0.9999)
-    axes = new_axes("plot", (5.6, 5.6)) if ax is None else ax
+    axes = axes_for("plot", (5.6, 5.6), ax)
     false = np.linspace(0.0, 1.0, _POINTS)
     counts = roc.counts_of(answer.release)
     curve = roc.sensitivities(counts, false)
