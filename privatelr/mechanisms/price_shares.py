@@ -8,7 +8,7 @@ from privatelr import privacy
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.lambda_rules import GAUSSIAN, LAPLACE, Kinds
 from privatelr.mechanisms.calibration.proven_noise import UP
-from privatelr.mechanisms.request import USUAL_SPENDS, Spend
+from privatelr.mechanisms.request import Spend
 from privatelr.numerics import Loss
 from privatelr.privacy.noise import gaussian_mu, mu_beside_pure
 
@@ -67,27 +67,32 @@ def _shared(
 SHARE_OF_SCALE = 0.1
 """The share of the price for the scale of columns; from .05 to .25 it matters little (scale.md)."""
 
+_DIGITS = 15
+
 
 def shares_of(
     target: privacy.Guarantee, spend: Spend, loss: Loss, *, scaled: bool = False
 ) -> dict[str, float]:
-    """Return the share of each stage; the scale of columns is paid for before the usual ones.
+    """Return the share of each stage; a scale without a share takes its usual one out of all.
 
     Raises
     ------
     GuaranteeError
-        If the scale is to be released and has no share, or has one and is not.
+        If the scale has a share and is not released.
     """
-    usual = spend in USUAL_SPENDS
     shares = usual_shares(target, loss) if spend == "inference" else dict(spend)
-    if scaled and usual:
+    if scaled and "scale" not in shares:
         rest = 1 - privacy.exact(SHARE_OF_SCALE)
-        shares = {name: float(privacy.exact(share) * rest) for name, share in shares.items()}
-        return {"scale": SHARE_OF_SCALE, **shares}
-    if scaled != ("scale" in shares):
-        given = "has no share" if scaled else "has a share"
-        remedy = "add one, such as 0.1" if scaled else "do_scale='private' releases it"
-        raise GuaranteeError(f"spend: the scale of the columns {given}; {remedy}.")
+        # decimals that a double holds, so that what is left makes the sum 1 as it is read again
+        parts = {
+            name: round(privacy.exact(share) * rest, _DIGITS) for name, share in shares.items()
+        }
+        parts["coefficients"] += rest - sum(parts.values())
+        return {"scale": SHARE_OF_SCALE} | {name: float(part) for name, part in parts.items()}
+    if not scaled and "scale" in shares:
+        raise GuaranteeError(
+            "spend: the scale of the columns has a share; do_scale='private' releases it."
+        )
     return shares
 
 

@@ -91,8 +91,6 @@ _TAKES = (
 _NEARLY = 1e-9
 """Largest difference between a sum of shares and 1 that is taken for rounding."""
 ALL_FOR_COEFFICIENTS: Shares = (("coefficients", 1.0),)
-USUAL_SPENDS: tuple[Spend, ...] = ("inference", ALL_FOR_COEFFICIENTS)
-"""Without shares of one's own; the scale of the columns takes its usual share out of these."""
 
 
 def read_spend(spend: Any) -> Spend:

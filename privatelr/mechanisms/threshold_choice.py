@@ -66,15 +66,21 @@ class ThresholdCalibration:
         them by n or by less, wherever it goes; one that stays in its class moves them one way,
         by less than n. So all changes lie in an interval of length n.
 
-        For the corner, scores are distances, which move up and down by at most the length of
-        ``(1 / positive, 1 / negative)``.
+        For the corner, a score is minus the length of ``(missed / positive, alarms / negative)``.
+        A length rises with each coordinate, and by no more than the coordinate does. A positive
+        record that becomes negative, wherever it goes, lowers `missed` and raises `alarms` of each
+        threshold, by one or none, so that all lengths move from ``-1 / positive`` to
+        ``1 / negative``; the other way about it is the mirror image. One that stays in its class,
+        or leaves it, moves one coordinate of all of them one way. So all changes lie in an interval
+        of length ``1 / positive + 1 / negative``, and none is shorter: with a perfect threshold
+        and one that calls all negative records positive, both ends are reached.
         """
         if self.rule == "youden":
             width = self.n * (1 + self.n * _ROUNDING)  # of scores up to n**2
         else:
             negative = self.n - positive
             most = math.hypot(self.n / positive, self.n / negative)
-            width = (2 * math.hypot(1 / positive, 1 / negative) + most * _ROUNDING) * UP
+            width = (1 / positive + 1 / negative + most * _ROUNDING) * UP
         return PermuteAndFlip(self.choice.epsilon * DOWN, width)
 
 

@@ -24,6 +24,7 @@ from privatelr.mechanisms.calibration.scale_noise import (
     scale_blocks,
     scale_sensitivity,
 )
+from privatelr.mechanisms.price_shares import divide, shares_of
 from privatelr.mechanisms.request import read_spend
 from privatelr.mechanisms.scale_release import (
     ScaleRelease,
@@ -33,7 +34,7 @@ from privatelr.mechanisms.scale_release import (
 )
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import DenseRows
-from privatelr.privacy import to_approximate, to_zcdp
+from privatelr.privacy import implies, join, to_approximate, to_zcdp
 from privatelr.privacy.accounting import Ledger
 from privatelr.privacy.events import GaussianEvent, TiltEvent
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, SeededRandomness
@@ -492,8 +493,6 @@ def test_nothing_is_said_about_noise_of_another_shape():
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_shares_that_are_refused(target):
-    with pytest.raises(GuaranteeError, match="has no share; add one"):
-        staged(target, {"coefficients": 0.7, "inference": 0.3})
     facts = Problem(1000, 3, LOGISTIC, 1.0)
     request = Request(target, "objective", None, "free", "increase", read_spend(SHARED))
     with pytest.raises(GuaranteeError, match="has a share; do_scale='private' releases it"):
@@ -562,3 +561,18 @@ def test_the_page_says_what_is_released():
     text = str(staged(PureDP(1.0)))
     assert text.startswith("scale of columns")
     assert "sd " in text
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_a_scale_without_a_share_takes_its_usual_one_out_of_all(target):
+    for inference, roc in ((0.125, 0.25), (0.123456789012345, 0.1), (1e-5, 0.3)):
+        given = {"coefficients": 1 - inference - roc, "inference": inference, "roc": roc}
+        spend = read_spend(given)
+        found = shares_of(target, spend, LOGISTIC, scaled=True)
+        assert found == pytest.approx({"scale": 0.1} | {k: 0.9 * v for k, v in given.items()})
+        assert shares_of(target, spend, LOGISTIC) == dict(spend)
+        for parts, _ in divide(target, spend, LOGISTIC, scaled=True):
+            assert parts.keys() == found.keys()
+            whole = join([*parts.values()])
+            assert type(whole) is type(target)
+            assert implies(whole, target)

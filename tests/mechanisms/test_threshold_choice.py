@@ -58,11 +58,26 @@ def test_no_tiny_case_loses_more_than_the_claim(rule, epsilon):
     assert 0.2 * epsilon < worst <= epsilon * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
-def test_the_worst_pair_loses_nearly_the_claim(epsilon):
+def test_the_worst_pair_loses_nearly_the_claim(rule, epsilon):
     one, other = worst_pair()
-    calibration = calibrate_threshold(sum(one), PureDP(epsilon), "youden")
+    calibration = calibrate_threshold(sum(one), PureDP(epsilon), rule)
     assert 0.9 * epsilon <= loss_between(calibration, one, other) <= epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_width_that_is_a_little_too_small_is_caught(rule, monkeypatch):
+    one, other = worst_pair()
+    real = threshold_choice.ThresholdCalibration.mechanism
+
+    def narrow(self, positive):
+        found = real(self, positive)
+        return replace(found, width=0.93 * found.width)
+
+    monkeypatch.setattr(threshold_choice.ThresholdCalibration, "mechanism", narrow)
+    calibration = calibrate_threshold(sum(one), PureDP(1.0), rule)
+    assert loss_between(calibration, one, other) > 1.03
 
 
 @pytest.mark.parametrize("planted", ["width", "count", "choice"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Iterable
 from dataclasses import replace
@@ -118,6 +119,17 @@ bug("one of two counts moves, for Gaussian noise", (score_histogram, "laws_hidin
 def _(honest: Any, made: Any, positive: int) -> NoisyMaximum:
     half: NoisyMaximum = replace(honest(made, positive), width=made.n / 2)
     return half
+
+
+@bug(
+    "distances of thresholds move by the length of both steps",
+    (threshold_choice.ThresholdCalibration, "mechanism"),
+    ANSWERS,
+)
+def _(honest: Any, made: Any, positive: int) -> NoisyMaximum:
+    found: NoisyMaximum = honest(made, positive)
+    both = math.hypot(1 / positive, 1 / (made.n - positive))
+    return found if made.rule == "youden" else replace(found, width=both)
 
 
 @bug(
