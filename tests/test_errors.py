@@ -75,7 +75,7 @@ CASES = [
     ({"formula": "y ~ age ~ dose"}, FormulaError, ["'~'"]),
     ({"formula": "y ~ log(age"}, FormulaError, ["bracket"]),
     ({"formula": "y ~ age > 3"}, FormulaError, ["I(x > 3.2)"]),
-    ({"formula": "y ~ offset(age)"}, FormulaError, ["offset(age)"]),
+    ({"formula": "y ~ age + offset(smoker)"}, SchemaError, ["offset(smoker)", "a number"]),
     ({"formula": "y ~ 0"}, FormulaError, ["no columns"]),
     ({"formula": "y ~ I(smoker + 1)"}, FormulaError, ["smoker", "categories"]),
     ({"formula": "y ~ age @ dose"}, FormulaError, ["'@'"]),
