@@ -29,6 +29,7 @@ _CALLED = {
     "spend": "inference se",
     "target": "outcome response",
     "threshold": "cutoff",
+    "weights": "sample_weight",
 }
 """Arguments, each with its names in other packages."""
 SAME = {other: one for one, others in _CALLED.items() for other in others.split()}
@@ -42,11 +43,11 @@ NOTES = {
     "groups": _ONE_RECORD,
     "intercept": "a formula leaves the intercept out by 0, as in 'y ~ 0 + age'",
     "kernel": "a support vector machine is linear here",
+    "freq_weights": "a row that stands for several records is one record here; repeat it instead",
     "offset": "a formula of dplr or dpsvm has it, as in 'y ~ age + offset(z)'",
-    "sample_weight": _ONE_RECORD,
     "start": "the minimum does not depend on where the solver starts",
     "subset": "choose records before the call, and by public facts, because their number is public",
-    "weights": _ONE_RECORD,
+    "weights": "dplr and dpsvm take them, and formulas have them, as in 'y ~ age + weights(w)'",
 }
 """Sentences about arguments that other packages have and this package does not have."""
 

@@ -53,6 +53,7 @@ def dplr(
     op: bool = True,
     *,
     target: str | int | None = None,
+    weights: str | None = None,
     delta: float = 0.0,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
@@ -87,8 +88,7 @@ def dplr(
         or the numbers 0 (or -1) and 1.
     eps : float or guarantee
         Total price: epsilon of pure differential privacy, or with `delta` of the approximate
-        kind; 0 gives the plain fit, with its penalty. A guarantee may be given instead:
-        ``eps=ZCDP(0.1)``.
+        kind; 0 gives the plain fit, with its penalty. Or a guarantee: ``eps=ZCDP(0.1)``.
     lambda_ : float or str, optional
         Penalty of the mean objective ``(1/n) sum loss + (lambda_/2) |w|**2``. By default, and
         for the names ``"free"`` and ``"PrivateLR"``, chosen from public facts; see
@@ -98,10 +98,14 @@ def dplr(
     target : str or int, optional
         Response column of a frame or an array, by name or position from 0; by default the
         last.
+    weights : str, optional
+        Column, or expression of columns such as ``"1 / p"``, that says how much a record counts: as
+        much as its weight over the largest that `bounds` allow, which is 1 or less whatever others
+        have. The same as ``weights(1 / p)`` in the formula. No dot stands for these columns. A
+        weight that is missing or not positive is 0. It is no number of equal records.
     delta : float
-        0 for pure privacy. A number from 1e-30 to 0.5 asks for approximate privacy, by Laplace or
-        Gaussian noise, whichever is less: Laplace in few columns, Gaussian in many. Choose it far
-        below 1/n.
+        0 for pure privacy. A number from 1e-30 to 0.5, far below 1/n, asks for approximate privacy,
+        by Laplace or Gaussian noise, whichever is less: Laplace in few columns, Gaussian in many.
     bounds : mapping, optional
         Maps variables to public intervals: ``{"age": (18, 90)}``. Values are clipped to the
         interval, and the column is mapped onto [-1, 1] internally.
@@ -109,14 +113,14 @@ def dplr(
         Maps variables to their public levels, reference first: ``{"smoker": ["no", "yes"]}``.
     row_norm : float, optional
         Public limit on the length of the columns without bounds together, in their own units, by
-        default 1; columns with bounds stay unchanged. If all columns have bounds it limits all
-        covariates of a row, in units of half the width of each; if none has, all in their own
-        units. With ``do_scale="private"`` (or a share for it) it is in lengths of a typical row,
-        1 to 3 of which are usual; without, the scale of columns is not released.
+        default 1; columns with bounds stay unchanged. If all have bounds it limits all covariates
+        of a row, in units of half the width of each. With ``do_scale="private"`` (or a share for
+        it) it is in lengths of a typical row, 1 to 3 of which are usual; without, the scale of
+        columns is not released.
     intercept_scale : float, optional
-        Constant in the intercept column of the design, by default 0.5. The intercept is penalised,
-        too. If the scale of the columns is released it is by default 1 under pure epsilon, and
-        otherwise 0.25 (0.5 where inference is bought), in lengths of a row.
+        Constant in the intercept column, by default 0.5. The intercept is penalised, too. With a
+        released scale it is in lengths of a row, by default 1 under pure epsilon, and otherwise
+        0.25 (0.5 where inference is bought).
     spend : mapping or str, optional
         What the price pays for. By default only the coefficients; ``"inference"`` adds standard
         errors, tests and intervals, with the usual shares; ``{"coefficients": 0.6, "inference":
@@ -131,14 +135,13 @@ def dplr(
         ``"topleft"``, which are learned from the data and not private, unless `spend` buys "roc".
     do_scale : {None, "private", False, True}
         ``"private"`` releases noisy means and second moments of the columns first, for a tenth of
-        the price, and centres, scales and bounds the rows by them: ``fit.scale`` has them. What
-        the rest buys is then worth more wherever values fill only a part of their bounds, which
-        every variable needs. By default that is done where every variable is bounded and the noise
-        on a mean, which is public, is at most .04 (or .1 if it is Gaussian, or .25 where
-        intervals are bought) of half the width of its bounds; not with `row_norm`, `rp_dim`, shares
-        without one for the scale, or ``analysis="cms11"``. ``"private"`` or a share of the price
-        force it, beside all of these but `rp_dim`. False leaves it out. True is R's scaling by the
-        data's own means and deviations, which voids the guarantee.
+        the price, and centres, scales and bounds the rows by them: ``fit.scale`` has them. The rest
+        is then worth more wherever values fill only a part of their bounds, which every variable
+        needs. None does so if the noise on a mean, which is public, is at most .04 (or .1 if it is
+        Gaussian, or .25 where intervals are bought) of half the width of its bounds; not with
+        `row_norm`, `rp_dim`, shares without one for the scale, or ``analysis="cms11"``.
+        ``"private"`` or a share of the price force it, beside all of these but `rp_dim`. False
+        leaves it out. True is R's scaling by the data's own, which voids the guarantee.
     rp_dim : int
         Number of random directions to project the covariates to; 0 for none, negative for
         R's rule.
@@ -170,13 +173,13 @@ def dplr(
 
     Notes
     -----
-    **Privacy.** *Covered*: ``fit.coef`` and all that is computed from it, by
-    ``fit.guarantee``. *Neighbours*: datasets of the same n that differ in one record.
+    **Privacy.** *Covered*: ``fit.coef`` and what is computed from it, by ``fit.guarantee``.
+    *Neighbours*: datasets of the same n that differ in one record.
     *Assumed public*: n, names, types, declared bounds and levels, and every argument.
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
     found = find_loss("logistic")
-    source = read_data(formula, data, target)
+    source = read_data(formula, data, target, weights)
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     options = read_options(na_action, seed, ledger, verbose, threshold, do_scale, rp_dim)
@@ -195,6 +198,7 @@ def dpsvm(
     h: float = 0.5,
     loss: str | None = None,
     target: str | int | None = None,
+    weights: str | None = None,
     delta: float = 0.0,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
@@ -231,22 +235,19 @@ def dpsvm(
         bends it by a parabola, as the published programs do, and is the default where nothing is
         private and for ``analysis="cms11"``.
     threshold : float or str
-        Splits ``predict(type="classes")``: ``"fixed"`` (a margin of 0), a number, which is a
-        margin, or ``"youden"`` or ``"topleft"``, which are learned from the data and not
-        private, unless `spend` buys "roc".
+        As in `dplr`, but ``"fixed"`` is a margin of 0, and a number is a margin.
     analysis : {None, "joint", "one-log", "cms11"}
         As in `dplr`; by default ``"one-log"`` for the Huber loss, where it is exact, and
         ``"joint"`` for softplus.
-    target, delta, bounds, levels, row_norm, intercept_scale, spend, ledger, do_scale, rp_dim
+    target, weights, delta, bounds, levels, row_norm, intercept_scale, spend, ledger, do_scale
         As in `dplr`.
-    on_small_lambda, na_action, solver, seed, verbose
+    rp_dim, on_small_lambda, na_action, solver, seed, verbose
         As in `dplr`.
 
     Returns
     -------
     Fit
-        It predicts ``"classes"`` and ``"margins"``. There are no probabilities, and no odds
-        ratios.
+        It predicts ``"classes"`` and ``"margins"``, and has no probabilities and no odds ratios.
 
     Raises
     ------
@@ -260,7 +261,7 @@ def dpsvm(
     *Assumed public*: n, names, types, declared bounds and levels, and every argument.
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
-    source = read_data(formula, data, target)
+    source = read_data(formula, data, target, weights)
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
     found = find_hinge(loss, h, as_published=request.is_published)
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
@@ -275,6 +276,7 @@ def check(
     data: Any = None,
     *,
     target: str | int | None = None,
+    weights: str | None = None,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
@@ -282,21 +284,19 @@ def check(
 ) -> DataCheck:
     """Count the values that a fit would use; the result is not private, and for the analyst only.
 
-    A fit spends its budget even if the data cannot be used, because every cell is missing, because
-    the bounds are in other units, or because no value is a declared level. This function shows
-    such mistakes beforehand.
+    A fit spends its budget even if the bounds are in other units, or no value is a declared level.
 
     Parameters
     ----------
-    formula, data, target, bounds, levels, row_norm, intercept_scale
+    formula, data, target, weights, bounds, levels, row_norm, intercept_scale
         As in `dplr`, except that Dask collections are not counted. The same functions read them.
 
     Returns
     -------
     DataCheck
-        It prints as a page. Its ``table`` counts for each variable the values that are usable,
-        missing (or not a number, or infinite), outside the bounds (these would be clipped) and
-        undeclared. Its ``classes`` counts the usable records of both classes. It cannot be saved.
+        A page. Its ``table`` counts for each variable the values that are usable, missing (or not
+        finite), outside the bounds (these would be clipped) and undeclared. Its ``classes`` counts
+        the usable records of both classes. It cannot be saved.
 
     Raises
     ------
@@ -317,7 +317,7 @@ def check(
             "one of its partitions."
         )
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
-    source = read_in_memory(formula, data, target)
+    source = read_in_memory(formula, data, target, weights)
     spec = source.plan(schema)
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         rows, tally = source.rows(spec, bar=False)

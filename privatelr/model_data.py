@@ -32,10 +32,11 @@ from privatelr.design import (
     read_matrix_source,
     read_sparse,
     read_wide,
+    with_equal_weights,
     worth_sparse,
 )
 from privatelr.errors import ArgumentError, FormulaError
-from privatelr.formula import parse_formula
+from privatelr.formula import parse_formula, with_weights
 from privatelr.numerics.rows import (
     MOST_SCORED,
     DaskRows,
@@ -74,11 +75,12 @@ class FrameData:
         return plan_design(parse_formula(self.text, list(self.batch.names)), self.batch, schema)
 
     def plan_entries(self, schema: Schema) -> Any:
-        """Plan rows whose entries are bounded; raises `FormulaError` for an offset."""
+        """Plan rows whose entries are bounded; raises `FormulaError` for offsets and weights."""
         spec = self.plan(schema)
-        if spec.offsets:
+        for expression in spec.formula.beside:
+            function = "weights" if expression == spec.formula.weights else "offset"
             raise FormulaError(
-                f"formula: offset({spec.offsets[0].expression.label}) goes with dplr and dpsvm; "
+                f"formula: {function}({expression.label}) goes with dplr and dpsvm; "
                 "dplpsvm and dpsimplex choose columns by scores that have no place for it."
             )
         return spec
@@ -109,8 +111,8 @@ class FrameData:
 
     def loose(self, spec: Any, *, bar: bool) -> tuple[Rows | LooseRows, Tally | None]:
         """Read rows whose scale is released first; dense ones are bounded once they have theirs."""
-        if worth_sparse(spec):
-            return self.rows(spec, bar=bar)
+        if worth_sparse(spec):  # bounded already, and of equal weight, which means go by
+            return self.rows(with_equal_weights(spec), bar=bar)
         batch = replace(self.batch, tally=Tally())
         reader, has_offset = BatchReader(spec, batch), spec.offset_bound > 0
         return LooseRows.of(reader, spec.d, has_offset=has_offset), batch.tally
@@ -204,25 +206,28 @@ class DaskData(FrameData):
         return over_parts(self.table, names, function)
 
     def loose(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
-        return self.rows(spec, bar=bar)
+        return self.rows(with_equal_weights(spec), bar=bar)
 
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
         return read_dask_design(spec, self.table, DaskRows, bar=bar), None
 
 
-def read_data(first: Any, second: Any, target: Any) -> FrameData:
+def read_data(first: Any, second: Any, target: Any, weights: Any = None) -> FrameData:
     """Read the data of a call, of any kind."""
     if not sparse.issparse(second) and (is_dask(first) or is_dask(second)):
         text, table = read_dask_source(first, second, target)
-        return DaskData(text, table.typed, table)
-    return read_in_memory(first, second, target)
+        return DaskData(with_weights(text, weights, table.typed.names), table.typed, table)
+    return read_in_memory(first, second, target, weights)
 
 
-def read_in_memory(first: Any, second: Any, target: Any) -> FrameData:
+def read_in_memory(first: Any, second: Any, target: Any, weights: Any = None) -> FrameData:
     """Read the data of a call that does not take Dask collections."""
     if sparse.issparse(second):
+        if weights is not None:
+            raise ArgumentError(f"weights: they are a column of a frame; {AS_FRAME}.")
         return MatrixData(*read_matrix_source(first, second, target))
-    return FrameData(*read_source(first, second, target))
+    text, batch = read_source(first, second, target)
+    return FrameData(with_weights(text, weights, batch.names), batch)
 
 
 def _sparse_rows(spec: Spec, *read: Any) -> Rows:

@@ -171,16 +171,16 @@ _PROGRAM = (("", "file --released-only|--line --strict --seed --json"),)
 _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "demo": (("", "--json"),),
     "plan": (
-        ("", "formula --n"),
+        ("", "formula --n --weights"),
         _DECLARED,
         ("what is promised", _PROMISE),
         _MODEL,
         ("what is guessed", "--balance --spread --c-index --correlation --pilot"),
         ("what is asked", "--width --term --share --plot --json"),
     ),
-    "check": (("", f"data {_TEXT} formula"), _DECLARED),
+    "check": (("", f"data {_TEXT} formula --weights"), _DECLARED),
     "fit": (
-        ("", f"data {_TEXT} formula"),
+        ("", f"data {_TEXT} formula --weights"),
         _DECLARED,
         ("what is promised", f"{_PROMISE} --seed"),
         _MODEL,
@@ -235,6 +235,7 @@ _READ: dict[str, dict[str, Any]] = {
     "--lambda": {"metavar": "X", "type": _lambda, "dest": "lambda_"},
     "--analysis": {"choices": ANALYSES},
     "--term": {"metavar": "NAME"},
+    "--weights": {"metavar": "NAME"},
     "--type": {"choices": get_args(PredictionType)},
     "--format": {"choices": ("markdown", "html"), "default": "markdown"},
     "--line": {"choices": ("output", "objective")},
@@ -261,6 +262,8 @@ _HELP = {
     "number with the other one counts as missing, and so does 1 234",
     "--encoding": "of a text file, such as latin-1, cp1252 or utf-16; default utf-8",
     "--n": "number of records",
+    "--weights": "column of how much a record counts, over the largest weight by its bounds; or an "
+    "expression such as 1/p",
     "--schema": "bounds and levels in a file, to which the options add",
     "--bounds": "limits of a numeric column, as in age=18:90; may be repeated",
     "--levels": "levels of a column of text, the reference first, as in smoker=no,yes; quoted as "

@@ -32,7 +32,7 @@ from privatelr.design.matrix_designs import (
     read_matrix_source,
     read_wide,
 )
-from privatelr.design.offset_parts import read_offset
+from privatelr.design.offsets_and_weights import Weight, read_offset, read_roots, with_equal_weights
 from privatelr.design.response import Response, read_labels
 from privatelr.design.scaling import (
     ScaledData,

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from privatelr.design import column_plan
+from privatelr.design import column_plan, offsets_and_weights
 from privatelr.design.coding import Factor
-from privatelr.design.offset_parts import plan_offsets, reach_of, read_offset
-from privatelr.design.response import Response, labels, plan_response
+from privatelr.design.offsets_and_weights import Weight
+from privatelr.design.response import Response, plan_response
 from privatelr.design.terms import (
     BoundSource,
     Columns,
@@ -85,6 +85,8 @@ class DesignSpec:
         How rows are held if their columns are standardised by released moments.
     offsets : tuple of Factor
         Numbers whose sum is added to the linear predictor.
+    weight : Weight or None
+        How much a record counts; None if all count as much.
     """
 
     formula: Formula
@@ -101,11 +103,12 @@ class DesignSpec:
     unbounded_norm: float | None = None
     standard: Standard | None = None
     offsets: tuple[Factor, ...] = ()
+    weight: Weight | None = None
 
     @functools.cached_property
     def straight(self) -> tuple[tuple[column_plan.Stretch, ...], tuple[Term, ...]]:
         """Columns that are read straight into the design, and the terms that have to be made."""
-        read = (self.formula.response, *self.formula.offsets)
+        read = (self.formula.response, *self.formula.beside)
         kept = [name for expression in read for name in expression.names]
         return column_plan.plan_straight(self.columns.terms, self.factors, self.variables, kept)
 
@@ -147,7 +150,7 @@ class DesignSpec:
     @property
     def offset_bound(self) -> float:
         """Largest size of the offset of a record; 0 for a model without one."""
-        return reach_of(self.offsets) if self.offsets else 0.0
+        return offsets_and_weights.reach_of(self.offsets) if self.offsets else 0.0
 
     @property
     def weighted(self) -> bool:
@@ -209,7 +212,7 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
         One sentence that names the term and the remedy.
     """
     variables = describe_variables(batch, formula.variables, schema)
-    right = *formula.factors, *formula.offsets
+    right = *formula.factors, *formula.beside
     for expression in (formula.response, *right):
         require_kinds(expression, variables)
     for expression in right:
@@ -225,8 +228,8 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
         require_boundable(variables, factors)
     intercept = schema.constant if columns.has_intercept else None
     made = (formula, variables, response, factors, columns, bound, source, unbounded, intercept)
-    own = plan_offsets(formula.offsets, variables)
-    return DesignSpec(*made, unbounded_norm=unbounded_norm, offsets=own)
+    own = offsets_and_weights.plan_beside(formula, variables)
+    return DesignSpec(*made, unbounded_norm=unbounded_norm, offsets=own[0], weight=own[1])
 
 
 def read_design(spec: DesignSpec, batch: Batch, backend: RowsBackend) -> Rows:
@@ -269,18 +272,15 @@ class BatchReader:
 
 
 def read_labelled(spec: DesignSpec, batch: Batch) -> tuple[FloatArray, ...]:
-    """Return covariates ``(n, p)`` in scaled units, not yet bounded, and labels ``(n,)``, -1 or 1.
+    """Return covariates ``(n, p)`` in scaled units, not yet bounded, and what `read_targets` reads.
 
-    An offset ``(n,)`` is third. In a row that cannot be used a covariate is missing or infinite.
+    In a row that cannot be used a covariate is missing or infinite.
     """
     covariates, usable, values = _covariates(spec, batch, spec.formula.variables)
-    label, labelled = labels(spec.response, values, batch.tally)
-    offset, defined = read_offset(spec.offsets, values, len(usable))
-    known = usable & labelled & defined
-    if not known.all():
-        covariates[~known] = np.nan
-        label[~known] = 0.0
-    return (covariates, label, offset) if spec.offset_bound > 0 else (covariates, label)
+    label, *offset = offsets_and_weights.read_targets(spec, values, usable, batch.tally)
+    if not label.all():
+        covariates[label == 0] = np.nan
+    return covariates, label, *offset
 
 
 def read_covariates(
@@ -375,10 +375,7 @@ def read_sparse(spec: DesignSpec, batch: Batch) -> tuple[Any, ...]:
     **Privacy.** As of `read_design`.
     """
     covariates, usable, values = read_sparse_covariates(spec, batch, spec.formula.variables)
-    label, labelled = labels(spec.response, values, batch.tally)
-    offset, defined = read_offset(spec.offsets, values, len(usable))
-    label = np.where(usable & labelled & defined, label, 0.0)
-    return (covariates, label, offset) if spec.offset_bound > 0 else (covariates, label)
+    return covariates, *offsets_and_weights.read_targets(spec, values, usable, batch.tally)
 
 
 def read_sparse_covariates(

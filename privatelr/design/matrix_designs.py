@@ -93,6 +93,7 @@ class NumberedSpec:
     standard: ClassVar[None] = None
     weighted: ClassVar[bool] = False
     offset_bound: ClassVar[float] = 0.0
+    weight: ClassVar[None] = None
 
     @property
     def p(self) -> int:

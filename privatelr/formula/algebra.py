@@ -12,6 +12,7 @@ import functools
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from formulaic.errors import FormulaicError
 from formulaic.formula import SimpleFormula
@@ -44,6 +45,8 @@ class Formula:
     factors : tuple of Expression
     offsets : tuple of Expression
         What stands in ``offset(...)``. Their sum is added to the linear predictor.
+    weights : Expression or None
+        What stands in ``weights(...)``: how much a record counts. Predictions do not read it.
     """
 
     text: str
@@ -51,6 +54,7 @@ class Formula:
     terms: tuple[tuple[int, ...], ...]
     factors: tuple[Expression, ...]
     offsets: tuple[Expression, ...] = ()
+    weights: Expression | None = None
 
     @functools.cached_property
     def regressors(self) -> tuple[str, ...]:
@@ -63,10 +67,47 @@ class Formula:
         offsets = (name for offset in self.offsets for name in offset.names)
         return tuple(dict.fromkeys((*self.regressors, *offsets)))
 
+    @property
+    def beside(self) -> tuple[Expression, ...]:
+        """What stands beside the terms: offsets, and then weights."""
+        return self.offsets if self.weights is None else (*self.offsets, self.weights)
+
+    @functools.cached_property
+    def scored(self) -> tuple[str, ...]:
+        """Columns that the score of a record reads; those of the response come first."""
+        return tuple(dict.fromkeys((*self.response.names, *self.covariates)))
+
     @functools.cached_property
     def variables(self) -> tuple[str, ...]:
-        """All columns that the formula reads; those of the response come first."""
-        return tuple(dict.fromkeys((*self.response.names, *self.covariates)))
+        """All columns that the formula reads: those of the response, covariates, and weights."""
+        weights = () if self.weights is None else self.weights.names
+        return tuple(dict.fromkeys((*self.scored, *weights)))
+
+    @functools.cached_property
+    def guessed(self) -> tuple[str, ...]:
+        """Columns that a made-up record has beside its response: covariates and weights."""
+        weights = () if self.weights is None else self.weights.names
+        return tuple(dict.fromkeys((*self.covariates, *weights)))
+
+
+def with_weights(formula: Any, weights: Any, columns: Collection[str]) -> Any:
+    """Return a formula with the term ``weights(...)`` for an argument of this name, if it is given.
+
+    Raises
+    ------
+    FormulaError
+        If the argument is no text, or the formula has weights already.
+    """
+    text = formula.text if isinstance(formula, Formula) else formula
+    if weights is None or not isinstance(text, str):
+        return formula
+    if not isinstance(weights, str) or not weights.strip():
+        raise FormulaError(
+            f"weights={show(weights)}: weights takes the name of a column of the data, or an "
+            "expression of columns such as '1 / p', and no numbers; make them a column."
+        )
+    inner = spell([Token("quoted", weights)]) if weights in columns else weights
+    return f"{text} + weights({inner})"
 
 
 def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
@@ -79,7 +120,7 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
     """
     known = dict.fromkeys(columns)  # a fast look-up, because there may be many columns
     if isinstance(text, Formula):
-        for expression in (text.response, *text.factors, *text.offsets):
+        for expression in (text.response, *text.factors, *text.beside):
             _require_columns(expression, known)
         return text
     if not isinstance(text, str):
@@ -94,19 +135,26 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
     if not response.names:
         raise FormulaError(f"formula {text!r}: the response {response.label!r} reads no column.")
     _require_columns(response, known)
-    right = _expand_dot(right, [name for name in columns if name not in response.names])
+    # a dot stands for covariates, of which weights are none
+    apart = {name for weight in _taken_apart(right, "weights")[1] for name in weight.names}
+    taken = {*response.names, *apart}
+    right = _expand_dot(right, [name for name in columns if name not in taken])
     text = f"{spell(left)} ~ {spell(right)}"
-    right, offsets = _without_offsets(right)
+    right, offsets = _taken_apart(right, "offset")
+    right, weights = _taken_apart(right, "weights")
+    if len(weights) > 1:
+        raise FormulaError(f"formula {text!r}: weights stand in it {len(weights)} times; once do.")
     algebra, factors = _factorise(right)
-    for factor in (*factors, *offsets):
+    for factor in (*factors, *offsets, *weights):
         _require_columns(factor, known)
     terms, kept = _expand_terms(algebra, text)
-    for factor in (*(factors[index] for index in kept), *offsets):
+    for factor in (*(factors[index] for index in kept), *offsets, *weights):
         if factor.label == response.label or factor.bare() == (response.bare() or ""):
             raise FormulaError(
                 f"formula {text!r}: the response {response.label!r} is also a term; leave it out."
             )
-    return Formula(text, response, terms, tuple(factors[index] for index in kept), offsets)
+    used = tuple(factors[index] for index in kept)
+    return Formula(text, response, terms, used, offsets, next(iter(weights), None))
 
 
 def _split(tokens: Sequence[Token], text: str) -> tuple[list[Token], list[Token]]:
@@ -140,19 +188,22 @@ def _expand_dot(tokens: Sequence[Token], others: Sequence[str]) -> list[Token]:
     return expanded
 
 
-def _without_offsets(tokens: Sequence[Token]) -> tuple[list[Token], tuple[Expression, ...]]:
-    """Return the right-hand side without its offsets, and what is in their brackets.
+def _taken_apart(
+    tokens: Sequence[Token], function: str
+) -> tuple[list[Token], tuple[Expression, ...]]:
+    """Return the right-hand side without its offsets or weights, and what is in their brackets.
 
-    As in R, an offset is added to the whole right-hand side, and stands in no other term.
+    As in R, an offset is added to the whole right-hand side, and stands in no other term. The same
+    goes for weights, which are an argument in R.
     """
     kept: list[Token] = []
-    offsets: list[Expression] = []
+    found: list[Expression] = []
     index = depth = 0
     while index < len(tokens):
         token, after = tokens[index], tokens[index + 1 : index + 2]
         depth += token.is_operator(*OPENING) - token.is_operator(*CLOSING)
         index += 1
-        if token != Token("name", "offset") or not (after and after[0].is_operator("(")):
+        if token != Token("name", function) or not (after and after[0].is_operator("(")):
             kept.append(token)
             continue
         stop = closing_index(tokens, index)
@@ -162,17 +213,17 @@ def _without_offsets(tokens: Sequence[Token]) -> tuple[list[Token], tuple[Expres
         if not added or (following and not following[0].is_operator("+", "-")):
             raise FormulaError(
                 f"formula: {label} is added to the whole right-hand side, as in "
-                '"y ~ x + offset(z)", and takes no part in other terms.'
+                f'"y ~ x + {function}(z)", and takes no part in other terms.'
             )
-        offsets.append(parse_expression(inner, term=label))
-        if not offsets[-1].names:
+        found.append(parse_expression(inner, term=label))
+        if not found[-1].names:
             raise FormulaError(f"formula: the term {label!r} reads no column.")
         index = stop + 1
         if kept:
             kept.pop()  # the plus sign before it
         elif following and following[0].is_operator("+"):
             index += 1
-    return kept or [Token("number", "1")], tuple(offsets)
+    return kept or [Token("number", "1")], tuple(found)
 
 
 def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:

@@ -85,10 +85,10 @@ SUMMARIES = frozenset(
 
 def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
     """Return the error for a term that calls `function`, with a remedy that names `variable`."""
-    if function == "offset":
+    if function in ("offset", "weights"):
         return FormulaError(
-            f"term '{term}': an offset is added to the whole right-hand side, as in "
-            f'"y ~ x + offset({variable})", and is no part of another term or of the response.'
+            f"term '{term}': {function}() is added to the whole right-hand side, as in "
+            f'"y ~ x + {function}({variable})", and is no part of another term or of the response.'
         )
     short = function.rsplit(".", 1)[-1]
     declare = f'declare bounds={{"{variable}": (lo, hi)}}'

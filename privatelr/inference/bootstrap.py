@@ -291,9 +291,9 @@ def pool_of_rows(spec: DesignSpec, covariates: Any) -> tuple[FloatArray, FloatAr
             f"covariates={show(covariates)}: method='bootstrap' simulates records; covariates "
             "takes a public frame to resample, or 'uniform' for the declared bounds and levels."
         )
-    if spec.offsets:
+    if spec.formula.beside:
         raise ArgumentError(
-            "method='bootstrap': it does not simulate records with an offset; take "
+            "method='bootstrap': it does not simulate records with an offset or a weight; take "
             "method='sandwich', which does not need to."
         )
     rng, names = np.random.default_rng(PUBLIC_SEED), spec.formula.covariates

@@ -87,7 +87,7 @@ def guessed_columns(spec: DesignSpec, guesses: Guesses) -> pd.DataFrame:
     count = max(_FEWEST, _PER_COLUMN * spec.d)
     rng = np.random.default_rng(PUBLIC_SEED)
     ranks = (np.arange(count) + 0.5) / count
-    variables = {name: spec.variables[name] for name in spec.formula.covariates}
+    variables = {name: spec.variables[name] for name in spec.formula.guessed}
     if isinstance(guesses.spread, Mapping):
         known = [name for name, v in variables.items() if not v.levels and v.is_bounded]
         for name in guesses.spread.keys() - {*known}:

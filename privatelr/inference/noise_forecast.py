@@ -18,11 +18,12 @@ from privatelr.design import (
     in_standard_units,
     read_covariates,
     read_offset,
+    read_roots,
     unstandardised,
 )
 from privatelr.inference.guessed_columns import Guesses, guessed_columns, positive_shares
 from privatelr.mechanisms import Problem, Release, scale_map, scale_moments
-from privatelr.numerics.rows import DenseRows, weights_of
+from privatelr.numerics.rows import LEAST_SHARE, DenseRows, weights_of
 from privatelr.sources import as_batch
 from privatelr.types import ColumnGroup, FloatArray
 
@@ -71,7 +72,7 @@ def _can_be_made_up(spec: Any) -> bool:
     """Whether declarations say what the covariates of a record may be."""
     if not isinstance(spec, DesignSpec) or spec.d > _MOST_COLUMNS:
         return False
-    variables = (spec.variables[name] for name in spec.formula.covariates)
+    variables = (spec.variables[name] for name in spec.formula.guessed)
     declared = all(v.levels or (v.kind == "numeric" and v.is_bounded) for v in variables)
     return declared and not spec.unbounded and spec.projection is None and not spec.scaled_by_data
 
@@ -82,7 +83,7 @@ def _made_up_rows(release: Release, spec: DesignSpec) -> tuple[DenseRows, FloatA
     batch = as_batch(guessed_columns(spec, guesses))
     if scale is not None:
         declared = unstandardised(spec, *scale_map(scale))
-    covariates, usable, values = read_covariates(declared, batch, spec.formula.covariates)
+    covariates, usable, values = read_covariates(declared, batch, spec.formula.guessed)
     offset = read_offset(spec.offsets, values, len(batch))[0] if spec.offsets else None
     covariates = np.where(usable[:, None], covariates, 0.0)
     if scale is not None:
@@ -95,7 +96,8 @@ def _made_up_rows(release: Release, spec: DesignSpec) -> tuple[DenseRows, FloatA
     positive = positive_shares(covariates, guesses, 0.0 if offset is None else offset)
     if scale is not None:
         covariates = in_standard_units(spec, covariates, *scale_map(scale))
-    return DenseRows(covariates, np.ones(len(covariates)), offset, **spec.limits), positive
+    labels = 1 / np.maximum(read_roots(spec.weight, values, len(batch)), LEAST_SHARE)
+    return DenseRows(covariates, labels, offset, **spec.limits), positive
 
 
 def _multiply_again(

@@ -122,11 +122,11 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> Po
     if pilot is None:
         missing, batch = responses, as_batch(guessed_columns(spec, guesses))
     else:
-        for name in spec.formula.covariates:
+        for name in spec.formula.guessed:
             if name not in pilot.names:
                 raise SchemaError(
                     f"pilot: the column {name!r} is missing; a pilot has a column for every "
-                    f"covariate, here {', '.join(map(repr, spec.formula.covariates))}."
+                    f"covariate, here {', '.join(map(repr, spec.formula.guessed))}."
                 )
         missing, batch = tuple(name for name in responses if name not in pilot.names), pilot
         most = int(np.clip(_PILOT_WORK / spec.d**2, _LEAST_OF_PILOT, _MOST_OF_PILOT))
@@ -147,8 +147,9 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> Po
         )
     if not missing:
         return found
-    offset = 0.0 if rows.offset is None else rows.offset * np.maximum(np.abs(rows.y), 1.0)
-    return replace(found, positive=positive_shares(rows.x, guesses, offset))
+    sizes = np.maximum(np.abs(rows.y), 1.0)  # 1 over the roots of weights
+    offset = 0.0 if rows.offset is None else rows.offset * sizes
+    return replace(found, positive=positive_shares(rows.x * sizes[:, None], guesses, offset))
 
 
 def assumptions_of(
@@ -171,7 +172,7 @@ def assumptions_of(
             return (f"records are like the {len(pilot):,} of the public pilot", *moments)
         like = f"covariates are like those of the {len(pilot):,} records of the public pilot"
         return (like, *moments, *labels, f"{_PESSIMISTIC}, where {both}")
-    variables = [spec.variables[name] for name in spec.formula.covariates]
+    variables = [spec.variables[name] for name in spec.formula.guessed]
     numbers = [v for v in variables if not v.levels and v.is_bounded]
     limit = spec.bound if spec.unbounded_norm is None else spec.unbounded_norm
     spreads = ", ".join(f"{guesses.spread_of(v):.2g} ({v.name})" for v in numbers)

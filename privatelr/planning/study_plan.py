@@ -272,7 +272,7 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
         facts.append(("ROC curve", sentences.scores(counts)))
     facts += [
         ("Rows", _rows(plan.spec)),
-        *sentences.offset(plan.spec),
+        *sentences.beside_terms(plan.spec),
         *sentences.loss(study.loss),
         ("Lambda", sentences.lambda_(calibration)),
     ]

@@ -27,7 +27,7 @@ from privatelr.audit.mutations.planted import (
     rows,
     times,
 )
-from privatelr.design import formula_design, offset_parts, plan_columns
+from privatelr.design import formula_design, offsets_and_weights, plan_columns
 from privatelr.mechanisms import Problem, registry, scale_release
 from privatelr.mechanisms.calibration import scale_noise
 from privatelr.numerics.rows import (
@@ -210,7 +210,7 @@ def _(honest: Any, x: Any, ones: Any) -> Any:
 
 @bug(
     "an offset is centred by the mean of the records",
-    offset_parts.read_offset,
+    offsets_and_weights.read_offset,
     rows("frame with an offset"),
     rows("wide factor with an offset"),
 )
@@ -227,7 +227,7 @@ def _(honest: Any, parts: Any, values: Any, n: int) -> Any:
 def _() -> Iterable[Any]:
     """Certificates of minima then count on margins that are more exact than they are."""
     yield (
-        offset_parts.read_offset,
+        offsets_and_weights.read_offset,
         lambda honest, parts, values, n: (1e6 * honest(parts, values, n)[0], np.ones(n, bool)),
     )
     yield (

@@ -21,6 +21,7 @@ from privatelr.numerics.rows.products import (
     weighted_sum,
 )
 from privatelr.numerics.rows.row_bounds import (
+    LEAST_SHARE,
     RowBounds,
     bends_of,
     bounded_rows,

@@ -142,7 +142,7 @@ class DenseRows(TableRows):
     covariates : ndarray of shape (n, p)
         Any values; `bounded_rows` bounds them.
     labels : ndarray of shape (n,)
-        -1 or +1.
+        -1 or +1, over the root of the weight of a record.
     offset : ndarray of shape (n,), optional
         Finite numbers that are added to the linear predictors.
     **limits

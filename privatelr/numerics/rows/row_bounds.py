@@ -80,9 +80,14 @@ class RowBounds:
     def hold(
         self, covariates: FloatArray, labels: FloatArray, out: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Bounded rows ``(n, d)``, in `out` if given, and labels with 0 for unusable rows."""
+        """Bounded rows ``(n, d)``, in `out` if given, and labels with 0 for unusable rows.
+
+        A label that is larger than 1 is divided by the root of the weight of its record, by which
+        the row is multiplied once it keeps its bounds.
+        """
         covariates = np.asarray(covariates, dtype=np.float64)
         labels = np.array(labels, dtype=np.float64)
+        roots = roots_of(labels)
         n, p = covariates.shape
         x = np.empty((n, self.width(p))) if out is None else out
         kept, share = self._kept(covariates), np.ones(n)
@@ -113,7 +118,7 @@ class RowBounds:
             x[labels == 0] = 0.0
         if self.weighted and self.intercept is not None:
             x[:, 0] *= share
-        return x, labels
+        return (x if roots is None else np.multiply(x, roots[:, None], out=x)), labels
 
     def _kept(self, covariates: FloatArray) -> BoolArray:
         """Return which rows ``(n,)`` are finite and certainly keep their bounds."""
@@ -140,6 +145,9 @@ def together_of(blocks: tuple[Block, ...], intercept: float | None) -> Together 
 # s**2 l'(y x.w) y x and its curvature s**2 l''(y x.w) x x' are no larger than within the bound. It
 # is the row s x with the label y / s, and adds l(label row.w) / label**2. The expected gradient is
 # still zero at the coefficients of the model, which shortening would move.
+#
+# A weight that was declared (`privatelr.design.offsets_and_weights`) multiplies this one, and is
+# found in the size of the label that is handed over.
 
 LEAST_SHARE = 1e-9
 """Least s, which keeps labels finite; a row that is even longer is shortened, too."""
@@ -167,6 +175,12 @@ def weights_of(labels: FloatArray) -> FloatArray:
     if squares.max(initial=0.0) <= 1.0:  # as in most fits: a pass over the labels is saved
         return np.ones(1)
     return np.asarray(1.0 / np.maximum(squares, 1.0))
+
+
+def roots_of(labels: FloatArray) -> FloatArray | None:
+    """Return the roots ``(n,)`` of declared weights, or None if all records count fully."""
+    sizes = np.abs(labels)
+    return None if sizes.max(initial=0.0) <= 1.0 else 1.0 / np.maximum(sizes, 1.0)
 
 
 def bends_of(labels: FloatArray) -> FloatArray:

@@ -10,7 +10,13 @@ from scipy import sparse
 
 from privatelr.numerics.rows.dense_rows import DenseRows, TableRows, folded
 from privatelr.numerics.rows.products import scaled_rows
-from privatelr.numerics.rows.row_bounds import LEAST_SHARE, RowBounds, Together, together_of
+from privatelr.numerics.rows.row_bounds import (
+    LEAST_SHARE,
+    RowBounds,
+    Together,
+    roots_of,
+    together_of,
+)
 from privatelr.numerics.rows.row_offsets import held_offset
 from privatelr.types import Block, BoolArray, FloatArray, IntArray, Kernel, Rows
 
@@ -36,7 +42,7 @@ class SparseRows(TableRows):
         missing or infinite entry becomes a row of zeros, its intercept entry included. It is
         neither changed nor kept.
     labels : ndarray of shape (n,)
-        -1 or +1; anything else makes a row of zeros.
+        -1 or +1, over the root of the weight of a record; 0 makes a row of zeros.
     offset : ndarray of shape (n,), optional
         Finite numbers that are added to the linear predictors.
     **limits
@@ -67,6 +73,8 @@ class SparseRows(TableRows):
         y /= share
         if blocks:
             x = _held_in_blocks(x, blocks)
+        if (roots := roots_of(labels)) is not None:
+            x = scaled_rows(x, roots)
         held = None if offset is None else held_offset(offset, y, bounds.offset_bound)
         for table in (y, x.data) if held is None else (y, x.data, held):
             table.flags.writeable = False
@@ -131,7 +139,7 @@ def bounded_sparse(
         indices = x.indices.astype(np.int32, copy=False)
         x = sparse.csr_array((x.data, indices, x.indptr.astype(np.int32)), shape=x.shape)
     lengths = np.diff(x.indptr)
-    usable = np.isin(labels, (-1.0, 1.0))
+    usable = np.abs(labels) >= 1.0  # larger ones are those of records that count less
     usable &= _largest(~np.isfinite(x.data), x.indptr) == 0
     if not usable.all():
         x.data[np.repeat(~usable, lengths)] = 0.0

@@ -74,7 +74,7 @@ class Evaluation:
             return _counts(self.fit, edges, self.data, self.outcomes)
         formula = self.fit.spec.formula
         found = design.over_parts(
-            self.data, formula.variables, partial(_counts_of_part, self.fit, edges)
+            self.data, formula.scored, partial(_counts_of_part, self.fit, edges)
         )
         return np.asarray(np.sum(found, axis=0))
 
@@ -110,7 +110,7 @@ def open_data(fit: ModelRecord, data: Any, response: Any) -> Evaluation:
     spec = fit.spec
     if is_dask(data) and response is None and isinstance(spec, design.DesignSpec):
         _, table = design.read_dask_source(spec.formula.text, data, None)
-        design.require_columns(table.typed, spec.formula.variables)
+        design.require_columns(table.typed, spec.formula.scored)
         return Evaluation(fit, table, table, len(table))
     if isinstance(spec, design.NumberedSpec):
         n = int(design.as_matrix(spec, data).shape[0])

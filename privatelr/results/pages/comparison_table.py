@@ -205,6 +205,7 @@ def _facts_of(fit: ModelRecord, found: Inference | None) -> dict[str, str]:
         "n": f"{fit.nobs}",
         "response": fit.spec.response.expression.label,
         "offset": " + ".join(part.label for part in fit.spec.formula.offsets),
+        "weights": weights.label if (weights := fit.spec.formula.weights) else "",
         "guarantee": kind,
         **{name: f"{price[name]:.6g}" if name in price else "" for name in _PRICES},
         "mechanism": mechanism,

@@ -132,7 +132,7 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
         ("Mechanism", mechanism(calibration)),
         *_scale(fit),
         ("Rows", _row_bounds(fit.spec)),
-        *offset(fit.spec),
+        *beside_terms(fit.spec),
         response,
         *loss(fit.loss),
         ("Lambda", lambda_(calibration) + (shrunk if calibration.lambda_ else "")),
@@ -223,15 +223,23 @@ def standardised(spec: DesignSpec) -> str:
     )
 
 
-def offset(spec: Any) -> Facts:
-    """What is added to the linear predictor, if anything is, and its range."""
-    if not getattr(spec, "offsets", ()):
-        return []
-    parts = [
-        f"{part.expression.label} between {part.interval[0]:.3g} and {part.interval[1]:.3g}"
-        for part in spec.offsets
-    ]
-    return [("Offset", f"{', '.join(parts)}, by declared bounds; it needs no noise of its own")]
+def beside_terms(spec: Any) -> Facts:
+    """What is added to the linear predictor, and how much records count, if the formula says so."""
+    facts, weight = [], spec.weight
+    if getattr(spec, "offsets", ()):
+        parts = [
+            f"{part.expression.label} between {part.interval[0]:.3g} and {part.interval[1]:.3g}"
+            for part in spec.offsets
+        ]
+        words = f"{', '.join(parts)}, by declared bounds; it needs no noise of its own"
+        facts.append(("Offset", words))
+    if weight is not None:
+        words = (
+            f"a record counts {weight.factor.expression.label} / {weight.most:.3g}, by declared "
+            "bounds; records that count far less than 1 waste price"
+        )
+        facts.append(("Weights", words))
+    return facts
 
 
 def _row_bounds(spec: DesignSpec) -> str:
@@ -348,7 +356,7 @@ def _perturbed_of_card(fit: FitRecord) -> Facts:
         *_scale(fit),
         ("Rows", f"d = {problem.d} columns, no row longer than R = {problem.radius:.6g}"),
         ("Row length", f"covariates of length {spec.bound:.6g} at most, {source}; {constant}"),
-        *offset(spec),
+        *beside_terms(spec),
         ("Loss", describe(problem.loss)),
         ("Lambda", lambda_(calibration, digits=6)),
         *_projection(spec),

@@ -1,0 +1,155 @@
+"""Offsets and weights of a formula, and the labels that carry them to the rows.
+
+Both are numbers within declared bounds. An offset is added to a linear predictor. A weight is how
+much a record counts, at most as much as the largest weight that the bounds allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from privatelr.design.coding import Factor, plan_factor
+from privatelr.design.response import labels
+from privatelr.design.variables import Values, Variable
+from privatelr.errors import SchemaError
+from privatelr.formula import Expression, Formula, evaluate
+from privatelr.numerics.rows import LEAST_SHARE
+from privatelr.sources import Tally
+from privatelr.types import BoolArray, FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """How much a record counts: a number over the largest that declared bounds allow.
+
+    Attributes
+    ----------
+    factor : Factor
+    is_equal : bool
+        Whether all records that count at all count as much, as where the scale is released.
+
+    Notes
+    -----
+    **Privacy.** The largest weight is public, so a record counts a in [0, 1] whatever others count;
+    a sum or mean of the weights in its place would depend on all of them. Then nothing changes
+    (people.md 2). What proofs use of a record is its gradient ``t x`` with a slope t, and its
+    curvature ``c x x'``. With a weight and a slope s at margin z these are ``t = a s`` and
+    ``c = a k s (1 - s)``. A shorter record ``r x`` without a weight, with ``r = 1 - s (1 - a)`` in
+    [0, 1] and the slope ``a s / r`` in [0, 1], has the same gradient, and the curvature
+    ``r**2 k (a s / r) (1 - a s / r) = a k s (1 - s)``. So at each point a record with a weight adds
+    what a shorter record may add, and short records were always allowed. Other losses have a
+    curvature from 0 to a constant, and a times it is in that range as well.
+    """
+
+    factor: Factor
+    is_equal: bool = False
+
+    @property
+    def most(self) -> float:
+        """W, the weight of a record that counts fully, by the declared bounds."""
+        return self.factor.interval[1]
+
+
+def plan_beside(
+    formula: Formula, variables: Mapping[str, Variable]
+) -> tuple[tuple[Factor, ...], Weight | None]:
+    """Plan the numbers that are added to the linear predictor, and how much records count.
+
+    Raises
+    ------
+    SchemaError
+        If one is no number, if the declared bounds do not limit it, or if no weight is positive.
+    """
+    offsets = tuple(_plan_number(one, variables, "offset") for one in formula.offsets)
+    if formula.weights is None:
+        return offsets, None
+    found = Weight(_plan_number(formula.weights, variables, "weights"))
+    if not found.most > 0:
+        raise SchemaError(
+            f"weights({formula.weights.label}) is at most {found.most:g} by the declared bounds, "
+            "and takes a positive number."
+        )
+    return offsets, found
+
+
+def with_equal_weights(spec: Any) -> Any:
+    """Return the plan whose records count alike, except for those that do not count at all."""
+    return spec if spec.weight is None else replace(spec, weight=Weight(spec.weight.factor, True))
+
+
+def _plan_number(
+    expression: Expression, variables: Mapping[str, Variable], function: str
+) -> Factor:
+    factor = plan_factor(expression, variables)
+    term = f"{function}({expression.label})"
+    if factor.is_categorical:
+        use = "added to the linear predictor" if function == "offset" else "the weight of a record"
+        raise SchemaError(f"{term} takes a number that is {use}, and no categories.")
+    if not factor.is_finite:
+        names = [name for name in expression.names if not variables[name].is_bounded]
+        name = (names or expression.names)[0]
+        why = "" if names else " that keep it finite"
+        raise SchemaError(
+            f"{term} takes bounds{why}: declare bounds="
+            f'{{"{name}": (lo, hi)}} from what is publicly known.'
+        )
+    return factor
+
+
+def reach_of(parts: Sequence[Factor]) -> float:
+    """Return the largest size of the sum of these parts, by their ranges."""
+    ends = [part.interval for part in parts]
+    return max(-sum(low for low, _ in ends), sum(high for _, high in ends), 0.0)
+
+
+def read_offset(parts: Sequence[Factor], values: Values, n: int) -> tuple[FloatArray, BoolArray]:
+    """Return the offset ``(n,)``, and the rows in which it is a number.
+
+    Each part is clipped to its range. `values` holds the columns that it reads, in their units.
+    """
+    offset, usable = np.zeros(n), np.ones(n, dtype=bool)
+    for part in parts:
+        number, defined = _read_number(part, values, n)
+        usable &= defined
+        offset += number
+    return offset, usable
+
+
+def read_roots(weight: Weight | None, values: Values, n: int) -> FloatArray:
+    """Return the square roots ``(n,)`` of what records count, over the largest weight.
+
+    They are 0 for a weight that is missing, not positive, or below ``1e-18`` of the largest one.
+    """
+    if weight is None:
+        return np.ones(n)
+    number, defined = _read_number(weight.factor, values, n)
+    with np.errstate(all="ignore"):
+        root = np.sqrt(np.clip(number / weight.most, 0.0, 1.0))
+    root[~defined | (root < LEAST_SHARE)] = 0.0
+    return np.ceil(root) if weight.is_equal else root
+
+
+def _read_number(part: Factor, values: Values, n: int) -> tuple[FloatArray, BoolArray]:
+    with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
+        number = np.broadcast_to(evaluate(part.expression, values), (n,))
+        defined = np.isfinite(number)
+        return np.clip(np.where(defined, number, 0.0), *part.interval), defined
+
+
+def read_targets(
+    spec: Any, values: Values, usable: BoolArray, tally: Tally | None
+) -> tuple[FloatArray, ...]:
+    """Return labels ``(n,)``, 0 in rows that cannot be used, and an offset if the model has one.
+
+    A label is divided by the root of the weight of its record, which `RowBounds` reads off it.
+    """
+    label, labelled = labels(spec.response, values, tally)
+    offset, defined = read_offset(spec.offsets, values, len(usable))
+    root = read_roots(spec.weight, values, len(usable))
+    known = usable & labelled & defined & (root > 0)
+    label = np.where(known, label / np.where(known, root, 1.0), 0.0)
+    return (label, offset) if spec.offset_bound > 0 else (label,)
