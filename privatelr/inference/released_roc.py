@@ -187,7 +187,8 @@ def sampling_sd_of_area(counts: FloatArray) -> float:
 def rates(counts: FloatArray, position: FloatArray) -> FloatArray:
     """Return sensitivity, specificity and predictive values ``(..., t, 4)`` at places ``(t,)``."""
     alarms, hits = above(counts, position)
-    negative, positive = (part.sum(axis=-1)[..., None] for part in by_class(counts))
+    # totals by the same additions, so that nothing is below the least threshold
+    negative, positive = above(counts, np.zeros(1))
     return np.stack(
         [
             _ratio(hits, np.broadcast_to(positive, hits.shape)),

@@ -206,8 +206,7 @@ def _releases(sim: Simulator) -> list[mechanisms.Release]:
     w = w if is_tilt else w + noise
     squares = mechanisms.vector_of(rows[:, :, None] * rows[:, None, :])
     weights = matrix_weights(moments, sim.data.margins(w), (rows**2).sum(axis=1), sizes)
-    counts = np.maximum(sim.data.counts + off, 0.0)  # the opposite of many records is below none
-    values = np.hstack([(part * counts) @ squares for part in weights]) / problem.n
+    values = np.hstack([(part * (sim.data.counts + off)) @ squares for part in weights]) / problem.n
     values += _opposite(moments.noise, rng)
     noisy, held = [mechanisms.Moments(value, moments) for value in values], sim.stages.scale
     scale = None if held is None else mechanisms.ScaleRelease(moments_of(sim.study, held), held)

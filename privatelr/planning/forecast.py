@@ -13,7 +13,7 @@ import numpy as np
 from privatelr import inference, mechanisms
 from privatelr.audit.density.exact import hessian, minimisers
 from privatelr.audit.density.pairs import SignedRows
-from privatelr.design import DesignSpec, standardise
+from privatelr.design import DesignSpec, standardise, with_equal_weights
 from privatelr.fitting import standardised
 from privatelr.inference import PUBLIC_SEED
 from privatelr.mechanisms.calibration import ScaleCalibration
@@ -149,7 +149,8 @@ def scale_sd(sim: Simulator) -> FloatArray:
 
 def moments_of(study: Study, calibration: ScaleCalibration) -> FloatArray:
     """The means and mean squares of made-up records, without noise."""
-    return mechanisms.mean_squares(study.population.rows(study.spec), calibration)
+    rows = study.population.rows(with_equal_weights(study.spec))
+    return mechanisms.mean_squares(rows, calibration)
 
 
 def _standardised_by(

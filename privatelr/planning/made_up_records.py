@@ -10,7 +10,7 @@ import numpy as np
 
 from privatelr import errors
 from privatelr.audit.density.pairs import SignedRows
-from privatelr.design import DesignSpec, read_design
+from privatelr.design import DesignSpec, read_design, with_equal_weights
 from privatelr.errors import ArgumentError, SchemaError
 from privatelr.inference import PUBLIC_SEED, Guesses
 from privatelr.inference.guessed_columns import (
@@ -139,7 +139,7 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> Po
         v.name: constant_column(v.levels[0] if v.levels else v.bounds[0], len(batch)) for v in blank
     }
     found = Population(batch.assign(usable), None)
-    rows = found.rows(spec)
+    rows = found.rows(with_equal_weights(spec))
     if pilot is not None and not np.any(rows.y):
         raise ArgumentError(
             "pilot: none of its records can be used; a pilot takes values within their bounds and "
@@ -147,9 +147,8 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> Po
         )
     if not missing:
         return found
-    sizes = np.maximum(np.abs(rows.y), 1.0)  # 1 over the roots of weights
-    offset = 0.0 if rows.offset is None else rows.offset * sizes
-    return replace(found, positive=positive_shares(rows.x * sizes[:, None], guesses, offset))
+    offset = 0.0 if rows.offset is None else rows.offset * np.maximum(np.abs(rows.y), 1.0)
+    return replace(found, positive=positive_shares(rows.x, guesses, offset))
 
 
 def assumptions_of(

@@ -179,8 +179,8 @@ def weights_of(labels: FloatArray) -> FloatArray:
 
 def roots_of(labels: FloatArray) -> FloatArray | None:
     """Return the roots ``(n,)`` of declared weights, or None if all records count fully."""
-    sizes = np.abs(labels)
-    return None if sizes.max(initial=0.0) <= 1.0 else 1.0 / np.maximum(sizes, 1.0)
+    sizes = np.fmax(np.abs(labels), 1.0)  # 1 for a label that is missing
+    return None if sizes.max(initial=1.0) == 1.0 else 1.0 / sizes
 
 
 def bends_of(labels: FloatArray) -> FloatArray:
