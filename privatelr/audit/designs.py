@@ -31,6 +31,8 @@ from privatelr.types import Block, FloatArray
 # -- random formulas and awkward records --------------------------------------------------------
 
 _LEVELS = ("low", "mid", "high", "top")
+_ROUNDED = 1.0 - 2.0**-50
+"""Factor that takes off what rounding may have added to a row that was multiplied and divided."""
 _STRANGE = ("undeclared", None)
 _WIDE = tuple(f"l{index}" for index in range(90))
 _FAR = (1e3, 1e300, np.inf, -1e3, -1e300, -np.inf, np.nan, 0.0, 5e-324)
@@ -63,12 +65,12 @@ class Case:
 
 
 def random_case(
-    rng: np.random.Generator, n: int, *, wide: bool = False, offset: bool = False
+    rng: np.random.Generator, n: int, *, wide: bool = False, beside: tuple[str, ...] = ()
 ) -> Case:
     """A formula of one to four terms over three numbers and two factors, some without bounds.
 
     With ``wide=True`` one of the terms is a factor with so many levels that its columns are stored
-    as a sparse matrix. With ``offset=True`` there is an offset, which may have two parts.
+    as a sparse matrix. There may be an ``"offset"``, which may have two parts, and ``"weights"``.
     """
     bounds = {
         name: (low, low + 10.0 ** rng.uniform(-2, 3))
@@ -79,8 +81,11 @@ def random_case(
     terms = rng.choice(_TERMS, rng.integers(1, 5), replace=False).tolist()
     if wide:
         terms = ["w", *terms[:2]]
-    if offset:
+    if beside:
         bounds |= {"a": (-2.0, 3.0), "o": (0.25, 8.0)}
+    if "weights" in beside:
+        terms.append(("weights(o)", "weights(1 / o)", "weights(a)")[rng.integers(3)])
+    if "offset" in beside:
         terms += ["offset(log(o))", "offset(a)"][: rng.integers(1, 3)]
     start = "0 + " if rng.random() < 0.3 else ""
     declared = {
@@ -89,7 +94,7 @@ def random_case(
         "row_norm": None if rng.random() < 0.5 else float(10.0 ** rng.uniform(-1, 1)),
         "intercept_scale": float(rng.choice([0.1, 0.5, 1.0, 3.0])),
     }
-    frame = _records("abcfgwoy" if offset else "abcfgwy", declared, n, rng)
+    frame = _records("abcfgwoy" if beside else "abcfgwy", declared, n, rng)
     return Case(f"y ~ {start}{' + '.join(terms)}", frame, declared)
 
 
@@ -137,7 +142,10 @@ def _value(name: str, declared: Mapping[str, Any], rng: np.random.Generator) -> 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Read:
-    """Rows ``(n, d)``, labels and offsets ``(n,)`` of a case, and their bounds by public facts."""
+    """Rows ``(n, d)``, labels and offsets ``(n,)`` of a case, and their bounds by public facts.
+
+    With ``has_weights=True`` a label is divided by the root of a weight, and its row multiplied.
+    """
 
     x: FloatArray
     y: FloatArray
@@ -147,6 +155,7 @@ class _Read:
     largest: float = math.inf
     offset: FloatArray | None = None
     offset_bound: float = 0.0
+    has_weights: bool = False
 
 
 def audit_rows(
@@ -191,9 +200,16 @@ def _kind(kind: str, rng: np.random.Generator, formulas: int) -> Iterator[Check]
 
 def count_beyond(read: _Read) -> int:
     """Count the rows that exceed R, the bounds of their blocks, or that of an offset, exactly."""
-    rows = sum(not (np.isfinite(row).all() and _is_within(row, read)) for row in read.x)
+    rows = sum(not (np.isfinite(row).all() and _is_within(row, read)) for row in _whole(read))
     offset = np.zeros(0) if read.offset is None else read.offset
     return rows + sum(not abs(shift) <= read.offset_bound for shift in offset.tolist())
+
+
+def _whole(read: _Read) -> FloatArray:
+    """Rows as they were before weights, up to rounding; a weight does not make a row longer."""
+    if not read.has_weights:
+        return read.x
+    return np.asarray(read.x * (np.maximum(np.abs(read.y), 1.0) * _ROUNDED)[:, None])
 
 
 def _is_within(row: FloatArray, read: _Read) -> bool:
@@ -257,7 +273,8 @@ def read_as_a_fit(case: Case, data: Any = None, change: _Change = None) -> _Read
         blocks, labels, offsets = table.rows(spec, bar=False)[0].fold(_gather)
     offset = np.concatenate(offsets) if spec.offset_bound > 0 else None
     read = np.vstack(blocks), np.concatenate(labels), len(table), spec.radius, spec.blocks
-    return _Read(*read, offset=offset, offset_bound=spec.offset_bound)
+    beside = offset, spec.offset_bound, spec.weight is not None
+    return _Read(*read, math.inf, *beside)
 
 
 def _gather(x: Any, y: FloatArray, *offset: FloatArray) -> tuple[list[FloatArray], ...]:
@@ -317,7 +334,8 @@ def _read_entries_of_matrix(case: Case, rng: np.random.Generator) -> _Read:
 
 
 _numbers = partial(numeric_case, p=6)
-_wide, _offset = partial(random_case, wide=True), partial(random_case, offset=True)
+_wide, _offset = partial(random_case, wide=True), partial(random_case, beside=("offset",))
+_weights = partial(random_case, beside=("weights",))
 KINDS: dict[str, tuple[Callable[..., Case], Callable[[Case, Any], _Read]]] = {
     "frame": (random_case, lambda case, rng: read_as_a_fit(case)),
     "response and array": (_numbers, lambda case, rng: read_as_a_fit(case, _matrix(case))),
@@ -333,10 +351,16 @@ KINDS: dict[str, tuple[Callable[..., Case], Callable[[Case, Any], _Read]]] = {
     "projected partitions": (random_case, lambda case, rng: _read_dask(case, _projected(rng))),
     "frame with an offset": (_offset, lambda case, rng: read_as_a_fit(case)),
     "wide factor with an offset": (
-        partial(random_case, wide=True, offset=True),
+        partial(random_case, wide=True, beside=("offset",)),
         lambda case, rng: read_as_a_fit(case),
     ),
     "partitions with an offset": (_offset, lambda case, rng: _read_dask(case)),
+    "frame with weights": (_weights, lambda case, rng: read_as_a_fit(case)),
+    "wide factor with weights and an offset": (
+        partial(random_case, wide=True, beside=("weights", "offset")),
+        lambda case, rng: read_as_a_fit(case),
+    ),
+    "partitions with weights": (_weights, lambda case, rng: _read_dask(case)),
     "entries of a frame": (random_case, _read_entries),
     "entries of a wide factor": (_wide, _read_entries),
     "entries of a matrix": (_numbers, _read_entries_of_matrix),

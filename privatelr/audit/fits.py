@@ -25,7 +25,7 @@ from privatelr.audit import checks
 from privatelr.audit.checks import MISSING, Check, claims_of_size, guarded, short
 from privatelr.audit.density.exact import margin_at, margins_of_most
 from privatelr.audit.density.loss import PrivacyLoss, loss_of
-from privatelr.audit.density.pairs import Pair
+from privatelr.audit.density.pairs import Pair, with_weights
 from privatelr.audit.density.search import privacy_loss, search
 from privatelr.audit.density.staged_loss import moments_loss
 from privatelr.audit.designs import Case, read_as_a_fit
@@ -127,6 +127,34 @@ def _attack_offset(
     if plan is not None:
         found = search(plan.coefficients, rng, 1).loss.ratio
         yield Check("offset", subject, found, 1.0)
+
+
+_WEIGHTS = ((0.5, 1.0), (1.0, 0.5), (0.9, 0.9), (0.01, 1.0), (1.0, 0.01))
+"""What the replaced record and the new one count."""
+
+
+def audit_weights(epsilon: float, rng: np.random.Generator) -> Iterator[Check]:
+    """A check for each mechanism: the largest loss between records of which one counts less.
+
+    The records are those between which the loss is largest if both count fully.
+    """
+    claims = claims_of_size(epsilon)[:2]
+    for loss, place, claim in product(LOSSES.values(), _PLACES, claims):
+        subject = f"{loss.name}, {place}, {short(claim)}: loss over the claim"
+        request = Request(claim, place, None, "free", "keep", ALL_FOR_COEFFICIENTS)
+        yield from guarded("weights", subject, _attack_weights, request, loss, subject, rng)
+
+
+def _attack_weights(
+    request: Request, loss: Loss, subject: str, rng: np.random.Generator
+) -> Iterator[Check]:
+    plan = checks.plan_in(request, loss, checks.Setting(2.0, 4.0, checks.INTERCEPT_AND_SLOPE))
+    if plan is not None:
+        worst = search(plan.coefficients, rng, 1).pair
+        pairs = [with_weights(worst, *counted) for counted in _WEIGHTS]
+        yield Check(
+            "weights", subject, max(loss_of(p, plan.coefficients).ratio for p in pairs), 1.0
+        )
 
 
 # -- fits that release more than coefficients ----------------------------------------------------

@@ -33,6 +33,7 @@ from privatelr.audit.fits import (
     audit_scaled_fits,
     audit_scored_fits,
     audit_tables,
+    audit_weights,
 )
 from privatelr.audit.recomputed import audit_noise, audit_peers
 from privatelr.audit.sampling import distribution_tests
@@ -131,6 +132,7 @@ def _all_found(
         yield from audit_scaled_fits(epsilon)
         yield from audit_scored_fits(epsilon)
         yield from audit_offsets(epsilon, other)
+        yield from audit_weights(epsilon, other)
         yield from audit_noise(epsilon)
         yield from audit_draws(other, 4 * effort.releases)
         yield from audit_releases(other, epsilon)

@@ -8,7 +8,7 @@ between these two.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -138,6 +138,16 @@ class Pair:
         rows, counts = np.vstack([self.rows, record]), np.append(self.counts, 1.0)
         labelled = [np.append(part[:-2], part[place]) for part in (self.sizes, self.shifts)]
         return SignedRows(rows, counts, *labelled)
+
+
+def with_weights(pair: Pair, old: float, new: float) -> Pair:
+    """The pair whose replaced record counts `old`, at most 1, and the new one `new`."""
+    roots = math.sqrt(old), math.sqrt(new)
+    sizes = np.append(pair.sizes[:-2], pair.sizes[-2:] / roots)
+    shifts = np.append(pair.shifts[:-2], pair.shifts[-2:] * roots)
+    return replace(
+        pair, old=pair.old * roots[0], new=pair.new * roots[1], sizes=sizes, shifts=shifts
+    )
 
 
 def signed_rows(x: FloatArray, y: FloatArray, offset: FloatArray | None = None) -> SignedRows:

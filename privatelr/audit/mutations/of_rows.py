@@ -241,6 +241,27 @@ def _(honest: Any, problem: Problem) -> float:
     return float(honest(problem)) if problem.offset == 0 else 0.0
 
 
+# -- weights --------------------------------------------------------------------------------------
+
+
+@bug(
+    "weights are divided by their mean",
+    offsets_and_weights.read_roots,
+    rows("frame with weights"),
+    rows("partitions with weights"),
+)
+def _(honest: Any, weight: Any, values: Any, n: int) -> Any:
+    roots = honest(weight, values, n)
+    return np.minimum(roots / np.sqrt(np.mean(roots**2)), 1.0) if weight else roots
+
+
+bug(
+    "a record that counts less keeps its curvature",
+    (row_bounds, "roots_of"),
+    rows("frame with weights"),
+)(nothing)
+
+
 # -- the scale of columns -------------------------------------------------------------------------
 
 bug(
