@@ -46,7 +46,7 @@ NOTES = {
     "freq_weights": "a row that stands for several records is one record here; repeat it instead",
     "offset": "a formula of dplr or dpsvm has it, as in 'y ~ age + offset(z)'",
     "start": "the minimum does not depend on where the solver starts",
-    "subset": "choose records before the call, and by public facts, because their number is public",
+    "subset": "dplr and dpsvm take one, and formulas have it, as in 'y ~ age + subset(age > 50)'",
     "weights": "dplr and dpsvm take them, and formulas have them, as in 'y ~ age + weights(w)'",
 }
 """Sentences about arguments that other packages have and this package does not have."""

@@ -54,6 +54,7 @@ def dplr(
     *,
     target: str | int | None = None,
     weights: str | None = None,
+    subset: str | None = None,
     delta: float = 0.0,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
@@ -91,18 +92,18 @@ def dplr(
         kind; 0 gives the plain fit, with its penalty. Or a guarantee: ``eps=ZCDP(0.1)``.
     lambda_ : float or str, optional
         Penalty of the mean objective ``(1/n) sum loss + (lambda_/2) |w|**2``. By default, and
-        for the names ``"free"`` and ``"PrivateLR"``, chosen from public facts; see
-        ``fit.calibration``.
+        for ``"free"`` and ``"PrivateLR"``, chosen from public facts; see ``fit.calibration``.
     op : bool
         True for objective perturbation, False for output perturbation.
     target : str or int, optional
-        Response column of a frame or an array, by name or position from 0; by default the
-        last.
+        Response column of a frame or an array, by name or position from 0; by default the last.
     weights : str, optional
-        Column, or expression of columns such as ``"1 / p"``, that says how much a record counts: as
-        much as its weight over the largest that `bounds` allow, which is 1 or less whatever others
-        have. The same as ``weights(1 / p)`` in the formula. No dot stands for these columns. A
-        weight that is missing or not positive is 0. It is no number of equal records.
+        Column, or expression of columns such as ``"1 / p"``, of how much a record counts: as much
+        as its weight over the largest that `bounds` allow, whatever others have; 0 if that is
+        missing or not positive. The same as ``weights(1 / p)`` in the formula; no dot means it.
+    subset : str, optional
+        Condition on declared columns, such as ``"age > 50"``. Other records are rows of zeros, and
+        belong to n, which is public, as the size of the subset is not.
     delta : float
         0 for pure privacy. A number from 1e-30 to 0.5, far below 1/n, asks for approximate privacy,
         by Laplace or Gaussian noise, whichever is less: Laplace in few columns, Gaussian in many.
@@ -118,9 +119,8 @@ def dplr(
         it) it is in lengths of a typical row, 1 to 3 of which are usual; without, the scale of
         columns is not released.
     intercept_scale : float, optional
-        Constant in the intercept column, by default 0.5. The intercept is penalised, too. With a
-        released scale it is in lengths of a row, by default 1 under pure epsilon, and otherwise
-        0.25 (0.5 where inference is bought).
+        Constant in the intercept column, which is penalised, too; by default 0.5. With a released
+        scale it is in lengths of a row: 1 under pure epsilon, else 0.25 (0.5 with inference).
     spend : mapping or str, optional
         What the price pays for. By default only the coefficients; ``"inference"`` adds standard
         errors, tests and intervals, with the usual shares; ``{"coefficients": 0.6, "inference":
@@ -128,8 +128,8 @@ def dplr(
         for ``fit.roc``, a ROC curve of the training data. Under an (epsilon, delta), shares are of
         mu squared, or of epsilon where Laplace noise leaves the coefficients less noise.
     ledger : Ledger, optional
-        Account to charge before the data is read; it refuses a charge that it cannot cover.
-        Inside ``with Ledger(...):`` the ledger of the block is charged, too.
+        Account to charge before the data is read, beside that of ``with Ledger(...):`` around the
+        call; it refuses what it cannot cover.
     threshold : float or str
         Splits ``predict(type="classes")``: ``"fixed"`` (0.5), a number, or ``"youden"`` or
         ``"topleft"``, which are learned from the data and not private, unless `spend` buys "roc".
@@ -146,9 +146,8 @@ def dplr(
         Number of random directions to project the covariates to; 0 for none, negative for
         R's rule.
     analysis : {None, "joint", "one-log", "cms11"}
-        Proof that calibrates the noise of objective perturbation; by default the one with the
-        least noise. That is ``"joint"`` here, which bounds slope and curvature of the loss
-        together; ``"one-log"`` adds their bounds up. R uses ``"cms11"``, with its own lambda.
+        Proof that calibrates the noise of objective perturbation. ``"joint"``, by default, bounds
+        slope and curvature together, ``"one-log"`` adds their bounds up, and R uses ``"cms11"``.
     on_small_lambda : {"increase", "keep"}
         Whether a lambda that costs privacy is raised (which is free) or kept.
     na_action : {"zero"}
@@ -179,7 +178,7 @@ def dplr(
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
     found = find_loss("logistic")
-    source = read_data(formula, data, target, weights)
+    source = read_data(formula, data, target, weights=weights, subset=subset)
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     options = read_options(na_action, seed, ledger, verbose, threshold, do_scale, rp_dim)
@@ -199,6 +198,7 @@ def dpsvm(
     loss: str | None = None,
     target: str | int | None = None,
     weights: str | None = None,
+    subset: str | None = None,
     delta: float = 0.0,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
@@ -230,18 +230,17 @@ def dpsvm(
         ``1 - h`` to ``1 + h``. A narrower bend has more curvature, ``1 / (2 h)`` for Huber and
         ``1 / (4 h)`` for softplus, so objective perturbation needs a larger lambda.
     loss : {"softplus", "huber"}, optional
-        ``"softplus"`` bends the hinge by ``h log(1 + exp((1 - z) / h))``, whose automatic lambda
-        adds nothing to the noise, and which classifies better where epsilon is small. ``"huber"``
-        bends it by a parabola, as the published programs do, and is the default where nothing is
-        private and for ``analysis="cms11"``.
+        ``"softplus"`` bends the hinge by ``h log(1 + exp((1 - z) / h))``, and classifies better
+        where epsilon is small. ``"huber"`` bends it by a parabola, as the published programs do,
+        and is the default where nothing is private and for ``analysis="cms11"``.
     threshold : float or str
         As in `dplr`, but ``"fixed"`` is a margin of 0, and a number is a margin.
     analysis : {None, "joint", "one-log", "cms11"}
         As in `dplr`; by default ``"one-log"`` for the Huber loss, where it is exact, and
         ``"joint"`` for softplus.
-    target, weights, delta, bounds, levels, row_norm, intercept_scale, spend, ledger, do_scale
+    target, weights, subset, delta, bounds, levels, row_norm, intercept_scale, spend, ledger
         As in `dplr`.
-    rp_dim, on_small_lambda, na_action, solver, seed, verbose
+    do_scale, rp_dim, on_small_lambda, na_action, solver, seed, verbose
         As in `dplr`.
 
     Returns
@@ -261,7 +260,7 @@ def dpsvm(
     *Assumed public*: n, names, types, declared bounds and levels, and every argument.
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
-    source = read_data(formula, data, target, weights)
+    source = read_data(formula, data, target, weights=weights, subset=subset)
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
     found = find_hinge(loss, h, as_published=request.is_published)
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
@@ -277,6 +276,7 @@ def check(
     *,
     target: str | int | None = None,
     weights: str | None = None,
+    subset: str | None = None,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
@@ -288,7 +288,7 @@ def check(
 
     Parameters
     ----------
-    formula, data, target, weights, bounds, levels, row_norm, intercept_scale
+    formula, data, target, weights, subset, bounds, levels, row_norm, intercept_scale
         As in `dplr`, except that Dask collections are not counted. The same functions read them.
 
     Returns
@@ -317,7 +317,7 @@ def check(
             "one of its partitions."
         )
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
-    source = read_in_memory(formula, data, target, weights)
+    source = read_in_memory(formula, data, target, weights=weights, subset=subset)
     spec = source.plan(schema)
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         rows, tally = source.rows(spec, bar=False)

@@ -36,7 +36,7 @@ from privatelr.design import (
     worth_sparse,
 )
 from privatelr.errors import ArgumentError, FormulaError
-from privatelr.formula import parse_formula, with_weights
+from privatelr.formula import parse_formula, with_terms
 from privatelr.numerics.rows import (
     MOST_SCORED,
     DaskRows,
@@ -78,7 +78,8 @@ class FrameData:
         """Plan rows whose entries are bounded; raises `FormulaError` for offsets and weights."""
         spec = self.plan(schema)
         for expression in spec.formula.beside:
-            function = "weights" if expression == spec.formula.weights else "offset"
+            names = {spec.formula.weights: "weights", spec.formula.subset: "subset"}
+            function = names.get(expression, "offset")
             raise FormulaError(
                 f"formula: {function}({expression.label}) goes with dplr and dpsvm; "
                 "dplpsvm and dpsimplex choose columns by scores that have no place for it."
@@ -111,7 +112,8 @@ class FrameData:
 
     def loose(self, spec: Any, *, bar: bool) -> tuple[Rows | LooseRows, Tally | None]:
         """Read rows whose scale is released first; dense ones are bounded once they have theirs."""
-        if worth_sparse(spec):  # bounded already, and of equal weight, which means go by
+        # bounded already, and all of equal weight, which the moments of columns go by
+        if worth_sparse(spec) or spec.formula.subset is not None:
             return self.rows(with_equal_weights(spec), bar=bar)
         batch = replace(self.batch, tally=Tally())
         reader, has_offset = BatchReader(spec, batch), spec.offset_bound > 0
@@ -212,22 +214,22 @@ class DaskData(FrameData):
         return read_dask_design(spec, self.table, DaskRows, bar=bar), None
 
 
-def read_data(first: Any, second: Any, target: Any, weights: Any = None) -> FrameData:
-    """Read the data of a call, of any kind."""
+def read_data(first: Any, second: Any, target: Any, **counting: Any) -> FrameData:
+    """Read the data of a call, of any kind; `counting` are weights and a subset, if given."""
     if not sparse.issparse(second) and (is_dask(first) or is_dask(second)):
         text, table = read_dask_source(first, second, target)
-        return DaskData(with_weights(text, weights, table.typed.names), table.typed, table)
-    return read_in_memory(first, second, target, weights)
+        return DaskData(with_terms(text, table.typed.names, **counting), table.typed, table)
+    return read_in_memory(first, second, target, **counting)
 
 
-def read_in_memory(first: Any, second: Any, target: Any, weights: Any = None) -> FrameData:
+def read_in_memory(first: Any, second: Any, target: Any, **counting: Any) -> FrameData:
     """Read the data of a call that does not take Dask collections."""
     if sparse.issparse(second):
-        if weights is not None:
-            raise ArgumentError(f"weights: they are a column of a frame; {AS_FRAME}.")
+        for name in (name for name, given in counting.items() if given is not None):
+            raise ArgumentError(f"{name}: it reads columns of a frame; {AS_FRAME}.")
         return MatrixData(*read_matrix_source(first, second, target))
     text, batch = read_source(first, second, target)
-    return FrameData(with_weights(text, weights, batch.names), batch)
+    return FrameData(with_terms(text, batch.names, **counting), batch)
 
 
 def _sparse_rows(spec: Spec, *read: Any) -> Rows:

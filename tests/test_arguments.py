@@ -86,7 +86,7 @@ def test_epsilon_means_eps(function):
         (dplr, "sample_weight", "did you mean weights?"),
         (dplr, "freq_weights", "repeat it instead."),
         (dplpsvm, "weights", "as in 'y ~ age + weights(w)'."),
-        (dplr, "subset", "because their number is public."),
+        (dplpsvm, "subset", "as in 'y ~ age + subset(age > 50)'."),
         (dpsimplex, "n_draws", "did you mean draws?"),
         (plan, "data", "it takes the number of records, and never the data."),
         (plan, "seed", "it takes formula, n, eps, "),

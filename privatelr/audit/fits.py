@@ -26,7 +26,7 @@ from privatelr.audit.checks import MISSING, Check, claims_of_size, guarded, shor
 from privatelr.audit.density.exact import margin_at, margins_of_most
 from privatelr.audit.density.loss import PrivacyLoss, loss_of
 from privatelr.audit.density.pairs import Pair, with_weights
-from privatelr.audit.density.search import privacy_loss, search
+from privatelr.audit.density.search import Finding, privacy_loss, search
 from privatelr.audit.density.staged_loss import moments_loss
 from privatelr.audit.designs import Case, read_as_a_fit
 from privatelr.design import read_design
@@ -105,6 +105,8 @@ def audit_front(
 
 _PLACES: tuple[Placement, ...] = ("objective", "output")
 _MOVED = checks.Setting(12.0, 4.0, checks.ONE_COLUMN, offset=40.0)
+_COUNTED = checks.Setting(2.0, 4.0, checks.INTERCEPT_AND_SLOPE)
+_WEIGHTS = ((0.5, 1.0), (1.0, 0.5), (0.9, 0.9), (0.01, 1.0), (1.0, 0.01))  # old and new
 
 
 def audit_offsets(epsilon: float, rng: np.random.Generator) -> Iterator[Check]:
@@ -113,48 +115,33 @@ def audit_offsets(epsilon: float, rng: np.random.Generator) -> Iterator[Check]:
     In one column, and with a penalty so small that a record pays for its curvature. Without an
     offset, opposite records have opposite margins there, and lose less than the claim.
     """
-    claims = claims_of_size(epsilon)[:2]
-    for loss, place, claim in product(LOSSES.values(), _PLACES, claims):
-        subject = f"one column, {loss.name}, {place}, {short(claim)}: loss over the claim"
-        request = Request(claim, place, None, "free", "keep", ALL_FOR_COEFFICIENTS)
-        yield from guarded("offset", subject, _attack_offset, request, loss, subject, rng)
-
-
-def _attack_offset(
-    request: Request, loss: Loss, subject: str, rng: np.random.Generator
-) -> Iterator[Check]:
-    plan = checks.plan_in(request, loss, _MOVED)
-    if plan is not None:
-        found = search(plan.coefficients, rng, 1).loss.ratio
-        yield Check("offset", subject, found, 1.0)
-
-
-_WEIGHTS = ((0.5, 1.0), (1.0, 0.5), (0.9, 0.9), (0.01, 1.0), (1.0, 0.01))
-"""What the replaced record and the new one count."""
+    yield from _attack_each("offset", _MOVED, epsilon, lambda worst: worst.loss.ratio, rng)
 
 
 def audit_weights(epsilon: float, rng: np.random.Generator) -> Iterator[Check]:
-    """A check for each mechanism: the largest loss between records of which one counts less.
+    """A check for each mechanism: the largest loss if of the two worst records one counts less."""
 
-    The records are those between which the loss is largest if both count fully.
-    """
-    claims = claims_of_size(epsilon)[:2]
-    for loss, place, claim in product(LOSSES.values(), _PLACES, claims):
-        subject = f"{loss.name}, {place}, {short(claim)}: loss over the claim"
-        request = Request(claim, place, None, "free", "keep", ALL_FOR_COEFFICIENTS)
-        yield from guarded("weights", subject, _attack_weights, request, loss, subject, rng)
+    def of_weights(worst: Finding) -> float:
+        pairs = (with_weights(worst.pair, *counted) for counted in _WEIGHTS)
+        return max(loss_of(pair, worst.calibration).ratio for pair in pairs)
+
+    yield from _attack_each("weights", _COUNTED, epsilon, of_weights, rng)
 
 
-def _attack_weights(
-    request: Request, loss: Loss, subject: str, rng: np.random.Generator
+def _attack_each(
+    part: str, setting: checks.Setting, epsilon: float, ratio: Any, rng: np.random.Generator
 ) -> Iterator[Check]:
-    plan = checks.plan_in(request, loss, checks.Setting(2.0, 4.0, checks.INTERCEPT_AND_SLOPE))
-    if plan is not None:
-        worst = search(plan.coefficients, rng, 1).pair
-        pairs = [with_weights(worst, *counted) for counted in _WEIGHTS]
-        yield Check(
-            "weights", subject, max(loss_of(p, plan.coefficients).ratio for p in pairs), 1.0
-        )
+    where = "one column, " if setting.shape == checks.ONE_COLUMN else ""
+
+    def attack(request: Request, loss: Loss, subject: str) -> Iterator[Check]:
+        plan = checks.plan_in(request, loss, setting)
+        if plan is not None:
+            yield Check(part, subject, ratio(search(plan.coefficients, rng, 1)), 1.0)
+
+    for loss, place, claim in product(LOSSES.values(), _PLACES, claims_of_size(epsilon)[:2]):
+        subject = f"{where}{loss.name}, {place}, {short(claim)}: loss over the claim"
+        request = Request(claim, place, None, "free", "keep", ALL_FOR_COEFFICIENTS)
+        yield from guarded(part, subject, attack, request, loss, subject)
 
 
 # -- fits that release more than coefficients ----------------------------------------------------

@@ -32,7 +32,7 @@ from privatelr.cli.table_files import (
     read_declarations,
 )
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
-from privatelr.formula import Formula, Token, parse_formula, tokenize, with_weights
+from privatelr.formula import Formula, Token, parse_formula, tokenize, with_terms
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_request
 from privatelr.model import check as check_data
@@ -226,7 +226,7 @@ def _read_table(chosen: argparse.Namespace) -> tuple[Formula, pd.DataFrame, dict
     """The formula without ``.``, the columns that it names, and their declarations."""
     with open_table(chosen.data, **given(chosen, *TEXT)) as table:
         # a dot for far too many columns is refused before a formula is made of them
-        text = with_weights(chosen.formula, chosen.weights, table.names)
+        text = with_terms(chosen.formula, table.names, **given(chosen, "weights", "subset"))
         tokens = tokenize(text)
         undotted = len(table.names) - len({token.text for token in tokens if token.is_name})
         if Token("name", ".") in tokens and undotted > _MOST_VARIABLES:
@@ -355,7 +355,7 @@ def _read(chosen: argparse.Namespace) -> dict[str, Any]:
         published = chosen.analysis == "cms11" or found.get("eps") == 0  # as in dpsvm
         found.setdefault("loss", "huber" if published else "softplus")
     found |= read_declarations(chosen)
-    found |= given(chosen, "balance", "c_index", "correlation", "weights")
+    found |= given(chosen, "balance", "c_index", "correlation", "weights", "subset")
     if chosen.spread:
         named = dict(chosen.spread)
         if "" in named and len(chosen.spread) > 1:

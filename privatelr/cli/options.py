@@ -171,16 +171,16 @@ _PROGRAM = (("", "file --released-only|--line --strict --seed --json"),)
 _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "demo": (("", "--json"),),
     "plan": (
-        ("", "formula --n --weights"),
+        ("", "formula --n --weights --subset"),
         _DECLARED,
         ("what is promised", _PROMISE),
         _MODEL,
         ("what is guessed", "--balance --spread --c-index --correlation --pilot"),
         ("what is asked", "--width --term --share --plot --json"),
     ),
-    "check": (("", f"data {_TEXT} formula --weights"), _DECLARED),
+    "check": (("", f"data {_TEXT} formula --weights --subset"), _DECLARED),
     "fit": (
-        ("", f"data {_TEXT} formula --weights"),
+        ("", f"data {_TEXT} formula --weights --subset"),
         _DECLARED,
         ("what is promised", f"{_PROMISE} --seed"),
         _MODEL,
@@ -236,6 +236,7 @@ _READ: dict[str, dict[str, Any]] = {
     "--analysis": {"choices": ANALYSES},
     "--term": {"metavar": "NAME"},
     "--weights": {"metavar": "NAME"},
+    "--subset": {"metavar": "CONDITION"},
     "--type": {"choices": get_args(PredictionType)},
     "--format": {"choices": ("markdown", "html"), "default": "markdown"},
     "--line": {"choices": ("output", "objective")},
@@ -264,6 +265,8 @@ _HELP = {
     "--n": "number of records",
     "--weights": "column of how much a record counts, over the largest weight by its bounds; or an "
     "expression such as 1/p",
+    "--subset": "condition on declared columns, such as 'age > 50', of the records that count; the "
+    "others are rows of zeros, and belong to n",
     "--schema": "bounds and levels in a file, to which the options add",
     "--bounds": "limits of a numeric column, as in age=18:90; may be repeated",
     "--levels": "levels of a column of text, the reference first, as in smoker=no,yes; quoted as "

@@ -24,13 +24,17 @@ from privatelr.types import BoolArray, FloatArray
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """How much a record counts: a number over the largest that declared bounds allow.
+    """Which records count, and how much: a number over the largest that declared bounds allow.
 
     Attributes
     ----------
-    factor : Factor
+    factor : Factor or None
+        None if all records count as much.
+    subset : Expression or None
+        The condition of records that count at all.
     is_equal : bool
-        Whether all records that count at all count as much, as where the scale is released.
+        Whether all records with a positive weight count as much, in the subset or not, as where the
+        scale is released.
 
     Notes
     -----
@@ -45,13 +49,14 @@ class Weight:
     curvature from 0 to a constant, and a times it is in that range as well.
     """
 
-    factor: Factor
+    factor: Factor | None
+    subset: Expression | None = None
     is_equal: bool = False
 
     @property
     def most(self) -> float:
         """W, the weight of a record that counts fully, by the declared bounds."""
-        return self.factor.interval[1]
+        return 1.0 if self.factor is None else self.factor.interval[1]
 
 
 def plan_beside(
@@ -62,23 +67,36 @@ def plan_beside(
     Raises
     ------
     SchemaError
-        If one is no number, if the declared bounds do not limit it, or if no weight is positive.
+        If one is no number, if the declared bounds do not limit it, if no weight is positive, or
+        if a subset is no condition.
     """
     offsets = tuple(_plan_number(one, variables, "offset") for one in formula.offsets)
-    if formula.weights is None:
+    if not formula.counting:
         return offsets, None
-    found = Weight(_plan_number(formula.weights, variables, "weights"))
-    if not found.most > 0:
+    weights, subset = formula.weights, formula.subset
+    factor = None if weights is None else _plan_number(weights, variables, "weights")
+    if factor is not None and not factor.interval[1] > 0:
         raise SchemaError(
-            f"weights({formula.weights.label}) is at most {found.most:g} by the declared bounds, "
-            "and takes a positive number."
+            f"weights({factor.expression.label}) is at most {factor.interval[1]:g} by the declared "
+            "bounds, and takes a positive number."
         )
-    return offsets, found
+    if subset is not None and not _is_condition(subset, variables):
+        raise SchemaError(
+            f"subset({subset.label}) takes a condition that is true or false, such as "
+            f"subset({subset.names[0]} > 50)."
+        )
+    return offsets, Weight(factor, subset)
+
+
+def _is_condition(expression: Expression, variables: Mapping[str, Variable]) -> bool:
+    column = expression.bare()
+    return expression.is_logical or (column is not None and variables[column].kind == "logical")
 
 
 def with_equal_weights(spec: Any) -> Any:
-    """Return the plan whose records count alike, except for those that do not count at all."""
-    return spec if spec.weight is None else replace(spec, weight=Weight(spec.weight.factor, True))
+    """Return the plan whose records count alike, except for those of no weight."""
+    weight = spec.weight
+    return spec if weight is None else replace(spec, weight=replace(weight, is_equal=True))
 
 
 def _plan_number(
@@ -122,15 +140,20 @@ def read_offset(parts: Sequence[Factor], values: Values, n: int) -> tuple[FloatA
 def read_roots(weight: Weight | None, values: Values, n: int) -> FloatArray:
     """Return the square roots ``(n,)`` of what records count, over the largest weight.
 
-    They are 0 for a weight that is missing, not positive, or below ``1e-18`` of the largest one.
+    They are 0 for a weight that is missing, not positive, or below ``1e-18`` of the largest one,
+    and outside of a subset.
     """
-    if weight is None:
-        return np.ones(n)
-    number, defined = _read_number(weight.factor, values, n)
-    with np.errstate(all="ignore"):
-        root = np.sqrt(np.clip(number / weight.most, 0.0, 1.0))
-    root[~defined | (root < LEAST_SHARE)] = 0.0
-    return np.ceil(root) if weight.is_equal else root
+    root = np.ones(n)
+    if weight is not None and weight.factor is not None:
+        number, defined = _read_number(weight.factor, values, n)
+        with np.errstate(all="ignore"):
+            root = np.sqrt(np.clip(number / weight.most, 0.0, 1.0))
+        root[~defined | (root < LEAST_SHARE)] = 0.0
+    if weight is not None and weight.is_equal:
+        return np.ceil(root)
+    if weight is not None and weight.subset is not None:
+        root = np.where(np.equal(evaluate(weight.subset, values), True), root, 0.0)
+    return root
 
 
 def _read_number(part: Factor, values: Values, n: int) -> tuple[FloatArray, BoolArray]:

@@ -1,6 +1,6 @@
 """R's formula dialect: text becomes terms and expressions that work row by row."""
 
-from privatelr.formula.algebra import Formula, parse_formula, with_weights
+from privatelr.formula.algebra import Formula, parse_formula, with_terms
 from privatelr.formula.expression import (
     Expression,
     constants,

@@ -25,6 +25,8 @@ _ALGEBRA = ("+", "-", "*", "/", ":", "^", "**", "(", ")")
 _LARGEST_POWER = 10
 _POWERS = frozenset(map(str, range(1, _LARGEST_POWER + 1)))
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "&", "&&", "|", "||", "!")
+_COUNTING = {"weights": "1 / p", "subset": "age > 50"}
+"""Terms that say how much records count, and which; each with an example."""
 _KEY = re.compile("\ue000(\\d+)\ue001")
 _PRODUCT = re.compile("`\ue000\\d+\ue001`(:`\ue000\\d+\ue001`)*")
 
@@ -45,8 +47,9 @@ class Formula:
     factors : tuple of Expression
     offsets : tuple of Expression
         What stands in ``offset(...)``. Their sum is added to the linear predictor.
-    weights : Expression or None
-        What stands in ``weights(...)``: how much a record counts. Predictions do not read it.
+    weights, subset : Expression or None
+        What stands in ``weights(...)`` and ``subset(...)``: how much a record counts, and which
+        records do. Predictions do not read it.
     """
 
     text: str
@@ -55,6 +58,7 @@ class Formula:
     factors: tuple[Expression, ...]
     offsets: tuple[Expression, ...] = ()
     weights: Expression | None = None
+    subset: Expression | None = None
 
     @functools.cached_property
     def regressors(self) -> tuple[str, ...]:
@@ -68,9 +72,14 @@ class Formula:
         return tuple(dict.fromkeys((*self.regressors, *offsets)))
 
     @property
+    def counting(self) -> tuple[Expression, ...]:
+        """What says how much records count, and which: weights, and a subset."""
+        return tuple(one for one in (self.weights, self.subset) if one is not None)
+
+    @property
     def beside(self) -> tuple[Expression, ...]:
-        """What stands beside the terms: offsets, and then weights."""
-        return self.offsets if self.weights is None else (*self.offsets, self.weights)
+        """What stands beside the terms: offsets, weights, and a subset."""
+        return (*self.offsets, *self.counting)
 
     @functools.cached_property
     def scored(self) -> tuple[str, ...]:
@@ -79,35 +88,38 @@ class Formula:
 
     @functools.cached_property
     def variables(self) -> tuple[str, ...]:
-        """All columns that the formula reads: those of the response, covariates, and weights."""
-        weights = () if self.weights is None else self.weights.names
-        return tuple(dict.fromkeys((*self.scored, *weights)))
+        """All columns that the formula reads; those of weights and of a subset come last."""
+        return tuple(dict.fromkeys((*self.scored, *self.guessed)))
 
     @functools.cached_property
     def guessed(self) -> tuple[str, ...]:
-        """Columns that a made-up record has beside its response: covariates and weights."""
-        weights = () if self.weights is None else self.weights.names
-        return tuple(dict.fromkeys((*self.covariates, *weights)))
+        """Columns that a made-up record has beside its response."""
+        counting = (name for one in self.counting for name in one.names)
+        return tuple(dict.fromkeys((*self.covariates, *counting)))
 
 
-def with_weights(formula: Any, weights: Any, columns: Collection[str]) -> Any:
-    """Return a formula with the term ``weights(...)`` for an argument of this name, if it is given.
+def with_terms(formula: Any, columns: Collection[str], **given: Any) -> Any:
+    """Return a formula with terms ``weights(...)`` and ``subset(...)`` for these arguments.
 
     Raises
     ------
     FormulaError
-        If the argument is no text, or the formula has weights already.
+        If an argument that is given is no text.
     """
     text = formula.text if isinstance(formula, Formula) else formula
-    if weights is None or not isinstance(text, str):
+    asked = {name: inner for name, inner in given.items() if inner is not None}
+    if not asked or not isinstance(text, str):
         return formula
-    if not isinstance(weights, str) or not weights.strip():
-        raise FormulaError(
-            f"weights={show(weights)}: weights takes the name of a column of the data, or an "
-            "expression of columns such as '1 / p', and no numbers; make them a column."
-        )
-    inner = spell([Token("quoted", weights)]) if weights in columns else weights
-    return f"{text} + weights({inner})"
+    for name, inner in asked.items():
+        if not isinstance(inner, str) or not inner.strip():
+            raise FormulaError(
+                f"{name}={show(inner)}: {name} takes the name of a column of the data, or an "
+                f"expression of columns such as '{_COUNTING[name]}', and no values; make them a "
+                "column."
+            )
+        quoted = spell([Token("quoted", inner)]) if inner in columns else inner
+        text = f"{text} + {name}({quoted})"
+    return text
 
 
 def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
@@ -141,20 +153,27 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
     right = _expand_dot(right, [name for name in columns if name not in taken])
     text = f"{spell(left)} ~ {spell(right)}"
     right, offsets = _taken_apart(right, "offset")
-    right, weights = _taken_apart(right, "weights")
-    if len(weights) > 1:
-        raise FormulaError(f"formula {text!r}: weights stand in it {len(weights)} times; once do.")
+    counting = dict[str, Expression]()
+    for function in _COUNTING:
+        right, found = _taken_apart(right, function)
+        if len(found) > 1:
+            raise FormulaError(
+                f"formula {text!r}: it takes {function}() once, not {len(found)} times."
+            )
+        if found:
+            counting[function] = found[0]
+    beside = *offsets, *counting.values()
     algebra, factors = _factorise(right)
-    for factor in (*factors, *offsets, *weights):
+    for factor in (*factors, *beside):
         _require_columns(factor, known)
     terms, kept = _expand_terms(algebra, text)
-    for factor in (*(factors[index] for index in kept), *offsets, *weights):
+    for factor in (*(factors[index] for index in kept), *beside):
         if factor.label == response.label or factor.bare() == (response.bare() or ""):
             raise FormulaError(
                 f"formula {text!r}: the response {response.label!r} is also a term; leave it out."
             )
     used = tuple(factors[index] for index in kept)
-    return Formula(text, response, terms, used, offsets, next(iter(weights), None))
+    return Formula(text, response, terms, used, offsets, **counting)
 
 
 def _split(tokens: Sequence[Token], text: str) -> tuple[list[Token], list[Token]]:

@@ -85,7 +85,7 @@ SUMMARIES = frozenset(
 
 def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
     """Return the error for a term that calls `function`, with a remedy that names `variable`."""
-    if function in ("offset", "weights"):
+    if function in ("offset", "weights", "subset"):
         return FormulaError(
             f"term '{term}': {function}() is added to the whole right-hand side, as in "
             f'"y ~ x + {function}({variable})", and is no part of another term or of the response.'

@@ -13,7 +13,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.design import DesignSpec, plan_design
 from privatelr.errors import ArgumentError, FormulaError, SchemaError
 from privatelr.fitting import read_do_scale
-from privatelr.formula import RESERVED, parse_expression, parse_formula, tokenize, with_weights
+from privatelr.formula import RESERVED, parse_expression, parse_formula, tokenize, with_terms
 from privatelr.mechanisms import find_mechanism, read_request, warn_of_one_record
 from privatelr.model import perturbation
 from privatelr.numerics import LOSSES, find_hinge, find_loss
@@ -116,6 +116,7 @@ def plan(
     delta: float = 0.0,
     *,
     weights: str | None = None,
+    subset: str | None = None,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
@@ -146,8 +147,8 @@ def plan(
         for an intercept and d - 1 covariates in a ball of length `row_norm`.
     n : int
         Number of records, which is public.
-    eps, delta, weights, lambda_, op, analysis, on_small_lambda
-        The same as for `dplr`. Weights are guessed as numeric columns are.
+    eps, delta, weights, subset, lambda_, op, analysis, on_small_lambda
+        The same as for `dplr`. Columns of weights and of a subset are guessed as covariates are.
     bounds, levels, row_norm, intercept_scale
         The same as for `dplr`. Every covariate needs bounds or levels, because no data are read
         that would show its type. The response needs no declaration.
@@ -213,17 +214,18 @@ def plan(
     chosen = find_loss(loss) if loss == "logistic" else find_hinge(loss, usual)
     warn_of_one_record(request.target, int(size), stacklevel=3)
     method = perturbation(chosen, request, schema, scaling)
+    counting = {"weights": weights, "subset": subset}
     # row_norm limits rows once they are standardised
     declared = schema if not method.standard else replace(schema, row_norm=None)
     if isinstance(formula, int | np.integer) and not isinstance(formula, bool):
         if records is not None:
             raise ArgumentError(f"pilot: it belongs to a formula, and formula={formula} is none.")
-        if weights is not None:
-            raise ArgumentError(f"weights: they go with a formula, and formula={formula} is none.")
+        for name in (name for name, given in counting.items() if given is not None):
+            raise ArgumentError(f"{name}: it goes with a formula, and formula={formula} is none.")
         spec = generic_design(int(formula), declared)
     else:
         known = (*declared.bounds, *(() if records is None else records.names))
-        spec = formula_design(with_weights(formula, weights, known), declared, records)
+        spec = formula_design(with_terms(formula, known, **counting), declared, records)
     population = population_of(spec, guesses, records)
     worse = population_of(spec, pessimistic(guesses), records)
     study = Study(spec, chosen, request, int(size), population, schema, scaling, worse)

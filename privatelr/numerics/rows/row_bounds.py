@@ -1,7 +1,7 @@
 """The bounds of a row: its length, and the sizes of blocks of its columns.
 
-Bounding does not change a row that keeps its bounds, to the last bit. So a row that certainly
-keeps them can be skipped; sums in any order decide that, with an allowance for rounding.
+Bounding does not change a row that keeps its bounds, to the last bit, so that one that certainly
+keeps them can be skipped. Sums in any order decide that, with an allowance for rounding.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ _SAFETY = 1.0 - 2.0**-40
 """Factor of the bound to which rows are shortened, so that rounding cannot exceed the bound."""
 _SHORTEST = 1e-100
 """Length below which squares may underflow and lose accuracy."""
-
 BlockRun = tuple[int, int, FloatArray]
 """First column and the one after the last of the whole row, and bounds: one for a block of several
 columns, or one for each of neighbouring blocks of one column."""
@@ -45,7 +44,7 @@ class RowBounds:
     blocks : tuple of Block
         Blocks of the d columns, whose sums of sizes are held to their bounds.
     weighted : bool
-        Whether a row that is too long counts less, instead of being another row; see `lengthened`.
+        Whether a row that is too long counts less, instead of being another row.
     offset_bound : float
         Largest size of an offset; 0 for rows that have none.
     """
@@ -82,8 +81,7 @@ class RowBounds:
     ) -> tuple[FloatArray, FloatArray]:
         """Bounded rows ``(n, d)``, in `out` if given, and labels with 0 for unusable rows.
 
-        A label that is larger than 1 is divided by the root of the weight of its record, by which
-        the row is multiplied once it keeps its bounds.
+        A label above 1 has the root of its record's weight: the bounded row is multiplied by it.
         """
         covariates = np.asarray(covariates, dtype=np.float64)
         labels = np.array(labels, dtype=np.float64)
@@ -118,7 +116,7 @@ class RowBounds:
             x[labels == 0] = 0.0
         if self.weighted and self.intercept is not None:
             x[:, 0] *= share
-        return (x if roots is None else np.multiply(x, roots[:, None], out=x)), labels
+        return x if roots is None else np.multiply(x, roots[:, None], out=x), labels
 
     def _kept(self, covariates: FloatArray) -> BoolArray:
         """Return which rows ``(n,)`` are finite and certainly keep their bounds."""
@@ -146,8 +144,7 @@ def together_of(blocks: tuple[Block, ...], intercept: float | None) -> Together 
 # is the row s x with the label y / s, and adds l(label row.w) / label**2. The expected gradient is
 # still zero at the coefficients of the model, which shortening would move.
 #
-# A weight that was declared (`privatelr.design.offsets_and_weights`) multiplies this one, and is
-# found in the size of the label that is handed over.
+# A weight that was declared (`privatelr.design.Weight`) multiplies this one; labels bring it.
 
 LEAST_SHARE = 1e-9
 """Least s, which keeps labels finite; a row that is even longer is shortened, too."""
@@ -179,8 +176,8 @@ def weights_of(labels: FloatArray) -> FloatArray:
 
 def roots_of(labels: FloatArray) -> FloatArray | None:
     """Return the roots ``(n,)`` of declared weights, or None if all records count fully."""
-    sizes = np.fmax(np.abs(labels), 1.0)  # 1 for a label that is missing
-    return None if sizes.max(initial=1.0) == 1.0 else 1.0 / sizes
+    roots = 1.0 / np.fmax(np.abs(labels), 1.0)
+    return None if roots.min(initial=1.0) == 1.0 else roots
 
 
 def bends_of(labels: FloatArray) -> FloatArray:

@@ -118,6 +118,10 @@ def term_table(
     return Table(tuple(names), tuple(columns), tuple(cells))
 
 
+def _label_of(expression: Any) -> str:
+    return "" if expression is None else str(expression.label)
+
+
 def _two_rows(
     numbers: FloatArray, statistic: Statistic, digits: int | None, *, as_odds: bool
 ) -> tuple[list[str], list[str]]:
@@ -205,7 +209,7 @@ def _facts_of(fit: ModelRecord, found: Inference | None) -> dict[str, str]:
         "n": f"{fit.nobs}",
         "response": fit.spec.response.expression.label,
         "offset": " + ".join(part.label for part in fit.spec.formula.offsets),
-        "weights": weights.label if (weights := fit.spec.formula.weights) else "",
+        **{name: _label_of(getattr(fit.spec.formula, name)) for name in ("weights", "subset")},
         "guarantee": kind,
         **{name: f"{price[name]:.6g}" if name in price else "" for name in _PRICES},
         "mechanism": mechanism,

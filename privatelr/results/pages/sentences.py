@@ -233,7 +233,10 @@ def beside_terms(spec: Any) -> Facts:
         ]
         words = f"{', '.join(parts)}, by declared bounds; it needs no noise of its own"
         facts.append(("Offset", words))
-    if weight is not None:
+    if weight is not None and weight.subset is not None:
+        words = f"records for which {weight.subset.label}; the others are rows of zeros"
+        facts.append(("Subset", f"{words}, and belong to n"))
+    if weight is not None and weight.factor is not None:
         words = (
             f"a record counts {weight.factor.expression.label} / {weight.most:.3g}, by declared "
             "bounds; records that count far less than 1 waste price"
