@@ -45,6 +45,7 @@ NOTES = {
     "kernel": "a support vector machine is linear here",
     "freq_weights": "a row that stands for several records is one record here; repeat it instead",
     "offset": "a formula of dplr or dpsvm has it, as in 'y ~ age + offset(z)'",
+    "prior": "dplr and dpsvm take one, and no noise depends on it",
     "start": "the minimum does not depend on where the solver starts",
     "subset": "dplr and dpsvm take one, and formulas have it, as in 'y ~ age + subset(age > 50)'",
     "weights": "dplr and dpsvm take them, and formulas have them, as in 'y ~ age + weights(w)'",

@@ -6,14 +6,18 @@ If the scale of the columns is released, it comes first, and the rows are read a
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from privatelr.design import (
+    Prior,
+    centre_of,
     project,
     projection_width,
     scale_by_data,
@@ -27,6 +31,7 @@ from privatelr.errors import (
     SchemaError,
     require_choice,
     require_number,
+    show,
 )
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import (
@@ -40,11 +45,18 @@ from privatelr.mechanisms import (
 )
 from privatelr.mechanisms.calibration import nominal_epsilon
 from privatelr.mechanisms.selection_release import read_account, read_seed
-from privatelr.numerics import Loss, label
-from privatelr.privacy import Event, Guarantee, unless_seeded, void
+from privatelr.method import Fitted, Method, Way
+from privatelr.numerics import label
+from privatelr.privacy import (
+    Event,
+    Guarantee,
+    unless_seeded,
+    void,
+)
 from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
-from privatelr.results import diagnose, read_threshold
+from privatelr.results import FitRecord, diagnose, read_threshold
+from privatelr.results.release_files import release_file
 from privatelr.sources import Schema, Tally
 
 if TYPE_CHECKING:
@@ -54,54 +66,7 @@ else:
     scored_records = lazy_import("privatelr.results.answers.scored_records")
 
 
-Fitted = TypeVar("Fitted")
 DoScale = bool | Literal["private"] | None
-Way = Callable[[Any, int], tuple[Any, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Method(Generic[Fitted]):
-    """The mechanism that a function such as `dplr` uses, set up before the data is seen.
-
-    Attributes
-    ----------
-    fit : type
-        Type of the result.
-    loss : Loss
-    target : Guarantee
-    facts : callable
-        Takes n and the plan of the rows; returns public facts.
-    calibrate : callable
-        Takes the public facts; returns all numbers of the mechanism. It takes no data.
-    draw : callable
-        Takes a calibration and a source of randomness; returns the noise of a release.
-    release : callable
-        Takes rows, a calibration and its noise; returns a release.
-    by_entries : bool
-        Whether the entries of rows are bounded instead of their length.
-    standard : tuple of callable
-        Ways to standardise the rows. Each takes their plan and n, and returns the plan of
-        standardised rows and the calibration of all stages. Empty if the scale is not released.
-    buys_roc : bool
-        Whether the scores of the rows are counted, so that thresholds are learned from what is
-        paid for.
-    if_worth_it : callable, optional
-        Given where the scale is left out if the plan cannot have it or its noise is too large.
-        Returns such ways, one for each law of noise; for facts about the columns, those at the
-        price at which they are compared.
-    """
-
-    fit: Callable[..., Fitted]
-    loss: Loss
-    target: Guarantee
-    facts: Callable[[int, Any], Any]
-    calibrate: Callable[..., Any]
-    draw: Callable[[Any, Randomness], Any]
-    release: Callable[[Any, Any, Any], Any]
-    by_entries: bool = False
-    buys_roc: bool = False
-    standard: tuple[Way, ...] = ()
-    if_worth_it: Callable[..., tuple[Way, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +79,38 @@ class Options:
     threshold: Any
     do_scale: DoScale = False
     rp_dim: int = 0
+    prior: Callable[[Any], Prior] | None = None
+
+
+def read_prior(prior: Any) -> Callable[[Any], Prior] | None:
+    """Read the coefficients to which a penalty draws; returns a function of the plan.
+
+    Raises
+    ------
+    ArgumentError
+        If it is neither numbers by names, nor a fit, nor the name of a file of one.
+    """
+    if prior is None:
+        return None
+    if isinstance(prior, str | os.PathLike):
+        prior = release_file.load(prior)
+    if isinstance(prior, FitRecord):
+        if not prior.guarantee.is_private:
+            warnings.warn(
+                "prior: the earlier fit has no guarantee; this one protects none of its records.",
+                PrivacyWarning,
+                stacklevel=5,
+            )
+        source = f"of an earlier fit ({prior.formula}, {prior.guarantee})"
+        given = Prior(prior.coef.to_dict(), source)
+        return partial(given.for_plan, only_shared=True)
+    takes = "numbers by names of coefficients, such as {'age': 0.03}, an earlier fit, or its file"
+    if not isinstance(prior, Mapping) or not prior:
+        raise ArgumentError(f"prior={show(prior)}: prior takes {takes}.")
+    means = {}
+    for name, mean in prior.items():
+        means[name] = require_number(ArgumentError, f"prior[{name!r}]", mean, "a finite number")
+    return partial(Prior(means, "as given").for_plan, only_shared=False)
 
 
 def read_do_scale(do_scale: Any) -> DoScale:
@@ -139,6 +136,7 @@ def read_options(
     threshold: Any,
     do_scale: Any = False,
     rp_dim: Any = 0,
+    prior: Any = None,
 ) -> Options:
     """Check the choices of a call; raises `ArgumentError`."""
     why = "; records may not be dropped, because n is public"
@@ -149,7 +147,8 @@ def read_options(
     verbosity = require_number(ArgumentError, "verbose", shown, "0 or 1", at_least=0)
     account, replayed = read_account(ledger), read_seed(seed, "noise", "fit", stacklevel=5)
     randomness = SystemRandomness() if replayed is None else SeededRandomness(replayed)
-    return Options(randomness, account, int(verbosity), threshold, scaling, rp_dim)
+    asked = read_prior(prior)
+    return Options(randomness, account, int(verbosity), threshold, scaling, rp_dim, asked)
 
 
 def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Options) -> Fitted:
@@ -177,6 +176,8 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     if not guarantee.is_private:
         charge(options.ledger, guarantee, (), spec.formula.text)  # refused before data is read
     declared = _projected(_scaled(spec, data, options), options, n)
+    if options.prior is not None:
+        declared = replace(declared, prior=options.prior(declared))
     if not method.by_entries:
         warn_of_one_record(guarantee, n, stacklevel=4)
     found = standardised(method, declared, n)
@@ -204,7 +205,8 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
             spec = standardise(spec, centre, factor)
             rows = data.standardised(loose, spec, centre, factor, bar=bar)
             del loose
-        release = method.release(rows, calibration, draws)
+        drawn = {} if method.by_entries else {"centre": centre_of(spec)}
+        release = method.release(rows, calibration, draws, **drawn)
         if scale is not None:
             release = replace(release, scale=scale)
         release = replace(release, guarantee=guarantee, entry=entry)

@@ -3,45 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design import doubts, plan_standard
-from privatelr.errors import ArgumentError, SchemaError, show
-from privatelr.fitting import DoScale, Method, fit, read_options
-from privatelr.mechanisms import (
-    Problem,
-    Request,
-    calibrate_all,
-    draw_all,
-    find_mechanism,
-    promises_for,
-    read_request,
-    release_all,
-)
-from privatelr.mechanisms.calibration import (
-    GAUSSIAN,
-    LAPLACE,
-    Kinds,
-    ScaleFacts,
-    counts_long_rows_less,
-    deciding_price,
-    scale_floor,
-    usual_intercept,
-    usual_rows,
-)
+from privatelr.design import doubts
+from privatelr.errors import SchemaError
+from privatelr.fitting import fit, read_options
+from privatelr.mechanisms import read_request
+from privatelr.method import perturbation
 from privatelr.model_data import read_data, read_in_memory
-from privatelr.numerics import Loss, find_hinge, find_loss
+from privatelr.numerics import find_hinge, find_loss
 from privatelr.numerics.solve import Newton, Solver
-from privatelr.privacy import ApproxDP, Guarantee, NonPrivate, PureDP
+from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import Account
 from privatelr.results import DataCheck, DataCounts, Fit
-from privatelr.sources import BoundsLike, LevelsLike, Schema, declare_schema, is_dask, totals
+from privatelr.sources import BoundsLike, LevelsLike, declare_schema, is_dask, totals
 
 
 @suggests_arguments
@@ -65,6 +43,7 @@ def dplr(
     threshold: float | str = "fixed",
     do_scale: bool | str | None = None,
     rp_dim: int = 0,
+    prior: Any = None,
     analysis: str | None = None,
     on_small_lambda: str = "increase",
     na_action: str = "zero",
@@ -145,6 +124,10 @@ def dplr(
     rp_dim : int
         Number of random directions to project the covariates to; 0 for none, negative for
         R's rule.
+    prior : mapping, fit or path, optional
+        Coefficients to which the penalty draws, instead of 0, in the units of the columns: such as
+        ``{"age": 0.03, "(Intercept)": -3.5}`` from the literature, or those of an earlier fit or of
+        a file that `Fit.save` wrote, which were paid for then. They are public, and add no noise.
     analysis : {None, "joint", "one-log", "cms11"}
         Proof that calibrates the noise of objective perturbation. ``"joint"``, by default, bounds
         slope and curvature together, ``"one-log"`` adds their bounds up, and R uses ``"cms11"``.
@@ -181,8 +164,10 @@ def dplr(
     source = read_data(formula, data, target, weights=weights, subset=subset)
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
-    options = read_options(na_action, seed, ledger, verbose, threshold, do_scale, rp_dim)
-    method = perturbation(found, request, schema, options.do_scale, options.rp_dim, solver)
+    chosen = na_action, seed, ledger, verbose, threshold, do_scale, rp_dim, prior
+    options = read_options(*chosen)
+    asked = options.do_scale, options.rp_dim, solver, options.prior
+    method = perturbation(found, request, schema, *asked)
     return fit(method, source, schema, options)
 
 
@@ -209,6 +194,7 @@ def dpsvm(
     threshold: float | str = "fixed",
     do_scale: bool | str | None = None,
     rp_dim: int = 0,
+    prior: Any = None,
     analysis: str | None = None,
     on_small_lambda: str = "increase",
     na_action: str = "zero",
@@ -240,7 +226,7 @@ def dpsvm(
         ``"joint"`` for softplus.
     target, weights, subset, delta, bounds, levels, row_norm, intercept_scale, spend, ledger
         As in `dplr`.
-    do_scale, rp_dim, on_small_lambda, na_action, solver, seed, verbose
+    do_scale, rp_dim, prior, on_small_lambda, na_action, solver, seed, verbose
         As in `dplr`.
 
     Returns
@@ -264,8 +250,10 @@ def dpsvm(
     request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
     found = find_hinge(loss, h, as_published=request.is_published)
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
-    options = read_options(na_action, seed, ledger, verbose, threshold, do_scale, rp_dim)
-    method = perturbation(found, request, schema, options.do_scale, options.rp_dim, solver)
+    chosen = na_action, seed, ledger, verbose, threshold, do_scale, rp_dim, prior
+    options = read_options(*chosen)
+    asked = options.do_scale, options.rp_dim, solver, options.prior
+    method = perturbation(found, request, schema, *asked)
     return fit(method, source, schema, options)
 
 
@@ -326,75 +314,3 @@ def check(
     negative, positive = int(np.count_nonzero(label < 0)), int(np.count_nonzero(label > 0))
     counts = DataCounts(rows.n, negative, positive, spec.response, spec.variables, found)
     return DataCheck(spec.formula.text, counts, tuple(doubts(spec, source.batch, schema)))
-
-
-def perturbation(
-    loss: Loss,
-    request: Request,
-    schema: Schema,
-    do_scale: DoScale,
-    rp_dim: int = 0,
-    solver: Any = Newton(),
-) -> Method[Fit]:
-    """Set up objective or output perturbation; refuses choices that no theorem covers."""
-    if not callable(solver) or isinstance(solver, type):
-        raise ArgumentError(f"solver={show(solver)}: solver takes a minimiser such as Newton().")
-    find_mechanism(request)
-    target = request.target
-    if rp_dim and (do_scale == "private" or request.pays_for_scale):
-        asked = "do_scale='private'" if do_scale == "private" else "spend={'scale': ...}"
-        raise ArgumentError(
-            f"rp_dim={rp_dim} and {asked}: rows whose scale is released cannot be projected, too."
-        )
-    if isinstance(do_scale, bool) and request.pays_for_scale:
-        raise ArgumentError(
-            f"do_scale={do_scale} and spend={{'scale': ...}}: a scale that is not released takes "
-            "no share; take do_scale='private', or no share for the scale."
-        )
-
-    def facts(n: int, spec: Any) -> Problem:
-        moved = {"weighted": spec.weighted, "offset": spec.offset_bound}
-        return Problem(n, spec.d, loss, spec.radius, spec.blocks, **moved)
-
-    def standard(price: Guarantee, way: Any, declared: Any, n: int) -> tuple[Any, Any]:
-        promise, kinds = way
-        bought = request.buys_intervals
-        length, unit = usual_rows(loss, n, declared.d, promise, has_intervals=bought)
-        if schema.row_norm is not None:
-            length, unit = schema.row_norm, False
-        spec = plan_standard(
-            declared,
-            pure=isinstance(promise, PureDP),
-            length=length,
-            unit=unit,
-            weighted=counts_long_rows_less(loss),
-            intercept_scale=schema.intercept_scale or usual_intercept(promise, bought),
-        )
-        held, constant = spec.standard, spec.intercept or 0.0
-        assert held is not None
-        columns = ScaleFacts(n, held.groups, held.centred, scale_floor(loss), constant)
-        asked = replace(request, target=promise, kinds=kinds)
-        return spec, replace(calibrate_all(asked, facts(n, spec), columns), target=price)
-
-    def ways(*laws: Kinds, columns: ScaleFacts | None = None) -> tuple[Any, ...]:
-        price = target if columns is None else deciding_price(columns, target)
-        promises = promises_for(replace(request, target=price))
-        return tuple(partial(standard, price, way) for way in product(promises, laws))
-
-    stages = partial(calibrate_all, request), draw_all, partial(release_all, solver=solver)
-    method = Method(Fit, loss, target, facts, *stages, buys_roc=request.buys_roc)
-    match do_scale:
-        case "private":
-            released = not isinstance(target, NonPrivate)
-        case None:
-            plain = schema.row_norm is None and rp_dim == 0
-            released = request.pays_for_scale or (request.may_scale and plain)
-        case _:
-            released = False
-    if not released:
-        return method
-    optional = do_scale is None and not request.pays_for_scale
-    several = isinstance(target, ApproxDP) and not request.kinds
-    laws = (GAUSSIAN, LAPLACE) if several else (request.kinds,)
-    rivals = partial(ways, *laws) if optional else None
-    return replace(method, standard=ways(request.kinds), if_worth_it=rivals)

@@ -8,7 +8,7 @@ from typing import Any
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number
-from privatelr.fitting import Method, fit, read_options
+from privatelr.fitting import fit, read_options
 from privatelr.mechanisms import USUAL_DELTA, read_target
 from privatelr.mechanisms.linear_programs.lp_calibration import (
     ProgramFacts,
@@ -18,6 +18,7 @@ from privatelr.mechanisms.linear_programs.lp_calibration import (
 from privatelr.mechanisms.linear_programs.lp_rounds import release_program
 from privatelr.mechanisms.simplex.number_of_draws import SimplexProblem
 from privatelr.mechanisms.simplex.simplex_release import calibrate_simplex, release_simplex
+from privatelr.method import Method
 from privatelr.model_data import read_in_memory
 from privatelr.numerics import find_loss
 from privatelr.privacy import Guarantee

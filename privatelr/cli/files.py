@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from typing import IO, Any
 
 from privatelr.cli.outcomes import InputError, NotWrittenError, OutputError, reason_of
-from privatelr.errors import MissingDependencyError, ReleaseFileError
+from privatelr.errors import ArgumentError, MissingDependencyError, ReleaseFileError
 from privatelr.locks import has_file_locks, lock_file, still_has_name
 from privatelr.results import Fit
 from privatelr.results.release_files import create_file, load, replace_file
@@ -276,3 +276,13 @@ def _hint(start: bytes) -> str | None:
         if pair == b"\0":
             return f"this holds zeros as UTF-16 does; pass --encoding utf-16-{ending}"
     return None
+
+
+def read_prior(given: list[tuple[str, float | None]]) -> dict[str, Any]:
+    """The keyword for coefficients to which a penalty draws: numbers by names, or a model."""
+    named = {name: mean for name, mean in given if mean is not None}
+    if len(given) == 1 and not named:
+        return {"prior": read_model(given[0][0])}
+    if len(named) < len(given):
+        raise ArgumentError("--prior: it takes NAME=X for each of some coefficients, or one FILE.")
+    return {"prior": named} if named else {}

@@ -152,7 +152,7 @@ def check(chosen: argparse.Namespace) -> int:
 
 def fit(chosen: argparse.Namespace) -> int:
     """Read a table, fit a model, write the model, and print its page."""
-    arguments = read_arguments(chosen)
+    arguments = read_arguments(chosen) | files.read_prior(chosen.prior)
     with files.reserved(chosen.out, chosen.force):  # before a budget is spent
         formula, frame, declared = _read_table(chosen)
         if chosen.seed is not None:

@@ -145,6 +145,14 @@ def _spread(text: str) -> tuple[str, float]:
     return name.strip(), float(value)
 
 
+def _prior(text: str) -> tuple[str, float | None]:
+    name, _, value = text.rpartition("=")
+    try:
+        return name.strip(), float(value)
+    except ValueError:
+        return text, None  # the name of a file
+
+
 @_reader("not of the form NAME=A,B, such as smoker=no,yes")
 def _levels(text: str) -> tuple[str, list[str]]:
     name, equals, written = text.partition("=")
@@ -183,7 +191,7 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("", f"data {_TEXT} formula --weights --subset"),
         _DECLARED,
         ("what is promised", f"{_PROMISE} --seed"),
-        _MODEL,
+        (_MODEL[0], f"{_MODEL[1]} --prior"),
         ("", "--out --force --json"),
     ),
     "bounds": (
@@ -225,6 +233,7 @@ _READ: dict[str, dict[str, Any]] = {
     "--schema": {"metavar": "FILE.toml"},
     "--bounds": {"metavar": "NAME=LO:HI", "type": _bounds, "action": "append", "default": []},
     "--levels": {"metavar": "NAME=A,B", "type": _levels, "action": "append", "default": []},
+    "--prior": {"metavar": "NAME=X|FILE", "type": _prior, "action": "append", "default": []},
     "--spread": {"metavar": "X|NAME=X", "type": _spread, "action": "append", "default": []},
     "--spend": {"metavar": "SHARES", "type": _spend, "action": _Once},
     "plan --spend": {"metavar": "SHARES", "type": _spend, "action": _Once, "default": "inference"},
@@ -300,6 +309,8 @@ _HELP = {
     "--output-perturbation": "add the noise to the result; by default it is added to the objective",
     "--analysis": "default: the tightest proven bound",
     "--balance": "share of the positive class; default 0.3",
+    "--prior": "coefficient to which the penalty draws, as in age=0.03, which may be repeated; or "
+    "a file that fit has written, with the coefficients of an earlier model",
     "--spread": "standard deviation of a numeric column over half the width of its bounds, or of "
     "one column, as in age=0.3, which may be repeated; by default less where bounds are wide",
     "--c-index": "C-index of the true probabilities; default 0.75",

@@ -19,6 +19,7 @@ from scipy import sparse
 from privatelr.design import column_plan, offsets_and_weights
 from privatelr.design.coding import Factor
 from privatelr.design.offsets_and_weights import Weight
+from privatelr.design.prior import Prior
 from privatelr.design.response import Response, plan_response
 from privatelr.design.terms import (
     BoundSource,
@@ -87,6 +88,8 @@ class DesignSpec:
         Numbers whose sum is added to the linear predictor.
     weight : Weight or None
         How much a record counts; None if all count as much.
+    prior : Prior or None
+        Coefficients to which the penalty draws; None for 0.
     """
 
     formula: Formula
@@ -104,6 +107,7 @@ class DesignSpec:
     standard: Standard | None = None
     offsets: tuple[Factor, ...] = ()
     weight: Weight | None = None
+    prior: Prior | None = None
 
     @functools.cached_property
     def straight(self) -> tuple[tuple[column_plan.Stretch, ...], tuple[Term, ...]]:
@@ -367,8 +371,7 @@ def worth_sparse(spec: DesignSpec) -> bool:
 def read_sparse(spec: DesignSpec, batch: Batch) -> tuple[Any, ...]:
     """Return covariates ``(n, p)`` in scaled units, a `csr_array`, and labels ``(n,)``.
 
-    An offset ``(n,)`` is third. The rows are not yet bounded. A row that cannot be used has the
-    label 0, and the function that bounds rows makes it a row of zeros.
+    An offset ``(n,)`` is third. The rows are not yet bounded. One that cannot be used has label 0.
 
     Notes
     -----

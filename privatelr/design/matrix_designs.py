@@ -94,6 +94,7 @@ class NumberedSpec:
     weighted: ClassVar[bool] = False
     offset_bound: ClassVar[float] = 0.0
     weight: ClassVar[None] = None
+    prior: ClassVar[None] = None
 
     @property
     def p(self) -> int:

@@ -291,6 +291,11 @@ def pool_of_rows(spec: DesignSpec, covariates: Any) -> tuple[FloatArray, FloatAr
             f"covariates={show(covariates)}: method='bootstrap' simulates records; covariates "
             "takes a public frame to resample, or 'uniform' for the declared bounds and levels."
         )
+    if spec.prior is not None:
+        raise ArgumentError(
+            "method='bootstrap': it does not simulate fits with a prior; take method='sandwich', "
+            "which does not need to."
+        )
     if spec.formula.beside:
         raise ArgumentError(
             "method='bootstrap': it does not simulate records with an offset or a weight; take "

@@ -237,7 +237,7 @@ def factors_of(
         carried = matrices.curvature @ solved
     else:
         carried = distribution.carriers(evidence, solved, rows)
-    return solved, carried, -evidence.floor * np.einsum("d,kdm->km", evidence.w, solved)
+    return solved, carried, -evidence.floor * np.einsum("d,kdm->km", evidence.drawn, solved)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

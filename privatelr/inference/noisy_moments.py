@@ -2,7 +2,6 @@
 
 A flat prior on the feasible cone and the known law of the noise give a posterior. Where the noise
 is small, draws of the noise are subtracted and the result is moved into the cone (inference.md 5).
-
 Conventions are those of inference.md with its 2c written as the package's lambda: H is the
 curvature of the mean objective, penalty included, and S the covariance of one record's gradient.
 All of it is in scaled units.
@@ -98,7 +97,9 @@ class NoisyMoments:
     first : int
         The place of the first covariate, 1 if there is an intercept.
     intercept : float
-        The constant in the intercept column of standardised rows; 0 if it is not known.
+        The constant in the intercept column of standardised rows; 0 if not known.
+    drawn : ndarray of shape (d,)
+        w less the coefficients to which the penalty draws.
     """
 
     w: FloatArray
@@ -113,7 +114,8 @@ class NoisyMoments:
     determinant: float
     resolved: FloatArray
     first: int
-    intercept: float = 0.0
+    intercept: float
+    drawn: FloatArray
 
     @property
     def problem(self) -> Problem:
@@ -227,12 +229,14 @@ def evidence_of(release: Release) -> NoisyMoments:
     moments = require_moments(release)
     problem = release.calibration.problem
     w, calibration = release.coef, moments.calibration
+    drawn = w - (0.0 if release.centre is None else release.centre)
     largest_trace, largest_scores = calibration.traces
     columns = None if release.scale is None else release.scale.calibration.facts
     return NoisyMoments(
         w=w,
         curvature=moments.curvature + problem.lambda_ * np.eye(problem.d),
-        scores=moments.scores - problem.lambda_**2 * np.outer(w, w),
+        scores=moments.scores - problem.lambda_**2 * np.outer(drawn, drawn),
+        drawn=drawn,
         curvature_sd=calibration.entry_sd,
         balance=calibration.balance,
         calibration=release.calibration,
@@ -296,10 +300,11 @@ def bias_in_errors(evidence: NoisyMoments) -> float:
     """The bias of the penalty in the combination with the most standard errors of it.
 
     Bias and covariance are ``lambda H0^-1 w`` and ``H0^-1 S H0^-1 / n``, so that H0 does not count.
+    With a prior, w is less w0 here and below.
     """
     least = _FLAT * float(np.trace(evidence.scores))
-    solved = np.linalg.solve(floored(evidence.scores, max(least, _LEAST)), evidence.w)
-    return evidence.floor * math.sqrt(evidence.problem.n * float(evidence.w @ solved))
+    solved = np.linalg.solve(floored(evidence.scores, max(least, _LEAST)), evidence.drawn)
+    return evidence.floor * math.sqrt(evidence.problem.n * float(evidence.drawn @ solved))
 
 
 def penalty_bias(evidence: NoisyMoments) -> FloatArray | None:
@@ -312,7 +317,7 @@ def penalty_bias(evidence: NoisyMoments) -> FloatArray | None:
     raised = floored(bare, evidence.curvature_sd)
     if float(np.linalg.eigvalsh(raised)[0]) <= _FLAT * evidence.largest_trace:
         return None
-    return np.asarray(evidence.floor * np.linalg.solve(raised, evidence.w))
+    return np.asarray(evidence.floor * np.linalg.solve(raised, evidence.drawn))
 
 
 def relative_bias(evidence: NoisyMoments) -> float:
@@ -340,8 +345,7 @@ def is_exact(evidence: NoisyMoments) -> bool:
     return isinstance(evidence.noise, NoNoise)
 
 
-_DRAWS = 384
-"""Number of draws where the noise is small."""
+_DRAWS = 384  # where the noise is small
 
 
 def floored(matrices: FloatArray, floor: float) -> FloatArray:

@@ -14,12 +14,20 @@ from privatelr.errors import GuaranteeError, NotConvergedError
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
+from privatelr.mechanisms.problem import Problem
 from privatelr.numerics import Objective, value_and_gradient
 from privatelr.numerics.rows import bends_of, gram, row_products, row_squares, weights_of
 from privatelr.numerics.solve import Solver, certificate, certified_minimum
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import Entry
-from privatelr.privacy.noise import MANY, BlockwiseDraw, Draw, FloatDraw, Randomness
+from privatelr.privacy.noise import (
+    MANY,
+    BlockwiseDraw,
+    Draw,
+    FloatDraw,
+    Randomness,
+    ShiftedDraw,
+)
 from privatelr.types import FloatArray, IntArray, Offset, Rows
 
 if TYPE_CHECKING:
@@ -88,6 +96,8 @@ class Release:
         The noisy moments of the columns that standardised the rows, if they were released.
     histogram : HistogramRelease or None
         The noisy counts of the rows' scores by class, if a ROC curve was requested.
+    centre : ndarray of shape (d,) or None
+        The coefficients to which the penalty draws, in scaled units; None for zero.
     """
 
     coef: FloatArray
@@ -97,6 +107,7 @@ class Release:
     moments: Moments | None = None
     scale: ScaleRelease | None = None
     histogram: HistogramRelease | None = None
+    centre: FloatArray | None = None
 
     def __post_init__(self) -> None:
         self.coef.flags.writeable = False
@@ -126,10 +137,37 @@ def distance_from(noise: Draw) -> Callable[[FloatArray], float] | None:
     """Return a function that bounds the distance of noise from a vector; None for few columns."""
     if isinstance(noise, BlockwiseDraw):
         return noise.distance
+    if isinstance(noise, ShiftedDraw):
+        return _distance_from_shifted(noise)
     if not isinstance(noise, FloatDraw) or len(noise.vector) <= MANY:
         return None
     held = noise.vector
     return lambda vector: float(np.linalg.norm(held - vector)) * _ROUNDED_UP
+
+
+def _distance_from_shifted(noise: ShiftedDraw) -> Callable[[FloatArray], float] | None:
+    own, shift = distance_from(noise.draw), noise.shift
+    if own is None:
+        return None
+
+    def distance(vector: FloatArray) -> float:
+        # an entry of the difference is off by at most a rounding of it
+        rounded = 2.0**-52 * (float(np.linalg.norm(vector)) + float(np.linalg.norm(shift)))
+        return (own(vector - shift) + rounded) * _ROUNDED_UP
+
+    return distance
+
+
+def _towards(tilt: Draw, centre: FloatArray | None, problem: Problem) -> Draw:
+    """Return the tilt with ``-Lambda w0``, by which the penalty is ``Lambda |w - w0|**2 / 2``."""
+    if centre is None:
+        return tilt
+    if not float(np.linalg.norm(centre)) <= problem.centre:
+        raise GuaranteeError(
+            f"prior: its coefficients are longer than {problem.centre:g}, for which minima are "
+            "certified."
+        )
+    return ShiftedDraw(tilt, -problem.penalty * centre)
 
 
 def rounded_sum(centre: Sequence[flint.arb] | FloatArray, noise: Draw, grid: float) -> FloatArray:
@@ -196,7 +234,11 @@ def require_radius(rows: Rows, calibration: Calibration | MomentsCalibration) ->
 
 
 def release_minimiser(
-    rows: Rows, calibration: Calibration, draws: Draws, solver: Solver
+    rows: Rows,
+    calibration: Calibration,
+    draws: Draws,
+    solver: Solver,
+    centre: FloatArray | None = None,
 ) -> Release:
     """Minimise the objective, with noise in it or on its minimum, and release the coefficients.
 
@@ -216,6 +258,8 @@ def release_minimiser(
     solver : Solver
         The solver that is tried first. If it does not reach tau, a slower method continues; the
         result is the same up to tau.
+    centre : ndarray of shape (d,), optional
+        Public coefficients w0 to which the penalty draws, by default zero.
 
     Notes
     -----
@@ -227,15 +271,22 @@ def release_minimiser(
     problem, tilt, added = calibration.problem, draws.noise, draws.shield
     if calibration.placement == "output":
         tilt, added = FloatDraw(np.zeros(problem.d)), draws.noise
+    tilt = _towards(tilt, centre, problem)
     # the solver gets an array of its own, because it may write into it
     objective = Objective(rows, problem.loss, problem.lambda_, tilt.nearest() / problem.n)
     known = tilt.enclose, distance_from(tilt)
     minimum = certified_minimum(objective, solver, calibration.tau, *known)
     coef = rounded_sum(minimum, added, calibration.grid)
-    return Release(coef, calibration.target, calibration)
+    return Release(coef, calibration.target, calibration, centre=centre)
 
 
-def release_plain(rows: Rows, calibration: Calibration, draws: Draws, solver: Solver) -> Release:
+def release_plain(
+    rows: Rows,
+    calibration: Calibration,
+    draws: Draws,
+    solver: Solver,
+    centre: FloatArray | None = None,
+) -> Release:
     """Minimise J and release the minimiser without any protection: the plain fit.
 
     Raises
@@ -251,7 +302,8 @@ def release_plain(rows: Rows, calibration: Calibration, draws: Draws, solver: So
     """
     require_radius(rows, calibration)
     problem = calibration.problem
-    objective = Objective(rows, problem.loss, problem.lambda_, np.zeros(problem.d))
+    tilt = _towards(FloatDraw(np.zeros(problem.d)), centre, problem).nearest()
+    objective = Objective(rows, problem.loss, problem.lambda_, tilt / problem.n)
     w = solver(objective).w
     with np.errstate(all="ignore"):
         norm = float(np.linalg.norm(value_and_gradient(objective, w)[1]))
@@ -260,7 +312,7 @@ def release_plain(rows: Rows, calibration: Calibration, draws: Draws, solver: So
             "solver: what it returned is not certified to a gradient of 1e-10, so nothing was "
             "released; leave solver=Newton()."
         )
-    return Release(w, calibration.target, calibration)
+    return Release(w, calibration.target, calibration, centre=centre)
 
 
 # -- moments --------------------------------------------------------------------------------------

@@ -32,6 +32,10 @@ class Problem:
         Largest size of what is added to a linear predictor. No noise depends on it, for the
         reasons that `privatelr.numerics.rows.row_offsets.held_offset` has; only the accuracy
         to which minima can be computed does.
+    centre : float
+        At least the length of the coefficients w0 to which the penalty draws. A term
+        ``-Lambda w0.w`` in the objective is a known part of the tilt: it moves the law of a release
+        for all data alike, so that no noise depends on it either.
     """
 
     n: int
@@ -42,6 +46,7 @@ class Problem:
     lambda_: float = 0.0
     weighted: bool = False
     offset: float = 0.0
+    centre: float = 0.0
 
     def __post_init__(self) -> None:
         if not (self.n >= 1 and self.d >= 1 and self.radius > 0):
@@ -49,8 +54,9 @@ class Problem:
                 f"a fit with n={self.n}, d={self.d}, radius={self.radius}: takes n and d from 1 "
                 "and a radius above 0."
             )
-        if not 0 <= self.offset < math.inf:
-            raise GuaranteeError(f"offset={self.offset}: takes a finite bound from 0.")
+        for name, bound in (("offset", self.offset), ("centre", self.centre)):
+            if not 0 <= bound < math.inf:
+                raise GuaranteeError(f"{name}={bound}: takes a finite bound from 0.")
         if self.blocks and sum(block.size for block in self.blocks) != self.d:
             raise GuaranteeError(f"blocks={self.blocks}: their sizes take the sum d={self.d}.")
 

@@ -56,7 +56,7 @@ from privatelr.privacy import (
     pure_within,
 )
 from privatelr.privacy.noise import Randomness, mean_square
-from privatelr.types import Placement, Rows
+from privatelr.types import FloatArray, Placement, Rows
 
 _SMALLEST = 1e-12
 """A second moment of a column is at least this where one divides by it."""
@@ -266,18 +266,25 @@ def draw_all(plan: StagedCalibration, randomness: Randomness) -> Draws:
     return replace(made, moments=moments, scale=scale, histogram=counts)
 
 
-def release_all(rows: Rows, plan: StagedCalibration, draws: Draws, solver: Solver) -> Release:
+def release_all(
+    rows: Rows,
+    plan: StagedCalibration,
+    draws: Draws,
+    solver: Solver,
+    centre: FloatArray | None = None,
+) -> Release:
     """Release the coefficients, and at them the moments if they were requested.
 
     If `plan` has a scale, it was released before, and the rows are those that it standardised.
-    Counts of scores come last, by `release_scores`: their bins follow from the coefficients.
+    Counts of scores come last, by `release_scores`: their bins follow from the coefficients. The
+    penalty draws to `centre` ``(d,)``, which is public, and by default zero.
 
     Notes
     -----
     **Privacy.** *Covered*: everything in the release, by ``plan.target``. *Neighbours*: replace
     one record. *Assumed public*: everything in `plan`. *Not covered*: time and memory.
     """
-    released = plan.mechanism.release(rows, plan.coefficients, draws, solver)
+    released = plan.mechanism.release(rows, plan.coefficients, draws, solver, centre)
     if plan.moments is None or draws.moments is None:
         return replace(released, guarantee=plan.target)
     moments = release_moments(rows, released.coef, plan.moments, draws.moments)

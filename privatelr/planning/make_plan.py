@@ -15,7 +15,7 @@ from privatelr.errors import ArgumentError, FormulaError, SchemaError
 from privatelr.fitting import read_do_scale
 from privatelr.formula import RESERVED, parse_expression, parse_formula, tokenize, with_terms
 from privatelr.mechanisms import find_mechanism, read_request, warn_of_one_record
-from privatelr.model import perturbation
+from privatelr.method import perturbation
 from privatelr.numerics import LOSSES, find_hinge, find_loss
 from privatelr.planning import expected_intervals, forecast
 from privatelr.planning.made_up_records import (

@@ -8,9 +8,9 @@ from typing import Any
 from privatelr import errors
 from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError, GuaranteeError
-from privatelr.fitting import DoScale, Method
+from privatelr.fitting import DoScale
 from privatelr.mechanisms import Request
-from privatelr.model import perturbation
+from privatelr.method import Method, perturbation
 from privatelr.numerics import Loss
 from privatelr.planning.made_up_records import Population
 from privatelr.privacy import ZCDP, ApproxDP, PureDP

@@ -62,6 +62,8 @@ def one_dimensional(curvature, sd, *, laplace):
         determinant=0.0,
         resolved=np.ones(1),
         first=0,
+        intercept=0.0,
+        drawn=np.zeros(1),
     )
 
 

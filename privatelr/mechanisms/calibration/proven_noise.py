@@ -232,11 +232,11 @@ def certified_norm(problem: Problem, noise: NoiseLaw) -> float:
 
     privacy.md 5. It is a multiple of what doubles resolve for n rows of length R in d columns, and
     for the tilt. The more sharply a loss bends, the less well its slopes are resolved, and the
-    larger offsets are, the less well margins are. For many
+    larger offsets are, the less well margins are. A prior is a part of the tilt. For many
     columns tau is a norm that doubles can reach for all rows, because balls would take too long;
     the shield pays for its size.
     """
-    tilt = math.sqrt(mean_square(noise))
+    tilt = math.sqrt(mean_square(noise)) + problem.penalty * problem.centre
     n, d, loss = problem.n, problem.d, problem.loss
     if d > EXACT_COLUMNS:
         longest, facts = _LONGER * tilt, (loss, n, d, problem.radius, problem.lambda_)

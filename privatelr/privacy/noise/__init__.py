@@ -31,6 +31,7 @@ from privatelr.privacy.noise.randomness import (
     FloatDraw,
     Randomness,
     SeededRandomness,
+    ShiftedDraw,
     SystemRandomness,
     normals,
 )

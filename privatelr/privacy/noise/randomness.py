@@ -117,6 +117,24 @@ class FloatDraw:
         return self.vector
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ShiftedDraw:
+    """A draw plus a known vector of doubles ``(dimension,)``."""
+
+    draw: Draw
+    shift: FloatArray
+
+    def enclose(self, precision: int) -> list[flint.arb]:
+        """Return balls that contain the exact sums."""
+        balls = self.draw.enclose(precision)
+        with working_precision(precision):
+            return [ball + flint.arb(float(s)) for ball, s in zip(balls, self.shift, strict=True)]
+
+    def nearest(self) -> FloatArray:
+        """Return sums in doubles."""
+        return np.asarray(self.draw.nearest() + self.shift)
+
+
 class Randomness(Protocol):
     """A source of noise, and of independent uniform numbers."""
 

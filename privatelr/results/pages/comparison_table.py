@@ -210,6 +210,7 @@ def _facts_of(fit: ModelRecord, found: Inference | None) -> dict[str, str]:
         "response": fit.spec.response.expression.label,
         "offset": " + ".join(part.label for part in fit.spec.formula.offsets),
         **{name: _label_of(getattr(fit.spec.formula, name)) for name in ("weights", "subset")},
+        "prior": "" if fit.spec.prior is None else fit.spec.prior.source,
         "guarantee": kind,
         **{name: f"{price[name]:.6g}" if name in price else "" for name in _PRICES},
         "mechanism": mechanism,

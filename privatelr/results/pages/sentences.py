@@ -125,7 +125,8 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
         return [*fit.calibration.facts, ("Rows", _entry_bounds(fit.spec)), response]
     assert isinstance(fit, FitRecord)
     calibration, moments = fit.calibration, fit.release.moments
-    shrunk = "; coefficients are penalised by it, that is, shrunk towards zero"
+    end = "zero" if fit.spec.prior is None else "the prior"
+    shrunk = f"; coefficients are penalised by it, that is, shrunk towards {end}"
     if found is not None and found.target == "unpenalised":
         shrunk = "; it shrinks the released coefficients, which the table corrects"
     facts = [
@@ -242,6 +243,11 @@ def beside_terms(spec: Any) -> Facts:
             "bounds; records that count far less than 1 waste price"
         )
         facts.append(("Weights", words))
+    if spec.prior is not None:
+        means = [f"{name} = {mean:.4g}" for name, mean in spec.prior.means.items()]
+        shown = ", ".join(means[:6]) + (", ..." if len(means) > 6 else "")
+        words = f"the penalty draws to {shown}, {spec.prior.source}, which is taken as public"
+        facts.append(("Prior", words))
     return facts
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from privatelr.design import DesignSpec
+from privatelr.design import LONGEST_MARGIN, DesignSpec
 from privatelr.errors import GuaranteeError, ReleaseFileError
 from privatelr.mechanisms import (
     Moments,
@@ -103,7 +103,7 @@ def _restore_loss(entry: entries.LossEntry) -> Loss:
 
 
 def restore_calibration(
-    entry: entries.PerturbationEntry, weighted: bool, offset: float = 0.0
+    entry: entries.PerturbationEntry, weighted: bool, offset: float, has_prior: bool
 ) -> Calibration:
     """The calibration of noise that an entry describes, for records of such weights and offsets.
 
@@ -122,6 +122,7 @@ def restore_calibration(
     if blocks and sum(block.size for block in blocks) != entry.d:
         raise ReleaseFileError(f"calibration.blocks takes sizes that add up to d = {entry.d}")
     known = {"blocks": blocks, "weighted": weighted, "offset": offset}
+    known["centre"] = LONGEST_MARGIN / entry.radius if has_prior else 0.0
     problem = record_of(Problem, entry, loss=_restore_loss(entry.loss), **known)
     found: Calibration = record_of(
         Calibration,

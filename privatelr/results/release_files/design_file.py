@@ -107,6 +107,9 @@ def plan_again(entry: FormulaEntry) -> DesignSpec:
                     f"{MOST_COLUMNS}, not {given}"
                 )
             planned = design.plan_design(formula, batch, declared)
+            if entry.prior is not UNSET:
+                prior = design.Prior(entry.prior.means, entry.prior.source)
+                planned = replace(planned, prior=prior.for_plan(planned, only_shared=False))
             # rows are standardised later, as their length follows from the moments in the file
             return planned if apart or entry.standard is not UNSET else planned.as_whole_rows()
     except PrivateLRError:

@@ -267,4 +267,9 @@ def plan_entry(spec: Any) -> Any:
                 weighted=spec.standard.weighted or UNSET,
             )
         ),
+        prior=(
+            UNSET
+            if spec.prior is None
+            else entries.PriorEntry(means=dict(spec.prior.means), source=spec.prior.source)
+        ),
     )

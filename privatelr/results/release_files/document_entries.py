@@ -25,7 +25,7 @@ from privatelr.results.release_files.calibration_entries import (
 )
 
 FORMAT: Literal["privatelr release"] = "privatelr release"
-VERSION: Literal[4] = 4
+VERSION: Literal[5] = 5
 Position = Annotated[int, Meta(ge=0)]
 Times = Annotated[int, Meta(ge=1, le=10**9)]
 Name = Annotated[str, Meta(max_length=10_000)]
@@ -235,6 +235,21 @@ class StandardEntry(FileEntry, frozen=True):
     weighted: bool | UnsetType = UNSET
 
 
+class PriorEntry(FileEntry, frozen=True):
+    """Public coefficients to which the penalty draws.
+
+    Attributes
+    ----------
+    means
+        In the units of the columns, by names of coefficients.
+    source
+        Where they come from, as the writer states it.
+    """
+
+    means: Annotated[dict[str, float], Meta(min_length=1)]
+    source: str
+
+
 class FormulaEntry(FileEntry, frozen=True):
     """The public plan by which a record becomes a row.
 
@@ -256,6 +271,8 @@ class FormulaEntry(FileEntry, frozen=True):
         separately from the others; absent if whole rows are shortened.
     standard
         Present if the map of the columns follows from the moments in the entry scale.
+    prior
+        Present if the penalty draws to other coefficients than zero.
     """
 
     formula: str
@@ -274,6 +291,7 @@ class FormulaEntry(FileEntry, frozen=True):
     projection: list[Annotated[list[float], Meta(min_length=1)]] | None
     unbounded_norm: Positive | UnsetType = UNSET
     standard: StandardEntry | UnsetType = UNSET
+    prior: PriorEntry | UnsetType = UNSET
 
 
 class MatrixEntry(FileEntry, frozen=True):
@@ -323,8 +341,8 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     Attributes
     ----------
     version
-        Version 1 has no entry signature, version 2 has one, version 3 may have an entry scale, and
-        version 4 one about a ROC curve.
+        Version 1 has no entry signature, version 2 has one, version 3 may have an entry scale,
+        version 4 one about a ROC curve, and version 5 one about a prior in its design.
     notice
         What a person should know first; it begins with NOT PRIVATE if there is no guarantee.
     written_by
@@ -353,7 +371,7 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     """
 
     format: Literal["privatelr release"]
-    version: Literal[1, 2, 3, 4]
+    version: Literal[1, 2, 3, 4, 5]
     notice: Annotated[str, Meta(pattern="^(covered by |NOT PRIVATE: )")]
     written_by: Annotated[dict[Phrase, Phrase], Meta(max_length=100)]
     guarantee: GuaranteeEntry

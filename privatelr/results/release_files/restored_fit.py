@@ -18,6 +18,7 @@ from privatelr.design import (
     DesignSpec,
     EntryBoundedMatrix,
     NormBoundedMatrix,
+    centre_of,
     plan_standard,
     standardise,
 )
@@ -81,6 +82,8 @@ def read_document(value: Any) -> AnyDocument:
     if version == 1 and "signature" in value:  # the first version had none
         raise ReleaseFileError("the file has an entry 'signature', which version 1 does not know")
     calibration, design = value.get("calibration"), value.get("design")
+    if version < 5 and isinstance(design, dict) and "prior" in design:
+        raise ReleaseFileError(f"design has an entry 'prior', which version {version} has not")
     chosen = isinstance(calibration, dict) and "mechanism" in calibration
     numbered = isinstance(design, dict) and "matrix" in design
     # the types are chosen here, because msgspec only distinguishes types that have tags
@@ -134,7 +137,8 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     planned = getattr(document.design, "standard", UNSET)
     weighted = planned is not UNSET and planned.weighted is True
     offset = offset_of(document.design)
-    calibration = parts.restore_calibration(document.calibration, weighted, offset)
+    drawn = getattr(document.design, "prior", UNSET) is not UNSET
+    calibration = parts.restore_calibration(document.calibration, weighted, offset, drawn)
     problem = calibration.problem
     moments = parts.restore_moments(document.inference, problem)
     scale, spec = _restore_scale(document, planned, problem)
@@ -156,7 +160,8 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
         raise ReleaseFileError("coefficients.design_units takes multiples of the grid")
     if counts is not None:
         counts = replace(counts, guarantee=guarantee, entry=entry)
-    release = Release(coef, guarantee, calibration, entry, moments, scale, counts)
+    made_of = moments, scale, counts, centre_of(spec)
+    release = Release(coef, guarantee, calibration, entry, *made_of)
     cut = _read_threshold(document.threshold, scale_of(problem.loss))
     return FitRecord(spec, release, cut)
 
