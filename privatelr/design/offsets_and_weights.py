@@ -17,9 +17,11 @@ from privatelr.design.response import labels
 from privatelr.design.variables import Values, Variable
 from privatelr.errors import SchemaError
 from privatelr.formula import Expression, Formula, evaluate
-from privatelr.numerics.rows import LEAST_SHARE
 from privatelr.sources import Tally
 from privatelr.types import BoolArray, FloatArray
+
+_LEAST_ROOT = 1e-9
+"""A record whose weight has a smaller root does not count, which keeps its label finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,7 @@ def read_roots(weight: Weight | None, values: Values, n: int) -> FloatArray:
         number, defined = _read_number(weight.factor, values, n)
         with np.errstate(all="ignore"):
             root = np.sqrt(np.clip(number / weight.most, 0.0, 1.0))
-        root[~defined | (root < LEAST_SHARE)] = 0.0
+        root[~defined | (root < _LEAST_ROOT)] = 0.0
     if weight is not None and weight.is_equal:
         return np.ceil(root)
     if weight is not None and weight.subset is not None:
