@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,15 +11,20 @@ import pytest
 from scipy import optimize
 
 import privatelr
-from privatelr import ZCDP, ApproxDP, PrivacyWarning, dplr, dpsvm
+from privatelr import ZCDP, PrivacyWarning, dplr, dpsvm
 from privatelr.audit.density import exact
 from privatelr.audit.density.search import search
 from privatelr.cli import main
 from privatelr.design import LONGEST_MARGIN, Prior, centre_of
 from privatelr.errors import ArgumentError, ReleaseFileError
+from privatelr.mechanisms import draw
 from privatelr.mechanisms.calibration import certified_norm
+from privatelr.mechanisms.perturbation import release_minimiser
 from privatelr.model_data import read_data
+from privatelr.numerics.solve import Newton
+from privatelr.privacy.noise import SystemRandomness
 from privatelr.results.release_files import VERSION
+from privatelr.results.release_files.document import content_hash
 from privatelr.sources import declare_schema
 
 N = 3000
@@ -76,8 +82,6 @@ def test_a_large_penalty_leaves_the_prior(options: dict) -> None:
 def test_coefficients_without_a_mean_are_drawn_to_zero_in_the_design() -> None:
     spec = plan_of("y ~ x + u + g")
     given = Prior({"u": 2.0}, "as given").for_plan(spec, only_shared=False)
-    from dataclasses import replace
-
     centre = centre_of(replace(spec, prior=given))
     assert np.allclose(centre, [0, 0, 3.0, 0, 0])
     assert centre_of(spec) is None
@@ -86,8 +90,10 @@ def test_coefficients_without_a_mean_are_drawn_to_zero_in_the_design() -> None:
 def test_wide_factors_and_partitions_take_a_prior() -> None:
     dd = pytest.importorskip("dask.dataframe")
     frame = FRAME.assign(f=pd.Categorical([f"f{i % 80}" for i in range(N)]))
-    fit = dplr("y ~ f + x", frame, 0, 5.0, bounds=BOUNDS, prior={"f3": -2.0, "(Intercept)": -3.0})
-    assert fit.coef["f3"] == pytest.approx(-2.0, abs=0.05)
+    fit = dplr(
+        "y ~ f + x", frame, 0, 5.0, bounds=BOUNDS, prior={"f[T.f3]": -2.0, "(Intercept)": -3.0}
+    )
+    assert fit.coef["f[T.f3]"] == pytest.approx(-2.0, abs=0.05)
     lazy = dd.from_pandas(FRAME.drop(columns="g"), npartitions=3)
     asked = {"eps": 0, "lambda_": 0.05, "bounds": BOUNDS, "prior": MEANS}
     one, other = (dplr("y ~ x + u", data, **asked) for data in (FRAME, lazy))
@@ -123,15 +129,10 @@ def test_the_loss_of_neighbours_is_that_of_a_shifted_tilt(claim: dict, monkeypat
 
     monkeypatch.setattr(exact, "gradient", drawn)
     found = search(fit.calibration, np.random.default_rng(1), 2)
-    assert 0.3 < found.loss.ratio <= 1
+    assert 0.1 < found.loss.ratio <= 1
 
 
 def test_a_calibration_for_no_prior_refuses_one() -> None:
-    from privatelr.mechanisms import draw
-    from privatelr.mechanisms.perturbation import release_minimiser
-    from privatelr.numerics.solve import Newton
-    from privatelr.privacy.noise import SystemRandomness
-
     fit = dplr("y ~ x", FRAME, 1.0, bounds=BOUNDS, do_scale=False)
     data = read_data("y ~ x", FRAME, None)
     rows, _ = data.rows(fit.spec, bar=False)
@@ -176,7 +177,7 @@ def test_the_step_takes_off_what_draws_to_the_prior() -> None:
     )
     assert off < 0.1 * np.abs(drawn.coef - truth).max() + 0.02
     assert off < far / 3
-    far_off = dplr("y ~ x + u", FRAME, 0, 0.003, prior={"x": -4.0}, **asked)
+    far_off = dplr("y ~ x + u", FRAME, 0, 0.003, prior={**MEANS, "x": -1.0}, **asked)
     assert far_off.coef["x"] < truth["x"]
     estimate = far_off.tidy(target="unpenalised").set_index("term")["estimate"]
     assert abs(estimate["x"] - truth["x"]) < abs(far_off.coef["x"] - truth["x"]) / 2
@@ -210,11 +211,10 @@ def test_a_saved_fit_is_the_same(tmp_path, options: dict) -> None:
     again = privatelr.load(tmp_path / "fit.json")
     assert again.spec.prior == fit.spec.prior
     assert np.array_equal(again.bse, fit.bse)
-    assert str(again) == str(fit)
+    assert again.calibration == fit.calibration
+    assert np.array_equal(again.release.centre, fit.release.centre)
     document = json.loads((tmp_path / "fit.json").read_text())
     assert document["version"] == VERSION >= 5
-    from privatelr.results.release_files.document import content_hash
-
     for change in ({"x": 0.5, "z": 1.0}, {"x": 1e6}):
         document["design"]["prior"]["means"] = change
         document["sha256"] = content_hash(document)
@@ -278,4 +278,3 @@ def test_what_has_no_place_for_a_prior_says_so() -> None:
         fit.conf_int(method="bootstrap", covariates="uniform")
     with pytest.raises(privatelr.PrivateLRError, match="no noise depends on it"):
         privatelr.plan("y ~ x", 100, 1.0, bounds=BOUNDS, prior={"x": 1.0})
-    assert ApproxDP  # the promise of a file that has none of its own

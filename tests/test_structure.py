@@ -10,18 +10,19 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 216,
-    "code lines": 30_400,
+    "modules": 218,
+    "code lines": 30_650,
     "lines of the longest module": 400,
     "modules of the fullest folder": 15,
     "call depth": 13,
-    "functions": 331,
+    "functions": 334,
     "types": 35,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of
 a fit may raise code lines, functions, and modules by the one that attacks it; code lines were aimed
 at 20,000 before there was one. Private answers around a fit (ROC, threshold, choice) have modules
-and lines of their own, offsets have two modules, and a fit plans and reads which records count."""
+and lines of their own, offsets have two modules, a fit plans and reads which records count, and a
+prior has a module, as has what a call asks for."""
 
 
 def test_the_package_does_not_grow():

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
 
+from privatelr.design.terms import Columns
 from privatelr.errors import ArgumentError, or_meant
-from privatelr.formula import Formula
 from privatelr.types import FloatArray
 
 LONGEST_MARGIN = 100.0
@@ -41,7 +41,7 @@ class Prior:
         ArgumentError
             One sentence with the coefficients that there are, or with a margin beyond belief.
         """
-        if spec.projection is not None or not isinstance(spec.formula, Formula):
+        if spec.projection is not None or not isinstance(spec.columns, Columns):
             raise ArgumentError(
                 "prior: it takes coefficients with names, of a formula and rp_dim=0."
             )

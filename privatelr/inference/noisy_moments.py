@@ -2,9 +2,8 @@
 
 A flat prior on the feasible cone and the known law of the noise give a posterior. Where the noise
 is small, draws of the noise are subtracted and the result is moved into the cone (inference.md 5).
-Conventions are those of inference.md with its 2c written as the package's lambda: H is the
-curvature of the mean objective, penalty included, and S the covariance of one record's gradient.
-All of it is in scaled units.
+Conventions are those of inference.md, its 2c being lambda: H is the curvature of the mean
+objective, penalty included, and S the covariance of a record's gradient, all in scaled units.
 """
 
 from __future__ import annotations
@@ -64,8 +63,7 @@ STANDARDISED = 1.0
 curvature near 0, in whose direction nothing would be known, so much weight that standard errors
 have no mean. Of declared bounds a column may fill so little that its curvature is as small."""
 _FLAT, _LEAST = 1e-13, 1e-290
-"""Share of the largest curvature below which eigenvalues are rounding errors, and a number in the
-place of 0."""
+"""Share of the largest curvature below which eigenvalues are rounding errors; instead of 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

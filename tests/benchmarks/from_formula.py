@@ -36,7 +36,7 @@ STAGES = {
         "plan_design": "plan",
         "read_design": "read rows",
     },
-    "privatelr.model": {
+    "privatelr.method": {
         "calibrate_all": "calibrate",
         "draw_all": "draw",
         "release_all": "round",
@@ -52,9 +52,9 @@ PARTS = {
         "fill": "materialise",
         "to_units": "map to units",
         "read_covariates": "check values",
-        "labels": "labels",
         "read_labelled": "mark unusable",
     },
+    "privatelr.design.offsets_and_weights": {"labels": "labels"},
     "privatelr.numerics.rows.row_bounds": {
         "keep_rows_within_bounds": "check rows",
         "bounded_rows": "bound rows",

@@ -14,6 +14,7 @@ from scipy import special
 
 import privatelr.fitting
 import privatelr.mechanisms.registry
+import privatelr.method
 import privatelr.model
 from privatelr import ZCDP, ApproxDP, PureDP
 from privatelr.audit import worth
@@ -179,7 +180,7 @@ def test_planted_predictions_without_the_map_are_caught(monkeypatch, model):
     def forgetful(spec, *rest):
         return Fit(declared_map(spec, clinic()), *rest)
 
-    monkeypatch.setattr(privatelr.model, "Fit", forgetful)
+    monkeypatch.setattr(privatelr.method, "Fit", forgetful)
     with pytest.raises(AssertionError):
         check_predictions(model, ZCDP(0.3))
 

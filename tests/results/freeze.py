@@ -78,6 +78,8 @@ FITS = {
     "no_intercept": iris(dplr, FLOWER + "I(Sepal.Length^2):pmin(Petal.Width, 2) - 1"),
     "seeded": iris(dplr, seed=1),
     "plain": iris(dplr, eps=0, spend="inference"),
+    "prior": iris(dplr, prior={"Petal.Width": 1.5, "(Intercept)": -2.0}, spend="inference"),
+    "weights": iris(dplr, weights="Petal.Length", subset="Petal.Width < 2.2"),
     "ledger": iris(dplr, ledger=Ledger(2.0).part("first half")),
     "huber": iris(dpsvm, loss="huber"),
     "softplus": iris(dpsvm, loss="softplus", h=0.2, spend="inference"),
