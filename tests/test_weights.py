@@ -237,7 +237,9 @@ def test_pages_name_the_weights_and_the_largest_one() -> None:
     for page in (str(fit), str(fit.card()), str(outlook)):
         assert "a record counts w / 5" in " ".join(page.split())
     text = " ".join(str(fit).split())
-    assert "records that count far less than 1 waste price" in text
+    assert "far less than 1 wastes price" in text
+    other = dplr("y ~ x + u", FRAME, eps=1.0, bounds=BOUNDS, weights="1 / (1 + w)")
+    assert "a record counts (1/(1 + w)) / 1," in " ".join(str(other).split())
 
 
 def test_a_plan_forecasts_the_noise_of_records_that_count_less() -> None:

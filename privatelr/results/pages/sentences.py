@@ -238,10 +238,9 @@ def beside_terms(spec: Any) -> Facts:
         words = f"records for which {weight.subset.label}; the others are rows of zeros"
         facts.append(("Subset", f"{words}, and belong to n"))
     if weight is not None and weight.factor is not None:
-        words = (
-            f"a record counts {weight.factor.expression.label} / {weight.most:.3g}, by declared "
-            "bounds; records that count far less than 1 waste price"
-        )
+        used = weight.factor.expression
+        share = f"{used.label if used.bare() else f'({used.label})'} / {weight.most:.3g}"
+        words = f"a record counts {share}, by declared bounds; far less than 1 wastes price"
         facts.append(("Weights", words))
     if spec.prior is not None:
         means = [f"{name} = {mean:.4g}" for name, mean in spec.prior.means.items()]
