@@ -205,7 +205,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
             spec = standardise(spec, centre, factor)
             rows = data.standardised(loose, spec, centre, factor, bar=bar)
             del loose
-        drawn = {} if method.by_entries else {"centre": centre_of(spec)}
+        drawn = {} if spec.prior is None else {"centre": centre_of(spec)}
         release = method.release(rows, calibration, draws, **drawn)
         if scale is not None:
             release = replace(release, scale=scale)

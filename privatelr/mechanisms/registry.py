@@ -284,7 +284,8 @@ def release_all(
     **Privacy.** *Covered*: everything in the release, by ``plan.target``. *Neighbours*: replace
     one record. *Assumed public*: everything in `plan`. *Not covered*: time and memory.
     """
-    released = plan.mechanism.release(rows, plan.coefficients, draws, solver, centre)
+    drawn = () if centre is None else (centre,)
+    released = plan.mechanism.release(rows, plan.coefficients, draws, solver, *drawn)
     if plan.moments is None or draws.moments is None:
         return replace(released, guarantee=plan.target)
     moments = release_moments(rows, released.coef, plan.moments, draws.moments)
