@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 218,
-    "code lines": 30_650,
+    "modules": 220,
+    "code lines": 31_000,
     "lines of the longest module": 400,
     "modules of the fullest folder": 15,
     "call depth": 13,
@@ -22,7 +22,7 @@ MOST = {
 a fit may raise code lines, functions, and modules by the one that attacks it; code lines were aimed
 at 20,000 before there was one. Private answers around a fit (ROC, threshold, choice) have modules
 and lines of their own, offsets have two modules, a fit plans and reads which records count, and a
-prior has a module, as has what a call asks for."""
+prior has a module, as has what a call asks for; splines have a module, and their plot."""
 
 
 def test_the_package_does_not_grow():

@@ -39,6 +39,16 @@ _FAR = (1e3, 1e300, np.inf, -1e3, -1e300, -np.inf, np.nan, 0.0, 5e-324)
 _TERMS = ("a", "b", "c", "f", "g", "a:b", "a:f", "f:g", "I(b**2)", "I(a - c)", "b:c:g")
 
 
+_DIVIDED = (
+    "bs(o, knots = c(1, 3))",
+    "bs(o, knots = 2, degree = 1):g",
+    "bs(log(o), degree = 2)",
+    "cut(o, breaks = c(0, 1, 2, 5))",
+    "cut(o, c(0.25, 3, 8), right = FALSE):b",
+    "bs(o, degree = 1):bs(a, degree = 2)",
+)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
     """A formula, its declarations, and a table of records.
@@ -70,7 +80,8 @@ def random_case(
     """A formula of one to four terms over three numbers and two factors, some without bounds.
 
     With ``wide=True`` one of the terms is a factor with so many levels that its columns are stored
-    as a sparse matrix. There may be an ``"offset"``, which may have two parts, and ``"weights"``.
+    as a sparse matrix. There may be an ``"offset"``, which may have two parts, ``"weights"``, and
+    ``"splines"``, which are terms that divide a number among levels.
     """
     bounds = {
         name: (low, low + 10.0 ** rng.uniform(-2, 3))
@@ -83,6 +94,8 @@ def random_case(
         terms = ["w", *terms[:2]]
     if beside:
         bounds |= {"a": (-2.0, 3.0), "o": (0.25, 8.0)}
+    if "splines" in beside:
+        terms = [*terms[:1], *rng.choice(_DIVIDED, 2, replace=False).tolist()]
     if "weights" in beside:
         terms.append(("weights(o)", "weights(1 / o)", "weights(a)")[rng.integers(3)])
     if "offset" in beside:
@@ -336,6 +349,7 @@ def _read_entries_of_matrix(case: Case, rng: np.random.Generator) -> _Read:
 _numbers = partial(numeric_case, p=6)
 _wide, _offset = partial(random_case, wide=True), partial(random_case, beside=("offset",))
 _weights = partial(random_case, beside=("weights",))
+_splines = partial(random_case, beside=("splines",))
 KINDS: dict[str, tuple[Callable[..., Case], Callable[[Case, Any], _Read]]] = {
     "frame": (random_case, lambda case, rng: read_as_a_fit(case)),
     "response and array": (_numbers, lambda case, rng: read_as_a_fit(case, _matrix(case))),
@@ -361,6 +375,11 @@ KINDS: dict[str, tuple[Callable[..., Case], Callable[[Case, Any], _Read]]] = {
         lambda case, rng: read_as_a_fit(case),
     ),
     "partitions with weights": (_weights, lambda case, rng: _read_dask(case)),
+    "frame with splines": (_splines, lambda case, rng: read_as_a_fit(case)),
+    "wide factor with splines": (
+        partial(random_case, wide=True, beside=("splines",)),
+        lambda case, rng: read_as_a_fit(case),
+    ),
     "entries of a frame": (random_case, _read_entries),
     "entries of a wide factor": (_wide, _read_entries),
     "entries of a matrix": (_numbers, _read_entries_of_matrix),

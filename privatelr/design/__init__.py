@@ -1,7 +1,7 @@
 """A formula, public bounds and a table become rows whose length has a public limit."""
 
 from privatelr.design.coding import INTERCEPT, Factor, plan_factor
-from privatelr.design.column_plan import fill
+from privatelr.design.column_plan import fill, read_factors
 from privatelr.design.dask_design import (
     DaskTable,
     over_parts,
@@ -14,7 +14,6 @@ from privatelr.design.formula_design import (
     plan_design,
     read_covariates,
     read_design,
-    read_factors,
     read_labelled,
     read_sparse,
     read_sparse_covariates,

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from privatelr.design.partitions import Partition, plan_partition
 from privatelr.design.variables import Variable, remedy, require_content
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.formula import EVERYTHING, Expression, Interval, contrasts_of, interval, require_base
@@ -28,7 +29,8 @@ class Factor:
 
     A numeric factor has a range, to which its column is clipped. A categorical factor has levels
     and possibly a named contrast. Its values are those of the column `source`, or of the
-    expression if the expression is a comparison.
+    expression if the expression is a comparison. A partition gives them to a number within the
+    range.
     """
 
     expression: Expression
@@ -36,6 +38,7 @@ class Factor:
     source: str | None = None
     levels: tuple[Any, ...] = ()
     contrast: str | None = None
+    partition: Partition | None = None
 
     @property
     def is_categorical(self) -> bool:
@@ -54,6 +57,12 @@ def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Fa
     """
     name, logical = expression.column, expression.is_logical
     variable = variables[name] if name is not None else None
+    if expression.partition is not None:
+        if logical or any(variables[key].kind != "numeric" for key in expression.names):
+            raise SchemaError(f"term '{expression.label}' divides numbers, and takes no others.")
+        ends = interval(expression, {key: variables[key].bounds for key in expression.names})
+        found = plan_partition(expression, ends)
+        return Factor(expression, ends, levels=found.levels, partition=found)
     numeric = variable is None or variable.kind == "numeric"
     if numeric and not expression.is_coded and not logical:
         bounds = {key: variables[key].bounds for key in expression.names}
@@ -152,6 +161,9 @@ def _coded(factor: Factor, contrasted: bool, without_zeros: bool) -> tuple[list[
             f"formula: {factor.expression.label!r} takes contr.treatment, contr.sum, contr.SAS, "
             "contr.helmert, contr.diff or contr.poly as a contrast, with arguments of its own."
         ) from None
+    if factor.partition is not None and factor.partition.degree is not None:
+        first = len(levels) - matrix.shape[1]  # 1 without the first one, from which R counts
+        return [f"{title}[{j + first}]" for j in range(matrix.shape[1])], matrix
     form = contrasts.get_factor_format(levels, contrasted)
     return [form.format(name=title, field=field) for field in fields], matrix
 

@@ -8,6 +8,8 @@ term by term or, where most entries are zero, as a sparse array.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,13 @@ from scipy import sparse
 
 from privatelr.design.coding import Factor
 from privatelr.design.terms import Columns, Term
-from privatelr.design.variables import Variable, as_numbers, stand_in
+from privatelr.design.variables import Values, Variable, as_numbers, level_codes, stand_in
+from privatelr.formula import evaluate
 from privatelr.sources import Batch, beyond, count
-from privatelr.types import BoolArray, FloatArray, IntArray
+from privatelr.types import BoolArray, FloatArray
 
+Codes = Mapping[int, Any]
+"""Levels of factors by number: positions ``(n,)``, or those of `partitions.Shares`."""
 Stretch = tuple[int, tuple[str, ...], FloatArray]
 """Neighbouring columns of a design that are columns of the data: the position of the first, their
 names, and an array ``(3, k, 1)`` of lower bounds, upper bounds and replacements for values that
@@ -96,9 +101,64 @@ def read_stretch(stretch: Stretch, batch: Batch, raw: FloatArray) -> BoolArray |
     return valid
 
 
-def fill(
-    design: FloatArray, term: Term, numbers: Mapping[int, FloatArray], codes: Mapping[int, IntArray]
-) -> None:
+def read_factors(
+    factors: Sequence[Factor], values: Values, n: int, which: Sequence[int] | None = None
+) -> tuple[dict[int, FloatArray], Codes, BoolArray]:
+    """Return the factors asked for, by number, and the rows in which all of them are valid.
+
+    Each has shape ``(n,)`` and holds clipped values or levels; those of splines have shares.
+    """
+    numbers: dict[int, FloatArray] = {}
+    codes: dict[int, Any] = {}
+    usable = np.ones(n, dtype=bool)
+    for index in range(len(factors)) if which is None else which:
+        factor, name = factors[index], factors[index].expression.column
+        if factor.is_categorical and factor.partition is None:
+            named = factor.source is not None
+            column = values[str(factor.source)] if named else evaluate(factor.expression, values)
+            found = level_codes(column, factor.levels)
+            usable &= found >= 0
+            codes[index] = np.maximum(found, 0)
+            continue
+        if name is not None:
+            number = np.asarray(values[name])  # finite and clipped as it was read
+        else:
+            number = np.broadcast_to(evaluate(factor.expression, values), (n,))
+            defined = np.isfinite(number)
+            usable &= defined
+            number = np.clip(np.where(defined, number, 0.0), *factor.interval)
+        if factor.partition is None:
+            numbers[index] = number
+        else:
+            codes[index], inside = factor.partition.shares(number)
+            usable &= inside
+    return numbers, codes, usable
+
+
+def _entries(term: Term, codes: Codes) -> Any:
+    """Return the entries of a term ``(n, stop - start)`` with all numbers set to one.
+
+    They are those of the levels of a row, or their mean by the shares of several levels.
+    """
+    divided = [index for index in term.categorical if isinstance(codes[index], tuple)]
+    total: Any = None
+    for steps in product(*(range(codes[index][1].shape[1]) for index in divided)):
+        taken, share = dict(zip(divided, steps, strict=True)), np.ones(1)
+        for index, step in taken.items():
+            share = share * codes[index][1][:, step]
+        chosen = tuple(
+            codes[index][0] + taken[index] if index in taken else codes[index]
+            for index in term.categorical
+        )
+        part = term.grid[np.ravel_multi_index(chosen, term.levels)]
+        if divided:
+            is_sparse = sparse.issparse(part)
+            part = sparse.diags_array(share) @ part if is_sparse else part * share[:, None]
+        total = part if total is None else total + part
+    return total
+
+
+def fill(design: FloatArray, term: Term, numbers: Mapping[int, FloatArray], codes: Codes) -> None:
     """Write the columns of a term into a raw design ``(n, d)``.
 
     Parameters
@@ -106,20 +166,19 @@ def fill(
     numbers
         Values ``(n,)`` of the numeric factors.
     codes
-        Positions ``(n,)`` of the levels of the categorical factors.
+        Positions ``(n,)`` of the levels of the categorical factors, with shares for splines.
     """
-    product: Any = 1.0
+    number: Any = 1.0
     for position, index in enumerate(term.numeric):
-        product = product * numbers[index] if position else numbers[index]
+        number = number * numbers[index] if position else numbers[index]
     if not term.categorical:
         for column in range(term.start, term.stop):
-            np.multiply(product, term.grid[0, column - term.start], out=design[:, column])
+            np.multiply(number, term.grid[0, column - term.start], out=design[:, column])
         return
-    combined = np.ravel_multi_index(tuple(codes[index] for index in term.categorical), term.levels)
-    rows = term.grid[combined]
+    rows = _entries(term, codes)
     block = rows.toarray() if sparse.issparse(rows) else rows
     if term.numeric:
-        block *= product[:, None]
+        block = block * number[:, None]
     design[:, term.start : term.stop] = block
 
 
@@ -127,7 +186,7 @@ def sparse_term(
     columns: Columns,
     term: Term,
     numbers: Mapping[int, FloatArray],
-    codes: Mapping[int, IntArray],
+    codes: Codes,
     n: int,
 ) -> Any:
     """Return the columns of a term in scaled units ``(n, stop - start)``, a `csr_array`.
@@ -141,16 +200,16 @@ def sparse_term(
     ``(product - centre) / scale``.
     """
     here = slice(term.start, term.stop)
-    combined = np.zeros(n, dtype=np.intp)
     if term.categorical:
-        chosen = tuple(codes[index] for index in term.categorical)
-        combined = np.ravel_multi_index(chosen, term.levels)
-    rows = sparse.csr_array(sparse.csr_array(term.grid)[combined])
-    product = np.ones(n)
+        held = replace(term, grid=sparse.csr_array(term.grid))
+        rows = sparse.csr_array(_entries(held, codes))
+    else:
+        rows = sparse.csr_array(sparse.csr_array(term.grid)[np.zeros(n, dtype=np.intp)])
+    number = np.ones(n)
     for index in term.numeric:
-        product = product * numbers[index]
+        number = number * numbers[index]
     centre = np.where(columns.parent[here] >= 0, columns.centre[here], 0.0)
-    factors = np.repeat(product, np.diff(rows.indptr)) - centre[rows.indices]
+    factors = np.repeat(number, np.diff(rows.indptr)) - centre[rows.indices]
     data = rows.data * (factors / columns.scale[here][rows.indices])
     return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,18 +37,16 @@ from privatelr.design.variables import (
     Values,
     Variable,
     describe_variables,
-    level_codes,
     read_values,
     require_columns,
 )
 from privatelr.errors import FormulaError
-from privatelr.formula import Formula, evaluate
+from privatelr.formula import Formula
 from privatelr.sources import Batch, Schema
 from privatelr.types import (
     Block,
     BoolArray,
     FloatArray,
-    IntArray,
     Rows,
     RowsBackend,
     row_radius,
@@ -320,7 +318,9 @@ def _covariates(
         found, valid = read_values(spec.variables, batch, others)
         values |= found
         used = {index for term in terms for index in (*term.numeric, *term.categorical)}
-        numbers, codes, coded = read_factors(spec, values, len(raw), sorted(used))
+        numbers, codes, coded = column_plan.read_factors(
+            spec.factors, values, len(raw), sorted(used)
+        )
         for term in terms:
             column_plan.fill(raw, term, numbers, codes)
         usable &= valid & coded
@@ -329,34 +329,6 @@ def _covariates(
             covariates = column_plan.lengthened(covariates, spec.bound)
     # columns that were read straight into the design are no longer in the units of the data
     return covariates, usable, found
-
-
-def read_factors(
-    spec: DesignSpec, values: Values, n: int, which: Sequence[int] | None = None
-) -> tuple[dict[int, FloatArray], dict[int, IntArray], BoolArray]:
-    """Return the factors asked for, by number, and the rows in which all of them are valid.
-
-    Each has shape ``(n,)`` and holds clipped values or levels.
-    """
-    numbers: dict[int, FloatArray] = {}
-    codes: dict[int, IntArray] = {}
-    usable = np.ones(n, dtype=bool)
-    for index in range(len(spec.factors)) if which is None else which:
-        factor = spec.factors[index]
-        if factor.is_categorical:
-            named = factor.source is not None
-            column = values[str(factor.source)] if named else evaluate(factor.expression, values)
-            found = level_codes(column, factor.levels)
-            usable &= found >= 0
-            codes[index] = np.maximum(found, 0)
-        elif (name := factor.expression.column) is not None:
-            numbers[index] = np.asarray(values[name])  # finite and clipped as it was read
-        else:
-            number = np.broadcast_to(evaluate(factor.expression, values), (n,))
-            defined = np.isfinite(number)
-            usable &= defined
-            numbers[index] = np.clip(np.where(defined, number, 0.0), *factor.interval)
-    return numbers, codes, usable
 
 
 def worth_sparse(spec: DesignSpec) -> bool:
@@ -387,7 +359,7 @@ def read_sparse_covariates(
     """Return covariates ``(n, p)`` as `read_sparse`, the usable rows, and the columns named."""
     n, first = len(batch), int(spec.columns.has_intercept)
     values, usable = read_values(spec.variables, batch, names)
-    numbers, codes, coded = read_factors(spec, values, n)
+    numbers, codes, coded = column_plan.read_factors(spec.factors, values, n)
     with np.errstate(all="ignore"):
         parts = [
             column_plan.sparse_term(spec.columns, term, numbers, codes, n)

@@ -8,6 +8,7 @@ from privatelr.formula.expression import (
     interval,
     is_truth,
     linear,
+    number_list,
     parse_expression,
 )
 from privatelr.formula.functions import (

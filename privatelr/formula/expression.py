@@ -23,6 +23,7 @@ from privatelr.types import FloatArray
 
 _LONGEST = 500
 _CODING = ("C", "factor", "as.factor")
+_PARTITIONS = ("bs", "cut")
 _TRUTHS = {"!", *functions.LOGIC, *functions.COMPARISONS, *functions.MEMBERSHIPS}
 _BASES = {"base", "reference"}
 """Words of R and patsy for the level that the other levels are compared with."""
@@ -45,6 +46,8 @@ class Expression:
         Name of a column of the design: for a bare column its name in the frame, else `label`.
     coding : Node or None
         The call of ``C``, ``factor`` or ``as.factor``, if the expression is one.
+    partition : Node or None
+        The call of ``bs`` or ``cut``, which divides the number that `tree` gives among levels.
     """
 
     label: str
@@ -52,6 +55,7 @@ class Expression:
     names: tuple[str, ...]
     title: str
     coding: Node | None = field(default=None, compare=False)
+    partition: Node | None = field(default=None, compare=False)
 
     @property
     def column(self) -> str | None:
@@ -65,7 +69,7 @@ class Expression:
 
     def bare(self) -> str | None:
         """The column's name if the expression is nothing but a column."""
-        return None if self.is_coded else self.column
+        return None if self.is_coded or self.partition else self.column
 
     @property
     def levels(self) -> tuple[Any, ...]:
@@ -102,8 +106,12 @@ def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expres
     node = whole
     while node.name == "I" and node.kind == "call" and len(node.args) == 1:
         node = node.args[0]
-    names = tuple(dict.fromkeys(_columns(whole)))
-    _check(node, label, term or label, next(iter(names), "x"))
+    divides = node.kind == "call" and node.name in _PARTITIONS and bool(node.args)
+    read = node.args[0] if divides else whole
+    names = tuple(dict.fromkeys(_columns(read)))
+    _check(read if divides else node, label, term or label, next(iter(names), "x"))
+    if divides:
+        return Expression(label, read, names, label, None, node)
     title = whole.name if whole.kind == "column" else label
     if node.kind != "call" or node.name not in _CODING:
         return Expression(label, node, names, title)
@@ -143,6 +151,21 @@ def constants(node: Node, term: str) -> list[Any]:
         return [_constant(item) for item in ([node] if items is None else items)]
     except ValueError:
         raise FormulaError(f"formula: {term!r} needs constants, as in c('a', 'b').") from None
+
+
+def number_list(node: Node, term: str) -> list[float]:
+    """Return the numbers of ``c(1, Inf)`` or ``[1, 2]``, or of a single number."""
+    items = _items(node)
+    found = []
+    for item in [node] if items is None else items:
+        sign = -1.0 if item.kind == "prefix" and item.name == "-" else 1.0
+        bare = item.args[0] if item.kind == "prefix" else item
+        is_infinite = bare.kind == "column" and bare.name == "Inf"
+        value: Any = math.inf if is_infinite else bare.value
+        if type(value) not in (int, float):
+            raise FormulaError(f"formula: {term!r} takes public numbers, as in c(1, 2.5).")
+        found.append(sign * float(value))
+    return found
 
 
 def _levels(call: Node, label: str) -> tuple[Any, ...]:

@@ -102,9 +102,16 @@ def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
     elif short in (*_CENTRINGS, "center"):
         why = f"{learns} use {variable}, or write I(({variable} - 130)/20) with public constants"
     elif short == "poly":
-        why = f"{learns} write {variable} + I({variable}^2)"
+        why = f"{learns} write poly({variable}, 2, raw = TRUE), or {variable} + I({variable}^2)"
+    elif short == "bs":
+        why = f"divides a number by itself, as in bs({variable}, knots = c(30, 60))"
+    elif short in _KNOTS:
+        why = (
+            f"is a spline whose columns have no proven range; {declare} and use bs({variable}, "
+            f"knots = c(30, 60)) with public knots, or pmax({variable} - 3.2, 0)"
+        )
     elif short in LEARNED:
-        why = f"{learns} use public {cuts} or pmax({variable} - 3.2, 0)"
+        why = f"{learns} use public {cuts} or cut({variable}, breaks = c(0, 10, 20))"
     elif short in SUMMARIES:
         why = (
             f"calls {function}, which looks at all rows; write a public constant in its place, "
@@ -116,10 +123,7 @@ def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
             "public constants before the call, and declare its bounds or levels"
         )
     if short == "cut":
-        return SchemaError(
-            f"term '{term}': cut is not known here, with public breaks either; {declare} and use "
-            f"{cuts}, or cut before the call and declare levels."
-        )
+        why = f"divides a number by itself, as in cut({variable}, breaks = c(0, 10, 20))"
     return SchemaError(f"term '{term}' {why}.")
 
 

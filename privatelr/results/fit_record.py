@@ -27,11 +27,13 @@ from privatelr.types import FloatArray
 if TYPE_CHECKING:
     import os
 
+    from matplotlib.axes import Axes
+
     from privatelr.mechanisms.selection_release import SelectionCalibration, Selections
     from privatelr.results import fit_tables, scale_table
     from privatelr.results import odds_ratios as odds
     from privatelr.results.diagnostics import Diagnostics
-    from privatelr.results.pages import card
+    from privatelr.results.pages import card, term_plot
     from privatelr.results.pages.card import CardFormat
     from privatelr.results.pages.summary import FitSummary
     from privatelr.results.predict import Threshold
@@ -44,6 +46,7 @@ else:
     fit_tables = lazy_import("privatelr.results.fit_tables")
     odds = lazy_import("privatelr.results.odds_ratios")
     scale_table = lazy_import("privatelr.results.scale_table")
+    term_plot = lazy_import("privatelr.results.pages.term_plot")
 
 
 _KEPT = ("spec", "release", "threshold", "origin")
@@ -281,6 +284,13 @@ class FitRecord(ModelRecord):
         by, where rows are projected, and for more than 200 columns.
         """
         return self._named(fit_tables.foreseen_noise(self), "privacy_sd_expected")
+
+    def plot_term(self, term: str, **options: Any) -> Axes:
+        """Draw what a variable adds, such as ``"bs(age)"``, with its band if inference was bought.
+
+        `options` are `level` and `ax` of `privatelr.results.pages.term_plot.plot_term`.
+        """
+        return term_plot.plot_term(self, term, **options)
 
     @property
     def scale(self) -> pd.DataFrame | None:

@@ -48,12 +48,11 @@ PARTS = {
     "privatelr.design.formula_design": {
         "read_stretch": "read values",
         "read_values": "read values",
-        "read_factors": "evaluate factors",
-        "fill": "materialise",
         "to_units": "map to units",
         "read_covariates": "check values",
         "read_labelled": "mark unusable",
     },
+    "privatelr.design.column_plan": {"read_factors": "evaluate factors", "fill": "materialise"},
     "privatelr.design.offsets_and_weights": {"labels": "labels"},
     "privatelr.numerics.rows.row_bounds": {
         "keep_rows_within_bounds": "check rows",

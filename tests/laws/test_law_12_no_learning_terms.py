@@ -15,9 +15,10 @@ LEARNING = [
     ("center(age)", "bounds="),
     ("standardize(age)", "bounds="),
     ("poly(age, 2)", "I(age^2)"),
-    ("bs(age, df = 4)", "I(age > 3.2)"),
+    ("bs(age, df = 4)", "write public ones"),
     ("ns(age, 3)", "pmax(age"),
-    ("cr(age, 3)", "public cut points"),
+    ("cr(age, 3)", "bs(age, knots = c(30, 60)) with public knots"),
+    ("qcut(age, 3)", "cut(age, breaks = c(0, 10, 20))"),
     ("I(age > age.mean())", "I(age > 3.2)"),
     ("I(age > mean(age))", "public constant"),
     ("I(age - np.median(age))", "public constant"),
@@ -34,6 +35,8 @@ ROW_WISE = [
     "I(age^2) + I((age - 50)/20) + age:smoker",
     "ifelse(age > 65, dose, 0) + pmin(dose, 3)",
     "smoker * abs(dose - 2) + round(age)",
+    "cut(age, breaks = c(0, 40, 60, Inf)) * dose",
+    "poly(age, 3, raw = TRUE):smoker",
 ]
 
 

@@ -9,7 +9,7 @@ def raw_design(spec, values, n):
     """Raw design ``(n, d)``, and the rows in which all factors are valid."""
     raw = np.empty((len(spec.columns.names), n)).T
     with np.errstate(all="ignore"):
-        numbers, codes, usable = read_factors(spec, values, n)
+        numbers, codes, usable = read_factors(spec.factors, values, n)
         for term in spec.columns.terms:
             fill(raw, term, numbers, codes)
     return raw, usable

@@ -27,7 +27,7 @@ from privatelr.audit.mutations.planted import (
     rows,
     times,
 )
-from privatelr.design import formula_design, offsets_and_weights, plan_columns
+from privatelr.design import formula_design, offsets_and_weights, partitions, plan_columns
 from privatelr.mechanisms import Problem, registry, scale_release
 from privatelr.mechanisms.calibration import scale_noise
 from privatelr.numerics.rows import (
@@ -239,6 +239,30 @@ def _() -> Iterable[Any]:
 @bug("a record with an offset pays nothing for its curvature", (Problem, "kappa"), OFFSETS)
 def _(honest: Any, problem: Problem) -> float:
     return float(honest(problem)) if problem.offset == 0 else 0.0
+
+
+# -- splines --------------------------------------------------------------------------------------
+
+
+@bug("knots lie at quantiles of the records", partitions.b_splines, rows("frame with splines"))
+def _(honest: Any, values: FloatArray, knots: FloatArray, degree: int) -> Any:
+    inner = np.quantile(values, np.linspace(0, 1, len(knots))[1:-1]) if len(values) else knots[1:-1]
+    moved = np.clip(inner, knots[0] + 1e-9, knots[-1] - 1e-9)
+    return honest(
+        values, np.concatenate([knots[:1], np.maximum.accumulate(moved), knots[-1:]]), degree
+    )
+
+
+@bug("shares of a spline add up to two, and rows are trusted", None, rows("frame with splines"))
+def _() -> Iterable[Any]:
+    """Beyond its knots a spline has no bounds; this is what a wrong range would allow."""
+
+    def doubled(honest: Any, *given: Any) -> Any:
+        first, shares = honest(*given)
+        return first, 2 * shares
+
+    yield from _trusted()
+    yield partitions.b_splines, doubled
 
 
 # -- weights --------------------------------------------------------------------------------------

@@ -1,0 +1,275 @@
+"""``bs()``, ``cut()`` and ``poly(raw = TRUE)``: terms with public knots, and their ranges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from scipy.interpolate import BSpline
+
+import privatelr
+from privatelr import dplr, dpsvm, plan
+from privatelr.design.partitions import b_splines
+from privatelr.errors import ArgumentError, FormulaError, PrivateLRError, SchemaError
+from privatelr.formula import parse_formula
+from privatelr.model_data import read_data
+from privatelr.numerics.rows import SparseRows
+from privatelr.sources import declare_schema
+
+N = 4000
+DECLARED = {"bounds": {"age": (20, 80), "z": (-1, 1)}, "levels": {"g": ["a", "b"]}}
+KNOTS = "bs(age, knots = c(35, 50, 65))"
+SIX = "cut(age, breaks = c(20, 30, 40, 50, 60, 70, 80), include.lowest = TRUE)"
+
+
+def made(n: int = N, seed: int = 1) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"age": rng.uniform(20, 80, n), "z": rng.uniform(-1, 1, n)})
+    frame["g"] = rng.choice(["a", "b"], n)
+    link = 2 * np.sin(frame["age"] / 10) - (frame["g"] == "b") + 0.5 * frame["z"]
+    frame["y"] = (rng.uniform(size=n) < 1 / (1 + np.exp(-link))).astype(int)
+    return frame
+
+
+FRAME = made()
+
+
+def basis(values: np.ndarray, knots: list[float], degree: int = 3) -> np.ndarray:
+    """SciPy's B-splines, as a table ``(n, k)``."""
+    ends = [knots[0]] * degree, [knots[-1]] * degree
+    return BSpline.design_matrix(
+        values, np.concatenate([ends[0], knots, ends[1]]), degree
+    ).toarray()
+
+
+def rows_of(formula: str, frame: pd.DataFrame = FRAME, **declared: object) -> tuple:
+    data = read_data(formula, frame, None)
+    spec = data.plan(declare_schema(**{**DECLARED, **declared}))
+    return spec, data.rows(spec, bar=False)[0]
+
+
+def log_loss(fit, frame: pd.DataFrame) -> float:
+    p = np.clip(fit.predict(frame).to_numpy(), 1e-12, 1 - 1e-12)
+    return float(-np.mean(np.where(frame["y"] == 1, np.log(p), np.log(1 - p))))
+
+
+# --- values ---------------------------------------------------------------------------------
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("degree", [1, 2, 3, 5])
+@pytest.mark.parametrize("knots", [[0.0, 1.0], [-2.0, 0.3, 0.4, 7.0], [0.0, 1e-9, 1.0]])
+def test_splines_are_those_of_scipy_and_add_up_to_one(degree: int, knots: list[float]) -> None:
+    rng = np.random.default_rng(degree)
+    values = np.append(rng.uniform(knots[0], knots[-1], 500), knots)
+    first, shares = b_splines(values, np.array(knots), degree)
+    table = np.zeros((len(values), len(knots) + degree - 1))
+    for step in range(degree + 1):
+        np.add.at(table, (np.arange(len(values)), first + step), shares[:, step])
+    assert np.abs(table - basis(values, knots, degree)).max() < 1e-12
+    assert shares.min() >= 0
+    assert np.abs(shares.sum(axis=1) - 1).max() < 1e-14
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("formula", "covariates"),
+    [
+        (f"y ~ {KNOTS}", lambda f: basis(f["age"].to_numpy(), [20, 35, 50, 65, 80])[:, 1:]),
+        ("y ~ bs(age, degree = 2)", lambda f: basis(f["age"].to_numpy(), [20, 80], 2)[:, 1:]),
+        (
+            "y ~ bs(age, knots = [50], lower_bound = 0, upper_bound = 100)",
+            lambda f: basis(f["age"].to_numpy(), [0, 50, 100])[:, 1:],
+        ),
+        ("y ~ bs(log(age))", lambda f: basis(np.log(f["age"]), [np.log(20), np.log(80)])[:, 1:]),
+        (f"y ~ {SIX}", lambda f: pd.get_dummies(pd.cut(f["age"], range(20, 90, 10))).iloc[:, 1:]),
+        (
+            "y ~ cut(age, c(20, 50, 80.5), right = FALSE)",
+            lambda f: (f["age"] >= 50).to_numpy()[:, None],
+        ),
+        ("y ~ poly(age, 2, raw = TRUE)", lambda f: np.column_stack([f["age"], f["age"] ** 2])),
+    ],
+)
+def test_a_plain_fit_is_that_of_statsmodels(formula: str, covariates) -> None:
+    fit = dplr(formula, FRAME, 0, 1e-10, **DECLARED)
+    design = sm.add_constant(np.asarray(covariates(FRAME), dtype=float))
+    model = sm.GLM(FRAME["y"], design, family=sm.families.Binomial()).fit(tol=1e-12, maxiter=200)
+    assert np.abs(design @ (fit.coef.to_numpy() - model.params)).max() < 1e-4
+
+
+def test_products_of_splines_are_products_of_their_columns() -> None:
+    frame = FRAME.head(200)
+    spec, rows = rows_of(
+        f"y ~ {KNOTS} * g + {KNOTS}:z + bs(z, degree = 1):bs(age, degree = 2)", frame
+    )
+    first = basis(frame["age"].to_numpy(), [20, 35, 50, 65, 80])
+    b = (frame["g"] == "b").to_numpy()[:, None]
+    names = list(spec.columns.names)
+    here = [names.index(f"{KNOTS}[{j}]") for j in range(1, 7)]
+    both = [names.index(f"{KNOTS}[{j}]:g[T.b]") for j in range(1, 7)]
+    assert np.allclose(rows.x[:, here], first[:, 1:], atol=1e-12)
+    assert np.allclose(rows.x[:, both], first[:, 1:] * b, atol=1e-12)
+    z, age = basis(frame["z"].to_numpy(), [-1, 1], 1), basis(frame["age"].to_numpy(), [20, 80], 2)
+    tables = {"bs(z": z, "bs(age": age}
+    crossed = [j for j, name in enumerate(names) if "bs(z" in name]
+    assert len(crossed) >= 3
+    for column in crossed:
+        product = np.ones(len(frame))
+        for part in names[column].split(":"):
+            own, place = tables[part[: part.index(",")]], int(part[part.rindex("[") + 1 : -1])
+            product = product * own[:, place]
+        assert np.allclose(rows.x[:, column], product, atol=1e-12)
+
+
+def test_without_an_intercept_all_functions_are_columns() -> None:
+    spec, rows = rows_of("y ~ 0 + bs(age)")
+    assert list(spec.columns.names) == [f"bs(age)[{j}]" for j in range(4)]
+    assert np.allclose(rows.x.sum(axis=1), 1)
+
+
+@pytest.mark.quick
+def test_names_of_intervals_are_those_of_r() -> None:
+    def levels(call: str) -> tuple:
+        return rows_of(f"y ~ {call}")[0].factors[0].levels
+
+    assert levels("cut(age, c(20, 30.5, 80))") == ("(20,30.5]", "(30.5,80]")
+    assert levels("cut(age, c(20, 50, Inf), right = FALSE)") == ("[20,50)", "[50,Inf)")
+    assert levels("cut(age, c(-Inf, 50, 80), include.lowest = TRUE)") == ("[-Inf,50]", "(50,80]")
+    assert levels("cut(age, c(20, 50.001, 50.002, 80))")[1] == "(50.001,50.002]"
+    assert levels("cut(age, c(20, 50, 80), labels = c('low', 'high'))") == ("low", "high")
+
+
+def test_a_value_in_no_interval_counts_as_missing() -> None:
+    odd = FRAME.head(5).assign(age=[20.0, 30.0, 30.000001, 79.0, np.nan])
+    _, rows = rows_of("y ~ cut(age, c(20, 30, 60))", odd)
+    assert np.array_equal(rows.y == 0, [True, False, False, True, True])
+    fit = dplr("y ~ cut(age, c(20, 30, 60))", FRAME, 1.0, **DECLARED)
+    assert fit.predict(odd).isna().tolist() == [True, False, False, True, True]
+
+
+def test_beyond_the_bounds_a_value_counts_as_the_bound() -> None:
+    fit = dplr(f"y ~ {KNOTS}", FRAME, 1.0, **DECLARED)
+    far, near = (fit.predict(FRAME.head(2).assign(age=ages)) for ages in ([-500, 900], [20, 80]))
+    assert np.array_equal(far, near)
+
+
+# --- bounds ---------------------------------------------------------------------------------
+
+
+def test_a_spline_is_one_block_of_bound_one() -> None:
+    spec, rows = rows_of(f"y ~ {KNOTS} + z")
+    block = spec.blocks[1]
+    assert (block.size, block.bound) == (6, pytest.approx(1.0, abs=1e-9))
+    assert rows.x[:, 1:7].sum(axis=1).max() <= block.bound
+    columns = "y ~ " + " + ".join(f"I(age^{k})" for k in range(1, 7)) + " + z"
+    assert spec.radius < rows_of(columns)[0].radius  # six columns by themselves
+
+
+@pytest.mark.parametrize("do_scale", [False, "private"])
+@pytest.mark.parametrize(
+    "options", [{}, {"delta": 1e-6}, {"op": False, "eps": 1e4}, {"spend": "inference"}]
+)
+def test_a_private_spline_is_near_the_plain_one(do_scale, options: dict, tmp_path) -> None:
+    asked = {"eps": 300.0, "do_scale": do_scale, **DECLARED, **options}
+    fit = dplr(f"y ~ {KNOTS} + g + z", FRAME, **asked)
+    plain = dplr(f"y ~ {KNOTS} + g + z", FRAME, 0, 1e-9, **DECLARED)
+    assert log_loss(fit, FRAME) < log_loss(plain, FRAME) + 0.01
+    fit.save(tmp_path / "fit.json")
+    again = privatelr.load(tmp_path / "fit.json")
+    assert np.array_equal(again.predict(FRAME), fit.predict(FRAME))
+    assert again.spec.factors == fit.spec.factors
+
+
+def test_wide_designs_partitions_and_other_models_take_them() -> None:
+    dd = pytest.importorskip("dask.dataframe")
+    frame = FRAME.assign(f=pd.Categorical([f"f{i % 90}" for i in range(N)]))
+    formula = f"y ~ f + {KNOTS} + cut(z, c(-1, 0, 1), include.lowest = TRUE)"
+    _, rows = rows_of(formula, frame)
+    assert isinstance(rows, SparseRows)
+    dense = rows_of(formula.replace("f + ", ""), frame)[1].x
+    assert np.allclose(rows.x.toarray()[:, [0, *range(90, 97)]], dense)
+    lazy = dd.from_pandas(FRAME, npartitions=3)
+    asked = {"eps": 0, "lambda_": 1e-6, **DECLARED}
+    one, other = (dplr(f"y ~ {KNOTS}", data, **asked) for data in (FRAME, lazy))
+    assert np.abs(one.coef - other.coef).max() < 1e-7
+    assert dpsvm(f"y ~ {KNOTS}", FRAME, 1.0, **DECLARED).coef.notna().all()
+    assert privatelr.dpsimplex(f"y ~ {KNOTS}", FRAME, eps=1.0, **DECLARED).coef.notna().all()
+    outlook = plan(f"y ~ {KNOTS} + g", N, 1.0, **DECLARED)
+    assert np.isfinite(outlook.errors.privacy_sd).all()
+
+
+def test_a_spline_beats_a_line_on_records_that_no_fit_saw() -> None:
+    """The study of a curved effect at epsilon 1 and n = 10,000; noise is fresh in every run."""
+    test = made(20_000, seed=99)
+    gains = []
+    for seed in range(5):
+        train = made(10_000, seed=seed)
+        line, curve = (dplr(f"y ~ {t} + g + z", train, 1.0, **DECLARED) for t in ("age", KNOTS))
+        gains.append(log_loss(line, test) - log_loss(curve, test))
+    assert min(gains) > 0.08
+
+
+# --- plots ----------------------------------------------------------------------------------
+
+
+def test_a_term_is_drawn_with_its_band_where_inference_was_bought() -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    formula = f"y ~ {KNOTS} + g + offset(z)"
+    bought = dplr(formula, FRAME, 0, 1e-6, spend="inference", **DECLARED)
+    axes = bought.plot_term("bs(age)")
+    x, y = axes.lines[0].get_data()
+    truth = 2 * np.sin(x / 10) - 2 * np.sin(5)
+    assert np.abs(y - truth)[20:-20].max() < 0.5
+    assert len(axes.collections) == 1
+    assert axes.get_xlabel() == "age"
+    alone = dplr(formula, FRAME, 1.0, **DECLARED).plot_term("age", ax=axes)
+    assert "adds a band" in alone.get_title()
+    for wrong in ("g", "weight", "", "age + z"):
+        with pytest.raises(PrivateLRError):
+            bought.plot_term(wrong)
+
+
+# --- refusals -------------------------------------------------------------------------------
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("term", "words"),
+    [
+        ("bs(age, df = 5)", "write public ones, as in knots = c(40, 60)"),
+        ("bs(age, Boundary.knots = c(30, 80))", "hold the declared bounds (20, 80)"),
+        ("bs(age, knots = c(60, 40))", "knots that rise"),
+        ("bs(age, knots = c(10, 40))", "knots that rise"),
+        ("bs(age, knots = quantile(age))", "public numbers"),
+        ("bs(age, degree = 0)", "a whole number from 1"),
+        ("bs(age, degree = 2.5)", "a whole number from 1"),
+        ("bs(age, c(40))", "no further argument"),
+        ("bs(age, intercept = TRUE)", "no intercept"),
+        ("bs(g)", "divides numbers"),
+        ("bs(w)", "declared bounds"),
+        ("log(bs(age))", "by itself"),
+        ("cut(age, 5)", "three breaks or more"),
+        ("cut(age, c(20, 80))", "three breaks or more"),
+        ("cut(age, c(20, 50, 80), labels = c('a'))", "2 different texts"),
+        ("cut(age, c(20, 50, 80), right = 3)", "TRUE or FALSE"),
+        ("ns(age, knots = c(40))", "no proven range"),
+        ("cr(age, 4)", "no proven range"),
+        ("poly(age, 2)", "poly(age, 2, raw = TRUE)"),
+        ("poly(age, 20, raw = TRUE)", "orthogonal"),
+    ],
+)
+def test_what_would_learn_from_the_data_or_has_no_bound_is_refused(term: str, words: str) -> None:
+    frame = FRAME.assign(w=1.0)
+    with pytest.raises((FormulaError, SchemaError, ArgumentError)) as caught:
+        dplr(f"y ~ {term}", frame, 1.0, **DECLARED)
+    assert words in str(caught.value)
+
+
+@pytest.mark.quick
+def test_powers_are_written_out() -> None:
+    found = parse_formula(
+        "y ~ poly(log(x), 2, raw=TRUE) * g + poly(x, degree=3, raw=T)", ["y", "x", "g"]
+    )
+    assert found.text.startswith("y ~ (I(log(x)) + I((log(x))^2)) * g")
+    assert parse_formula(found.text, ["y", "x", "g"]) == found
