@@ -56,8 +56,7 @@ class Formula:
     offsets : tuple of Expression
         What stands in ``offset(...)``. Their sum is added to the linear predictor.
     weights, subset : Expression or None
-        What stands in ``weights(...)`` and ``subset(...)``: how much a record counts, and which
-        records do. Predictions do not read it.
+        How much a record counts, and which do; predictions do not read them.
     """
 
     text: str
@@ -121,9 +120,8 @@ def with_terms(formula: Any, columns: Collection[str], **given: Any) -> Any:
     for name, inner in asked.items():
         if not isinstance(inner, str) or not inner.strip():
             raise FormulaError(
-                f"{name}={show(inner)}: {name} takes the name of a column of the data, or an "
-                f"expression of columns such as '{_COUNTING[name]}', and no values; make them a "
-                "column."
+                f"{name}={show(inner)}: {name} takes the name of a column, or an expression of "
+                f"columns such as '{_COUNTING[name]}', and no values; make them a column."
             )
         quoted = spell([Token("quoted", inner)]) if inner in columns else inner
         text = f"{text} + {name}({quoted})"
