@@ -56,13 +56,14 @@ from privatelr.privacy import (
 from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
 from privatelr.results import FitRecord, diagnose, read_threshold
-from privatelr.results.release_files import release_file
 from privatelr.sources import Schema, Tally
 
 if TYPE_CHECKING:
     from privatelr.model_data import FrameData
     from privatelr.results.answers import scored_records
+    from privatelr.results.release_files import release_file
 else:
+    release_file = lazy_import("privatelr.results.release_files.release_file")
     scored_records = lazy_import("privatelr.results.answers.scored_records")
 
 
