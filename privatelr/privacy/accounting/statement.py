@@ -17,7 +17,16 @@ from privatelr.privacy.accounting.agreement import require_agreement
 from privatelr.privacy.accounting.composition_bounds import Entry, priced
 from privatelr.privacy.accounting.filters import DeclaredPrices, Renyi, Rule, Sums, unused
 from privatelr.privacy.conversions import prices
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, Neighbours, Promise, PureDP, check_numbers
+from privatelr.privacy.guarantees import (
+    NEIGHBOURS,
+    REPLACE_PERSON,
+    ZCDP,
+    ApproxDP,
+    Neighbours,
+    Promise,
+    PureDP,
+    check_numbers,
+)
 
 _FORMAT = "privatelr-ledger"
 _VERSION = 2
@@ -45,7 +54,8 @@ class Statement:
     entries : tuple of Entry
         Every charge so far. Entries of one part add up, entries of all rows add to every part,
         and the whole costs as much as its dearest part, because only one part changes when one
-        record is replaced.
+        record is replaced. A person may have records in several parts, so that there are no
+        parts where neighbours replace a person.
     """
 
     epsilon: float
@@ -58,8 +68,25 @@ class Statement:
         check_numbers(self, "epsilon", takes="a finite number above 0", above=0)
         below_one = {"at_least": 0.0, "at_most": math.nextafter(1, 0)}
         check_numbers(self, "delta", takes="a number from 0 to below 1", **below_one)
-        if any(entry.guarantee.neighbours is not self.neighbours for entry in self.entries):
-            raise GuaranteeError("ledger: the release is about other neighbours than the ledger.")
+        for entry in self.entries:
+            if entry.guarantee.neighbours is not self.neighbours:
+                raise GuaranteeError(_mixed(entry.guarantee.neighbours, self.neighbours))
+            if entry.part is not None and self.neighbours is REPLACE_PERSON:
+                raise GuaranteeError(
+                    f"part={show(entry.part)}: a person may have records in several parts, so a "
+                    "ledger about persons takes charges for all rows only."
+                )
+
+
+def _mixed(given: Neighbours, own: Neighbours) -> str:
+    """Say that prices about these neighbours do not add up, and what to open instead."""
+    names = {relation: name for name, relation in NEIGHBOURS.items()}
+    other = names.get(given, "others")
+    return (
+        f"ledger: the release is about other neighbours than the ledger, {other!r} and not "
+        f"{names[own]!r}, and prices about both do not add up; charge it to a "
+        f"Ledger(neighbours={other!r}) of its own."
+    )
 
 
 def planned(offered: Any, delta: float, neighbours: Neighbours) -> Statement:
