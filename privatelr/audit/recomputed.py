@@ -53,6 +53,8 @@ _SETTINGS = (
     Setting(0.1, 0.25, checks.INTERCEPT_FACTOR_SLOPE),
     Setting(2.0, 1.0, checks.INTERCEPT_SLOPE_BALL),
     Setting(12.0),
+    Setting(12.0, 4.0, checks.INTERCEPT_AND_SLOPE, persons=True),
+    Setting(0.1, 0.25, persons=True),
 )
 _KINDS = (GAUSSIAN, LAPLACE)
 _NUMBER = ColumnGroup(1, "number")

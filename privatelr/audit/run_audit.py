@@ -21,6 +21,7 @@ from privatelr.audit.checks import (
 from privatelr.audit.density import exact
 from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.density.pairs import WIDER, straight_pair, usual_pair
+from privatelr.audit.density.persons import audit_persons
 from privatelr.audit.density.search import deep_pair, search
 from privatelr.audit.designs import audit_rows
 from privatelr.audit.enumeration.answers import audit_answers
@@ -131,6 +132,7 @@ def _all_found(
         yield from audit_scaled_fits(epsilon)
         yield from audit_scored_fits(epsilon)
         yield from audit_offsets(epsilon, other)
+        yield from audit_persons(epsilon, other)
         yield from audit_noise(epsilon)
         yield from audit_draws(other, 4 * effort.releases)
         yield from audit_releases(other, epsilon)

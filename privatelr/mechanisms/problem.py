@@ -17,7 +17,7 @@ class Problem:
     Attributes
     ----------
     n, d : int
-        The numbers of records and of columns, the intercept included.
+        The numbers of records (or of persons) and of columns, the intercept included.
     loss : Loss
         The loss of a record, as a function of its margin.
     radius : float
@@ -32,6 +32,10 @@ class Problem:
         Largest size of what is added to a linear predictor. No noise depends on it, for the
         reasons that `privatelr.numerics.rows.row_offsets.held_offset` has; only the accuracy
         to which minima can be computed does.
+    persons : bool
+        Whether one of the n is a person with any number of records, whose weights sum to at most
+        1: neighbours replace all of them (people.md 1). Their gradients add up to at most L R, but
+        their curvatures in several directions to more than those of a record.
     """
 
     n: int
@@ -42,6 +46,7 @@ class Problem:
     lambda_: float = 0.0
     weighted: bool = False
     offset: float = 0.0
+    persons: bool = False
 
     def __post_init__(self) -> None:
         if not (self.n >= 1 and self.d >= 1 and self.radius > 0):
