@@ -3,45 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design import doubts, plan_standard
-from privatelr.errors import ArgumentError, SchemaError, show
-from privatelr.fitting import DoScale, Method, fit, read_options
-from privatelr.mechanisms import (
-    Problem,
-    Request,
-    calibrate_all,
-    draw_all,
-    find_mechanism,
-    promises_for,
-    read_request,
-    release_all,
-)
-from privatelr.mechanisms.calibration import (
-    GAUSSIAN,
-    LAPLACE,
-    Kinds,
-    ScaleFacts,
-    counts_long_rows_less,
-    deciding_price,
-    scale_floor,
-    usual_intercept,
-    usual_rows,
-)
+from privatelr.design import doubts
+from privatelr.errors import SchemaError
+from privatelr.fitting import fit, read_options
+from privatelr.mechanisms import read_request
 from privatelr.model_data import read_data, read_in_memory
-from privatelr.numerics import Loss, find_hinge, find_loss
+from privatelr.numerics import find_hinge, find_loss
 from privatelr.numerics.solve import Newton, Solver
-from privatelr.privacy import ApproxDP, Guarantee, NonPrivate, PureDP
+from privatelr.perturbed_fit import perturbation
+from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import Account
 from privatelr.results import DataCheck, DataCounts, Fit
-from privatelr.sources import BoundsLike, LevelsLike, Schema, declare_schema, is_dask, totals
+from privatelr.sources import BoundsLike, LevelsLike, declare_schema, is_dask, totals
 
 
 @suggests_arguments
@@ -54,6 +32,8 @@ def dplr(
     *,
     target: str | int | None = None,
     weights: str | None = None,
+    person: str | None = None,
+    records_per_person: int = 1,
     delta: float = 0.0,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
@@ -103,6 +83,16 @@ def dplr(
         much as its weight over the largest that `bounds` allow, which is 1 or less whatever others
         have. The same as ``weights(1 / p)`` in the formula. No dot stands for these columns. A
         weight that is missing or not positive is 0. It is no number of equal records.
+    person : str, optional
+        Column that tells persons apart, if they may have several records: numbers, texts, booleans
+        or categories, which are compared for equality. The guarantee is then about neighbours that
+        replace all records of one person (``eps=PureDP(1, neighbours=...)`` takes the same), and
+        the number of persons is public, while that of records is not. All records whose person is
+        missing are of one person. The same as ``person(patient, 4)`` in the formula, with the
+        number of the next argument. With it only coefficients are released, from data in memory.
+    records_per_person : int
+        A record counts as much as one of so many, or of all records of its person if these are
+        more: with 1, every person counts once, by the mean over their records.
     delta : float
         0 for pure privacy. A number from 1e-30 to 0.5, far below 1/n, asks for approximate privacy,
         by Laplace or Gaussian noise, whichever is less: Laplace in few columns, Gaussian in many.
@@ -174,13 +164,16 @@ def dplr(
     Notes
     -----
     **Privacy.** *Covered*: ``fit.coef`` and what is computed from it, by ``fit.guarantee``.
-    *Neighbours*: datasets of the same n that differ in one record.
-    *Assumed public*: n, names, types, declared bounds and levels, and every argument.
+    *Neighbours*: datasets of the same n that differ in one record,
+    or with `person` of as many persons that differ in the records of one of them.
+    *Assumed public*: n (or the number of persons), names, types, declared bounds and levels, and
+    every argument.
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
     found = find_loss("logistic")
-    source = read_data(formula, data, target, weights)
-    request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
+    source = read_data(formula, data, target, weights, person, records_per_person)
+    asked = spend, lambda_, op, analysis, on_small_lambda
+    request = read_request(eps, delta, *asked, source.neighbours)
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     options = read_options(na_action, seed, ledger, verbose, threshold, do_scale, rp_dim)
     method = perturbation(found, request, schema, options.do_scale, options.rp_dim, solver)
@@ -199,6 +192,8 @@ def dpsvm(
     loss: str | None = None,
     target: str | int | None = None,
     weights: str | None = None,
+    person: str | None = None,
+    records_per_person: int = 1,
     delta: float = 0.0,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
@@ -239,9 +234,9 @@ def dpsvm(
     analysis : {None, "joint", "one-log", "cms11"}
         As in `dplr`; by default ``"one-log"`` for the Huber loss, where it is exact, and
         ``"joint"`` for softplus.
-    target, weights, delta, bounds, levels, row_norm, intercept_scale, spend, ledger, do_scale
+    target, weights, person, records_per_person, delta, bounds, levels, row_norm, intercept_scale
         As in `dplr`.
-    rp_dim, on_small_lambda, na_action, solver, seed, verbose
+    spend, ledger, do_scale, rp_dim, on_small_lambda, na_action, solver, seed, verbose
         As in `dplr`.
 
     Returns
@@ -257,12 +252,12 @@ def dpsvm(
     Notes
     -----
     **Privacy.** *Covered*: ``fit.coef`` and all that is computed from it, by
-    ``fit.guarantee``. *Neighbours*: datasets of the same n that differ in one record.
-    *Assumed public*: n, names, types, declared bounds and levels, and every argument.
+    ``fit.guarantee``. *Neighbours* and *assumed public*: as for `dplr`.
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
-    source = read_data(formula, data, target, weights)
-    request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
+    source = read_data(formula, data, target, weights, person, records_per_person)
+    asked = spend, lambda_, op, analysis, on_small_lambda
+    request = read_request(eps, delta, *asked, source.neighbours)
     found = find_hinge(loss, h, as_published=request.is_published)
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     options = read_options(na_action, seed, ledger, verbose, threshold, do_scale, rp_dim)
@@ -324,77 +319,5 @@ def check(
         _, label = rows.scores(np.zeros(rows.d))
     found = None if tally is None else totals(tally)
     negative, positive = int(np.count_nonzero(label < 0)), int(np.count_nonzero(label > 0))
-    counts = DataCounts(rows.n, negative, positive, spec.response, spec.variables, found)
+    counts = DataCounts(rows.records, negative, positive, spec.response, spec.variables, found)
     return DataCheck(spec.formula.text, counts, tuple(doubts(spec, source.batch, schema)))
-
-
-def perturbation(
-    loss: Loss,
-    request: Request,
-    schema: Schema,
-    do_scale: DoScale,
-    rp_dim: int = 0,
-    solver: Any = Newton(),
-) -> Method[Fit]:
-    """Set up objective or output perturbation; refuses choices that no theorem covers."""
-    if not callable(solver) or isinstance(solver, type):
-        raise ArgumentError(f"solver={show(solver)}: solver takes a minimiser such as Newton().")
-    find_mechanism(request)
-    target = request.target
-    if rp_dim and (do_scale == "private" or request.pays_for_scale):
-        asked = "do_scale='private'" if do_scale == "private" else "spend={'scale': ...}"
-        raise ArgumentError(
-            f"rp_dim={rp_dim} and {asked}: rows whose scale is released cannot be projected, too."
-        )
-    if isinstance(do_scale, bool) and request.pays_for_scale:
-        raise ArgumentError(
-            f"do_scale={do_scale} and spend={{'scale': ...}}: a scale that is not released takes "
-            "no share; take do_scale='private', or no share for the scale."
-        )
-
-    def facts(n: int, spec: Any) -> Problem:
-        moved = {"weighted": spec.weighted, "offset": spec.offset_bound}
-        return Problem(n, spec.d, loss, spec.radius, spec.blocks, **moved)
-
-    def standard(price: Guarantee, way: Any, declared: Any, n: int) -> tuple[Any, Any]:
-        promise, kinds = way
-        bought = request.buys_intervals
-        length, unit = usual_rows(loss, n, declared.d, promise, has_intervals=bought)
-        if schema.row_norm is not None:
-            length, unit = schema.row_norm, False
-        spec = plan_standard(
-            declared,
-            pure=isinstance(promise, PureDP),
-            length=length,
-            unit=unit,
-            weighted=counts_long_rows_less(loss),
-            intercept_scale=schema.intercept_scale or usual_intercept(promise, bought),
-        )
-        held, constant = spec.standard, spec.intercept or 0.0
-        assert held is not None
-        columns = ScaleFacts(n, held.groups, held.centred, scale_floor(loss), constant)
-        asked = replace(request, target=promise, kinds=kinds)
-        return spec, replace(calibrate_all(asked, facts(n, spec), columns), target=price)
-
-    def ways(*laws: Kinds, columns: ScaleFacts | None = None) -> tuple[Any, ...]:
-        price = target if columns is None else deciding_price(columns, target)
-        promises = promises_for(replace(request, target=price))
-        return tuple(partial(standard, price, way) for way in product(promises, laws))
-
-    stages = partial(calibrate_all, request), draw_all, partial(release_all, solver=solver)
-    method = Method(Fit, loss, target, facts, *stages, buys_roc=request.buys_roc)
-    match do_scale:
-        case "private":
-            released = not isinstance(target, NonPrivate)
-        case None:
-            plain = schema.row_norm is None and rp_dim == 0
-            released = request.pays_for_scale or (request.may_scale and plain)
-        case _:
-            released = False
-    if not released:
-        return method
-    optional = do_scale is None and not request.pays_for_scale
-    several = isinstance(target, ApproxDP) and not request.kinds
-    laws = (GAUSSIAN, LAPLACE) if several else (request.kinds,)
-    rivals = partial(ways, *laws) if optional else None
-    return replace(method, standard=ways(request.kinds), if_worth_it=rivals)

@@ -10,18 +10,18 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 216,
-    "code lines": 30_200,
+    "modules": 222,
+    "code lines": 31_200,
     "lines of the longest module": 400,
     "modules of the fullest folder": 15,
     "call depth": 13,
-    "functions": 324,
+    "functions": 336,
     "types": 35,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of
 a fit may raise code lines, functions, and modules by the one that attacks it; code lines were aimed
 at 20,000 before there was one. Private answers around a fit (ROC, threshold, choice) have modules
-and lines of their own, and offsets have two modules."""
+and lines of their own, offsets have two modules, and persons six: who they are, and their audit."""
 
 
 def test_the_package_does_not_grow():

@@ -115,7 +115,7 @@ class Setting:
 
     def facts(self, loss: Loss, n: int = RECORDS) -> Problem:
         """The facts as a `Problem` of n records, with blocks scaled to the radius."""
-        given = {"offset": self.offset, "persons": self.persons}
+        given: Any = {"offset": self.offset, "persons": self.persons}
         if not self.shape:
             return Problem(n, 2, loss, self.radius, **given)
         unit = self.radius / math.sqrt(math.fsum(part[1] ** 2 for part in self.shape))

@@ -1,6 +1,6 @@
 """R's formula dialect: text becomes terms and expressions that work row by row."""
 
-from privatelr.formula.algebra import Formula, parse_formula, with_weights
+from privatelr.formula.algebra import Formula, parse_formula
 from privatelr.formula.expression import (
     Expression,
     constants,
@@ -32,3 +32,5 @@ from privatelr.formula.parser import (
     spell,
     tokenize,
 )
+from privatelr.formula.person import Person
+from privatelr.formula.terms_by_arguments import with_person, with_weights

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from formulaic.errors import FormulaicError
 from formulaic.formula import SimpleFormula
@@ -20,12 +20,14 @@ from formulaic.formula import SimpleFormula
 from privatelr.errors import FormulaError, listed, nearest, show
 from privatelr.formula.expression import Expression, parse_expression
 from privatelr.formula.parser import CLOSING, OPENING, Token, closing_index, spell, tokenize
+from privatelr.formula.person import Person, column_of, read_person
 
 _ALGEBRA = ("+", "-", "*", "/", ":", "^", "**", "(", ")")
 _LARGEST_POWER = 10
 _POWERS = frozenset(map(str, range(1, _LARGEST_POWER + 1)))
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "&", "&&", "|", "||", "!")
 _KEY = re.compile("\ue000(\\d+)\ue001")
+_Read = TypeVar("_Read")
 _PRODUCT = re.compile("`\ue000\\d+\ue001`(:`\ue000\\d+\ue001`)*")
 
 
@@ -47,6 +49,9 @@ class Formula:
         What stands in ``offset(...)``. Their sum is added to the linear predictor.
     weights : Expression or None
         What stands in ``weights(...)``: how much a record counts. Predictions do not read it.
+    person : Person or None
+        What stands in ``person(...)``: who a record is of. It is no variable of the model, so it
+        has neither bounds nor levels.
     """
 
     text: str
@@ -55,6 +60,7 @@ class Formula:
     factors: tuple[Expression, ...]
     offsets: tuple[Expression, ...] = ()
     weights: Expression | None = None
+    person: Person | None = None
 
     @functools.cached_property
     def regressors(self) -> tuple[str, ...]:
@@ -90,26 +96,6 @@ class Formula:
         return tuple(dict.fromkeys((*self.covariates, *weights)))
 
 
-def with_weights(formula: Any, weights: Any, columns: Collection[str]) -> Any:
-    """Return a formula with the term ``weights(...)`` for an argument of this name, if it is given.
-
-    Raises
-    ------
-    FormulaError
-        If the argument is no text, or the formula has weights already.
-    """
-    text = formula.text if isinstance(formula, Formula) else formula
-    if weights is None or not isinstance(text, str):
-        return formula
-    if not isinstance(weights, str) or not weights.strip():
-        raise FormulaError(
-            f"weights={show(weights)}: weights takes the name of a column of the data, or an "
-            "expression of columns such as '1 / p', and no numbers; make them a column."
-        )
-    inner = spell([Token("quoted", weights)]) if weights in columns else weights
-    return f"{text} + weights({inner})"
-
-
 def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
     """Read an R formula for a frame with these column names; one that was read is only checked.
 
@@ -120,7 +106,8 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
     """
     known = dict.fromkeys(columns)  # a fast look-up, because there may be many columns
     if isinstance(text, Formula):
-        for expression in (text.response, *text.factors, *text.beside):
+        whose = () if text.person is None else (column_of(text.person),)
+        for expression in (text.response, *text.factors, *text.beside, *whose):
             _require_columns(expression, known)
         return text
     if not isinstance(text, str):
@@ -135,15 +122,24 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
     if not response.names:
         raise FormulaError(f"formula {text!r}: the response {response.label!r} reads no column.")
     _require_columns(response, known)
-    # a dot stands for covariates, of which weights are none
-    apart = {name for weight in _taken_apart(right, "weights")[1] for name in weight.names}
+    # a dot stands for covariates, of which weights and persons are none
+    apart = {
+        name for weight in _taken_apart(right, "weights", _expression)[1] for name in weight.names
+    }
+    apart |= {person.column for person in _taken_apart(right, "person", read_person)[1]}
     taken = {*response.names, *apart}
     right = _expand_dot(right, [name for name in columns if name not in taken])
     text = f"{spell(left)} ~ {spell(right)}"
-    right, offsets = _taken_apart(right, "offset")
-    right, weights = _taken_apart(right, "weights")
-    if len(weights) > 1:
-        raise FormulaError(f"formula {text!r}: weights stand in it {len(weights)} times; once do.")
+    right, offsets = _taken_apart(right, "offset", _expression)
+    right, weights = _taken_apart(right, "weights", _expression)
+    right, persons = _taken_apart(right, "person", read_person)
+    for function, times in (("weights", len(weights)), ("person", len(persons))):
+        if times > 1:
+            raise FormulaError(
+                f"formula {text!r}: {function} stands in it {times} times; once is enough."
+            )
+    for person in persons:
+        _require_columns(column_of(person), known)
     algebra, factors = _factorise(right)
     for factor in (*factors, *offsets, *weights):
         _require_columns(factor, known)
@@ -154,7 +150,8 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
                 f"formula {text!r}: the response {response.label!r} is also a term; leave it out."
             )
     used = tuple(factors[index] for index in kept)
-    return Formula(text, response, terms, used, offsets, next(iter(weights), None))
+    alone = next(iter(weights), None), next(iter(persons), None)
+    return Formula(text, response, terms, used, offsets, *alone)
 
 
 def _split(tokens: Sequence[Token], text: str) -> tuple[list[Token], list[Token]]:
@@ -188,16 +185,25 @@ def _expand_dot(tokens: Sequence[Token], others: Sequence[str]) -> list[Token]:
     return expanded
 
 
+def _expression(inner: Sequence[Token], label: str) -> Expression:
+    found = parse_expression(inner, term=label)
+    if not found.names:
+        raise FormulaError(f"formula: the term {label!r} reads no column.")
+    return found
+
+
 def _taken_apart(
-    tokens: Sequence[Token], function: str
-) -> tuple[list[Token], tuple[Expression, ...]]:
-    """Return the right-hand side without its offsets or weights, and what is in their brackets.
+    tokens: Sequence[Token],
+    function: str,
+    read: Callable[[Sequence[Token], str], _Read],
+) -> tuple[list[Token], tuple[_Read, ...]]:
+    """Return the right-hand side without its offsets or the like, and what is in their brackets.
 
     As in R, an offset is added to the whole right-hand side, and stands in no other term. The same
-    goes for weights, which are an argument in R.
+    goes for weights, which are an argument in R, and for persons.
     """
     kept: list[Token] = []
-    found: list[Expression] = []
+    found: list[_Read] = []
     index = depth = 0
     while index < len(tokens):
         token, after = tokens[index], tokens[index + 1 : index + 2]
@@ -215,9 +221,7 @@ def _taken_apart(
                 f"formula: {label} is added to the whole right-hand side, as in "
                 f'"y ~ x + {function}(z)", and takes no part in other terms.'
             )
-        found.append(parse_expression(inner, term=label))
-        if not found[-1].names:
-            raise FormulaError(f"formula: the term {label!r} reads no column.")
+        found.append(read(inner, label))
         index = stop + 1
         if kept:
             kept.pop()  # the plus sign before it

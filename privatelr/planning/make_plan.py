@@ -15,8 +15,8 @@ from privatelr.errors import ArgumentError, FormulaError, SchemaError
 from privatelr.fitting import read_do_scale
 from privatelr.formula import RESERVED, parse_expression, parse_formula, tokenize, with_weights
 from privatelr.mechanisms import find_mechanism, read_request, warn_of_one_record
-from privatelr.model import perturbation
 from privatelr.numerics import LOSSES, find_hinge, find_loss
+from privatelr.perturbed_fit import perturbation
 from privatelr.planning import expected_intervals, forecast
 from privatelr.planning.made_up_records import (
     assumptions_of,
@@ -72,6 +72,11 @@ def formula_design(text: str, schema: Schema, pilot: Batch | None) -> DesignSpec
     mentioned = _names(text)
     # names of declarations come first, as ``.`` stands for them in this order
     formula = parse_formula(text, list(dict.fromkeys([*empty, *mentioned])))
+    if formula.person is not None:
+        raise FormulaError(
+            f"formula: person({formula.person.column}) in a plan: records are made up one by one; "
+            "leave it out and take n for the number of persons, whose noise is near to that."
+        )
     responses = formula.response.names
     if schema.row_norm is not None and pilot is None:  # the length of a row is all that is needed
         empty |= {name: np.empty(0) for name in mentioned if name not in (*empty, *responses)}

@@ -10,8 +10,8 @@ from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.fitting import DoScale, Method
 from privatelr.mechanisms import Request
-from privatelr.model import perturbation
 from privatelr.numerics import Loss
+from privatelr.perturbed_fit import perturbation
 from privatelr.planning.made_up_records import Population
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
 from privatelr.results import Fit

@@ -87,7 +87,7 @@ def adversarial(
     def at(direction: FloatArray, margin: float) -> FloatArray:
         """The row of length R in this direction across w that has this margin at w."""
         high = margin / _DEPTH
-        return radius * (np.sqrt(1 - high**2) * direction + high * along)
+        return np.asarray(radius * (np.sqrt(1 - high**2) * direction + high * along))
 
     plane = np.zeros((len(angles), d))
     plane[:, 0] = np.cos(angles) if d > 2 else np.sign(np.cos(angles))

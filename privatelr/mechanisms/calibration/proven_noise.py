@@ -219,6 +219,8 @@ _BASE_COLUMNS = 16
 _PER_OFFSET = 8
 """Number of columns by which an offset of size 1 makes margins less exact; at least the 7 roundings
 that `privatelr.numerics.solve.certified` counts for it."""
+_MOST_RECORDS = 2**62
+"""Number of records that all persons together do not exceed."""
 _USUAL_CURVATURE = 0.25
 """Largest curvature of the logistic loss; losses of larger curvature are resolved less well."""
 _GRID = 1e-3
@@ -242,7 +244,9 @@ def certified_norm(problem: Problem, noise: NoiseLaw) -> float:
     n, d, loss = problem.n, problem.d, problem.loss
     if d > EXACT_COLUMNS:
         longest, facts = _LONGER * tilt, (loss, n, d, problem.radius, problem.lambda_)
-        least = resolved_norm(*facts, longest, problem.offset)
+        # the number of a person's records is not public
+        records = _MOST_RECORDS if problem.persons else n
+        least = resolved_norm(*facts, longest, problem.offset, records)
         return least + _DRAWN * _RESOLUTION * longest
     bend = max(1.0, loss.curvature_bound / _USUAL_CURVATURE)
     operations = d + _BASE_COLUMNS + _PER_OFFSET * problem.offset

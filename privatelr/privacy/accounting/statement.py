@@ -11,22 +11,13 @@ from typing import Any
 
 from privatelr.errors import GuaranteeError, require_number, show
 from privatelr.page_model import Heading, Indented, Listing, Piece
-from privatelr.privacy import at_most, event_from_json, event_to_json, exact
+from privatelr.privacy import at_most, event_from_json, event_to_json, exact, guarantees
 from privatelr.privacy.accounting import filters
 from privatelr.privacy.accounting.agreement import require_agreement
 from privatelr.privacy.accounting.composition_bounds import Entry, priced
 from privatelr.privacy.accounting.filters import DeclaredPrices, Renyi, Rule, Sums, unused
 from privatelr.privacy.conversions import prices
-from privatelr.privacy.guarantees import (
-    NEIGHBOURS,
-    REPLACE_PERSON,
-    ZCDP,
-    ApproxDP,
-    Neighbours,
-    Promise,
-    PureDP,
-    check_numbers,
-)
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, Neighbours, Promise, PureDP, check_numbers
 
 _FORMAT = "privatelr-ledger"
 _VERSION = 2
@@ -54,8 +45,7 @@ class Statement:
     entries : tuple of Entry
         Every charge so far. Entries of one part add up, entries of all rows add to every part,
         and the whole costs as much as its dearest part, because only one part changes when one
-        record is replaced. A person may have records in several parts, so that there are no
-        parts where neighbours replace a person.
+        record is replaced. There are no parts where neighbours replace a person.
     """
 
     epsilon: float
@@ -71,7 +61,7 @@ class Statement:
         for entry in self.entries:
             if entry.guarantee.neighbours is not self.neighbours:
                 raise GuaranteeError(_mixed(entry.guarantee.neighbours, self.neighbours))
-            if entry.part is not None and self.neighbours is REPLACE_PERSON:
+            if entry.part is not None and self.neighbours is guarantees.REPLACE_PERSON:
                 raise GuaranteeError(
                     f"part={show(entry.part)}: a person may have records in several parts, so a "
                     "ledger about persons takes charges for all rows only."
@@ -80,7 +70,7 @@ class Statement:
 
 def _mixed(given: Neighbours, own: Neighbours) -> str:
     """Say that prices about these neighbours do not add up, and what to open instead."""
-    names = {relation: name for name, relation in NEIGHBOURS.items()}
+    names = {relation: name for name, relation in guarantees.NEIGHBOURS.items()}
     other = names.get(given, "others")
     return (
         f"ledger: the release is about other neighbours than the ledger, {other!r} and not "
