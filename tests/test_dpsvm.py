@@ -21,6 +21,7 @@ from scipy import optimize
 
 import privatelr.fitting
 import privatelr.model
+import privatelr.perturbed_fit
 from privatelr import (
     ZCDP,
     ApproxDP,
@@ -107,7 +108,7 @@ def test_ways_to_call():
 
 SOURCES = [
     ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
-    for module in (privatelr.model, privatelr.fitting)
+    for module in (privatelr.model, privatelr.perturbed_fit, privatelr.fitting)
 ]
 BRANCHES = (ast.If, ast.IfExp, ast.While, ast.Match, ast.Assert, ast.BoolOp, ast.Compare)
 
@@ -137,7 +138,7 @@ def mentions_of_losses(tree):
 
 
 def test_the_front_door_does_not_look_at_the_loss():
-    assert [mentions_of_losses(source) for source in SOURCES] == [[], []]
+    assert [mentions_of_losses(source) for source in SOURCES] == [[], [], []]
 
 
 @pytest.mark.parametrize(

@@ -330,3 +330,20 @@ def test_a_file_cannot_say_less_than_its_noise(tmp_path, wrong, right):
     document["sha256"] = content_hash(document)
     with pytest.raises(ReleaseFileError):
         restore(document)
+
+
+def test_the_card_speaks_of_persons():
+    fitted = dplr("y ~ x + z", patients(), 1, **PERSON)
+    card = " ".join(fitted.card().split())
+    for words in (
+        "of the records of 8 persons:",
+        "To each of 8 persons, for all records that they have: epsilon = 1 (pure)",
+        "knows the other 7 persons with all their records",
+        "between any two guesses about your records change",
+        "A group of k persons is covered",
+        "one person where 'patient' has the same value",
+        "The number of persons, m = 8, is public (that of records is not), and so are names",
+        "of m = 8 persons",
+    ):
+        assert words in card
+    assert "n = 8" not in card

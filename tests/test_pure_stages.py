@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from frames_for_laws import clinic, own_stages
 
-import privatelr.model
+import privatelr.perturbed_fit
 from privatelr import (
     ZCDP,
     ApproxDP,
@@ -24,8 +24,8 @@ from privatelr import (
 )
 from privatelr.fitting import standardised
 from privatelr.mechanisms import read_request
-from privatelr.model import perturbation
 from privatelr.numerics import LOSSES
+from privatelr.perturbed_fit import perturbation
 from privatelr.planning.make_plan import formula_design
 from privatelr.privacy.noise import SphericalLaplace, log_delta_beside_pure
 from privatelr.results.release_files.restored_fit import is_implied
@@ -147,7 +147,7 @@ def test_a_scale_that_is_released_is_released_at_every_larger_rho(name):
 
 @pytest.mark.parametrize("name", RISING_RHO)
 def test_planted_comparison_at_each_rho_is_caught(monkeypatch, name):
-    monkeypatch.setattr(privatelr.model, "deciding_price", lambda facts, target: target)
+    monkeypatch.setattr(privatelr.perturbed_fit, "deciding_price", lambda facts, target: target)
     with pytest.raises(AssertionError):
         check_rising_rho(name)
 

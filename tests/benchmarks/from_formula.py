@@ -36,7 +36,7 @@ STAGES = {
         "plan_design": "plan",
         "read_design": "read rows",
     },
-    "privatelr.model": {
+    "privatelr.perturbed_fit": {
         "calibrate_all": "calibrate",
         "draw_all": "draw",
         "release_all": "round",

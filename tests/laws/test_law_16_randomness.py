@@ -9,7 +9,7 @@ from frames_for_laws import MODELS, FixedRandomness, clinic, fit_clinic, require
 
 import privatelr.fitting
 import privatelr.mechanisms.registry
-import privatelr.model
+import privatelr.perturbed_fit
 from privatelr import ZCDP, ApproxDP, Newton, NonPrivate, PrivacyWarning, PureDP
 from privatelr.mechanisms import draw
 from privatelr.privacy.noise import SeededRandomness, SystemRandomness
@@ -125,13 +125,13 @@ def test_planted_bug_is_caught(monkeypatch, op, model):
 
 def test_planted_reuse_for_the_moments_is_caught(monkeypatch):
     """The noise of the moments made from a number that every fit shares."""
-    honest = privatelr.model.draw_all
+    honest = privatelr.perturbed_fit.draw_all
 
     def reusing(plan, randomness):
         drawn = honest(plan, randomness)
         return replace(drawn, moments=SeededRandomness(1).draw(plan.moments.noise))
 
-    monkeypatch.setattr(privatelr.model, "draw_all", reusing)
+    monkeypatch.setattr(privatelr.perturbed_fit, "draw_all", reusing)
     with pytest.raises(AssertionError):
         check_fresh_noise_of_moments(monkeypatch)
 

@@ -15,6 +15,7 @@ from scipy import special
 import privatelr.fitting
 import privatelr.mechanisms.registry
 import privatelr.model
+import privatelr.perturbed_fit
 from privatelr import ZCDP, ApproxDP, PureDP
 from privatelr.audit import worth
 from privatelr.design import plan_design, read_design, standardise
@@ -179,7 +180,7 @@ def test_planted_predictions_without_the_map_are_caught(monkeypatch, model):
     def forgetful(spec, *rest):
         return Fit(declared_map(spec, clinic()), *rest)
 
-    monkeypatch.setattr(privatelr.model, "Fit", forgetful)
+    monkeypatch.setattr(privatelr.perturbed_fit, "Fit", forgetful)
     with pytest.raises(AssertionError):
         check_predictions(model, ZCDP(0.3))
 

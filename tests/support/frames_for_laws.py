@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 import privatelr.fitting
-import privatelr.model
+import privatelr.perturbed_fit
 from privatelr import dplr, dpsvm
 from privatelr.numerics import HINGES
 from privatelr.privacy.noise import SeededRandomness
@@ -73,7 +73,7 @@ def fixed_noise(monkeypatch):
 
 def own_stages(monkeypatch):
     """From here on stages are of the promise's own kind, and not pure where that is less noise."""
-    monkeypatch.setattr(privatelr.model, "promises_for", lambda asked: (asked.target,))
+    monkeypatch.setattr(privatelr.perturbed_fit, "promises_for", lambda asked: (asked.target,))
 
 
 def fit_clinic(frame, *, model=dplr, **options):

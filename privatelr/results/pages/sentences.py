@@ -337,11 +337,12 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
         own = _perturbed_of_card(fit)
         if len(parts := targets(fit)) > 1:
             spent = "; ".join(f"{part} on the {_GOODS[name]}" for name, part in parts.items())
+    persons = fit.guarantee.neighbours is REPLACE_PERSON
     return [
         ("Guarantee", str(fit.guarantee)),
         *([] if isinstance(fit.guarantee, NonPrivate) else [("Spent", spent)]),
         ("Neighbours", fit.guarantee.neighbours.value),
-        ("Records", f"n = {fit.nobs}"),
+        ("Records", f"of m = {fit.nobs} persons" if persons else f"n = {fit.nobs}"),
         *own,
         ("Randomness", f"{SOURCES[document['randomness']]}{by_its_word}"),
         ("Threshold", threshold),
