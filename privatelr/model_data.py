@@ -256,6 +256,10 @@ def read_in_memory(
                 raise ArgumentError(f"{name}: it is a column of a frame; {AS_FRAME}.")
         response, batch, matrix = read_matrix_source(first, second, target)
         return MatrixData(response, batch, matrix=matrix)
+    if person is not None and second is not None and not isinstance(first, str | Formula):
+        raise ArgumentError(  # lengths that differ would be named
+            "person: it is a column beside the response; take a formula and a frame."
+        )
     text, batch = read_source(first, second, target)
     formula = with_person(with_weights(text, weights, batch.names), person, most)
     found = _person_of(formula, batch.names)

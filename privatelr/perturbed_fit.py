@@ -123,8 +123,8 @@ def _require_built(request: Request, do_scale: DoScale) -> None:
     """Refuse what is not built for persons; raises `GuaranteeError`."""
     wanted = {
         "do_scale='private'": do_scale == "private" or request.pays_for_scale,
-        "spend='inference'": request.target.is_private and request.buys_intervals,
-        "spend={'roc': ...}": request.target.is_private and request.buys_roc,
+        "spend='inference'": request.buys_intervals,
+        "spend={'roc': ...}": request.buys_roc,
     }
     for asked, is_asked in wanted.items():
         if is_asked:

@@ -239,6 +239,7 @@ def test_a_delta_and_a_rho_take_laplace_noise():
         ({"spend": "inference"}, GuaranteeError, "person and spend='inference'"),
         ({"spend": {"coefficients": 0.5, "roc": 0.5}}, GuaranteeError, "person and spend={'roc'"),
         ({"do_scale": "private"}, GuaranteeError, "person and do_scale='private'"),
+        ({"eps": 0, "spend": "inference"}, GuaranteeError, "person and spend='inference'"),
         ({"records_per_person": 0}, FormulaError, "records_per_person=0: .* from 1 to 1000000"),
         ({"records_per_person": 2.0}, FormulaError, "records_per_person=2.0"),
         ({"records_per_person": True}, FormulaError, "records_per_person=True"),
@@ -292,6 +293,16 @@ def test_whoever_reads_rows_by_themselves_refuses_persons():
 
     with pytest.raises(ArgumentError, match="person: it is a column of a frame"):
         dplr(frame.y, csr_array(np.eye(len(frame))), 1, person="patient")
+
+
+def test_no_error_names_the_number_of_records():
+    """Lengths that differ are named where n is public."""
+    frame = patients()
+    with pytest.raises(ArgumentError, match="take a formula and a frame"):
+        dplr(frame.y[:7], frame[["x", "patient"]], 1, **PERSON)
+    with pytest.raises(SchemaError) as caught:
+        dplr("y ~ x", frame.x.to_numpy(), 1, **PERSON)
+    assert "19" not in str(caught.value)
 
 
 def test_predictions_need_no_person():

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privatelr import GuaranteeError, PrivacyWarning, dplr, dpsvm, model
+from privatelr import GuaranteeError, PrivacyWarning, dplr, dpsvm, perturbed_fit
 from privatelr.mechanisms.calibration import expected_excess, proven
 
 from .scale_tables import TABLES, read_table
@@ -113,15 +113,15 @@ def settings(full: bool) -> list[Setting]:
 @contextmanager
 def calibrated_once() -> Iterator[None]:
     """Calibrate every setting once: calibration takes no data, so all splits share it."""
-    before = model.calibrate_all
-    model.calibrate_all = _CALIBRATE
+    before = perturbed_fit.calibrate_all
+    perturbed_fit.calibrate_all = _CALIBRATE
     try:
         yield
     finally:
-        model.calibrate_all = before
+        perturbed_fit.calibrate_all = before
 
 
-_CALIBRATE = lru_cache(maxsize=None)(model.calibrate_all)
+_CALIBRATE = lru_cache(maxsize=None)(perturbed_fit.calibrate_all)
 
 
 def possible(setting: Setting, table: Table) -> bool:
