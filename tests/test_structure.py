@@ -10,7 +10,7 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 222,
+    "modules": 223,
     "code lines": 31_200,
     "lines of the longest module": 400,
     "modules of the fullest folder": 15,

@@ -35,6 +35,7 @@ from privatelr.audit.fits import (
     audit_scored_fits,
     audit_tables,
 )
+from privatelr.audit.persons_of_fits import audit_persons_of_fits
 from privatelr.audit.recomputed import audit_noise, audit_peers
 from privatelr.audit.sampling import distribution_tests
 from privatelr.audit.sampling.distribution_tests import (
@@ -133,6 +134,7 @@ def _all_found(
         yield from audit_scored_fits(epsilon)
         yield from audit_offsets(epsilon, other)
         yield from audit_persons(epsilon, other)
+        yield from audit_persons_of_fits(epsilon)
         yield from audit_noise(epsilon)
         yield from audit_draws(other, 4 * effort.releases)
         yield from audit_releases(other, epsilon)

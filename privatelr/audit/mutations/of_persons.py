@@ -10,7 +10,8 @@ import numpy as np
 
 from privatelr.audit.density.persons import audit_persons
 from privatelr.audit.mutations.planted import Look, Mutation, list_bug
-from privatelr.design import shares_of
+from privatelr.audit.persons_of_fits import audit_persons_of_fits
+from privatelr.design import offsets_and_weights, shares_of, with_shares
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import pure
 from privatelr.numerics import LOSSES
@@ -23,6 +24,7 @@ _LOGISTIC, _HUBER = (
     Look(f"persons, {name}", partial(audit_persons, 1.0, losses=[LOSSES[name]]))
     for name in ("logistic", "huber")
 )
+_FITS = Look("fits of persons", lambda rng: audit_persons_of_fits(1.0))
 
 
 def _twice_the_penalty(honest: Any, rate: float, facts: Problem) -> Any:
@@ -51,3 +53,13 @@ def _(honest: Any, facts: Problem) -> Any:
 @bug("weights of a person add up to more than 1", shares_of, _LOGISTIC)
 def _(honest: Any, sizes: IntArray, most: int) -> FloatArray:
     return np.full(np.shape(sizes), 1 / most)
+
+
+@bug("the number of records of persons is on the page and in errors", with_shares, _FITS)
+def _(honest: Any, batch: Any, person: Any) -> Any:
+    return len(batch), honest(batch, person)[1]
+
+
+@bug("records of a person count as records", offsets_and_weights.read_targets, _FITS)
+def _(honest: Any, spec: Any, values: Any, usable: Any, batch: Any) -> Any:
+    return honest(spec, values, usable, replace(batch, shares=np.ones(len(batch.frame))))
