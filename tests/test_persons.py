@@ -24,6 +24,7 @@ from privatelr import (
     plan,
 )
 from privatelr.audit import privacy_loss
+from privatelr.cli import main
 from privatelr.model_data import read_data
 from privatelr.numerics import LOSSES
 from privatelr.privacy import REPLACE_PERSON, ZCDP
@@ -358,3 +359,12 @@ def test_the_card_speaks_of_persons():
     ):
         assert words in card
     assert "n = 8" not in card
+
+
+def test_the_command_line_refuses_persons(tmp_path, capsys):
+    """Its errors about a table name lines, of which the number is public there."""
+    path = tmp_path / "patients.csv"
+    patients().to_csv(path, index=False)
+    declared = ["--bounds", "x=0:1", "--bounds", "z=-2:2"]
+    assert main(["fit", str(path), "y ~ x + z + person(patient)", *declared]) == 2
+    assert "the number of records is public" in capsys.readouterr().err
