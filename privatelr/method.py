@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any, Generic, TypeVar
 
 from privatelr.design import LONGEST_MARGIN, plan_standard
-from privatelr.errors import ArgumentError, show
+from privatelr.errors import ArgumentError, GuaranteeError, show
 from privatelr.mechanisms import (
     Problem,
     Request,
@@ -32,7 +32,7 @@ from privatelr.mechanisms.calibration import (
 )
 from privatelr.numerics import Loss
 from privatelr.numerics.solve import Newton
-from privatelr.privacy import ApproxDP, Guarantee, NonPrivate, PureDP
+from privatelr.privacy import REPLACE_PERSON, ApproxDP, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.noise import Randomness
 from privatelr.results import Fit
 from privatelr.sources import Schema
@@ -100,6 +100,9 @@ def perturbation(
         raise ArgumentError(f"solver={show(solver)}: solver takes a minimiser such as Newton().")
     find_mechanism(request)
     target = request.target
+    about_persons = target.neighbours is REPLACE_PERSON
+    if about_persons:
+        _require_built(request, do_scale)
     if rp_dim and (do_scale == "private" or request.pays_for_scale):
         asked = "do_scale='private'" if do_scale == "private" else "spend={'scale': ...}"
         raise ArgumentError(
@@ -112,10 +115,17 @@ def perturbation(
         )
 
     def facts(n: int, spec: Any) -> Problem:
+        if (spec.formula.person is not None) is not about_persons:
+            says = "has no person(...)" if about_persons else "says who records are of"
+            raise GuaranteeError(
+                f"person: the formula {says}, and the guarantee is about neighbours that "
+                f"{target.neighbours.value}; this takes both to be about persons, or neither."
+            )
         moved = {"weighted": spec.weighted, "offset": spec.offset_bound}
         if prior is not None:
             moved["centre"] = LONGEST_MARGIN / spec.radius
-        return Problem(n, spec.d, loss, spec.radius, spec.blocks, **moved)
+        who = {"persons": about_persons}
+        return Problem(n, spec.d, loss, spec.radius, spec.blocks, **moved, **who)
 
     def standard(price: Guarantee, way: Any, declared: Any, n: int) -> tuple[Any, Any]:
         promise, kinds = way
@@ -148,7 +158,7 @@ def perturbation(
         case "private":
             released = not isinstance(target, NonPrivate)
         case None:
-            plain = schema.row_norm is None and rp_dim == 0
+            plain = schema.row_norm is None and rp_dim == 0 and not about_persons
             released = request.pays_for_scale or (request.may_scale and plain)
         case _:
             released = False
@@ -159,3 +169,18 @@ def perturbation(
     laws = (GAUSSIAN, LAPLACE) if several else (request.kinds,)
     rivals = partial(ways, *laws) if optional else None
     return replace(method, standard=ways(request.kinds), if_worth_it=rivals)
+
+
+def _require_built(request: Request, do_scale: bool | str | None) -> None:
+    """Refuse what is not built for persons; raises `GuaranteeError`."""
+    wanted = {
+        "do_scale='private'": do_scale == "private" or request.pays_for_scale,
+        "spend='inference'": request.buys_intervals,
+        "spend={'roc': ...}": request.buys_roc,
+    }
+    for asked, is_asked in wanted.items():
+        if is_asked:
+            raise GuaranteeError(
+                f"person and {asked}: a person may have several records, and for this each record "
+                "would count; person takes coefficients alone."
+            )

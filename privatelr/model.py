@@ -33,6 +33,8 @@ def dplr(
     target: str | int | None = None,
     weights: str | None = None,
     subset: str | None = None,
+    person: str | None = None,
+    records_per_person: int = 1,
     delta: float = 0.0,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
@@ -83,6 +85,16 @@ def dplr(
     subset : str, optional
         Condition on declared columns, such as ``"age > 50"``. Other records are rows of zeros, and
         belong to n, which is public, as the size of the subset is not.
+    person : str, optional
+        Column that tells persons apart, if they may have several records: numbers, texts, booleans
+        or categories, which are compared for equality. The guarantee is then about neighbours that
+        replace all records of one person (``eps=PureDP(1, neighbours=...)`` takes the same), and
+        the number of persons is public, while that of records is not. All records whose person is
+        missing are of one person. The same as ``person(patient, 4)`` in the formula, with the
+        number of the next argument. With it only coefficients are released, from data in memory.
+    records_per_person : int
+        A record counts as much as one of so many, or of all records of its person if these are
+        more: with 1, every person counts once, by the mean over their records.
     delta : float
         0 for pure privacy. A number from 1e-30 to 0.5, far below 1/n, asks for approximate privacy,
         by Laplace or Gaussian noise, whichever is less: Laplace in few columns, Gaussian in many.
@@ -156,13 +168,17 @@ def dplr(
     Notes
     -----
     **Privacy.** *Covered*: ``fit.coef`` and what is computed from it, by ``fit.guarantee``.
-    *Neighbours*: datasets of the same n that differ in one record.
-    *Assumed public*: n, names, types, declared bounds and levels, and every argument.
+    *Neighbours*: datasets of the same n that differ in one record,
+    or with `person` of as many persons that differ in the records of one of them.
+    *Assumed public*: n (or the number of persons), names, types, declared bounds and levels, and
+    every argument.
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
     found = find_loss("logistic")
-    source = read_data(formula, data, target, weights=weights, subset=subset)
-    request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
+    given = {"weights": weights, "subset": subset, "person": person}
+    source = read_data(formula, data, target, **given, records_per_person=records_per_person)
+    price = spend, lambda_, op, analysis, on_small_lambda
+    request = read_request(eps, delta, *price, source.neighbours)
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     chosen = na_action, seed, ledger, verbose, threshold, do_scale, rp_dim, prior
     options = read_options(*chosen)
@@ -184,6 +200,8 @@ def dpsvm(
     target: str | int | None = None,
     weights: str | None = None,
     subset: str | None = None,
+    person: str | None = None,
+    records_per_person: int = 1,
     delta: float = 0.0,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
@@ -224,9 +242,11 @@ def dpsvm(
     analysis : {None, "joint", "one-log", "cms11"}
         As in `dplr`; by default ``"one-log"`` for the Huber loss, where it is exact, and
         ``"joint"`` for softplus.
-    target, weights, subset, delta, bounds, levels, row_norm, intercept_scale, spend, ledger
+    target, weights, subset, person, records_per_person, delta, bounds, levels, row_norm
         As in `dplr`.
-    do_scale, rp_dim, prior, on_small_lambda, na_action, solver, seed, verbose
+    intercept_scale, spend, ledger, do_scale, rp_dim, prior, on_small_lambda, na_action, solver
+        As in `dplr`.
+    seed, verbose
         As in `dplr`.
 
     Returns
@@ -242,12 +262,13 @@ def dpsvm(
     Notes
     -----
     **Privacy.** *Covered*: ``fit.coef`` and all that is computed from it, by
-    ``fit.guarantee``. *Neighbours*: datasets of the same n that differ in one record.
-    *Assumed public*: n, names, types, declared bounds and levels, and every argument.
+    ``fit.guarantee``. *Neighbours* and *assumed public*: as for `dplr`.
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
-    source = read_data(formula, data, target, weights=weights, subset=subset)
-    request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
+    given = {"weights": weights, "subset": subset, "person": person}
+    source = read_data(formula, data, target, **given, records_per_person=records_per_person)
+    price = spend, lambda_, op, analysis, on_small_lambda
+    request = read_request(eps, delta, *price, source.neighbours)
     found = find_hinge(loss, h, as_published=request.is_published)
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     chosen = na_action, seed, ledger, verbose, threshold, do_scale, rp_dim, prior
@@ -312,5 +333,5 @@ def check(
         _, label = rows.scores(np.zeros(rows.d))
     found = None if tally is None else totals(tally)
     negative, positive = int(np.count_nonzero(label < 0)), int(np.count_nonzero(label > 0))
-    counts = DataCounts(rows.n, negative, positive, spec.response, spec.variables, found)
+    counts = DataCounts(rows.records, negative, positive, spec.response, spec.variables, found)
     return DataCheck(spec.formula.text, counts, tuple(doubts(spec, source.batch, schema)))

@@ -15,7 +15,6 @@ from scipy import sparse
 from privatelr.design import (
     AS_FRAME,
     BatchReader,
-    DaskTable,
     DesignSpec,
     EntryBoundedMatrix,
     NormBoundedMatrix,
@@ -33,10 +32,11 @@ from privatelr.design import (
     read_sparse,
     read_wide,
     with_equal_weights,
+    with_shares,
     worth_sparse,
 )
 from privatelr.errors import ArgumentError, FormulaError
-from privatelr.formula import parse_formula, with_terms
+from privatelr.formula import Formula, Person, parse_formula, with_person, with_terms
 from privatelr.numerics.rows import (
     MOST_SCORED,
     DaskRows,
@@ -46,6 +46,7 @@ from privatelr.numerics.rows import (
     few_are_filled,
     sparse_backend,
 )
+from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Neighbours
 from privatelr.sources import Batch, Schema, Tally, is_dask, read_source
 from privatelr.types import FloatArray, Rows
 
@@ -62,13 +63,21 @@ class FrameData:
     text : str or Formula
     batch : Batch
         The rows of the frame; for a subclass, columns whose types say what a plan needs.
+    persons : int or None
+        The number of persons whose records these are; None if each record is of its own.
     """
 
     text: Any
     batch: Batch
+    persons: int | None = None
 
     def __len__(self) -> int:
-        return len(self.batch)
+        return len(self.batch) if self.persons is None else self.persons
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """What neighbouring data differ in."""
+        return REPLACE_ONE if self.persons is None else REPLACE_PERSON
 
     def plan(self, schema: Schema) -> Any:
         """Plan rows of bounded length from names, types and declarations."""
@@ -77,6 +86,10 @@ class FrameData:
     def plan_entries(self, schema: Schema) -> Any:
         """Plan rows whose entries are bounded; raises `FormulaError` for offsets and weights."""
         spec = self.plan(schema)
+        if spec.formula.person is not None:
+            raise FormulaError(
+                f"formula: person({spec.formula.person.column}) goes with dplr and dpsvm."
+            )
         for expression in spec.formula.beside:
             names = {spec.formula.weights: "weights", spec.formula.subset: "subset"}
             function = names.get(expression, "offset")
@@ -107,8 +120,12 @@ class FrameData:
         """
         batch = replace(self.batch, tally=Tally())
         if worth_sparse(spec):
-            return _sparse_rows(spec, *read_sparse(spec, batch)), batch.tally
-        return read_design(spec, batch, DenseRows), batch.tally
+            return self._grouped(_sparse_rows(spec, *read_sparse(spec, batch))), batch.tally
+        return self._grouped(read_design(spec, batch, DenseRows)), batch.tally
+
+    def _grouped(self, rows: Any) -> Rows:
+        found: Rows = rows if self.persons is None else rows.of_persons(self.persons)
+        return found
 
     def loose(self, spec: Any, *, bar: bool) -> tuple[Rows | LooseRows, Tally | None]:
         """Read rows whose scale is released first; dense ones are bounded once they have theirs."""
@@ -155,7 +172,7 @@ class FrameData:
 class MatrixData(FrameData):
     """The name of a response, its frame, and a sparse matrix of as many rows."""
 
-    matrix: Any
+    matrix: Any = None
 
     def plan(self, schema: Schema) -> NormBoundedMatrix:
         return plan_wide(self.text, self.batch, self.matrix.shape[1], schema)
@@ -183,7 +200,7 @@ class MatrixData(FrameData):
 class DaskData(FrameData):
     """A formula, the types of the columns, and partitions."""
 
-    table: DaskTable
+    table: Any = None
 
     def __len__(self) -> int:
         return len(self.table)
@@ -214,22 +231,56 @@ class DaskData(FrameData):
         return read_dask_design(spec, self.table, DaskRows, bar=bar), None
 
 
-def read_data(first: Any, second: Any, target: Any, **counting: Any) -> FrameData:
-    """Read the data of a call, of any kind; `counting` are weights and a subset, if given."""
+def read_data(first: Any, second: Any, target: Any, **given: Any) -> FrameData:
+    """Read the data of a call, of any kind.
+
+    Arguments that are `given` say how much records count: weights, a subset, person, and
+    records_per_person.
+    """
     if not sparse.issparse(second) and (is_dask(first) or is_dask(second)):
         text, table = read_dask_source(first, second, target)
-        return DaskData(with_terms(text, table.typed.names, **counting), table.typed, table)
-    return read_in_memory(first, second, target, **counting)
+        text = _with_all(text, table.typed.names, **given)
+        if _person_of(text, table.typed.names) is not None:
+            raise ArgumentError(
+                "person: a Dask collection may hold records of one person in several partitions; "
+                "hand over data in memory."
+            )
+        return DaskData(text, table.typed, table=table)
+    return read_in_memory(first, second, target, **given)
 
 
-def read_in_memory(first: Any, second: Any, target: Any, **counting: Any) -> FrameData:
+def read_in_memory(first: Any, second: Any, target: Any, **given: Any) -> FrameData:
     """Read the data of a call that does not take Dask collections."""
+    person = given.get("person")
     if sparse.issparse(second):
-        for name in (name for name, given in counting.items() if given is not None):
+        for name in (name for name, value in given.items() if value not in (None, 1)):
             raise ArgumentError(f"{name}: it reads columns of a frame; {AS_FRAME}.")
-        return MatrixData(*read_matrix_source(first, second, target))
+        response, batch, matrix = read_matrix_source(first, second, target)
+        return MatrixData(response, batch, matrix=matrix)
+    if person is not None and second is not None and not isinstance(first, str | Formula):
+        raise ArgumentError(  # lengths that differ would be named
+            "person: it is a column beside the response; take a formula and a frame."
+        )
     text, batch = read_source(first, second, target)
-    return FrameData(with_terms(text, batch.names, **counting), batch)
+    formula = _with_all(text, batch.names, **given)
+    found = _person_of(formula, batch.names)
+    if found is None:
+        return FrameData(formula, batch)
+    persons, grouped = with_shares(batch, found)
+    return FrameData(formula, grouped, persons)
+
+
+def _with_all(
+    text: Any, names: Any, person: Any = None, records_per_person: Any = 1, **counting: Any
+) -> Any:
+    return with_person(with_terms(text, names, **counting), person, records_per_person)
+
+
+def _person_of(text: Any, names: Any) -> Person | None:
+    """Return who records are of by a formula; the formula is only read if it may say so."""
+    if isinstance(text, Formula) or (isinstance(text, str) and "person" in text):
+        return parse_formula(text, list(names)).person
+    return None  # anything else is refused where it is planned
 
 
 def _sparse_rows(spec: Spec, *read: Any) -> Rows:

@@ -146,7 +146,10 @@ class Rows(Protocol):
     Attributes
     ----------
     n, d : int
-        Rows and columns, both public; the intercept counts as a column.
+        Rows (or the persons whose rows they are) and columns, both public; the intercept counts as
+        a column.
+    records : int
+        Rows; not public where a person may have several.
     radius : float
         No row is longer than this, by construction.
     blocks : tuple of Block
@@ -157,6 +160,9 @@ class Rows(Protocol):
 
     @property
     def n(self) -> int: ...
+
+    @property
+    def records(self) -> int: ...
 
     @property
     def d(self) -> int: ...
@@ -191,6 +197,9 @@ class ScoredRows(Protocol):
 
     @property
     def n(self) -> int: ...
+
+    @property
+    def records(self) -> int: ...
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row; for diagnostics, never released."""

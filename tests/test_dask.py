@@ -504,6 +504,7 @@ def test_kernels_travel_without_the_data():
 
     class Watching:
         n, d, radius = parts.rows.n, parts.rows.d, parts.rows.radius
+        records = n
         offset_bound = parts.rows.offset_bound
 
         def fold(self, kernel):

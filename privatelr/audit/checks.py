@@ -103,26 +103,31 @@ class Setting:
         rows lie in a ball and d = 2.
     offset : float
         Largest size of an offset.
+    persons : bool
+        Whether neighbours replace a person.
     """
 
     radius: float = 1.0
     small: float = 1.0
     shape: tuple[Shape, ...] = ()
     offset: float = 0.0
+    persons: bool = False
 
     def facts(self, loss: Loss, n: int = RECORDS) -> Problem:
         """The facts as a `Problem` of n records, with blocks scaled to the radius."""
+        given: Any = {"offset": self.offset, "persons": self.persons}
         if not self.shape:
-            return Problem(n, 2, loss, self.radius, offset=self.offset)
+            return Problem(n, 2, loss, self.radius, **given)
         unit = self.radius / math.sqrt(math.fsum(part[1] ** 2 for part in self.shape))
         blocks = tuple(Block(part[0], part[1] * unit, *part[2:]) for part in self.shape)
         d = sum(block.size for block in blocks)
         radius = math.nextafter(self.radius, math.inf)
-        return Problem(n, d, loss, radius, blocks, offset=self.offset)
+        return Problem(n, d, loss, radius, blocks, **given)
 
     def __str__(self) -> str:
         shape = f", blocks {self.shape}" if self.shape else ""
-        return f"R={self.radius:g}, free lambda / {self.small:g}{shape}"
+        whose = ", persons" if self.persons else ""
+        return f"R={self.radius:g}, free lambda / {self.small:g}{shape}{whose}"
 
 
 ONE_COLUMN = ((1, 1.0),)

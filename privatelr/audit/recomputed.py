@@ -20,7 +20,7 @@ from privatelr.audit.checks import MISSING, Check, Setting, claims_of_size, guar
 from privatelr.audit.density.exact import candidate_margins
 from privatelr.mechanisms import linear_programs
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, ScaleFacts, laws_hiding
-from privatelr.mechanisms.online import OnlineProblem, calibrate_online
+from privatelr.mechanisms.online import RELATIONS, OnlineProblem, calibrate_online
 from privatelr.numerics import LOSSES
 from privatelr.privacy import (
     ZCDP,
@@ -53,6 +53,8 @@ _SETTINGS = (
     Setting(0.1, 0.25, checks.INTERCEPT_FACTOR_SLOPE),
     Setting(2.0, 1.0, checks.INTERCEPT_SLOPE_BALL),
     Setting(12.0),
+    Setting(12.0, 4.0, checks.INTERCEPT_AND_SLOPE, persons=True),
+    Setting(0.1, 0.25, persons=True),
 )
 _KINDS = (GAUSSIAN, LAPLACE)
 _NUMBER = ColumnGroup(1, "number")
@@ -172,7 +174,7 @@ def _columns(claims: _Claims) -> _Choices:
 
 
 def _experts(claims: _Claims) -> _Choices:
-    for neighbours, claim in product(guarantees.NEIGHBOURS.values(), claims):
+    for neighbours, claim in product(RELATIONS.values(), claims):
         problem = OnlineProblem(5, 40, 0.0, 2.0, neighbours)
         found = calibrate_online(problem, replace(claim, neighbours=neighbours))
         # a replaced vector moves sums up or down by the width of the range, a zeroed one in only

@@ -21,6 +21,7 @@ from privatelr.audit.checks import (
 from privatelr.audit.density import exact
 from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.density.pairs import WIDER, straight_pair, usual_pair
+from privatelr.audit.density.persons import audit_persons
 from privatelr.audit.density.search import deep_pair, search
 from privatelr.audit.designs import audit_rows
 from privatelr.audit.enumeration.answers import audit_answers
@@ -35,6 +36,7 @@ from privatelr.audit.fits import (
     audit_tables,
     audit_weights,
 )
+from privatelr.audit.persons_of_fits import audit_persons_of_fits
 from privatelr.audit.recomputed import audit_noise, audit_peers
 from privatelr.audit.sampling import distribution_tests
 from privatelr.audit.sampling.distribution_tests import (
@@ -133,6 +135,8 @@ def _all_found(
         yield from audit_scored_fits(epsilon)
         yield from audit_offsets(epsilon, other)
         yield from audit_weights(epsilon, other)
+        yield from audit_persons(epsilon, other)
+        yield from audit_persons_of_fits(epsilon)
         yield from audit_noise(epsilon)
         yield from audit_draws(other, 4 * effort.releases)
         yield from audit_releases(other, epsilon)

@@ -241,10 +241,15 @@ def _share_of_tilt(calibration: Calibration) -> float:
 
 
 def epsilon_of_laplace(problem: Problem, noise: NoiseLaw) -> float:
-    """Largest log ratio of a Laplace tilt over all margins of the old and of the new record."""
+    """Largest log ratio of a Laplace tilt over all margins of the old and of the new record.
+
+    A person may have the whole weight at one margin, in so many directions that no curvature is
+    lost to the logarithm.
+    """
     margins = candidate_margins(problem.loss)
     slopes = np.abs(problem.loss.slope(margins))
-    bends = np.log1p(problem.radius**2 / problem.penalty * problem.loss.curvature(margins))
+    bends = problem.radius**2 / problem.penalty * problem.loss.curvature(margins)
+    bends = bends if problem.persons else np.log1p(bends)
     charge = _charge(problem, noise)
     return float((charge * slopes + bends).max() + charge * slopes.max())
 

@@ -233,6 +233,11 @@ def _read_table(chosen: argparse.Namespace) -> tuple[Formula, pd.DataFrame, dict
             raise InputError(f"the dot stands for {len(table.names):,} columns here, and {_LIMIT}.")
         declared = read_declarations(chosen, table.names)
         formula = parse_formula(text, table.names)
+        if formula.person is not None:
+            raise InputError(
+                "person(...): on the command line the number of records is public, and that of a "
+                "person is not; use privatelr.dplr(..., person=...) in Python."
+            )
         if len(formula.variables) > _MOST_VARIABLES:
             raise InputError(f"the formula has {len(formula.variables)} variables, and {_LIMIT}.")
         # a term that is removed, as in . - age, is in the text of the formula but not in the model

@@ -279,7 +279,7 @@ def read_labelled(spec: DesignSpec, batch: Batch) -> tuple[FloatArray, ...]:
     In a row that cannot be used a covariate is missing or infinite.
     """
     covariates, usable, values = _covariates(spec, batch, spec.formula.variables)
-    label, *offset = offsets_and_weights.read_targets(spec, values, usable, batch.tally)
+    label, *offset = offsets_and_weights.read_targets(spec, values, usable, batch)
     if not label.all():
         covariates[label == 0] = np.nan
     return covariates, label, *offset
@@ -350,7 +350,7 @@ def read_sparse(spec: DesignSpec, batch: Batch) -> tuple[Any, ...]:
     **Privacy.** As of `read_design`.
     """
     covariates, usable, values = read_sparse_covariates(spec, batch, spec.formula.variables)
-    return covariates, *offsets_and_weights.read_targets(spec, values, usable, batch.tally)
+    return covariates, *offsets_and_weights.read_targets(spec, values, usable, batch)
 
 
 def read_sparse_covariates(

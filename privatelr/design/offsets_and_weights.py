@@ -17,7 +17,7 @@ from privatelr.design.response import labels
 from privatelr.design.variables import Values, Variable
 from privatelr.errors import SchemaError
 from privatelr.formula import Expression, Formula, evaluate
-from privatelr.sources import Tally
+from privatelr.sources import Batch
 from privatelr.types import BoolArray, FloatArray
 
 _LEAST_ROOT = 1e-9
@@ -166,15 +166,28 @@ def _read_number(part: Factor, values: Values, n: int) -> tuple[FloatArray, Bool
 
 
 def read_targets(
-    spec: Any, values: Values, usable: BoolArray, tally: Tally | None
+    spec: Any, values: Values, usable: BoolArray, batch: Batch
 ) -> tuple[FloatArray, ...]:
     """Return labels ``(n,)``, 0 in rows that cannot be used, and an offset if the model has one.
 
-    A label is divided by the root of the weight of its record, which `RowBounds` reads off it.
+    A label is divided by the root of the weight of its record, which `RowBounds` reads off it. A
+    record of a person counts its weight times its share of the person.
+
+    Raises
+    ------
+    SchemaError
+        If the records of a person would each count as a record, because nobody grouped them.
     """
-    label, labelled = labels(spec.response, values, tally)
+    label, labelled = labels(spec.response, values, batch.tally)
     offset, defined = read_offset(spec.offsets, values, len(usable))
     root = read_roots(spec.weight, values, len(usable))
+    if spec.formula.person is not None:
+        if batch.shares is None:
+            raise SchemaError(
+                "person: here rows are read by themselves, and who they are of is not known; this "
+                "takes a model without a person."
+            )
+        root = root * np.sqrt(batch.shares[batch.rows.start : batch.rows.stop : batch.rows.step])
     known = usable & labelled & defined & (root > 0)
     label = np.where(known, label / np.where(known, root, 1.0), 0.0)
     return (label, offset) if spec.offset_bound > 0 else (label,)

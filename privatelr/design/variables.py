@@ -82,7 +82,7 @@ def _describe(name: str, dtype: Any, schema: Schema) -> Variable:
             f"bounds[{name!r}] describes a numeric variable, but the column {name!r} is "
             "categorical; drop the bound or pass the column as numbers."
         )
-    content = _content(name, dtype)
+    content = content_of(name, dtype)
     if bounds is not None:
         return Variable(name, "numeric", bounds, content=content)
     if levels is not None:
@@ -101,7 +101,7 @@ def _describe(name: str, dtype: Any, schema: Schema) -> Variable:
     return Variable(name, "numeric" if content == "numbers" else "text", content=content)
 
 
-def _content(name: str, dtype: Any) -> Content:
+def content_of(name: str, dtype: Any) -> Content:
     """Return what a column of this type can hold; refuses types that models cannot use."""
     if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_object_dtype(dtype):
         return "anything"
@@ -153,7 +153,7 @@ def read_variable(
             return series.astype(np.float64), np.ones(len(series), dtype=bool)
         series = pd.Series(series)
     if variable.kind == "text":
-        objects = _objects(series)  # constants stay; an empty text replaces other objects
+        objects = as_objects(series)  # constants stay; an empty text replaces other objects
         found = np.fromiter(map(constant, objects), dtype=object, count=len(objects))
         valid = np.fromiter((value is not None for value in found), dtype=bool, count=len(found))
         found[~valid] = ""
@@ -249,11 +249,11 @@ def as_numbers(series: pd.Series[Any] | np.ndarray[Any, Any]) -> np.ndarray[Any,
             return np.full(len(series), np.nan)
         with np.errstate(all="ignore"), suppress(Exception):
             return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    values = _objects(series)
+    values = as_objects(series)
     return np.fromiter(map(number_or_spelled, values), dtype=np.float64, count=len(values))
 
 
-def _objects(series: pd.Series[Any]) -> ObjectArray:
+def as_objects(series: pd.Series[Any]) -> ObjectArray:
     """Return values as objects, None where the column's library cannot make an object."""
     with suppress(Exception):
         return np.asarray(series.to_numpy(dtype=object))
@@ -279,7 +279,7 @@ def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
     short = isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize < 8
     stored = (dtype.type(v).item() if short and isinstance(v, float) else v for v in levels)
     position = {level: index for index, level in enumerate(stored)}
-    values = _objects(series)
+    values = as_objects(series)
     known = (position.get(constant(value), -1) for value in values)  # None is not a level
     return np.fromiter(known, dtype=np.intp, count=len(values))
 

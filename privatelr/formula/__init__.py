@@ -1,6 +1,6 @@
 """R's formula dialect: text becomes terms and expressions that work row by row."""
 
-from privatelr.formula.algebra import Formula, parse_formula, with_terms
+from privatelr.formula.algebra import Formula, parse_formula
 from privatelr.formula.expression import (
     Expression,
     constants,
@@ -33,3 +33,5 @@ from privatelr.formula.parser import (
     spell,
     tokenize,
 )
+from privatelr.formula.person import Person
+from privatelr.formula.terms_by_arguments import with_person, with_terms

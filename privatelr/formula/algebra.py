@@ -10,32 +10,25 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from formulaic.errors import FormulaicError
 from formulaic.formula import SimpleFormula
 
 from privatelr.errors import FormulaError, listed, nearest, show
 from privatelr.formula.expression import Expression, parse_expression
-from privatelr.formula.parser import (
-    CLOSING,
-    OPENING,
-    Token,
-    closing_index,
-    parse,
-    spell,
-    tokenize,
-)
+from privatelr.formula.parser import CLOSING, OPENING, Token, closing_index, spell, tokenize
+from privatelr.formula.person import Person, column_of, read_person
+from privatelr.formula.powers import expand_powers
 
 _ALGEBRA = ("+", "-", "*", "/", ":", "^", "**", "(", ")")
 _LARGEST_POWER = 10
 _POWERS = frozenset(map(str, range(1, _LARGEST_POWER + 1)))
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "&", "&&", "|", "||", "!")
-_COUNTING = {"weights": "1 / p", "subset": "age > 50"}
-"""Terms that say how much records count, and which; each with an example."""
 _KEY = re.compile("\ue000(\\d+)\ue001")
+_Read = TypeVar("_Read")
 _PRODUCT = re.compile("`\ue000\\d+\ue001`(:`\ue000\\d+\ue001`)*")
 
 
@@ -57,6 +50,8 @@ class Formula:
         What stands in ``offset(...)``. Their sum is added to the linear predictor.
     weights, subset : Expression or None
         How much a record counts, and which do; predictions do not read them.
+    person : Person or None
+        Who a record is of. It is no variable of the model, so it has neither bounds nor levels.
     """
 
     text: str
@@ -66,6 +61,7 @@ class Formula:
     offsets: tuple[Expression, ...] = ()
     weights: Expression | None = None
     subset: Expression | None = None
+    person: Person | None = None
 
     @functools.cached_property
     def regressors(self) -> tuple[str, ...]:
@@ -105,29 +101,6 @@ class Formula:
         return tuple(dict.fromkeys((*self.covariates, *counting)))
 
 
-def with_terms(formula: Any, columns: Collection[str], **given: Any) -> Any:
-    """Return a formula with terms ``weights(...)`` and ``subset(...)`` for these arguments.
-
-    Raises
-    ------
-    FormulaError
-        If an argument that is given is no text.
-    """
-    text = formula.text if isinstance(formula, Formula) else formula
-    asked = {name: inner for name, inner in given.items() if inner is not None}
-    if not asked or not isinstance(text, str):
-        return formula
-    for name, inner in asked.items():
-        if not isinstance(inner, str) or not inner.strip():
-            raise FormulaError(
-                f"{name}={show(inner)}: {name} takes the name of a column, or an expression of "
-                f"columns such as '{_COUNTING[name]}', and no values; make them a column."
-            )
-        quoted = spell([Token("quoted", inner)]) if inner in columns else inner
-        text = f"{text} + {name}({quoted})"
-    return text
-
-
 def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
     """Read an R formula for a frame with these column names; one that was read is only checked.
 
@@ -138,7 +111,8 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
     """
     known = dict.fromkeys(columns)  # a fast look-up, because there may be many columns
     if isinstance(text, Formula):
-        for expression in (text.response, *text.factors, *text.beside):
+        whose = () if text.person is None else (column_of(text.person),)
+        for expression in (text.response, *text.factors, *text.beside, *whose):
             _require_columns(expression, known)
         return text
     if not isinstance(text, str):
@@ -153,23 +127,28 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
     if not response.names:
         raise FormulaError(f"formula {text!r}: the response {response.label!r} reads no column.")
     _require_columns(response, known)
-    # a dot stands for covariates, of which weights are none
-    apart = {name for weight in _taken_apart(right, "weights")[1] for name in weight.names}
+    # a dot stands for covariates, of which weights and persons are none
+    apart = {
+        name for weight in _taken_apart(right, "weights", _expression)[1] for name in weight.names
+    }
+    apart |= {person.column for person in _taken_apart(right, "person", read_person)[1]}
     taken = {*response.names, *apart}
     right = _expand_dot(right, [name for name in columns if name not in taken])
-    right = _expand_powers(right)
+    right = expand_powers(right)
     text = f"{spell(left)} ~ {spell(right)}"
-    right, offsets = _taken_apart(right, "offset")
-    counting = dict[str, Expression]()
-    for function in _COUNTING:
-        right, found = _taken_apart(right, function)
+    right, offsets = _taken_apart(right, "offset", _expression)
+    counting = dict[str, Any]()
+    for function, read in _COUNTING.items():
+        right, found = _taken_apart(right, function, read)
         if len(found) > 1:
             raise FormulaError(
                 f"formula {text!r}: it takes {function}() once, not {len(found)} times."
             )
         if found:
             counting[function] = found[0]
-    beside = *offsets, *counting.values()
+    if (person := counting.get("person")) is not None:
+        _require_columns(column_of(person), known)
+    beside = *offsets, *(one for name, one in counting.items() if name != "person")
     algebra, factors = _factorise(right)
     for factor in (*factors, *beside):
         _require_columns(factor, known)
@@ -214,61 +193,33 @@ def _expand_dot(tokens: Sequence[Token], others: Sequence[str]) -> list[Token]:
     return expanded
 
 
-def _expand_powers(tokens: Sequence[Token]) -> list[Token]:
-    """Replace ``poly(x, 2, raw = TRUE)`` by ``(I(x) + I(x^2))``, which is the same."""
-    found: list[Token] = []
-    index = 0
-    while index < len(tokens):
-        token, opens = tokens[index], tokens[index + 1 : index + 2]
-        if token != Token("name", "poly") or not (opens and opens[0].is_operator("(")):
-            found.append(token)
-            index += 1
-            continue
-        stop = closing_index(tokens, index + 1)
-        inner = _raw_powers(tokens[index : stop + 1])
-        found += tokens[index : stop + 1] if inner is None else tokenize(inner)
-        index = stop + 1
+def _expression(inner: Sequence[Token], label: str) -> Expression:
+    found = parse_expression(inner, term=label)
+    if not found.names:
+        raise FormulaError(f"formula: the term {label!r} reads no column.")
     return found
 
 
-def _raw_powers(call: Sequence[Token]) -> str | None:
-    """Return the sum of raw powers that a call of ``poly`` asks for; None for any other call."""
-    try:
-        node = parse(call)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return None
-    given = {**dict(zip(("degree",), node.args[1:], strict=False)), **node.keywords}
-    degree, raw = (given.pop(name, None) for name in ("degree", "raw"))
-    is_raw = (
-        raw is not None
-        and (raw.value is True or raw.name == "T")
-        and len(node.args) < 3
-        and not given
-    )
-    highest = degree.value if degree is not None else 1
-    if not is_raw or type(highest) is not int or not 1 <= highest <= _LARGEST_POWER:
-        return None
-    depth, end = 0, len(call) - 1
-    for place, token in enumerate(call):
-        depth += token.is_operator(*OPENING) - token.is_operator(*CLOSING)
-        if depth == 1 and token.is_operator(","):
-            end = place
-            break
-    base = spell(call[2:end])
-    whole = f"({base})" if len(call[2:end]) > 1 else base
-    return f"({' + '.join([f'I({base})', *(f'I({whole}^{k})' for k in range(2, highest + 1))])})"
+_COUNTING: dict[str, Callable[[Sequence[Token], str], Any]] = {
+    "weights": _expression,
+    "subset": _expression,
+    "person": read_person,
+}
+"""Terms that say how much records count, which do, and who they are of."""
 
 
 def _taken_apart(
-    tokens: Sequence[Token], function: str
-) -> tuple[list[Token], tuple[Expression, ...]]:
-    """Return the right-hand side without its offsets or weights, and what is in their brackets.
+    tokens: Sequence[Token],
+    function: str,
+    read: Callable[[Sequence[Token], str], _Read],
+) -> tuple[list[Token], tuple[_Read, ...]]:
+    """Return the right-hand side without its offsets or the like, and what is in their brackets.
 
     As in R, an offset is added to the whole right-hand side, and stands in no other term. The same
-    goes for weights, which are an argument in R.
+    goes for weights, which are an argument in R, and for persons.
     """
     kept: list[Token] = []
-    found: list[Expression] = []
+    found: list[_Read] = []
     index = depth = 0
     while index < len(tokens):
         token, after = tokens[index], tokens[index + 1 : index + 2]
@@ -286,9 +237,7 @@ def _taken_apart(
                 f"formula: {label} is added to the whole right-hand side, as in "
                 f'"y ~ x + {function}(z)", and takes no part in other terms.'
             )
-        found.append(parse_expression(inner, term=label))
-        if not found[-1].names:
-            raise FormulaError(f"formula: the term {label!r} reads no column.")
+        found.append(read(inner, label))
         index = stop + 1
         if kept:
             kept.pop()  # the plus sign before it

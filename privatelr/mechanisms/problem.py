@@ -17,7 +17,7 @@ class Problem:
     Attributes
     ----------
     n, d : int
-        The numbers of records and of columns, the intercept included.
+        The numbers of records (or of persons) and of columns, the intercept included.
     loss : Loss
         The loss of a record, as a function of its margin.
     radius : float
@@ -36,6 +36,10 @@ class Problem:
         At least the length of the coefficients w0 to which the penalty draws. A term
         ``-Lambda w0.w`` in the objective is a known part of the tilt: it moves the law of a release
         for all data alike, so that no noise depends on it either.
+    persons : bool
+        Whether one of the n is a person with any number of records, whose weights sum to at most
+        1: neighbours replace all of them (people.md 1). Their gradients add up to at most L R, but
+        their curvatures in several directions to more than those of a record.
     """
 
     n: int
@@ -47,6 +51,7 @@ class Problem:
     weighted: bool = False
     offset: float = 0.0
     centre: float = 0.0
+    persons: bool = False
 
     def __post_init__(self) -> None:
         if not (self.n >= 1 and self.d >= 1 and self.radius > 0):

@@ -195,7 +195,14 @@ class Request:
 
 
 def read_request(
-    eps: Any, delta: Any, spend: Any, lambda_: Any, op: Any, analysis: Any, on_small_lambda: Any
+    eps: Any,
+    delta: Any,
+    spend: Any,
+    lambda_: Any,
+    op: Any,
+    analysis: Any,
+    on_small_lambda: Any,
+    neighbours: privacy.Neighbours = privacy.REPLACE_ONE,
 ) -> Request:
     """Turn the arguments of `dplr` and similar functions into values.
 
@@ -211,7 +218,7 @@ def read_request(
         GuaranteeError, "on_small_lambda", on_small_lambda, ("increase", "keep")
     )
     placement: Placement = "objective" if op else "output"
-    target, penalty = read_target(eps, delta), _read_lambda(lambda_)
+    target, penalty = read_target(eps, delta, neighbours=neighbours), _read_lambda(lambda_)
     return Request(target, placement, analysis, penalty, small, read_spend(spend))
 
 

@@ -138,7 +138,9 @@ def filled_part(objective: Objective) -> tuple[Objective, IntArray] | None:
         return None
     place = np.cumsum(used, dtype=x.indices.dtype)
     place -= 1
-    table = sparse.csr_array((x.data, place[x.indices], x.indptr), shape=(rows.n, len(columns)))
+    table = sparse.csr_array(
+        (x.data, place[x.indices], x.indptr), shape=(rows.records, len(columns))
+    )
     part = replace(objective, rows=rows.with_table(table), tilt=objective.tilt[columns])
     return part, columns
 

@@ -72,6 +72,11 @@ def formula_design(text: str, schema: Schema, pilot: Batch | None) -> DesignSpec
     mentioned = _names(text)
     # names of declarations come first, as ``.`` stands for them in this order
     formula = parse_formula(text, list(dict.fromkeys([*empty, *mentioned])))
+    if formula.person is not None:
+        raise FormulaError(
+            f"formula: person({formula.person.column}) in a plan: records are made up one by one; "
+            "leave it out and take n for the number of persons, whose noise is near to that."
+        )
     responses = formula.response.names
     if schema.row_norm is not None and pilot is None:  # the length of a row is all that is needed
         empty |= {name: np.empty(0) for name in mentioned if name not in (*empty, *responses)}

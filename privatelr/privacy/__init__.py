@@ -28,6 +28,7 @@ from privatelr.privacy.events import (
 from privatelr.privacy.guarantees import (
     NEIGHBOURS,
     REPLACE_ONE,
+    REPLACE_PERSON,
     ZCDP,
     ZERO_OUT,
     ApproxDP,

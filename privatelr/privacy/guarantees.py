@@ -23,6 +23,7 @@ class Neighbours(Enum):
 
     REPLACE_ONE = "replace one record, the number of records being public"
     ZERO_OUT = "replace one record by one of zeros, the number of records being public"
+    REPLACE_PERSON = "replace all records of one person, the number of persons being public"
 
     def __repr__(self) -> str:
         return self.name
@@ -30,8 +31,14 @@ class Neighbours(Enum):
 
 REPLACE_ONE = Neighbours.REPLACE_ONE
 ZERO_OUT = Neighbours.ZERO_OUT
-NEIGHBOURS = {"replace": REPLACE_ONE, "zero-out": ZERO_OUT}
-"""The neighbouring relations by the names that users write."""
+REPLACE_PERSON = Neighbours.REPLACE_PERSON
+NEIGHBOURS = {"replace": REPLACE_ONE, "zero-out": ZERO_OUT, "person": REPLACE_PERSON}
+"""The neighbouring relations by the names that users write.
+
+No relation follows from another one at the same price, and none is ever taken for another one. A
+guarantee about records says nothing about a person who has any number of them. One about persons
+covers a changed record only if that still belongs to the same person.
+"""
 
 
 def read_neighbours(value: Any) -> Neighbours:

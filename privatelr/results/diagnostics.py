@@ -238,7 +238,7 @@ def diagnose(
     """
     link, label = rows.scores(coef)
     positive = label > 0
-    n, ones = rows.n, int(np.count_nonzero(positive))
+    n, ones = rows.records, int(np.count_nonzero(positive))
     zeros = len(positive) - ones
 
     def counted() -> DataCounts:

@@ -183,6 +183,8 @@ class Batch:
         The rows of these columns that belong to the batch.
     tally : Tally, optional
         Counts the values that are not read unchanged.
+    shares : ndarray of shape (n,), optional
+        How much each record of the whole frame counts, where a person may have several.
     read : dict
         What `column` and `parts` have found; batches of the same columns share it.
     """
@@ -190,6 +192,7 @@ class Batch:
     frame: pd.DataFrame
     rows: range
     tally: Tally | None = None
+    shares: FloatArray | None = None
     read: dict[Any, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -233,7 +236,9 @@ class Batch:
 
     def take(self, rows: IntArray) -> Batch:
         """Return a copy of some of the frame's rows, by their positions ``(k,)``."""
-        return replace(self, frame=self.frame.iloc[rows], rows=range(len(rows)), read={})
+        shares = None if self.shares is None else self.shares[rows]
+        frame = self.frame.iloc[rows]
+        return replace(self, frame=frame, rows=range(len(rows)), shares=shares, read={})
 
     def assign(self, columns: Mapping[str, pd.Series[Any]]) -> Batch:
         """Return the same rows with columns replaced or added, which are matched by position."""

@@ -102,7 +102,7 @@ def as_frame(data: Any) -> pd.DataFrame:
         frame = data
     elif isinstance(data, np.ndarray):
         if data.ndim != 2:
-            raise SchemaError(f"data of shape {data.shape}: an array of data takes two dimensions.")
+            raise SchemaError(f"data of ndim {data.ndim}: an array of data takes two dimensions.")
         numbered = [f"X{index + 1}" for index in range(data.shape[1])]
         if is_plain(data):
             frame = pd.DataFrame(data, columns=numbered, copy=False)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,12 @@ from hypothesis import strategies as st
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, NonPrivate, PureDP
 from privatelr.mechanisms import MECHANISMS, Problem, calibrate, read_request
-from privatelr.mechanisms.calibration import output_sensitivity, pure
+from privatelr.mechanisms.calibration import gaussian_objective, output_sensitivity, pure
+from privatelr.mechanisms.request import Request
+from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import LOSSES
+from privatelr.privacy import implies
+from privatelr.privacy.noise import GaussianNoise
 
 LOSS = LOSSES["logistic"]
 # privacy.md 3.1: noise scale at R = 1, n = 1e4: eps, lambda, two-log, one-log, joint
@@ -186,3 +191,50 @@ def test_privacy_sd_is_an_upper_limit():
         assert (spread <= found.coefficient_sd * 1.05).all()
         if n == 1:
             assert spread.max() > found.coefficient_sd / 3
+
+
+# -- persons with any number of records -------------------------------------------------------
+
+
+@given(EPS, LAMBDA, RADIUS)
+def test_the_joint_bound_of_a_person_is_the_supremum_that_it_states(eps, lambda_, radius):
+    problem = replace(facts(radius=radius).with_lambda(lambda_), persons=True)
+    g, s = eps / 2, np.linspace(0, 1, 4001)
+    brute = g + (g * s + problem.kappa * s * (1 - s)).max()
+    found = pure.joint_epsilon(g, problem)
+    assert found >= brute * (1 - 1e-12)
+    assert found == pytest.approx(brute, rel=1e-5)
+
+
+@given(EPS, LAMBDA, RADIUS, st.sampled_from(pure.ANALYSES))
+def test_rates_for_persons_err_on_the_safe_side(eps, lambda_, radius, analysis):
+    record = facts(radius=radius).with_lambda(lambda_)
+    person = replace(record, persons=True)
+    rate = pure.objective_rate(person, eps, analysis)
+    assert rate <= pure.objective_rate(record, eps, analysis) * (1 + 1e-12)
+    if rate > 0:
+        assert pure.objective_epsilon(rate, person, analysis) <= eps * (1 + 1e-14)
+    least = pure.smallest_feasible_penalty(person, eps, analysis)
+    assert (rate > 0) == (person.penalty > least) or person.penalty == pytest.approx(least)
+
+
+@pytest.mark.parametrize("eps", [0.05, 1.0, 4.0])
+def test_the_curvature_of_a_person_is_free_at_the_same_penalty(eps):
+    """people.md 1 (iii): from Lambda = 2 R^2 / eps on, as for a record."""
+    alone = facts(10**4, 3, 1.3)
+    found = calibrated(eps, "free", of=replace(alone, persons=True))
+    assert found.lambda_ == calibrated(eps, "free", of=alone).lambda_
+    assert found.noise == calibrated(eps, "free", of=alone).noise
+
+
+@pytest.mark.parametrize("target", [ApproxDP(1.0, 1e-6), ZCDP(0.1)])
+@pytest.mark.parametrize("d", [3, 200])
+def test_persons_have_laplace_noise_under_every_guarantee(target, d):
+    """Where a record's tilt would be Gaussian, no theorem is about a person's."""
+    of = replace(facts(10**5, d), persons=True)
+    for lambda_ in ("auto", "free", 0.01):
+        found = calibrate(Request(target, "objective", None, lambda_, "increase"), of)
+        assert not isinstance(found.noise, GaussianNoise)
+        assert implies(achieved(found), target)
+    with pytest.raises(GuaranteeError, match="person: objective perturbation of persons takes"):
+        gaussian_objective.tilt_event(of.with_lambda(0.1), 3.0)

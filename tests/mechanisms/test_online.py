@@ -372,6 +372,7 @@ def test_a_wrong_shape_is_refused_and_nothing_is_counted(losses, shape):
         ({"epsilon": ApproxDP(1.0, 0.9)}, "delta=0.9"),
         ({"epsilon": PureDP(1.0, ZERO_OUT)}, "which are 'replace'; the one that is given is"),
         ({"epsilon": PureDP(1.0), "neighbours": "zero-out"}, "which are 'zero-out'"),
+        ({"neighbours": "person"}, "neighbours takes 'replace', 'zero-out'"),
         ({"epsilon": -math.inf}, "epsilon=-inf"),
         ({"ledger": 3}, "ledger=3"),
         ({"seed": -1}, "seed=-1"),

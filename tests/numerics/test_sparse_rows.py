@@ -299,6 +299,7 @@ def exactly(objective, w, tilt):
         ("y", rows.y),
         ("radius", rows.radius),
         ("blocks", ()),
+        ("persons", None),
     ):
         object.__setattr__(dense, name, value)
     return exact_norm(exact_gradient(replace(objective, rows=dense), w, tilt(300), 300), 300)

@@ -221,6 +221,7 @@ def test_a_sum_goes_through_no_more_additions_than_stated(d):
         ("radius", 1.0),
         ("blocks", ()),
         ("offset", None),
+        ("persons", None),
     ):
         object.__setattr__(rows, name, value)
     (found,) = rows.fold(lambda x, y: (Depth(len(x)),))

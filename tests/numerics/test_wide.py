@@ -70,6 +70,10 @@ class Folded:
         return self.rows.n
 
     @property
+    def records(self):
+        return self.rows.records
+
+    @property
     def d(self):
         return self.rows.d
 

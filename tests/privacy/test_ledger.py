@@ -13,7 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privatelr import GuaranteeError, NonPrivate, PureDP, locks
-from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, TiltEvent, to_approximate
+from privatelr.privacy import (
+    REPLACE_PERSON,
+    ZCDP,
+    ApproxDP,
+    GaussianEvent,
+    TiltEvent,
+    compose,
+    from_json,
+    implies,
+    to_approximate,
+    to_json,
+)
 from privatelr.privacy.accounting import Entry, Ledger, account_with, active_ledger, statement
 from privatelr.privacy.accounting import ledger as ledger_module
 from privatelr.privacy.noise import gaussian_sd
@@ -638,3 +649,44 @@ def test_an_account_of_an_earlier_version_names_no_neighbours():
     account = ledger.to_json()
     del account["entries"][0]["guarantee"]["neighbours"]
     assert Ledger.from_json(account).spent(0.0) == 1.0
+
+
+ABOUT_PERSONS = PureDP(0.5, REPLACE_PERSON)
+
+
+def test_prices_about_persons_and_about_records_are_never_added_up():
+    """In neither direction: a person has any number of records, and a record may change hands."""
+    assert refusal(Ledger(1.0), ABOUT_PERSONS) == (
+        "ledger: the release is about other neighbours than the ledger, 'person' and not "
+        "'replace', and prices about both do not add up; charge it to a "
+        "Ledger(neighbours='person') of its own."
+    )
+    ledger = Ledger(1.0, neighbours="person")
+    assert "'replace' and not 'person'" in refusal(ledger, PureDP(0.5))
+    ledger.charge(ABOUT_PERSONS)
+    assert "'replace' and not 'person'" in refusal(ledger, PureDP(0.1))
+    assert ledger.left() == 0.5
+    assert "replace all records of one person" in str(ledger)
+    with Ledger(1.0) as outer:
+        assert "'person' and not 'replace'" in refusal(account_with(ledger), ABOUT_PERSONS)
+    assert outer.entries == ()
+    assert len(ledger.entries) == 1
+    assert Ledger.from_json(json.loads(json.dumps(ledger.to_json()))).entries == ledger.entries
+    with pytest.raises(GuaranteeError, match="other neighbours"):
+        Ledger.plan([PureDP(1.0)], neighbours="person")
+
+
+def test_a_ledger_about_persons_has_no_parts():
+    """A person may have records in two parts, whose prices would add up."""
+    ledger = Ledger(1.0, neighbours="person")
+    assert "records in several parts" in refusal(ledger.part("half"), ABOUT_PERSONS)
+
+
+def test_no_guarantee_about_records_implies_one_about_persons_or_the_reverse():
+    record = PureDP(0.5)
+    assert implies(ABOUT_PERSONS, PureDP(0.6, REPLACE_PERSON))
+    assert not implies(record, PureDP(9.0, REPLACE_PERSON))
+    assert not implies(ABOUT_PERSONS, PureDP(9.0))
+    with pytest.raises(GuaranteeError, match="different neighbours"):
+        compose([record, ABOUT_PERSONS])
+    assert from_json(to_json(ABOUT_PERSONS)) == ABOUT_PERSONS != record

@@ -99,6 +99,11 @@ def privacy_loss(
             raise ArgumentError("output: takes None beside a fit that chose columns.")
         return choice_loss(subject, data, neighbour)
     plan, calibration = _read_subject(subject)
+    if calibration.problem.persons:
+        raise ArgumentError(
+            "subject: it is about persons; audit.density.persons has the loss of one, and subject "
+            "takes what is about records."
+        )
     fit = subject if isinstance(subject, FitRecord) else None
     named, change = {"data": data, "neighbour": neighbour}, None
     if fit is not None:

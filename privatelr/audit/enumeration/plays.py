@@ -24,7 +24,7 @@ from privatelr.mechanisms import linear_programs as programs
 from privatelr.mechanisms import online, simplex
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import EntryRows
-from privatelr.privacy import NEIGHBOURS, ZERO_OUT, Promise, PureDP
+from privatelr.privacy import ZERO_OUT, Promise, PureDP
 from privatelr.privacy.noise import Draw, FloatDraw, Randomness, RandomVector, SystemRandomness
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
 from privatelr.types import FloatArray
@@ -219,7 +219,7 @@ class _Scripted(online.PrivateFTRL):
 
 
 def _experts(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
-    for name, neighbours in NEIGHBOURS.items():
+    for name, neighbours in online.RELATIONS.items():
         made = online.calibrate_online(
             online.OnlineProblem(3, 5, 0.0, 1.0, neighbours), PureDP(epsilon, neighbours)
         )
@@ -259,7 +259,7 @@ def _exponents_of_experts(
 
 
 def _laws_of_experts(claim: Promise, rng: np.random.Generator, cases: int) -> Iterator[Check]:
-    for name, neighbours in NEIGHBOURS.items():
+    for name, neighbours in online.RELATIONS.items():
         problem = online.OnlineProblem(_EXPERTS, _ROUNDS, 0.0, 1.0, neighbours)
         made = online.calibrate_online(problem, replace(claim, neighbours=neighbours))
         other = np.zeros(2) if neighbours is ZERO_OUT else np.array([0.0, 1.0])

@@ -33,7 +33,19 @@ def tilt_event(
     analysis: str = "joint",
     neighbours: Neighbours = REPLACE_ONE,
 ) -> TiltEvent:
-    """Return what a tilt of this sigma is to a ledger; only "joint" uses the joint bound."""
+    """Return what a tilt of this sigma is to a ledger; only "joint" uses the joint bound.
+
+    Raises
+    ------
+    GuaranteeError
+        If neighbours replace a person. Theorem 4.2 counts the vertices of ``s' u' - s u``, of
+        which a person with several records has one for each subset of them.
+    """
+    if problem.persons:
+        raise GuaranteeError(
+            "person: objective perturbation of persons takes Laplace noise; nothing is proven "
+            "about Gaussian noise there."
+        )
     m, loss = problem.reach / sigma, problem.loss
     factor = loss.joint_factor if analysis == "joint" else None
     bend = problem.kappa, loss.curvature_bound, factor, problem.weighted

@@ -61,14 +61,16 @@ def candidates(problem: Problem, target: Promise, analysis: pure.Analysis) -> li
     """Return every law of the tilt that is proven for a target at this lambda.
 
     They are Laplace laws under pure epsilon, and Laplace and Gaussian laws under (epsilon, delta)
-    and zCDP, because a pure guarantee implies both.
+    and zCDP, because a pure guarantee implies both. For persons there are Laplace laws only.
     """
     if isinstance(target, ZCDP):
         rho = tilt_rho(target.rho)
+        if problem.persons:
+            return laplace_tilts(problem, pure_within(rho), analysis)
         sigma = gaussian_objective.sigma_for_rho(problem, rho, analysis)
         return laplace_tilts(problem, pure_within(rho), analysis) + _gaussian(problem, sigma)
     laplace = laplace_tilts(problem, pure_part(target), analysis, BESIDE_SHIELD)
-    if isinstance(target, PureDP):
+    if isinstance(target, PureDP) or problem.persons:
         return laplace
     return laplace + gaussian_tilts(problem, target, analysis)
 
@@ -217,6 +219,8 @@ _BASE_COLUMNS = 16
 _PER_OFFSET = 8
 """Number of columns by which an offset of size 1 makes margins less exact; at least the 7 roundings
 that `privatelr.numerics.solve.certified` counts for it."""
+_MOST_RECORDS = 2**62
+"""Number of records that all persons together do not exceed."""
 _USUAL_CURVATURE = 0.25
 """Largest curvature of the logistic loss; losses of larger curvature are resolved less well."""
 _GRID = 1e-3
@@ -240,7 +244,9 @@ def certified_norm(problem: Problem, noise: NoiseLaw) -> float:
     n, d, loss = problem.n, problem.d, problem.loss
     if d > EXACT_COLUMNS:
         longest, facts = _LONGER * tilt, (loss, n, d, problem.radius, problem.lambda_)
-        least = resolved_norm(*facts, longest, problem.offset)
+        # the number of a person's records is not public
+        records = _MOST_RECORDS if problem.persons else n
+        least = resolved_norm(*facts, longest, problem.offset, records)
         return least + _DRAWN * _RESOLUTION * longest
     bend = max(1.0, loss.curvature_bound / _USUAL_CURVATURE)
     operations = d + _BASE_COLUMNS + _PER_OFFSET * problem.offset

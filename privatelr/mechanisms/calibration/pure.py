@@ -5,6 +5,16 @@ of the loss, Lambda = n lambda, kappa = R^2 / Lambda, and eps is the target. A r
 R: the noise has density ``exp(-rate |b| / R)``, or ``exp(-rate N(b))`` for the norm N of the
 blocks, and every bound is the same function of it (Theorems 3.1, 3.2 and 3.1b). Rates are rounded
 towards more noise.
+
+Where neighbours replace a person with any number of records, each bound takes kappa a for
+``log(1 + kappa a)`` (people.md 1 (ii) and (iii)). *Proof.* Let a_j be the weights of the person's
+records, whose sum is at most 1, and ``s = sum a_j s_j`` the mean of their slopes over L. Their
+gradient is at most ``L s`` in the norm of the noise. The logarithm of a determinant is subadditive,
+``log det(I + sum M_j) <= sum log det(I + M_j)`` for positive semidefinite M_j, so the curvatures
+a_j h_j add at most ``sum log(1 + a_j h_j kappa) <= kappa sum a_j h_j``. That is at most
+``c kappa``, and at most ``k kappa s (1 - s)`` for losses with the joint factor k, because
+``s (1 - s)`` is concave and 0 at 0. Those of the person who comes instead only lower the ratio.
+Without the logarithm the bound is attained as records in many directions share the weight.
 """
 
 from __future__ import annotations
@@ -43,8 +53,12 @@ def proven(analysis: Analysis | None, loss: Loss) -> Analysis:
 
 
 def curvature_cost(problem: Problem) -> float:
-    """Return ``log(1 + c kappa)``, the most that one row changes the log determinant (Lemma 1)."""
-    return math.log1p(problem.loss.curvature_bound * problem.kappa)
+    """Return ``log(1 + c kappa)``, the most that one row changes the log determinant (Lemma 1).
+
+    A person changes it by at most ``c kappa``.
+    """
+    most = problem.loss.curvature_bound * problem.kappa
+    return most if problem.persons else math.log1p(most)
 
 
 def joint_epsilon(rate: float, problem: Problem) -> float:
@@ -61,6 +75,8 @@ def joint_epsilon(rate: float, problem: Problem) -> float:
     kappa = problem.kappa * factor
     if kappa <= g:
         return 2 * g
+    if problem.persons:
+        return g + (g + kappa) ** 2 / (4 * kappa)
     # the stationary point solves g s^2 - (g - 2) s - (1 + g / kappa) = 0; the form of the root
     # depends on the sign of g - 2, so that nothing cancels
     linear, constant = g - 2, 1 + g / kappa
@@ -102,13 +118,15 @@ def smallest_feasible_penalty(facts: Problem, epsilon: float, analysis: str) -> 
     """Return the Lambda (sum form) at which the noise of this analysis becomes infinite."""
     if analysis == "joint":
         factor = facts.loss.joint_factor or 0.0
-        return factor * facts.radius**2 / (4 * math.expm1(min(epsilon, LARGEST_EXPONENT)))
+        cost = epsilon if facts.persons else math.expm1(min(epsilon, LARGEST_EXPONENT))
+        return factor * facts.radius**2 / (4 * cost)
     return penalty_costing(facts, min(epsilon / _LOGS[analysis], LARGEST_EXPONENT))
 
 
 def penalty_costing(facts: Problem, share: float) -> float:
-    """Return the Lambda (sum form) at which the curvature costs ``log(1 + c kappa) = share``."""
-    return facts.loss.curvature_bound * facts.radius**2 / math.expm1(share)
+    """Return the Lambda (sum form) at which the curvature costs this share of epsilon."""
+    cost = share if facts.persons else math.expm1(share)
+    return facts.loss.curvature_bound * facts.radius**2 / cost
 
 
 def laplace_free_penalty(facts: Problem, epsilon: float, analysis: str) -> float:

@@ -1,6 +1,7 @@
 """Online play: each round makes one private choice, from losses that arrive vector by vector."""
 
 from privatelr.mechanisms.online.online_calibration import (
+    RELATIONS,
     OnlineCalibration,
     OnlineProblem,
     calibrate_online,

@@ -17,8 +17,8 @@ from privatelr.errors import ArgumentError, GuaranteeError, require_choice, show
 from privatelr.mechanisms.request import USUAL_DELTA, read_target
 from privatelr.mechanisms.selection_release import LARGEST_NUMBER, read_range
 from privatelr.privacy import (
-    NEIGHBOURS,
     REPLACE_ONE,
+    ZERO_OUT,
     BoundedRangeEvent,
     Event,
     Guarantee,
@@ -29,6 +29,8 @@ from privatelr.privacy import (
 from privatelr.privacy.accounting import in_agreement
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
 
+RELATIONS = {"replace": REPLACE_ONE, "zero-out": ZERO_OUT}
+"""The neighbouring relations about which something is proven here: one loss vector is changed."""
 MOST_ROUNDS, MOST_EXPERTS = 10**9, 10**7
 """Largest horizon and largest number of experts of a play."""
 _EXACT_BITS = 52
@@ -181,10 +183,10 @@ def read_problem(n_experts: Any, horizon: Any, loss_range: Any, neighbours: Any)
         if not (is_whole and 2 <= value <= most):
             takes = f"a whole number from 2 to {most}"
             raise ArgumentError(f"{name}={show(value)}: {name} takes {takes}.")
-    chosen = require_choice(GuaranteeError, "neighbours", neighbours, NEIGHBOURS)
+    chosen = require_choice(GuaranteeError, "neighbours", neighbours, RELATIONS)
     takes = f"a pair of numbers (lo, hi) with lo < hi, none beyond {LARGEST_NUMBER:g}"
     low, high = read_range("loss_range", loss_range, takes)
-    return OnlineProblem(int(n_experts), int(horizon), low, high, NEIGHBOURS[chosen])
+    return OnlineProblem(int(n_experts), int(horizon), low, high, RELATIONS[chosen])
 
 
 def read_promise(epsilon: Any, delta: Any, problem: OnlineProblem) -> Guarantee:

@@ -16,12 +16,13 @@ import numpy as np
 
 from privatelr.errors import ArgumentError, show
 from privatelr.mechanisms.online.online_calibration import (
+    RELATIONS,
     OnlineCalibration,
     calibrate_online,
     read_problem,
     read_promise,
 )
-from privatelr.privacy import NEIGHBOURS, NonPrivate, from_json, to_json
+from privatelr.privacy import NonPrivate, from_json, to_json
 from privatelr.privacy.accounting import Entry, entry_from_json, entry_to_json
 from privatelr.types import IntArray
 
@@ -197,7 +198,7 @@ def _restore(data: bytes) -> State:
     given = json.loads(data)
     _require((given["format"], given["version"]) == (_FORMAT, _VERSION))
     stated, eta, over, sums = (given[name] for name in ("problem", "eta", "over", "sums"))
-    names = {neighbours.name: name for name, neighbours in NEIGHBOURS.items()}
+    names = {neighbours.name: name for name, neighbours in RELATIONS.items()}
     ends = stated["low"], stated["high"]
     problem = read_problem(
         stated["n_experts"], stated["horizon"], ends, names[stated["neighbours"]]

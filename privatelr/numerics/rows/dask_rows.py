@@ -114,6 +114,11 @@ class DaskRows:
     def n(self) -> int:
         return sum(self.lengths)
 
+    @property
+    def records(self) -> int:
+        """The number of rows."""
+        return self.n
+
     def _tasks(self, step: Callable[..., Any], name: str, *given: Any) -> list[Any]:
         """A task for each partition, which takes the same step."""
         return [

@@ -105,6 +105,9 @@ class TableRows:
         take blocks of it as a third argument, so one that does not know of offsets cannot run.
     offset_bound : float
         No offset is larger.
+    persons : int or None
+        The number of persons, by which sums are divided in place of that of the rows; None if
+        each row is of its own.
     """
 
     x: Any
@@ -113,6 +116,7 @@ class TableRows:
     blocks: tuple[Block, ...]
     offset: FloatArray | None
     offset_bound: float
+    persons: int | None
 
     @property
     def tables(self) -> tuple[Any, ...]:
@@ -121,6 +125,11 @@ class TableRows:
 
     @property
     def n(self) -> int:
+        return self.records if self.persons is None else self.persons
+
+    @property
+    def records(self) -> int:
+        """The number of rows, which is private where a person may have several."""
         return int(self.x.shape[0])
 
     @property
@@ -128,9 +137,22 @@ class TableRows:
         return int(self.x.shape[1])
 
     def _put(self, *values: Any) -> Self:
-        for name, value in zip(TableRows.__slots__, values, strict=True):
+        for name, value in zip(TableRows.__slots__, (*values, None), strict=True):
             object.__setattr__(self, name, value)
         return self
+
+    def of_persons(self, m: int) -> Self:
+        """The same rows, of m persons, the weights of each of whom add up to at most 1."""
+        made = object.__new__(type(self))
+        for name in TableRows.__slots__:
+            object.__setattr__(made, name, m if name == "persons" else getattr(self, name))
+        return made
+
+    def _like(self, other: TableRows) -> Self:
+        """These rows, which are some of others, with as many persons for each record."""
+        if other.persons is None:
+            return self
+        return self.of_persons(max(round(other.persons * self.records / other.records), 1))
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
@@ -208,20 +230,20 @@ class DenseRows(TableRows):
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over blocks of rows, in order; blocks may run side by side."""
-        if self.n * self.d <= _SMALL:
+        if self.records * self.d <= _SMALL:
             return kernel(*self.tables)  # one block, and no threads to ask for
         size = block_rows(self.d)
         group = SUMMED_BLOCKS * size
 
         def part(first: int) -> Any:
-            stop = min(first + group, self.n)
+            stop = min(first + group, self.records)
             return folded(kernel, size, *(table[first:stop] for table in self.tables))
 
-        return summed(part, range(0, self.n, group), added)
+        return summed(part, range(0, self.records, group), added)
 
     def thinned(self, m: int) -> DenseRows:
         """About m of the rows, at equal distances: which ones depends on n and m alone."""
-        stride = max(self.n // m, 1)
+        stride = max(self.records // m, 1)
         x = self.x[::stride]
         if stride > _NEAR:
             # copied, because each row that is far away costs a wait for memory
@@ -240,17 +262,17 @@ class DenseRows(TableRows):
         for table in (x, y) if offset is None else (x, y, offset):
             table.flags.writeable = False
         held = self.radius, self.blocks, offset, self.offset_bound
-        return object.__new__(type(self))._put(x, y, *held)
+        return object.__new__(type(self))._put(x, y, *held)._like(self)
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row."""
         usable = self.y != 0
-        link = np.empty(self.n)
+        link = np.empty(self.records)
 
         def score(start: int) -> None:
             link[start : start + _PIECE] = fast_products(self.x[start : start + _PIECE], coef)
 
-        in_order(score, range(0, self.n, _PIECE))
+        in_order(score, range(0, self.records, _PIECE))
         if self.offset is not None:
             link += self.offset
         link, label = link * np.abs(self.y), np.sign(self.y)

@@ -82,6 +82,11 @@ class EntryRows:
             object.__setattr__(self, name, value)
         return self
 
+    @property
+    def records(self) -> int:
+        """The number of rows."""
+        return self.n
+
     def weighted_sum(self, weights: FloatArray) -> FloatArray:
         """``sum_i weights_i y_i x_i`` of shape ``(d,)``: one pass over the entries."""
         return np.asarray(self._transposed @ weights)

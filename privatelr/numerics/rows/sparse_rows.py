@@ -83,22 +83,22 @@ class SparseRows(TableRows):
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over blocks of rows, in order."""
         size = max(_ROWS, self.d // _SHARE)
-        if self.n <= size:
+        if self.records <= size:
             return kernel(*self.tables)
         return tuple(folded(kernel, size, *self.tables))
 
     def thinned(self, m: int) -> SparseRows:
         """About m of the rows, at equal distances: which ones depends on n and m alone."""
-        few = slice(None, None, max(self.n // m, 1))
+        few = slice(None, None, max(self.records // m, 1))
         made = object.__new__(SparseRows)
         offset = None if self.offset is None else self.offset[few]
         held = self.radius, self.blocks, offset, self.offset_bound
-        return made._put(self.x[few], self.y[few], *held)
+        return made._put(self.x[few], self.y[few], *held)._like(self)
 
     def with_table(self, x: Any) -> SparseRows:
         """The same rows with some of their columns left out, in which they have no entries."""
         held = self.radius, (), self.offset, self.offset_bound
-        return object.__new__(SparseRows)._put(x, self.y, *held)
+        return object.__new__(SparseRows)._put(x, self.y, *held)._like(self)
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row; for diagnostics, never released."""

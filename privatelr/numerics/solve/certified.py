@@ -195,7 +195,7 @@ def _rounding_error(objective: Objective, w: FloatArray) -> float:
     rows, length = objective.rows, _length(w)
     linear = rows.n * objective.lambda_ * length + rows.n * _length(objective.tilt)
     shape = rows.n, rows.d, rows.radius
-    return _error_at(objective.loss, *shape, length, linear, rows.offset_bound)
+    return _error_at(objective.loss, *shape, length, linear, rows.offset_bound, rows.records)
 
 
 def _length(vector: FloatArray) -> float:
@@ -213,20 +213,37 @@ def _length(vector: FloatArray) -> float:
 
 
 def _error_at(
-    loss: Loss, n: int, d: int, radius: float, length: float, linear: float, offset: float
+    loss: Loss,
+    n: int,
+    d: int,
+    radius: float,
+    length: float,
+    linear: float,
+    offset: float,
+    records: int,
 ) -> float:
-    """Bound the errors at a point of this length, given the total length of linear terms."""
+    """Bound the errors at a point of this length, given the total length of linear terms.
+
+    The sizes of what is summed add up to those of n rows, but there are `records` of them.
+    """
     reach = radius * length + offset
     margin = (products.margin_roundings(d) + 3) * _UNIT * reach + MARGIN_ERROR * (1 + reach)
     slope = EVALUATION_ERROR * loss.slope_bound + loss.curvature_bound * margin
     terms = n * radius * loss.slope_bound
-    summation = (products.slope_roundings(n) + 8) * _UNIT * terms
-    vanished = n * d * _SMALLEST * (1 + (1 + loss.curvature_bound) * radius)
+    summation = (products.slope_roundings(records) + 8) * _UNIT * terms
+    vanished = records * d * _SMALLEST * (1 + (1 + loss.curvature_bound) * radius)
     return n * radius * slope + summation + 4 * _UNIT * (terms + linear) + vanished
 
 
 def resolved_norm(
-    loss: Loss, n: int, d: int, radius: float, lambda_: float, tilt: float, offset: float = 0.0
+    loss: Loss,
+    n: int,
+    d: int,
+    radius: float,
+    lambda_: float,
+    tilt: float,
+    offset: float = 0.0,
+    records: int | None = None,
 ) -> float:
     """Return a gradient norm of F that doubles can certify whatever the rows hold; a public fact.
 
@@ -238,6 +255,8 @@ def resolved_norm(
         At least the length of b.
     offset : float
         At least the size of every offset.
+    records : int, optional
+        At least the number of rows, by default n.
 
     Notes
     -----
@@ -254,7 +273,8 @@ def resolved_norm(
         return math.inf
     at_zero = float(loss.value(np.full(1, -offset))[0])
     length = 2 * (2 * tilt / penalty + math.sqrt(2 * n * at_zero / penalty))
-    return _ROOM * _error_at(loss, n, d, radius, length, penalty * length + tilt, offset)
+    linear = penalty * length + tilt
+    return _ROOM * _error_at(loss, n, d, radius, length, linear, offset, records or n)
 
 
 def _gradient(objective: Objective, w: FloatArray) -> FloatArray:

@@ -56,7 +56,7 @@ def wide_steps(objective: Objective) -> Step:
     rows = objective.rows
     curvature = objective.loss.curvature_bound * rows.radius**2
     resolved = objective.lambda_ > _RESOLVED * curvature
-    if isinstance(rows, DenseRows | SparseRows) and rows.n < rows.d and resolved:
+    if isinstance(rows, DenseRows | SparseRows) and rows.records < rows.d and resolved:
         return _steps_by_rows(objective, rows)
 
     def step(w: FloatArray, gradient: FloatArray, reach: float) -> FloatArray:
@@ -132,10 +132,10 @@ def _steps_by_rows(objective: Objective, rows: DenseRows | SparseRows) -> Step:
     x: Any = rows.x
     lambda_ = objective.lambda_
     pairs: FloatArray | None = None  # ``X X'`` of shape ``(n, n)``
-    if rows.n <= _ROWS and isinstance(x, np.ndarray):
+    if rows.records <= _ROWS and isinstance(x, np.ndarray):
         starts = range(0, len(x), _BATCH)
         pairs = np.concatenate(in_order(lambda start: x[start : start + _BATCH] @ x.T, starts))
-    elif rows.n <= _ROWS:
+    elif rows.records <= _ROWS:
         pairs = np.asarray((x @ x.T).toarray())
 
     def step(w: FloatArray, gradient: FloatArray, reach: float) -> FloatArray:

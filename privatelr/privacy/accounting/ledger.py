@@ -127,9 +127,9 @@ class Ledger(Account):
         The whole budget.
     delta : float, default 0.0
         The delta at which the budget is counted; with 0, only pure releases fit.
-    neighbours : {"replace", "zero-out"} or Neighbours
+    neighbours : {"replace", "zero-out", "person"} or Neighbours
         The neighbours that every guarantee in it is about: one record replaced by another one, as
-        for every fit, or by zeros, as `PrivateFTRL` allows.
+        for fits without ``person=``, or by zeros, as for `PrivateFTRL`, or all of one person's.
     account : {"renyi", "sum"}, optional
         The rule by which a budget with a delta is counted. ``"renyi"`` counts the Renyi
         divergence of one order, or sums if they are less and their deltas add up to at most a
@@ -152,9 +152,10 @@ class Ledger(Account):
 
     **Privacy.** *Covered*: all recorded releases together, by the budget. Each release, and its
     price, may be chosen by the results of earlier ones. *Neighbours*: one record, the same in all
-    releases, is replaced by another record or by zeros, as `neighbours` says. *Assumed public*:
-    the budget, the account, labels and parts. *Not covered*: releases that the ledger is not told
-    of, and guarantees and events that are not true.
+    releases, is replaced by another record or by zeros, as `neighbours` says; or all records of
+    one person, the same in all releases, are. *Assumed public*: the budget, the account, labels
+    and parts. *Not covered*: releases that the ledger is not told of, guarantees and events that
+    are not true, and persons whose records are told apart by one column here and by another there.
     """
 
     def __init__(
@@ -254,7 +255,7 @@ class Ledger(Account):
         The parts must be disjoint and fixed in advance by the public positions of the rows (such
         as the first 800), never by a value in them. If a value decided, replacing a record could
         change two parts, and their costs would add up. A charge to the ledger itself is about all
-        rows, and adds to every part.
+        rows, and adds to every part. A ledger about persons has no parts.
         """
         return PartAccount(self, name)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from privatelr.errors import GuaranteeError, require_number, show
 from privatelr.page_model import Heading, Indented, Listing, Piece
-from privatelr.privacy import at_most, event_from_json, event_to_json, exact
+from privatelr.privacy import at_most, event_from_json, event_to_json, exact, guarantees
 from privatelr.privacy.accounting import filters
 from privatelr.privacy.accounting.agreement import require_agreement
 from privatelr.privacy.accounting.composition_bounds import Entry, priced
@@ -45,7 +45,7 @@ class Statement:
     entries : tuple of Entry
         Every charge so far. Entries of one part add up, entries of all rows add to every part,
         and the whole costs as much as its dearest part, because only one part changes when one
-        record is replaced.
+        record is replaced. There are no parts where neighbours replace a person.
     """
 
     epsilon: float
@@ -58,8 +58,25 @@ class Statement:
         check_numbers(self, "epsilon", takes="a finite number above 0", above=0)
         below_one = {"at_least": 0.0, "at_most": math.nextafter(1, 0)}
         check_numbers(self, "delta", takes="a number from 0 to below 1", **below_one)
-        if any(entry.guarantee.neighbours is not self.neighbours for entry in self.entries):
-            raise GuaranteeError("ledger: the release is about other neighbours than the ledger.")
+        for entry in self.entries:
+            if entry.guarantee.neighbours is not self.neighbours:
+                raise GuaranteeError(_mixed(entry.guarantee.neighbours, self.neighbours))
+            if entry.part is not None and self.neighbours is guarantees.REPLACE_PERSON:
+                raise GuaranteeError(
+                    f"part={show(entry.part)}: a person may have records in several parts, so a "
+                    "ledger about persons takes charges for all rows only."
+                )
+
+
+def _mixed(given: Neighbours, own: Neighbours) -> str:
+    """Say that prices about these neighbours do not add up, and what to open instead."""
+    names = {relation: name for name, relation in guarantees.NEIGHBOURS.items()}
+    other = names.get(given, "others")
+    return (
+        f"ledger: the release is about other neighbours than the ledger, {other!r} and not "
+        f"{names[own]!r}, and prices about both do not add up; charge it to a "
+        f"Ledger(neighbours={other!r}) of its own."
+    )
 
 
 def planned(offered: Any, delta: float, neighbours: Neighbours) -> Statement:

@@ -14,7 +14,15 @@ from privatelr import page_model
 from privatelr.design import Variable
 from privatelr.errors import ArgumentError, ReleaseFileError, require_choice
 from privatelr.page_model import Bullets, Code, Heading, Listing, Piece
-from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, Promise, PureDP, to_approximate
+from privatelr.privacy import (
+    REPLACE_PERSON,
+    ZCDP,
+    ApproxDP,
+    NonPrivate,
+    Promise,
+    PureDP,
+    to_approximate,
+)
 from privatelr.results import fit_record
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.results.pages import sentences
@@ -48,7 +56,7 @@ def write_card(fit: ModelRecord, format: CardFormat) -> str:
         raise ReleaseFileError(f"card: {error}.") from None
     pieces: list[Piece] = [
         Heading("Privacy card"),
-        f"{sentences.title(fit)} of {fit.nobs} records:",
+        f"{sentences.title(fit)} of {_sample(fit)}:",
         Code(fit.formula),
         Heading("What is promised, and to whom"),
         *_promise(fit, document),
@@ -72,6 +80,11 @@ def write_card(fit: ModelRecord, format: CardFormat) -> str:
 # -- the promise and its limits ---------------------------------------------------------------
 
 
+def _sample(fit: ModelRecord) -> str:
+    about_persons = fit.guarantee.neighbours is REPLACE_PERSON
+    return f"the records of {fit.nobs} persons" if about_persons else f"{fit.nobs} records"
+
+
 def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
     guarantee = fit.guarantee
     if isinstance(guarantee, NonPrivate):
@@ -88,17 +101,31 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
     shown = " and ".join([", ".join(seen[:-1]), seen[-1]] if seen[1:] else seen)
     hidden = "the estimates and the ROC curve" if fit.has_roc else "the estimates"
     odds, groups = _meaning(guarantee)
+    whom, others = f"everyone who has one of the {fit.nobs} records", f"{fit.nobs - 1} records"
+    public, of = f"The number of records, n = {fit.nobs}, is public", "records"
+    if guarantee.neighbours is REPLACE_PERSON:
+        whom, of = f"each of {fit.nobs} persons, for all records that they have", "persons"
+        others = f"{fit.nobs - 1} persons with all their records"
+        public = f"The number of persons, m = {fit.nobs}, is public (that of records is not)"
+        odds = odds.replace("your record", "your records").replace("any other record ", "others ")
     limits = [
-        f"A group of k records is covered with {groups}.",
+        f"A group of k {of} is covered with {groups}.",
         "Other releases about the same records add to what is learned; this card is about one.",
         "What holds for people in general is learned, as it is meant to be, and so it is learned "
         "about you as well.",
-        f"The number of records, n = {fit.nobs}, is public, and so are names, bounds and levels.",
+        f"{public}, and so are names, bounds and levels.",
         f"{exact} of the training data (C-index, ROC curve, counts), which the fit shows its "
         "analyst when asked, are not covered, and not in the release file.",
         "Time and memory of the computation are not covered, nor is the computer that holds the "
         "data.",
     ]
+    if fit.spec.formula.person is not None:
+        limits.insert(
+            1,
+            f"Records are of one person where {fit.spec.formula.person.column!r} has the same "
+            "value, and also where it has none. Someone with k values in it is covered as a group "
+            "of k persons.",
+        )
     if isinstance(fit.threshold, str) and not fit.has_roc:
         limits.insert(
             -1,
@@ -107,9 +134,8 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
             "not covered.",
         )
     return [
-        f"To everyone who has one of the {fit.nobs} records: {guarantee}. Neighbouring data sets "
-        f"{guarantee.neighbours.value}.",
-        f"Suppose someone knows the other {fit.nobs - 1} records and everything on this card but "
+        f"To {whom}: {guarantee}. Neighbouring data sets {guarantee.neighbours.value}.",
+        f"Suppose someone knows the other {others} and everything on this card but "
         f"{hidden}, and can compute without limit. Then they see {shown}. {odds}",
         Heading("What is not promised"),
         Bullets(limits),

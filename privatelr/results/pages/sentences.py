@@ -17,7 +17,15 @@ from privatelr.mechanisms.calibration import (
 )
 from privatelr.mechanisms.score_histogram import HistogramCalibration
 from privatelr.numerics import Loss, describe
-from privatelr.privacy import ZCDP, Guarantee, NonPrivate, SharedApproxDP
+from privatelr.privacy import (
+    REPLACE_ONE,
+    REPLACE_PERSON,
+    ZCDP,
+    Guarantee,
+    Neighbours,
+    NonPrivate,
+    SharedApproxDP,
+)
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.results.predict import scale_of
 from privatelr.types import FACTOR_SCALE
@@ -47,8 +55,10 @@ def title(fit: ModelRecord) -> str:
     return f"{how} {what}"
 
 
-def neighbours(promise: str, n: int) -> str:
-    """A guarantee with its neighbouring relation."""
+def neighbours(promise: str, n: int, relation: Neighbours = REPLACE_ONE) -> str:
+    """A guarantee with its neighbouring relation; n is the number of what is replaced."""
+    if relation is REPLACE_PERSON:
+        return f"{promise}; neighbours replace all records of one of m = {n} persons"
     return f"{promise}; neighbours replace one of n = {n} records"
 
 
@@ -61,7 +71,7 @@ def promise(fit: ModelRecord) -> str:
         bought = f": the choices{'' if fit.release.path is None else ' and their order'}"
     elif len(parts := targets(fit)) > 1:
         bought = f": {divided(parts)}"
-    return neighbours(f"{fit.guarantee}{bought}", fit.nobs)
+    return neighbours(f"{fit.guarantee}{bought}", fit.nobs, fit.guarantee.neighbours)
 
 
 def targets(fit: ModelRecord) -> dict[str, Guarantee]:
@@ -335,11 +345,12 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
         own = _perturbed_of_card(fit)
         if len(parts := targets(fit)) > 1:
             spent = "; ".join(f"{part} on the {_GOODS[name]}" for name, part in parts.items())
+    persons = fit.guarantee.neighbours is REPLACE_PERSON
     return [
         ("Guarantee", str(fit.guarantee)),
         *([] if isinstance(fit.guarantee, NonPrivate) else [("Spent", spent)]),
         ("Neighbours", fit.guarantee.neighbours.value),
-        ("Records", f"n = {fit.nobs}"),
+        ("Records", f"of m = {fit.nobs} persons" if persons else f"n = {fit.nobs}"),
         *own,
         ("Randomness", f"{SOURCES[document['randomness']]}{by_its_word}"),
         ("Threshold", threshold),

@@ -14,7 +14,7 @@ NotNegative = Annotated[float, Meta(ge=0.0)]
 Count = Annotated[int, Meta(ge=1)]
 Phrase = Annotated[str, Meta(max_length=200)]
 """A text that is printed on one line as it is."""
-Neighbourhood = Literal["REPLACE_ONE"]
+Neighbourhood = Literal["REPLACE_ONE", "REPLACE_PERSON"]
 
 
 class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):

@@ -43,8 +43,10 @@ from privatelr.mechanisms.selection_release import SelectionCalibration, Selecti
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import Loss, find_loss
 from privatelr.privacy import (
+    REPLACE_ONE,
     ZCDP,
     Guarantee,
+    Neighbours,
     NonPrivate,
     PureDP,
     from_json,
@@ -80,12 +82,12 @@ def restore_guarantee(entry: entries.GuaranteeEntry | entries.SharedEntry, where
     return guarantee
 
 
-def _restore_target(entry: entries.GuaranteeEntry | entries.SharedEntry, where: str) -> Guarantee:
+def _restore_target(entry: Any, where: str, about: Neighbours = REPLACE_ONE) -> Guarantee:
     """The guarantee for which noise was calibrated; it must be one that a fit accepts."""
     target = restore_guarantee(entry, where)
     if not isinstance(target, NonPrivate):
         with named(where):
-            read_target(target, 0.0)
+            read_target(target, 0.0, neighbours=about)
     return target
 
 
@@ -110,10 +112,10 @@ def restore_calibration(
     Raises
     ------
     ReleaseFileError
-        If an entry is wrong, or the noise does not give the target. The message is part of a
-        sentence.
+        If an entry is wrong, or the noise does not give the target, in a part of a sentence.
     """
-    target = _restore_target(entry.target, "calibration.target")
+    about = Neighbours[entry.target.neighbours]
+    target = _restore_target(entry.target, "calibration.target", about)
     if entry.lambda_ == 0 and not isinstance(target, NonPrivate):
         raise ReleaseFileError("calibration.lambda takes a number above 0 beside a guarantee")
     blocks = _read_blocks(entry.blocks)
@@ -121,9 +123,10 @@ def restore_calibration(
         raise ReleaseFileError("calibration.blocks takes one bound for all blocks under 'l2'")
     if blocks and sum(block.size for block in blocks) != entry.d:
         raise ReleaseFileError(f"calibration.blocks takes sizes that add up to d = {entry.d}")
-    known = {"blocks": blocks, "weighted": weighted, "offset": offset}
+    persons, loss = about is not REPLACE_ONE, _restore_loss(entry.loss)
+    known = {"blocks": blocks, "weighted": weighted, "offset": offset, "persons": persons}
     known["centre"] = LONGEST_MARGIN / entry.radius if has_prior else 0.0
-    problem = record_of(Problem, entry, loss=_restore_loss(entry.loss), **known)
+    problem = record_of(Problem, entry, loss=loss, **known)
     found: Calibration = record_of(
         Calibration,
         entry,
@@ -168,8 +171,7 @@ def restore_moments(entry: MomentsEntry | None, problem: Problem) -> Moments | N
     Raises
     ------
     ReleaseFileError
-        If an entry is wrong, or the noise does not give the target. The message is part of a
-        sentence.
+        If an entry is wrong, or the noise does not give the target, in a part of a sentence.
     """
     if entry is None:
         return None

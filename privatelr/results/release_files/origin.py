@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import ArgumentError, MissingDependencyError, ReleaseFileError, show
 from privatelr.page_model import Bullets, as_text
-from privatelr.privacy import NonPrivate
+from privatelr.privacy import REPLACE_PERSON, NonPrivate
 from privatelr.results.fit_record import ModelRecord, SelectedRecord
 
 if TYPE_CHECKING:
@@ -121,9 +121,9 @@ def recomputed(fit: ModelRecord) -> tuple[str, ...]:
 
 def stated(fit: ModelRecord) -> tuple[str, ...]:
     """Sentences about what the writer of a release file states and no reader can check."""
-    computed = (
-        f"The numbers were computed from a table of {fit.nobs} records, by the stated mechanism."
-    )
+    about_persons = fit.guarantee.neighbours is REPLACE_PERSON
+    sample = f"the records of {fit.nobs} persons" if about_persons else f"{fit.nobs} records"
+    computed = f"The numbers were computed from a table of {sample}, by the stated mechanism."
     programs = "The programs and versions that wrote the file are as stated. It has no date."
     if isinstance(fit.guarantee, NonPrivate):
         return (computed, programs)

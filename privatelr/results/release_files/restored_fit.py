@@ -151,6 +151,12 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     if isinstance(spec, EntryBoundedMatrix):
         raise ReleaseFileError("design.row_norm takes a number beside noise")
     require_same(offset, spec.offset_bound, "design.formula")
+    if (spec.formula.person is not None) is not problem.persons:
+        raise ReleaseFileError(
+            "design.formula takes person(...) where the guarantee is about persons, and only there"
+        )
+    if problem.persons and len(made) > 1:
+        raise ReleaseFileError("scale, inference and roc are left out beside person(...)")
     _require_shape(document, problem, spec, "radius")
     if problem.blocks:
         given, expected = map(documents.as_entry, (problem.blocks, spec.blocks))

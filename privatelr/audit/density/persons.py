@@ -1,0 +1,177 @@
+"""The exact loss of objective perturbation between datasets that differ in a whole person.
+
+A person has several records, whose weights the package gives them. Persons are searched for whose
+slopes are steep along one direction while their curvatures lie in others. The datasets are a few
+rows, so the density of a release is exact (Lemma 0 of privacy.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import optimize
+
+from privatelr.audit.checks import Check, Setting, guarded
+from privatelr.audit.density import exact
+from privatelr.audit.density.pairs import PULL, TURN, SignedRows
+from privatelr.design import shares_of
+from privatelr.mechanisms import Request, calibrate
+from privatelr.mechanisms.calibration import Calibration, pure
+from privatelr.numerics import LOSSES, Loss
+from privatelr.privacy import REPLACE_PERSON, PureDP
+from privatelr.types import FloatArray
+
+_DEPTH = 4000.0
+"""The output at which densities are compared has this length, over R: records with any margins
+there are nearly orthogonal to it."""
+_TURNS = 1e4
+"""Rows that turn the tilt; the loss is short of its largest by about the inverse of this."""
+_FARTHEST = 40.0
+"""At margins of this size every loss is linear."""
+_RECORDS = 4
+"""Persons have at most this number of records."""
+_STARTS, _STEPS = 6, 200
+"""Starts of a search, and the values that each of them computes."""
+_SMALL = 7.0
+"""The penalty is divided by this where most of the claim is to pay for the curvature."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Person:
+    """All records of a person: signed rows ``(k, d)``, and how much each counts ``(k,)``."""
+
+    rows: FloatArray
+    shares: FloatArray
+
+    def pull(self, loss: Loss, w: FloatArray) -> FloatArray:
+        """The gradient ``(d,)`` of the person's loss at w."""
+        return np.asarray((self.shares * loss.slope(self.rows @ w)) @ self.rows)
+
+    def log_det(self, loss: Loss, w: FloatArray, others: FloatArray) -> float:
+        """What the person's curvature adds to the log determinant of the matrix ``(d, d)``."""
+        bend = self.shares * loss.curvature(self.rows @ w)
+        own = (bend * self.rows.T) @ self.rows
+        return float(np.linalg.slogdet(np.eye(len(w)) + np.linalg.solve(others, own))[1])
+
+
+def person_loss(
+    calibration: Calibration, shared: SignedRows, old: Person, new: Person, w: FloatArray
+) -> float:
+    """Log ratio of the densities of the minimiser at w, with the old person over the new one."""
+    problem = calibration.problem
+    loss, at = problem.loss, w[None]
+    pulled, pulls = old.pull(loss, w), new.pull(loss, w)
+    b = -exact.gradient(shared, problem, at) - pulled
+    ratio = exact.log_ratios(calibration.noise, b, (pulls - pulled)[None])[0]
+    others = exact.hessian(shared, problem, at)[0]
+    return float(ratio) + old.log_det(loss, w, others) - new.log_det(loss, w, others)
+
+
+def adversarial(
+    calibration: Calibration, angles: FloatArray, margins: FloatArray, most: int
+) -> tuple[SignedRows, Person, Person, FloatArray]:
+    """Two datasets that differ in a person with these records, and an output w ``(d,)``.
+
+    The old person's records have these margins at w, and lie at these angles in the plane across w;
+    in two columns only the signs of their cosines matter. The new person has one record, opposite
+    to what the old ones pull, with the largest slope. Other records make w the minimiser and turn
+    the tilt in the direction that tells most.
+    """
+    problem = calibration.problem
+    d, loss, radius = problem.d, problem.loss, problem.radius
+    along = np.eye(d)[-1]
+    w = _DEPTH / radius * along
+
+    def at(direction: FloatArray, margin: float) -> FloatArray:
+        """The row of length R in this direction across w that has this margin at w."""
+        high = margin / _DEPTH
+        return np.asarray(radius * (np.sqrt(1 - high**2) * direction + high * along))
+
+    plane = np.zeros((len(angles), d))
+    plane[:, 0] = np.cos(angles) if d > 2 else np.sign(np.cos(angles))
+    if d > 2:
+        plane[:, 1] = np.sin(angles)
+    rows = np.array([at(*each) for each in zip(plane, margins, strict=True)])
+    old = Person(rows, shares_of(np.full(len(rows), len(rows)), most))
+    pulled = -old.pull(loss, w)
+    pulled[-1] = 0.0
+    length = float(np.linalg.norm(pulled))
+    towards = pulled / length if length > 0 else np.eye(d)[0]
+    new = Person(np.array([at(-towards, -_FARTHEST)]), shares_of(np.ones(1, dtype=int), most))
+    turning, hold = at(-towards, TURN), radius * PULL / _DEPTH * along
+    slopes = loss.slope(np.array([TURN, PULL]))
+    others = old.pull(loss, w) + _TURNS * slopes[0] * turning + problem.penalty * w
+    count = float(others @ along) / float(-slopes[1] * hold @ along)
+    shared = SignedRows(np.array([hold, turning]), np.array([max(count, 0.0), _TURNS]))
+    return shared, old, new, w
+
+
+def in_one_column(
+    calibration: Calibration, entries: FloatArray, output: float, most: int
+) -> tuple[SignedRows, Person, Person, FloatArray]:
+    """The same in one column, where a person's records have these entries, over R."""
+    rows = calibration.problem.radius * np.clip(entries, -1.0, 1.0)[:, None]
+    old = Person(rows[:-1], shares_of(np.full(len(rows) - 1, len(rows) - 1), most))
+    new = Person(rows[-1:], shares_of(np.ones(1, dtype=int), most))
+    nothing = SignedRows(np.zeros((1, 1)), np.ones(1))
+    return nothing, old, new, np.array([output / calibration.problem.radius])
+
+
+def worst_person(calibration: Calibration, size: int, most: int, rng: np.random.Generator) -> float:
+    """The largest loss over persons of so many records that a search from several starts finds."""
+    d = calibration.problem.d
+
+    def loss_at(parameters: FloatArray) -> float:
+        if d == 1:
+            case = in_one_column(calibration, parameters[:-1], float(parameters[-1]), most)
+            return person_loss(calibration, *case)
+        angles, margins = parameters[:size], np.clip(parameters[size:], -_FARTHEST, _FARTHEST)
+        return person_loss(calibration, *adversarial(calibration, angles, margins, most))
+
+    best, limits = -np.inf, {"maxfev": _STEPS, "xatol": 1e-6, "fatol": 1e-10}
+    for start in range(_STARTS):
+        if d == 1:
+            first = np.append(rng.choice([-1.0, 1.0], size + 1), rng.normal())
+        else:
+            even = np.linspace(-1.0, 1.0, size) if size > 1 else np.zeros(1)
+            margin = rng.uniform(-3.0, 1.0) * (1.0, 1.0, 10.0)[start % 3]
+            first = np.append(rng.uniform(0.0, 1.6) * even, np.full(size, margin))
+        found = optimize.minimize(
+            lambda p: -loss_at(p), first, method="Nelder-Mead", options=limits
+        )
+        best = max(best, -float(found.fun))
+    return best
+
+
+def calibrated_for(
+    loss: Loss, epsilon: float, d: int, small: float, analysis: pure.Analysis | None = None
+) -> Calibration:
+    """Noise for persons at the free penalty over `small`, as a fit would have it."""
+    facts = replace(Setting(persons=True).facts(loss), d=d)
+    target, proof = PureDP(epsilon, REPLACE_PERSON), pure.proven(analysis, loss)
+    penalty = pure.laplace_free_penalty(facts, epsilon, proof) / small
+    request = Request(target, "objective", analysis, penalty / facts.n, "keep")
+    return calibrate(request, facts)
+
+
+def audit_persons(
+    epsilon: float, rng: np.random.Generator, losses: Iterable[Loss] = tuple(LOSSES.values())
+) -> Iterator[Check]:
+    """The largest loss of a person over the claim, for each loss at two sizes of the penalty."""
+    for loss in losses:
+        for small in (1.0, _SMALL):
+            subject = f"{loss.name}, free lambda / {small:g}: loss of a person over the claim"
+            yield from guarded("persons", subject, _largest, loss, epsilon, small, subject, rng)
+
+
+def _largest(
+    loss: Loss, epsilon: float, small: float, subject: str, rng: np.random.Generator
+) -> Iterator[Check]:
+    worst = -np.inf
+    for d in (1, 2, 3):
+        made = calibrated_for(loss, epsilon, d, small)
+        for size, most in ((1, 1), (2, 1), (3, 1), (_RECORDS, 1), (2, _RECORDS)):
+            worst = max(worst, worst_person(made, size, most, rng))
+    yield Check("persons", subject, worst / epsilon, 1.0)

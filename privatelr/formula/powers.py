@@ -1,0 +1,54 @@
+"""Raw powers of a number, ``poly(x, 2, raw = TRUE)``, as terms of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from privatelr.formula.parser import CLOSING, OPENING, Token, closing_index, parse, spell, tokenize
+
+_HIGHEST = 10
+
+
+def expand_powers(tokens: Sequence[Token]) -> list[Token]:
+    """Replace ``poly(x, 2, raw = TRUE)`` by ``(I(x) + I(x^2))``, which is the same."""
+    found: list[Token] = []
+    index = 0
+    while index < len(tokens):
+        token, opens = tokens[index], tokens[index + 1 : index + 2]
+        if token != Token("name", "poly") or not (opens and opens[0].is_operator("(")):
+            found.append(token)
+            index += 1
+            continue
+        stop = closing_index(tokens, index + 1)
+        inner = _raw_powers(tokens[index : stop + 1])
+        found += tokens[index : stop + 1] if inner is None else tokenize(inner)
+        index = stop + 1
+    return found
+
+
+def _raw_powers(call: Sequence[Token]) -> str | None:
+    """Return the sum of raw powers that a call of ``poly`` asks for; None for any other call."""
+    try:
+        node = parse(call)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+    given = {**dict(zip(("degree",), node.args[1:], strict=False)), **node.keywords}
+    degree, raw = (given.pop(name, None) for name in ("degree", "raw"))
+    is_raw = (
+        raw is not None
+        and (raw.value is True or raw.name == "T")
+        and len(node.args) < 3
+        and not given
+    )
+    highest = degree.value if degree is not None else 1
+    if not is_raw or type(highest) is not int or not 1 <= highest <= _HIGHEST:
+        return None
+    depth, end = 0, len(call) - 1
+    for place, token in enumerate(call):
+        depth += token.is_operator(*OPENING) - token.is_operator(*CLOSING)
+        if depth == 1 and token.is_operator(","):
+            end = place
+            break
+    base = spell(call[2:end])
+    whole = f"({base})" if len(call[2:end]) > 1 else base
+    return f"({' + '.join([f'I({base})', *(f'I({whole}^{k})' for k in range(2, highest + 1))])})"

@@ -1,0 +1,63 @@
+"""Arguments that are other spellings of terms: ``weights=``, ``subset=`` and ``person=``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from privatelr.errors import FormulaError, show
+from privatelr.formula.algebra import Formula
+from privatelr.formula.parser import Token, spell
+from privatelr.formula.person import MOST_RECORDS
+
+_EXAMPLES = {"weights": "1 / p", "subset": "age > 50"}
+
+
+def with_terms(formula: Any, columns: Collection[str], **given: Any) -> Any:
+    """Return a formula with terms ``weights(...)`` and ``subset(...)`` for these arguments.
+
+    Raises
+    ------
+    FormulaError
+        If an argument that is given is no text.
+    """
+    text = formula.text if isinstance(formula, Formula) else formula
+    asked = {name: inner for name, inner in given.items() if inner is not None}
+    if not asked or not isinstance(text, str):
+        return formula
+    for name, inner in asked.items():
+        if not isinstance(inner, str) or not inner.strip():
+            raise FormulaError(
+                f"{name}={show(inner)}: {name} takes the name of a column, or an expression of "
+                f"columns such as '{_EXAMPLES[name]}', and no values; make them a column."
+            )
+        quoted = spell([Token("quoted", inner)]) if inner in columns else inner
+        text = f"{text} + {name}({quoted})"
+    return text
+
+
+def with_person(formula: Any, person: Any, most: Any = 1) -> Any:
+    """Return a formula with the term ``person(...)`` for arguments, if they are given.
+
+    Raises
+    ------
+    FormulaError
+        If `person` is no name, `most` is no number of records, or the formula has a person already.
+    """
+    text = formula.text if isinstance(formula, Formula) else formula
+    whole = isinstance(most, int) and not isinstance(most, bool) and 1 <= most <= MOST_RECORDS
+    if not whole or (person is None and most != 1):
+        beside = " beside person=" if whole else ""
+        raise FormulaError(
+            f"records_per_person={show(most)}: records_per_person takes a whole number from 1 to "
+            f"{MOST_RECORDS}{beside}."
+        )
+    if person is None or not isinstance(text, str):
+        return formula
+    if not isinstance(person, str) or not person.strip():
+        raise FormulaError(
+            f"person={show(person)}: person takes the name of a column of the data, whose values "
+            "tell persons apart."
+        )
+    number = f", {most}" if most != 1 else ""
+    return f"{text} + person({spell([Token('quoted', person)])}{number})"

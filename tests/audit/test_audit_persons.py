@@ -1,0 +1,102 @@
+"""The exact loss of objective perturbation between datasets that differ in a whole person."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privatelr.audit.density.exact import tilt_losses
+from privatelr.audit.density.pairs import Pair
+from privatelr.audit.density.persons import (
+    Person,
+    adversarial,
+    audit_persons,
+    calibrated_for,
+    person_loss,
+    worst_person,
+)
+from privatelr.audit.mutations import run
+from privatelr.audit.mutations.of_persons import OF_PERSONS
+from privatelr.audit.persons_of_fits import audit_persons_of_fits
+from privatelr.design import shares_of
+from privatelr.mechanisms.calibration import pure
+from privatelr.numerics import LOSSES
+
+LOGISTIC = LOSSES["logistic"]
+
+
+def test_a_person_of_one_record_has_the_loss_of_a_record():
+    """The search for persons and the search for records share the law of the noise only."""
+    made = calibrated_for(LOGISTIC, 1.0, 3, 2.0)
+    shared, old, new, w = adversarial(made, np.array([0.3]), np.array([-1.0]), 1)
+    pair = Pair(shared.rows, shared.counts, old.rows[0], new.rows[0])
+    expected = tilt_losses(pair, made.problem, made.noise, w[None])[0]
+    assert person_loss(made, shared, old, new, w) == pytest.approx(expected, rel=1e-9)
+
+
+def test_equal_records_of_one_person_have_the_loss_of_one_record():
+    made = calibrated_for(LOGISTIC, 1.0, 2, 2.0)
+    one = person_loss(made, *adversarial(made, np.array([0.0]), np.array([-1.0]), 1))
+    four = person_loss(made, *adversarial(made, np.zeros(4), np.full(4, -1.0), 1))
+    assert four == pytest.approx(one, rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_no_person_exceeds_the_claim_and_the_bound_is_attained(epsilon):
+    """At the free penalty above .9 of epsilon; a hundredth of it is for the shield."""
+    rng = np.random.default_rng(3)
+    found = [
+        worst_person(calibrated_for(LOGISTIC, epsilon, d, 1.0), size, 1, rng) / epsilon
+        for d in (2, 3)
+        for size in (1, 2, 4)
+    ]
+    assert 0.9 < min(found) <= max(found) <= 1
+
+
+def test_a_person_costs_more_than_a_record_where_the_curvature_is_paid_for():
+    made, rng = calibrated_for(LOGISTIC, 1.0, 3, 7.0), np.random.default_rng(3)
+    one, two = (worst_person(made, size, 1, rng) for size in (1, 2))
+    assert one * 1.05 < two <= 1
+    # the noise that a record would have leaves less than a person costs
+    spent = pure.joint_epsilon(made.noise.rate, made.problem)
+    assert pure.joint_epsilon(made.noise.rate, replace(made.problem, persons=False)) < two < spent
+
+
+def test_every_loss_holds_at_every_penalty():
+    checks = list(audit_persons(1.0, np.random.default_rng(5)))
+    assert len(checks) == 2 * len(LOSSES)
+    assert all(check.verdict == "ok" for check in checks)
+    assert all(check.found > 0.75 for check in checks)
+
+
+def test_fits_tell_nothing_of_records():
+    assert [check.verdict for check in audit_persons_of_fits(1.0)] == ["ok", "ok"]
+
+
+def test_every_bug_in_what_a_person_costs_is_caught():
+    found = run(OF_PERSONS)
+    assert found.ok
+    assert found.caught == len(OF_PERSONS) == 6
+
+
+@given(st.integers(1, 10**6), st.integers(1, 1000))
+def test_weights_of_a_person_never_add_up_to_more_than_one(size, most):
+    few = min(size, 5000)
+    shares = shares_of(np.full(few, size), most)
+    assert np.all(shares > 0)
+    assert np.all(np.sqrt(shares) ** 2 * size <= 1)
+    assert shares[0] == pytest.approx(1 / max(size, most), rel=1e-11)
+    if size == most == 1:
+        assert shares[0] == 1
+
+
+def test_a_person_pulls_at_most_as_far_as_a_row():
+    rng = np.random.default_rng(7)
+    rows = rng.standard_normal((4, 3))
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    person = Person(rows, shares_of(np.full(4, 4), 1))
+    assert all(
+        np.linalg.norm(person.pull(LOGISTIC, w)) <= 1 for w in 50 * rng.standard_normal((500, 3))
+    )
