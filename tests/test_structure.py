@@ -10,12 +10,12 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 229,
-    "code lines": 32_100,
+    "modules": 228,
+    "code lines": 31_550,
     "lines of the longest module": 400,
-    "modules of the fullest folder": 16,
+    "modules of the fullest folder": 15,
     "call depth": 13,
-    "functions": 346,
+    "functions": 340,
     "types": 35,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of

@@ -21,8 +21,8 @@ from privatelr.audit.checks import (
 from privatelr.audit.density import exact
 from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.density.pairs import WIDER, straight_pair, usual_pair
-from privatelr.audit.density.persons import audit_persons
 from privatelr.audit.density.search import deep_pair, search
+from privatelr.audit.density.worst_persons import audit_persons
 from privatelr.audit.designs import audit_rows
 from privatelr.audit.enumeration.answers import audit_answers
 from privatelr.audit.enumeration.plays import audit_plays

@@ -24,6 +24,7 @@ from privatelr.planning.forecast import Errors
 from privatelr.planning.study import Study
 from privatelr.privacy import to_json as guarantee_json
 from privatelr.results.pages import sentences
+from privatelr.results.pages.beside_terms import beside_terms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -272,7 +273,7 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
         facts.append(("ROC curve", sentences.scores(counts)))
     facts += [
         ("Rows", _rows(plan.spec)),
-        *sentences.beside_terms(plan.spec),
+        *beside_terms(plan.spec),
         *sentences.loss(study.loss),
         ("Lambda", sentences.lambda_(calibration)),
     ]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from privatelr.audit.density.exact import tilt_losses
 from privatelr.audit.density.pairs import Pair
-from privatelr.audit.density.persons import (
+from privatelr.audit.density.worst_persons import (
     Person,
     adversarial,
     audit_persons,

@@ -101,8 +101,8 @@ def privacy_loss(
     plan, calibration = _read_subject(subject)
     if calibration.problem.persons:
         raise ArgumentError(
-            "subject: it is about persons; audit.density.persons has the loss of one, and subject "
-            "takes what is about records."
+            "subject: it is about persons; audit.density.worst_persons has the loss of one, and "
+            "subject takes what is about records."
         )
     fit = subject if isinstance(subject, FitRecord) else None
     named, change = {"data": data, "neighbour": neighbour}, None

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.audit.density.persons import audit_persons
+from privatelr.audit.density.worst_persons import audit_persons
 from privatelr.audit.mutations.planted import Look, Mutation, list_bug
 from privatelr.audit.persons_of_fits import audit_persons_of_fits
 from privatelr.design import offsets_and_weights, shares_of, with_shares

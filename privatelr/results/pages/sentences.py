@@ -27,10 +27,10 @@ from privatelr.privacy import (
     SharedApproxDP,
 )
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
+from privatelr.results.pages.beside_terms import Facts, beside_terms
 from privatelr.results.predict import scale_of
 from privatelr.types import FACTOR_SCALE
 
-Facts = list[tuple[str, str]]
 SOURCES = {
     "operating system": "drawn from the operating system, and not kept",
     "seed": "drawn from a seed, so whoever has the seed can take it off",
@@ -232,32 +232,6 @@ def standardised(spec: DesignSpec) -> str:
     return f"{columns}, {how}" + (
         f", other columns times {FACTOR_SCALE:g}{halves}" if apart else ""
     )
-
-
-def beside_terms(spec: Any) -> Facts:
-    """What is added to the linear predictor, and how much records count, if the formula says so."""
-    facts, weight = [], spec.weight
-    if getattr(spec, "offsets", ()):
-        parts = [
-            f"{part.expression.label} between {part.interval[0]:.3g} and {part.interval[1]:.3g}"
-            for part in spec.offsets
-        ]
-        words = f"{', '.join(parts)}, by declared bounds; it needs no noise of its own"
-        facts.append(("Offset", words))
-    if weight is not None and weight.subset is not None:
-        words = f"records for which {weight.subset.label}; the others are rows of zeros"
-        facts.append(("Subset", f"{words}, and belong to n"))
-    if weight is not None and weight.factor is not None:
-        used = weight.factor.expression
-        share = f"{used.label if used.bare() else f'({used.label})'} / {weight.most:.3g}"
-        words = f"a record counts {share}, by declared bounds; far less than 1 wastes price"
-        facts.append(("Weights", words))
-    if spec.prior is not None:
-        means = [f"{name} = {mean:.4g}" for name, mean in spec.prior.means.items()]
-        shown = ", ".join(means[:6]) + (", ..." if len(means) > 6 else "")
-        words = f"the penalty draws to {shown}, {spec.prior.source}, which is taken as public"
-        facts.append(("Prior", words))
-    return facts
 
 
 def _row_bounds(spec: DesignSpec) -> str:

@@ -1,7 +1,6 @@
 """Restoring guarantees, noise, calibrations, moments and choices from the entries of a file.
 
-No claim of the file is trusted: the noise must be enough for the claimed guarantee, by the same
-formulas that chose it, and the calibration of choices is computed again.
+No claim is trusted: the noise must be enough for the guarantee, by the formulas that chose it.
 """
 
 from __future__ import annotations
@@ -125,7 +124,7 @@ def restore_calibration(
         raise ReleaseFileError(f"calibration.blocks takes sizes that add up to d = {entry.d}")
     persons, loss = about is not REPLACE_ONE, _restore_loss(entry.loss)
     known = {"blocks": blocks, "weighted": weighted, "offset": offset, "persons": persons}
-    known["centre"] = LONGEST_MARGIN / entry.radius if has_prior else 0.0
+    known |= {"centre": LONGEST_MARGIN / entry.radius} if has_prior else {}
     problem = record_of(Problem, entry, loss=loss, **known)
     found: Calibration = record_of(
         Calibration,

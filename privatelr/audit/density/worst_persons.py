@@ -39,7 +39,7 @@ _SMALL = 7.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Person:
+class SignedPerson:
     """All records of a person: signed rows ``(k, d)``, and how much each counts ``(k,)``."""
 
     rows: FloatArray
@@ -57,7 +57,11 @@ class Person:
 
 
 def person_loss(
-    calibration: Calibration, shared: SignedRows, old: Person, new: Person, w: FloatArray
+    calibration: Calibration,
+    shared: SignedRows,
+    old: SignedPerson,
+    new: SignedPerson,
+    w: FloatArray,
 ) -> float:
     """Log ratio of the densities of the minimiser at w, with the old person over the new one."""
     problem = calibration.problem
@@ -71,7 +75,7 @@ def person_loss(
 
 def adversarial(
     calibration: Calibration, angles: FloatArray, margins: FloatArray, most: int
-) -> tuple[SignedRows, Person, Person, FloatArray]:
+) -> tuple[SignedRows, SignedPerson, SignedPerson, FloatArray]:
     """Two datasets that differ in a person with these records, and an output w ``(d,)``.
 
     The old person's records have these margins at w, and lie at these angles in the plane across w;
@@ -94,12 +98,12 @@ def adversarial(
     if d > 2:
         plane[:, 1] = np.sin(angles)
     rows = np.array([at(*each) for each in zip(plane, margins, strict=True)])
-    old = Person(rows, shares_of(np.full(len(rows), len(rows)), most))
+    old = SignedPerson(rows, shares_of(np.full(len(rows), len(rows)), most))
     pulled = -old.pull(loss, w)
     pulled[-1] = 0.0
     length = float(np.linalg.norm(pulled))
     towards = pulled / length if length > 0 else np.eye(d)[0]
-    new = Person(np.array([at(-towards, -_FARTHEST)]), shares_of(np.ones(1, dtype=int), most))
+    new = SignedPerson(np.array([at(-towards, -_FARTHEST)]), shares_of(np.ones(1, dtype=int), most))
     turning, hold = at(-towards, TURN), radius * PULL / _DEPTH * along
     slopes = loss.slope(np.array([TURN, PULL]))
     others = old.pull(loss, w) + _TURNS * slopes[0] * turning + problem.penalty * w
@@ -110,11 +114,11 @@ def adversarial(
 
 def in_one_column(
     calibration: Calibration, entries: FloatArray, output: float, most: int
-) -> tuple[SignedRows, Person, Person, FloatArray]:
+) -> tuple[SignedRows, SignedPerson, SignedPerson, FloatArray]:
     """The same in one column, where a person's records have these entries, over R."""
     rows = calibration.problem.radius * np.clip(entries, -1.0, 1.0)[:, None]
-    old = Person(rows[:-1], shares_of(np.full(len(rows) - 1, len(rows) - 1), most))
-    new = Person(rows[-1:], shares_of(np.ones(1, dtype=int), most))
+    old = SignedPerson(rows[:-1], shares_of(np.full(len(rows) - 1, len(rows) - 1), most))
+    new = SignedPerson(rows[-1:], shares_of(np.ones(1, dtype=int), most))
     nothing = SignedRows(np.zeros((1, 1)), np.ones(1))
     return nothing, old, new, np.array([output / calibration.problem.radius])
 

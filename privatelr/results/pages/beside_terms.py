@@ -1,0 +1,32 @@
+"""The lines of a page about what a formula has beside its terms, and about a prior."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Facts = list[tuple[str, str]]
+
+
+def beside_terms(spec: Any) -> Facts:
+    """What stands beside the terms: offsets, which records count and how much, and a prior."""
+    facts, weight = [], spec.weight
+    if getattr(spec, "offsets", ()):
+        ranges = ((part.expression.label, *part.interval) for part in spec.offsets)
+        words = ", ".join(
+            f"{label} between {low:.3g} and {high:.3g}" for label, low, high in ranges
+        )
+        facts.append(("Offset", f"{words}, by declared bounds; it needs no noise of its own"))
+    if weight is not None and weight.subset is not None:
+        words = f"records for which {weight.subset.label}; the others are rows of zeros"
+        facts.append(("Subset", f"{words}, and belong to n"))
+    if weight is not None and weight.factor is not None:
+        used = weight.factor.expression
+        share = f"{used.label if used.bare() else f'({used.label})'} / {weight.most:.3g}"
+        words = f"a record counts {share}, by declared bounds; far less than 1 wastes price"
+        facts.append(("Weights", words))
+    if spec.prior is not None:
+        means = [f"{name} = {mean:.4g}" for name, mean in spec.prior.means.items()]
+        shown = ", ".join(means[:6]) + (", ..." if len(means) > 6 else "")
+        words = f"the penalty draws to {shown}, {spec.prior.source}, which is taken as public"
+        facts.append(("Prior", words))
+    return facts
