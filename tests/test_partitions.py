@@ -167,9 +167,7 @@ def test_a_spline_is_one_block_of_bound_one() -> None:
 
 
 @pytest.mark.parametrize("do_scale", [False, "private"])
-@pytest.mark.parametrize(
-    "options", [{}, {"delta": 1e-6}, {"op": False, "eps": 1e4}, {"spend": "inference"}]
-)
+@pytest.mark.parametrize("options", [{}, {"delta": 1e-6}, {"spend": "inference"}])
 def test_a_private_spline_is_near_the_plain_one(do_scale, options: dict, tmp_path) -> None:
     asked = {"eps": 300.0, "do_scale": do_scale, **DECLARED, **options}
     fit = dplr(f"y ~ {KNOTS} + g + z", FRAME, **asked)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse import linalg
 
 from privatelr.design.terms import Columns
 from privatelr.errors import ArgumentError, or_meant
@@ -83,8 +84,6 @@ def _centre(spec: Any, means: Mapping[str, float]) -> FloatArray:
     found, units = np.zeros(spec.d), spec.user_map()
     values = np.array(list(means.values()), dtype=np.float64)
     if sparse.issparse(units):
-        from scipy.sparse import linalg  # only wide designs need it, and it takes long to load
-
         found[given] = linalg.spsolve(units[given][:, given].tocsc(), values)
     else:
         found[given] = np.linalg.solve(units[np.ix_(given, given)], values)

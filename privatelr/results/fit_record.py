@@ -285,12 +285,12 @@ class FitRecord(ModelRecord):
         """
         return self._named(fit_tables.foreseen_noise(self), "privacy_sd_expected")
 
-    def plot_term(self, term: str, **options: Any) -> Axes:
+    def plot_term(self, term: str, *, level: float = 0.95, ax: Any = None) -> Axes:
         """Draw what a variable adds, such as ``"bs(age)"``, with its band if inference was bought.
 
-        `options` are `level` and `ax` of `privatelr.results.pages.term_plot.plot_term`.
+        Other variables are at the middle of their bounds, or at their first level.
         """
-        return term_plot.plot_term(self, term, **options)
+        return term_plot.plot_term(self, term, level=level, ax=ax)
 
     @property
     def scale(self) -> pd.DataFrame | None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from privatelr.audit.density.exact import tilt_losses
 from privatelr.audit.density.pairs import Pair
 from privatelr.audit.density.worst_persons import (
-    Person,
+    SignedPerson,
     adversarial,
     audit_persons,
     calibrated_for,
@@ -96,7 +96,7 @@ def test_a_person_pulls_at_most_as_far_as_a_row():
     rng = np.random.default_rng(7)
     rows = rng.standard_normal((4, 3))
     rows /= np.linalg.norm(rows, axis=1)[:, None]
-    person = Person(rows, shares_of(np.full(4, 4), 1))
+    person = SignedPerson(rows, shares_of(np.full(4, 4), 1))
     assert all(
         np.linalg.norm(person.pull(LOGISTIC, w)) <= 1 for w in 50 * rng.standard_normal((500, 3))
     )

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr import inference
+from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, or_meant, require_number, show
 from privatelr.formula import parse_expression, tokenize
 from privatelr.inference import Question
@@ -25,6 +26,7 @@ _POINTS = 201
 _COLOUR = "#2f6fab"
 
 
+@suggests_arguments
 def plot_term(fit: FitRecord, term: str, *, level: float = 0.95, ax: Any = None) -> Axes:
     """Draw what a variable adds to the linear predictor, beside what the middle of its bounds adds.
 
