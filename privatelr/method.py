@@ -175,12 +175,11 @@ def _require_built(request: Request, do_scale: bool | str | None) -> None:
     """Refuse what is not built for persons; raises `GuaranteeError`."""
     wanted = {
         "do_scale='private'": do_scale == "private" or request.pays_for_scale,
-        "spend='inference'": request.buys_intervals,
         "spend={'roc': ...}": request.buys_roc,
     }
     for asked, is_asked in wanted.items():
         if is_asked:
             raise GuaranteeError(
                 f"person and {asked}: a person may have several records, and for this each record "
-                "would count; person takes coefficients alone."
+                "would count; person takes coefficients and inference."
             )

@@ -48,7 +48,7 @@ from privatelr.numerics.rows import (
 )
 from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Neighbours
 from privatelr.sources import Batch, Schema, Tally, is_dask, read_source
-from privatelr.types import FloatArray, Rows
+from privatelr.types import FloatArray, IntArray, Rows
 
 if TYPE_CHECKING:
     Spec: TypeAlias = DesignSpec | NormBoundedMatrix
@@ -65,11 +65,14 @@ class FrameData:
         The rows of the frame; for a subclass, columns whose types say what a plan needs.
     persons : int or None
         The number of persons whose records these are; None if each record is of its own.
+    owners : ndarray of shape (n,) or None
+        The number of the person, from 0, whose record it is.
     """
 
     text: Any
     batch: Batch
     persons: int | None = None
+    owners: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.batch) if self.persons is None else self.persons
@@ -124,7 +127,7 @@ class FrameData:
         return self._grouped(read_design(spec, batch, DenseRows)), batch.tally
 
     def _grouped(self, rows: Any) -> Rows:
-        found: Rows = rows if self.persons is None else rows.of_persons(self.persons)
+        found: Rows = rows if self.persons is None else rows.of_persons(self.persons, self.owners)
         return found
 
     def loose(self, spec: Any, *, bar: bool) -> tuple[Rows | LooseRows, Tally | None]:
@@ -266,8 +269,8 @@ def read_in_memory(first: Any, second: Any, target: Any, **given: Any) -> FrameD
     found = _person_of(formula, batch.names)
     if found is None:
         return FrameData(formula, batch)
-    persons, grouped = with_shares(batch, found)
-    return FrameData(formula, grouped, persons)
+    persons, owners, grouped = with_shares(batch, found)
+    return FrameData(formula, grouped, persons, owners)
 
 
 def _with_all(

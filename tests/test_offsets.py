@@ -18,7 +18,7 @@ from privatelr.errors import ArgumentError, FormulaError, SchemaError
 from privatelr.formula import parse_formula
 from privatelr.inference.guessed_columns import Guesses, positive_shares
 from privatelr.locks import flint, working_precision
-from privatelr.mechanisms.perturbation import matrix_of, mean_moments
+from privatelr.mechanisms import matrix_of, mean_moments
 from privatelr.mechanisms.score_histogram import score_counts
 from privatelr.model_data import read_data
 from privatelr.numerics import LOSSES, Objective

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import optimize
+from scipy import optimize, sparse
 
 from privatelr import (
     ArgumentError,
@@ -25,8 +25,12 @@ from privatelr import (
 )
 from privatelr.audit import privacy_loss
 from privatelr.cli import main
+from privatelr.mechanisms import Problem
+from privatelr.mechanisms.calibration.moment_noise import calibrate_moments, moments_sensitivity
+from privatelr.mechanisms.perturbation import mean_moments
 from privatelr.model_data import read_data
 from privatelr.numerics import LOSSES
+from privatelr.numerics.rows import gram_of_persons
 from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.privacy.accounting import Ledger
 from privatelr.results.release_files.document import content_hash, release_document
@@ -237,10 +241,8 @@ def test_a_delta_and_a_rho_take_laplace_noise():
     [
         ({"eps": PureDP(1)}, GuaranteeError, "which are 'person'; the one that is given is about"),
         ({"ledger": Ledger(5)}, GuaranteeError, "'person' and not 'replace'"),
-        ({"spend": "inference"}, GuaranteeError, "person and spend='inference'"),
         ({"spend": {"coefficients": 0.5, "roc": 0.5}}, GuaranteeError, "person and spend={'roc'"),
         ({"do_scale": "private"}, GuaranteeError, "person and do_scale='private'"),
-        ({"eps": 0, "spend": "inference"}, GuaranteeError, "person and spend='inference'"),
         ({"records_per_person": 0}, FormulaError, "records_per_person=0: .* from 1 to 1000000"),
         ({"records_per_person": 2.0}, FormulaError, "records_per_person=2.0"),
         ({"records_per_person": True}, FormulaError, "records_per_person=True"),
@@ -309,6 +311,109 @@ def test_no_error_names_the_number_of_records():
 def test_predictions_need_no_person():
     fitted = dplr("y ~ x + z", patients(), 1, **PERSON)
     assert len(fitted.predict(patients().drop(columns="patient"))) == 19
+
+
+# -- inference --------------------------------------------------------------------------------
+
+
+def sandwich(frame, w, most):
+    """H and S by hand, with one gradient for each person."""
+    x = np.column_stack([np.full(len(frame), 0.5), 2 * frame.x - 1, np.clip(frame.z, -2, 2) / 2])
+    share = 1 / np.maximum(frame.groupby("patient").y.transform("size").to_numpy(), most)
+    p = 1 / (1 + np.exp(-x @ w))
+    m = frame.patient.nunique()
+    pulls = pd.DataFrame(((p - frame.y) * share).to_numpy()[:, None] * x)
+    scores = pulls.groupby(frame.patient.to_numpy()).sum().to_numpy()
+    return (x.T * (share * p * (1 - p))) @ x / m, scores.T @ scores / m
+
+
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_matrices_have_one_gradient_for_each_person(most, shuffled):
+    """The cluster-robust sandwich (people.md 1), in any order of the records."""
+    frame = patients((3, 1, 2, 5, 1, 1, 4, 2) * 30, seed=2)
+    if shuffled:
+        frame = frame.sample(frac=1, random_state=1)
+    given = {"lambda_": 1e-3, "records_per_person": most, "spend": "inference"}
+    fitted = dplr("y ~ x + z", frame, 0, **given, **PERSON)
+    moments = fitted.release.moments
+    curvature, scores = sandwich(frame, fitted.release.coef, most)
+    np.testing.assert_allclose(moments.curvature, curvature, rtol=1e-9)
+    np.testing.assert_allclose(moments.scores, scores, rtol=1e-9, atol=1e-15)
+
+
+def test_rows_without_their_zeros_have_the_same_sums():
+    frame, rng = patients((3, 1, 2, 5, 1, 1, 4, 2) * 30), np.random.default_rng(5)
+    frame["k"] = pd.Categorical(rng.integers(80, size=len(frame)), categories=range(80))
+    rows = rows_of(frame, "y ~ x + z + k + person(patient)")[0]
+    weights = rng.uniform(size=len(frame))
+    by_label = dict(zip(rows.y.tolist(), weights, strict=True))
+    assert sparse.issparse(rows.x)
+
+    def weigh(x, y):
+        return np.array([by_label[label] for label in y.tolist()])
+
+    weights[:] = weigh(None, rows.y)
+    pulls = pd.DataFrame(rows.x.toarray() * weights[:, None])
+    pulls = pulls.groupby(frame.patient.to_numpy()).sum().to_numpy()
+    np.testing.assert_allclose(gram_of_persons(rows, weigh, 1e9), pulls.T @ pulls, atol=1e-12)
+    most = float(np.linalg.norm(pulls, axis=1).max())
+    held = gram_of_persons(rows, weigh, most / 100)
+    assert np.trace(held) <= rows.n * (most / 100) ** 2 * (1 + 1e-12)
+
+
+def test_standard_errors_equal_those_of_statsmodels():
+    api = pytest.importorskip("statsmodels.api")
+    frame = patients((4,) * 400, seed=4)
+    fitted = dplr("y ~ x + z", frame, 0, lambda_=1e-7, spend="inference", **PERSON)
+    frame["z"] = frame.z.clip(-2, 2)
+    model = api.GLM(frame.y, api.add_constant(frame[["x", "z"]]), family=api.families.Binomial())
+    groups = {"groups": frame.patient, "use_correction": False}
+    theirs = model.fit(cov_type="cluster", cov_kwds=groups)
+    np.testing.assert_allclose(fitted.bse.to_numpy(), theirs.bse.to_numpy(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "huber"])
+def test_a_person_moves_the_matrices_by_at_most_the_sensitivity(loss):
+    """Persons with records at one end and at the other, replaced by others of as many kinds."""
+    rng, worst = np.random.default_rng(8), 0.0
+    rest = pd.DataFrame({"x": [0.2], "z": [0.3], "y": [1], "patient": [1]})
+    for _ in range(300):
+        sides, pair = rng.integers(2, size=(2, 2)), []
+        w = rng.normal(size=3) * rng.choice([0.3, 1, 3])
+        for side in range(2):
+            k = int(rng.integers(1, 5))
+            own = {"x": sides[side][[0] * k], "z": 4.0 * sides[side][[1] * k] - 2, "patient": 0}
+            rows, m = rows_of(pd.concat([pd.DataFrame(own | {"y": rng.integers(2)}), rest]))
+            facts = Problem(m, 3, LOSSES[loss], rows.radius, lambda_=0.1, persons=True)
+            pair.append(mean_moments(rows, w, calibrate_moments(facts, PureDP(1, REPLACE_PERSON))))
+        worst = max(worst, np.linalg.norm(pair[1] - pair[0]) / moments_sensitivity(facts))
+    assert 0.6 < worst <= 1
+
+
+PRICES = [{"eps": 1}, {"eps": 1, "delta": 1e-6}, {"eps": ZCDP(0.1, REPLACE_PERSON)}]
+
+
+@pytest.mark.parametrize("price", PRICES, ids=["pure", "delta", "zcdp"])
+@pytest.mark.parametrize("fitting", [dplr, dpsvm])
+def test_every_promise_buys_standard_errors(price, fitting, tmp_path):
+    fitted = fitting("y ~ x + z", patients([2] * 500), spend="inference", **price, **PERSON)
+    assert np.isfinite(fitted.conf_int()).to_numpy().all()
+    assert fitted.guarantee.neighbours is REPLACE_PERSON
+    assert "one of m = 500 persons" in " ".join(str(fitted).split())
+    fitted.save(tmp_path / "fit.json")
+    again = load(tmp_path / "fit.json")
+    pd.testing.assert_frame_equal(again.conf_int(), fitted.conf_int())
+    assert "scores by person" in " ".join(str(again).split())
+
+
+def test_matrices_of_persons_do_not_show_the_number_of_records():
+    few, many = patients(), patients((3, 1, 2, 5000, 1, 1, 4, 9))
+    given = {"lambda_": 1.0, "spend": "inference", **PERSON}
+    first, second = (dplr("y ~ x + z", frame, 1, **given) for frame in (few, many))
+    assert seen(first) == seen(second)
+    assert first.release.moments.calibration == second.release.moments.calibration
+    assert b"5021" not in pickle.dumps(second.release)
 
 
 # -- files ------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 228,
-    "code lines": 31_550,
+    "modules": 229,
+    "code lines": 31_700,
     "lines of the longest module": 400,
     "modules of the fullest folder": 15,
     "call depth": 13,

@@ -10,8 +10,12 @@ import pandas as pd
 
 from privatelr.audit.checks import Check, guarded
 from privatelr.errors import GuaranteeError
+from privatelr.mechanisms import Problem, mean_moments
+from privatelr.mechanisms.calibration.moment_noise import calibrate_moments, moments_sensitivity
 from privatelr.model import dplr
 from privatelr.model_data import read_data
+from privatelr.numerics import LOSSES
+from privatelr.privacy import REPLACE_PERSON, PureDP
 from privatelr.sources import declare_schema
 from privatelr.types import FloatArray
 
@@ -25,14 +29,16 @@ def audit_persons_of_fits(epsilon: float) -> Iterator[Check]:
     for subject, work in (
         ("pages and errors that differ by the number of records", _told),
         ("what a person counts, in records", _counted),
+        ("how far a person moves the matrices of inference", _moved),
     ):
         yield from guarded("persons", subject, work, subject, epsilon)
 
 
-def _table(records: int) -> pd.DataFrame:
-    """Persons with one record each, but for one of them, who has so many."""
+def _table(records: int, response: int = 0) -> pd.DataFrame:
+    """Persons with one record each, but for the first, who has so many of this response."""
     whose = np.append(np.arange(_PERSONS), np.zeros(records - 1, dtype=int))
-    return pd.DataFrame({"patient": whose, "x": whose / _PERSONS, "y": whose % 2})
+    y = np.where(whose == 0, response, whose % 2)
+    return pd.DataFrame({"patient": whose, "x": whose / _PERSONS, "y": y})
 
 
 def _told(subject: str, epsilon: float) -> Iterator[Check]:
@@ -56,3 +62,16 @@ def _counted(subject: str, epsilon: float) -> Iterator[Check]:
     weights: FloatArray = 1 / np.maximum(rows.y**2, 1.0)
     counted = [weights[_table(_MANY).patient == person].sum() for person in range(_PERSONS)]
     yield Check("persons", subject, float(np.max(counted)), 1.0)
+
+
+def _moved(subject: str, epsilon: float) -> Iterator[Check]:
+    pair, coef = [], np.array([-4.0, 3.0])
+    for table in (_table(_FEW), _table(_MANY, response=1)):
+        source = read_data(_FORMULA, table, None)
+        spec = source.plan(declare_schema(_BOUNDS, None, None, None))
+        rows: Any = source.rows(spec, bar=False)[0]
+        facts = Problem(rows.n, rows.d, LOSSES["logistic"], rows.radius, lambda_=0.1, persons=True)
+        plan = calibrate_moments(facts, PureDP(epsilon, REPLACE_PERSON))
+        pair.append(mean_moments(rows, coef, plan))
+    distance = float(np.linalg.norm(pair[1] - pair[0]))
+    yield Check("persons", subject, distance / moments_sensitivity(facts), 1.0)

@@ -32,11 +32,19 @@ def shares_of(sizes: IntArray, most: int) -> FloatArray:
     return np.where(largest > 1, _SAFETY, 1.0) / largest
 
 
-def with_shares(batch: Batch, person: Person) -> tuple[int, Batch]:
-    """Return the number of persons, and the batch with how much each of its records counts.
+def with_shares(batch: Batch, person: Person) -> tuple[int, IntArray, Batch]:
+    """Return the number m of persons, and who each record is of and how much it counts.
 
     Values are compared for equality only: those of numbers, texts, booleans and categories. All
     records whose person is anything else, or missing, are of one person.
+
+    Returns
+    -------
+    m : int
+    owners : ndarray of shape (n,)
+        The number of the person, from 0 to m - 1.
+    batch : Batch
+        The batch with the shares of its records.
 
     Raises
     ------
@@ -47,15 +55,16 @@ def with_shares(batch: Batch, person: Person) -> tuple[int, Batch]:
     -----
     **Privacy.** *Covered*: nothing by itself. *Neighbours*: if all records of a person are
     replaced, the shares of all other records stay as they are, and so does the number of persons,
-    which is public. *Assumed public*: names and types. *Not covered*: the shares, and the number of
-    records, which nothing may show.
+    which is public. *Assumed public*: names and types. *Not covered*: owners, shares, and how many
+    records there are, which nothing may show.
     """
     column = batch[person.column]
     content_of(person.column, column.dtype)
     codes = _codes(column)
     _, codes, sizes = np.unique(codes, return_inverse=True, return_counts=True)
-    shares = shares_of(sizes[codes.reshape(-1)], person.most)
-    return len(sizes), replace(batch, shares=shares)
+    owners = codes.reshape(-1)
+    shares = shares_of(sizes[owners], person.most)
+    return len(sizes), owners, replace(batch, shares=shares)
 
 
 def _codes(column: Any) -> IntArray:

@@ -6,11 +6,9 @@ from privatelr.mechanisms.perturbation import (
     Release,
     distance_from,
     draw,
-    matrix_of,
     mean_moments,
     release_moments,
     rounded_sum,
-    vector_of,
 )
 from privatelr.mechanisms.price_shares import divide, shares_of
 from privatelr.mechanisms.problem import Problem
@@ -52,3 +50,4 @@ from privatelr.mechanisms.scale_release import (
     spread_to_noise,
     warn_of_noise,
 )
+from privatelr.numerics.rows import matrix_of, vector_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,17 @@ from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
 from privatelr.mechanisms.problem import Problem
 from privatelr.numerics import Objective, value_and_gradient
-from privatelr.numerics.rows import bends_of, gram, row_products, row_squares, weights_of
+from privatelr.numerics.rows import (
+    TableRows,
+    bends_of,
+    gram,
+    gram_of_persons,
+    matrix_of,
+    row_products,
+    row_squares,
+    vector_of,
+    weights_of,
+)
 from privatelr.numerics.solve import Solver, certificate, certified_minimum
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import Entry
@@ -28,7 +37,7 @@ from privatelr.privacy.noise import (
     Randomness,
     ShiftedDraw,
 )
-from privatelr.types import FloatArray, IntArray, Offset, Rows
+from privatelr.types import FloatArray, Offset, Rows
 
 if TYPE_CHECKING:
     import flint
@@ -318,31 +327,6 @@ def release_plain(
 # -- moments --------------------------------------------------------------------------------------
 
 
-def vector_of(matrices: FloatArray) -> FloatArray:
-    """Return svecs ``(..., d (d + 1) / 2)`` of symmetric matrices ``(..., d, d)``.
-
-    The length of the svec is the Frobenius norm of the matrix.
-    """
-    rows, columns, weights = _triangle(matrices.shape[-1])
-    return np.asarray(matrices[..., rows, columns] * weights)
-
-
-def matrix_of(vectors: FloatArray) -> FloatArray:
-    """Return the symmetric matrices ``(..., d, d)`` of svecs ``(..., d (d + 1) / 2)``."""
-    d = round((np.sqrt(8 * vectors.shape[-1] + 1) - 1) / 2)
-    rows, columns, weights = _triangle(d)
-    found = np.empty((*vectors.shape[:-1], d, d))
-    found[..., rows, columns] = found[..., columns, rows] = vectors / weights
-    return found
-
-
-@lru_cache(maxsize=16)
-def _triangle(d: int) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the positions of the upper triangle, row by row, and the factors of svec."""
-    rows, columns = np.triu_indices(d)
-    return rows, columns, np.where(rows == columns, 1.0, np.sqrt(2.0))
-
-
 def release_moments(
     rows: Rows, coef: FloatArray, calibration: MomentsCalibration, noise: Draw
 ) -> Moments:
@@ -392,6 +376,12 @@ def mean_moments(rows: Rows, coef: FloatArray, calibration: MomentsCalibration) 
             ]
         return gram(x, weights[0]), gram(x, weights[1])
 
+    def pull(x: Any, y: FloatArray, z: Offset = 0.0) -> FloatArray:
+        slope = loss.slope(y * (row_products(x, coef) + z))
+        return np.asarray(slope * y * weights_of(y) * bends_of(y))
+
     curvature, scores = rows.fold(kernel)
+    if isinstance(rows, TableRows) and rows.owners is not None:  # one gradient for each person
+        scores = gram_of_persons(rows, pull, calibration.problem.reach)
     weighted = [vector_of(curvature), calibration.balance * vector_of(scores)]
     return np.concatenate(weighted) / rows.n

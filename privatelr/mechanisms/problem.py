@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from privatelr.errors import GuaranteeError
 from privatelr.numerics import Loss
+from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Neighbours
 from privatelr.types import Block
 
 
@@ -68,6 +69,11 @@ class Problem:
     def with_lambda(self, lambda_: float) -> Problem:
         """Return the same facts with this penalty."""
         return replace(self, lambda_=lambda_)
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """What neighbouring data differ in."""
+        return REPLACE_PERSON if self.persons else REPLACE_ONE
 
     @property
     def reach(self) -> float:

@@ -15,6 +15,7 @@ from privatelr.design import offsets_and_weights, shares_of, with_shares
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import pure
 from privatelr.numerics import LOSSES
+from privatelr.numerics.rows import gram_of_persons
 from privatelr.types import FloatArray, IntArray
 
 OF_PERSONS: list[Mutation] = []
@@ -57,9 +58,17 @@ def _(honest: Any, sizes: IntArray, most: int) -> FloatArray:
 
 @bug("the number of records of persons is on the page and in errors", with_shares, _FITS)
 def _(honest: Any, batch: Any, person: Any) -> Any:
-    return len(batch), honest(batch, person)[1]
+    return len(batch), *honest(batch, person)[1:]
 
 
 @bug("records of a person count as records", offsets_and_weights.read_targets, _FITS)
 def _(honest: Any, spec: Any, values: Any, usable: Any, batch: Any) -> Any:
     return honest(spec, values, usable, replace(batch, shares=np.ones(len(batch.frame))))
+
+
+@bug("gradients of a person add up as those of so many records", gram_of_persons, _FITS)
+def _(honest: Any, rows: Any, weigh: Any, longest: float) -> Any:
+    def unweighted(x: Any, y: FloatArray) -> FloatArray:
+        return np.asarray(weigh(x, y) * y * y)
+
+    return honest(rows, unweighted, 1e9)

@@ -28,6 +28,8 @@ ROUNDING = 1e-9
 """Relative allowance for the rounding of slopes and curvatures, far above their actual error."""
 _UNIT = 2.0**-53
 """Largest relative error of one rounding to a double."""
+_MOST_IN_MEMORY = 2**36
+"""Number of records that persons in memory do not exceed: half a terabyte for each column."""
 _CURVATURE_CLIP, _SCORES_CLIP = 1.25, 1.5
 """Largest trace that a record adds to either matrix, over that of a row of typical length at its
 steepest. Scores have the larger one: a curvature that is too small makes intervals wider, scores
@@ -144,13 +146,20 @@ def moments_sensitivity(problem: Problem, typical: float | None = None) -> float
     are reduced, the length of both traces takes the place of ``K R^2`` (inference.md 11.1), since
     a multiple of ``xx'`` is no longer than its trace. Rounding of the sums moves them further, by a
     small multiple of that length that no data can exceed.
+
+    The same bound holds for persons (people.md 1). With weights a_j that add up to at most 1, let s
+    be the sum of a_j times the slopes of a person's records, at most the largest slope. Of a loss
+    with a joint factor H gains a trace of at most ``s (1 - s) R^2``, since that is concave in the
+    slope, and of any loss at most ``c R^2``. The gradients add up to g with ``|g| <= s R``, and S
+    gains ``g g'``. Both are positive semidefinite. So no pair is longer than that of some record.
     """
     largest = _largest_pair(problem) * problem.radius**2
     if typical is not None:
         curvature, scores = largest_traces(problem, typical)
         largest = math.hypot(curvature, moments_balance(problem, typical) * scores)
     largest *= 1 + ROUNDING
-    return largest * (math.sqrt(2) / problem.n + 2 * mean_error(problem.n, problem.d))
+    records = _MOST_IN_MEMORY if problem.persons else problem.n  # that of persons is not public
+    return largest * (math.sqrt(2) / problem.n + 2 * mean_error(records, problem.d))
 
 
 def mean_error(n: int, d: int) -> float:

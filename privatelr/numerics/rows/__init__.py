@@ -6,18 +6,22 @@ from privatelr.numerics.rows.dense_rows import (
     BLOCK_ROWS,
     DenseRows,
     LooseRows,
+    TableRows,
     additions,
     block_rows,
     piece_rows,
 )
 from privatelr.numerics.rows.entries import EntryRows, bounded_entries, few_are_filled
+from privatelr.numerics.rows.person_sums import gram_of_persons
 from privatelr.numerics.rows.products import (
     column_sums,
     gram,
     margins,
+    matrix_of,
     rough_gram,
     row_products,
     row_squares,
+    vector_of,
     weighted_sum,
 )
 from privatelr.numerics.rows.row_bounds import (

@@ -13,7 +13,7 @@ from privatelr.numerics.parallel import in_order, summed
 from privatelr.numerics.rows.row_bounds import RowBounds
 from privatelr.numerics.rows.row_offsets import held_offset
 from privatelr.numerics.rows.row_sums import fast_products
-from privatelr.types import Block, FloatArray, Kernel, Reader
+from privatelr.types import Block, FloatArray, IntArray, Kernel, Reader
 
 BLOCK_ROWS = 2**14
 """Largest number of rows that a kernel sees at once."""
@@ -108,6 +108,8 @@ class TableRows:
     persons : int or None
         The number of persons, by which sums are divided in place of that of the rows; None if
         each row is of its own.
+    owners : ndarray of shape (n,) or None
+        The number of the person, from 0, whose row it is.
     """
 
     x: Any
@@ -117,6 +119,7 @@ class TableRows:
     offset: FloatArray | None
     offset_bound: float
     persons: int | None
+    owners: IntArray | None
 
     @property
     def tables(self) -> tuple[Any, ...]:
@@ -137,15 +140,15 @@ class TableRows:
         return int(self.x.shape[1])
 
     def _put(self, *values: Any) -> Self:
-        for name, value in zip(TableRows.__slots__, (*values, None), strict=True):
+        for name, value in zip(TableRows.__slots__, (*values, None, None), strict=True):
             object.__setattr__(self, name, value)
         return self
 
-    def of_persons(self, m: int) -> Self:
+    def of_persons(self, m: int, owners: IntArray | None = None) -> Self:
         """The same rows, of m persons, the weights of each of whom add up to at most 1."""
-        made = object.__new__(type(self))
+        made, new = object.__new__(type(self)), {"persons": m, "owners": owners}
         for name in TableRows.__slots__:
-            object.__setattr__(made, name, m if name == "persons" else getattr(self, name))
+            object.__setattr__(made, name, new[name] if name in new else getattr(self, name))
         return made
 
     def _like(self, other: TableRows) -> Self:

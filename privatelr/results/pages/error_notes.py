@@ -48,10 +48,7 @@ def notes_without_errors(fit: FitRecord, shown: int, noise: Sequence[str]) -> li
         case [expected, limited]:
             words = [f"{expected}: {_forecast(fit)}", f"{limited}: {limit}. Both are {source}"]
     missing = (
-        "Standard errors are not built for persons: records of one are no independent ones."
-        if fit.calibration.problem.persons
-        else f"Standard errors were not requested: spend='inference' splits {_price(fit)} and adds "
-        "them."
+        f"Standard errors were not requested: spend='inference' splits {_price(fit)} and adds them."
     )
     return [*few, *words, missing]
 

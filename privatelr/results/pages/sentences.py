@@ -162,6 +162,8 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
             f"{known.told_noise}; {bias}; "
             f"{found.mode} mode, {found.target} coefficients"
         )
+    if calibration.problem.persons:
+        text += "; scores by person, so that records of one may go together (cluster-robust)"
     return [*facts, ("Inference", text)]
 
 

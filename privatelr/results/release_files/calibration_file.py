@@ -184,7 +184,7 @@ def restore_moments(entry: MomentsEntry | None, problem: Problem) -> Moments | N
         raise ReleaseFileError("inference.typical takes a length that is well below the radius")
     found = MomentsCalibration(
         problem=problem,
-        target=_restore_target(entry.target, "inference.target"),
+        target=_restore_target(entry.target, "inference.target", problem.neighbours),
         balance=calibration.moments_balance(problem, typical),
         noise=_read_law(entry.noise, "inference.noise", d * (d + 1)),
         grid=entry.grid,

@@ -155,8 +155,8 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
         raise ReleaseFileError(
             "design.formula takes person(...) where the guarantee is about persons, and only there"
         )
-    if problem.persons and len(made) > 1:
-        raise ReleaseFileError("scale, inference and roc are left out beside person(...)")
+    if problem.persons and not (scale is None and counts is None):
+        raise ReleaseFileError("scale and roc are left out beside person(...)")
     _require_shape(document, problem, spec, "radius")
     if problem.blocks:
         given, expected = map(documents.as_entry, (problem.blocks, spec.blocks))
