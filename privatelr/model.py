@@ -91,7 +91,7 @@ def dplr(
         replace all records of one person (``eps=PureDP(1, neighbours=...)`` takes the same), and
         the number of persons is public, while that of records is not. All records whose person is
         missing are of one person. The same as ``person(patient, 4)`` in the formula, with the
-        number of the next argument. With it only coefficients are released, from data in memory.
+        number of the next argument. It takes data in memory, and no private scale or ROC curve.
     records_per_person : int
         A record counts as much as one of so many, or of all records of its person if these are
         more: with 1, every person counts once, by the mean over their records.
