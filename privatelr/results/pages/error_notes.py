@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from privatelr.design import DesignSpec
-from privatelr.inference import Guesses, Inference, evidence_of, quality
-from privatelr.inference.noisy_moments import HIDDEN
+from privatelr.inference import Guesses, Inference, evidence_of, penalty_bias, quality
+from privatelr.inference.noisy_moments import HIDDEN, Quality
 from privatelr.privacy import ZCDP, NonPrivate
 from privatelr.results.fit_record import FitRecord
 
@@ -207,27 +207,36 @@ def _target(fit: FitRecord, found: Inference) -> list[str]:
         f"its penalty, and not about those of a {title} without one. A variable without "
         "an effect of its own may have such a coefficient if it goes with one that has"
     )
-    if np.isnan(found.null).all():
-        most = "more than one step can take off"
-        source = "released information matrix with eigenvalues no smaller than its noise"
-        helps = f", more records or a larger {_price(fit)} shrink less"
-        if known.noise_to_signal == 0:
-            source, helps = "information matrix", " shrinks less"
-            if known.corrects_bias:
-                most = "more than one step takes off without an error of its own"
-        return [
-            f"Estimates are shrunk, by {most}. {aim}, so that there are no tests of 0.",
-            f"bias / SE: the size of the penalty's bias in standard errors, by the {source}. A "
-            f"smaller lambda_ (lambda){helps}.",
-        ]
+    if not np.isnan(found.null).all():
+        return [f"{aim}{_shrinkage(known, found)}"]
+    source = "released information matrix with eigenvalues no smaller than its noise"
+    helps = f", more records or a larger {_price(fit)} shrink less"
+    if known.noise_to_signal == 0:
+        source, helps = "information matrix", " shrinks less"
+    bias = f"bias / SE: the size of the penalty's bias in standard errors, by the {source}."
+    if not known.is_shrunk:
+        told = [bias] if penalty_bias(evidence_of(fit.release)) is not None else []
+        named = ", so that there are no tests of 0, unless target='penalised' asks for them"
+        return [f"{aim}{named}{_shrinkage(known, found)}", *told]
+    most = "more than one step can take off"
+    if known.noise_to_signal == 0 and known.corrects_bias:
+        most = "more than one step takes off without an error of its own"
+    return [
+        f"Estimates are shrunk, by {most}. {aim}, so that there are no tests of 0.",
+        f"{bias} A smaller lambda_ (lambda){helps}.",
+    ]
+
+
+def _shrinkage(known: Quality, found: Inference) -> str:
+    """How far the penalty shrinks, which ends a sentence about the penalised coefficients."""
     bias = known.relative_bias
     if not math.isfinite(bias):
-        return [f"{aim}; by how much the penalty shrinks them cannot be told from this release."]
+        return "; by how much the penalty shrinks them cannot be told from this release."
     if bias < _NOTHING:
-        return [f"{aim}; the penalty hardly shrinks them."]
-    shrinks = f"{aim}; the penalty shrinks them by about {bias:.1%}"
+        return "; the penalty hardly shrinks them."
+    shrinks = f"; the penalty shrinks them by about {bias:.1%}"
     if not known.corrects_bias:
-        return [f"{shrinks}, too much for target='unpenalised' to take off."]
+        return f"{shrinks}, too much for target='unpenalised' to take off."
     if found.mode == "conservative":
-        return [f"{shrinks}."]
-    return [f"{shrinks}, which summary(target='unpenalised') takes off."]
+        return f"{shrinks}."
+    return f"{shrinks}, which summary(target='unpenalised') takes off."
