@@ -28,12 +28,14 @@ from privatelr import (
 )
 from privatelr.inference import Inference, quality
 from privatelr.page_model import as_lines
+from privatelr.results.fit_tables import infer_coefficients
 from privatelr.results.pages.coefficient_table import (
     bars_of,
     drawings,
     figures,
     inference_tables,
 )
+from privatelr.results.pages.error_notes import has_long_tails, notes_on_errors
 
 OPTIONS = [
     {},
@@ -595,3 +597,13 @@ def test_names_in_html_are_escaped_beside_the_bars():
     assert "<b>" not in html
     assert "a&lt;b&gt;" in html
     assert "<svg" in html
+
+
+def test_p_values_that_are_not_those_of_z_are_explained():
+    fit = drawn(fit_clinic, trial(), spend="inference", eps=20.0)
+    told = "P-values and the ends of intervals are by that law, which is not normal: not by z."
+    found = infer_coefficients(fit)
+    assert not has_long_tails(fit, found)
+    assert told not in " ".join(notes_on_errors(fit, found, is_asked_for=False))
+    moved = replace(found, p_value=np.clip(found.p_value + 0.03, 0, 1))
+    assert told in " ".join(notes_on_errors(fit, moved, is_asked_for=False))

@@ -15,6 +15,8 @@ from privatelr.results.fit_record import FitRecord
 
 _NAMED = 3
 """A page names at most so many hidden columns."""
+_LOOKED_UP = 0.02
+"""Largest difference of a p-value from that of a normal law of which a page says nothing."""
 _NOTHING = 5e-4
 """A page says that the penalty hardly shrinks coefficients below this relative bias."""
 
@@ -130,17 +132,19 @@ def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
         helps += " So may a share of the price for the scale of the columns."
     if found.mode == "conservative":
         why = f": that noise is {ratio}, which may come from the penalty alone"
+        bounds = "Intervals" if np.isnan(found.null).all() else "Intervals and p-values"
         return (
             "Conservative mode: the widest errors that the noise in the information matrix leaves "
-            f"possible, which hold for every dataset{chosen or why}. Intervals and p-values are "
-            f"bounds as well; mode='posterior' gives averages instead. {helps}"
+            f"possible, which hold for every dataset{chosen or why}. {bounds} are bounds as well; "
+            f"mode='posterior' gives averages instead. {helps}"
         )
     averaged = (
         f"Posterior mode{chosen}: errors are averaged over the information matrices that the "
         "known noise leaves possible."
     )
     if not has_long_tails(fit, found):
-        return averaged
+        law = " P-values and the ends of intervals are by that law, which is not normal: not by z."
+        return averaged + law * _is_not_normal(found)
     why = f"that noise is {ratio}"
     if found.target == "unpenalised" and known.noise_to_signal < known.relative_bias:
         why = (
@@ -153,6 +157,12 @@ def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
         "follow the long tails of the errors, and not z or Std. Error; where unknown sd is the "
         f"largest part, the others are not known well either. {helps}"
     )
+
+
+def _is_not_normal(found: Inference) -> bool:
+    """Whether a p-value is another than a reader of z would look up."""
+    usual = [math.erfc(abs(z) / math.sqrt(2)) for z in found.z.tolist()]
+    return bool((abs(found.p_value - usual) > _LOOKED_UP).any())
 
 
 def has_long_tails(fit: FitRecord, found: Inference) -> bool:
