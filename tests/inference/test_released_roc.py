@@ -21,7 +21,7 @@ from privatelr.mechanisms.score_histogram import (
 )
 from privatelr.numerics import area_under, best_threshold, c_index
 from privatelr.privacy import PureDP
-from privatelr.privacy.noise import SystemRandomness
+from privatelr.privacy.noise import SeededRandomness
 
 N = 10_000
 SCALE = ScoreScale(0.0, 1.0)
@@ -43,12 +43,14 @@ def thresholds_of(bins):
     return np.concatenate([[np.inf], SCALE.edges(bins)[::-1], [-np.inf]])
 
 
-def releases(link, label, epsilon, count):
+def releases(link, label, epsilon, count, seed=0):
+    """Releases of the same records, by seeded noise: of averages, which no seed decides."""
+    source = SeededRandomness(seed)
     calibration = calibrate_histogram(len(link), PureDP(epsilon))
     cells = cells_of(link, label, SCALE.edges(calibration.bins))
     counts = counts_in(cells, calibration.bins)
     for _ in range(count):
-        noisy = release_histogram(counts, calibration, SystemRandomness().draw(calibration.noise))
+        noisy = release_histogram(counts, calibration, source.draw(calibration.noise))
         yield HistogramRelease(noisy, SCALE, calibration, PureDP(epsilon))
 
 
@@ -143,7 +145,7 @@ def test_the_auc_is_as_near_as_judged(epsilon):
     link, label = records()
     exact = c_index(link, label > 0)
     off = [
-        float(roc.areas(roc.counts_of(one))) - exact for one in releases(link, label, epsilon, 60)
+        float(roc.areas(roc.counts_of(one))) - exact for one in releases(link, label, epsilon, 400)
     ]
     assert np.sqrt(np.mean(np.square(off))) <= 1.25 * JUDGED[epsilon]
 
@@ -169,15 +171,15 @@ def youden_of_the_population(cut):
 @pytest.mark.parametrize(("n", "epsilon"), [(1000, 0.5), (5000, 0.1), (N, 0.1)])
 def test_the_regret_of_youden_is_small(n, epsilon):
     best, cuts = youden_of_the_population(np.linspace(-1, 1, 41)).max(), []
-    for seed in range(5):
-        for one in releases(*records(seed, n), epsilon, 20):
+    for seed in range(150):  # records decide more than noise
+        for one in releases(*records(seed, n), epsilon, 2, seed):
             counts = roc.counts_of(one)
             limits = thresholds_of(counts.shape[-1] // 2)
             cuts.append(best_threshold(roc.roc_of(counts, limits), "youden"))
-    lost = best - youden_of_the_population(np.array(cuts))
-    by_chance = 4 * np.std(lost) / np.sqrt(len(lost))
-    assert np.mean(lost) <= 0.01 + by_chance
-    assert by_chance < 0.01
+    known, place = np.unique(cuts, return_inverse=True)
+    lost = best - youden_of_the_population(known)[place]
+    by_chance = 5 * np.std(lost) / np.sqrt(len(lost))
+    assert np.mean(lost) + by_chance <= 0.01
 
 
 def test_the_slope_of_calibration_is_near_the_exact_one():

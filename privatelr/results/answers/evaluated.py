@@ -116,7 +116,7 @@ class Evaluated:
         data, response, ledger, seed
             As in `private_roc`.
         eps
-            Pure epsilon. A tenth of it is for a count of the positive class.
+            Pure epsilon. A fifth of it is for a count of the positive class.
         rule : {"youden", "topleft"}
             The threshold of the largest sensitivity + specificity, or that whose point on the
             curve is nearest to the corner (0, 1).
