@@ -142,7 +142,8 @@ def row(case: Case, n: int, epsilon: float, releases: int) -> dict[str, Any]:
         link, positive = scored(case, records)
         answer = case.fit.private_roc(records, eps=epsilon)
         found["auc"].append(answer.auc - c_index(link, positive))
-        found["sd"].append(float(released_roc.parts_of(answer.release, released_roc.areas).privacy))
+        noise = float(released_roc.parts_of(answer.release, released_roc.areas).privacy)
+        found["sd"].append(math.hypot(noise, released_roc.binning_sd_of_area(answer.release)))
         counts = released_roc.counts_of(answer.release)
         middles = answer.release.scale.middles(len(counts) // 2)
         line = released_roc.calibration_lines(counts, middles)[1]

@@ -21,7 +21,7 @@ _LOST = (
     "Of one class, the noise hides whether there are any records: the numbers above say nothing of "
     "the model. More records or a larger price help."
 )
-_LAST = "Std. Error is of sampling and noise, and takes the model as given."
+_LAST = "Std. Error is of sampling, noise and bins, and takes the model as given."
 
 
 def page_of(curve: PrivateRoc) -> list[Piece]:
@@ -38,7 +38,7 @@ def page_of(curve: PrivateRoc) -> list[Piece]:
         "",
         page_model.Table(
             [_WORDS[term] for term in found.index],
-            ["Estimate", "Std. Error", "sampling sd", "privacy sd"],
+            ["Estimate", "Std. Error", "sampling sd", "privacy sd", "bins sd"],
             [[f"{number:.4f}" for number in row] for row in found.to_numpy()],
         ),
     ]
