@@ -376,7 +376,7 @@ def bought_roc(fit: ModelRecord) -> PrivateRoc:
     if not fit.has_roc:
         raise GuaranteeError(
             "roc: this fit bought no ROC curve; fit.private_roc(data, eps=...) releases one, and "
-            "spend={'coefficients': 0.75, 'roc': 0.25} buys one with a fit of dplr or dpsvm."
+            "spend={'coefficients': 0.75, 'roc': 0.25} buys one with a fit."
         )
     return _curve_of(fit, fit.release.histogram, None)
 
