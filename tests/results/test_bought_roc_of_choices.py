@@ -211,7 +211,11 @@ def dearer(entry):
     entry["roc"]["target"]["epsilon"] *= 2
 
 
-@pytest.mark.parametrize("change", [louder, dearer])
+def earlier(entry):
+    entry["version"] = 4
+
+
+@pytest.mark.parametrize("change", [louder, dearer, earlier])
 def test_a_file_whose_noise_is_not_enough_is_refused(fit, tmp_path, change):
     path = tmp_path / "model.json"
     fit.save(path)
@@ -219,7 +223,7 @@ def test_a_file_whose_noise_is_not_enough_is_refused(fit, tmp_path, change):
     change(document)
     document["sha256"] = documents.content_hash(document)
     path.write_text(json.dumps(document), "utf-8")
-    with pytest.raises(ReleaseFileError, match=r"roc: the noise gives|guarantee"):
+    with pytest.raises(ReleaseFileError, match=r"roc: the noise gives|guarantee|beside choices"):
         load(path)
 
 

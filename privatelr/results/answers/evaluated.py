@@ -111,8 +111,8 @@ class Evaluated:
         """Release the area under the ROC curve, and nothing else but the sizes of the classes.
 
         Where n and epsilon are large, its noise follows from how far a record can move the area of
-        these data and of others near them, and is a half to a tenth of that of a curve of the same
-        price. Else the area is that of a curve. Public facts decide: n, the price, and the guess.
+        these data and of others near them, and is about half of that of a curve of the same price,
+        or less. Else the area is that of a curve. Public facts decide: n, the price, and the guess.
 
         Parameters
         ----------

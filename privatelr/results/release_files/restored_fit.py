@@ -85,6 +85,10 @@ def read_document(value: Any) -> AnyDocument:
     if version < 5 and isinstance(design, dict) and "prior" in design:
         raise ReleaseFileError(f"design has an entry 'prior', which version {version} has not")
     chosen = isinstance(calibration, dict) and "mechanism" in calibration
+    if version < 5 and chosen and "roc" in value:
+        raise ReleaseFileError(
+            f"the file has an entry 'roc' beside choices, which version {version} has not"
+        )
     numbered = isinstance(design, dict) and "matrix" in design
     # the types are chosen here, because msgspec only distinguishes types that have tags
     made: Any = AnySelection if chosen else PerturbationEntry
