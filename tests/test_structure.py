@@ -13,7 +13,7 @@ MOST = {
     "modules": 230,
     "code lines": 31_700,
     "lines of the longest module": 400,
-    "modules of the fullest folder": 15,
+    "modules of the fullest folder": 16,
     "call depth": 13,
     "functions": 340,
     "types": 35,
