@@ -4,6 +4,7 @@ import contextlib
 import copy
 import json
 import pickle
+import re
 import warnings
 from contextlib import contextmanager
 
@@ -299,6 +300,9 @@ def test_a_record_that_cannot_be_used_counts(fit, frame, monkeypatch):
     found = fit.private_roc(half, eps=500.0)
     assert found.nobs == MANY
     assert found.release.counts[-1] == pytest.approx(MANY / 2, abs=1)
+    assert re.search(
+        r"(49|50)\.\d % of the records could not be used", " ".join(str(found).split())
+    )
     assert found.release.counts.sum() == pytest.approx(MANY, abs=5)
 
 

@@ -50,7 +50,9 @@ def page_of(curve: PrivateRoc) -> list[Piece]:
     if roc.hides_class(curve.release):
         page += ["", _LOST]
     noisy = "Every number but n was computed from noisy counts. " if is_private else ""
-    return [*page, "", f"Positive is {curve.positive}. {noisy}{_LAST}"]
+    share = 100 * float(roc.counts_of(curve.release)[-1]) / curve.nobs
+    unusable = f"{share:.1f} % of the records could not be used."
+    return [*page, "", f"Positive is {curve.positive}. {noisy}{_LAST} {unusable}"]
 
 
 def _facts(curve: PrivateRoc) -> list[tuple[str, str]]:
