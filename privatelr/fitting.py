@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -59,12 +59,15 @@ from privatelr.results import FitRecord, diagnose, read_threshold
 from privatelr.sources import Schema, Tally
 
 if TYPE_CHECKING:
+    from privatelr.mechanisms import ScaleRelease
     from privatelr.model_data import FrameData
+    from privatelr.results import strata_of_fits
     from privatelr.results.answers import scored_records
     from privatelr.results.release_files import release_file
 else:
     release_file = lazy_import("privatelr.results.release_files.release_file")
     scored_records = lazy_import("privatelr.results.answers.scored_records")
+    strata_of_fits = lazy_import("privatelr.results.strata_of_fits")
 
 
 DoScale = bool | Literal["private"] | None
@@ -155,6 +158,9 @@ def read_options(
 def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Options) -> Fitted:
     """Fit a method to data: first all steps on public facts, then the payment, then the data.
 
+    If the formula has ``by(sex)`` there is a fit for each level, and one payment for all; the
+    result is `privatelr.results.strata_of_fits.Strata`.
+
     Notes
     -----
     **Privacy.** *Covered*: the release, by its guarantee. *Neighbours*: those of the target.
@@ -191,33 +197,62 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     named = label(spec.formula.text, method.loss)
     entry = charge(options.ledger, guarantee, calibration.events, named)
     draws = method.draw(calibration, options.randomness)
+    finish = partial(_finish, method, calibration, guarantee, entry, cut, scored)
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
         rows: Any
         tally: Tally | None
-        bar, scale = options.verbose > 0, None
+        bar, scale, by = options.verbose > 0, None, spec.formula.by
         if method.by_entries:
             rows, tally = data.entries(spec)
-        elif spec is declared:
-            rows, tally = data.rows(spec, bar=bar)
-        else:
+        elif spec is not declared:
             loose, tally = data.loose(declared, bar=bar)
             scale = release_scale(loose, calibration.scale, draws.scale)
             centre, factor = scale_map(scale)
             spec = standardise(spec, centre, factor)
-            rows = data.standardised(loose, spec, centre, factor, bar=bar)
+            if by is None or by.level is not None:
+                rows = data.standardised(loose, spec, centre, factor, bar=bar)
             del loose
-        drawn = {} if spec.prior is None else {"centre": centre_of(spec)}
-        release = method.release(rows, calibration, draws, **drawn)
-        if scale is not None:
-            release = replace(release, scale=scale)
-        release = replace(release, guarantee=guarantee, entry=entry)
-        if method.buys_roc:
-            made: Any = method.fit(spec, release, cut, None)
-            given = rows, calibration.histogram, draws.histogram
-            counts = scored_records.count_training_scores(made, *given)
-            release = replace(release, histogram=counts)
-        diagnostics = diagnose(rows, release.coef, method.loss, spec, tally) if scored else None
-    return method.fit(spec, release, cut, diagnostics)
+        elif by is None or by.level is not None:
+            rows, tally = data.rows(spec, bar=bar)
+        if by is None or by.level is not None:
+            return finish(spec, rows, tally, draws, scale)
+        fits = dict[Any, Fitted]()
+        for level in spec.variables[by.column].levels:
+            if fits:  # the scale is that of all strata, and was drawn once
+                rest = replace(calibration, scale=None)
+                draws = method.draw(rest, options.randomness)
+            at = spec.at_level(level)
+            fits[level] = finish(at, *data.rows(at, bar=bar), draws, scale)
+    found: Any = strata_of_fits.Strata(by.column, fits)
+    return cast("Fitted", found)
+
+
+def _finish(
+    method: Method[Fitted],
+    calibration: Any,
+    guarantee: Guarantee,
+    entry: Entry | None,
+    cut: Any,
+    is_scored: bool,
+    spec: Any,
+    rows: Any,
+    tally: Tally | None,
+    draws: Any,
+    scale: ScaleRelease | None,
+) -> Fitted:
+    """Release a fit to rows that were read, after all of it was paid for."""
+    drawn = {} if spec.prior is None else {"centre": centre_of(spec)}
+    release = method.release(rows, calibration, draws, **drawn)
+    if scale is not None:
+        release = replace(release, scale=scale)
+    release = replace(release, guarantee=guarantee, entry=entry)
+    if method.buys_roc:
+        made: Any = method.fit(spec, release, cut, None)
+        given = rows, calibration.histogram, draws.histogram
+        counts = scored_records.count_training_scores(made, *given)
+        release = replace(release, histogram=counts)
+    found = diagnose(rows, release.coef, method.loss, spec, tally) if is_scored else None
+    return method.fit(spec, release, cut, found)
 
 
 def standardised(method: Method[Any], declared: Any, n: int) -> tuple[Any, Any] | None:
