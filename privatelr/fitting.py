@@ -216,15 +216,15 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
             rows, tally = data.rows(spec, bar=bar)
         if by is None or by.level is not None:
             return finish(spec, rows, tally, draws, scale)
-        fits = dict[Any, Fitted]()
+        fits = dict[Any, Any]()
         for level in spec.variables[by.column].levels:
             if fits:  # the scale is that of all strata, and was drawn once
                 rest = replace(calibration, scale=None)
                 draws = method.draw(rest, options.randomness)
             at = spec.at_level(level)
             fits[level] = finish(at, *data.rows(at, bar=bar), draws, scale)
-    found: Any = strata_of_fits.Strata(by.column, fits)
-    return cast("Fitted", found)
+    # few calls ask for strata, and all others are better served by the type of a fit
+    return cast("Fitted", strata_of_fits.Strata(by.column, fits))
 
 
 def _finish(

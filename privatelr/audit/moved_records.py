@@ -87,9 +87,7 @@ def worst_move(made: Calibration) -> float:
     return max(*plain, *(-float(each.fun) for each in found))
 
 
-def audit_moves(
-    epsilon: float, losses: Iterable[Loss] = tuple(LOSSES.values())
-) -> Iterator[Check]:
+def audit_moves(epsilon: float, losses: Iterable[Loss] = tuple(LOSSES.values())) -> Iterator[Check]:
     """The largest loss of two strata together over the claim, at two sizes of the penalty."""
     for loss in losses:
         for small in (1.0, _SMALL):
@@ -147,21 +145,23 @@ def _changed(subject: str, epsilon: float) -> Iterator[Check]:
 def _moved(subject: str, epsilon: float) -> Iterator[Check]:
     (facts, first), (_, second) = map(_strata, _tables())
     plan = calibrate_moments(facts, PureDP(epsilon))
+    noise: Any = plan.noise
     moved = [
         np.linalg.norm(mean_moments(one, _STEEPEST, plan) - mean_moments(other, _STEEPEST, plan))
         for one, other in zip(first, second, strict=True)
     ]
-    yield Check("strata", subject, float(sum(moved)) * plan.noise.rate / epsilon, 1.0)
+    yield Check("strata", subject, float(sum(moved)) * noise.rate / epsilon, 1.0)
 
 
 def _counted(subject: str, epsilon: float) -> Iterator[Check]:
     (facts, first), (_, second) = map(_strata, _tables())
     plan, edges = calibrate_histogram(facts.n, PureDP(epsilon), (), facts.touched), np.zeros(1)
+    noise: Any = plan.noise
     moved = sum(
         np.abs(score_counts(one, _STEEPEST, edges) - score_counts(other, _STEEPEST, edges)).sum()
         for one, other in zip(first, second, strict=True)
     )
-    yield Check("strata", subject, float(moved) * plan.noise.rate / epsilon, 1.0)
+    yield Check("strata", subject, float(moved) * noise.rate / epsilon, 1.0)
 
 
 def _charged(subject: str, epsilon: float) -> Iterator[Check]:

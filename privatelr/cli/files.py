@@ -19,9 +19,7 @@ from typing import IO, Any
 from privatelr.cli.outcomes import InputError, NotWrittenError, OutputError, reason_of
 from privatelr.errors import ArgumentError, MissingDependencyError, ReleaseFileError
 from privatelr.locks import has_file_locks, lock_file, still_has_name
-from privatelr.results import Fit
 from privatelr.results.release_files import create_file, load, replace_file
-from privatelr.results.selected import SelectedFit
 
 
 @contextmanager
@@ -124,7 +122,7 @@ def write(path: str, data: bytes, force: bool) -> None:
         raise NotWrittenError(f"--out {path!r} was not written ({reason_of(error)}).") from None
 
 
-def read_model(path: str) -> Fit | SelectedFit:
+def read_model(path: str) -> Any:
     """Read a saved model; raises `InputError` if that fails."""
     try:
         return load(path)

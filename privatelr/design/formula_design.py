@@ -202,7 +202,8 @@ class DesignSpec:
 
     def at_level(self, level: Hashable) -> DesignSpec:
         """The same plan for the stratum of a level of ``by(...)``; all others are rows of zeros."""
-        assert self.formula.by is not None and self.weight is not None
+        assert self.formula.by is not None
+        assert self.weight is not None
         by = replace(self.formula.by, level=level)
         formula = replace(self.formula, by=by, text=at_level_text(self.formula.text, by))
         return replace(self, formula=formula, weight=replace(self.weight, stratum=by))

@@ -155,7 +155,8 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
     if (person := counting.get("person")) is not None:
         _require_columns(column_of(person), known)
     beside = *offsets, *(one for one in counting.values() if isinstance(one, Expression))
-    if (by := counting.get("by")) is not None:
+    by: By | None = counting.get("by")
+    if by is not None:
         beside = *beside, by.expression
     algebra, factors = _factorise(right)
     for factor in (*factors, *beside):
@@ -167,8 +168,8 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
                 f"formula {text!r}: the response {response.label!r} is also a term; leave it out."
             )
     used = tuple(factors[index] for index in kept)
-    for factor in used if by is not None else ():
-        if by.column in factor.names:
+    for factor in used:
+        if by is not None and by.column in factor.names:
             raise FormulaError(
                 f"formula {text!r}: {by.column!r} is the same in all records of a stratum of "
                 f"{by.label}, so it is no term as well; leave {factor.label!r} out."

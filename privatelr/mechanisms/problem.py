@@ -1,7 +1,7 @@
 """The public facts that a mechanism may use before it reads the data.
 
-Fits to strata (``by="sex"``) are one fit to longer rows, and cost what one fit costs. *Theorem.* Let
-K fits have independent noise and the same calibration, and let a record be a row of length R or
+Fits to strata (``by="sex"``) are one fit to rows of blocks, and cost what one fit costs. *Theorem.*
+Let K fits have independent noise and the same calibration, and let a record be a row of length R or
 less in the fit of its own stratum and a row of zeros in all others. If neighbours replace a record,
 all K fits together keep the guarantee that one of them has, if what is left open by minimisation
 and sums is counted for two of them. *Proof.* Write the K coefficients below each other. A record is

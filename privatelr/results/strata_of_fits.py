@@ -93,7 +93,7 @@ class Strata(Mapping[Any, Fit]):
 
     @property
     def coef(self) -> pd.DataFrame:
-        """Coefficients in the units of the columns: a row for each term, a column for each level."""
+        """Coefficients in the units of the columns: a row per term, a column per level."""
         return pd.DataFrame({level: fit.coef for level, fit in self.fits.items()})
 
     def tidy(self, **options: Any) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from privatelr.audit.moved_records import (
 )
 from privatelr.audit.mutations import run
 from privatelr.audit.mutations.of_strata import OF_STRATA
-from privatelr.mechanisms import achieved
+from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import LOSSES
 from privatelr.privacy.noise import GaussianNoise
 

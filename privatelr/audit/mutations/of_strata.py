@@ -23,9 +23,11 @@ _MOVES = Look("strata, logistic", lambda rng: audit_moves(1.0, [LOSSES["logistic
 _TABLES = Look("strata of tables", lambda rng: audit_strata(1.0))
 
 
-@bug("each stratum is charged epsilon for a record that it loses", pure.objective_rate, _MOVES)
-def _(honest: Any, facts: Problem, epsilon: float, analysis: str) -> Any:
-    return honest(facts, epsilon * facts.touched, analysis)
+@bug(
+    "each stratum is charged all of epsilon for a record that it loses", pure.joint_epsilon, _MOVES
+)
+def _(honest: Any, rate: float, facts: Problem) -> Any:
+    return honest(rate, facts) / facts.touched
 
 
 @bug("what minimisation leaves open is counted for one stratum", proven_noise.shield_for, _MOVES)

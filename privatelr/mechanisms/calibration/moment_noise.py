@@ -214,7 +214,7 @@ def calibrate_moments(
     noise: NoiseLaw = NoNoise(size)
     typical = clip_for(problem, typical)
     if not isinstance(target, NonPrivate):
-        laws = [
+        laws: list[NoiseLaw] = [
             law
             for kind in (SphericalLaplace, GaussianNoise)
             for law in laws_hiding(moments_sensitivity(problem, typical, kind), size, target)

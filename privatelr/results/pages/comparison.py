@@ -311,7 +311,8 @@ def together(
 ) -> Guarantee:
     """Return the guarantee of all these fits on the same records; one release counts once.
 
-    So do strata of one call, which were paid for together. Other releases stand `beside` them, each with its guarantee and its events.
+    So do strata of one call, which were paid for together. Other releases stand `beside` them,
+    each with its guarantee and its events.
 
     Raises
     ------

@@ -42,10 +42,10 @@ def strata_bytes(strata: Strata, key: Key = None) -> bytes:
         If a fit has no place in a file. The message is part of a sentence.
     """
     fits = [json.loads(release_file.release_bytes(fit, key)) for fit in strata.fits.values()]
-    document = {"format": FORMAT, "version": VERSION, "by": strata.by, "fits": fits}
-    document["sha256"] = _hash(document)
-    signed = None if key is None else origin.signature_entry(document["sha256"], key)
-    document["signature"] = signed
+    content = {"format": FORMAT, "version": VERSION, "by": strata.by, "fits": fits}
+    digest = _hash(content)
+    signed = None if key is None else origin.signature_entry(digest, key)
+    document = {**content, "sha256": digest, "signature": signed}
     found = restore_strata(document)
     if found.levels != strata.levels or found.by != strata.by:
         raise ReleaseFileError("the strata would not be read back")
@@ -93,14 +93,21 @@ def restore_strata(value: dict[str, Any], public_key: Key = None) -> Strata:
     declared = first.spec.variables[value["by"]].levels
     if tuple(fits) != declared:
         raise ReleaseFileError("fits takes a fit for each declared level, in their order")
-    texts = {fit.spec.formula.text.replace(fit.spec.formula.by.label, "") for fit in fits.values()}
-    if len(texts) > 1 or len({canonical(_shared(each)) for each in documents}) > 1:
+    if (
+        len({_without_level(fit) for fit in fits.values()}) > 1
+        or len({canonical(_shared(each)) for each in documents}) > 1
+    ):
         raise ReleaseFileError("fits takes releases that differ in nothing but their levels")
     # one object, by which a table of fits knows that they were paid for once
     made = first.release.calibration
     for level, fit in fits.items():
         fits[level] = replace(fit, release=replace(fit.release, calibration=made))
     return Strata(value["by"], fits)
+
+
+def _without_level(fit: Fit) -> str:
+    formula = fit.spec.formula
+    return formula.text.replace(formula.by.label, "") if formula.by else formula.text
 
 
 def _shared(document: dict[str, Any]) -> dict[str, Any]:
