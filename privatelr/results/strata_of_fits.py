@@ -20,6 +20,7 @@ from privatelr.lazy_import import lazy_import
 from privatelr.privacy import Guarantee
 from privatelr.results.fit import Fit
 from privatelr.sources import as_batch, is_dask
+from privatelr.types import IntArray
 
 if TYPE_CHECKING:
     import os
@@ -137,10 +138,13 @@ class Strata(Mapping[Any, Fit]):
         variables = self._first.spec.variables
         values, valid = read_values(variables, batch, (self.by,))
         codes = np.where(valid, level_codes(values[self.by], self.levels), -1)
-        found: Any = None
-        for place, fit in enumerate(self.fits.values()):
-            part: Any = fit.predict(data, type, **options)
-            found = part.where(codes == 0) if place == 0 else found.mask(codes == place, part)
+        parts: list[Any] = [fit.predict(data, type, **options) for fit in self.fits.values()]
+        first = parts[0]
+        if not isinstance(first, pd.DataFrame):
+            return _chosen(parts, codes)
+        columns = {name: _chosen([part[name] for part in parts], codes) for name in first}
+        found = pd.DataFrame(columns)
+        found.attrs = first.attrs
         return found
 
     def summary(self, **options: Any) -> Comparison:
@@ -171,3 +175,11 @@ class Strata(Mapping[Any, Fit]):
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()
+
+
+def _chosen(parts: list[pd.Series[Any]], codes: IntArray) -> pd.Series[Any]:
+    """Take each value from the part whose number it has; NaN for -1."""
+    found = parts[0].where(codes == 0)
+    for place, part in enumerate(parts[1:], 1):
+        found = found.where(codes != place, part)
+    return found
