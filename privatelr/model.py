@@ -293,6 +293,7 @@ def check(
     target: str | int | None = None,
     weights: str | None = None,
     subset: str | None = None,
+    by: str | None = None,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
@@ -304,7 +305,7 @@ def check(
 
     Parameters
     ----------
-    formula, data, target, weights, subset, bounds, levels, row_norm, intercept_scale
+    formula, data, target, weights, subset, by, bounds, levels, row_norm, intercept_scale
         As in `dplr`, except that Dask collections are not counted. The same functions read them.
 
     Returns
@@ -333,7 +334,7 @@ def check(
             "one of its partitions."
         )
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
-    source = read_in_memory(formula, data, target, weights=weights, subset=subset)
+    source = read_in_memory(formula, data, target, weights=weights, subset=subset, by=by)
     spec = source.plan(schema)
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         rows, tally = source.rows(spec, bar=False)

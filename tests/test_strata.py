@@ -329,3 +329,21 @@ def test_unknown_levels_are_named(fits):
         fits["other"]
     assert "other" not in fits
     assert fits.get("other") is None
+
+
+def test_a_plan_has_the_noise_of_a_stratum_and_says_what_it_guesses(table):
+    given = {"by": "sex", "spend": "inference", "do_scale": "private", **DECLARED}
+    outlook = privatelr.plan("y ~ age", len(table), 1.0, **given)
+    found = dplr("y ~ age", table, 1.0, **given)["female"]
+    assert outlook.calibration.coefficients.noise == found.calibration.noise
+    assert outlook.calibration.moments.noise == found.release.moments.calibration.noise
+    page = str(outlook)
+    assert "every stratum has as many records, 1/2 of n (sex)" in " ".join(page.split())
+    assert "all 2 levels together" in " ".join(page.split())
+    whole = privatelr.plan("y ~ age", len(table), 1.0, **{**given, "by": None})
+    assert np.all(outlook.errors.sampling_sd > 1.2 * whole.errors.sampling_sd)
+
+
+def test_a_check_counts_the_column_of_strata(table):
+    found = privatelr.check("y ~ age", table, by="sex", **DECLARED)
+    assert found.table.loc["sex", "undeclared"] == (table.sex == "other").sum()
