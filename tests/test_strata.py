@@ -71,7 +71,9 @@ def test_by_as_an_argument_and_as_a_term_are_the_same(table):
 
 @pytest.mark.parametrize("levels", [[1, 2], [0.5, -3.0], [True, False], ['a "b"\\', "c' `d`"]])
 def test_levels_of_any_kind_name_their_stratum(levels):
-    table = pd.DataFrame({"k": (levels * 40)[:80], "x": np.linspace(0, 1, 80), "y": [0, 1, 1, 0] * 20})
+    table = pd.DataFrame(
+        {"k": (levels * 40)[:80], "x": np.linspace(0, 1, 80), "y": [0, 1, 1, 0] * 20}
+    )
     if not isinstance(levels[0], str):
         table["k"] = np.array(table["k"])
     found = dplr("y ~ x", table, 0, 0.01, by="k", bounds={"x": (0, 1)}, levels={"k": levels})
@@ -121,7 +123,7 @@ def test_a_ledger_is_charged_once_and_its_events_give_the_promise(price, asked, 
 
 
 def test_noise_is_that_of_a_fit_to_all_records(table):
-    """Of matrices for inference, which are added up in both strata, it is larger by the root of 2."""
+    """Of matrices for inference, which change in two strata, it is larger by the root of 2."""
     found = dplr("y ~ age", table, 1.0, by="sex", do_scale=False, spend="inference", **DECLARED)
     whole = dplr("y ~ age", table, 1.0, do_scale=False, spend="inference", **DECLARED)
     strata, alone = found["male"].release, whole.release

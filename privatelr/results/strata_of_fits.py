@@ -79,18 +79,19 @@ class Strata(Mapping[Any, Fit]):
         return tuple(self.fits)
 
     @property
-    def _first(self) -> Fit:
+    def first(self) -> Fit:
+        """The fit to the first level; what is public is the same in all."""
         return next(iter(self.fits.values()))
 
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee of all fits together, which is that of each of them."""
-        return self._first.guarantee
+        return self.first.guarantee
 
     @property
     def nobs(self) -> int:
         """Number of records of all strata; those of one stratum are not counted."""
-        return self._first.nobs
+        return self.first.nobs
 
     @property
     def coef(self) -> pd.DataFrame:
@@ -135,7 +136,7 @@ class Strata(Mapping[Any, Fit]):
         batch = as_batch(data)
         if self.by not in batch.names:
             raise FormulaError(f"data: the column {self.by!r}, which tells strata, is missing.")
-        variables = self._first.spec.variables
+        variables = self.first.spec.variables
         values, valid = read_values(variables, batch, (self.by,))
         codes = np.where(valid, level_codes(values[self.by], self.levels), -1)
         parts: list[Any] = [fit.predict(data, type, **options) for fit in self.fits.values()]
