@@ -56,10 +56,10 @@ from privatelr.privacy import (
 from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
 from privatelr.results import FitRecord, diagnose, read_threshold
-from privatelr.sources import Schema, Tally
+from privatelr.sources import Schema
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms import ScaleRelease
+    from privatelr.formula import By
     from privatelr.model_data import FrameData
     from privatelr.results import strata_of_fits
     from privatelr.results.answers import scored_records
@@ -155,6 +155,33 @@ def read_options(
     return Options(randomness, account, int(verbosity), threshold, scaling, rp_dim, asked)
 
 
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """What is known of a fit before it is paid for, and before private values are read.
+
+    Attributes
+    ----------
+    declared, spec : the plan by declarations alone, and that of the rows that are fitted
+    calibration : all numbers of the mechanism
+    guarantee : Guarantee
+    cut : the threshold, or the rule by which one is learned
+    is_scored : whether each record is scored, for diagnostics
+    """
+
+    declared: Any
+    spec: Any
+    calibration: Any
+    guarantee: Guarantee
+    cut: Any
+    is_scored: bool
+
+    @property
+    def by(self) -> By | None:
+        """The column each of whose levels gets a fit; None for one fit."""
+        by: By | None = self.spec.formula.by
+        return None if by is None or by.level is not None else by
+
+
 def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Options) -> Fitted:
     """Fit a method to data: first all steps on public facts, then the payment, then the data.
 
@@ -167,6 +194,53 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     *Assumed public*: n, names, types, declarations and all arguments. *Not covered*:
     diagnostics, a learned threshold, time and memory.
     """
+    ready = _prepare(method, data, schema, options)
+    spec, calibration, by = ready.spec, ready.calibration, ready.by
+    named = label(spec.formula.text, method.loss)
+    entry = charge(options.ledger, ready.guarantee, calibration.events, named)
+    draws = method.draw(calibration, options.randomness)
+    fits = dict[Any, Any]()
+    with np.errstate(all="ignore"):  # an underflow is a fact about the data
+        loose, tally, scale, bar = None, None, None, options.verbose > 0
+        mapped: Any = None
+        if spec is not ready.declared:
+            loose, tally = data.loose(ready.declared, bar=bar)
+            scale = release_scale(loose, calibration.scale, draws.scale)
+            mapped = scale_map(scale)
+            spec = standardise(spec, *mapped)
+        for level in (None,) if by is None else spec.variables[by.column].levels:
+            at = spec if by is None else spec.at_level(level)
+            if fits:  # the scale is that of all strata, and was drawn once
+                draws = method.draw(replace(calibration, scale=None), options.randomness)
+            rows: Any
+            if loose is not None and by is None:
+                rows = data.standardised(loose, at, *mapped, bar=bar)
+            else:
+                read = data.entries if method.by_entries else partial(data.rows, bar=bar)
+                rows, tally = read(at)
+            loose = None  # frees the memory
+            drawn = {} if at.prior is None else {"centre": centre_of(at)}
+            release = method.release(rows, calibration, draws, **drawn)
+            release = replace(release, guarantee=ready.guarantee, entry=entry)
+            if scale is not None:
+                release = replace(release, scale=scale)
+            if method.buys_roc:
+                made: Any = method.fit(at, release, ready.cut, None)
+                given = rows, calibration.histogram, draws.histogram
+                counts = scored_records.count_training_scores(made, *given)
+                release = replace(release, histogram=counts)
+            told = at, tally
+            found = diagnose(rows, release.coef, method.loss, *told) if ready.is_scored else None
+            fits[level] = method.fit(at, release, ready.cut, found)
+    if by is None:
+        only: Fitted = fits[None]
+        return only
+    # few calls ask for strata, and all others are better served by the type of a fit
+    return cast("Fitted", strata_of_fits.Strata(by.column, fits))
+
+
+def _prepare(method: Method[Any], data: FrameData, schema: Schema, options: Options) -> _Ready:
+    """Plan the rows and calibrate, from public facts alone."""
     cut = read_threshold(options.threshold, method.loss)
     data.require_plain(do_scale=options.do_scale, rp_dim=options.rp_dim)
     if method.standard:  # row_norm limits rows once they are standardised
@@ -176,7 +250,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     scored, n = data.require_scores(learned), len(data)  # Dask counts its records from here on
     if method.by_entries:
         require_below_one_record(method.target, n)
-        warn_of_large_delta(method.target, n, stacklevel=4)
+        warn_of_large_delta(method.target, n, stacklevel=5)
     guarantee = unless_seeded(method.target, not options.randomness.is_secret)
     if options.do_scale is True and method.target.is_private:
         guarantee = void("scaled by the data")
@@ -186,73 +260,15 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     if options.prior is not None:
         declared = replace(declared, prior=options.prior(declared))
     if not method.by_entries:
-        warn_of_one_record(guarantee, n, stacklevel=4)
+        warn_of_one_record(guarantee, n, stacklevel=5)
     found = standardised(method, declared, n)
     if found is not None:
-        warn_of_noise(found[1].scale, stacklevel=4)
+        warn_of_noise(found[1].scale, stacklevel=5)
     spec, calibration = found or (declared, method.calibrate(method.facts(n, declared)))
-    warn_of_doubts(spec, data.batch, schema, stacklevel=4)
+    warn_of_doubts(spec, data.batch, schema, stacklevel=5)
     if options.verbose:
         print(calibration)
-    named = label(spec.formula.text, method.loss)
-    entry = charge(options.ledger, guarantee, calibration.events, named)
-    draws = method.draw(calibration, options.randomness)
-    finish = partial(_finish, method, calibration, guarantee, entry, cut, scored)
-    with np.errstate(all="ignore"):  # an underflow is a fact about the data
-        rows: Any
-        tally: Tally | None
-        bar, scale, by = options.verbose > 0, None, spec.formula.by
-        if method.by_entries:
-            rows, tally = data.entries(spec)
-        elif spec is not declared:
-            loose, tally = data.loose(declared, bar=bar)
-            scale = release_scale(loose, calibration.scale, draws.scale)
-            centre, factor = scale_map(scale)
-            spec = standardise(spec, centre, factor)
-            if by is None or by.level is not None:
-                rows = data.standardised(loose, spec, centre, factor, bar=bar)
-            del loose
-        elif by is None or by.level is not None:
-            rows, tally = data.rows(spec, bar=bar)
-        if by is None or by.level is not None:
-            return finish(spec, rows, tally, draws, scale)
-        fits = dict[Any, Any]()
-        for level in spec.variables[by.column].levels:
-            if fits:  # the scale is that of all strata, and was drawn once
-                rest = replace(calibration, scale=None)
-                draws = method.draw(rest, options.randomness)
-            at = spec.at_level(level)
-            fits[level] = finish(at, *data.rows(at, bar=bar), draws, scale)
-    # few calls ask for strata, and all others are better served by the type of a fit
-    return cast("Fitted", strata_of_fits.Strata(by.column, fits))
-
-
-def _finish(
-    method: Method[Fitted],
-    calibration: Any,
-    guarantee: Guarantee,
-    entry: Entry | None,
-    cut: Any,
-    is_scored: bool,
-    spec: Any,
-    rows: Any,
-    tally: Tally | None,
-    draws: Any,
-    scale: ScaleRelease | None,
-) -> Fitted:
-    """Release a fit to rows that were read, after all of it was paid for."""
-    drawn = {} if spec.prior is None else {"centre": centre_of(spec)}
-    release = method.release(rows, calibration, draws, **drawn)
-    if scale is not None:
-        release = replace(release, scale=scale)
-    release = replace(release, guarantee=guarantee, entry=entry)
-    if method.buys_roc:
-        made: Any = method.fit(spec, release, cut, None)
-        given = rows, calibration.histogram, draws.histogram
-        counts = scored_records.count_training_scores(made, *given)
-        release = replace(release, histogram=counts)
-    found = diagnose(rows, release.coef, method.loss, spec, tally) if is_scored else None
-    return method.fit(spec, release, cut, found)
+    return _Ready(declared, spec, calibration, guarantee, cut, scored)
 
 
 def standardised(method: Method[Any], declared: Any, n: int) -> tuple[Any, Any] | None:
@@ -322,7 +338,7 @@ def _scaled(spec: Any, data: FrameData, options: Options) -> Any:
         "do_scale=True scales by means and deviations of the data, so the guarantee is void; "
         "declare bounds= instead.",
         PrivacyWarning,
-        stacklevel=5,
+        stacklevel=6,
     )
     return scale_by_data(spec, data.batch)[0]
 
@@ -334,7 +350,7 @@ def _projected(spec: Any, options: Options, n: int) -> Any:
             f"rp_dim={options.rp_dim}: {width} directions are more than the {spec.p} covariates, "
             "so nothing is projected.",
             PrivacyWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
         return spec
     if width == 0:

@@ -88,13 +88,6 @@ def _lambda(text: str) -> float | str:
     return text if text in LAMBDA_RULES else float(text)
 
 
-@_reader("not a whole number such as 4")
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise ValueError
-    return int(text)
-
-
 @_reader("neither a number nor youden nor topleft")
 def _threshold(text: str) -> float | str:
     return text if text in ("youden", "topleft") else float(text)
@@ -255,7 +248,7 @@ _READ: dict[str, dict[str, Any]] = {
     "--subset": {"metavar": "CONDITION"},
     "--by": {"metavar": "NAME"},
     "--person": {"metavar": "NAME"},
-    "--records-per-person": {"metavar": "N", "type": _count},
+    "--records-per-person": {"metavar": "N", "type": _seed},
     "--type": {"choices": get_args(PredictionType)},
     "--format": {"choices": ("markdown", "html"), "default": "markdown"},
     "--line": {"choices": ("output", "objective")},
@@ -286,10 +279,7 @@ _HELP = {
     "expression such as 1/p",
     "--subset": "condition on declared columns, such as 'age > 50', of the records that count; the "
     "others are rows of zeros, and belong to n",
-    "--by": "column with declared levels, such as sex: each level gets a fit, and all of them "
-    "together cost what one does",
-    "plan --by": "column with declared levels, each of which is to get a fit; the plan is of one",
-    "check --by": "column of fits to each of its levels, of which the page counts the values",
+    "--by": "column with declared levels, each of which gets a fit; together they cost as one",
     "--person": "column that tells persons apart, all of whose records are protected together; "
     "their number is then public, and that of records is not",
     "--records-per-person": "a record counts one over this number, or over that of its person's "

@@ -124,9 +124,8 @@ def restore_calibration(
         raise ReleaseFileError(f"calibration.blocks takes sizes that add up to d = {entry.d}")
     persons, loss = about is not REPLACE_ONE, _restore_loss(entry.loss)
     known = {"blocks": blocks, "weighted": weighted, "offset": offset, "persons": persons}
-    known["touched"] = touched
     known |= {"centre": LONGEST_MARGIN / entry.radius} if has_prior else {}
-    problem = record_of(Problem, entry, loss=loss, **known)
+    problem = record_of(Problem, entry, loss=loss, touched=touched, **known)
     found: Calibration = record_of(
         Calibration,
         entry,
