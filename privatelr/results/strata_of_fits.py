@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from privatelr.results.pages import comparison, strata_card
     from privatelr.results.pages.card import CardFormat
     from privatelr.results.pages.comparison import Comparison
+    from privatelr.results.pages.comparison_table import Statistic
+    from privatelr.results.predict import PredictionType
     from privatelr.results.release_files import release_file
     from privatelr.results.release_files.origin import Key
 else:
@@ -98,12 +100,24 @@ class Strata(Mapping[Any, Fit]):
         """Coefficients in the units of the columns: a row per term, a column per level."""
         return pd.DataFrame({level: fit.coef for level, fit in self.fits.items()})
 
-    def tidy(self, **options: Any) -> pd.DataFrame:
-        """One row for each level and coefficient, below the levels in the column ``stratum``.
+    def tidy(
+        self,
+        conf_int: bool = False,
+        conf_level: float = 0.95,
+        exponentiate: bool = False,
+        *,
+        mode: str | None = None,
+        target: str | None = None,
+        simultaneous: bool = False,
+    ) -> pd.DataFrame:
+        """One row for each level and coefficient, with the level in the column ``stratum``.
 
-        See `Fit.tidy` for the options, such as ``conf_int=True``.
+        See `Fit.tidy` for the options. With `simultaneous` the level holds for the intervals of
+        each stratum together, and not for those of all strata.
         """
-        return self._below("tidy", options)
+        shown: Any = {"conf_int": conf_int, "conf_level": conf_level, "exponentiate": exponentiate}
+        asked = {"mode": mode, "target": target, "simultaneous": simultaneous}
+        return self._below("tidy", shown | asked)
 
     def glance(self) -> pd.DataFrame:
         """One row about each fit; see `Fit.glance`."""
@@ -117,7 +131,16 @@ class Strata(Mapping[Any, Fit]):
             tables.append(table)
         return pd.concat(tables, ignore_index=True)
 
-    def predict(self, data: Any, type: Any = None, **options: Any) -> pd.Series[Any] | pd.DataFrame:
+    def predict(
+        self,
+        data: Any,
+        type: PredictionType | None = None,
+        *,
+        threshold: float | str | None = None,
+        interval: float | None = None,
+        mode: str | None = None,
+        target: str | None = None,
+    ) -> pd.Series[Any] | pd.DataFrame:
         """Predict each row of `data` by the fit of its stratum; see `Fit.predict`.
 
         A row whose level is missing or not declared gets NaN, as one with a missing value does.
@@ -139,7 +162,8 @@ class Strata(Mapping[Any, Fit]):
         variables = self.first.spec.variables
         values, valid = read_values(variables, batch, (self.by,))
         codes = np.where(valid, level_codes(values[self.by], self.levels), -1)
-        parts: list[Any] = [fit.predict(data, type, **options) for fit in self.fits.values()]
+        asked: Any = {"threshold": threshold, "interval": interval, "mode": mode, "target": target}
+        parts: list[Any] = [fit.predict(data, type, **asked) for fit in self.fits.values()]
         first = parts[0]
         if not isinstance(first, pd.DataFrame):
             return _chosen(parts, codes)
@@ -148,14 +172,22 @@ class Strata(Mapping[Any, Fit]):
         found.attrs = first.attrs
         return found
 
-    def summary(self, **options: Any) -> Comparison:
+    def summary(
+        self,
+        statistic: Statistic = "std_error",
+        *,
+        level: float = 0.95,
+        exponentiate: bool = False,
+        digits: int | None = None,
+    ) -> Comparison:
         """The table that `print` shows: a column for each stratum, and the price of all together.
 
         See `compare` for the options, such as ``statistic="conf_int"``. The page of one stratum is
         ``fits["female"].summary()``.
         """
         named = {f"{self.by} = {level}": fit for level, fit in self.fits.items()}
-        return comparison.compare(named, **options)
+        shown: Any = {"exponentiate": exponentiate, "digits": digits}
+        return comparison.compare(named, statistic=statistic, level=level, **shown)
 
     def card(self, format: CardFormat = "markdown") -> str:
         """The privacy card of all fits: what is promised of them together, and each one's card."""
