@@ -47,7 +47,7 @@ from privatelr.results.release_files.calibration_entries import (
     PerturbationEntry,
     PureEntry,
 )
-from privatelr.results.release_files.design_file import offset_of, restore_plan
+from privatelr.results.release_files.design_file import offset_of, restore_plan, touched_by
 from privatelr.results.release_files.json_values import CLOSE, require_same
 
 AnyDocument = entries.Document[Any, Any]
@@ -142,7 +142,8 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     weighted = planned is not UNSET and planned.weighted is True
     offset = offset_of(document.design)
     drawn = getattr(document.design, "prior", UNSET) is not UNSET
-    calibration = parts.restore_calibration(document.calibration, weighted, offset, drawn)
+    facts = weighted, offset, drawn, touched_by(document.design)
+    calibration = parts.restore_calibration(document.calibration, *facts)
     problem = calibration.problem
     moments = parts.restore_moments(document.inference, problem)
     scale, spec = _restore_scale(document, planned, problem)
