@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 from scipy import sparse
 
 from privatelr.design import (
@@ -31,6 +32,7 @@ from privatelr.design import (
     read_matrix_source,
     read_sparse,
     read_wide,
+    shares_of,
     with_equal_weights,
     with_shares,
     worth_sparse,
@@ -126,18 +128,34 @@ class FrameData:
             return self._grouped(_sparse_rows(spec, *read_sparse(spec, batch))), batch.tally
         return self._grouped(read_design(spec, batch, DenseRows)), batch.tally
 
+    def _means(self) -> FloatArray | None:
+        """The shares ``(n,)`` of records by which every person counts 1."""
+        if self.owners is None:
+            return None
+        return shares_of(np.bincount(self.owners)[self.owners], 1)
+
     def _grouped(self, rows: Any) -> Rows:
-        found: Rows = rows if self.persons is None else rows.of_persons(self.persons, self.owners)
+        found: Rows = rows
+        if self.persons is not None:
+            found = rows.of_persons(self.persons, self.owners, self.batch.shares)
         return found
 
     def loose(self, spec: Any, *, bar: bool) -> tuple[Rows | LooseRows, Tally | None]:
-        """Read rows whose scale is released first; dense ones are bounded once they have theirs."""
-        # bounded already, and all of equal weight, which the moments of columns go by
-        if worth_sparse(spec) or spec.formula.subset is not None:
-            return self.rows(with_equal_weights(spec), bar=bar)
-        batch = replace(self.batch, tally=Tally())
+        """Read rows whose scale is released first; dense ones are bounded once they have theirs.
+
+        Persons count by the means over their records, even one with few of them: shares that add
+        up to less than 1, which is not public, would draw all means to the middle of the bounds.
+        """
+        # bounded already, and all of equal weight, which the moments of columns go by: labels of
+        # loose rows bring shares of persons and weights as one number
+        mixed = self.persons is not None and spec.weight is not None
+        if worth_sparse(spec) or spec.formula.subset is not None or mixed:
+            equal = replace(self, batch=replace(self.batch, shares=self._means()))
+            return equal.rows(with_equal_weights(spec), bar=bar)
+        batch = replace(self.batch, tally=Tally(), shares=self._means())
         reader, has_offset = BatchReader(spec, batch), spec.offset_bound > 0
-        return LooseRows.of(reader, spec.d, has_offset=has_offset), batch.tally
+        loose = LooseRows.of(reader, spec.d, has_offset=has_offset)
+        return replace(loose, persons=self.persons), batch.tally
 
     def standardised(
         self,
@@ -154,11 +172,13 @@ class FrameData:
         """
         if not isinstance(rows, LooseRows):
             return self.rows(spec, bar=bar)[0]
+        if self.persons is not None:
+            np.multiply(rows.y, np.sqrt(self._means() / self.batch.shares), out=rows.y)
 
         def change(covariates: FloatArray) -> FloatArray:
             return in_standard_units(spec, covariates, centre, factor)
 
-        return rows.bounded(change, **spec.limits)
+        return self._grouped(rows.bounded(change, **spec.limits))
 
     def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
         """Read rows whose entries are bounded, sparse where most are zero; returns a tally too."""

@@ -195,7 +195,8 @@ def calibrate_all(
             if "roc" in parts:
                 counts = calibrate_histogram(facts.n, parts["roc"], beside)
             if "inference" in parts:
-                usual = None if first is None else first.typical
+                # a person's records would each be held to what one of a typical length adds
+                usual = None if first is None or facts.persons else first.typical
                 last = calibrate_moments(coefficients.problem, parts["inference"], beside, usual)
         except GuaranteeError as error:
             refusal = error

@@ -28,7 +28,7 @@ ROUNDING = 1e-9
 """Relative allowance for the rounding of slopes and curvatures, far above their actual error."""
 _UNIT = 2.0**-53
 """Largest relative error of one rounding to a double."""
-_MOST_IN_MEMORY = 2**36
+MOST_IN_MEMORY = 2**36
 """Number of records that persons in memory do not exceed: half a terabyte for each column."""
 _CURVATURE_CLIP, _SCORES_CLIP = 1.25, 1.5
 """Largest trace that a record adds to either matrix, over that of a row of typical length at its
@@ -158,7 +158,7 @@ def moments_sensitivity(problem: Problem, typical: float | None = None) -> float
         curvature, scores = largest_traces(problem, typical)
         largest = math.hypot(curvature, moments_balance(problem, typical) * scores)
     largest *= 1 + ROUNDING
-    records = _MOST_IN_MEMORY if problem.persons else problem.n  # that of persons is not public
+    records = MOST_IN_MEMORY if problem.persons else problem.n  # that of persons is not public
     return largest * (math.sqrt(2) / problem.n + 2 * mean_error(records, problem.d))
 
 
