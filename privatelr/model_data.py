@@ -172,8 +172,9 @@ class FrameData:
         """
         if not isinstance(rows, LooseRows):
             return self.rows(spec, bar=bar)[0]
-        if self.persons is not None:
-            np.multiply(rows.y, np.sqrt(self._means() / self.batch.shares), out=rows.y)
+        means, shares = self._means(), self.batch.shares
+        if means is not None and shares is not None:
+            np.multiply(rows.y, np.sqrt(means / shares), out=rows.y)
 
         def change(covariates: FloatArray) -> FloatArray:
             return in_standard_units(spec, covariates, centre, factor)

@@ -195,8 +195,7 @@ def calibrate_all(
             if "roc" in parts:
                 counts = calibrate_histogram(facts.n, parts["roc"], beside)
             if "inference" in parts:
-                # a person's records would each be held to what one of a typical length adds
-                usual = None if first is None or facts.persons else first.typical
+                usual = None if first is None else first.typical
                 last = calibrate_moments(coefficients.problem, parts["inference"], beside, usual)
         except GuaranteeError as error:
             refusal = error

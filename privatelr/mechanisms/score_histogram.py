@@ -269,7 +269,7 @@ def counts_of_shares(cells: IntArray, shares: FloatArray, bins: int, persons: in
     grid = _share_grid(persons)
     parts = np.bincount(cells, np.floor(shares / grid), minlength=2 * bins + 1)
     parts[-1] = 0.0
-    return parts * grid
+    return np.asarray(parts * grid)
 
 
 def filled_up(counts: FloatArray, persons: int) -> FloatArray:

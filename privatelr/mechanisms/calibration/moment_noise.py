@@ -117,8 +117,11 @@ def largest_traces(problem: Problem, typical: float | None) -> tuple[float, floa
 
 
 def clip_for(problem: Problem, typical: float | None) -> float | None:
-    """Return the typical length, or None if no row is so much longer that anything is reduced."""
-    if typical is None or _CURVATURE_CLIP * typical**2 >= problem.radius**2:
+    """Return the typical length, or None if no row is so much longer that anything is reduced.
+
+    For persons nothing is: their records, each held to what one record may add, would add more.
+    """
+    if typical is None or problem.persons or _CURVATURE_CLIP * typical**2 >= problem.radius**2:
         return None
     return typical
 

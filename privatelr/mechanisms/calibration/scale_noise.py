@@ -256,10 +256,11 @@ def scale_sensitivity(facts: ScaleFacts) -> float:
     2 times ``l r``. Sums in doubles move both further by a small multiple of what one row adds.
 
     The same bound holds for persons (people.md 1 (i)). *Proof.* A person adds ``sum a_j T(x_j)``
-    with weights of at least 0 and the sum ``a <= 1``, here 1 by the mean over the records. That is ``sum a_j T(x_j) + (1 - a) 0``, a
-    mean of points T of records, of which 0 is that of one that cannot be used. So it lies in the
-    convex hull of what single records add, and a convex hull has no larger diameter than its
-    points, in any norm. What sums lose is that of as many records as a memory holds.
+    with weights of at least 0 whose sum a is at most 1, namely by the mean over the records. That
+    is ``sum a_j T(x_j) + (1 - a) 0``, a mean of points T of records, of which 0 is that of one that
+    cannot be used. So it lies in the convex hull of what single records add, and a convex hull has
+    no larger diameter than its points, in any norm. Sums lose as much as those of all the records
+    that a memory holds.
     """
     squares = SQUARE_WEIGHT**2
     distance = largest = 0.0
