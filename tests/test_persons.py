@@ -51,7 +51,7 @@ from privatelr.mechanisms.score_histogram import (
 )
 from privatelr.model_data import read_data
 from privatelr.numerics import LOSSES
-from privatelr.numerics.rows import gram_of_persons
+from privatelr.numerics.rows import grams_of_persons
 from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.privacy.accounting import Ledger
 from privatelr.results.release_files.document import content_hash, release_document
@@ -376,14 +376,17 @@ def test_rows_without_their_zeros_have_the_same_sums():
     assert sparse.issparse(rows.x)
 
     def weigh(x, y):
-        return np.array([by_label[label] for label in y.tolist()])
+        return np.square(y), np.array([by_label[label] for label in y.tolist()])
 
-    weights[:] = weigh(None, rows.y)
+    weights[:] = weigh(None, rows.y)[1]
     pulls = pd.DataFrame(rows.x.toarray() * weights[:, None])
     pulls = pulls.groupby(frame.patient.to_numpy()).sum().to_numpy()
-    np.testing.assert_allclose(gram_of_persons(rows, weigh, 1e9), pulls.T @ pulls, atol=1e-12)
+    curvature, scores = grams_of_persons(rows, weigh, 1e9)
+    x = rows.x.toarray()
+    np.testing.assert_allclose(curvature, (x.T * rows.y**2) @ x, atol=1e-12)
+    np.testing.assert_allclose(scores, pulls.T @ pulls, atol=1e-12)
     most = float(np.linalg.norm(pulls, axis=1).max())
-    held = gram_of_persons(rows, weigh, most / 100)
+    held = grams_of_persons(rows, weigh, most / 100)[1]
     assert np.trace(held) <= rows.n * (most / 100) ** 2 * (1 + 1e-12)
 
 

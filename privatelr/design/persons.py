@@ -22,6 +22,10 @@ _SAFETY = 1.0 - 2.0**-40
 """Factor of the weights of several records, so that rounding cannot make their sum exceed 1."""
 
 
+_TEXTS = {id(kind) for kind in (str, type(None), type(pd.NA))}
+"""Addresses of the types of texts and of those that are missing."""
+
+
 def shares_of(sizes: IntArray, most: int) -> FloatArray:
     """Return how much each record counts ``(n,)``, whose person has so many records ``(n,)``.
 
@@ -60,9 +64,10 @@ def with_shares(batch: Batch, person: Person) -> tuple[int, IntArray, Batch]:
     """
     column = batch[person.column]
     content_of(person.column, column.dtype)
-    codes = _codes(column)
-    _, codes, sizes = np.unique(codes, return_inverse=True, return_counts=True)
-    owners = codes.reshape(-1)
+    codes = _codes(column) + 1
+    counts = np.bincount(codes)
+    present = counts > 0  # a category may have no record, and no value may be missing
+    owners, sizes = (np.cumsum(present) - 1)[codes], counts[present]
     shares = shares_of(sizes[owners], person.most)
     return len(sizes), owners, replace(batch, shares=shares)
 
@@ -70,12 +75,13 @@ def with_shares(batch: Batch, person: Person) -> tuple[int, IntArray, Batch]:
 def _codes(column: Any) -> IntArray:
     """Return a number ``(n,)`` for each record that tells its person, -1 if that is missing."""
     if isinstance(column, np.ndarray):
-        found, codes = np.unique(column, return_inverse=True)
-        missing = np.isnan(found) if found.dtype.kind == "f" else np.zeros(len(found), dtype=bool)
-        return np.where(missing[codes], -1, codes)
+        return np.asarray(pd.factorize(column)[0], dtype=np.intp)  # by hashes, without sorting
     if isinstance(column.dtype, pd.CategoricalDtype):
         return np.asarray(column.cat.codes, dtype=np.intp)
+    values = as_objects(column)
+    if set(map(id, map(type, values))) <= _TEXTS:  # no code of an object runs
+        return np.asarray(pd.factorize(values)[0], dtype=np.intp)
     places: dict[Any, int] = {}
-    cells = (constant(cell) for cell in as_objects(column))
+    cells = (constant(cell) for cell in values)
     numbers = (-1 if cell is None else places.setdefault(cell, len(places)) for cell in cells)
     return np.fromiter(numbers, dtype=np.intp, count=len(column))

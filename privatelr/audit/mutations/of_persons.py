@@ -19,7 +19,7 @@ from privatelr.mechanisms.calibration.scale_noise import scale_sensitivity
 from privatelr.mechanisms.score_histogram import counts_of_shares, filled_up
 from privatelr.model_data import FrameData
 from privatelr.numerics import LOSSES
-from privatelr.numerics.rows import column_sums, gram_of_persons
+from privatelr.numerics.rows import column_sums, grams_of_persons
 from privatelr.types import FloatArray, IntArray
 
 OF_PERSONS: list[Mutation] = []
@@ -70,10 +70,11 @@ def _(honest: Any, spec: Any, values: Any, usable: Any, batch: Any) -> Any:
     return honest(spec, values, usable, replace(batch, shares=np.ones(len(batch.frame))))
 
 
-@bug("gradients of a person add up as those of so many records", gram_of_persons, _FITS)
+@bug("gradients of a person add up as those of so many records", grams_of_persons, _FITS)
 def _(honest: Any, rows: Any, weigh: Any, longest: float) -> Any:
-    def unweighted(x: Any, y: FloatArray) -> FloatArray:
-        return np.asarray(weigh(x, y) * y * y)
+    def unweighted(x: Any, y: FloatArray) -> Any:
+        bends, pulls = weigh(x, y)
+        return bends, pulls * y * y
 
     return honest(rows, unweighted, 1e9)
 
