@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from privatelr.design import (
@@ -229,6 +230,18 @@ class DaskData(FrameData):
     def __len__(self) -> int:
         return len(self.table)
 
+    @property
+    def neighbours(self) -> Neighbours:
+        return REPLACE_ONE if self.table.person is None else REPLACE_PERSON
+
+    def plan(self, schema: Schema) -> Any:
+        person = self.table.person
+        if person is None or person.column in self.batch.names:
+            return FrameData.plan(self, schema)
+        # it is the index, which is no column, and tells persons apart
+        named = self.batch.assign({person.column: pd.Series(dtype=object)})
+        return plan_design(parse_formula(self.text, list(named.names)), named, schema)
+
     def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
         if do_scale is True:
             raise ArgumentError(
@@ -249,7 +262,10 @@ class DaskData(FrameData):
         return over_parts(self.table, names, function)
 
     def loose(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
-        return self.rows(with_equal_weights(spec), bar=bar)
+        person, table = self.table.person, self.table
+        if person is not None:  # by the means over their records, as of frames
+            table = replace(table, person=replace(person, most=1))
+        return read_dask_design(with_equal_weights(spec), table, DaskRows, bar=bar), None
 
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
         return read_dask_design(spec, self.table, DaskRows, bar=bar), None
@@ -264,11 +280,10 @@ def read_data(first: Any, second: Any, target: Any, **given: Any) -> FrameData:
     if not sparse.issparse(second) and (is_dask(first) or is_dask(second)):
         text, table = read_dask_source(first, second, target)
         text = _with_all(text, table.typed.names, **given)
-        if _person_of(text, table.typed.names) is not None:
-            raise ArgumentError(
-                "person: a Dask collection may hold records of one person in several partitions; "
-                "hand over data in memory."
-            )
+        names = [*table.typed.names, *table.index_names]
+        if (person := _person_of(text, names)) is None:
+            return DaskData(text, table.typed, table=table)
+        table = table.of_persons(person)
         return DaskData(text, table.typed, table=table)
     return read_in_memory(first, second, target, **given)
 

@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 
 from privatelr.audit.checks import Check, guarded
+from privatelr.design.persons import Section, sharing_of
 from privatelr.errors import GuaranteeError
+from privatelr.formula import Person
 from privatelr.mechanisms import Problem, mean_moments
 from privatelr.mechanisms.calibration import ScaleFacts
 from privatelr.mechanisms.calibration.moment_noise import calibrate_moments, moments_sensitivity
@@ -34,6 +36,7 @@ def audit_persons_of_fits(epsilon: float) -> Iterator[Check]:
     for subject, work in (
         ("pages and errors that differ by the number of records", _told),
         ("what a person counts, in records", _counted),
+        ("what a person counts in two partitions, in records", _in_two_partitions),
         ("how far a person moves the matrices of inference", _moved),
         ("how far a person moves the scale of columns", _moved_scale),
         ("how far a person moves the counts of scores", _moved_counts),
@@ -69,6 +72,15 @@ def _counted(subject: str, epsilon: float) -> Iterator[Check]:
     weights: FloatArray = 1 / np.maximum(rows.y**2, 1.0)
     counted = [weights[_table(_MANY).patient == person].sum() for person in range(_PERSONS)]
     yield Check("persons", subject, float(np.max(counted)), 1.0)
+
+
+def _in_two_partitions(subject: str, epsilon: float) -> Iterator[Check]:
+    """Both partitions have records of everybody, whatever their intervals say."""
+    table, counted = _table(_MANY).set_index("patient"), np.zeros(_PERSONS)
+    for low, high, is_last in ((0, _PERSONS // 2, False), (_PERSONS // 2, _PERSONS, True)):
+        shares = sharing_of(Section(table, low, high, is_last), Person("patient")).shares
+        counted += np.bincount(table.index, shares, minlength=_PERSONS)
+    yield Check("persons", subject, float(counted.max()), 1.0)
 
 
 def _pair_of_rows(*, loose: bool = False, formula: str = _FORMULA) -> Iterator[Any]:

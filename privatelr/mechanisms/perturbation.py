@@ -16,6 +16,7 @@ from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
 from privatelr.mechanisms.problem import Problem
 from privatelr.numerics import Objective, value_and_gradient
 from privatelr.numerics.rows import (
+    DaskRows,
     TableRows,
     bends_of,
     gram,
@@ -380,7 +381,8 @@ def mean_moments(rows: Rows, coef: FloatArray, calibration: MomentsCalibration) 
         margin, used = y * (row_products(x, coef) + z), bends_of(y)
         return loss.curvature(margin) * used, loss.slope(margin) * y * weights_of(y) * used
 
-    if isinstance(rows, TableRows) and rows.owners is not None:  # one gradient for each person
+    if rows.persons is not None:  # one gradient for each person
+        assert isinstance(rows, TableRows | DaskRows)
         curvature, scores = grams_of_persons(rows, pull, calibration.problem.reach)
     else:
         curvature, scores = rows.fold(kernel)

@@ -168,7 +168,8 @@ def plan(
         Number of records, which is public, or of persons.
     eps, delta, weights, subset, person, records_per_person, lambda_, op, analysis, on_small_lambda
         The same as for `dplr`. Every person is taken to have one record that counts fully, or as
-        many as `records_per_person` that are alike. Columns of weights and of a subset are guessed as covariates are.
+        many as `records_per_person` that are alike. Columns of weights and of a subset are guessed
+        as covariates are.
     bounds, levels, row_norm, intercept_scale
         The same as for `dplr`. Every covariate needs bounds or levels, because no data are read
         that would show its type. The response needs no declaration.
@@ -243,7 +244,8 @@ def plan(
     if isinstance(formula, int | np.integer) and not isinstance(formula, bool):
         if records is not None:
             raise ArgumentError(f"pilot: it belongs to a formula, and formula={formula} is none.")
-        for name in (name for name, given in (counting | {"person": person}).items() if given is not None):
+        beside = counting | {"person": person}
+        for name in (name for name, given in beside.items() if given is not None):
             raise ArgumentError(f"{name}: it goes with a formula, and formula={formula} is none.")
         spec = generic_design(int(formula), declared)
     else:

@@ -254,8 +254,9 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
     study, calibration = plan.study, plan.calibration.coefficients
     moments, scale, intervals = plan.calibration.moments, plan.calibration.scale, plan.intervals
     counts = plan.calibration.histogram
-    facts = [("Promise", sentences.neighbours(str(study.request.target), study.n, study.request.target.neighbours))]
-    if study.request.target.is_private:
+    target = study.request.target
+    facts = [("Promise", sentences.neighbours(str(target), study.n, target.neighbours))]
+    if target.is_private:
         bought = {
             "scale": scale and scale.target,
             "coefficients": calibration.proven,

@@ -11,7 +11,7 @@ import numpy as np
 from privatelr.audit.density.worst_persons import audit_persons
 from privatelr.audit.mutations.planted import Look, Mutation, list_bug
 from privatelr.audit.persons_of_fits import audit_persons_of_fits
-from privatelr.design import offsets_and_weights, shares_of, with_shares
+from privatelr.design import offsets_and_weights, persons, shares_of, with_shares
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import pure
 from privatelr.mechanisms.calibration.moment_noise import clip_for
@@ -91,12 +91,12 @@ def _(honest: Any, source: Any) -> Any:
 
 
 @bug("records of a person count as records in the counts of scores", counts_of_shares, _FITS)
-def _(honest: Any, cells: IntArray, shares: FloatArray, bins: int, persons: int) -> Any:
-    return honest(cells, np.ones(len(shares)), bins, persons)
+def _(honest: Any, cells: IntArray, shares: FloatArray, bins: int, m: int) -> Any:
+    return honest(cells, np.ones(len(shares)), bins, m)
 
 
 @bug("counts of scores add up to the records of persons", filled_up, _FITS)
-def _(honest: Any, counts: FloatArray, persons: int) -> Any:
+def _(honest: Any, counts: FloatArray, m: int) -> Any:
     return counts
 
 
@@ -108,3 +108,8 @@ def _(honest: Any, facts: Any) -> float:
 @bug("a person's records are each held to the trace of a record", clip_for, _FITS)
 def _(honest: Any, facts: Problem, typical: float | None) -> Any:
     return honest(replace(facts, persons=False), typical)
+
+
+@bug("records of partitions count wherever they are", (persons, "_inside"), _FITS)
+def _(honest: Any, index: Any, section: Any) -> Any:
+    return np.ones(len(index), dtype=bool)

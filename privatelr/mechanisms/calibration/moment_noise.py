@@ -30,8 +30,8 @@ _UNIT = 2.0**-53
 """Largest relative error of one rounding to a double."""
 MOST_IN_MEMORY = 2**36
 """Twice the number of records that persons in memory do not exceed, which take a quarter of a
-terabyte for each column. Groups of whole persons are added up one by one, and so go through twice as many
-additions as blocks of rows."""
+terabyte for each column. Groups of whole persons are added up one by one, and so go through twice
+as many additions as blocks of rows."""
 _CURVATURE_CLIP, _SCORES_CLIP = 1.25, 1.5
 """Largest trace that a record adds to either matrix, over that of a row of typical length at its
 steepest. Scores have the larger one: a curvature that is too small makes intervals wider, scores

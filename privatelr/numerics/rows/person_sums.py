@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from privatelr.numerics.rows.dask_rows import DaskRows
 from privatelr.numerics.rows.dense_rows import SUMMED_BLOCKS, TableRows, block_rows
 from privatelr.numerics.rows.products import gram, scaled_rows
 from privatelr.types import FloatArray, IntArray
 
 
 def grams_of_persons(
-    rows: TableRows, weigh: Callable[..., tuple[FloatArray, FloatArray]], longest: float
+    rows: TableRows | DaskRows, weigh: Callable[..., tuple[FloatArray, FloatArray]], longest: float
 ) -> tuple[FloatArray, FloatArray]:
     """``sum_i c_i x_i x_i'`` over rows, and ``sum_u g_u g_u'``, with g_u a sum over a person's.
 
@@ -39,6 +40,9 @@ def grams_of_persons(
     bit: the rows of a person are added by themselves, in their order, however many others have.
     *Not covered*: time and memory, which depend on who has many records.
     """
+    if isinstance(rows, DaskRows):
+        curvature, total = rows.over_persons(partial(_grams, weigh, longest))
+        return curvature, total
     assert rows.owners is not None
     order = _by_person(rows.owners, rows.n)
     ends = np.cumsum(np.bincount(rows.owners, minlength=rows.n))
@@ -55,6 +59,10 @@ def grams_of_persons(
         held *= np.minimum(1.0, longest / np.maximum(length, longest))[:, None]
         total += _gram_in_parts(held, np.ones(len(held)), size)
     return curvature, total
+
+
+def _grams(weigh: Any, longest: float, rows: TableRows) -> tuple[FloatArray, FloatArray]:
+    return grams_of_persons(rows, weigh, longest)
 
 
 def _gram_in_parts(x: Any, weights: FloatArray, size: int) -> FloatArray:

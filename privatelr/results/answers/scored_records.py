@@ -166,6 +166,10 @@ def _is_about_persons(fit: ModelRecord) -> bool:
 
 def _open_persons(fit: ModelRecord, data: Any, response: Any) -> Evaluation:
     """Open data whose records are of persons, by the column that the formula of the fit names."""
+    if is_dask(data):
+        raise ArgumentError(
+            "data is a Dask collection: answers about persons take a table, as data.compute()."
+        )
     formula, batch = fit.spec.formula, as_batch(data)
     if response is not None:
         raise ArgumentError(  # lengths that differ would be named
