@@ -123,7 +123,8 @@ def sharing_of(section: Section, person: Person) -> Sharing:
     """
     index = pd.Series(section.frame.index)
     inside = _inside(index, section)
-    codes = _codes(index.to_numpy() if isinstance(index.dtype, np.dtype) else index)
+    is_plain = isinstance(index.dtype, np.dtype) and index.dtype != object
+    codes = _codes(index.to_numpy() if is_plain else index)
     codes = np.where(inside & (codes >= 0), codes, -1)
     m, owners, sizes = _grouped(codes)
     shares = np.where(codes >= 0, shares_of(sizes, person.most), 0.0)
