@@ -20,7 +20,9 @@ from privatelr import (
     PureDP,
     ReleaseFileError,
     SchemaError,
+    average_marginal_effects,
     choose,
+    compare,
     dplpsvm,
     dplr,
     dpsimplex,
@@ -307,13 +309,11 @@ def test_whoever_reads_rows_by_themselves_refuses_persons():
     """Where nobody groups records, each would count as much as a person."""
     dask = pytest.importorskip("dask.dataframe")
     formula, frame = "y ~ x + z + person(patient)", patients()
-    with pytest.raises(ArgumentError, match="several partitions"):
+    with pytest.raises(ArgumentError, match="several partitions"):  # tests/test_dask_persons.py
         dplr(formula, dask.from_pandas(frame, npartitions=2), 1, bounds=BOUNDS)
     for fitting in (dplpsvm, dpsimplex):
         with pytest.raises(FormulaError, match="goes with dplr and dpsvm"):
             fitting(formula, frame, 1)
-    with pytest.raises(FormulaError, match=r"person\(patient\) in a plan"):
-        plan(formula, 500, eps=1, bounds=BOUNDS)
     fitted = dplr(formula, frame, 1, bounds=BOUNDS)
     with pytest.raises(ArgumentError, match="takes what is about records"):
         privacy_loss(fitted, frame, frame)
@@ -659,6 +659,67 @@ def test_scale_and_curve_do_not_show_the_number_of_records():
     texts = [str(second), second.card(), str(second.roc), str(second.scale)]
     assert not any("5021" in text for text in texts)
     assert b"5021" not in pickle.dumps(second.release)
+
+
+# -- plans, and what is made of a fit -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("price", PRICES, ids=["pure", "delta", "zcdp"])
+@pytest.mark.parametrize("spend", [None, "inference", ROC], ids=["plain", "inference", "roc"])
+def test_a_plan_has_the_calibration_of_a_fit(price, spend):
+    given = {"spend": spend, "records_per_person": 2, **price, **PERSON}
+    planned = plan("y ~ x + z", 3000, **given)
+    fitted = dplr("y ~ x + z", patients([2] * 3000), **given)
+    assert planned.calibration.coefficients == fitted.calibration
+    scale = fitted.release.scale
+    assert planned.calibration.scale == (None if scale is None else scale.calibration)
+    page = " ".join(str(planned).split())
+    assert "one of m = 3000 persons" in page
+    assert "every person has 2 records that are alike" in page
+    assert "for m = 3000 persons" in repr(planned)
+
+
+def test_a_plan_compares_promises_about_persons():
+    """Those about records would be another thing, and are not offered."""
+    table = plan("y ~ x + z + person(patient)", 3000, 1, bounds=BOUNDS).table()
+    assert table.title.str.startswith("delta").any()
+    assert table.title.str.startswith("rho").any()
+    with pytest.raises(ArgumentError, match="person: it goes with a formula"):
+        plan(4, 3000, 1, person="patient")
+    with pytest.raises(GuaranteeError, match="'person'"):
+        plan("y ~ x + z", 3000, PureDP(1), **PERSON)
+
+
+def test_fits_about_persons_are_compared_with_such_fits_only():
+    frame = patients([2] * 300)
+    one, two = (dplr(f"y ~ {terms}", frame, 1, **PERSON) for terms in ("x", "x + z"))
+    assert compare({"one": one, "two": two}).guarantee == PureDP(2, REPLACE_PERSON)
+    by_record = dplr("y ~ x", frame, 1, bounds=BOUNDS)
+    with pytest.raises(GuaranteeError, match="different neighbours"):
+        compare({"one": one, "two": by_record})
+
+
+def test_no_bootstrap_takes_records_of_a_person_for_independent():
+    fitted = dplr("y ~ x + z", patients([2] * 300), 1, spend="inference", **PERSON)
+    with pytest.raises(ArgumentError, match="does not simulate persons"):
+        fitted.conf_int(method="bootstrap", covariates="uniform")
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_effects_over_the_data_take_weights_that_add_up(most):
+    """With records_per_person, persons with fewer have less, and the sum is not public."""
+    frame = patients([2] * 300)
+    given = {"lambda_": 1e-8, "spend": "inference", "records_per_person": most, **PERSON}
+    fitted = dplr("y ~ x + z", frame, 0, **given)
+    if most == 1:
+        p = fitted.predict(frame)
+        mean = float((p * (1 - p)).mean()) * fitted.coef[["x", "z"]]
+        found = average_marginal_effects(fitted).table.estimate
+        np.testing.assert_allclose(found, mean, rtol=1e-6)
+        return
+    with pytest.raises(ArgumentError, match="whose sum is not public"):
+        average_marginal_effects(fitted)
+    assert len(average_marginal_effects(fitted, frame).table) == 2
 
 
 # -- files ------------------------------------------------------------------------------------

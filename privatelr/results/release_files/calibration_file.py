@@ -207,10 +207,8 @@ def restore_scale(entry: entries.ScaleEntry, spec: DesignSpec, problem: Problem)
     """
     standard = spec.standard
     assert standard is not None
-    floor = calibration.scale_floor(problem.loss)
-    constant = spec.intercept or 0.0
-    known = standard.groups, standard.centred, floor, constant
-    facts = ScaleFacts(problem.n, *known, persons=problem.persons)
+    known = calibration.scale_floor(problem.loss), spec.intercept or 0.0, problem.persons
+    facts = ScaleFacts(problem.n, standard.groups, standard.centred, *known)
     target = _restore_target(entry.target, "scale.target", problem.neighbours)
     if not isinstance(target, PureDP | ZCDP):
         raise ReleaseFileError("scale.target takes a pure guarantee, or one of rho")
