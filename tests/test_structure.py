@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 230,
-    "code lines": 31_700,
+    "code lines": 32_005,
     "lines of the longest module": 400,
     "modules of the fullest folder": 16,
     "call depth": 13,

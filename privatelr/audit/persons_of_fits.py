@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 
 from privatelr.audit.checks import Check, guarded
 from privatelr.design.persons import Section, sharing_of
-from privatelr.errors import GuaranteeError
+from privatelr.errors import GuaranteeError, SchemaWarning
 from privatelr.formula import Person
 from privatelr.mechanisms import Problem, mean_moments
 from privatelr.mechanisms.calibration import ScaleFacts
@@ -56,7 +57,9 @@ def _told(subject: str, epsilon: float) -> Iterator[Check]:
     told = []
     for records in (_FEW, _MANY):
         table = _table(records)
-        fitted = dplr(_FORMULA, table, epsilon, **given)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SchemaWarning)  # a scale of few persons is all noise
+            fitted = dplr(_FORMULA, table, epsilon, **given)
         told.append([str(fitted.calibration), str(fitted.guarantee), str(fitted.nobs)])
         try:
             dplr(_FORMULA, table, epsilon, 1e-12, on_small_lambda="keep", bounds=_BOUNDS)
