@@ -138,7 +138,10 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> Po
     usable = {
         v.name: constant_column(v.levels[0] if v.levels else v.bounds[0], len(batch)) for v in blank
     }
-    found = Population(batch.assign(usable), None)
+    batch = batch.assign(usable)
+    if spec.formula.person is not None:  # each record stands for all of a person's
+        batch = replace(batch, shares=np.ones(len(batch)))
+    found = Population(batch, None)
     rows = found.rows(with_equal_weights(spec))
     if pilot is not None and not np.any(rows.y):
         raise ArgumentError(
@@ -159,6 +162,10 @@ def assumptions_of(
         "the scale that standardises the rows is that of these records up to its noise, which is a "
         "part of the privacy sd",
     ) * scaled
+    if spec.formula.person is not None:
+        k = spec.formula.person.most
+        many = "one record" if k == 1 else f"{k} records that are alike"
+        moments = (f"every person has {many}", *moments)
     worse = pessimistic(guesses)
     labels = (
         f"{guesses.balance:.3g} of the records are positive (balance)",

@@ -28,8 +28,10 @@ ROUNDING = 1e-9
 """Relative allowance for the rounding of slopes and curvatures, far above their actual error."""
 _UNIT = 2.0**-53
 """Largest relative error of one rounding to a double."""
-_MOST_IN_MEMORY = 2**36
-"""Number of records that persons in memory do not exceed: half a terabyte for each column."""
+MOST_IN_MEMORY = 2**36
+"""Twice the number of records that persons in memory do not exceed, which take a quarter of a
+terabyte for each column. Groups of whole persons are added up one by one, and so go through twice
+as many additions as blocks of rows."""
 _CURVATURE_CLIP, _SCORES_CLIP = 1.25, 1.5
 """Largest trace that a record adds to either matrix, over that of a row of typical length at its
 steepest. Scores have the larger one: a curvature that is too small makes intervals wider, scores
@@ -117,8 +119,11 @@ def largest_traces(problem: Problem, typical: float | None) -> tuple[float, floa
 
 
 def clip_for(problem: Problem, typical: float | None) -> float | None:
-    """Return the typical length, or None if no row is so much longer that anything is reduced."""
-    if typical is None or _CURVATURE_CLIP * typical**2 >= problem.radius**2:
+    """Return the typical length, or None if no row is so much longer that anything is reduced.
+
+    For persons nothing is: their records, each held to what one record may add, would add more.
+    """
+    if typical is None or problem.persons or _CURVATURE_CLIP * typical**2 >= problem.radius**2:
         return None
     return typical
 
@@ -163,7 +168,7 @@ def moments_sensitivity(
         curvature, scores = largest_traces(problem, typical)
         largest = math.hypot(curvature, moments_balance(problem, typical) * scores)
     largest *= 1 + ROUNDING
-    records = _MOST_IN_MEMORY if problem.persons else problem.n  # that of persons is not public
+    records = MOST_IN_MEMORY if problem.persons else problem.n  # that of persons is not public
     lost = 2 * mean_error(records, problem.d)
     if problem.touched > 1 and law is not GaussianNoise:
         return largest * problem.touched * (1 / problem.n + lost)

@@ -263,7 +263,7 @@ def _moments_of_columns(fit: FitRecord) -> list[Piece]:
             ("Column", "Mean", "Noise sd of the mean", "Sd", "Sd at least", "Sd at most"), rows
         ),
         "Means and standard deviations by which the rows were standardised, with noise, over all "
-        f"{fit.nobs} records; one that could not be used counts as the middle of the bounds of "
+        f"{_sample(fit)}; one that could not be used counts as the middle of the bounds of "
         "every column, and as none of the levels. By the law of the noise the standard deviation "
         "of the records lies between the two ends in 95 % of fits or more, for each column. The "
         "moments are in the release file under 'scale', in scaled units.",

@@ -160,8 +160,6 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
         raise ReleaseFileError(
             "design.formula takes person(...) where the guarantee is about persons, and only there"
         )
-    if problem.persons and not (scale is None and counts is None):
-        raise ReleaseFileError("scale and roc are left out beside person(...)")
     _require_shape(document, problem, spec, "radius")
     if problem.blocks:
         given, expected = map(documents.as_entry, (problem.blocks, spec.blocks))
