@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from privatelr import __version__
-from privatelr.cli import c_programs, model_commands, schema_commands
+from privatelr.cli import c_programs, model_commands, plan_command, schema_commands
 from privatelr.cli.options import Parser, add_command
 from privatelr.cli.outcomes import (
     DONE,
@@ -95,6 +95,7 @@ def parsers() -> tuple[Parser, argparse._SubParsersAction[Parser]]:
         f'Fit "{DEMO_FORMULA}" on the bundled iris table with its public bounds at eps=1, and '
         "print the summary.\n\n\nexample:\n  privatelr demo",
     )
+    plan_command.add_commands(commands)
     model_commands.add_commands(commands)
     schema_commands.add_commands(commands)
     c_programs.add_commands(commands)
