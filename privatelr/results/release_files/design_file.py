@@ -98,10 +98,10 @@ def plan_again(entry: FormulaEntry) -> DesignSpec:
                 )
             batch, declared = _declare(entry.variables, entry.intercept, norm)
             variables = design.describe_variables(batch, formula.variables, declared)
-            levels = [len(design.plan_factor(e, variables).levels) for e in formula.factors]
+            widths = [design.plan_factor(e, variables).width for e in formula.factors]
             given = len(entry.columns)
             small = len(formula.terms) <= given <= MOST_COLUMNS
-            if not small or least_columns(formula.terms, levels) > given:
+            if not small or least_columns(formula.terms, widths) > given:
                 raise ReleaseFileError(
                     "design.columns takes the columns of the formula, at most "
                     f"{MOST_COLUMNS}, not {given}"
