@@ -188,9 +188,7 @@ def test_a_private_fit_is_near_the_plain_one(term, do_scale, options, tmp_path) 
 def test_wide_designs_partitions_and_other_models_take_them() -> None:
     dd = pytest.importorskip("dask.dataframe")
     frame = FRAME.assign(f=pd.Categorical([f"f{i % 150}" for i in range(len(FRAME))]))
-    wide, narrow = (
-        read_data(f"y ~ {f}{NS} + {CR}:z", frame, None) for f in ("f + ", "")
-    )
+    wide, narrow = (read_data(f"y ~ {f}{NS} + {CR}:z", frame, None) for f in ("f + ", ""))
     tables = []
     for data in (wide, narrow):
         spec = data.plan(declare_schema(**DECLARED))

@@ -4,9 +4,9 @@ A value has shares of at least 0 that add up to 1: all of one interval of `cut`,
 of a few neighbouring B-splines. So either is a factor whose levels are mixed: the entries of a row
 are a mean of those of its levels, and no bound of a factor is exceeded (one block of bound 1).
 
-The columns of `ns` and `cr` are sums of B-splines, ``C' b(x)`` with a matrix C of public numbers. As
-the shares b(x) are at least 0 and add up to 1, a row lies in the convex hull of the rows of C, and
-no norm of it is larger than that of one of them. So C takes the place of the coding of a factor.
+The columns of `ns` and `cr` are sums of B-splines, ``C' b(x)`` with a matrix C of public numbers.
+The shares b(x) are at least 0 and add up to 1. So a row lies in the convex hull of the rows of C,
+and no norm of it is larger than that of one of them. So C takes the place of a factor's coding.
 B-splines whose knots end at the declared bounds do the same beyond a boundary that lies within
 them: there R continues the first and the last polynomial, and `ns` and `cr` straight lines.
 """

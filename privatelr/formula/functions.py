@@ -104,10 +104,7 @@ def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
     elif short == "poly":
         why = f"{learns} write poly({variable}, 2, raw = TRUE), or {variable} + I({variable}^2)"
     elif short in ("bs", "ns", "cr"):
-        why = (
-            f"divides a number by itself, as in {short}({variable}, knots = c(30, 60)); beside "
-            f"other numbers write pmax({variable} - 3.2, 0)"
-        )
+        why = f"divides a number by itself, as in {short}({variable}, knots = c(30, 60))"
     elif short in _KNOTS:
         why = (
             f"is a spline whose columns have no proven range; {declare} and use ns({variable}, "

@@ -97,7 +97,10 @@ class NoisyMoments:
     intercept : float
         The constant in the intercept column of standardised rows; 0 if not known.
     drawn : ndarray of shape (d,)
-        w less the coefficients to which the penalty draws.
+        w less the coefficients to which the penalty draws. With a prior that is more precise than
+        the penalty it is what has this gradient under the penalty alone.
+    held : ndarray of shape (d, d)
+        What such a prior adds to H; 0 without one.
     """
 
     w: FloatArray
@@ -114,6 +117,12 @@ class NoisyMoments:
     first: int
     intercept: float
     drawn: FloatArray
+    held: FloatArray | float = 0.0
+
+    @property
+    def penalty(self) -> FloatArray:
+        """What is known of H ``(d, d)``: the curvature of the penalty, and that of a prior."""
+        return np.asarray(self.floor * np.eye(len(self.w)) + self.held)
 
     @property
     def problem(self) -> Problem:
@@ -230,11 +239,16 @@ def evidence_of(release: Release) -> NoisyMoments:
     drawn = w - (0.0 if release.centre is None else release.centre)
     largest_trace, largest_scores = calibration.traces
     columns = None if release.scale is None else release.scale.calibration.facts
+    held: FloatArray | float = 0.0
+    if release.stiff is not None:
+        held = release.stiff.T @ release.stiff
+        drawn = drawn + held @ drawn / problem.lambda_
     return NoisyMoments(
         w=w,
-        curvature=moments.curvature + problem.lambda_ * np.eye(problem.d),
+        curvature=moments.curvature + problem.lambda_ * np.eye(problem.d) + held,
         scores=moments.scores - problem.lambda_**2 * np.outer(drawn, drawn),
         drawn=drawn,
+        held=held,
         curvature_sd=calibration.entry_sd,
         balance=calibration.balance,
         calibration=release.calibration,
@@ -311,7 +325,7 @@ def penalty_bias(evidence: NoisyMoments) -> FloatArray | None:
     Eigenvalues of H0 are raised to the noise in them, below which they cannot be told; None if
     even then they are not above 0.
     """
-    bare = evidence.curvature - evidence.floor * np.eye(len(evidence.w))
+    bare = evidence.curvature - evidence.penalty
     raised = floored(bare, evidence.curvature_sd)
     if float(np.linalg.eigvalsh(raised)[0]) <= _FLAT * evidence.largest_trace:
         return None
@@ -394,7 +408,7 @@ def curvature_left(evidence: NoisyMoments) -> float:
     step, c = penalty_bias(evidence), evidence.intercept
     if step is None or not c or not evidence.first:
         return 1.0
-    row = evidence.curvature[0] - evidence.floor * np.eye(1, len(evidence.w))[0]
+    row = (evidence.curvature - evidence.penalty)[0]
     at, moved = c * (row @ np.array([evidence.w, step]).T) / max(row[0], evidence.curvature_sd)
     before, after = evidence.problem.loss.curvature(np.array([at, at + moved]))
     return float(np.clip(after / before, LEAST_LEFT, 1.0)) if before > 0 else 1.0

@@ -44,8 +44,7 @@ def spread_again(evidence: NoisyMoments, matrices: Matrices, rng: np.random.Gene
     **Privacy.** *Covered*: a function of the release. *Neighbours*, *Assumed public*: those of the
     release. *Not covered*: nothing.
     """
-    sd, d = evidence.curvature_sd, len(evidence.w)
-    penalty = evidence.floor * np.eye(d)
+    sd, d, penalty = evidence.curvature_sd, len(evidence.w), evidence.penalty
     noisy, drawn = (evidence.curvature - penalty) / sd, (matrices.curvature - penalty) / sd
     power = evidence.determinant + (d - evidence.first - 1) / 2
     off = evidence.balance / sd * (matrices.scores - evidence.scores)

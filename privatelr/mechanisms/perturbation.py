@@ -107,6 +107,9 @@ class Release:
         The noisy counts of the rows' scores by class, if a ROC curve was requested.
     centre : ndarray of shape (d,) or None
         The coefficients to which the penalty draws, in scaled units; None for zero.
+    stiff : ndarray of shape (k, d) or None
+        The matrix G of a prior with deviations: it adds ``|G (w - centre)|**2 / 2`` to the mean
+        objective.
     """
 
     coef: FloatArray
@@ -117,6 +120,7 @@ class Release:
     scale: ScaleRelease | None = None
     histogram: HistogramRelease | None = None
     centre: FloatArray | None = None
+    stiff: FloatArray | None = None
 
     def __post_init__(self) -> None:
         self.coef.flags.writeable = False
@@ -167,8 +171,13 @@ def _distance_from_shifted(noise: ShiftedDraw) -> Callable[[FloatArray], float] 
     return distance
 
 
-def _towards(tilt: Draw, centre: FloatArray | None, problem: Problem) -> Draw:
-    """Return the tilt with ``-Lambda w0``, by which the penalty is ``Lambda |w - w0|**2 / 2``."""
+def _towards(
+    tilt: Draw, centre: FloatArray | None, stiff: FloatArray | None, problem: Problem
+) -> Draw:
+    """Return the tilt with ``-Lambda w0``, by which the penalty is ``Lambda |w - w0|**2 / 2``.
+
+    With a matrix G it is ``-Lambda w0 - n G' G w0``. Both are public, as w0 and G are.
+    """
     if centre is None:
         return tilt
     if not float(np.linalg.norm(centre)) <= problem.centre:
@@ -176,7 +185,16 @@ def _towards(tilt: Draw, centre: FloatArray | None, problem: Problem) -> Draw:
             f"prior: its coefficients are longer than {problem.centre:g}, for which minima are "
             "certified."
         )
-    return ShiftedDraw(tilt, -problem.penalty * centre)
+    shift = -problem.penalty * centre
+    if stiff is not None:
+        # entries of G were rounded when they were made
+        if not problem.n * float((stiff**2).sum()) <= problem.stiffness * _ROUNDED_UP:
+            raise GuaranteeError(
+                "prior: its deviations are smaller than those of a trace of "
+                f"{problem.stiffness:g}, for which minima are certified."
+            )
+        shift -= problem.n * ((stiff @ centre) @ stiff)
+    return ShiftedDraw(tilt, shift)
 
 
 def rounded_sum(centre: Sequence[flint.arb] | FloatArray, noise: Draw, grid: float) -> FloatArray:
@@ -248,6 +266,7 @@ def release_minimiser(
     draws: Draws,
     solver: Solver,
     centre: FloatArray | None = None,
+    stiff: FloatArray | None = None,
 ) -> Release:
     """Minimise the objective, with noise in it or on its minimum, and release the coefficients.
 
@@ -269,6 +288,8 @@ def release_minimiser(
         result is the same up to tau.
     centre : ndarray of shape (d,), optional
         Public coefficients w0 to which the penalty draws, by default zero.
+    stiff : ndarray of shape (k, d), optional
+        A public matrix G, with which the objective has ``|G (w - w0)|**2 / 2``, too.
 
     Notes
     -----
@@ -280,13 +301,13 @@ def release_minimiser(
     problem, tilt, added = calibration.problem, draws.noise, draws.shield
     if calibration.placement == "output":
         tilt, added = FloatDraw(np.zeros(problem.d)), draws.noise
-    tilt = _towards(tilt, centre, problem)
+    tilt = _towards(tilt, centre, stiff, problem)
     # the solver gets an array of its own, because it may write into it
-    objective = Objective(rows, problem.loss, problem.lambda_, tilt.nearest() / problem.n)
+    objective = Objective(rows, problem.loss, problem.lambda_, tilt.nearest() / problem.n, stiff)
     known = tilt.enclose, distance_from(tilt)
     minimum = certified_minimum(objective, solver, calibration.tau, *known)
     coef = rounded_sum(minimum, added, calibration.grid)
-    return Release(coef, calibration.target, calibration, centre=centre)
+    return Release(coef, calibration.target, calibration, centre=centre, stiff=stiff)
 
 
 def release_plain(
@@ -295,6 +316,7 @@ def release_plain(
     draws: Draws,
     solver: Solver,
     centre: FloatArray | None = None,
+    stiff: FloatArray | None = None,
 ) -> Release:
     """Minimise J and release the minimiser without any protection: the plain fit.
 
@@ -311,8 +333,8 @@ def release_plain(
     """
     require_radius(rows, calibration)
     problem = calibration.problem
-    tilt = _towards(FloatDraw(np.zeros(problem.d)), centre, problem).nearest()
-    objective = Objective(rows, problem.loss, problem.lambda_, tilt / problem.n)
+    tilt = _towards(FloatDraw(np.zeros(problem.d)), centre, stiff, problem).nearest()
+    objective = Objective(rows, problem.loss, problem.lambda_, tilt / problem.n, stiff)
     w = solver(objective).w
     with np.errstate(all="ignore"):
         norm = float(np.linalg.norm(value_and_gradient(objective, w)[1]))
@@ -321,7 +343,7 @@ def release_plain(
             "solver: what it returned is not certified to a gradient of 1e-10, so nothing was "
             "released; leave solver=Newton()."
         )
-    return Release(w, calibration.target, calibration, centre=centre)
+    return Release(w, calibration.target, calibration, centre=centre, stiff=stiff)
 
 
 # -- moments --------------------------------------------------------------------------------------

@@ -6,14 +6,14 @@ No claim is trusted: the noise must be enough for the guarantee, by the formulas
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from privatelr.design import LONGEST_MARGIN, DesignSpec
+from privatelr.design import DesignSpec
 from privatelr.errors import GuaranteeError, ReleaseFileError
 from privatelr.mechanisms import (
     Moments,
@@ -104,7 +104,7 @@ def _restore_loss(entry: entries.LossEntry) -> Loss:
 
 
 def restore_calibration(
-    entry: entries.PerturbationEntry, weighted: bool, offset: float, has_prior: bool
+    entry: entries.PerturbationEntry, weighted: bool, offset: float, prior: Mapping[str, float]
 ) -> Calibration:
     """The calibration of noise that an entry describes, for records of such weights and offsets.
 
@@ -124,8 +124,7 @@ def restore_calibration(
         raise ReleaseFileError(f"calibration.blocks takes sizes that add up to d = {entry.d}")
     persons, loss = about is not REPLACE_ONE, _restore_loss(entry.loss)
     known = {"blocks": blocks, "weighted": weighted, "offset": offset, "persons": persons}
-    known |= {"centre": LONGEST_MARGIN / entry.radius} if has_prior else {}
-    problem = record_of(Problem, entry, loss=loss, **known)
+    problem = record_of(Problem, entry, loss=loss, **known, **prior)
     found: Calibration = record_of(
         Calibration,
         entry,

@@ -83,6 +83,15 @@ def offset_of(entry: AnyDesign) -> float:
     return plan_again(entry).offset_bound
 
 
+def prior_limits(entry: AnyDesign) -> dict[str, float]:
+    """The limits of a prior that the declarations of an entry give, as in a `Problem`."""
+    if not isinstance(entry, FormulaEntry) or entry.prior is UNSET:
+        return {}
+    is_standard = entry.standard is not UNSET
+    held = design.most_stiffness(plan_again(entry), standardised=is_standard)
+    return {"centre": design.LONGEST_MARGIN / entry.radius, "stiffness": held}
+
+
 def plan_again(entry: FormulaEntry) -> DesignSpec:
     """The design of an entry, planned again as for a fit."""
     row_norm = entry.bound if entry.bound_source == "row_norm" else None
@@ -108,7 +117,10 @@ def plan_again(entry: FormulaEntry) -> DesignSpec:
                 )
             planned = design.plan_design(formula, batch, declared)
             if entry.prior is not UNSET:
-                prior = design.Prior(entry.prior.means, entry.prior.source)
+                sds = {} if entry.prior.sds is UNSET else entry.prior.sds
+                if not sds.keys() <= entry.prior.means.keys():
+                    raise ReleaseFileError("design.prior.sds takes names that means has")
+                prior = design.Prior(entry.prior.means, entry.prior.source, sds)
                 planned = replace(planned, prior=prior.for_plan(planned, only_shared=False))
             # rows are standardised later, as their length follows from the moments in the file
             return planned if apart or entry.standard is not UNSET else planned.as_whole_rows()

@@ -18,8 +18,8 @@ from privatelr.design import (
     DesignSpec,
     EntryBoundedMatrix,
     NormBoundedMatrix,
-    centre_of,
     plan_standard,
+    prior_of,
     standardise,
 )
 from privatelr.errors import GuaranteeError, ReleaseFileError, show
@@ -47,7 +47,7 @@ from privatelr.results.release_files.calibration_entries import (
     PerturbationEntry,
     PureEntry,
 )
-from privatelr.results.release_files.design_file import offset_of, restore_plan
+from privatelr.results.release_files.design_file import offset_of, prior_limits, restore_plan
 from privatelr.results.release_files.json_values import CLOSE, require_same
 
 AnyDocument = entries.Document[Any, Any]
@@ -82,8 +82,11 @@ def read_document(value: Any) -> AnyDocument:
     if version == 1 and "signature" in value:  # the first version had none
         raise ReleaseFileError("the file has an entry 'signature', which version 1 does not know")
     calibration, design = value.get("calibration"), value.get("design")
-    if version < 5 and isinstance(design, dict) and "prior" in design:
+    prior = design.get("prior") if isinstance(design, dict) else None
+    if version < 5 and prior is not None:
         raise ReleaseFileError(f"design has an entry 'prior', which version {version} has not")
+    if version < 6 and isinstance(prior, dict) and "sds" in prior:
+        raise ReleaseFileError(f"design.prior has 'sds', which version {version} has not")
     chosen = isinstance(calibration, dict) and "mechanism" in calibration
     numbered = isinstance(design, dict) and "matrix" in design
     # the types are chosen here, because msgspec only distinguishes types that have tags
@@ -137,8 +140,8 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     planned = getattr(document.design, "standard", UNSET)
     weighted = planned is not UNSET and planned.weighted is True
     offset = offset_of(document.design)
-    drawn = getattr(document.design, "prior", UNSET) is not UNSET
-    calibration = parts.restore_calibration(document.calibration, weighted, offset, drawn)
+    known = weighted, offset, prior_limits(document.design)
+    calibration = parts.restore_calibration(document.calibration, *known)
     problem = calibration.problem
     moments = parts.restore_moments(document.inference, problem)
     scale, spec = _restore_scale(document, planned, problem)
@@ -166,8 +169,9 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
         raise ReleaseFileError("coefficients.design_units takes multiples of the grid")
     if counts is not None:
         counts = replace(counts, guarantee=guarantee, entry=entry)
-    made_of = moments, scale, counts, centre_of(spec)
-    release = Release(coef, guarantee, calibration, entry, *made_of)
+    made_of = moments, scale, counts
+    drawn = {} if spec.prior is None else prior_of(spec, problem)
+    release = Release(coef, guarantee, calibration, entry, *made_of, **drawn)
     cut = _read_threshold(document.threshold, scale_of(problem.loss))
     return FitRecord(spec, release, cut)
 
