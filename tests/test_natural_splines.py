@@ -8,6 +8,7 @@ import formulaic
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
 
 import privatelr
 from privatelr import dplr, dpsvm, plan
@@ -16,7 +17,8 @@ from privatelr.design.partitions import Partition
 from privatelr.errors import FormulaError, PrivateLRError
 from privatelr.model_data import read_data
 from privatelr.numerics.rows import SparseRows
-from privatelr.sources import declare_schema
+from privatelr.results.predict import design_rows
+from privatelr.sources import as_batch, declare_schema
 from tests.test_partitions import DECLARED, FRAME, KNOTS, log_loss, made
 
 NS = "ns(age, knots = c(35, 50, 65))"
@@ -216,6 +218,30 @@ def test_it_beats_a_line_on_records_that_no_fit_saw(term: str) -> None:
         line, curve = (dplr(f"y ~ {t} + g + z", train, 1.0, **DECLARED) for t in ("age", term))
         gains.append(log_loss(line, test) - log_loss(curve, test))
     assert min(gains) > 0.08
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        "ns(age, knots = c(40, 60)) * g + z",
+        "bs(age, knots = c(40, 60)) + g + z",
+        "cr(age, knots = [40, 60]):z + g",
+        "cut(age, c(20, 40, 60, 80), include.lowest = TRUE) * z",
+        'g %in% c("b") + ifelse(age > 50, z, 0) + poly(z, 2, raw = TRUE)',
+    ],
+)
+def test_beside_weights_and_an_offset_a_plain_fit_is_that_of_statsmodels(terms: str) -> None:
+    rng = np.random.default_rng(4)
+    n = len(FRAME)
+    frame = FRAME.assign(**{"w.t": rng.uniform(0.5, 4, n), "t": rng.uniform(0.5, 3, n)})
+    declared = {**DECLARED, "bounds": {**DECLARED["bounds"], "w.t": (0.5, 4), "t": (0.5, 3)}}
+    formula = f"y ~ {terms} + offset(log(t))"
+    fit = dplr(formula, frame, 0, 1e-11, weights="w.t", **declared)
+    rows = np.asarray(design_rows(fit, as_batch(frame))[0])
+    asked = {"freq_weights": frame["w.t"], "offset": np.log(frame["t"])}
+    model = sm.GLM(frame["y"], rows, family=sm.families.Binomial(), **asked)
+    theirs = fit.spec.user_map() @ model.fit(tol=1e-13, maxiter=300).params.to_numpy()
+    assert np.abs(fit.coef.to_numpy() - theirs).max() < 1e-5
 
 
 def test_a_smooth_is_drawn_with_its_band() -> None:

@@ -252,7 +252,7 @@ def test_a_term_is_drawn_with_its_band_where_inference_was_bought() -> None:
         ("cut(age, c(20, 50, 80), labels = c('a'))", "2 different texts"),
         ("cut(age, c(20, 50, 80), right = 3)", "TRUE or FALSE"),
         ("cc(age, knots = c(40))", "no proven range"),
-        ("cr(age, 4)", "no further argument"),
+        ("cr(age, 4)", "write public ones, as in knots = c(40, 60)"),
         ("poly(age, 2)", "poly(age, 2, raw = TRUE)"),
         ("poly(age, 20, raw = TRUE)", "orthogonal"),
     ],

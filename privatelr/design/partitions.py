@@ -183,12 +183,15 @@ def plan_partition(expression: Expression, ends: Interval) -> Partition:
     assert call is not None
     given = dict(zip(("breaks",) if call.name == "cut" else (), call.args[1:], strict=False))
     given |= call.keywords
+    args = call.args
+    if call.name != "cut" and len(args) == 2 and isinstance(args[1].value, int):
+        args, given = args[:1], {"df": args[1], **given}  # the second argument of R and formulaic
     for name, usual in _USUAL.items():
         if name in given and given[name].value == usual:
             del given[name]
     known = _KEYWORDS[call.name]
     clips = call.name != "cut" and _clips(given.pop("extrapolation", None), label)
-    if len(call.args) > 1 + (call.name == "cut") or not given.keys() <= known:
+    if len(args) > 1 + (call.name == "cut") or not given.keys() <= known:
         strange = next((name for name in given if name not in known), "further argument")
         if strange == "df":
             remedy = _remedy(call.name, given, ends)

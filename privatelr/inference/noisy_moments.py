@@ -17,14 +17,13 @@ import numpy as np
 from privatelr.errors import GuaranteeError
 from privatelr.inference.error_distribution import PUBLIC_SEED, Matrices
 from privatelr.inference.posterior import posterior
-from privatelr.inference.unresolved_columns import RESOLVED, spread_again
+from privatelr.inference.unresolved_columns import resolved_columns, spread_again
 from privatelr.mechanisms import (
     Moments,
     Problem,
     Release,
     ScaleRelease,
     matrix_of,
-    spread_to_noise,
 )
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.privacy.noise import NoiseLaw, NoNoise, SphericalLaplace
@@ -97,10 +96,10 @@ class NoisyMoments:
     intercept : float
         The constant in the intercept column of standardised rows; 0 if not known.
     drawn : ndarray of shape (d,)
-        w less the coefficients to which the penalty draws. With a prior that is more precise than
-        the penalty it is what has this gradient under the penalty alone.
+        w less the coefficients to which the penalty draws. With a more precise prior it is what has
+        the same gradient under the penalty alone.
     held : ndarray of shape (d, d)
-        What such a prior adds to H; 0 without one.
+        What a more precise prior adds to H; 0 without one.
     """
 
     w: FloatArray
@@ -121,7 +120,7 @@ class NoisyMoments:
 
     @property
     def penalty(self) -> FloatArray:
-        """What is known of H ``(d, d)``: the curvature of the penalty, and that of a prior."""
+        """The part of H ``(d, d)`` that is no data's."""
         return np.asarray(self.floor * np.eye(len(self.w)) + self.held)
 
     @property
@@ -260,26 +259,6 @@ def evidence_of(release: Release) -> NoisyMoments:
         first=0 if columns is None else problem.d - columns.p,
         intercept=0.0 if columns is None else columns.intercept,
     )
-
-
-def resolved_columns(scale: ScaleRelease | None, moments: Moments) -> FloatArray:
-    """How much of the spread of each column a release shows ``(d,)``, from 0 to 1.
-
-    Its released variance or its released curvature has to be large, in deviations of its noise. The
-    curvature alone shows a column whose variance is not released, and a quarter is enough: such
-    columns are levels and products, which are seldom thin. Columns that are not standardised have
-    no prior that would need to know.
-    """
-    found = np.ones(len(moments.curvature))
-    if scale is not None:
-        calibration = scale.calibration
-        first = len(found) - calibration.facts.p
-        alone = np.full(calibration.facts.p, 4.0)
-        alone[calibration.means] = 1.0
-        curvature = np.diag(moments.curvature)[first:] / moments.calibration.entry_sd
-        shown = np.maximum(spread_to_noise(scale), alone * curvature)
-        found[first:] = np.clip(shown / RESOLVED, 0.0, 1.0)
-    return found
 
 
 def numbers_of(scale: ScaleRelease | None, evidence: NoisyMoments) -> list[int]:

@@ -106,10 +106,9 @@ class Release:
     histogram : HistogramRelease or None
         The noisy counts of the rows' scores by class, if a ROC curve was requested.
     centre : ndarray of shape (d,) or None
-        The coefficients to which the penalty draws, in scaled units; None for zero.
+        Where the penalty draws to, in scaled units; None for zero.
     stiff : ndarray of shape (k, d) or None
-        The matrix G of a prior with deviations: it adds ``|G (w - centre)|**2 / 2`` to the mean
-        objective.
+        G of a prior, which adds ``|G (w - centre)|**2 / 2`` to the mean objective.
     """
 
     coef: FloatArray
@@ -147,7 +146,7 @@ def draw(calibration: Calibration, randomness: Randomness) -> Draws:
 
 
 def distance_from(noise: Draw) -> Callable[[FloatArray], float] | None:
-    """Return a function that bounds the distance of noise from a vector; None for few columns."""
+    """Return a bound on the distance of noise from a vector; None for few columns."""
     if isinstance(noise, BlockwiseDraw):
         return noise.distance
     if isinstance(noise, ShiftedDraw):
@@ -174,25 +173,17 @@ def _distance_from_shifted(noise: ShiftedDraw) -> Callable[[FloatArray], float] 
 def _towards(
     tilt: Draw, centre: FloatArray | None, stiff: FloatArray | None, problem: Problem
 ) -> Draw:
-    """Return the tilt with ``-Lambda w0``, by which the penalty is ``Lambda |w - w0|**2 / 2``.
-
-    With a matrix G it is ``-Lambda w0 - n G' G w0``. Both are public, as w0 and G are.
-    """
+    """Return the tilt with ``-Lambda w0 - n G' G w0``, by which penalties are about w0."""
     if centre is None:
         return tilt
     if not float(np.linalg.norm(centre)) <= problem.centre:
-        raise GuaranteeError(
-            f"prior: its coefficients are longer than {problem.centre:g}, for which minima are "
-            "certified."
-        )
+        bound = f"{problem.centre:g}, for which minima are certified"
+        raise GuaranteeError(f"prior: its coefficients are longer than {bound}.")
     shift = -problem.penalty * centre
     if stiff is not None:
-        # entries of G were rounded when they were made
         if not problem.n * float((stiff**2).sum()) <= problem.stiffness * _ROUNDED_UP:
-            raise GuaranteeError(
-                "prior: its deviations are smaller than those of a trace of "
-                f"{problem.stiffness:g}, for which minima are certified."
-            )
+            bound = f"a trace of {problem.stiffness:g}, for which minima are certified"
+            raise GuaranteeError(f"prior: its deviations are smaller than those of {bound}.")
         shift -= problem.n * ((stiff @ centre) @ stiff)
     return ShiftedDraw(tilt, shift)
 
@@ -289,7 +280,7 @@ def release_minimiser(
     centre : ndarray of shape (d,), optional
         Public coefficients w0 to which the penalty draws, by default zero.
     stiff : ndarray of shape (k, d), optional
-        A public matrix G, with which the objective has ``|G (w - w0)|**2 / 2``, too.
+        A public matrix G; the mean objective has ``|G (w - w0)|**2 / 2``, too.
 
     Notes
     -----
@@ -302,7 +293,7 @@ def release_minimiser(
     if calibration.placement == "output":
         tilt, added = FloatDraw(np.zeros(problem.d)), draws.noise
     tilt = _towards(tilt, centre, stiff, problem)
-    # the solver gets an array of its own, because it may write into it
+    # the solver gets an array of its own
     objective = Objective(rows, problem.loss, problem.lambda_, tilt.nearest() / problem.n, stiff)
     known = tilt.enclose, distance_from(tilt)
     minimum = certified_minimum(objective, solver, calibration.tau, *known)

@@ -17,7 +17,7 @@ LEARNING = [
     ("poly(age, 2)", "I(age^2)"),
     ("bs(age, df = 4)", "write public ones"),
     ("ns(age, 3)", "pmax(age"),
-    ("cr(age, 3)", "bs(age, knots = c(30, 60)) with public knots"),
+    ("cr(age, 3)", "write public ones, as in knots = c(30, 60)"),
     ("qcut(age, 3)", "cut(age, breaks = c(0, 10, 20))"),
     ("I(age > age.mean())", "I(age > 3.2)"),
     ("I(age > mean(age))", "public constant"),
