@@ -183,7 +183,7 @@ def plan_partition(expression: Expression, ends: Interval) -> Partition:
     assert call is not None
     given = dict(zip(("breaks",) if call.name == "cut" else (), call.args[1:], strict=False))
     given |= call.keywords
-    args = call.args
+    args: tuple[Node, ...] = call.args
     if call.name != "cut" and len(args) == 2 and isinstance(args[1].value, int):
         args, given = args[:1], {"df": args[1], **given}  # the second argument of R and formulaic
     for name, usual in _USUAL.items():

@@ -16,7 +16,7 @@ LEARNING = [
     ("standardize(age)", "bounds="),
     ("poly(age, 2)", "I(age^2)"),
     ("bs(age, df = 4)", "write public ones"),
-    ("ns(age, 3)", "pmax(age"),
+    ("ns(age, 3)", "knots = c(30, 60)"),
     ("cr(age, 3)", "write public ones, as in knots = c(30, 60)"),
     ("qcut(age, 3)", "cut(age, breaks = c(0, 10, 20))"),
     ("I(age > age.mean())", "I(age > 3.2)"),
