@@ -11,11 +11,11 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 230,
-    "code lines": 31_700,
+    "code lines": 31_842,
     "lines of the longest module": 400,
     "modules of the fullest folder": 16,
     "call depth": 13,
-    "functions": 340,
+    "functions": 342,
     "types": 35,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of
