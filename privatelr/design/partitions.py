@@ -183,9 +183,9 @@ def plan_partition(expression: Expression, ends: Interval) -> Partition:
     assert call is not None
     given = dict(zip(("breaks",) if call.name == "cut" else (), call.args[1:], strict=False))
     given |= call.keywords
-    args: tuple[Node, ...] = call.args
+    args = list(call.args)
     if call.name != "cut" and len(args) == 2 and isinstance(args[1].value, int):
-        args, given = args[:1], {"df": args[1], **given}  # the second argument of R and formulaic
+        given = {"df": args.pop(), **given}  # the second argument of R and formulaic
     for name, usual in _USUAL.items():
         if name in given and given[name].value == usual:
             del given[name]
