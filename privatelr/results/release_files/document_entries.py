@@ -345,8 +345,8 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     ----------
     version
         Version 1 has no entry signature, version 2 has one, version 3 may have an entry scale,
-        version 4 one about a ROC curve, version 5 one about a prior in its design, and version 6
-        standard deviations of a prior.
+        version 4 one about a ROC curve, version 5 one about a prior in its design, or a ROC curve
+        beside choices, and version 6 standard deviations of a prior.
     notice
         What a person should know first; it begins with NOT PRIVATE if there is no guarantee.
     written_by
