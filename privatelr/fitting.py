@@ -166,8 +166,11 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     if method.standard:  # row_norm limits rows once they are standardised
         schema = replace(schema, row_norm=None)
     spec = data.plan_entries(schema) if method.by_entries else data.plan(schema)
+    if method.by_class:
+        spec = data.by_class(spec, schema)
     learned = 0.0 if method.buys_roc else cut  # a paid curve needs no score of each record
-    scored, n = data.require_scores(learned), len(data)  # Dask counts its records from here on
+    scored = not method.by_class and data.require_scores(learned)
+    n = len(data)  # Dask counts its records from here on
     if method.by_entries:
         require_below_one_record(method.target, n)
         warn_of_large_delta(method.target, n, stacklevel=4)

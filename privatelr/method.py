@@ -30,11 +30,12 @@ from privatelr.mechanisms.calibration import (
     usual_intercept,
     usual_rows,
 )
-from privatelr.numerics import Loss
+from privatelr.numerics import Loss, find_loss
 from privatelr.numerics.solve import Newton
 from privatelr.privacy import REPLACE_PERSON, ApproxDP, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.noise import Randomness
 from privatelr.results import Fit
+from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.sources import Schema
 
 Fitted = TypeVar("Fitted")
@@ -71,6 +72,9 @@ class Method(Generic[Fitted]):
         Given where the scale is left out if the plan cannot have it or its noise is too large.
         Returns such ways, one for each law of noise; for facts about the columns, those at the
         price at which they are compared.
+    by_class : bool
+        Whether each level of the response is a class of its own, so that there are no scores of
+        records by which diagnostics or a threshold are found.
     """
 
     fit: Callable[..., Fitted]
@@ -84,6 +88,7 @@ class Method(Generic[Fitted]):
     buys_roc: bool = False
     standard: tuple[Way, ...] = ()
     if_worth_it: Callable[..., tuple[Way, ...]] | None = None
+    by_class: bool = False
 
 
 def perturbation(
@@ -125,6 +130,8 @@ def perturbation(
         if prior is not None:
             moved["centre"] = LONGEST_MARGIN / spec.radius
         who = {"persons": about_persons}
+        if spec.response.kind == "classes":
+            who["classes"] = require_few(spec.d, len(spec.response.levels))
         return Problem(n, spec.d, loss, spec.radius, spec.blocks, **moved, **who)
 
     def standard(price: Guarantee, way: Any, declared: Any, n: int) -> tuple[Any, Any]:
@@ -169,6 +176,39 @@ def perturbation(
     laws = (GAUSSIAN, LAPLACE) if several else (request.kinds,)
     rivals = partial(ways, *laws) if optional else None
     return replace(method, standard=ways(request.kinds), if_worth_it=rivals)
+
+
+MOST_COEFFICIENTS = 500
+"""Largest number of coefficients of several classes, whose minima are certified in balls."""
+
+
+def require_few(d: int, classes: int) -> int:
+    """Return the number of classes; raise `ArgumentError` for more coefficients than that."""
+    if d * classes > MOST_COEFFICIENTS:
+        raise ArgumentError(
+            f"formula: {classes} classes with {d} columns each are {classes * d} coefficients, and "
+            f"dpmultinom takes up to {MOST_COEFFICIENTS}; leave out terms."
+        )
+    return classes
+
+
+def several_classes(
+    request: Request, schema: Schema, do_scale: bool | str | None, rp_dim: int = 0
+) -> Method[MultinomialFit]:
+    """Set up the softmax of several classes; refuses what is not proven for it."""
+    if request.buys_intervals or request.buys_roc:
+        asked = "inference" if request.buys_intervals else "roc"
+        raise ArgumentError(
+            f"spend: {asked!r} is not built for several classes; dpmultinom takes 'coefficients' "
+            "and 'scale', and dplr of one class against the others takes all."
+        )
+    if request.analysis == "cms11":
+        raise ArgumentError(
+            "analysis='cms11': that bound is about two classes; dpmultinom takes 'joint' or "
+            "'one-log'."
+        )
+    found = perturbation(find_loss("logistic"), request, schema, do_scale, rp_dim)
+    return replace(found, fit=MultinomialFit, by_class=True)  # type: ignore[arg-type, return-value]
 
 
 def _require_built(request: Request, do_scale: bool | str | None) -> None:

@@ -26,7 +26,7 @@ from privatelr.numerics.rows import (
     vector_of,
     weights_of,
 )
-from privatelr.numerics.solve import Solver, certificate, certified_minimum
+from privatelr.numerics.solve import Solver, certificate, certified_minimum, softmax_minimum
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import Entry
 from privatelr.privacy.noise import (
@@ -92,7 +92,8 @@ class Release:
     Attributes
     ----------
     coef : ndarray of shape (d,), read-only
-        The coefficients in scaled units, the intercept first.
+        The coefficients in scaled units, the intercept first; ``(K d,)`` for K classes, one after
+        the other.
     guarantee : Guarantee
         The guarantee for everything in the release together.
     calibration : Calibration
@@ -279,8 +280,13 @@ def release_minimiser(
     require_radius(rows, calibration)
     problem, tilt, added = calibration.problem, draws.noise, draws.shield
     if calibration.placement == "output":
-        tilt, added = FloatDraw(np.zeros(problem.d)), draws.noise
+        tilt, added = FloatDraw(np.zeros(problem.size)), draws.noise
     tilt = _towards(tilt, centre, problem)
+    if problem.is_multinomial:
+        several = rows, problem.classes, problem.lambda_, tilt.nearest() / problem.n
+        exact = softmax_minimum.certified_softmax(*several, calibration.tau, tilt.enclose)
+        coef = rounded_sum(exact, added, calibration.grid)
+        return Release(coef, calibration.target, calibration, centre=centre)
     # the solver gets an array of its own, because it may write into it
     objective = Objective(rows, problem.loss, problem.lambda_, tilt.nearest() / problem.n)
     known = tilt.enclose, distance_from(tilt)
@@ -311,7 +317,11 @@ def release_plain(
     """
     require_radius(rows, calibration)
     problem = calibration.problem
-    tilt = _towards(FloatDraw(np.zeros(problem.d)), centre, problem).nearest()
+    tilt = _towards(FloatDraw(np.zeros(problem.size)), centre, problem).nearest()
+    if problem.is_multinomial:
+        several = rows, problem.classes, problem.lambda_, tilt / problem.n
+        w = softmax_minimum.plain_softmax(*several)
+        return Release(w, calibration.target, calibration, centre=centre)
     objective = Objective(rows, problem.loss, problem.lambda_, tilt / problem.n)
     w = solver(objective).w
     with np.errstate(all="ignore"):

@@ -26,7 +26,7 @@ from privatelr.privacy import (
     NonPrivate,
     SharedApproxDP,
 )
-from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
+from privatelr.results.fit_record import ModelRecord, NoisyRecord, SelectedRecord
 from privatelr.results.pages.beside_terms import Facts, beside_terms
 from privatelr.results.predict import scale_of
 from privatelr.types import FACTOR_SCALE
@@ -133,7 +133,7 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
     response = ("Response", fit.spec.response.describe())
     if isinstance(fit, SelectedRecord):
         return [*fit.calibration.facts, ("Rows", _entry_bounds(fit.spec)), response]
-    assert isinstance(fit, FitRecord)
+    assert isinstance(fit, NoisyRecord)
     calibration, moments = fit.calibration, fit.release.moments
     end = "zero" if fit.spec.prior is None else "the prior"
     shrunk = f"; coefficients are penalised by it, that is, shrunk towards {end}"
@@ -167,7 +167,7 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
     return [*facts, ("Inference", text)]
 
 
-def _roc(fit: FitRecord) -> Facts:
+def _roc(fit: NoisyRecord) -> Facts:
     """Return what was bought about how well the fit tells the classes apart, if it was."""
     if not fit.has_roc:
         return []
@@ -194,7 +194,7 @@ def scores(made: HistogramCalibration) -> str:
     return f"paid for with {made.target}, by {counts}, with {noise}"
 
 
-def _scale(fit: FitRecord) -> Facts:
+def _scale(fit: NoisyRecord) -> Facts:
     """Return what was bought to standardise the rows, if it was."""
     made = fit.release.scale
     if made is None:
@@ -317,7 +317,7 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
         rows = f"d = {problem.d} columns, no entry above {problem.x_bound:.6g} in size"
         own = [("Rows", rows), ("Loss", describe(fit.loss)), *fit.calibration.facts]
     else:
-        assert isinstance(fit, FitRecord)
+        assert isinstance(fit, NoisyRecord)
         own = _perturbed_of_card(fit)
         if len(parts := targets(fit)) > 1:
             spent = "; ".join(f"{part} on the {_GOODS[name]}" for name, part in parts.items())
@@ -335,7 +335,7 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
     ]
 
 
-def _perturbed_of_card(fit: FitRecord) -> Facts:
+def _perturbed_of_card(fit: NoisyRecord) -> Facts:
     calibration, moments, spec = fit.calibration, fit.release.moments, fit.spec
     problem, noise, shield = calibration.problem, calibration.noise, calibration.shield
     constant = "no intercept" if spec.intercept is None else f"intercept {spec.intercept:g}"

@@ -1,0 +1,62 @@
+"""The printed page of a fit of several classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from privatelr.page_model import Table
+from privatelr.privacy import NonPrivate
+from privatelr.results.pages import sentences
+from privatelr.results.pages.summary import FitSummary
+from privatelr.results.release_files.origin import source_fact
+
+if TYPE_CHECKING:
+    from privatelr.results.multinomial_fit import MultinomialFit
+
+_MOST_ROWS = 200
+"""A page has at most this number of coefficients; `coef` has all."""
+_NO_ERRORS = (
+    "Standard errors of several classes are not built: dplr of one class against the others takes "
+    "spend='inference'."
+)
+
+
+def summarise(fit: MultinomialFit) -> FitSummary:
+    """Make the page: a row for each class and term."""
+    rows = fit.tidy()
+    private = "privacy_sd_limit" in rows.columns
+    shown = rows.head(_MOST_ROWS)
+    table = Table(
+        [f"{row['class']}: {row['term']}" for _, row in shown.iterrows()],
+        ["estimate", *(["noise sd limit"] if private else [])],
+        [
+            [f"{row['estimate']:.4g}", *([f"{row['privacy_sd_limit']:.3g}"] if private else [])]
+            for _, row in shown.iterrows()
+        ],
+        width=16,
+    )
+    first, notes = fit.classes[0], []
+    if len(shown) < len(rows):
+        notes.append(f"The first {len(shown)} of {len(rows)} coefficients; fit.coef has all.")
+    notes.append(f"Coefficients are log odds of a class against {first}, the reference.")
+    if private:
+        of_scale = "" if fit.release.scale is None else ", but for the released scale"
+        notes.append(
+            "noise sd limit: what the noise adds has at most this standard deviation, whatever "
+            "the data, and usually much less, because the information in the data damps it; "
+            f"computed without the data{of_scale}."
+        )
+        notes.append(_NO_ERRORS)
+    notes.append("No number on this page but the estimates was computed from the data.")
+    how = "Non-private" if isinstance(fit.guarantee, NonPrivate) else "Differentially private"
+    return FitSummary(
+        [f"{how} multinomial logistic regression", fit.formula],
+        [
+            ("Promise", sentences.promise(fit)),
+            *source_fact(fit),
+            *sentences.facts_of_page(fit),
+        ],
+        [table],
+        notes,
+        [],
+    )
