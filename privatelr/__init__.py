@@ -67,8 +67,8 @@ if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     from privatelr.results.answers.chosen_fit import ChosenFit, choose
     from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
     from privatelr.results.effects import MarginalEffects, average_marginal_effects
-    from privatelr.results.pages.comparison import Comparison, compare
     from privatelr.results.multinomial_fit import MultinomialFit
+    from privatelr.results.pages.comparison import Comparison, compare
     from privatelr.results.pages.forest import plot_coefficients
     from privatelr.results.release_files import load
     from privatelr.results.selected import SelectedFit

@@ -129,7 +129,7 @@ def perturbation(
         moved = {"weighted": spec.weighted, "offset": spec.offset_bound}
         if prior is not None:
             moved["centre"] = LONGEST_MARGIN / spec.radius
-        who = {"persons": about_persons}
+        who: dict[str, Any] = {"persons": about_persons}
         if spec.response.kind == "classes":
             who["classes"] = require_few(spec.d, len(spec.response.levels))
         return Problem(n, spec.d, loss, spec.radius, spec.blocks, **moved, **who)

@@ -20,6 +20,7 @@ from privatelr.cli.outcomes import InputError, NotWrittenError, OutputError, rea
 from privatelr.errors import ArgumentError, MissingDependencyError, ReleaseFileError
 from privatelr.locks import has_file_locks, lock_file, still_has_name
 from privatelr.results import Fit
+from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.release_files import create_file, load, replace_file
 from privatelr.results.selected import SelectedFit
 
@@ -124,7 +125,7 @@ def write(path: str, data: bytes, force: bool) -> None:
         raise NotWrittenError(f"--out {path!r} was not written ({reason_of(error)}).") from None
 
 
-def read_model(path: str) -> Fit | SelectedFit:
+def read_model(path: str) -> Fit | SelectedFit | MultinomialFit:
     """Read a saved model; raises `InputError` if that fails."""
     try:
         return load(path)

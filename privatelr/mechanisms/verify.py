@@ -7,7 +7,13 @@ from dataclasses import replace
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import Calibration, gaussian_objective, proven_noise, pure
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP, to_zcdp
-from privatelr.privacy.noise import BlockLaplace, CopiedNoise, GaussianNoise, NoNoise, SphericalLaplace
+from privatelr.privacy.noise import (
+    BlockLaplace,
+    CopiedNoise,
+    GaussianNoise,
+    NoNoise,
+    SphericalLaplace,
+)
 
 _ROUNDING = 1e-9
 """Largest relative difference that is accepted between the same numbers on two machines."""
@@ -27,7 +33,15 @@ def achieved(calibration: Calibration) -> Guarantee:
     problem, noise, target = calibration.problem, calibration.noise, calibration.target
     if not target.is_private:
         return target
-    one = noise.law if isinstance(noise, CopiedNoise) else noise
+    one = noise.each if isinstance(noise, CopiedNoise) else noise
+    copies = noise.copies if isinstance(noise, CopiedNoise) else 1
+    if (copies > 1 and copies != problem.classes) or (
+        problem.is_multinomial and {noise.dimension, calibration.shield.dimension} != {problem.size}
+    ):
+        raise GuaranteeError(
+            f"noise: a law of {noise.dimension} coordinates is not one for {problem.classes} "
+            "classes."
+        )
     found, tilt = None, noise if calibration.placement == "objective" else NoNoise(1)
     if not calibration.tau >= proven_noise.certified_norm(problem, tilt) * (1 - _ROUNDING):
         raise GuaranteeError(

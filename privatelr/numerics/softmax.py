@@ -31,7 +31,7 @@ class SoftmaxObjective:
     classes: int
     lambda_: float
     tilt: FloatArray = field(repr=False)
-    loss: Loss = Logistic()
+    loss: Loss = field(default_factory=Logistic)
 
     def by_class(self, w: FloatArray) -> FloatArray:
         """The vectors of the classes as a matrix ``(K, d)``."""

@@ -51,7 +51,7 @@ class MultinomialFit(NoisyRecord):
         return self.spec.response.classes
 
     @property
-    def coef(self) -> pd.DataFrame:  # type: ignore[override]
+    def coef(self) -> pd.DataFrame:
         """Coefficients in the units of the columns: terms by classes, without the reference.
 
         They are log odds of a class against the reference. ``coef["b"] - coef["a"]`` are those of
@@ -61,12 +61,12 @@ class MultinomialFit(NoisyRecord):
         return self._table(each[1:] - each[0])
 
     @property
-    def params(self) -> pd.DataFrame:  # type: ignore[override]
+    def params(self) -> pd.DataFrame:
         """The same as `coef`, by statsmodels' name."""
         return self.coef
 
     @property
-    def odds_ratios(self) -> pd.DataFrame:  # type: ignore[override]
+    def odds_ratios(self) -> pd.DataFrame:
         """Exponentials of `coef`: factors of the odds of a class against the reference."""
         with np.errstate(over="ignore"):
             return np.exp(self.coef)
@@ -135,7 +135,7 @@ class MultinomialFit(NoisyRecord):
 
     def private_roc(self, *data: Any, **options: Any) -> Never:
         """Raise an error: a ROC curve is about two classes."""
-        return self.roc
+        raise ArgumentError("private_roc: a ROC curve is about two classes.")
 
     def private_threshold(self, *data: Any, **options: Any) -> Never:
         """Raise an error: a threshold is between two classes."""

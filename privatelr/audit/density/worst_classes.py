@@ -61,7 +61,6 @@ class ClassedRows:
             total += count * np.kron(np.diag(p) - np.outer(p, p), np.outer(x, x))
         return np.asarray(total + np.zeros((size, size)))
 
-
     def log_det(self, vectors: FloatArray, others: FloatArray) -> float:
         """What a record alone adds to the log determinant of the matrix ``(K d, K d)``.
 
@@ -89,7 +88,7 @@ def classes_loss(
     change = new.gradient(vectors) - pulled
     b = -problem.penalty * vectors - shared.gradient(vectors) - pulled
     if isinstance(noise, CopiedNoise):
-        ratio = float(exact.log_ratios(noise.law, b, change).sum())
+        ratio = float(exact.log_ratios(noise.each, b, change).sum())
     else:
         ratio = float(exact.log_ratios(noise, b.reshape(1, -1), change.reshape(1, -1))[0])
     others = shared.hessian(vectors) + problem.penalty * np.eye(vectors.size)

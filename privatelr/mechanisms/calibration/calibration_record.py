@@ -314,7 +314,7 @@ def _other_tilts(
         unproven = analysis == "joint" and problem.loss.joint_factor is None
         # R's bound is proven for pure epsilon alone
         other_noise = isinstance(target, privacy.ApproxDP) or isinstance(noise, GaussianNoise)
-        unproven |= other_noise and analysis == "cms11"
+        unproven |= (other_noise or problem.is_multinomial) and analysis == "cms11"
         if analysis != chosen and not unproven:
             law = shortest(proven_noise.candidates(problem, target, analysis))
             ratio = _ratio(law, noise) if law else math.inf

@@ -206,13 +206,17 @@ def origin_of(
     joint = analysis == "joint"
     if placement == "output":
         told = "would be free in objective perturbation"
-        return f"automatic, what {told if joint else 'objective perturbation would take'}"
+        free = joint and not facts.is_multinomial
+        return f"automatic, what {told if free else 'objective perturbation would take'}"
     if isinstance(target, ZCDP):
-        cost = "be free under" if joint else "cost a tenth of"
+        free = joint and not facts.is_multinomial
+        cost = "be free under" if free else "cost a tenth of"
         return f"automatic, what would {cost} the pure epsilon that implies this rho"
     if isinstance(target, ApproxDP) and not by_laplace:
         return "automatic, the smallest that adds at most 2 % to the noise"
     cost = "adds nothing to the noise" if joint else "costs a tenth of eps"
+    if joint and facts.is_multinomial:
+        cost = "leaves nine tenths of the rate of the noise"
     return f"automatic, the smallest that {cost}"
 
 

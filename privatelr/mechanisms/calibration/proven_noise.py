@@ -89,11 +89,13 @@ def laplace_tilts(
     rate = pure.objective_rate(problem, epsilon, analysis) * share * DOWN
     if not rate * 2 * problem.pull > _NO_USE * epsilon:
         return []
-    laws: list[NoiseLaw] = [SphericalLaplace(problem.d, rate / problem.radius * DOWN)]
+    laws: list[SphericalLaplace | BlockLaplace] = [
+        SphericalLaplace(problem.d, rate / problem.radius * DOWN)
+    ]
     if problem.blocks:
         laws.append(BlockLaplace(problem.blocks, rate))
     if problem.is_multinomial:  # each class by itself, which `softmax` is about
-        laws = [CopiedNoise(law, problem.classes) for law in laws]
+        return sorted((CopiedNoise(law, problem.classes) for law in laws), key=mean_square)
     return sorted(laws, key=mean_square)
 
 
@@ -131,7 +133,7 @@ def tilt_epsilon(noise: NoiseLaw, problem: Problem, analysis: str) -> float:
 def relative_rate(noise: NoiseLaw, problem: Problem) -> float:
     """Return the rate of a Laplace tilt of any shape, relative to R; see `calibration.pure`."""
     rate = 1.0 / noise.scale
-    one = noise.law if isinstance(noise, CopiedNoise) else noise
+    one = noise.each if isinstance(noise, CopiedNoise) else noise
     return rate * problem.radius if isinstance(one, SphericalLaplace) else rate
 
 

@@ -8,9 +8,9 @@ probabilities p of the classes at x, its gradient is ``(p - e_y) (x) x`` and its
 bijection as for one vector, so that the density of a release is that of b times the determinant of
 the Hessian (privacy.md, Lemma 0), and neighbours replace one record.
 
-**Gradient.** ``e_y - p = sum_j p_j (e_y - e_j)``. So the sizes of the K slopes have the sum 2 s, not
-K, and the Euclidean length is at most ``sqrt(2) s R``, not ``s R``. Laplace noise that is drawn for
-each class by itself has density ``exp(-rate sum_k N(b_k))``, with a norm N that is at most 1 on
+**Gradient.** ``e_y - p = sum_j p_j (e_y - e_j)``. So the sizes of the K slopes have the sum 2 s,
+not K, and the Euclidean length is at most ``sqrt(2) s R``, not ``s R``. Laplace noise that is drawn
+for each class by itself has density ``exp(-rate sum_k N(b_k))``, with a norm N that is at most 1 on
 rows; its exponent changes by at most ``2 rate (s + s')``, whatever K is.
 
 **Curvature.** For a shared curvature ``A >= Lambda I`` and ``diag p - p p' = B B'``, the ratio

@@ -8,6 +8,8 @@ As in `certified`, nothing here gives up or warns: whether doubles suffice depen
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -15,9 +17,8 @@ from scipy import linalg
 from privatelr.errors import NotConvergedError
 from privatelr.locks import FIRST_PRECISION, flint, working_precision
 from privatelr.numerics.losses import EVALUATION_ERROR, MARGIN_ERROR
-from privatelr.numerics.rows import products
-from privatelr.numerics.rows.row_bounds import weights_of
 from privatelr.numerics.parallel import threads
+from privatelr.numerics.rows import products
 from privatelr.numerics.softmax import (
     SoftmaxObjective,
     classes_of,
@@ -125,8 +126,8 @@ def softmax_gradient_bound(objective: SoftmaxObjective, w: FloatArray) -> float:
     derivative along t is ``p_k (t_k - p.t)``, and the mean of ``|t - p.t|`` is at most e. A
     difference from the largest link is off by another rounding of at most ``2 R W``. An exponential
     and the quotient cost the relative ``EVALUATION_ERROR`` and their rounding, the sum of K of them
-    K roundings, and the class of a row one more. So slopes, whose sizes have a sum of at most 2, are
-    off by a total of ``e + 4 u (1 + 3 R W) + (8 + K + 4) u`` for each row.
+    K roundings, and the class of a row one more. So slopes, whose sizes have a sum of at most 2,
+    are off by a total of ``e + 4 u (1 + 3 R W) + (8 + K + 4) u`` for each row.
     """
     rows, k = objective.rows, objective.classes
     with np.errstate(all="ignore"):
@@ -144,10 +145,13 @@ def softmax_gradient_bound(objective: SoftmaxObjective, w: FloatArray) -> float:
     return bound if math.isfinite(bound) else math.inf
 
 
+Parts = tuple[Any, int, list[Any], Any]
+"""Of a row the size of its label, its class, its probabilities and its loss, as balls."""
+
 # -- balls ----------------------------------------------------------------------------------------
 
 
-def _rows_of(x: FloatArray, y: FloatArray, z: FloatArray, vectors: flint.arb_mat) -> list[tuple]:
+def _rows_of(x: FloatArray, y: FloatArray, z: FloatArray, vectors: flint.arb_mat) -> list[Parts]:
     """For each row the size of its label, its class, its probabilities and its loss, as balls."""
     links, found = (flint.arb_mat(x.tolist()) * vectors).tolist(), []
     for own, label, place in zip(links, y.tolist(), classes_of(y, z).tolist(), strict=True):
@@ -161,11 +165,11 @@ def _rows_of(x: FloatArray, y: FloatArray, z: FloatArray, vectors: flint.arb_mat
     return found
 
 
-def _folded(objective: ExactObjective, w: list[flint.arb], kernel) -> tuple:
+def _folded(objective: ExactObjective, w: list[flint.arb], kernel: Callable[..., Any]) -> Any:
     d = objective.rows.d
     vectors = flint.arb_mat(len(w) // d, d, w).transpose()
 
-    def of_rows(x: FloatArray, y: FloatArray, z: FloatArray) -> tuple:
+    def of_rows(x: FloatArray, y: FloatArray, z: FloatArray) -> Any:
         return kernel(flint.arb_mat(x.tolist()), _rows_of(x, y, z, vectors))
 
     with threads(1):  # balls share one global precision, and hold the interpreter lock
@@ -175,7 +179,7 @@ def _folded(objective: ExactObjective, w: list[flint.arb], kernel) -> tuple:
 def _enclose(objective: ExactObjective, w: list[flint.arb]) -> BallPoint:
     """Enclose F and its gradient at w, in one pass over the rows."""
 
-    def kernel(x: flint.arb_mat, rows: list[tuple]) -> tuple[flint.arb, flint.arb_mat]:
+    def kernel(x: flint.arb_mat, rows: list[Parts]) -> tuple[flint.arb, flint.arb_mat]:
         value, slopes = flint.arb(0), []
         for size, place, shares, lost in rows:
             value += lost / size**2
@@ -195,7 +199,7 @@ def _hessian(objective: ExactObjective, w: list[flint.arb]) -> flint.arb_mat:
     d = objective.rows.d
     k = len(w) // d
 
-    def kernel(x: flint.arb_mat, rows: list[tuple]) -> tuple[flint.arb_mat]:
+    def kernel(x: flint.arb_mat, rows: list[Parts]) -> tuple[flint.arb_mat]:
         table, turned = x.tolist(), x.transpose()
         found = flint.arb_mat(k * d, k * d)
         for i in range(k):

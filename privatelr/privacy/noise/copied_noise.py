@@ -27,28 +27,28 @@ class CopiedNoise(NoiseLaw):
 
     Attributes
     ----------
-    law : NoiseLaw
+    each : NoiseLaw
     copies : int
     """
 
-    law: SphericalLaplace | BlockLaplace
+    each: SphericalLaplace | BlockLaplace
     copies: int
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
-        return self.copies * self.law.dimension
+        return self.copies * self.each.dimension
 
     @property
     def title(self) -> str:  # type: ignore[override]
-        return self.law.title
+        return self.each.title
 
     @property
     def scale(self) -> float:
-        return self.law.scale
+        return self.each.scale
 
     @property
     def variances(self) -> FloatArray:
-        return np.tile(self.law.variances, self.copies)
+        return np.tile(self.each.variances, self.copies)
 
     @property
     def mean_length(self) -> float:
@@ -61,29 +61,29 @@ class CopiedNoise(NoiseLaw):
 
         For blocks the inequality of Efron and Stein adds up what the copies do.
         """
-        spherical = isinstance(self.law, SphericalLaplace)
-        return self.law.lipschitz_sd * (1.0 if spherical else math.sqrt(self.copies))
+        spherical = isinstance(self.each, SphericalLaplace)
+        return self.each.lipschitz_sd * (1.0 if spherical else math.sqrt(self.copies))
 
     def log_density(self, b: FloatArray) -> float:
-        return math.fsum(map(self.law.log_density, np.split(b, self.copies)))
+        return math.fsum(map(self.each.log_density, np.split(b, self.copies)))
 
     def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
         parts = zip(np.split(b, self.copies), np.split(change, self.copies), strict=True)
-        return math.fsum(self.law.log_ratio(*part) for part in parts)
+        return math.fsum(self.each.log_ratio(*part) for part in parts)
 
     @property
     def uniforms(self) -> int:
-        return self.copies * self.law.uniforms
+        return self.copies * self.each.uniforms
 
     @property
     def signs(self) -> int:
-        return self.copies * self.law.signs
+        return self.copies * self.each.signs
 
     def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
         """Return the copies, each of uniforms and signs of its own."""
         found = []
         for k in range(self.copies):
-            own, fair = self.law.uniforms, self.law.signs
+            own, fair = self.each.uniforms, self.each.signs
             used = uniforms[k * own : (k + 1) * own], signs[k * fair : (k + 1) * fair]
-            found += self.law.transform(*used, arithmetic)
+            found += self.each.transform(*used, arithmetic)
         return found

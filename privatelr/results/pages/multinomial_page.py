@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from privatelr.page_model import Table
+from privatelr.page_model import Listing, Piece, Table
 from privatelr.privacy import NonPrivate
 from privatelr.results.pages import sentences
 from privatelr.results.pages.summary import FitSummary
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 200
 """A page has at most this number of coefficients; `coef` has all."""
+_SHOWN_ON_CARD = 50
+"""A card has at most this number of coefficients; the release file has all."""
 _NO_ERRORS = (
     "Standard errors of several classes are not built: dplr of one class against the others takes "
     "spend='inference'."
@@ -60,3 +62,20 @@ def summarise(fit: MultinomialFit) -> FitSummary:
         notes,
         [],
     )
+
+
+def estimates_of_card(fit: MultinomialFit) -> list[Piece]:
+    """The table of estimates on the card, and what the noise adds."""
+    rows = fit.tidy()
+    cells = [[str(row[0]), str(row[1]), *(f"{x:.6g}" for x in row[2:])] for row in rows.to_numpy()]
+    headers = ["Class", "Coefficient", "Estimate"]
+    shown = f", the first {_SHOWN_ON_CARD} of {len(rows)}" if len(rows) > _SHOWN_ON_CARD else ""
+    note = (
+        f"These numbers{shown}, and whatever is computed from them, are all that was released: log "
+        f"odds against {fit.classes[0]}, the reference."
+    )
+    if "privacy_sd_limit" in rows.columns:
+        headers.append("Privacy sd, at most")
+        of_scale = "" if fit.release.scale is None else ", but for the released scale"
+        note += f" The privacy sd is what the noise adds; computed without the data{of_scale}."
+    return [Listing(headers, cells[:_SHOWN_ON_CARD]), note]

@@ -329,7 +329,7 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
         ("Records", f"of m = {fit.nobs} persons" if persons else f"n = {fit.nobs}"),
         *own,
         ("Randomness", f"{SOURCES[document['randomness']]}{by_its_word}"),
-        ("Threshold", threshold),
+        *([] if fit.spec.response.kind == "classes" else [("Threshold", threshold)]),
         ("Ledger", ledger),
         ("Software", ", ".join(f"{name} {version}" for name, version in software)),
     ]

@@ -25,7 +25,7 @@ from privatelr.results.release_files.calibration_entries import (
 )
 
 FORMAT: Literal["privatelr release"] = "privatelr release"
-VERSION: Literal[5] = 5
+VERSION: Literal[6] = 6
 Position = Annotated[int, Meta(ge=0)]
 Times = Annotated[int, Meta(ge=1, le=10**9)]
 Name = Annotated[str, Meta(max_length=10_000)]
@@ -120,7 +120,8 @@ class CoefficientsEntry(FileEntry, frozen=True):
     user_units
         In the units of the columns, in the order of names; null if a double cannot represent it.
     design_units
-        In scaled units, exactly as released: multiples of the grid.
+        In scaled units, exactly as released: multiples of the grid. Of several classes those of
+        each follow one another, and names have the class before a colon.
     """
 
     names: Annotated[list[str], Meta(min_length=1)]
@@ -153,12 +154,12 @@ class ResponseEntry(FileEntry, frozen=True):
     Attributes
     ----------
     classes
-        The negative and the positive class.
+        The negative and the positive class, or each of several classes, the reference first.
     """
 
     expression: str
-    kind: Literal["logical", "factor", "binary"]
-    classes: Annotated[list[Level], Meta(min_length=2, max_length=2)]
+    kind: Literal["logical", "factor", "binary", "classes"]
+    classes: Annotated[list[Level], Meta(min_length=2)]
     levels: list[Level]
     remark: str
 
@@ -371,7 +372,7 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     """
 
     format: Literal["privatelr release"]
-    version: Literal[1, 2, 3, 4, 5]
+    version: Literal[1, 2, 3, 4, 5, 6]
     notice: Annotated[str, Meta(pattern="^(covered by |NOT PRIVATE: )")]
     written_by: Annotated[dict[Phrase, Phrase], Meta(max_length=100)]
     guarantee: GuaranteeEntry

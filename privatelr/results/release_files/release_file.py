@@ -30,6 +30,7 @@ from privatelr.errors import ArgumentError, ReleaseFileError, show
 from privatelr.locks import has_file_locks, lock_file, still_has_name
 from privatelr.results.fit import Fit
 from privatelr.results.fit_record import ModelRecord, SelectedRecord
+from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.release_files import origin
 from privatelr.results.release_files.document import release_document
 from privatelr.results.release_files.json_values import LARGEST_FILE, canonical, parse
@@ -46,7 +47,9 @@ _SUFFIX = ".tmp"
 
 
 @suggests_arguments
-def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | SelectedFit:
+def load(
+    path: str | os.PathLike[str], *, public_key: Key = None
+) -> Fit | SelectedFit | MultinomialFit:
     """Read a fit that `Fit.save` wrote.
 
     Nothing in the file is run or imported. All that can be recomputed is recomputed and compared:
@@ -66,7 +69,7 @@ def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | Selec
 
     Returns
     -------
-    Fit or SelectedFit
+    Fit, SelectedFit or MultinomialFit
         Its predictions are exactly those of the fit that was saved. It has no diagnostics, because
         these are computed from the training data and are not in the file.
 
@@ -116,8 +119,12 @@ def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | Selec
         recomputed=origin.recomputed(record),
         stated=origin.stated(record),
     )
-    fit = SelectedFit if isinstance(record, SelectedRecord) else Fit
-    return fit(record.spec, record.release, record.threshold, origin=known)
+    fit: Any = SelectedFit if isinstance(record, SelectedRecord) else Fit
+    fit = MultinomialFit if isinstance(record, MultinomialFit) else fit
+    made: Fit | SelectedFit | MultinomialFit = fit(
+        record.spec, record.release, record.threshold, origin=known
+    )
+    return made
 
 
 def write_release(fit: ModelRecord, path: str | os.PathLike[str], key: Key = None) -> None:

@@ -36,7 +36,8 @@ from privatelr.privacy import (
     pure_within,
 )
 from privatelr.privacy.accounting import Entry, join
-from privatelr.results.fit_record import FitRecord, SelectedRecord
+from privatelr.results.fit_record import FitRecord, NoisyRecord, SelectedRecord
+from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.predict import Scale, Threshold, scale_of
 from privatelr.results.release_files import calibration_file as parts
 from privatelr.results.release_files import document as documents
@@ -82,6 +83,10 @@ def read_document(value: Any) -> AnyDocument:
     if version == 1 and "signature" in value:  # the first version had none
         raise ReleaseFileError("the file has an entry 'signature', which version 1 does not know")
     calibration, design = value.get("calibration"), value.get("design")
+    if version < 6 and isinstance(calibration, dict) and "classes" in calibration:
+        raise ReleaseFileError(
+            f"calibration has an entry 'classes', which version {version} has not"
+        )
     if version < 5 and isinstance(design, dict) and "prior" in design:
         raise ReleaseFileError(f"design has an entry 'prior', which version {version} has not")
     chosen = isinstance(calibration, dict) and "mechanism" in calibration
@@ -98,7 +103,7 @@ def read_document(value: Any) -> AnyDocument:
     return document
 
 
-def restore(value: Any) -> FitRecord | SelectedRecord:
+def restore(value: Any) -> NoisyRecord | SelectedRecord:
     """The fit of a value that `release_document` made, without diagnostics.
 
     Raises
@@ -109,7 +114,7 @@ def restore(value: Any) -> FitRecord | SelectedRecord:
     return restore_content(read_document(value), value)
 
 
-def restore_content(document: AnyDocument, value: dict[str, Any]) -> FitRecord | SelectedRecord:
+def restore_content(document: AnyDocument, value: dict[str, Any]) -> NoisyRecord | SelectedRecord:
     """The fit of a document that was read from this value, without diagnostics."""
     noisy = isinstance(document.calibration, PerturbationEntry)
     record = _restore_perturbed(document) if noisy else _restore_selected(document)
@@ -118,7 +123,8 @@ def restore_content(document: AnyDocument, value: dict[str, Any]) -> FitRecord |
     if len(given) != len(expected):
         raise ReleaseFileError(f"coefficients.user_units takes {len(expected)} numbers")
     with np.errstate(all="ignore"):
-        slack = CLOSE * (np.abs(record.spec.user_map()) @ np.abs(record.release.coef))
+        units, sizes = np.abs(record.spec.user_map()), np.abs(record.release.coef)
+        slack = CLOSE * documents.in_user_units(units, record.spec, sizes)
     for index, (item, true, room) in enumerate(zip(given, expected, slack.tolist(), strict=True)):
         at = f"coefficients.user_units[{index}]"
         if item is None or true is None:
@@ -132,7 +138,7 @@ def restore_content(document: AnyDocument, value: dict[str, Any]) -> FitRecord |
     return record
 
 
-def _restore_perturbed(document: AnyDocument) -> FitRecord:
+def _restore_perturbed(document: AnyDocument) -> NoisyRecord:
     """A fit that was released with noise."""
     planned = getattr(document.design, "standard", UNSET)
     weighted = planned is not UNSET and planned.weighted is True
@@ -155,6 +161,11 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
         raise ReleaseFileError(
             "design.formula takes person(...) where the guarantee is about persons, and only there"
         )
+    several = len(spec.response.classes) if spec.response.kind == "classes" else 2
+    if problem.classes != several:
+        raise ReleaseFileError("calibration.classes takes the number of classes of the response")
+    if problem.is_multinomial and not (moments is None and counts is None):
+        raise ReleaseFileError("inference and roc are left out beside several classes")
     if problem.persons and not (scale is None and counts is None):
         raise ReleaseFileError("scale and roc are left out beside person(...)")
     _require_shape(document, problem, spec, "radius")
@@ -169,7 +180,8 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     made_of = moments, scale, counts, centre_of(spec)
     release = Release(coef, guarantee, calibration, entry, *made_of)
     cut = _read_threshold(document.threshold, scale_of(problem.loss))
-    return FitRecord(spec, release, cut)
+    kind = MultinomialFit if problem.is_multinomial else FitRecord
+    return kind(spec, release, cut)
 
 
 def _restore_scale(
@@ -233,8 +245,9 @@ def _require_shape(document: AnyDocument, problem: Any, spec: Any, size: str) ->
     """Raise an error if the plan, the calibration and the coefficients have different sizes."""
     for name in ("d", size):
         require_same(getattr(problem, name), getattr(spec, name), f"calibration.{name}")
-    if len(document.coefficients.design_units) != spec.d:
-        raise ReleaseFileError(f"coefficients.design_units takes {spec.d} numbers")
+    size = getattr(problem, "size", spec.d)
+    if len(document.coefficients.design_units) != size:
+        raise ReleaseFileError(f"coefficients.design_units takes {size} numbers")
 
 
 def _standing(document: AnyDocument, targets: Sequence[Guarantee]) -> Guarantee:
