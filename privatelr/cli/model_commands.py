@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import sys
 import warnings
@@ -24,6 +22,7 @@ from privatelr.cli.outcomes import (
     in_shell,
     say,
 )
+from privatelr.cli.predictions import predicted_text
 from privatelr.cli.table_files import (
     by_levels,
     by_variable,
@@ -37,6 +36,7 @@ from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_request
 from privatelr.model import check as check_data
 from privatelr.model import dplr, dpsvm
+from privatelr.multinomial_model import dpmultinom
 from privatelr.numerics import find_hinge
 from privatelr.privacy import ZCDP
 from privatelr.results.release_files import release_bytes
@@ -79,6 +79,7 @@ examples:
       --levels smoker=no,yes --out model.json
   privatelr fit heart.parquet "chd ~ ." --rho 0.1 --schema heart.toml --json
   privatelr fit data.csv "y ~ age" --bounds age=18:90 --eps 2 --spend inference
+  privatelr fit iris.csv "Species ~ ." --model multinomial --schema iris.toml
 
 a schema file:
   row_norm = 2.5              # this line and intercept_scale may be left out
@@ -164,7 +165,7 @@ def fit(chosen: argparse.Namespace) -> int:
         with warnings.catch_warnings():
             # the line above says the same
             warnings.filterwarnings("ignore", message="seed=", category=PrivacyWarning)
-            fitter = dpsvm if chosen.model == "svm" else dplr
+            fitter: Any = {"svm": dpsvm, "multinomial": dpmultinom}.get(chosen.model, dplr)
             model = fitter(formula, frame, **arguments, **declared)
         page, written = in_shell(model), None
         try:
@@ -206,6 +207,8 @@ def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
         raise ArgumentError("--delta goes with --eps, and --rho has none.")
     for option in given(chosen, "h", "loss") if chosen.model != "svm" else ():
         raise ArgumentError(f"--{option} goes with --model svm.")
+    for option in given(chosen, "prior") if chosen.model == "multinomial" else ():
+        raise ArgumentError(f"--{option} goes with models of two classes.")
     found = given(chosen, "eps", "delta", "spend", "lambda_", "seed", "analysis", "h", "loss")
     found["op"] = not chosen.output_perturbation
     if chosen.do_scale is not None:
@@ -265,18 +268,7 @@ def predict(chosen: argparse.Namespace) -> int:
             # a model without covariates still needs the number of records
             first = {table.names[0]: by_levels(table.names[0], None)}
             frame, _ = table.read(wanted or first)
-        predicted = model.predict(frame, chosen.type, threshold=chosen.threshold)
-        if chosen.threshold is not None and predicted.name != "class":
-            raise ArgumentError("--threshold goes with --type classes.")
-        name = predicted.name
-        values = [None if value != value else value for value in predicted.tolist()]
-        if chosen.json:
-            lines = ",\n".join(f"  {json.dumps(value, ensure_ascii=False)}" for value in values)
-            text = f'{{\n "name": {json.dumps(name)},\n "predictions": [\n{lines}\n ]\n}}'
-        else:
-            stream = io.StringIO()
-            csv.writer(stream, lineterminator="\n").writerows([value] for value in [name, *values])
-            text = stream.getvalue()
+        text = predicted_text(model, frame, chosen)
         _deliver(text, chosen)
     return DONE
 
@@ -355,6 +347,10 @@ def plan_study(chosen: argparse.Namespace) -> int:
 
 def _read(chosen: argparse.Namespace) -> dict[str, Any]:
     """Keywords for `plan`; of a pilot, only columns that are declared or named are read."""
+    if chosen.model == "multinomial":
+        raise ArgumentError(
+            "--model multinomial: plans are about two classes; plan one against the others."
+        )
     found = read_arguments(chosen)
     if chosen.model == "svm":
         published = chosen.analysis == "cms11" or found.get("eps") == 0  # as in dpsvm

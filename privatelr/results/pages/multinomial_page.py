@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from privatelr.page_model import Listing, Piece, Table
-from privatelr.privacy import NonPrivate
 from privatelr.results.pages import sentences
 from privatelr.results.pages.summary import FitSummary
 from privatelr.results.release_files.origin import source_fact
@@ -50,9 +49,8 @@ def summarise(fit: MultinomialFit) -> FitSummary:
         )
         notes.append(_NO_ERRORS)
     notes.append("No number on this page but the estimates was computed from the data.")
-    how = "Non-private" if isinstance(fit.guarantee, NonPrivate) else "Differentially private"
     return FitSummary(
-        [f"{how} multinomial logistic regression", fit.formula],
+        [sentences.title(fit), fit.formula],
         [
             ("Promise", sentences.promise(fit)),
             *source_fact(fit),

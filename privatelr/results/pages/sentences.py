@@ -52,6 +52,7 @@ def title(fit: ModelRecord) -> str:
     """The kind of the model, and whether its fit is private."""
     how = "Non-private" if isinstance(fit.guarantee, NonPrivate) else "Differentially private"
     what = fit.calibration.title if isinstance(fit, SelectedRecord) else fit.loss.title
+    what = f"multinomial {what}" if fit.spec.response.kind == "classes" else what
     return f"{how} {what}"
 
 
@@ -347,12 +348,13 @@ def _perturbed_of_card(fit: NoisyRecord) -> Facts:
         source = standardised(spec)
     if spec.bound_source == "declared bounds and row_norm":
         source += f"; {_shortened_apart(spec)}"
+    several = f"softmax of {problem.classes} classes, each with coefficients for all columns"
     facts = [
         *_scale(fit),
         ("Rows", f"d = {problem.d} columns, no row longer than R = {problem.radius:.6g}"),
         ("Row length", f"covariates of length {spec.bound:.6g} at most, {source}; {constant}"),
         *beside_terms(spec),
-        ("Loss", describe(problem.loss)),
+        ("Loss", several if problem.is_multinomial else describe(problem.loss)),
         ("Lambda", lambda_(calibration, digits=6)),
         *_projection(spec),
         *_roc(fit),

@@ -245,9 +245,9 @@ def _require_shape(document: AnyDocument, problem: Any, spec: Any, size: str) ->
     """Raise an error if the plan, the calibration and the coefficients have different sizes."""
     for name in ("d", size):
         require_same(getattr(problem, name), getattr(spec, name), f"calibration.{name}")
-    size = getattr(problem, "size", spec.d)
-    if len(document.coefficients.design_units) != size:
-        raise ReleaseFileError(f"coefficients.design_units takes {size} numbers")
+    numbers = getattr(problem, "size", spec.d)
+    if len(document.coefficients.design_units) != numbers:
+        raise ReleaseFileError(f"coefficients.design_units takes {numbers} numbers")
 
 
 def _standing(document: AnyDocument, targets: Sequence[Guarantee]) -> Guarantee:
