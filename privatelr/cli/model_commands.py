@@ -207,8 +207,8 @@ def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
         raise ArgumentError("--delta goes with --eps, and --rho has none.")
     for option in given(chosen, "h", "loss") if chosen.model != "svm" else ():
         raise ArgumentError(f"--{option} goes with --model svm.")
-    for option in given(chosen, "prior") if chosen.model == "multinomial" else ():
-        raise ArgumentError(f"--{option} goes with models of two classes.")
+    if chosen.model == "multinomial" and getattr(chosen, "prior", None):
+        raise ArgumentError("--prior goes with models of two classes.")
     found = given(chosen, "eps", "delta", "spend", "lambda_", "seed", "analysis", "h", "loss")
     found["op"] = not chosen.output_perturbation
     if chosen.do_scale is not None:

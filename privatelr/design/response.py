@@ -124,16 +124,18 @@ def with_classes(spec: Any, dtypes: Mapping[str, Any]) -> Any:
     ):
         if term:
             raise FormulaError(f"formula: {term} does not go with dpmultinom, as {why}.")
-    if getattr(dtypes.get(label), "ordered", False):
+    if getattr(dtypes.get(response.expression.column or ""), "ordered", False):
+        upper = ", ".join(map(repr, response.levels[1:][-2:]))
         raise SchemaError(
             f"response {label!r}: its levels have an order, which a multinomial model ignores; "
-            f'compare it, as in "{label} >= {response.levels[1]!r} ~ ..." for dplr, or declare '
+            f'divide them in two, as in "{label} %in% c({upper}) ~ ..." for dplr, or declare '
             f'levels={{"{label}": [...]}} to take them as names without an order.'
         )
     if response.kind != "factor" or len(response.levels) < 3:
+        column = response.expression.names[0]
         raise SchemaError(
             f"response {label!r}: dpmultinom takes a column of three or more declared levels, "
-            f'reference first, as in levels={{"{label}": ["a", "b", "c"]}}; dplr takes two classes.'
+            f'reference first, as in levels={{"{column}": ["a", "b", "c"]}}; dplr takes two.'
         )
     if len(response.levels) > MOST_CLASSES:
         raise SchemaError(
