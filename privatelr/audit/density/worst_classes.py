@@ -29,11 +29,15 @@ _TURNS = 1e4
 """Size of the tilt over that of a record; the loss is short of its largest by about the inverse."""
 _STEEP = 0.5
 """Share of a row along the last column at which its class is certain."""
+_LEAST = 1e-9
+"""Gradient of a record over R below which it cannot turn a tilt."""
 _MOST_ROWS = 1e14
 """Largest number of other records, beyond which rounding shows."""
 _PAIRS = 3000
 """Number of pairs of records whose gradients are compared."""
-_STARTS, _STEPS = 4, 600
+_STARTS, _STEPS = 3, 250
+_LINKS, _REACH = np.linspace(-11.0, 1.0, 48), 300.0
+"""Links of a record's own class to start from, and how much steeper those of the new record are."""
 _SMALL = 7.0
 """The penalty is divided by this where the most is to pay for the curvature."""
 
@@ -127,9 +131,11 @@ def adversarial_classes(
     # short rows along the last column, whose classes are open, hold the vectors against the penalty
     open_ = np.array([0.0, radius / _DEPTH / np.ptp(links)])
     offered = [(each, place) for each in (*certain, open_, -open_) for place in range(k)]
-    pulls = [one_record(*each).gradient(vectors).ravel() for each in offered]
-    counts, _ = optimize.nnls(np.array(pulls).T, wanted.ravel(), maxiter=1000)
-    rows, classes = zip(*offered, strict=True)
+    pulls = np.array([one_record(*each).gradient(vectors).ravel() for each in offered])
+    useful = np.linalg.norm(pulls, axis=1) > _LEAST * radius  # others are of the certain class
+    counts, _ = optimize.nnls(pulls[useful].T, wanted.ravel(), maxiter=1000)
+    kept = [one for one, use in zip(offered, useful, strict=True) if use]
+    rows, classes = zip(*kept, strict=True)
     return ClassedRows(np.array(rows), np.array(classes), counts), old, new, vectors
 
 
@@ -162,8 +168,10 @@ def worst_classes(calibration: Calibration, rng: np.random.Generator) -> float:
         if d == 1:
             first = np.append(3 * rng.standard_normal(k), rng.choice([-1.0, 1.0], 2))
         else:
-            low = (-10.0, -3.0)[start % 2]  # the record is of the first class, and seems not to be
-            first = np.append(np.append(low, 0.3 * rng.standard_normal(k - 1)), 300.0)
+            # the old record may be of any other class, the new one is certain to be of one of them
+            even = 0.1 * (np.arange(k - 1) + 0.1 * rng.standard_normal(k - 1))
+            tried = [np.append(np.append(low, even), _REACH) for low in _LINKS[start::_STARTS]]
+            first = max(tried, key=lambda parameters: case(parameters, classes))
         found = optimize.minimize(
             lambda p, c=classes: -case(p, c), first, method="Nelder-Mead", options=limits
         )
@@ -205,7 +213,8 @@ def _moved(subject: str, rng: np.random.Generator) -> Iterator[Check]:
         row *= radius / np.linalg.norm(row)
         vectors = 20.0 * rng.standard_normal((3, 2)) / radius
         old = one_record(row, int(rng.integers(3)))
-        new = one_record(-row if rng.random() < 0.5 else row, int(rng.integers(3)))
+        turned = row * rng.choice([-1.0, 1.0], 2)
+        new = one_record(turned, int(rng.integers(3)))
         change = new.gradient(vectors) - old.gradient(vectors)
         worst = max(worst, float(np.linalg.norm(change)) / (2 * made.problem.reach))
     yield Check("classes", subject, worst, 1.0)
