@@ -13,7 +13,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, require_choice
 from privatelr.lazy_import import lazy_import
 from privatelr.numerics.rows import linear_predictor
-from privatelr.numerics.softmax import softmax
+from privatelr.numerics.softmax_objective import softmax
 from privatelr.privacy import NonPrivate
 from privatelr.results import fit_tables, predict
 from privatelr.results.fit_record import ModelRecord, NoisyRecord, row_lengths_of

@@ -19,7 +19,7 @@ from privatelr.locks import FIRST_PRECISION, flint, working_precision
 from privatelr.numerics.losses import EVALUATION_ERROR, MARGIN_ERROR
 from privatelr.numerics.parallel import threads
 from privatelr.numerics.rows import products
-from privatelr.numerics.softmax import (
+from privatelr.numerics.softmax_objective import (
     SoftmaxObjective,
     classes_of,
     hessian,

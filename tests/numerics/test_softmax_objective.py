@@ -7,7 +7,7 @@ from scipy import sparse
 
 from privatelr.errors import NotConvergedError
 from privatelr.numerics.rows import DenseRows, sparse_backend
-from privatelr.numerics.softmax import (
+from privatelr.numerics.softmax_objective import (
     SoftmaxObjective,
     classes_of,
     hessian,
