@@ -30,12 +30,11 @@ from privatelr.mechanisms.calibration import (
     usual_intercept,
     usual_rows,
 )
-from privatelr.numerics import Loss, find_loss
+from privatelr.numerics import Loss
 from privatelr.numerics.solve import Newton
 from privatelr.privacy import REPLACE_PERSON, ApproxDP, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.noise import Randomness
 from privatelr.results import Fit
-from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.sources import Schema
 
 Fitted = TypeVar("Fitted")
@@ -190,25 +189,6 @@ def require_few(d: int, classes: int) -> int:
             f"dpmultinom takes up to {MOST_COEFFICIENTS}; leave out terms."
         )
     return classes
-
-
-def several_classes(
-    request: Request, schema: Schema, do_scale: bool | str | None, rp_dim: int = 0
-) -> Method[MultinomialFit]:
-    """Set up the softmax of several classes; refuses what is not proven for it."""
-    if request.buys_intervals or request.buys_roc:
-        asked = "inference" if request.buys_intervals else "roc"
-        raise ArgumentError(
-            f"spend: {asked!r} is not built for several classes; dpmultinom takes 'coefficients' "
-            "and 'scale', and dplr of one class against the others takes all."
-        )
-    if request.analysis == "cms11":
-        raise ArgumentError(
-            "analysis='cms11': that bound is about two classes; dpmultinom takes 'joint' or "
-            "'one-log'."
-        )
-    found = perturbation(find_loss("logistic"), request, schema, do_scale, rp_dim)
-    return replace(found, fit=MultinomialFit, by_class=True)  # type: ignore[arg-type, return-value]
 
 
 def _require_built(request: Request, do_scale: bool | str | None) -> None:

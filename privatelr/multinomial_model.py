@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from privatelr.arguments import suggests_arguments
+from privatelr.errors import ArgumentError
 from privatelr.fitting import fit, read_options
-from privatelr.mechanisms import read_request
-from privatelr.method import several_classes
+from privatelr.mechanisms import Request, read_request
+from privatelr.method import Method, perturbation
 from privatelr.model_data import read_data
+from privatelr.numerics import find_loss
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import Account
 from privatelr.results.multinomial_fit import MultinomialFit
-from privatelr.sources import BoundsLike, LevelsLike, declare_schema
+from privatelr.sources import BoundsLike, LevelsLike, Schema, declare_schema
 
 
 @suggests_arguments
@@ -98,3 +101,22 @@ def dpmultinom(
     options = read_options(*chosen)
     method = several_classes(request, schema, options.do_scale, options.rp_dim)
     return fit(method, source, schema, options)
+
+
+def several_classes(
+    request: Request, schema: Schema, do_scale: bool | str | None, rp_dim: int = 0
+) -> Method[MultinomialFit]:
+    """Set up the softmax of several classes; refuses what is not proven for it."""
+    if request.buys_intervals or request.buys_roc:
+        asked = "inference" if request.buys_intervals else "roc"
+        raise ArgumentError(
+            f"spend: {asked!r} is not built for several classes; dpmultinom takes 'coefficients' "
+            "and 'scale', and dplr of one class against the others takes all."
+        )
+    if request.analysis == "cms11":
+        raise ArgumentError(
+            "analysis='cms11': that bound is about two classes; dpmultinom takes 'joint' or "
+            "'one-log'."
+        )
+    found = perturbation(find_loss("logistic"), request, schema, do_scale, rp_dim)
+    return replace(found, fit=MultinomialFit, by_class=True)  # type: ignore[arg-type, return-value]

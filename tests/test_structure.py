@@ -23,8 +23,8 @@ a fit may raise code lines, functions, and modules by the one that attacks it; c
 at 20,000 before there was one. Private answers around a fit (ROC, threshold, choice) have modules
 and lines of their own, offsets have two modules, a fit plans and reads which records count, and a
 prior has a module, as has what a call asks for; splines have a module, and their plot; persons have
-six: who they are, and their audit. `python -m privatelr` takes a module of one line. Several classes
-have twelve, from their formulas to their page."""
+six: who they are, and their audit. `python -m privatelr` takes a module of one line. Several
+classes have twelve, from their formulas to their page."""
 
 
 def test_the_package_does_not_grow():

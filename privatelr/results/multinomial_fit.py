@@ -15,15 +15,17 @@ from privatelr.lazy_import import lazy_import
 from privatelr.numerics.rows import linear_predictor
 from privatelr.numerics.softmax_objective import softmax
 from privatelr.privacy import NonPrivate
-from privatelr.results import fit_tables, predict
+from privatelr.results import predict
 from privatelr.results.fit_record import ModelRecord, NoisyRecord, row_lengths_of
 from privatelr.sources import as_batch
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
+    from privatelr.results import fit_tables
     from privatelr.results.pages import multinomial_page
     from privatelr.results.pages.summary import FitSummary
 else:
+    fit_tables = lazy_import("privatelr.results.fit_tables")
     multinomial_page = lazy_import("privatelr.results.pages.multinomial_page")
 
 ClassPrediction = Literal["probabilities", "classes", "link", "probs", "class", "response", "prob"]
