@@ -22,7 +22,7 @@ from privatelr.method import Method
 from privatelr.model_data import read_in_memory
 from privatelr.numerics import find_loss
 from privatelr.privacy import Guarantee
-from privatelr.privacy.accounting import Account
+from privatelr.privacy.accounting import AnyLedger
 from privatelr.privacy.noise import Randomness
 from privatelr.results.selected import SelectedFit
 from privatelr.sources import BoundsLike, LevelsLike, declare_schema
@@ -47,7 +47,7 @@ def dplpsvm(
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     intercept_scale: float = 1.0,
-    ledger: Account | None = None,
+    ledger: AnyLedger | None = None,
     threshold: float | str = "fixed",
     na_action: str = "zero",
     seed: int | None = None,
@@ -142,7 +142,7 @@ def dpsimplex(
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     intercept_scale: float = 1.0,
-    ledger: Account | None = None,
+    ledger: AnyLedger | None = None,
     threshold: float | str = "fixed",
     na_action: str = "zero",
     seed: int | None = None,

@@ -39,7 +39,7 @@ from privatelr.model import check as check_data
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import find_hinge
 from privatelr.privacy import ZCDP
-from privatelr.results.release_files import release_bytes
+from privatelr.results.release_files import release_bytes, tell_ledgers
 
 if TYPE_CHECKING:
     from privatelr.audit import audit_table
@@ -174,6 +174,7 @@ def fit(chosen: argparse.Namespace) -> int:
                 if chosen.out is not None:
                     files.write(chosen.out, data, chosen.force)
                     written = chosen.out
+                    tell_ledgers(model, data)
         except ReleaseFileError as error:
             raise NotWrittenError(f"the model cannot be saved: {error}.") from None
         finally:  # the budget is spent, so the page is printed even if the file cannot be written

@@ -16,5 +16,6 @@ from privatelr.results.release_files.release_file import (
     release_bytes,
     remove_abandoned,
     replace_file,
+    tell_ledgers,
 )
 from privatelr.results.release_files.restored_fit import restore

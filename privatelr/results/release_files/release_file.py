@@ -20,14 +20,16 @@ import json
 import os
 import secrets
 import stat
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, ReleaseFileError, show
+from privatelr.errors import ArgumentError, PrivacyWarning, ReleaseFileError, show
 from privatelr.locks import has_file_locks, lock_file, still_has_name
+from privatelr.privacy.accounting import complete
 from privatelr.results.fit import Fit
 from privatelr.results.fit_record import ModelRecord, SelectedRecord
 from privatelr.results.release_files import origin
@@ -128,6 +130,26 @@ def write_release(fit: ModelRecord, path: str | os.PathLike[str], key: Key = Non
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)} was not written: {error}.") from None
     replace_file(Path(os.path.realpath(name)), data)
+    tell_ledgers(fit, data)
+
+
+def tell_ledgers(fit: ModelRecord, data: bytes) -> None:
+    """Note the hash of a release that was written by its charge, in ledgers on disk.
+
+    Warns
+    -----
+    PrivacyWarning
+        If a ledger cannot be told. The release is saved nevertheless, and the charge counts.
+    """
+    entry = fit.release.entry
+    if entry is None or not entry.receipts:
+        return
+    for told in complete(entry, parse(data)["sha256"]):
+        warnings.warn(
+            f"the release was saved, and its charge stands without its hash: {told}",
+            PrivacyWarning,
+            stacklevel=4,
+        )
 
 
 def release_bytes(fit: ModelRecord, key: Key = None) -> bytes:
