@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from privatelr import __version__
-from privatelr.cli import c_programs, model_commands, schema_commands
+from privatelr.cli import c_programs, ledger_commands, model_commands, schema_commands
 from privatelr.cli.options import Parser, add_command
 from privatelr.cli.outcomes import (
     DONE,
@@ -91,6 +91,7 @@ def parsers() -> tuple[Parser, argparse._SubParsersAction[Parser]]:
     )
     model_commands.add_commands(commands)
     schema_commands.add_commands(commands)
+    ledger_commands.add_commands(commands)
     c_programs.add_commands(commands)
     _add_audit(commands)
     return parser, commands

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from privatelr.cli import files, outcomes
+from privatelr.cli import files
+from privatelr.cli.ledger_commands import ledger_of
 from privatelr.cli.options import TEXT, Parser, add_command, given
 from privatelr.cli.outcomes import (
     DONE,
@@ -22,6 +23,7 @@ from privatelr.cli.outcomes import (
     NotWrittenError,
     OutputError,
     in_shell,
+    print_page,
     say,
 )
 from privatelr.cli.table_files import (
@@ -152,7 +154,7 @@ def check(chosen: argparse.Namespace) -> int:
 
 def fit(chosen: argparse.Namespace) -> int:
     """Read a table, fit a model, write the model, and print its page."""
-    arguments = read_arguments(chosen) | files.read_prior(chosen.prior)
+    arguments = read_arguments(chosen) | files.read_prior(chosen.prior) | ledger_of(chosen)
     with files.reserved(chosen.out, chosen.force):  # before a budget is spent
         formula, frame, declared = _read_table(chosen)
         if chosen.seed is not None:
@@ -180,25 +182,6 @@ def fit(chosen: argparse.Namespace) -> int:
         finally:  # the budget is spent, so the page is printed even if the file cannot be written
             print_page(page, written)
     return DONE
-
-
-def print_page(page: str, written: str | None) -> None:
-    """Print a page; if a file was written, a closed output is no error.
-
-    A user who sees an error would fit again, and would spend the budget twice.
-    """
-    try:
-        print(page)
-        if written is not None:
-            outcomes.flush_output()
-    except OSError as error:
-        if written is None:
-            raise
-        outcomes.drop_output()
-        if not isinstance(error, BrokenPipeError):
-            raise NotWrittenError(
-                f"--out {written!r} was written, but not the page ({outcomes.reason_of(error)})."
-            ) from None
 
 
 def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import csv
 from collections.abc import Callable
 from typing import Any, Never, get_args
 
+from privatelr.cli import ledger_options
 from privatelr.cli.outcomes import WRONG, say
 from privatelr.errors import nearest, or_meant
 from privatelr.mechanisms.calibration import ANALYSES, LAMBDA_RULES
@@ -175,7 +176,7 @@ _MODEL = (
     "what is fitted, and how",
     "--model --loss --h --lambda --output-perturbation --analysis",
 )
-_PROGRAM = (("", "file --released-only|--line --strict --seed --json"),)
+_PROGRAM = (("", "file --released-only|--line --strict --seed --json"), ledger_options.PAYING)
 _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "demo": (("", "--json"),),
     "plan": (
@@ -192,18 +193,21 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         _DECLARED,
         ("what is promised", f"{_PROMISE} --seed"),
         (_MODEL[0], f"{_MODEL[1]} --prior"),
+        ledger_options.PAYING,
         ("", "--out --force --json"),
     ),
     "bounds": (
         ("", f"data {_TEXT}"),
         ("what is public about the table", _SHORT_SCHEMA),
         ("what is promised", _PRICE),
+        ledger_options.PAYING,
         ("", "--out --force --json"),
     ),
     "levels": (
         ("", f"data {_TEXT} column"),
         ("what is public about the table", _SHORT_SCHEMA),
         ("what is promised", _PRICE),
+        ledger_options.PAYING,
         ("", "--out --force --json"),
     ),
     "predict": (("", f"model data {_TEXT} --type --threshold --out --force --json"),),
@@ -211,6 +215,7 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "lrsimple": _PROGRAM,
     "svmsimple": _PROGRAM,
     "audit": (("", "--eps --full --mutations --json --plot"),),
+    **ledger_options.COMMANDS,
 }
 """Each command takes these arguments, under titles; options joined by ``|`` exclude each other."""
 _SWITCHES = "--json --force --output-perturbation --released-only --strict --full --mutations"
@@ -250,6 +255,7 @@ _READ: dict[str, dict[str, Any]] = {
     "--format": {"choices": ("markdown", "html"), "default": "markdown"},
     "--line": {"choices": ("output", "objective")},
     "audit --eps": {"type": number, "default": 1.0},
+    **ledger_options.READ,
 }
 """`argparse` gets these arguments for an option; a key for one command begins with its name."""
 _FORMULA = 'R formula, such as "y ~ age + smoker"'
@@ -349,6 +355,7 @@ _HELP = {
     "card --json": "print the card as one JSON text",
     "audit --json": "print JSON in place of the table",
     "--json": "print the lines and the public facts as JSON",
+    **ledger_options.HELP,
 }
 
 
@@ -376,10 +383,11 @@ def add_command(
     run: Callable[[argparse.Namespace], int],
     line: str,
     text: str,
+    within: str = "",
 ) -> None:
     """Add a subcommand that calls `run`; `line` is for the list of commands, `text` its help."""
     parser = commands.add_parser(name, help=line, **around_options(text))
-    add_options(parser, name)
+    add_options(parser, f"{within}{name}")
     parser.set_defaults(run=run, parser=parser)
 
 

@@ -190,6 +190,25 @@ def _on_its_lines(option: Callable[[re.Match[str]], str], found: re.Match[str]) 
     return option(found).replace(" ", broken[0] if broken else " ", 1)
 
 
+def print_page(page: str, written: str | None) -> None:
+    """Print a page; if a file was written, a closed output is no error.
+
+    A user who sees an error would fit again, and would spend the budget twice.
+    """
+    try:
+        print(page)
+        if written is not None:
+            flush_output()
+    except OSError as error:
+        if written is None:
+            raise
+        drop_output()
+        if not isinstance(error, BrokenPipeError):
+            raise NotWrittenError(
+                f"--out {written!r} was written, but not the page ({reason_of(error)})."
+            ) from None
+
+
 def say(program: str, sentence: object) -> None:
     """Print one line on standard error."""
     if sys.stderr is None:  # print would use standard output instead

@@ -7,12 +7,13 @@ import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from privatelr.cli import files
-from privatelr.cli.model_commands import print_page
+from privatelr.cli.ledger_commands import ledger_of
 from privatelr.cli.options import TEXT, Parser, add_command, given
-from privatelr.cli.outcomes import DONE, STATUSES, InputError, say
+from privatelr.cli.outcomes import DONE, STATUSES, InputError, print_page, say
 from privatelr.cli.table_files import (
     DeclaredColumn,
     by_levels,
@@ -24,6 +25,7 @@ from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_target
 from privatelr.privacy import ZCDP, Guarantee, to_json
+from privatelr.privacy.accounting import complete
 
 if TYPE_CHECKING:
     from privatelr import suggestions
@@ -76,7 +78,7 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
 
 def bounds(chosen: argparse.Namespace) -> int:
     """Read the columns with outer ranges, choose ranges within them, and print a schema."""
-    price = _read_price(chosen)
+    price, paid = _read_price(chosen), {"seed": chosen.seed, **ledger_of(chosen)}
     with files.reserved(chosen.out, chosen.force):  # before a budget is spent
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             declared = read_declarations(chosen, table.names)
@@ -86,13 +88,13 @@ def bounds(chosen: argparse.Namespace) -> int:
             frame, readings = table.read(wanted)
         say("privatelr", f"{describe(readings, table.numbers_note)}.")
         with _seed_said(chosen):
-            found = suggestions.suggest_bounds(frame, declared["bounds"], price, seed=chosen.seed)
+            found = suggestions.suggest_bounds(frame, declared["bounds"], price, **paid)
         return _deliver(found, {**declared, "bounds": found}, chosen)
 
 
 def levels(chosen: argparse.Namespace) -> int:
     """Read a column as it is written, release its levels, and print a schema."""
-    price = _read_price(chosen)
+    price, paid = _read_price(chosen), {"seed": chosen.seed, **ledger_of(chosen)}
     with files.reserved(chosen.out, chosen.force):
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             declared = read_declarations(chosen, table.names)
@@ -104,7 +106,7 @@ def levels(chosen: argparse.Namespace) -> int:
             frame, readings = table.read({name: DeclaredColumn("text")})
         say("privatelr", f"{describe(readings, '')}.")
         with _seed_said(chosen):
-            found = suggestions.levels_from(frame, name, price, seed=chosen.seed)
+            found = suggestions.levels_from(frame, name, price, **paid)
         return _deliver(found, {**declared, "levels": {**declared["levels"], **found}}, chosen)
 
 
@@ -144,6 +146,8 @@ def _deliver(
         if chosen.out is not None:
             files.write(chosen.out, schema.encode(), chosen.force)
             written = chosen.out
+            for told in complete(found.entry, sha256(schema.encode()).hexdigest()):
+                say("privatelr", told)
     finally:
         shown = {**declared, "guarantee": to_json(found.guarantee)} if chosen.json else None
         text = json.dumps(shown, indent=1, ensure_ascii=False, default=dict) if shown else schema

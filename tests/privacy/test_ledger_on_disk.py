@@ -338,7 +338,7 @@ def test_a_named_ledger_lets_no_fit_escape(monkeypatch, path, ledger):
 
 def test_a_named_ledger_that_is_missing_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setenv("PRIVATELR_LEDGER", str(tmp_path / "missing"))
-    with pytest.raises(LedgerError, match="^PRIVATELR_LEDGER: ledger .* no such ledger"):
+    with pytest.raises(LedgerError, match=r"^PRIVATELR_LEDGER: ledger .* no such ledger"):
         fit_clinic(clinic())
 
 
@@ -721,51 +721,57 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_half_written(path):
 
 
 KILLED = """
-import os, sys
+import os, random, signal, sys, time
 from privatelr import Ledger, PureDP
-path = sys.argv[1]
-ledger = Ledger.open(path)
-os.write(1, b"ready\\n")
-while True:
-    ledger.charge(PureDP(1e-6))
-    os.write(1, b"+")
+path, kills, seed = sys.argv[1], *map(int, sys.argv[2:])
+times, ledger = random.Random(seed), Ledger.open(path)
+for _ in range(kills):
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        while True:
+            ledger.charge(PureDP(1e-6))
+            os.write(writing, b"+")
+    os.close(writing)
+    time.sleep(times.uniform(0, 0.05))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    said = b""
+    while block := os.read(reading, 65536):
+        said += block
+    os.close(reading)
+    print(len(said), len(ledger.entries))
 """
 
 
 def check_kills(path, kills, seed):
     """Kill a process that charges, at random points, and count what it said and what is there."""
-    import random
-
-    times = random.Random(seed)
     ledger = Ledger.create(path, 1.0)
+    command = [sys.executable, "-c", KILLED, str(path), str(kills), str(seed)]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
     before = 0
-    for _ in range(kills):
-        child = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE)
-        assert child.stdout.readline() == b"ready\n"
-        time.sleep(times.uniform(0, 0.1))
-        child.kill()
-        said = child.stdout.read().count(b"+")
-        child.wait()
-        child.stdout.close()
+    for line in done.stdout.splitlines():
+        said, after = map(int, line.split())
         # a charge that was told of is there, and at most the one that was not told of yet
-        after = len(ledger.entries)
         assert before + said <= after <= before + said + 1
         before = after
+    assert before > kills
     assert Ledger.check(path) == ()
     ledger.charge(PureDP(1e-6))
     assert [name for name in os.listdir(path.parent) if name.startswith(path.name)] == [path.name]
 
 
+@FORKS
 def test_kills_lose_no_charge(path):
-    check_kills(path, kills=4, seed=1)
+    check_kills(path, kills=20, seed=1)
 
 
+@FORKS
 @pytest.mark.full
 def test_many_kills_lose_no_charge(path):
-    check_kills(path, kills=100, seed=2)
+    check_kills(path, kills=200, seed=2)
 
 
-# -- what was changed -------------------------------------------------------------------------------
+# -- what was changed -----------------------------------------------------------------------------
 
 
 def tampered(path, *statements):
@@ -866,3 +872,38 @@ def test_a_backup_that_was_put_back_shows(tmp_path, path, ledger):
     assert Ledger.check(path) == ()
     restored.charge(PureDP(0.3))
     assert not restored.knows(entry)
+
+
+# -- on the card and in the file ------------------------------------------------------------------
+
+
+def test_the_card_and_the_file_have_the_place_of_the_charge(tmp_path, path, ledger, monkeypatch):
+    other = Ledger.create(tmp_path / "other.ledger", 1.0, dataset="<b>all</b> sites")
+    monkeypatch.setenv("PRIVATELR_LEDGER", str(tmp_path / "other.ledger"))
+    fit = fit_clinic(clinic(), eps=0.4, ledger=path)
+    assert {one.ledger for one in fit.release.entry.receipts} == {ledger._key, other._key}
+    fit.save(tmp_path / "fit.json")
+    loaded = privatelr.load(tmp_path / "fit.json")
+    assert loaded.release.entry.receipts == fit.release.entry.receipts
+    assert loaded.card() == loaded.card().replace("<b>", "")
+    for one in (fit, loaded):
+        for kept in (ledger, other):
+            assert kept.knows(one.release.entry)
+            head = kept._book.store.rows()[1].hash
+            assert f"head {head}" in one.card()
+    document = json.loads((tmp_path / "fit.json").read_text(encoding="utf-8"))
+    assert str(path) not in json.dumps(document)
+    assert ledger.charges[0].release == other.charges[0].release == document["sha256"]
+
+
+def test_earlier_formats_have_no_receipts(tmp_path, path, ledger):
+    from privatelr.results.release_files import content_hash
+
+    fit_clinic(clinic(), eps=0.4, ledger=path).save(tmp_path / "fit.json")
+    document = json.loads((tmp_path / "fit.json").read_text(encoding="utf-8"))
+    for version in range(3, 6):
+        document["version"] = version
+        document["sha256"] = content_hash(document)
+        (tmp_path / "fit.json").write_text(json.dumps(document), encoding="utf-8")
+        with pytest.raises(privatelr.ReleaseFileError, match="entry 'receipts'"):
+            privatelr.load(tmp_path / "fit.json")

@@ -6,10 +6,22 @@ from privatelr.privacy.accounting.agreement import (
     joint_guarantee,
     require_agreement,
 )
-from privatelr.privacy.accounting.charged_accounts import AnyLedger, account_with, active_ledger
-from privatelr.privacy.accounting.composition_bounds import Entry, delta_of, epsilon_of, fits
-from privatelr.privacy.accounting.filters import kept_delta
+from privatelr.privacy.accounting.charged_accounts import (
+    NAMED,
+    AnyLedger,
+    account_with,
+    active_ledger,
+)
+from privatelr.privacy.accounting.composition_bounds import (
+    Entry,
+    Receipt,
+    delta_of,
+    epsilon_of,
+    fits,
+)
+from privatelr.privacy.accounting.filters import ACCOUNTS, kept_delta
 from privatelr.privacy.accounting.ledger import Ledger, PartAccount
 from privatelr.privacy.accounting.ledger_books import complete
+from privatelr.privacy.accounting.ledger_page import unreleased
 from privatelr.privacy.accounting.statement import entry_from_json, entry_to_json, is_within, price
 from privatelr.privacy.conversions import join, split

@@ -261,17 +261,18 @@ class Ledger(LedgerOnDisk):
         budget = f"epsilon={self.epsilon!r}, delta={self.delta!r}"
         return f"<Ledger {where}{budget}, {len(self.entries)} entries>"
 
-    def _pages(self) -> list[page_model.Piece]:
+    def page(self) -> list[page_model.Piece]:
+        """Return its page in pieces, as `privatelr.page_model` writes them."""
         book = self._book
         if isinstance(book, MemoryBook):
             return statements.page(book.statement)
         return ledger_page.page(book.content(), book.allowance)
 
     def __str__(self) -> str:
-        return page_model.as_text(self._pages())
+        return page_model.as_text(self.page())
 
     def _repr_html_(self) -> str:
-        return page_model.as_html(self._pages())
+        return page_model.as_html(self.page())
 
     def show(self) -> None:
         """Print what is spent, by whom, and what is left."""

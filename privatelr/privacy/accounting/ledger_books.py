@@ -18,7 +18,7 @@ from privatelr.privacy.accounting import ledger_file, ledger_rows
 from privatelr.privacy.accounting.composition_bounds import Entry, Receipt
 from privatelr.privacy.accounting.filters import DeclaredPrices
 from privatelr.privacy.accounting.ledger_file import CONNECTIONS, LedgerFile, Store, Transaction
-from privatelr.privacy.accounting.ledger_rows import Content, Reader, Row
+from privatelr.privacy.accounting.ledger_rows import Content, LedgerRow, RowReader
 from privatelr.privacy.accounting.statement import Statement, charged, is_within, spent
 
 ELSEWHERE = (
@@ -114,7 +114,7 @@ class DiskBook:
         """Return what a charge has to fit: the whole, and the allowance it is made to."""
         return self.content().statements(self.allowance)
 
-    def read(self, rows: Sequence[Row]) -> Content:
+    def read(self, rows: Sequence[LedgerRow]) -> Content:
         """Read rows; raises `LedgerError` if they are not those of this ledger."""
         name = _name_of(rows)
         if self.key not in ("", name):
@@ -170,7 +170,7 @@ class DiskPage:
 
     def __init__(self, book: DiskBook, transaction: Transaction, content: Content) -> None:
         self._book, self.transaction, self.content = book, transaction, content
-        self._last: Row | None = None
+        self._last: LedgerRow | None = None
 
     def add(self, entry: Entry) -> None:
         """Add an entry; raises `GuaranteeError` if it does not fit."""
@@ -204,9 +204,9 @@ class DiskPage:
 
 
 @lru_cache(maxsize=8)
-def _reader(address: str, name: str) -> Reader:
+def _reader(address: str, name: str) -> RowReader:
     """Return the reader of a ledger, which has read its earlier rows already."""
-    return Reader()
+    return RowReader()
 
 
 def _is_spent(what: str, limit: Statement) -> str:
@@ -215,7 +215,7 @@ def _is_spent(what: str, limit: Statement) -> str:
     return f"{what}: epsilon {used:.6g} is spent already, and no charge is taken back."
 
 
-def _name_of(rows: Sequence[Row]) -> str:
+def _name_of(rows: Sequence[LedgerRow]) -> str:
     """Return the name in the first row; empty if there is none, which the reader will refuse."""
     try:
         return str(json.loads(rows[0].body)["ledger"])

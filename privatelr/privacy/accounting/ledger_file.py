@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from privatelr.errors import LedgerError
 from privatelr.lazy_import import lazy_import
-from privatelr.privacy.accounting.ledger_rows import Row, chained
+from privatelr.privacy.accounting.ledger_rows import LedgerRow, chained
 
 if TYPE_CHECKING:
     import sqlite3
@@ -71,8 +71,8 @@ CONNECTIONS = _OneAtATime()
 class Transaction(Protocol):
     """A time in which nobody else can add a row; without `commit` nothing was added."""
 
-    def rows(self) -> Sequence[Row]: ...
-    def append(self, body: str) -> Row: ...
+    def rows(self) -> Sequence[LedgerRow]: ...
+    def append(self, body: str) -> LedgerRow: ...
     def commit(self) -> None: ...
 
 
@@ -87,7 +87,7 @@ class Store(Protocol):
 
     @property
     def address(self) -> str: ...
-    def rows(self) -> Sequence[Row]: ...
+    def rows(self) -> Sequence[LedgerRow]: ...
     def exclusively(self) -> Any: ...  # a context with a Transaction
     def damage(self) -> Sequence[str]: ...
 
@@ -111,7 +111,7 @@ class LedgerFile:
         """The whole path of the file."""
         return self._path
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[LedgerRow]:
         """Return all rows; raises `LedgerError` if the file is no ledger or cannot be read."""
         with _told(self._path), self._open() as connection:
             return _patiently(self._path, lambda: _rows(connection))
@@ -149,10 +149,10 @@ class _FileTransaction:
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:
         self._path, self._connection, self._found = path, connection, _rows(connection)
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[LedgerRow]:
         return list(self._found)
 
-    def append(self, body: str) -> Row:
+    def append(self, body: str) -> LedgerRow:
         row = chained(body, self._found[-1].hash if self._found else "")
         self._found.append(row)
         given = (len(self._found), *row)
@@ -235,9 +235,9 @@ def _require_ledger(path: str, connection: sqlite3.Connection) -> None:
         )
 
 
-def _rows(connection: sqlite3.Connection) -> list[Row]:
+def _rows(connection: sqlite3.Connection) -> list[LedgerRow]:
     found = connection.execute("SELECT body, hash FROM rows ORDER BY number")
-    return [Row(str(body), str(hashed)) for body, hashed in found]
+    return [LedgerRow(str(body), str(hashed)) for body, hashed in found]
 
 
 def _patiently(path: str, action: Callable[[], T]) -> T:

@@ -164,6 +164,12 @@ class LedgerOnDisk(Account):
         """The entries of a ledger on disk, with their times, notes and releases."""
         return self._disk.content().charges
 
+    @property
+    def rows(self) -> Sequence[ledger_rows.LedgerRow]:
+        """All rows of a ledger on disk, as they are written, with their hashes."""
+        self._disk.content()  # refuses what is not sound
+        return self._disk.store.rows()
+
     def knows(self, entry: Entry) -> bool:
         """Whether a charge that has a receipt of this ledger is in it, after the same rows.
 

@@ -15,7 +15,7 @@ from privatelr.privacy.accounting.statement import Statement
 _BAR = 40
 """Width of the bar, in characters."""
 _MOST_ROWS = 12
-_WIDEST_ENTRY = (5, 20, 34, 20, 12)
+_WIDEST_ENTRY = (79, 6, 16, 24, 12)
 
 
 def page(content: Content, allowance: str | None = None) -> list[Piece]:
@@ -93,8 +93,9 @@ def entries(charges: Sequence[Charge]) -> Listing:
         told = f"{_line(entry.label) or '(no label)'}{part}"
         release = "no release" if one.release is None else one.release[:12]
         cost = f"{statements.price(entry.guarantee)}{times}"
-        rows.append((str(one.number), one.time[:16].replace("T", " "), told, cost, release))
-    return Listing(("row", "time (UTC)", "release", "price", "saved as"), rows, _WIDEST_ENTRY)
+        time = one.time[:16].replace("T", " ")
+        rows.append((told, str(one.number), time, cost, release))
+    return Listing(("release", "row", "time (UTC)", "price", "saved as"), rows, _WIDEST_ENTRY)
 
 
 def _by_whom(content: Content, charges: Sequence[Charge]) -> Listing:
@@ -113,7 +114,7 @@ def _by_whom(content: Content, charges: Sequence[Charge]) -> Listing:
             spent = statements.spent(mine, mine.delta)
         told = f"epsilon {spent:.6g}{of}"
         rows.append((name, str(times), told, str(sum(one.release is None for one in own))))
-    return Listing(("by whom", "releases", "spent", "unsaved"), rows, (34, 8, 30, 8))
+    return Listing(("by whom", "releases", "spent", "unsaved"), rows, (79, 8, 30, 8))
 
 
 def _left(limits: Sequence[Statement]) -> str:

@@ -40,7 +40,7 @@ A row about a saved release has no time: between a charge and its release the da
 that the time between them would be a function of the data."""
 
 
-class Row(NamedTuple):
+class LedgerRow(NamedTuple):
     """One row: a line of JSON, and the hash that ends the chain up to here, in hexadecimal."""
 
     body: str
@@ -165,9 +165,9 @@ def charging(entry: Entry, allowance: str | None, note: str) -> str:
     return body_of("charged", time=now(), entry=written, **told)
 
 
-def chained(body: str, head: str) -> Row:
+def chained(body: str, head: str) -> LedgerRow:
     """Return the row of a line that follows the row with this hash."""
-    return Row(body, hashlib.sha256(f"{head}\n{body}".encode()).hexdigest())
+    return LedgerRow(body, hashlib.sha256(f"{head}\n{body}".encode()).hexdigest())
 
 
 def require_sha256(value: Any) -> None:
@@ -184,11 +184,11 @@ def fixed_rule(epsilon: float, delta: float, account: str | None) -> Rule:
 # -- reading -------------------------------------------------------------------------------------
 
 
-class Reader:
+class RowReader:
     """Reads rows, and of rows that it has read before only the new ones."""
 
     def __init__(self) -> None:
-        self._rows: list[Row] = []
+        self._rows: list[LedgerRow] = []
         self._first: dict[str, Any] = {}
         self._budget: Statement | None = None
         self._allowances: dict[str, Statement] = {}
@@ -196,7 +196,7 @@ class Reader:
         self._changes: list[Change] = []
         self._fingerprint: str | None = None
 
-    def read(self, rows: Sequence[Row]) -> Content:
+    def read(self, rows: Sequence[LedgerRow]) -> Content:
         """Read all rows of a ledger.
 
         Raises
@@ -307,7 +307,7 @@ def limit_of(budget: Statement, epsilon: float, delta: float) -> Statement:
 # -- checking ------------------------------------------------------------------------------------
 
 
-def findings(rows: Sequence[Row]) -> Iterator[str]:
+def findings(rows: Sequence[LedgerRow]) -> Iterator[str]:
     """Check every hash, event and composition; yields a sentence for each thing that is wrong.
 
     Within one budget charges only add up, so what fits at its end did fit at every charge.
@@ -318,7 +318,7 @@ def findings(rows: Sequence[Row]) -> Iterator[str]:
             sound = False
             yield f"row {number} does not follow from the one before it: it or its hash was changed"
         head = row.hash
-    reader, spans = Reader(), [0, *_ends_of_budgets(rows), len(rows)]
+    reader, spans = RowReader(), [0, *_ends_of_budgets(rows), len(rows)]
     if not sound:  # what each row says is still looked at
         rows = list(_rechained(rows))
     for end in spans[1:]:
@@ -333,14 +333,14 @@ def findings(rows: Sequence[Row]) -> Iterator[str]:
                 yield f"the charges up to row {end} are more than the budget{where}"
 
 
-def _rechained(rows: Sequence[Row]) -> Iterator[Row]:
+def _rechained(rows: Sequence[LedgerRow]) -> Iterator[LedgerRow]:
     head = ""
     for row in rows:
         yield (made := chained(row.body, head))
         head = made.hash
 
 
-def _ends_of_budgets(rows: Sequence[Row]) -> list[int]:
+def _ends_of_budgets(rows: Sequence[LedgerRow]) -> list[int]:
     """Return how many rows stand before each change of a limit."""
     marks = ('"kind": "changed"', '"kind": "allowed"')
     return [at for at, row in enumerate(rows) if any(mark in row.body for mark in marks)]
