@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import sqlite3
 import subprocess
@@ -90,6 +91,13 @@ def test_the_variable_names_a_ledger_for_every_command(home, monkeypatch, capsys
     assert said(capsys, 1, *FIT, "--eps", "1").endswith("what is left is epsilon 0.5.")
     monkeypatch.setenv("PRIVATELR_LEDGER", "missing.ledger")
     assert "PRIVATELR_LEDGER: ledger" in said(capsys, 1, *FIT)
+
+
+def test_public_tables_are_not_charged(home, ledger, monkeypatch, capsys):
+    monkeypatch.setenv("PRIVATELR_LEDGER", "clinic.ledger")
+    said(capsys, 0, "demo")
+    assert ledger.entries == ()
+    assert os.environ["PRIVATELR_LEDGER"] == "clinic.ledger"
 
 
 def test_a_refused_fit_reads_nothing(home, ledger, capsys, monkeypatch):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from privatelr.audit.mutations.of_choices import OF_CHOICES
+from privatelr.audit.mutations.of_ledgers import OF_LEDGERS
 from privatelr.audit.mutations.of_mechanisms import OF_MECHANISMS
 from privatelr.audit.mutations.of_persons import OF_PERSONS
 from privatelr.audit.mutations.of_rows import OF_ROWS
@@ -19,7 +20,13 @@ from privatelr.audit.mutations.planted import Mutation, wrongs
 
 __all__ = ["MUTATIONS", "Score", "Shown", "run"]
 
-MUTATIONS: tuple[Mutation, ...] = (*OF_ROWS, *OF_MECHANISMS, *OF_PERSONS, *OF_CHOICES)
+MUTATIONS: tuple[Mutation, ...] = (
+    *OF_ROWS,
+    *OF_MECHANISMS,
+    *OF_PERSONS,
+    *OF_CHOICES,
+    *OF_LEDGERS,
+)
 
 
 @dataclass(frozen=True, slots=True)

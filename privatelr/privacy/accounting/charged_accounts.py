@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from privatelr.errors import GuaranteeError, LedgerError
 from privatelr.privacy.accounting import open_blocks
@@ -80,6 +82,17 @@ def account_with(ledger: AnyLedger | None) -> Account | None:
             return one
         case several:
             return _SeveralLedgers(*several)
+
+
+@contextmanager
+def of_public_data() -> Iterator[None]:
+    """Within the block nothing is charged to the named ledger: for tables that hold no persons."""
+    named = os.environ.pop(NAMED, None)
+    try:
+        yield
+    finally:
+        if named is not None:
+            os.environ[NAMED] = named
 
 
 def _opened(named: str) -> Ledger:
