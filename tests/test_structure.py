@@ -7,7 +7,7 @@ from structure import MODULES, PACKAGE, code_lines, journey, one_fit, sizes
 
 OPTIONAL = {
     *("cryptography", "dask", "distributed", "dp_accounting", "matplotlib"),
-    *("opendp", "pyarrow", "sklearn"),
+    *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
     "modules": 229,

@@ -238,14 +238,12 @@ def _on_disk(rng: np.random.Generator) -> Iterator[Check]:
         ledger.charge(PureDP(price), label="audit")
         yield _share("pure releases in a file", 0.5 + 0.25 + price, ledger)
         rows = [json.loads(row.body) for row in ledger.rows]
-        price_of = rows[-1]["entry"]["guarantee"]
-        cheap = {
-            **rows[-1],
-            "entry": {**rows[-1]["entry"], "events": [{**price_of, "epsilon": 0.0}]},
-        }
-        dear = {**rows[-1], "entry": {**rows[-1]["entry"], "times": 2000, "events": []}}
-        dear["entry"]["guarantee"] = {**price_of, "epsilon": 1.0}
-        missed = sum(not [*findings(_chain([*rows, forged]))] for forged in (cheap, dear))
+        entry = rows[-1]["entry"]
+        whole = {**entry["guarantee"], "epsilon": 1.0}
+        cheap = {**entry, "events": [{**whole, "epsilon": 1e-9}]}
+        dear = {**entry, "guarantee": whole, "times": 2000, "events": []}
+        forged = [[*rows, {**rows[-1], "entry": one}] for one in (cheap, dear)]
+        missed = sum(not [*findings(_chain(bodies))] for bodies in forged)
         yield Check("ledger", "on disk: forged rows with right hashes that were believed", missed)
         cut = _chain(rows)
         del cut[2]

@@ -22,7 +22,8 @@ from privatelr.privacy.accounting import statement as statements
 from privatelr.privacy.accounting.account import Account, Places
 from privatelr.privacy.accounting.composition_bounds import Entry
 from privatelr.privacy.accounting.filters import named_rule
-from privatelr.privacy.accounting.ledger_books import DiskBook, MemoryBook, shown_address
+from privatelr.privacy.accounting.ledger_books import DiskBook, MemoryBook
+from privatelr.privacy.accounting.ledger_file import shown
 from privatelr.privacy.accounting.ledger_on_disk import LedgerOnDisk
 from privatelr.privacy.accounting.statement import Statement, left
 from privatelr.privacy.events import Event
@@ -257,7 +258,7 @@ class Ledger(LedgerOnDisk):
         return _unpickle, (self._key, self.to_json())
 
     def __repr__(self) -> str:
-        where = f"{shown_address(self._address[0])}, " if self._address else ""
+        where = f"{shown(self._address[0])}, " if self._address else ""
         budget = f"epsilon={self.epsilon!r}, delta={self.delta!r}"
         return f"<Ledger {where}{budget}, {len(self.entries)} entries>"
 
@@ -312,6 +313,6 @@ def _reopen(key: str, address: str, allowance: str | None, note: str) -> Ledger:
     """Open the ledger of a pickle, in whatever process this is."""
     ledger = Ledger.open(address, allowance=allowance, note=note)
     if ledger._key != key:
-        where = shown_address(address)
+        where = shown(address)
         raise LedgerError(f"ledger {where}: another ledger has taken its place.")
     return ledger

@@ -11,15 +11,27 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from privatelr.errors import GuaranteeError, LedgerError
+from privatelr.lazy_import import lazy_import
 from privatelr.privacy.accounting import ledger_file, ledger_rows
 from privatelr.privacy.accounting.composition_bounds import Entry, Receipt
 from privatelr.privacy.accounting.filters import DeclaredPrices
-from privatelr.privacy.accounting.ledger_file import CONNECTIONS, LedgerFile, Store, Transaction
+from privatelr.privacy.accounting.ledger_file import (
+    CONNECTIONS,
+    LedgerFile,
+    Store,
+    Transaction,
+    shown,
+)
 from privatelr.privacy.accounting.ledger_rows import Content, LedgerRow, RowReader
 from privatelr.privacy.accounting.statement import Statement, charged, is_within, spent
+
+if TYPE_CHECKING:
+    from privatelr.privacy.accounting import ledger_server
+else:
+    ledger_server = lazy_import("privatelr.privacy.accounting.ledger_server")
 
 ELSEWHERE = (
     "ledger: it is kept in another process, and this one can only read it; charge it there "
@@ -162,7 +174,7 @@ class DiskBook:
             page.put("allowed", name=name, epsilon=own.epsilon, delta=own.delta)
 
     def _sentence(self, told: str) -> str:
-        return f"ledger {shown_address(self.store.address)}: {told}."
+        return f"ledger {shown(self.store.address)}: {told}."
 
 
 class DiskPage:
@@ -226,21 +238,16 @@ def _name_of(rows: Sequence[LedgerRow]) -> str:
 def store_at(address: str | os.PathLike[str]) -> Store:
     """Return the place of rows at an address: a path, or the URL of a database."""
     text = os.fsdecode(address)
-    return LedgerFile(text)
+    return ledger_server.LedgerServer(text) if "://" in text else LedgerFile(text)
 
 
 def create(address: str, body: str) -> str:
     """Create a ledger with its first row; returns its whole address."""
+    if "://" in address:
+        ledger_server.create(address, body)
+        return address
     ledger_file.create(address, body)
     return os.path.realpath(address)
-
-
-def shown_address(address: str) -> str:
-    """Return an address as an error quotes it: its end, and of a URL not the password."""
-    if "://" in address:
-        kind, _, rest = address.partition("://")
-        address = f"{kind}://{rest.rpartition('@')[2]}"
-    return repr(address if len(address) <= 120 else f"...{address[-120:]}")
 
 
 def note_of(note: str | bool | None) -> str:

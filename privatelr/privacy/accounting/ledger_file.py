@@ -281,9 +281,12 @@ def _sync(folder: str) -> None:
             os.close(held)
 
 
-def shown(path: str) -> str:
-    """Return the end of a path, as an error quotes it."""
-    return repr(path if len(path) <= 120 else f"...{path[-120:]}")
+def shown(address: str) -> str:
+    """Return an address as an error quotes it: its end, and of a URL not the user's password."""
+    if "://" in address:
+        kind, _, rest = address.partition("://")
+        address = f"{kind}://{rest.rpartition('@')[2]}"
+    return repr(address if len(address) <= 120 else f"...{address[-120:]}")
 
 
 def network_of(path: str | os.PathLike[str]) -> str | None:
