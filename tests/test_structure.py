@@ -10,12 +10,12 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 229,
-    "code lines": 31_700,
+    "modules": 241,
+    "code lines": 33_300,
     "lines of the longest module": 400,
     "modules of the fullest folder": 15,
     "call depth": 13,
-    "functions": 340,
+    "functions": 342,
     "types": 35,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of
@@ -23,7 +23,9 @@ a fit may raise code lines, functions, and modules by the one that attacks it; c
 at 20,000 before there was one. Private answers around a fit (ROC, threshold, choice) have modules
 and lines of their own, offsets have two modules, a fit plans and reads which records count, and a
 prior has a module, as has what a call asks for; splines have a module, and their plot; persons have
-six: who they are, and their audit."""
+six: who they are, and their audit. A ledger on disk has ten
+modules: rows, files, a server, books, pages, blocks and accounts around it, two of commands, and
+planted bugs."""
 
 
 def test_the_package_does_not_grow():
