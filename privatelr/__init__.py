@@ -9,9 +9,15 @@ import _signal  # type: ignore[import-not-found]  # these three are loaded befor
 import os
 import sys
 
-if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler and (
-    _COMMAND := os.path.basename("".join(sys.argv[:1])).removesuffix(".exe")
-) in {"lrsimple", "privatelr", "svmsimple"}:
+if (
+    _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
+    and (
+        _COMMAND := sys.orig_argv[sys.orig_argv.index("-m") + 1]
+        if sys.argv[:1] == ["-m"] and "-m" in sys.orig_argv[:-1]  # python -m privatelr
+        else os.path.basename("".join(sys.argv[:1])).removesuffix(".exe")
+    )
+    in {"lrsimple", "privatelr", "svmsimple"}
+):
     # Importing takes a command about a second. An interrupt meanwhile would print a traceback.
     def _leave(*_: object) -> None:
         try:

@@ -187,6 +187,30 @@ def test_the_installed_entry_points(name, capsys, monkeypatch):
     assert f"usage: {name} " in capsys.readouterr().out
 
 
+def test_the_package_runs_as_a_module():
+    command = [sys.executable, "-m", "privatelr", "--version"]
+    found = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
+    assert found.stdout == f"privatelr {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("privatelr ca", {"card"}),
+        ("privatelr fit data.csv --output-p", {"--output-perturbation"}),
+        ("privatelr fit data.csv --model ", {"logistic", "svm"}),
+    ],
+)
+def test_a_shell_can_complete_a_line(line, completed, tmp_path):
+    """As bash asks: through variables, answered on a descriptor, here that of a file."""
+    words = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line))}
+    told = tmp_path / "told"
+    words |= {"_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_STDOUT_FILENAME": str(told)}
+    command = [sys.executable, "-m", "privatelr"]
+    subprocess.run(command, env={**os.environ, **words}, capture_output=True, check=False)
+    assert completed <= {word.strip() for word in told.read_text("utf-8").split("\n")}
+
+
 def test_dashes_do_not_make_options_alike(capsys):
     with pytest.raises(SystemExit):
         cli.main(["demo", "--eps", "1"])

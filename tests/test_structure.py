@@ -10,10 +10,10 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 241,
+    "modules": 242,
     "code lines": 33_300,
     "lines of the longest module": 400,
-    "modules of the fullest folder": 15,
+    "modules of the fullest folder": 16,
     "call depth": 13,
     "functions": 342,
     "types": 35,
@@ -23,9 +23,9 @@ a fit may raise code lines, functions, and modules by the one that attacks it; c
 at 20,000 before there was one. Private answers around a fit (ROC, threshold, choice) have modules
 and lines of their own, offsets have two modules, a fit plans and reads which records count, and a
 prior has a module, as has what a call asks for; splines have a module, and their plot; persons have
-six: who they are, and their audit. A ledger on disk has ten
-modules: rows, files, a server, books, pages, blocks and accounts around it, two of commands, and
-planted bugs."""
+six: who they are, and their audit. `python -m privatelr` takes a module of one line. A ledger on
+disk has twelve modules: rows, files, a server, books, what they do, pages, blocks, and accounts in
+one process or around several, two of commands, and planted bugs."""
 
 
 def test_the_package_does_not_grow():

@@ -8,6 +8,7 @@ It raises errors, which `run_safely` turns into one line and an exit status.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -32,8 +33,11 @@ from privatelr.privacy.accounting import of_public_data
 from privatelr.results.release_files import release_bytes
 
 if TYPE_CHECKING:
+    import argcomplete
+
     from privatelr.audit import audit_table, checks, mutations, run_audit
 else:
+    argcomplete = lazy_import("argcomplete")
     audit_table = lazy_import("privatelr.audit.audit_table")
     run_audit = lazy_import("privatelr.audit.run_audit")
     mutations = lazy_import("privatelr.audit.mutations")
@@ -58,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     parser, _ = parsers()
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks for the words that may follow
+        argcomplete.autocomplete(parser)
     chosen = parser.parse_args(arguments)
     if chosen.command is None:
         parser.print_help()

@@ -201,13 +201,20 @@ sys.addaudithook(interrupt)
 """
 
 
-@pytest.mark.parametrize("program", cli.__all__)
-def test_an_interrupt_is_one_line_from_the_first_import_on(program, home, tmp_path, monkeypatch):
+STARTED = {
+    **{name: name for name in ("lrsimple", "privatelr", "svmsimple")},
+    f"{sys.executable} -m privatelr": "privatelr",
+}
+
+
+@pytest.mark.parametrize("line", STARTED, ids=["lrsimple", "privatelr", "svmsimple", "module"])
+def test_an_interrupt_is_one_line_from_the_first_import_on(line, home, tmp_path, monkeypatch):
     """At each import from our first line on, a copy of the process is interrupted."""
     (tmp_path / "sitecustomize.py").write_text(INTERRUPTED_AT_EACH_IMPORT, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    program = program.replace("main", "privatelr")
-    found = shell(f"{program} --no-such-option", home)
+    paths = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    program = STARTED[line]
+    found = shell(f"{line} --no-such-option", home)
     at = dict(line.split() for line in found.stdout.splitlines())
     assert {"privatelr.errors", "argparse", "numpy", "pandas"} <= set(at)
     assert set(at.values()) == {"130"}
@@ -225,6 +232,7 @@ def test_every_installed_program_is_one_of_these():
     scripts = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["scripts"]
     assert {place.partition(":")[0] for place in scripts.values()} == {"privatelr.cli"}
     assert {place.partition(":")[2] for place in scripts.values()} == set(cli.__all__)
+    assert {*scripts} == {*STARTED.values()}
 
 
 @pytest.mark.parametrize(
