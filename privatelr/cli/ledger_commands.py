@@ -21,7 +21,6 @@ from privatelr.privacy.accounting import (
     Ledger,
     entry_to_json,
     ledger_page,
-    unreleased,
 )
 from privatelr.privacy.accounting.ledger_rows import Charge
 
@@ -135,7 +134,7 @@ def entries(chosen: argparse.Namespace) -> int:
         print(json.dumps([_record(charge) for charge in charges], indent=1))
         return DONE
     pieces: list[page_model.Piece] = [ledger_page.entries(charges)] if charges else []
-    warning = unreleased(charges)
+    warning = ledger_page.unreleased(charges)
     pieces += ["", page_model.Alarm(warning)] if warning else []
     print(_text(pieces or ["Nothing was charged."]))
     return DONE

@@ -577,7 +577,7 @@ def test_planted_missing_lock_is_caught(path, monkeypatch, tmp_path):
         "        return row\n"
         "    def commit(self):\n"
         "        time.sleep(0.01)\n"
-        "ledger_books.LedgerFile = Store\n"
+        "ledger_file.LedgerFile = Store\n"
     )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     honest = CROWD

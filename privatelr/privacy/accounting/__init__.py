@@ -23,6 +23,5 @@ from privatelr.privacy.accounting.composition_bounds import (
 from privatelr.privacy.accounting.filters import ACCOUNTS, kept_delta
 from privatelr.privacy.accounting.ledger import Ledger, PartAccount
 from privatelr.privacy.accounting.ledger_books import complete
-from privatelr.privacy.accounting.ledger_page import unreleased
 from privatelr.privacy.accounting.statement import entry_from_json, entry_to_json, is_within, price
 from privatelr.privacy.conversions import join, split

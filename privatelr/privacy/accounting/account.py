@@ -96,13 +96,14 @@ class Account(ABC):
         places = self.places
         for ledger, _ in places:
             ledger._book.require_kept()
+        made = replace(entry, part=places[0][1])
         # in one order, so that two processes never wait for each other; in memory comes last
         ordered = sorted(places, key=lambda place: (not place[0]._book.is_on_disk, place[0]._key))
         with LOCK.held(), ExitStack() as opened:  # only here is a ledger read and then written
             pages: list[Page] = []
             for ledger, part in ordered:
                 pages.append(opened.enter_context(ledger._book.exclusively()))
-                pages[-1].add(replace(entry, part=part))
+                pages[-1].add(made if part == made.part else replace(entry, part=part))
             given = [page.commit() for page in pages]
         receipts = tuple(receipt for receipt in given if receipt is not None)
-        return replace(entry, part=places[0][1], receipts=receipts)
+        return replace(made, receipts=receipts) if receipts else made

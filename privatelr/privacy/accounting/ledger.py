@@ -11,23 +11,29 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakValueDictionary
 
 from privatelr import page_model
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError, LedgerError, require_number
-from privatelr.privacy.accounting import ledger_page, open_blocks
+from privatelr.lazy_import import lazy_import
+from privatelr.privacy.accounting import open_blocks
 from privatelr.privacy.accounting import statement as statements
 from privatelr.privacy.accounting.account import Account, Places
 from privatelr.privacy.accounting.composition_bounds import Entry
 from privatelr.privacy.accounting.filters import named_rule
 from privatelr.privacy.accounting.ledger_books import DiskBook, MemoryBook
-from privatelr.privacy.accounting.ledger_file import shown
 from privatelr.privacy.accounting.ledger_on_disk import LedgerOnDisk
 from privatelr.privacy.accounting.statement import Statement, left
 from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours
+
+if TYPE_CHECKING:
+    from privatelr.privacy.accounting import ledger_file, ledger_page
+else:
+    ledger_file = lazy_import("privatelr.privacy.accounting.ledger_file")
+    ledger_page = lazy_import("privatelr.privacy.accounting.ledger_page")
 
 _OPEN: WeakValueDictionary[tuple[str, str, str | None, str], Ledger] = WeakValueDictionary()
 """The ledgers of this process by name, address, allowance and note, so that a pickle or a path
@@ -258,7 +264,7 @@ class Ledger(LedgerOnDisk):
         return _unpickle, (self._key, self.to_json())
 
     def __repr__(self) -> str:
-        where = f"{shown(self._address[0])}, " if self._address else ""
+        where = f"{ledger_file.shown(self._address[0])}, " if self._address else ""
         budget = f"epsilon={self.epsilon!r}, delta={self.delta!r}"
         return f"<Ledger {where}{budget}, {len(self.entries)} entries>"
 
@@ -313,6 +319,6 @@ def _reopen(key: str, address: str, allowance: str | None, note: str) -> Ledger:
     """Open the ledger of a pickle, in whatever process this is."""
     ledger = Ledger.open(address, allowance=allowance, note=note)
     if ledger._key != key:
-        where = shown(address)
+        where = ledger_file.shown(address)
         raise LedgerError(f"ledger {where}: another ledger has taken its place.")
     return ledger

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import platform
@@ -15,22 +14,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from privatelr.errors import GuaranteeError, LedgerError
 from privatelr.lazy_import import lazy_import
-from privatelr.privacy.accounting import ledger_file, ledger_rows
 from privatelr.privacy.accounting.composition_bounds import Entry, Receipt
 from privatelr.privacy.accounting.filters import DeclaredPrices
-from privatelr.privacy.accounting.ledger_file import (
-    CONNECTIONS,
-    LedgerFile,
-    Store,
-    Transaction,
-    shown,
-)
-from privatelr.privacy.accounting.ledger_rows import Content, LedgerRow, RowReader
 from privatelr.privacy.accounting.statement import Statement, charged, is_within, spent
 
 if TYPE_CHECKING:
-    from privatelr.privacy.accounting import ledger_server
-else:
+    import getpass
+
+    from privatelr.privacy.accounting import ledger_file, ledger_rows, ledger_server
+    from privatelr.privacy.accounting.ledger_file import Store, Transaction
+    from privatelr.privacy.accounting.ledger_rows import Content, LedgerRow, RowReader
+else:  # a ledger in memory needs none of them
+    getpass = lazy_import("getpass")
+    ledger_file = lazy_import("privatelr.privacy.accounting.ledger_file")
+    ledger_rows = lazy_import("privatelr.privacy.accounting.ledger_rows")
     ledger_server = lazy_import("privatelr.privacy.accounting.ledger_server")
 
 ELSEWHERE = (
@@ -132,7 +129,7 @@ class DiskBook:
         if self.key not in ("", name):
             raise LedgerError(self._sentence("another ledger has taken its place"))
         try:
-            with CONNECTIONS.lock:
+            with ledger_file.CONNECTIONS.lock:
                 return _reader(self.store.address, name).read(rows)
         except LedgerError as error:
             more = f"{error}; `privatelr ledger check` looks at every row"
@@ -174,7 +171,7 @@ class DiskBook:
             page.put("allowed", name=name, epsilon=own.epsilon, delta=own.delta)
 
     def _sentence(self, told: str) -> str:
-        return f"ledger {shown(self.store.address)}: {told}."
+        return f"ledger {ledger_file.shown(self.store.address)}: {told}."
 
 
 class DiskPage:
@@ -218,7 +215,7 @@ class DiskPage:
 @lru_cache(maxsize=8)
 def _reader(address: str, name: str) -> RowReader:
     """Return the reader of a ledger, which has read its earlier rows already."""
-    return RowReader()
+    return ledger_rows.RowReader()
 
 
 def _is_spent(what: str, limit: Statement) -> str:
@@ -238,7 +235,7 @@ def _name_of(rows: Sequence[LedgerRow]) -> str:
 def store_at(address: str | os.PathLike[str]) -> Store:
     """Return the place of rows at an address: a path, or the URL of a database."""
     text = os.fsdecode(address)
-    return ledger_server.LedgerServer(text) if "://" in text else LedgerFile(text)
+    return ledger_server.LedgerServer(text) if "://" in text else ledger_file.LedgerFile(text)
 
 
 def create(address: str, body: str) -> str:

@@ -9,20 +9,27 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, GuaranteeError, LedgerError, PrivacyWarning, show
-from privatelr.privacy.accounting import ledger_books, ledger_file, ledger_rows
+from privatelr.lazy_import import lazy_import
+from privatelr.privacy.accounting import ledger_books
 from privatelr.privacy.accounting import statement as statements
 from privatelr.privacy.accounting.account import Account
 from privatelr.privacy.accounting.composition_bounds import Entry
 from privatelr.privacy.accounting.filters import named_rule
 from privatelr.privacy.accounting.ledger_books import DiskBook, MemoryBook
-from privatelr.privacy.accounting.ledger_rows import Charge
 from privatelr.privacy.accounting.statement import Statement
 from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours
+
+if TYPE_CHECKING:
+    from privatelr.privacy.accounting import ledger_file, ledger_rows
+    from privatelr.privacy.accounting.ledger_rows import Charge
+else:
+    ledger_file = lazy_import("privatelr.privacy.accounting.ledger_file")
+    ledger_rows = lazy_import("privatelr.privacy.accounting.ledger_rows")
 
 _SHORTEST_KEY = 16
 
