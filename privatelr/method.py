@@ -124,7 +124,7 @@ def perturbation(
         moved = {"weighted": spec.weighted, "offset": spec.offset_bound}
         if prior is not None:
             moved["centre"] = LONGEST_MARGIN / spec.radius
-        who = {"persons": about_persons}
+        who = {"persons": about_persons, "touched": spec.touched}
         return Problem(n, spec.d, loss, spec.radius, spec.blocks, **moved, **who)
 
     def standard(price: Guarantee, way: Any, declared: Any, n: int) -> tuple[Any, Any]:

@@ -93,6 +93,8 @@ class FrameData:
             raise FormulaError(
                 f"formula: person({spec.formula.person.column}) goes with dplr and dpsvm."
             )
+        if spec.formula.by is not None:
+            raise FormulaError(f"formula: {spec.formula.by.label} goes with dplr and dpsvm.")
         for expression in spec.formula.beside:
             names = {spec.formula.weights: "weights", spec.formula.subset: "subset"}
             function = names.get(expression, "offset")

@@ -466,10 +466,11 @@ def test_the_card_speaks_of_persons():
     assert "n = 8" not in card
 
 
-def test_the_command_line_refuses_persons(tmp_path, capsys):
-    """Its errors about a table name lines, of which the number is public there."""
+def test_the_command_line_takes_persons(tmp_path, capsys):
+    """`tests/cli/test_terms_by_options.py` has what it tells of their records."""
     path = tmp_path / "patients.csv"
     patients().to_csv(path, index=False)
     declared = ["--bounds", "x=0:1", "--bounds", "z=-2:2"]
-    assert main(["fit", str(path), "y ~ x + z + person(patient)", *declared]) == 2
-    assert "the number of records is public" in capsys.readouterr().err
+    assert main(["fit", str(path), "y ~ x + z + person(patient)", *declared]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"one of m = {patients().patient.nunique()} persons" in told

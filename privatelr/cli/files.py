@@ -19,9 +19,7 @@ from typing import IO, Any
 from privatelr.cli.outcomes import InputError, NotWrittenError, OutputError, reason_of
 from privatelr.errors import ArgumentError, MissingDependencyError, ReleaseFileError
 from privatelr.locks import has_file_locks, lock_file, still_has_name
-from privatelr.results import Fit
 from privatelr.results.release_files import create_file, load, replace_file
-from privatelr.results.selected import SelectedFit
 
 
 @contextmanager
@@ -124,7 +122,7 @@ def write(path: str, data: bytes, force: bool) -> None:
         raise NotWrittenError(f"--out {path!r} was not written ({reason_of(error)}).") from None
 
 
-def read_model(path: str) -> Fit | SelectedFit:
+def read_model(path: str) -> Any:
     """Read a saved model; raises `InputError` if that fails."""
     try:
         return load(path)
@@ -210,9 +208,24 @@ _MARKS = {
 """Files that are not UTF-8 text begin with such bytes; each kind has a remedy."""
 
 
-def wrong_line(shown: str, number: int, what: str) -> InputError:
+class LineError(InputError):
+    """A line of a table cannot be read.
+
+    Attributes
+    ----------
+    unnumbered : str
+        The message without the number of the line, which is one of records: where neighbours
+        replace all records of a person, it depends on what is not public.
+    """
+
+    def __init__(self, shown: str, number: int, what: str) -> None:
+        super().__init__(f"{shown}, line {number}: {what}.")
+        self.unnumbered = f"{shown}, in a line: {what}."
+
+
+def wrong_line(shown: str, number: int, what: str) -> LineError:
     """An error about a line, which does not quote its content."""
-    return InputError(f"{shown}, line {number}: {what}.")
+    return LineError(shown, number, what)
 
 
 def text_lines(stream: IO[bytes], shown: str, encoding: str) -> Iterator[tuple[int, str]]:
@@ -278,8 +291,13 @@ def _hint(start: bytes) -> str | None:
     return None
 
 
-def read_prior(given: list[tuple[str, float | None]]) -> dict[str, Any]:
-    """The keyword for coefficients to which a penalty draws: numbers by names, or a model."""
+def read_prior(given: list[tuple[str, float | None]], usual: Any = None) -> dict[str, Any]:
+    """The keyword for coefficients to which a penalty draws: numbers by names, or a model.
+
+    What a schema file has of it is `usual`.
+    """
+    if not given and usual is not None:
+        return {"prior": read_model(usual) if isinstance(usual, str) else usual}
     named = {name: mean for name, mean in given if mean is not None}
     if len(given) == 1 and not named:
         return {"prior": read_model(given[0][0])}

@@ -23,6 +23,7 @@ from privatelr.privacy.accounting import (
     ledger_page,
 )
 from privatelr.privacy.accounting.ledger_rows import Charge
+from privatelr.results.release_files import charge_of
 
 _NARROWEST, _WIDEST = 40, 100
 _PLAIN = "\033[0m"
@@ -144,7 +145,7 @@ def check(chosen: argparse.Namespace) -> int:
     """Check a ledger, and whether it knows saved models; the status is 1 if anything is wrong."""
     found = list(Ledger.check(chosen.file))
     for path in chosen.releases if not found else ():
-        entry = files.read_model(path).release.entry
+        entry = charge_of(files.read_model(path))
         if entry is None or not Ledger.open(chosen.file).knows(entry):
             found.append(
                 f"{path!r}: the ledger does not have its charge as it was; the model was charged "

@@ -14,7 +14,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from privatelr import __version__
-from privatelr.cli import c_programs, ledger_commands, model_commands, schema_commands
+from privatelr.cli import (
+    c_programs,
+    ledger_commands,
+    model_commands,
+    plan_command,
+    schema_commands,
+)
 from privatelr.cli.options import Parser, add_command
 from privatelr.cli.outcomes import (
     DONE,
@@ -97,6 +103,7 @@ def parsers() -> tuple[Parser, argparse._SubParsersAction[Parser]]:
         f'Fit "{DEMO_FORMULA}" on the bundled iris table with its public bounds at eps=1, and '
         "print the summary.\n\n\nexample:\n  privatelr demo",
     )
+    plan_command.add_commands(commands)
     model_commands.add_commands(commands)
     schema_commands.add_commands(commands)
     ledger_commands.add_commands(commands)

@@ -1,4 +1,4 @@
-"""The commands ``plan``, ``check``, ``fit``, ``predict`` and ``card``: a model and its use."""
+"""The commands ``check``, ``fit``, ``predict`` and ``card``: a model and its use."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import io
 import json
 import sys
 import warnings
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -21,36 +20,37 @@ from privatelr.cli.outcomes import (
     STATUSES,
     InputError,
     NotWrittenError,
-    OutputError,
     in_shell,
     print_page,
     say,
 )
 from privatelr.cli.table_files import (
+    DeclaredColumn,
     by_levels,
     by_variable,
     describe,
     open_table,
+    read_asked,
     read_declarations,
 )
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
-from privatelr.formula import Formula, Token, parse_formula, tokenize, with_terms
-from privatelr.lazy_import import lazy_import
+from privatelr.formula import (
+    Formula,
+    Token,
+    parse_formula,
+    tokenize,
+    with_person,
+    with_terms,
+)
 from privatelr.mechanisms import read_request
 from privatelr.model import check as check_data
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import find_hinge
-from privatelr.privacy import ZCDP
-from privatelr.results.release_files import release_bytes, tell_ledgers
+from privatelr.privacy import REPLACE_PERSON, ZCDP
+from privatelr.results.release_files import file_bytes, tell_ledgers
+from privatelr.results.strata_of_fits import Strata
 
-if TYPE_CHECKING:
-    from privatelr.audit import audit_table
-    from privatelr.planning import make_plan
-    from privatelr.planning.study_plan import StudyPlan
-else:
-    make_plan = lazy_import("privatelr.planning.make_plan")
-    audit_table = lazy_import("privatelr.audit.audit_table")
-
+_COUNTING, _RECORDS = ("weights", "subset", "by"), "records_per_person"
 _MOST_VARIABLES = 2000
 _LIMIT = (
     f"fit takes up to {_MOST_VARIABLES}, because a solver holds their square in memory; name fewer "
@@ -130,9 +130,7 @@ example:
 
 
 def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
-    """Add the five commands to the subcommands."""
-    line = "plan a study: noise, standard errors and widths before there is a table"
-    add_command(commands, "plan", plan_study, line, _PLAN)
+    """Add the four commands to the subcommands."""
     line = "count, locally and not privately, what a fit would use of a table"
     add_command(commands, "check", check, line, _CHECK)
     line = "fit a private model to a CSV or Parquet file"
@@ -147,16 +145,18 @@ def check(chosen: argparse.Namespace) -> int:
     """Read a table as `fit` does, and print its check on standard error."""
     if sys.stderr is None:
         raise InputError("standard error is closed, and the page of a check goes nowhere else.")
-    formula, frame, declared = _read_table(chosen)
+    formula, frame, declared = _read_table(chosen, *_COUNTING)
     print(in_shell(check_data(formula, frame, **declared)), file=sys.stderr)
     return DONE
 
 
 def fit(chosen: argparse.Namespace) -> int:
     """Read a table, fit a model, write the model, and print its page."""
-    arguments = read_arguments(chosen) | files.read_prior(chosen.prior) | ledger_of(chosen)
+    arguments = read_arguments(chosen) | read_asked(chosen, "prior") | ledger_of(chosen)
     with files.reserved(chosen.out, chosen.force):  # before a budget is spent
-        formula, frame, declared = _read_table(chosen)
+        formula, frame, declared = _read_table(chosen, *_COUNTING, "person", "records_per_person")
+        if formula.person is not None and isinstance(arguments.get("eps"), ZCDP):
+            arguments["eps"] = ZCDP(chosen.rho, REPLACE_PERSON)
         if chosen.seed is not None:
             say(
                 "privatelr",
@@ -171,7 +171,7 @@ def fit(chosen: argparse.Namespace) -> int:
         page, written = in_shell(model), None
         try:
             if chosen.out is not None or chosen.json:
-                data = release_bytes(model)
+                data = file_bytes(model)
                 page = data.decode().removesuffix("\n") if chosen.json else page
                 if chosen.out is not None:
                     files.write(chosen.out, data, chosen.force)
@@ -206,22 +206,24 @@ def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def _read_table(chosen: argparse.Namespace) -> tuple[Formula, pd.DataFrame, dict[str, Any]]:
-    """The formula without ``.``, the columns that it names, and their declarations."""
+def _read_table(
+    chosen: argparse.Namespace, *asked: str
+) -> tuple[Formula, pd.DataFrame, dict[str, Any]]:
+    """The formula without ``.``, the columns that it names, and their declarations.
+
+    It has terms for the keywords of `dplr` that are `asked` for.
+    """
     with open_table(chosen.data, **given(chosen, *TEXT)) as table:
         # a dot for far too many columns is refused before a formula is made of them
-        text = with_terms(chosen.formula, table.names, **given(chosen, "weights", "subset"))
+        terms = read_asked(chosen, *asked)
+        whose = [terms.pop(name, usual) for name, usual in (("person", None), (_RECORDS, 1))]
+        text = with_person(with_terms(chosen.formula, table.names, **terms), *whose)
         tokens = tokenize(text)
         undotted = len(table.names) - len({token.text for token in tokens if token.is_name})
         if Token("name", ".") in tokens and undotted > _MOST_VARIABLES:
             raise InputError(f"the dot stands for {len(table.names):,} columns here, and {_LIMIT}.")
         declared = read_declarations(chosen, table.names)
         formula = parse_formula(text, table.names)
-        if formula.person is not None:
-            raise InputError(
-                "person(...): on the command line the number of records is public, and that of a "
-                "person is not; use privatelr.dplr(..., person=...) in Python."
-            )
         if len(formula.variables) > _MOST_VARIABLES:
             raise InputError(f"the formula has {len(formula.variables)} variables, and {_LIMIT}.")
         # a term that is removed, as in . - age, is in the text of the formula but not in the model
@@ -230,8 +232,12 @@ def _read_table(chosen: argparse.Namespace) -> tuple[Formula, pd.DataFrame, dict
         wanted = {
             name: by_levels(name, levels.get(name)) for name in table.names if name in mentioned
         }
-        frame, readings = table.read(wanted)
-    used = {name: readings[name] for name in formula.variables}
+        read = formula.variables
+        if formula.person is not None and (own := formula.person.column) not in read:
+            # as it is written, since the numbers 1 and 1.0 may be two persons
+            wanted[own], read = DeclaredColumn("text"), (*read, own)
+        frame, readings = _rows_of(table, wanted, formula)
+    used = {name: readings[name] for name in read}
     say("privatelr", f"{describe(used, table.numbers_note)}.")
     for argument in ("bounds", "levels"):
         known = declared[argument].items()
@@ -239,11 +245,23 @@ def _read_table(chosen: argparse.Namespace) -> tuple[Formula, pd.DataFrame, dict
     return formula, frame, declared
 
 
+def _rows_of(table: Any, wanted: dict[str, DeclaredColumn], formula: Formula) -> Any:
+    """Read a table; where the number of records is not public, no error has that of a line."""
+    try:
+        return table.read(wanted)
+    except files.LineError as error:
+        if formula.person is None:
+            raise
+        raise InputError(error.unnumbered) from None
+
+
 def predict(chosen: argparse.Namespace) -> int:
     """Predict the records of a table; the model raises an error if a column is missing."""
     with files.reserved(chosen.out, chosen.force):
         model = files.read_model(chosen.model)
-        variables, reads = model.spec.variables, model.spec.formula.covariates
+        spec = model.first.spec if isinstance(model, Strata) else model.spec
+        strata = (model.by,) if isinstance(model, Strata) else ()
+        variables, reads = spec.variables, (*spec.formula.covariates, *strata)
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
             # a model without covariates still needs the number of records
@@ -282,103 +300,3 @@ def _deliver(text: str, chosen: argparse.Namespace) -> None:
         sys.stdout.write(complete)
     else:
         files.write(chosen.out, complete.encode(), chosen.force)
-
-
-_PLAN = f"""\
-Plan a private study before any data is touched: the noise, standard errors, and the
-length of 95% intervals that "privatelr fit ... --spend inference" will give, beside
-other promises, mechanisms and penalties.
-
-No data is read. Every covariate of the formula takes --bounds or --levels; the
-response need not be declared. Where FORMULA is a whole number, it is the number of
-columns of a design that nothing is known of, its intercept included.
-
-What is not public has to be guessed: --balance, --spread, --c-index and --correlation,
-or a public --pilot, a table of records like those of the study. Never give the data of
-the study as a pilot: a plan protects nothing.
-
-
-examples:
-  privatelr plan "chd ~ age + famhist" --n 462 --eps 1 --bounds age=15:65 \\
-      --levels famhist=Absent,Present --width 0.1 --term age
-  privatelr plan 5 --n 10000 --eps 0.5 --plot widths.png
-
-{STATUSES}"""
-
-
-def plan_study(chosen: argparse.Namespace) -> int:
-    """Plan a study, search for n and epsilon if requested, and draw and print the plan."""
-    if chosen.term is not None and chosen.width is None and chosen.plot is None:
-        raise ArgumentError("--term goes with --width or --plot.")
-    if chosen.share is not None and chosen.width is None:
-        raise ArgumentError("--share goes with --width.")
-    arguments = _read(chosen)
-    if chosen.plot is not None and Path(audit_table.require_plot(chosen.plot)).exists():
-        raise OutputError(f"--plot {chosen.plot!r}: the file exists, and plan replaces none.")
-    text = chosen.formula
-    is_number = text.isascii() and text.isdigit() and len(text) < 10
-    outlook = make_plan.plan(int(text) if is_number else text, chosen.n, **arguments)
-    needed = {} if chosen.width is None else _needed(outlook, chosen)
-    if chosen.plot is not None:
-        _draw(outlook, chosen.term, chosen.plot)
-    if chosen.json:
-        found = json.loads(outlook.to_json())
-        print(json.dumps({**found, "needed": needed} if needed else found, indent=1))
-        return DONE
-    print(in_shell(outlook))
-    if needed:
-        term = "every covariate" if chosen.term is None else chosen.term
-        often = "half" if needed["share"] == 0.5 else f"{needed['share']:.0%}"
-        long = f"up to {chosen.width:g} long in {often} of all studies"
-        print(in_shell(f"\nFor 95% intervals of {term} {long}:"))
-        for name in ("n", "eps"):
-            found = needed[name]
-            print(in_shell(f"  {needed[f'no_{name}'] if found is None else f'{name} = {found:,}'}"))
-    return DONE
-
-
-def _read(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Keywords for `plan`; of a pilot, only columns that are declared or named are read."""
-    found = read_arguments(chosen)
-    if chosen.model == "svm":
-        published = chosen.analysis == "cms11" or found.get("eps") == 0  # as in dpsvm
-        found.setdefault("loss", "huber" if published else "softplus")
-    found |= read_declarations(chosen)
-    found |= given(chosen, "balance", "c_index", "correlation", "weights", "subset")
-    if chosen.spread:
-        named = dict(chosen.spread)
-        if "" in named and len(chosen.spread) > 1:
-            raise ArgumentError(
-                "--spread: it takes one number for all columns, or NAME=X for some."
-            )
-        found["spread"] = named.get("", named)
-    if chosen.pilot is None:
-        return found
-    levels = found["levels"]
-    named = {token.text for token in tokenize(chosen.formula) if token.is_name} | levels.keys()
-    with open_table(chosen.pilot) as table:  # types follow from declarations, as in a fit
-        names = [name for name in table.names if name in named]
-        found["pilot"], _ = table.read({name: by_levels(name, levels.get(name)) for name in names})
-    return found
-
-
-def _needed(outlook: StudyPlan, chosen: argparse.Namespace) -> dict[str, Any]:
-    """The n and the epsilon that an interval of this length needs, or sentences if none do."""
-    share = 0.5 if chosen.share is None else chosen.share
-    found: dict[str, Any] = {"width": chosen.width, "term": chosen.term, "share": share}
-    for name, search in (("n", outlook.needed_n), ("eps", outlook.needed_eps)):
-        try:
-            found[name] = search(chosen.width, chosen.term, share=share)
-        except GuaranteeError as refusal:
-            found[name], found[f"no_{name}"] = None, str(refusal)
-    return found
-
-
-def _draw(outlook: StudyPlan, term: str | None, path: str) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.0, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    outlook.plot(term, ax=figure.subplots())
-    figure.savefig(path, dpi=150)

@@ -176,40 +176,33 @@ _MODEL = (
     "what is fitted, and how",
     "--model --loss --h --lambda --output-perturbation --analysis",
 )
+_PAID = (
+    ("what is public about the table", _SHORT_SCHEMA),
+    ("what is promised", _PRICE),
+    ledger_options.PAYING,
+    ("", "--out --force --json"),
+)
 _PROGRAM = (("", "file --released-only|--line --strict --seed --json"), ledger_options.PAYING)
 _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "demo": (("", "--json"),),
     "plan": (
-        ("", "formula --n --weights --subset"),
+        ("", "formula --n --weights --subset --by"),
         _DECLARED,
         ("what is promised", _PROMISE),
         _MODEL,
         ("what is guessed", "--balance --spread --c-index --correlation --pilot"),
         ("what is asked", "--width --term --share --plot --json"),
     ),
-    "check": (("", f"data {_TEXT} formula --weights --subset"), _DECLARED),
+    "check": (("", f"data {_TEXT} formula --weights --subset --by"), _DECLARED),
     "fit": (
-        ("", f"data {_TEXT} formula --weights --subset"),
+        ("", f"data {_TEXT} formula --weights --subset --by"),
         _DECLARED,
-        ("what is promised", f"{_PROMISE} --seed"),
+        ("what is promised", f"{_PROMISE} --person --records-per-person --seed"),
         (_MODEL[0], f"{_MODEL[1]} --prior"),
-        ledger_options.PAYING,
-        ("", "--out --force --json"),
+        *_PAID[2:],
     ),
-    "bounds": (
-        ("", f"data {_TEXT}"),
-        ("what is public about the table", _SHORT_SCHEMA),
-        ("what is promised", _PRICE),
-        ledger_options.PAYING,
-        ("", "--out --force --json"),
-    ),
-    "levels": (
-        ("", f"data {_TEXT} column"),
-        ("what is public about the table", _SHORT_SCHEMA),
-        ("what is promised", _PRICE),
-        ledger_options.PAYING,
-        ("", "--out --force --json"),
-    ),
+    "bounds": (("", f"data {_TEXT}"), *_PAID),
+    "levels": (("", f"data {_TEXT} column"), *_PAID),
     "predict": (("", f"model data {_TEXT} --type --threshold --out --force --json"),),
     "card": (("", "model --format --out --force --json"),),
     "lrsimple": _PROGRAM,
@@ -251,6 +244,9 @@ _READ: dict[str, dict[str, Any]] = {
     "--term": {"metavar": "NAME"},
     "--weights": {"metavar": "NAME"},
     "--subset": {"metavar": "CONDITION"},
+    "--by": {"metavar": "NAME"},
+    "--person": {"metavar": "NAME"},
+    "--records-per-person": {"metavar": "N", "type": _seed},
     "--type": {"choices": get_args(PredictionType)},
     "--format": {"choices": ("markdown", "html"), "default": "markdown"},
     "--line": {"choices": ("output", "objective")},
@@ -282,7 +278,13 @@ _HELP = {
     "expression such as 1/p",
     "--subset": "condition on declared columns, such as 'age > 50', of the records that count; the "
     "others are rows of zeros, and belong to n",
-    "--schema": "bounds and levels in a file, to which the options add",
+    "--by": "column with declared levels, each of which gets a fit; together they cost as one",
+    "--person": "column that tells persons apart, all of whose records are protected together; "
+    "their number is then public, and that of records is not",
+    "--records-per-person": "a record counts one over this number, or over that of its person's "
+    "records if they are more; default 1",
+    "--schema": "bounds and levels in a file, to which the options add; it may also have weights, "
+    "subset, by, person, records_per_person and a table of the prior",
     "--bounds": "limits of a numeric column, as in age=18:90; may be repeated",
     "--levels": "levels of a column of text, the reference first, as in smoker=no,yes; quoted as "
     "in CSV where a level has a comma; may be repeated",

@@ -20,6 +20,7 @@ from privatelr.cli.table_files import (
     describe,
     open_table,
     read_declarations,
+    schema_entries,
 )
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning
 from privatelr.lazy_import import lazy_import
@@ -141,6 +142,8 @@ def _deliver(
 ) -> int:
     """Write and print the schema; it is paid for, so it is printed even if it cannot be written."""
     lines = (f"# {_printable(line)}".rstrip() for line in str(found).splitlines())
+    asked = "weights", "subset", "by", "person", "records_per_person", "prior"
+    declared |= schema_entries(chosen, *asked)  # the schema is written again with all that it had
     schema, written = "\n".join([*lines, declarations.schema_text(**declared)]), None
     try:
         if chosen.out is not None:

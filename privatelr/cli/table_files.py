@@ -25,6 +25,7 @@ from typing import IO, Any, Literal
 import numpy as np
 import pandas as pd
 
+from privatelr.cli import files
 from privatelr.cli.files import LONGEST_LINE, UTF8, open_to_read, text_lines, unpacked, wrong_line
 from privatelr.cli.options import given
 from privatelr.cli.outcomes import InputError
@@ -360,7 +361,7 @@ def read_declarations(
     SchemaError
         If `names` of columns are given, and another column is declared.
     """
-    schema = load_schema(Path(chosen.schema)) if chosen.schema is not None else {}
+    schema = schema_entries(chosen, "row_norm", "intercept_scale", "bounds", "levels")
     declared = {**schema, **{name: {**schema.get(name, {})} for name in ("bounds", "levels")}}
     for here, there in (("bounds", "levels"), ("levels", "bounds")):
         for name, value in getattr(chosen, here):
@@ -379,3 +380,17 @@ def read_declarations(
                     f"{listed(names)}{or_meant(name, names)}"
                 )
     return declared
+
+
+def read_asked(chosen: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """What the schema file says of these keywords of `dplr`, and options, which prevail."""
+    found = schema_entries(chosen, *names)
+    if "prior" in names:
+        found |= files.read_prior(chosen.prior, found.pop("prior", None))
+    return found | given(chosen, *(name for name in names if name != "prior"))
+
+
+def schema_entries(chosen: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """What the schema file has under these names."""
+    schema = load_schema(Path(chosen.schema)) if chosen.schema is not None else {}
+    return {name: value for name, value in schema.items() if name in names}

@@ -18,6 +18,8 @@ from privatelr.sources import declare_schema
 _LARGEST_FILE = 2**24
 """A schema file has at most this number of bytes."""
 _DECLARATIONS = ("bounds", "levels", "row_norm", "intercept_scale")
+_ASKED = ("weights", "subset", "by", "person", "records_per_person", "prior")
+"""What a call asks for beside its formula, which the same tables may always need."""
 _REMARKS = ("title", "origin", "licence", "records")
 
 
@@ -81,7 +83,8 @@ def load_schema(name: str | os.PathLike[str]) -> dict[str, Any]:
         which are fetched; or the path of a schema file, which ends in ``.toml``. Such a file has a
         table ``[bounds]`` with a pair of numbers for each numeric variable, a table ``[levels]``
         with a list for each categorical variable, and before them, if needed, ``row_norm`` and
-        ``intercept_scale``.
+        ``intercept_scale``. It may say what `dplr` takes by the same names: ``weights = "1/p"``,
+        ``subset``, ``by``, ``person``, ``records_per_person``, and a table ``[prior]``.
 
     Returns
     -------
@@ -133,7 +136,7 @@ def _read(name: str, content: bytes) -> dict[str, Any]:
         raise SchemaError(f"schema {name!r}: the file is not UTF-8 text.") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SchemaError(f"schema {name!r}: the file is not TOML: {error}.") from None
-    known = _DECLARATIONS + _REMARKS
+    known = _DECLARATIONS + _ASKED + _REMARKS
     for key in described:
         if key not in known:
             raise SchemaError(
@@ -153,4 +156,22 @@ def _read(name: str, content: bytes) -> dict[str, Any]:
         declare_schema(**declared)
     except SchemaError as error:
         raise SchemaError(f"schema {name!r}: {error}") from None
-    return {**declared, "bounds": {key: tuple(pair) for key, pair in declared["bounds"].items()}}
+    bounds = {key: tuple(pair) for key, pair in declared["bounds"].items()}
+    return {**declared, "bounds": bounds, **_asked(name, described)}
+
+
+def _asked(name: str, described: dict[str, Any]) -> dict[str, Any]:
+    """What a file says of records, persons and a prior; `dplr` reads it further."""
+    found = {key: value for key, value in described.items() if key in _ASKED}
+    for key, value in found.items():
+        kind: type = str
+        takes = "a text"
+        if key == "records_per_person":
+            kind, takes = int, "a whole number"
+        if key == "prior" and isinstance(value, dict):
+            kind, takes = dict, "numbers in a table [prior], or the name of a file"
+            if not all(type(mean) in (int, float) for mean in value.values()):
+                kind = type(None)
+        if type(value) is not kind:
+            raise SchemaError(f"schema {name!r}: {key} takes {takes}, not {show(value)}.")
+    return found

@@ -22,8 +22,15 @@ from privatelr.mechanisms.calibration.proven_noise import (
     worth_hiding,
 )
 from privatelr.mechanisms.perturbation import rounded_sum
-from privatelr.numerics.rows import row_products
-from privatelr.privacy import Event, Guarantee, NonPrivate, PureDP
+from privatelr.numerics.rows import EntryRows, row_products
+from privatelr.privacy import (
+    ApproxDP,
+    Event,
+    Guarantee,
+    NonPrivate,
+    PureDP,
+    SharedApproxDP,
+)
 from privatelr.privacy.accounting import Entry
 from privatelr.privacy.noise import BlockLaplace, Draw, GaussianNoise, NoiseLaw, NoNoise
 from privatelr.types import Block, FloatArray, IntArray, Offset, Rows
@@ -100,12 +107,16 @@ class HistogramCalibration:
         The guarantee that the release will satisfy; none beside a plain fit.
     noise : NoiseLaw
         The law of the noise on all cells, which is independent between cells.
+    touched : int
+        How many fits, of as many records, neighbours may change at once; see `Problem`. A record
+        that leaves a stratum goes to the cell of those that cannot be used.
     """
 
     n: int
     bins: int
     target: Guarantee
     noise: NoiseLaw
+    touched: int = 1
 
     @property
     def proven(self) -> Guarantee:
@@ -132,7 +143,7 @@ class HistogramCalibration:
         """The events that a ledger composes for this release."""
         if isinstance(self.proven, PureDP | NonPrivate):
             return (self.proven,) if isinstance(self.proven, PureDP) else ()
-        return (event_of(self.noise, L2_SENSITIVITY, self.target.neighbours),)
+        return (event_of(self.noise, _moved(self.touched), self.target.neighbours),)
 
     def __str__(self) -> str:
         return (
@@ -143,22 +154,31 @@ class HistogramCalibration:
 
 
 def calibrate_histogram(
-    n: int, target: Guarantee, kinds: tuple[type[NoiseLaw], ...] = ()
+    n: int, target: Guarantee, kinds: tuple[type[NoiseLaw], ...] = (), touched: int = 1
 ) -> HistogramCalibration:
     """Choose the number of bins and the law with the least noise, from public facts alone.
 
     Laplace noise on each cell hides the sum of changes; Gaussian noise hides their length. The law
     is of these kinds if any are given.
     """
-    bins = _bins(n, _law(1, target, kinds))
-    return HistogramCalibration(n, bins, target, _law(2 * bins + 1, target, kinds))
+    bins = _bins(n, _law(1, target, kinds, touched))
+    law = _law(2 * bins + 1, target, kinds, touched)
+    return HistogramCalibration(n, bins, target, law, touched)
 
 
-def _law(cells: int, target: Guarantee, kinds: tuple[type[NoiseLaw], ...]) -> NoiseLaw:
+def _moved(touched: int) -> float:
+    """The length by which the cells of all fits that are touched move together."""
+    return L2_SENSITIVITY * math.sqrt(touched)
+
+
+def _law(
+    cells: int, target: Guarantee, kinds: tuple[type[NoiseLaw], ...], touched: int
+) -> NoiseLaw:
     if isinstance(target, NonPrivate):
         return NoNoise(cells)
-    laws = [law for law in laws_hiding(L2_SENSITIVITY, cells, target) if _is_gaussian(law)]
-    return require_law([_laplace(cells, pure_part(target)), *laws], target, kinds)
+    laws = [law for law in laws_hiding(_moved(touched), cells, target) if _is_gaussian(law)]
+    laplace = _laplace(cells, pure_part(target) / touched)
+    return require_law([laplace, *laws], target, kinds)
 
 
 def _laplace(cells: int, epsilon: float) -> NoiseLaw:
@@ -187,10 +207,14 @@ def achieved_histogram(calibration: HistogramCalibration) -> Guarantee:
         If no proof covers the noise.
     """
     noise, target = calibration.noise, calibration.target
-    if isinstance(noise, BlockLaplace) and isinstance(target, PureDP):
+    is_shared = isinstance(target, SharedApproxDP)
+    # for an (epsilon, delta) target, too, because a pure guarantee is stronger
+    if isinstance(noise, BlockLaplace) and isinstance(target, PureDP | ApproxDP) and not is_shared:
         (cells,) = noise.blocks
-        return PureDP(L1_SENSITIVITY * noise.rate / cells.bound, target.neighbours)
-    found = worth_hiding(noise, L2_SENSITIVITY, target) if _is_gaussian(noise) else None
+        spent = L1_SENSITIVITY * calibration.touched * noise.rate / cells.bound
+        return PureDP(spent, target.neighbours)
+    reach = _moved(calibration.touched)
+    found = worth_hiding(noise, reach, target) if _is_gaussian(noise) else None
     if found is None:
         raise GuaranteeError(f"score counts with {noise.title} noise under {target}: no proof.")
     return found
@@ -266,7 +290,11 @@ def release_histogram(
 
 
 def release_scores(
-    rows: Rows, coef: FloatArray, scale: ScoreScale, calibration: HistogramCalibration, noise: Draw
+    rows: Rows | EntryRows,
+    coef: FloatArray,
+    scale: ScoreScale,
+    calibration: HistogramCalibration,
+    noise: Draw,
 ) -> FloatArray:
     """Score rows by coefficients ``(d,)``, and release the counts as `release_histogram` does.
 
@@ -285,12 +313,15 @@ def release_scores(
     return release_histogram(counts, calibration, noise)
 
 
-def score_counts(rows: Rows, coef: FloatArray, edges: FloatArray) -> FloatArray:
+def score_counts(rows: Rows | EntryRows, coef: FloatArray, edges: FloatArray) -> FloatArray:
     """Return the number of rows in each cell ``(2 K + 1,)`` without noise; it is private.
 
     A row of zeros, which stands for a record that cannot be used, has the label 0. A longer label
     is that of a row that was shortened by it (`privatelr.numerics.rows.row_bounds`).
     """
+    if isinstance(rows, EntryRows):
+        found = cells_of(rows.margins(coef) * rows.y, rows.y, edges)
+        return counts_in(found, len(edges) + 1)
 
     def kernel(x: FloatArray, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray]:
         # each score is computed by itself, so that no record changes the cell of another one

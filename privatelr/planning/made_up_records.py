@@ -178,7 +178,9 @@ def assumptions_of(
     skewed = [
         v.name for v in numbers if is_skewed(*v.bounds) and guesses.spread_of(v) <= MOST_SKEWED
     ]
-    factors = [v for v in variables if v.levels]
+    by = spec.formula.by
+    strata = [v for v in variables if by is not None and v.name == by.column]
+    factors = [v for v in variables if v.levels and v not in strata]
     rarest = ", ".join(f"{level_shares(len(v.levels))[-1]:.2g} ({v.name})" for v in factors)
     several = sum(not v.levels for v in variables) > 1
     clauses = {
@@ -190,6 +192,8 @@ def assumptions_of(
         f"{length_of_rows(guesses):g} (spread) of the limit {limit:g}": any(
             not v.is_bounded for v in variables
         ),
+        "every stratum has as many records, "
+        + ", ".join(f"1/{len(v.levels)} of n ({v.name})" for v in strata): bool(strata),
         f"shares of levels fall by one factor, to that of the rarest: {rarest}": bool(factors),
         f"numeric columns have a correlation of {guesses.correlation:g} (correlation), and others "
         "none": several,

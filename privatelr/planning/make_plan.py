@@ -122,6 +122,7 @@ def plan(
     *,
     weights: str | None = None,
     subset: str | None = None,
+    by: str | None = None,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
@@ -152,8 +153,9 @@ def plan(
         for an intercept and d - 1 covariates in a ball of length `row_norm`.
     n : int
         Number of records, which is public.
-    eps, delta, weights, subset, lambda_, op, analysis, on_small_lambda
+    eps, delta, weights, subset, by, lambda_, op, analysis, on_small_lambda
         The same as for `dplr`. Columns of weights and of a subset are guessed as covariates are.
+        With `by` the plan is of one stratum, and all are guessed to have as many records.
     bounds, levels, row_norm, intercept_scale
         The same as for `dplr`. Every covariate needs bounds or levels, because no data are read
         that would show its type. The response needs no declaration.
@@ -219,7 +221,7 @@ def plan(
     chosen = find_loss(loss) if loss == "logistic" else find_hinge(loss, usual)
     warn_of_one_record(request.target, int(size), stacklevel=3)
     method = perturbation(chosen, request, schema, scaling)
-    counting = {"weights": weights, "subset": subset}
+    counting = {"weights": weights, "subset": subset, "by": by}
     # row_norm limits rows once they are standardised
     declared = schema if not method.standard else replace(schema, row_norm=None)
     if isinstance(formula, int | np.integer) and not isinstance(formula, bool):
@@ -229,8 +231,15 @@ def plan(
             raise ArgumentError(f"{name}: it goes with a formula, and formula={formula} is none.")
         spec = generic_design(int(formula), declared)
     else:
-        known = (*declared.bounds, *(() if records is None else records.names))
+        known = (
+            *declared.bounds,
+            *declared.levels,
+            *(() if records is None else records.names),
+        )
         spec = formula_design(with_terms(formula, known, **counting), declared, records)
+        strata = spec.formula.by
+        if strata is not None and strata.level is None:
+            spec = spec.at_level(spec.variables[strata.column].levels[0])
     population = population_of(spec, guesses, records)
     worse = population_of(spec, pessimistic(guesses), records)
     study = Study(spec, chosen, request, int(size), population, schema, scaling, worse)

@@ -347,10 +347,14 @@ def _notes(plan: StudyPlan) -> list[str]:
             "columns or a larger share for inference lead to the shorter kind."
         )
     if plan.errors.kept.min() < needed_records.SMALLEST_KEPT:
-        notes.append(
-            "Where little is kept, an interval is short because the penalty holds the coefficient "
-            "near 0, and not because much is known."
-        )
+        if plan.intervals is None or plan.intervals.target == "penalised":
+            told = (
+                "an interval is short because the penalty holds the coefficient near 0, and not "
+                "because much is known."
+            )
+        else:
+            told = "taking the penalty off multiplies the noise, and intervals are wide."
+        notes.append(f"Where little is kept, {told}")
     return notes
 
 

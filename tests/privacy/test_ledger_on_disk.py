@@ -900,6 +900,18 @@ def test_the_card_and_the_file_have_the_place_of_the_charge(tmp_path, path, ledg
     assert ledger.charges[0].release == other.charges[0].release == document["sha256"]
 
 
+def test_strata_are_charged_and_completed_once(tmp_path, path, ledger):
+    options = {"bounds": {"age": (18, 90)}, "levels": {"smoker": ["no", "yes"]}}
+    fits = privatelr.dplr("y ~ age", clinic(), 0.4, by="smoker", ledger=path, **options)
+    assert len(ledger.charges) == 1
+    fits.save(tmp_path / "fits.json")
+    saved = json.loads((tmp_path / "fits.json").read_text(encoding="utf-8"))
+    assert ledger.charges[0].release == saved["sha256"]
+    loaded = privatelr.load(tmp_path / "fits.json")
+    assert all(ledger.knows(fit.release.entry) for fit in loaded.values())
+    assert f"head {ledger.rows[1].hash}" in loaded.card()
+
+
 def test_earlier_formats_have_no_receipts(tmp_path, path, ledger):
     from privatelr.results.release_files import content_hash
 

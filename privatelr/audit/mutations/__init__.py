@@ -11,11 +11,13 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
+from privatelr.audit.mutations.of_answers import OF_ANSWERS
 from privatelr.audit.mutations.of_choices import OF_CHOICES
 from privatelr.audit.mutations.of_ledgers import OF_LEDGERS
 from privatelr.audit.mutations.of_mechanisms import OF_MECHANISMS
 from privatelr.audit.mutations.of_persons import OF_PERSONS
 from privatelr.audit.mutations.of_rows import OF_ROWS
+from privatelr.audit.mutations.of_strata import OF_STRATA
 from privatelr.audit.mutations.planted import Mutation, wrongs
 
 __all__ = ["MUTATIONS", "Score", "Shown", "run"]
@@ -24,7 +26,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     *OF_ROWS,
     *OF_MECHANISMS,
     *OF_PERSONS,
+    *OF_STRATA,
     *OF_CHOICES,
+    *OF_ANSWERS,
     *OF_LEDGERS,
 )
 

@@ -16,7 +16,7 @@ from privatelr.mechanisms.calibration.proven_noise import (
 from privatelr.mechanisms.problem import Problem
 from privatelr.numerics.rows import additions
 from privatelr.privacy import Event, Guarantee, NonPrivate, PureDP
-from privatelr.privacy.noise import NoiseLaw, NoNoise
+from privatelr.privacy.noise import GaussianNoise, NoiseLaw, NoNoise, SphericalLaplace
 
 MOST_COLUMNS = 1000
 """Largest number of columns for which the ``d (d + 1)`` moments fit into a release file."""
@@ -90,7 +90,7 @@ class MomentsCalibration:
         target = self.proven
         if isinstance(target, PureDP | NonPrivate):
             return (target,) if isinstance(target, PureDP) else ()
-        reach = moments_sensitivity(self.problem, self.typical)
+        reach = moments_sensitivity(self.problem, self.typical, type(self.noise))
         return (event_of(self.noise, reach, target.neighbours),)
 
     def __str__(self) -> str:
@@ -137,7 +137,9 @@ def moments_balance(problem: Problem, typical: float | None = None) -> float:
     return loss.curvature_bound / (2 * loss.slope_bound**2)
 
 
-def moments_sensitivity(problem: Problem, typical: float | None = None) -> float:
+def moments_sensitivity(
+    problem: Problem, typical: float | None = None, law: type[NoiseLaw] = GaussianNoise
+) -> float:
     """Bound how far ``(svec H, eta svec S)`` moves when one record is replaced, in any direction.
 
     A record adds ``(l'' svec xx', eta l'^2 svec xx') / n``, of length at most ``K R^2 / n``. The
@@ -152,6 +154,9 @@ def moments_sensitivity(problem: Problem, typical: float | None = None) -> float
     with a joint factor H gains a trace of at most ``s (1 - s) R^2``, since that is concave in the
     slope, and of any loss at most ``c R^2``. The gradients add up to g with ``|g| <= s R``, and S
     gains ``g g'``. Both are positive semidefinite. So no pair is longer than that of some record.
+
+    Of two fits that are touched, one loses what the record added and one gains it. Laplace noise
+    hides the sum of these lengths, Gaussian noise the length of both: the root of 2 times one.
     """
     largest = _largest_pair(problem) * problem.radius**2
     if typical is not None:
@@ -159,7 +164,10 @@ def moments_sensitivity(problem: Problem, typical: float | None = None) -> float
         largest = math.hypot(curvature, moments_balance(problem, typical) * scores)
     largest *= 1 + ROUNDING
     records = _MOST_IN_MEMORY if problem.persons else problem.n  # that of persons is not public
-    return largest * (math.sqrt(2) / problem.n + 2 * mean_error(records, problem.d))
+    lost = 2 * mean_error(records, problem.d)
+    if problem.touched > 1 and law is not GaussianNoise:
+        return largest * problem.touched * (1 / problem.n + lost)
+    return largest * (math.sqrt(2) / problem.n + problem.touched * lost)
 
 
 def mean_error(n: int, d: int) -> float:
@@ -206,7 +214,12 @@ def calibrate_moments(
     noise: NoiseLaw = NoNoise(size)
     typical = clip_for(problem, typical)
     if not isinstance(target, NonPrivate):
-        laws = laws_hiding(moments_sensitivity(problem, typical), size, target)
+        laws: list[NoiseLaw] = [
+            law
+            for kind in (SphericalLaplace, GaussianNoise)
+            for law in laws_hiding(moments_sensitivity(problem, typical, kind), size, target)
+            if isinstance(law, kind)
+        ]
         noise = require_law(laws, target, kinds)
     balance = moments_balance(problem, typical)
     return MomentsCalibration(problem, target, balance, noise, grid_for(noise), typical)
@@ -224,7 +237,7 @@ def achieved_moments(calibration: MomentsCalibration) -> Guarantee:
     if isinstance(target, NonPrivate):
         return target
     problem, typical = calibration.problem, calibration.typical
-    reach = moments_sensitivity(problem, typical)
+    reach = moments_sensitivity(problem, typical, type(noise))
     known = calibration.balance == moments_balance(problem, typical)
     found = worth_hiding(noise, reach, target) if known else None
     if found is None:

@@ -50,11 +50,17 @@ _MOST_ROWS = 200
 def write_card(fit: ModelRecord, format: CardFormat) -> str:
     """The card as Markdown or as an HTML page; see `Fit.card`."""
     require_choice(ArgumentError, "format", format, ("markdown", "html"))
+    pieces = pieces_of(fit)
+    return page_model.as_document(pieces) if format == "html" else page_model.as_markdown(pieces)
+
+
+def pieces_of(fit: ModelRecord) -> list[Piece]:
+    """The parts of a card."""
     try:
         document = release_document(fit)
     except ReleaseFileError as error:
         raise ReleaseFileError(f"card: {error}.") from None
-    pieces: list[Piece] = [
+    return [
         Heading("Privacy card"),
         f"{sentences.title(fit)} of {_sample(fit)}:",
         Code(fit.formula),
@@ -74,7 +80,6 @@ def write_card(fit: ModelRecord, format: CardFormat) -> str:
         *(_selected(fit) if isinstance(fit, SelectedRecord) else _perturbed(fit)),
         *_checks(fit, document),
     ]
-    return page_model.as_document(pieces) if format == "html" else page_model.as_markdown(pieces)
 
 
 # -- the promise and its limits ---------------------------------------------------------------
@@ -97,7 +102,7 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
     if isinstance(fit, FitRecord):
         seen += ["the moments that standardised the rows"] if fit.release.scale else []
         seen += ["the matrices for inference"] if fit.release.moments else []
-        seen += ["the counts of scores by class"] if fit.has_roc else []
+    seen += ["the counts of scores by class"] if fit.has_roc else []
     shown = " and ".join([", ".join(seen[:-1]), seen[-1]] if seen[1:] else seen)
     hidden = "the estimates and the ROC curve" if fit.has_roc else "the estimates"
     odds, groups = _meaning(guarantee)
@@ -119,6 +124,8 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         "Time and memory of the computation are not covered, nor is the computer that holds the "
         "data.",
     ]
+    if fit.spec.formula.by is not None:
+        limits[1] += " The fits to other strata of the same call are covered by the same promise."
     if fit.spec.formula.person is not None:
         limits.insert(
             1,
@@ -200,6 +207,7 @@ def _selected(fit: SelectedRecord) -> list[Piece]:
         for row in shown[:_MOST_ROWS]
     ]
     ordered = ", the order of the choices" if fit.release.path is not None else ""
+    ordered += ", the counts of scores by class" if fit.has_roc else ""
     more = f" The table shows {_MOST_ROWS} of {len(shown)}." if len(shown) > _MOST_ROWS else ""
     return [
         Listing(("Coefficient", "Estimate", "Times +", "Times -"), rows),
