@@ -204,6 +204,7 @@ _MARKS = {
     b"\xfd7zXZ\0": _PACKED.format("xz", ".xz"),
     b"\x28\xb5\x2f\xfd": _PACKED.format("zstd", ".zst"),
     b"PAR1": "it is a Parquet file; let its name end in .parquet",
+    b"ARROW1": "it is a Feather file; let its name end in .feather",
     b"PK\x03\x04": "it is an archive or a spreadsheet; save the table in it as CSV",
     b"\xd0\xcf\x11\xe0": "it is a spreadsheet; save the table in it as CSV",
 }

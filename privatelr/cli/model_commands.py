@@ -1,4 +1,4 @@
-"""The commands ``plan``, ``check``, ``fit``, ``predict`` and ``card``: a model and its use."""
+"""The commands ``check``, ``fit``, ``predict`` and ``card``: a model and its use."""
 
 from __future__ import annotations
 
@@ -8,46 +8,44 @@ import io
 import json
 import sys
 import warnings
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from privatelr.cli import files, outcomes
-from privatelr.cli.options import TEXT, Parser, add_command, given
+from privatelr.cli.options import METHODS, TEXT, Parser, add_command, given
 from privatelr.cli.outcomes import (
     DONE,
     STATUSES,
     InputError,
     NotWrittenError,
-    OutputError,
     in_shell,
-    say,
+    note,
 )
+from privatelr.cli.study_file import read_declarations
 from privatelr.cli.table_files import (
     by_levels,
     by_variable,
     describe,
     open_table,
-    read_declarations,
 )
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
 from privatelr.formula import Formula, Token, parse_formula, tokenize, with_terms
 from privatelr.lazy_import import lazy_import
-from privatelr.mechanisms import read_request
+from privatelr.mechanisms import USUAL_DELTA, read_request, read_target
 from privatelr.model import check as check_data
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import find_hinge
 from privatelr.privacy import ZCDP
+from privatelr.results import DataCheck
 from privatelr.results.release_files import release_bytes
 
 if TYPE_CHECKING:
-    from privatelr.audit import audit_table
-    from privatelr.planning import make_plan
-    from privatelr.planning.study_plan import StudyPlan
+    from privatelr import selected_model
 else:
-    make_plan = lazy_import("privatelr.planning.make_plan")
-    audit_table = lazy_import("privatelr.audit.audit_table")
+    selected_model = lazy_import("privatelr.selected_model")
 
 _MOST_VARIABLES = 2000
 _LIMIT = (
@@ -56,10 +54,10 @@ _LIMIT = (
 )
 _FIT = f"""\
 Fit a private model to a table, and print its page. The table is Parquet (by its
-ending .parquet or .pq) or text: CSV in UTF-8, a first line of names, then one
-record a line; --encoding names another encoding, and .gz, .bz2, .xz and .zst at the
-end of its name a compression. With --out the model is also written to a file, which
-holds no data.
+ending .parquet or .pq), Feather (.feather or .arrow) or text: CSV in UTF-8, a first
+line of names, then one record a line; --encoding names another encoding, and .gz,
+.bz2, .xz and .zst at the end of its name a compression. With --out the model is also
+written to a file, which holds no data.
 
 Nothing about the types of a CSV is read off its values. A column with levels is
 read as its levels are written, every other column of the formula as numbers, and
@@ -79,9 +77,14 @@ examples:
       --levels smoker=no,yes --out model.json
   privatelr fit heart.parquet "chd ~ ." --rho 0.1 --schema heart.toml --json
   privatelr fit data.csv "y ~ age" --bounds age=18:90 --eps 2 --spend inference
+  privatelr fit data.csv --schema study.toml --out model.json
+  privatelr fit data.csv --schema study.toml --method svm --out svm.json
 
-a schema file:
-  row_norm = 2.5              # this line and intercept_scale may be left out
+a schema file, whose keys are the options; those of one call, such as --out and
+--seed, are none:
+  formula = "y ~ age + smoker"
+  eps = 1.0
+  spend = "inference"
   [bounds]
   age = [18, 90]
   [levels]
@@ -128,14 +131,12 @@ example:
 
 
 def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
-    """Add the five commands to the subcommands."""
-    line = "plan a study: noise, standard errors and widths before there is a table"
-    add_command(commands, "plan", plan_study, line, _PLAN)
+    """Add the four commands to the subcommands."""
     line = "count, locally and not privately, what a fit would use of a table"
     add_command(commands, "check", check, line, _CHECK)
-    line = "fit a private model to a CSV or Parquet file"
+    line = "fit a private model to a CSV, Parquet or Feather file"
     add_command(commands, "fit", fit, line, _FIT)
-    line = "predict the records of a CSV or Parquet file by a saved model"
+    line = "predict the records of a table by a saved model"
     add_command(commands, "predict", predict, line, _PREDICT)
     line = "print the privacy card of a saved model"
     add_command(commands, "card", card, line, _CARD)
@@ -146,8 +147,24 @@ def check(chosen: argparse.Namespace) -> int:
     if sys.stderr is None:
         raise InputError("standard error is closed, and the page of a check goes nowhere else.")
     formula, frame, declared = _read_table(chosen)
-    print(in_shell(check_data(formula, frame, **declared)), file=sys.stderr)
+    found = check_data(formula, frame, **declared)
+    page = json.dumps(_counted(found), indent=1) if chosen.json else in_shell(found)
+    print(page, file=sys.stderr, flush=True)
     return DONE
+
+
+def _counted(found: DataCheck) -> dict[str, Any]:
+    """The numbers of a check, which are not private, as plain values."""
+    table = found.table.astype(object).where(found.table.notna(), None)
+    return {
+        "private": False,
+        "formula": found.formula,
+        "n": found.counts.n,
+        "classes": found.classes.to_dict(),
+        "unusable": found.counts.zero_rows,
+        "variables": table.to_dict(orient="index"),
+        "doubts": list(found.doubts),
+    }
 
 
 def fit(chosen: argparse.Namespace) -> int:
@@ -156,7 +173,7 @@ def fit(chosen: argparse.Namespace) -> int:
     with files.reserved(chosen.out, chosen.force):  # before a budget is spent
         formula, frame, declared = _read_table(chosen)
         if chosen.seed is not None:
-            say(
+            note(
                 "privatelr",
                 f"--seed {chosen.seed}: the noise can be replayed, so this fit has no privacy; "
                 "a release takes no --seed.",
@@ -164,8 +181,7 @@ def fit(chosen: argparse.Namespace) -> int:
         with warnings.catch_warnings():
             # the line above says the same
             warnings.filterwarnings("ignore", message="seed=", category=PrivacyWarning)
-            fitter = dpsvm if chosen.model == "svm" else dplr
-            model = fitter(formula, frame, **arguments, **declared)
+            model = _fitter(chosen)(formula, frame, **arguments, **declared)
         page, written = in_shell(model), None
         try:
             if chosen.out is not None or chosen.json:
@@ -200,26 +216,69 @@ def print_page(page: str, written: str | None) -> None:
             ) from None
 
 
+def _fitters() -> dict[str, Callable[..., Any]]:
+    """The function behind each ``--method``, and behind ``--model logistic``."""
+    chosen = {"lp": selected_model.dplpsvm, "simplex": selected_model.dpsimplex}
+    return {"lr": dplr, "svm": dpsvm, **chosen, "logistic": dplr}
+
+
+def _fitter(chosen: argparse.Namespace) -> Callable[..., Any]:
+    return _fitters()[chosen.method or "lr"]
+
+
 def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Keywords for `dplr`, checked before the table is read, which may take long."""
+    """Keywords for the function that fits, checked before the table is read, which may take long.
+
+    Declarations are no part of them, nor is the data; ``--rho`` is `eps`.
+    """
     if chosen.rho is not None and chosen.delta is not None:
         raise ArgumentError("--delta goes with --eps, and --rho has none.")
-    for option in given(chosen, "h", "loss") if chosen.model != "svm" else ():
-        raise ArgumentError(f"--{option} goes with --model svm.")
-    found = given(chosen, "eps", "delta", "spend", "lambda_", "seed", "analysis", "h", "loss")
-    found["op"] = not chosen.output_perturbation
+    every = {name for fitter in _fitters().values() for name in signature(fitter).parameters}
+    found = given(chosen, *sorted(every - _READ_APART - {*_OF_TABLE}))
+    if chosen.output_perturbation is not None:
+        found["op"] = not chosen.output_perturbation
     if chosen.do_scale is not None:
         found["do_scale"] = chosen.do_scale == "private" and "private"
-    if chosen.model == "svm":
-        find_hinge(found.get("loss"), found.get("h", 0.5))
+    apart = given(chosen, *_OF_TABLE) | ({"prior": 0} if getattr(chosen, "prior", []) else {})
+    _require_taken(chosen, [*found, *apart, *chosen.declared])
     try:
         if chosen.rho is not None:
             found["eps"] = ZCDP(chosen.rho)
-        eps, delta, op = found.get("eps", 1.0), found.get("delta", 0.0), found["op"]
-        read_request(eps, delta, chosen.spend, chosen.lambda_, op, chosen.analysis, "increase")
+        _require_price(chosen, found)
     except GuaranteeError as error:
         raise InputError(str(error)) from None  # a number on the command line is out of its range
     return found
+
+
+_OF_TABLE = ("weights", "subset", "row_norm")
+_READ_APART = {"formula", "data", "bounds", "levels", "intercept_scale", "do_scale", "prior"}
+"""Arguments that are read with the table, or are spelled in another way."""
+
+
+def _require_price(chosen: argparse.Namespace, found: Mapping[str, Any]) -> None:
+    """Refuse prices, penalties and losses that no table could make right."""
+    if chosen.method == "svm":
+        find_hinge(found.get("loss"), found.get("h", 0.5))
+    eps, delta, op = found.get("eps", 1.0), found.get("delta"), found.get("op", True)
+    if chosen.method in ("lp", "simplex"):
+        read_target(eps, USUAL_DELTA if delta is None else delta, USUAL_DELTA)
+        return
+    small = found.get("on_small_lambda", "increase")
+    read_request(eps, delta or 0.0, chosen.spend, chosen.lambda_, op, chosen.analysis, small)
+
+
+def _require_taken(chosen: argparse.Namespace, found: Iterable[str]) -> None:
+    """Refuse an option that the function of another method takes, and this one does not."""
+    own = signature(_fitter(chosen)).parameters
+    for name in found:
+        if name in own:
+            continue
+        takers = [one for one in METHODS if name in signature(_fitters()[one]).parameters]
+        option = {"op": "output_perturbation", "lambda_": "lambda"}.get(name, name)
+        raise ArgumentError(
+            f"--{option.replace('_', '-')} goes with --method {' or '.join(takers)}, and this is "
+            f"--method {chosen.method or 'lr'}."
+        )
 
 
 def _read_table(chosen: argparse.Namespace) -> tuple[Formula, pd.DataFrame, dict[str, Any]]:
@@ -248,7 +307,7 @@ def _read_table(chosen: argparse.Namespace) -> tuple[Formula, pd.DataFrame, dict
         }
         frame, readings = table.read(wanted)
     used = {name: readings[name] for name in formula.variables}
-    say("privatelr", f"{describe(used, table.numbers_note)}.")
+    note("privatelr", f"{describe(used, table.numbers_note)}.")
     for argument in ("bounds", "levels"):
         known = declared[argument].items()
         declared[argument] = {name: value for name, value in known if name in wanted}
@@ -277,7 +336,7 @@ def predict(chosen: argparse.Namespace) -> int:
             stream = io.StringIO()
             csv.writer(stream, lineterminator="\n").writerows([value] for value in [name, *values])
             text = stream.getvalue()
-        _deliver(text, chosen)
+        deliver(text, chosen)
     return DONE
 
 
@@ -288,113 +347,25 @@ def card(chosen: argparse.Namespace) -> int:
         if chosen.json:
             told = {"format": chosen.format, "card": text}
             text = json.dumps(told, indent=1, ensure_ascii=False)
-        _deliver(text, chosen)
+        deliver(text, chosen)
     return DONE
 
 
-def _deliver(text: str, chosen: argparse.Namespace) -> None:
+def deliver_paid(page: str, data: bytes, chosen: argparse.Namespace) -> None:
+    """Write the file of ``--out``, and print a page even if that fails, because it is paid for."""
+    written = None
+    try:
+        if chosen.out is not None:
+            files.write(chosen.out, data, chosen.force)
+            written = chosen.out
+    finally:
+        print_page(page, written)
+
+
+def deliver(text: str, chosen: argparse.Namespace) -> None:
+    """Print a text that costs nothing, or write it to the file of ``--out``."""
     complete = text if text.endswith("\n") else f"{text}\n"
     if chosen.out is None:
         sys.stdout.write(complete)
     else:
         files.write(chosen.out, complete.encode(), chosen.force)
-
-
-_PLAN = f"""\
-Plan a private study before any data is touched: the noise, standard errors, and the
-length of 95% intervals that "privatelr fit ... --spend inference" will give, beside
-other promises, mechanisms and penalties.
-
-No data is read. Every covariate of the formula takes --bounds or --levels; the
-response need not be declared. Where FORMULA is a whole number, it is the number of
-columns of a design that nothing is known of, its intercept included.
-
-What is not public has to be guessed: --balance, --spread, --c-index and --correlation,
-or a public --pilot, a table of records like those of the study. Never give the data of
-the study as a pilot: a plan protects nothing.
-
-
-examples:
-  privatelr plan "chd ~ age + famhist" --n 462 --eps 1 --bounds age=15:65 \\
-      --levels famhist=Absent,Present --width 0.1 --term age
-  privatelr plan 5 --n 10000 --eps 0.5 --plot widths.png
-
-{STATUSES}"""
-
-
-def plan_study(chosen: argparse.Namespace) -> int:
-    """Plan a study, search for n and epsilon if requested, and draw and print the plan."""
-    if chosen.term is not None and chosen.width is None and chosen.plot is None:
-        raise ArgumentError("--term goes with --width or --plot.")
-    if chosen.share is not None and chosen.width is None:
-        raise ArgumentError("--share goes with --width.")
-    arguments = _read(chosen)
-    if chosen.plot is not None and Path(audit_table.require_plot(chosen.plot)).exists():
-        raise OutputError(f"--plot {chosen.plot!r}: the file exists, and plan replaces none.")
-    text = chosen.formula
-    is_number = text.isascii() and text.isdigit() and len(text) < 10
-    outlook = make_plan.plan(int(text) if is_number else text, chosen.n, **arguments)
-    needed = {} if chosen.width is None else _needed(outlook, chosen)
-    if chosen.plot is not None:
-        _draw(outlook, chosen.term, chosen.plot)
-    if chosen.json:
-        found = json.loads(outlook.to_json())
-        print(json.dumps({**found, "needed": needed} if needed else found, indent=1))
-        return DONE
-    print(in_shell(outlook))
-    if needed:
-        term = "every covariate" if chosen.term is None else chosen.term
-        often = "half" if needed["share"] == 0.5 else f"{needed['share']:.0%}"
-        long = f"up to {chosen.width:g} long in {often} of all studies"
-        print(in_shell(f"\nFor 95% intervals of {term} {long}:"))
-        for name in ("n", "eps"):
-            found = needed[name]
-            print(in_shell(f"  {needed[f'no_{name}'] if found is None else f'{name} = {found:,}'}"))
-    return DONE
-
-
-def _read(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Keywords for `plan`; of a pilot, only columns that are declared or named are read."""
-    found = read_arguments(chosen)
-    if chosen.model == "svm":
-        published = chosen.analysis == "cms11" or found.get("eps") == 0  # as in dpsvm
-        found.setdefault("loss", "huber" if published else "softplus")
-    found |= read_declarations(chosen)
-    found |= given(chosen, "balance", "c_index", "correlation", "weights", "subset")
-    if chosen.spread:
-        named = dict(chosen.spread)
-        if "" in named and len(chosen.spread) > 1:
-            raise ArgumentError(
-                "--spread: it takes one number for all columns, or NAME=X for some."
-            )
-        found["spread"] = named.get("", named)
-    if chosen.pilot is None:
-        return found
-    levels = found["levels"]
-    named = {token.text for token in tokenize(chosen.formula) if token.is_name} | levels.keys()
-    with open_table(chosen.pilot) as table:  # types follow from declarations, as in a fit
-        names = [name for name in table.names if name in named]
-        found["pilot"], _ = table.read({name: by_levels(name, levels.get(name)) for name in names})
-    return found
-
-
-def _needed(outlook: StudyPlan, chosen: argparse.Namespace) -> dict[str, Any]:
-    """The n and the epsilon that an interval of this length needs, or sentences if none do."""
-    share = 0.5 if chosen.share is None else chosen.share
-    found: dict[str, Any] = {"width": chosen.width, "term": chosen.term, "share": share}
-    for name, search in (("n", outlook.needed_n), ("eps", outlook.needed_eps)):
-        try:
-            found[name] = search(chosen.width, chosen.term, share=share)
-        except GuaranteeError as refusal:
-            found[name], found[f"no_{name}"] = None, str(refusal)
-    return found
-
-
-def _draw(outlook: StudyPlan, term: str | None, path: str) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.0, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    outlook.plot(term, ax=figure.subplots())
-    figure.savefig(path, dpi=150)

@@ -17,6 +17,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from functools import partial
 from io import RawIOBase, TextIOWrapper, UnsupportedOperation
 from shlex import quote
@@ -190,6 +191,27 @@ def _on_its_lines(option: Callable[[re.Match[str]], str], found: re.Match[str]) 
     return option(found).replace(" ", broken[0] if broken else " ", 1)
 
 
+_QUIET = ContextVar("quiet", default=False)
+
+
+def be_quiet() -> None:
+    """Until the command ends, print nothing on standard error but errors."""
+    _QUIET.set(True)
+
+
+def note(program: str, sentence: object) -> None:
+    """Print one line on standard error that is no error, unless the command is to be quiet."""
+    if not _QUIET.get():
+        say(program, sentence)
+
+
+def progress(line: str) -> None:
+    """Print a line on standard error about long work that goes on, unless it is to be quiet."""
+    if sys.stderr is not None and not _QUIET.get():
+        with suppress(OSError):  # the reader may have closed the stream
+            print(line, file=sys.stderr, flush=True)
+
+
 def say(program: str, sentence: object) -> None:
     """Print one line on standard error."""
     if sys.stderr is None:  # print would use standard output instead
@@ -206,17 +228,20 @@ def run_safely(program: str, action: Callable[[], int]) -> int:
     if sys.stdout is None:  # without an output, a budget would be spent for nothing
         say(program, "standard output is closed, so nothing was done.")
         return REFUSED
+    was_quiet = _QUIET.set(False)
     try:
         with _signals_raise(), _whole_output(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", PrivacyWarning)
-            warnings.showwarning = lambda message, *_, **__: say(program, message)
+            warnings.showwarning = lambda message, *_, **__: note(program, message)
             return action()
     except (Exception, KeyboardInterrupt, Terminated) as error:
         status, sentence = _ending(error)
         if sentence:
             say(program, sentence)
         return status
+    finally:
+        _QUIET.reset(was_quiet)
 
 
 def _ending(error: BaseException) -> tuple[int, str]:

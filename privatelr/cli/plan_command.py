@@ -1,0 +1,133 @@
+"""The command ``plan``: what a study would show, before there is a table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from privatelr.cli.model_commands import read_arguments
+from privatelr.cli.options import Parser, add_command, given
+from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell
+from privatelr.cli.study_file import read_declarations
+from privatelr.cli.table_files import by_levels, open_table
+from privatelr.errors import ArgumentError, GuaranteeError
+from privatelr.formula import tokenize
+from privatelr.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    from privatelr.audit import audit_table
+    from privatelr.planning import make_plan
+    from privatelr.planning.study_plan import StudyPlan
+else:
+    make_plan = lazy_import("privatelr.planning.make_plan")
+    audit_table = lazy_import("privatelr.audit.audit_table")
+
+_PLAN = f"""\
+Plan a private study before any data is touched: the noise, standard errors, and the
+length of 95% intervals that "privatelr fit ... --spend inference" will give, beside
+other promises, mechanisms and penalties.
+
+No data is read. Every covariate of the formula takes --bounds or --levels; the
+response need not be declared. Where FORMULA is a whole number, it is the number of
+columns of a design that nothing is known of, its intercept included.
+
+What is not public has to be guessed: --balance, --spread, --c-index and --correlation,
+or a public --pilot, a table of records like those of the study. Never give the data of
+the study as a pilot: a plan protects nothing.
+
+
+examples:
+  privatelr plan "chd ~ age + famhist" --n 462 --eps 1 --bounds age=15:65 \\
+      --levels famhist=Absent,Present --width 0.1 --term age
+  privatelr plan 5 --n 10000 --eps 0.5 --plot widths.png
+  privatelr plan --schema study.toml --n 900
+
+{STATUSES}"""
+
+
+def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add the command to the subcommands."""
+    line = "plan a study: noise, standard errors and widths before there is a table"
+    add_command(commands, "plan", plan_study, line, _PLAN)
+
+
+def plan_study(chosen: argparse.Namespace) -> int:
+    """Plan a study, search for n and epsilon if requested, and draw and print the plan."""
+    if chosen.term is not None and chosen.width is None and chosen.plot is None:
+        raise ArgumentError("--term goes with --width or --plot.")
+    if chosen.share is not None and chosen.width is None:
+        raise ArgumentError("--share goes with --width.")
+    arguments = _read(chosen)
+    if chosen.plot is not None and Path(audit_table.require_plot(chosen.plot)).exists():
+        raise OutputError(f"--plot {chosen.plot!r}: the file exists, and plan replaces none.")
+    text = chosen.formula
+    is_number = text.isascii() and text.isdigit() and len(text) < 10
+    outlook = make_plan.plan(int(text) if is_number else text, chosen.n, **arguments)
+    needed = {} if chosen.width is None else _needed(outlook, chosen)
+    if chosen.plot is not None:
+        _draw(outlook, chosen.term, chosen.plot)
+    if chosen.json:
+        found = json.loads(outlook.to_json())
+        print(json.dumps({**found, "needed": needed} if needed else found, indent=1))
+        return DONE
+    print(in_shell(outlook))
+    if needed:
+        term = "every covariate" if chosen.term is None else chosen.term
+        often = "half" if needed["share"] == 0.5 else f"{needed['share']:.0%}"
+        long = f"up to {chosen.width:g} long in {often} of all studies"
+        print(in_shell(f"\nFor 95% intervals of {term} {long}:"))
+        for name in ("n", "eps"):
+            found = needed[name]
+            print(in_shell(f"  {needed[f'no_{name}'] if found is None else f'{name} = {found:,}'}"))
+    return DONE
+
+
+def _read(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Keywords for `plan`; of a pilot, only columns that are declared or named are read."""
+    if chosen.spend is None:
+        chosen.spend = "inference"
+    found = read_arguments(chosen)
+    if chosen.method == "svm":
+        published = chosen.analysis == "cms11" or found.get("eps") == 0  # as in dpsvm
+        found.setdefault("loss", "huber" if published else "softplus")
+    found |= read_declarations(chosen)
+    found |= given(chosen, "balance", "c_index", "correlation", "weights", "subset")
+    if chosen.spread:
+        named = dict(chosen.spread)
+        if "" in named and len(chosen.spread) > 1:
+            raise ArgumentError(
+                "--spread: it takes one number for all columns, or NAME=X for some."
+            )
+        found["spread"] = named.get("", named)
+    if chosen.pilot is None:
+        return found
+    levels = found["levels"]
+    named = {token.text for token in tokenize(chosen.formula) if token.is_name} | levels.keys()
+    with open_table(chosen.pilot) as table:  # types follow from declarations, as in a fit
+        names = [name for name in table.names if name in named]
+        found["pilot"], _ = table.read({name: by_levels(name, levels.get(name)) for name in names})
+    return found
+
+
+def _needed(outlook: StudyPlan, chosen: argparse.Namespace) -> dict[str, Any]:
+    """The n and the epsilon that an interval of this length needs, or sentences if none do."""
+    share = 0.5 if chosen.share is None else chosen.share
+    found: dict[str, Any] = {"width": chosen.width, "term": chosen.term, "share": share}
+    for name, search in (("n", outlook.needed_n), ("eps", outlook.needed_eps)):
+        try:
+            found[name] = search(chosen.width, chosen.term, share=share)
+        except GuaranteeError as refusal:
+            found[name], found[f"no_{name}"] = None, str(refusal)
+    return found
+
+
+def _draw(outlook: StudyPlan, term: str | None, path: str) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    outlook.plot(term, ax=figure.subplots())
+    figure.savefig(path, dpi=150)
