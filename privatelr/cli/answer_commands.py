@@ -14,7 +14,8 @@ import pandas as pd
 
 from privatelr.cli import files
 from privatelr.cli.model_commands import deliver, deliver_paid
-from privatelr.cli.options import TEXT, Parser, add_command, given
+from privatelr.cli.option_readers import Parser
+from privatelr.cli.options import TEXT, add_command, given
 from privatelr.cli.outcomes import DONE, STATUSES, NotWrittenError, OutputError, in_shell, note
 from privatelr.cli.schema_commands import read_price, seed_said
 from privatelr.cli.table_files import by_variable, describe, open_table

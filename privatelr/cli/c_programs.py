@@ -24,7 +24,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from privatelr.cli.matrix_text import Header, MatrixFileError, read_header, read_rows
-from privatelr.cli.options import Parser, add_command, add_options, around_options
+from privatelr.cli.option_readers import Parser
+from privatelr.cli.options import add_command, add_options, around_options
 from privatelr.cli.outcomes import DONE, be_quiet, reason_of, run_safely
 from privatelr.errors import GuaranteeError, NotConvergedError, PrivacyWarning
 from privatelr.mechanisms import Problem, Request, calibrate, draw, find_mechanism

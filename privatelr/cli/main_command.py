@@ -22,7 +22,8 @@ from privatelr.cli import (
     schema_commands,
     study_file,
 )
-from privatelr.cli.options import Parser, add_command
+from privatelr.cli.option_readers import Parser
+from privatelr.cli.options import add_command
 from privatelr.cli.outcomes import (
     DONE,
     NOT_WRITTEN,

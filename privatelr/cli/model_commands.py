@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from privatelr.cli import files, outcomes
-from privatelr.cli.options import METHODS, TEXT, Parser, add_command, given
+from privatelr.cli.option_readers import Parser
+from privatelr.cli.options import METHODS, TEXT, add_command, given
 from privatelr.cli.outcomes import (
     DONE,
     STATUSES,
@@ -218,8 +219,11 @@ def print_page(page: str, written: str | None) -> None:
 
 def _fitters() -> dict[str, Callable[..., Any]]:
     """The function behind each ``--method``, and behind ``--model logistic``."""
-    chosen = {"lp": selected_model.dplpsvm, "simplex": selected_model.dpsimplex}
-    return {"lr": dplr, "svm": dpsvm, **chosen, "logistic": dplr}
+    chosen: dict[str, Callable[..., Any]] = {
+        "lp": selected_model.dplpsvm,
+        "simplex": selected_model.dpsimplex,
+    }
+    return {"lr": dplr, "svm": dpsvm, "logistic": dplr} | chosen
 
 
 def _fitter(chosen: argparse.Namespace) -> Callable[..., Any]:

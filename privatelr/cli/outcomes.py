@@ -8,6 +8,7 @@ package handle an interrupt during imports.
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
 import signal
@@ -152,9 +153,10 @@ def _levels(found: re.Match[str]) -> str:
     return f"--levels {quote(f'{found[1]}={items}')}"
 
 
-_NUMBERS = "(row_norm|intercept_scale|c_index|spread|balance|correlation|share)"
+_NUMBERS = "(row_norm|intercept_scale|c_index|spread|balance|correlation|share|density|minority)"
 _SPELLINGS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"\b(spend|analysis)='([\w-]+)'", lambda found: f"--{found[1]} {found[2]}"),
+    (r"\bon_small_lambda='(\w+)'", lambda found: f"--on-small-lambda {found[1]}"),
     (r"\blambda_=", lambda _: "--lambda "),
     (r"\bdo_scale='private'", lambda _: "--do-scale private"),
     (r"\bdo_scale=False", lambda _: "--do-scale no"),
@@ -223,12 +225,14 @@ def say(program: str, sentence: object) -> None:
 def run_safely(program: str, action: Callable[[], int]) -> int:
     """Run an action; an error becomes one line and an exit status, a warning becomes one line.
 
-    Only warnings about privacy are shown, because others could depend on the values of the data.
+    Only warnings about privacy are shown, because others could depend on the values of the data;
+    for the same reason nothing is shown that a library logs.
     """
     if sys.stdout is None:  # without an output, a budget would be spent for nothing
         say(program, "standard output is closed, so nothing was done.")
         return REFUSED
-    was_quiet = _QUIET.set(False)
+    was_quiet, logged = _QUIET.set(False), logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
         with _signals_raise(), _whole_output(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -242,6 +246,7 @@ def run_safely(program: str, action: Callable[[], int]) -> int:
         return status
     finally:
         _QUIET.reset(was_quiet)
+        logging.disable(logged)
 
 
 def _ending(error: BaseException) -> tuple[int, str]:

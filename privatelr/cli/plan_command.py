@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privatelr.cli.model_commands import read_arguments
-from privatelr.cli.options import Parser, add_command, given
+from privatelr.cli.option_readers import Parser
+from privatelr.cli.options import add_command, given
 from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell
 from privatelr.cli.study_file import read_declarations
 from privatelr.cli.table_files import by_levels, open_table

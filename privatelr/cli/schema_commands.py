@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from privatelr.cli import files
 from privatelr.cli.model_commands import deliver, deliver_paid
-from privatelr.cli.options import TEXT, Parser, add_command, add_group, given
+from privatelr.cli.option_readers import Parser
+from privatelr.cli.options import TEXT, add_command, add_group, given
 from privatelr.cli.outcomes import DONE, STATUSES, InputError, note
 from privatelr.cli.study_file import read_declarations
 from privatelr.cli.table_files import (

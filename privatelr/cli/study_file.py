@@ -23,7 +23,8 @@ _ONE_CALL = {"data", "column", "schema", "seed", "plot", "out", "force", "json",
 _PRICE = {"eps", "rho", "delta"}
 _PRICED_APART = {"bounds", "levels"}
 """The price in a file is that of a fit. These commands ask for one of their own."""
-_NEEDED = ("formula", "n")
+_NEEDED = {"formula": "FORMULA", "n": "--n"}
+"""Arguments that only a schema file makes optional."""
 
 
 def study_keys() -> frozenset[str]:
@@ -48,9 +49,10 @@ def complete(chosen: argparse.Namespace) -> None:
         chosen.declared, chosen.study = load_study(Path(chosen.schema), study_keys())
         _fill(chosen, chosen.study)
     parser: Parser = chosen.parser
-    for name in _NEEDED:
+    for name, option in _NEEDED.items():
         if getattr(chosen, name, "") is None:
-            parser.error(f"{name} is needed, as an argument or as a key in the file of --schema")
+            key = f"or the key {name} in the file of --schema"
+            parser.error(f"the following arguments are required: {option}, {key}")
 
 
 def read_declarations(
@@ -154,7 +156,7 @@ def _wrong(chosen: argparse.Namespace, key: str, what: str) -> InputError:
 
 
 def _name(action: argparse.Action) -> str:
-    return action.option_strings[0] if action.option_strings else action.dest
+    return next((name for name in action.option_strings if name.startswith("--")), action.dest)
 
 
 def _key(option: str) -> str:
