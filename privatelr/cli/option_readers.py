@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import codecs
 import csv
+import sys
 from collections.abc import Callable
 from typing import Any, Never
 
@@ -35,6 +36,9 @@ class Parser(argparse.ArgumentParser):
         """Print the message as one line on standard error, and exit with the status 2."""
         say(self.prog.split()[0], f"{message.rstrip('.')} (see {self.prog} --help).")
         raise SystemExit(WRONG)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        (file or sys.stdout).write(message)  # `argparse` would hide that it cannot be written
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse unknown words, and name the closest option."""

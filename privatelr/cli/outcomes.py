@@ -136,11 +136,11 @@ def flush_output() -> None:
         raise
 
 
-def drop_output() -> None:
+def drop_output(stream: TextIO | None = None) -> None:
     """Drop text that could not be written, which the interpreter would flush again at its end."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, (stream or sys.stdout).fileno())
         os.close(nowhere)
 
 
@@ -247,6 +247,16 @@ def run_safely(program: str, action: Callable[[], int]) -> int:
     finally:
         _QUIET.reset(was_quiet)
         logging.disable(logged)
+        _settle_errors()
+
+
+def _settle_errors() -> None:
+    """Drop what standard error did not take, which would change the exit status to 120."""
+    try:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except OSError:
+        drop_output(sys.stderr)
 
 
 def _ending(error: BaseException) -> tuple[int, str]:

@@ -239,7 +239,7 @@ TABLE_READERS = {
     "levels": "levels {} smoker --eps 4 --delta 1e-6 --seed 3",
     "predict": "predict lr.json {}",
     "roc": "roc lr.json {} --eps 1 --seed 3",
-    "plan": "plan --schema study.toml --n 600 --pilot {}",
+    "plan": "plan --schema study.toml --n 600 --spend coefficients=1 --pilot {}",
 }
 
 

@@ -180,11 +180,12 @@ def test_a_formula_may_stand_behind_options(home, capsys):
 
 
 def test_each_command_takes_what_it_knows(home, capsys):
-    text = 'formula = "y ~ age"\neps = 3.0\nn = 400\nbalance = 0.4\nspend = "inference"\n'
+    text = 'formula = "y ~ age"\neps = 3.0\nn = 400\nbalance = 0.4\nspend = {coefficients = 1}\n'
     study(text)
     assert run("plan --schema study.toml --json") == 0
     planned = json.loads(capsys.readouterr().out)
-    assert run("plan 'y ~ age' --n 400 --eps 3 --balance .4 --bounds age=18:90 --json") == 0
+    options = "--n 400 --eps 3 --balance .4 --spend coefficients=1 --bounds age=18:90"
+    assert run(f"plan 'y ~ age' {options} --json") == 0
     assert planned == json.loads(capsys.readouterr().out)
     assert run("check clinic.csv --schema study.toml") == 0
     assert "y ~ age" in capsys.readouterr().err

@@ -24,7 +24,7 @@ smoker = ["no", "yes"]
 """
 LINES = {
     "demo": "demo",
-    "plan": "plan --schema study.toml --n 600",
+    "plan": "plan --schema study.toml --n 600 --spend coefficients=1",
     "check": "check clinic.csv --schema study.toml",
     "fit": "fit clinic.csv --schema study.toml --seed 3",
     "schema init": "schema init clinic.csv",
@@ -39,7 +39,9 @@ LINES = {
 }
 """But for the audit, which takes minutes."""
 assert {*LINES, "audit"} == {*_OPTIONS}
-WRITING = [name for name, groups in _OPTIONS.items() if "--out" in str(groups)]
+WRITING = [
+    name for name, groups in _OPTIONS.items() if any("--out" in row.split() for _, row in groups)
+]
 """Commands with an option for a file."""
 
 
