@@ -16,10 +16,10 @@ from privatelr.cli import files
 from privatelr.cli.model_commands import deliver, deliver_paid
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import TEXT, add_command, given
-from privatelr.cli.outcomes import DONE, STATUSES, NotWrittenError, OutputError, in_shell, note
+from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell, note
 from privatelr.cli.schema_commands import read_price, seed_said
 from privatelr.cli.table_files import by_variable, describe, open_table
-from privatelr.errors import ArgumentError, PrivateLRError
+from privatelr.errors import ArgumentError
 from privatelr.lazy_import import lazy_import
 from privatelr.privacy import to_json
 
@@ -129,21 +129,8 @@ def _show(found: PrivateRoc, chosen: argparse.Namespace) -> int:
         deliver_paid(data if chosen.json else in_shell(found), f"{data}\n".encode(), chosen)
     finally:
         if chosen.plot is not None:
-            _draw(found, chosen.plot)
+            files.save_picture(found.plot, chosen.plot, (5.0, 5.0))
     return DONE
-
-
-def _draw(found: PrivateRoc, path: str) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.0, 5.0), layout="constrained")
-    FigureCanvasAgg(figure)
-    found.plot(ax=figure.subplots())
-    try:
-        figure.savefig(path, dpi=150)
-    except (OSError, PrivateLRError) as error:
-        raise NotWrittenError(f"--plot {path!r} was not written ({error}).") from None
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:

@@ -106,7 +106,19 @@ def open_to_read(path: str) -> Iterator[IO[bytes]]:
         yield stream
 
 
-def write(path: str, data: bytes, force: bool) -> None:
+def save_picture(plot: Callable[..., Any], path: str, size: tuple[float, float]) -> None:
+    """Draw with ``plot(ax=axes)``, and write the file of ``--plot`` in one step."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure, drawn = Figure(figsize=size, layout="constrained"), io.BytesIO()
+    FigureCanvasAgg(figure)
+    plot(ax=figure.subplots())
+    figure.savefig(drawn, format=PurePath(path).suffix[1:].lower(), dpi=150)
+    write(path, drawn.getvalue(), force=False, option="--plot")
+
+
+def write(path: str, data: bytes, force: bool, option: str = "--out") -> None:
     """Write a file; without `force`, a file that was created in the meantime is not replaced."""
     try:
         if force:
@@ -118,10 +130,10 @@ def write(path: str, data: bytes, force: bool) -> None:
         raise NotWrittenError(str(error)) from None
     except FileExistsError:
         raise NotWrittenError(
-            f"--out {path!r}: the file has appeared meanwhile and was left as it is."
+            f"{option} {path!r}: the file has appeared meanwhile and was left as it is."
         ) from None
     except OSError as error:
-        raise NotWrittenError(f"--out {path!r} was not written ({reason_of(error)}).") from None
+        raise NotWrittenError(f"{option} {path!r} was not written ({reason_of(error)}).") from None
 
 
 def read_model(path: str) -> Fit | SelectedFit:

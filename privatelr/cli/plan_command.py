@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from privatelr.cli import files
 from privatelr.cli.model_commands import read_arguments
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import add_command, given
@@ -68,7 +70,7 @@ def plan_study(chosen: argparse.Namespace) -> int:
     outlook = make_plan.plan(int(text) if is_number else text, chosen.n, **arguments)
     needed = {} if chosen.width is None else _needed(outlook, chosen)
     if chosen.plot is not None:
-        _draw(outlook, chosen.term, chosen.plot)
+        files.save_picture(partial(outlook.plot, chosen.term), chosen.plot, (7.0, 4.5))
     if chosen.json:
         found = json.loads(outlook.to_json())
         print(json.dumps({**found, "needed": needed} if needed else found, indent=1))
@@ -122,13 +124,3 @@ def _needed(outlook: StudyPlan, chosen: argparse.Namespace) -> dict[str, Any]:
         except GuaranteeError as refusal:
             found[name], found[f"no_{name}"] = None, str(refusal)
     return found
-
-
-def _draw(outlook: StudyPlan, term: str | None, path: str) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.0, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    outlook.plot(term, ax=figure.subplots())
-    figure.savefig(path, dpi=150)

@@ -18,7 +18,9 @@ from command_lines import LINES, WRITING, prepare, run_each
 from frames_for_laws import FORMULA, clinic, fit_clinic
 
 from privatelr import cli, load
+from privatelr.audit import checks, run_audit
 from privatelr.cli.outcomes import in_shell
+from privatelr.planning import StudyPlan
 
 PROGRAMS = Path(sys.executable).parent
 UNBUFFERED = pytest.mark.parametrize("unbuffered", ["1", ""], ids=["unbuffered", "buffered"])
@@ -357,6 +359,43 @@ def test_a_signal_while_it_works_is_one_line(number, status, said, home):
         process.stdin.flush()
         found = ended(process, number)
     assert found == (status, "", f"privatelr: {said}.\n")
+
+
+def test_an_interrupt_of_an_audit_is_one_line(monkeypatch, capsys, tmp_path):
+    def audited(eps, *, effort, report):
+        report(checks.Check("ledger", "a sum", 1.0, 1.0, ""))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_audit, "run", audited)
+    assert cli.main(["audit", "--plot", str(tmp_path / "audit.svg")]) == 130
+    assert heard(capsys.readouterr().err)[1:] == ["privatelr: interrupted."]
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "roc lr.json clinic.csv --eps 1 --out roc.json",
+        "plan 3 --n 5000 --spend coefficients=1",
+    ],
+)
+def test_an_interrupt_of_a_picture_leaves_none(line, home, tmp_path, monkeypatch, capsys):
+    """Of what a picture writes first there is nothing, and what was paid for before is whole."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    def half(self, target, **_):
+        target.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Figure, "savefig", half)
+    monkeypatch.chdir(home)
+    words = shlex.split(line.replace("roc.json", f"{tmp_path}/roc.json"))
+    monkeypatch.setattr(StudyPlan, "plot", lambda *_, **__: None)
+    assert cli.main([*words, "--plot", f"{tmp_path}/picture.svg"]) == 130
+    assert heard(capsys.readouterr().err) == ["privatelr: interrupted."]
+    assert {path.name for path in tmp_path.iterdir()} <= {"roc.json"}
+    assert ("roc.json" in line) is (tmp_path / "roc.json").exists()
 
 
 def test_an_interrupt_that_is_ignored_stays_ignored(home):
