@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from privatelr.arguments import suggests_arguments
@@ -16,6 +17,12 @@ from privatelr.mechanisms.linear_programs.lp_calibration import (
     calibrate_program,
 )
 from privatelr.mechanisms.linear_programs.lp_rounds import release_program
+from privatelr.mechanisms.selection_release import (
+    calibrate_stages,
+    draw_stages,
+    read_roc_share,
+    release_stage,
+)
 from privatelr.mechanisms.simplex.number_of_draws import SimplexProblem
 from privatelr.mechanisms.simplex.simplex_release import calibrate_simplex, release_simplex
 from privatelr.method import Method
@@ -23,7 +30,6 @@ from privatelr.model_data import read_in_memory
 from privatelr.numerics import find_loss
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import Account
-from privatelr.privacy.noise import Randomness
 from privatelr.results.selected import SelectedFit
 from privatelr.sources import BoundsLike, LevelsLike, declare_schema
 
@@ -47,6 +53,7 @@ def dplpsvm(
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     intercept_scale: float = 1.0,
+    spend: Mapping[str, float] | None = None,
     ledger: Account | None = None,
     threshold: float | str = "fixed",
     na_action: str = "zero",
@@ -87,6 +94,9 @@ def dplpsvm(
         column win always, and gives a warning.
     intercept_scale : float
         Constant in the intercept column of the design.
+    spend : mapping, optional
+        ``{"coefficients": 0.75, "roc": 0.25}`` buys a ROC curve of the training data, `fit.roc`,
+        with a quarter of the price.
     ledger, threshold, na_action, seed, verbose
         As in `dplr`; the threshold is a margin.
 
@@ -108,21 +118,24 @@ def dplpsvm(
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
     _require_density(density, minority)
+    shares = read_roc_share(spend)
     goal = read_target(eps, delta, USUAL_DELTA)
 
     def facts(n: int, spec: Any) -> ProgramFacts:
         return ProgramFacts(n, spec.d, spec.x_bound, density)
 
     def calibrated(known: ProgramFacts) -> Any:
-        return calibrate_program(known, goal, rounds, step, score, slack)
+        def choices(part: Guarantee) -> Any:
+            return calibrate_program(known, part, rounds, step, score, slack)
+
+        return calibrate_stages(goal, shares, choices, known.n)
 
     source = read_in_memory(formula, data, target)
     schema = declare_schema(bounds, levels, None, intercept_scale)
     options = read_options(na_action, seed, ledger, verbose, threshold)
     found: Any = WorstMargins(density)
-    chosen = Method(
-        SelectedFit, found, goal, facts, calibrated, _as_it_chooses, release_program, True
-    )
+    stages = calibrated, draw_stages, release_stage(release_program)
+    chosen = Method(SelectedFit, found, goal, facts, *stages, True, "roc" in shares)
     return fit(chosen, source, schema, options)
 
 
@@ -142,6 +155,7 @@ def dpsimplex(
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     intercept_scale: float = 1.0,
+    spend: Mapping[str, float] | None = None,
     ledger: Account | None = None,
     threshold: float | str = "fixed",
     na_action: str = "zero",
@@ -175,6 +189,9 @@ def dpsimplex(
         How many columns are drawn: at most as many as the price allows.
     intercept_scale : float
         Constant in the intercept column of the design.
+    spend : mapping, optional
+        ``{"coefficients": 0.75, "roc": 0.25}`` buys a ROC curve of the training data, `fit.roc`,
+        with a quarter of the price.
     ledger, threshold, na_action, seed, verbose
         As in `dplr`.
 
@@ -200,21 +217,23 @@ def dpsimplex(
     require_choice(ArgumentError, "loss", loss, ("huber", "logistic"))
     takes = "a number from 1e-6 to 1e6"
     size = require_number(ArgumentError, "radius", radius, takes, at_least=1e-6, at_most=1e6)
-    goal = read_target(eps, delta, USUAL_DELTA)
+    goal, shares = read_target(eps, delta, USUAL_DELTA), read_roc_share(spend)
     found = find_loss("logistic") if loss == "logistic" else find_loss("huber", h=h)
 
     def facts(n: int, spec: Any) -> SimplexProblem:
         return SimplexProblem(n, spec.d, spec.x_bound, size, found)
 
     def calibrated(known: SimplexProblem) -> Any:
-        return calibrate_simplex(known, goal, lambda_, draws)
+        def choices(part: Guarantee) -> Any:
+            return calibrate_simplex(known, part, lambda_, draws)
+
+        return calibrate_stages(goal, shares, choices, known.n)
 
     source = read_in_memory(formula, data, target)
     schema = declare_schema(bounds, levels, None, intercept_scale)
     options = read_options(na_action, seed, ledger, verbose, threshold)
-    chosen = Method(
-        SelectedFit, found, goal, facts, calibrated, _as_it_chooses, release_simplex, True
-    )
+    stages = calibrated, draw_stages, release_stage(release_simplex)
+    chosen = Method(SelectedFit, found, goal, facts, *stages, True, "roc" in shares)
     return fit(chosen, source, schema, options)
 
 
@@ -232,8 +251,3 @@ def _require_density(density: Any, minority: Any) -> None:
             PrivacyWarning,
             stacklevel=4,
         )
-
-
-def _as_it_chooses(calibration: Any, randomness: Randomness) -> Randomness:
-    """Return the randomness itself: each choice draws its own noise."""
-    return randomness

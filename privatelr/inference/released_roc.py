@@ -117,6 +117,58 @@ def parts_of(
         return Parts(np.std(sampled, axis=0), np.sqrt(np.mean(squares, axis=0)))
 
 
+# -- what bins leave open ------------------------------------------------------------------------
+
+
+def binning_sd_of_area(release: HistogramRelease) -> float:
+    """Return the error of the area by where records lie within bins, which no count tells.
+
+    Of the pairs in one bin, those with the positive record above are at least one half, if the
+    odds of the positive class rise with the score. If they rise by the factor ``exp(b w)`` from
+    end to end, they are at most ``(1 + tanh(b w / 4)) / 2``, which is reached by records at both
+    ends. Here b is the calibration slope, and w the width of the bin in linear predictors, which
+    is infinite for the two outer bins. All bins together are taken for anywhere in between, with
+    the same chance: clumps of scores, or a tail, are alike in several bins. So this is the root
+    mean square of what the straight densities of `refined` may be off by.
+    """
+    fine, bins = counts_of(release), release.calibration.bins
+    negative, positive = (part.reshape(bins, FINENESS) for part in by_class(fine))
+    slope = calibration_lines(fine, release.scale.middles(bins * FINENESS))[1]
+    edges = release.scale.edges(bins)
+    width = np.diff(np.concatenate([[-np.inf], edges, [np.inf]]))
+    pairs = negative.sum(axis=1) * positive.sum(axis=1)
+    below = np.cumsum(negative, axis=1) - negative / 2
+    with np.errstate(invalid="ignore"):
+        most = (pairs * np.tanh(np.abs(slope) * width / 4)).sum() / 2
+    taken = (positive * below).sum() - pairs.sum() / 2
+    spread = np.sqrt(most**2 / 12 + (most / 2 - taken) ** 2)
+    return float(_ratio(spread, negative.sum() * positive.sum()))
+
+
+def binning_sd(
+    release: HistogramRelease, statistic: Callable[[FloatArray, FloatArray], FloatArray]
+) -> float:
+    """Return the error of a function of counts and linear predictors by places within bins.
+
+    The records of a bin are moved together, by the standard deviation of a place that is anywhere
+    in it, up and down; the effects of the bins, in squares, add up. An outer bin is as wide as
+    twice the distance of its middle from the inner end.
+    """
+    fine, bins = counts_of(release), release.calibration.bins
+    links, edges = release.scale.middles(bins * FINENESS), release.scale.edges(bins)
+    middle = release.scale.middles(bins)
+    width = np.empty(bins)
+    width[1:-1] = np.diff(edges)
+    width[[0, -1]] = 2 * (edges[0] - middle[0]), 2 * (middle[-1] - edges[-1])
+    here, total = float(statistic(fine, links)), 0.0
+    for place in range(bins):
+        for step in (-1, 1):
+            moved = links.copy()
+            moved[place * FINENESS : (place + 1) * FINENESS] += step * width[place] / np.sqrt(12)
+            total += (float(statistic(fine, moved)) - here) ** 2 / 2
+    return float(np.sqrt(total))
+
+
 def hides_class(release: HistogramRelease) -> bool:
     """Whether the number of records of a class is lost in the noise on it.
 

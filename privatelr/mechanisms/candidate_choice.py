@@ -16,6 +16,7 @@ import numpy as np
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.proven_noise import DOWN
+from privatelr.numerics import twice_concordant
 from privatelr.privacy import Event, PureDP
 from privatelr.privacy.noise import Randomness
 from privatelr.privacy.noise.exponential_mechanism import PermuteAndFlip
@@ -149,7 +150,7 @@ def total_score(score: ScoreName, label: FloatArray, prediction: FloatArray) -> 
     Divided by the larger class alone W would move within up to 3, and W itself within 2 (n - 1).
     """
     if score == "auc":
-        twice, positive, negative = _twice_concordant(label, prediction)
+        twice, positive, negative = twice_concordant(label, prediction)
         # whole numbers, whose quotient is rounded once
         return 3 * twice / (2 * max(3 * positive, 3 * negative, 2 * len(label)))
     if score == "accuracy":
@@ -158,16 +159,6 @@ def total_score(score: ScoreName, label: FloatArray, prediction: FloatArray) -> 
     probability = np.where(np.isnan(prediction), 0.5, prediction)
     squares = np.where(label == 0, 0.0, (probability - (label > 0)) ** 2)
     return len(label) - int(np.rint(squares * _GRID).astype(np.int64).sum()) / _GRID
-
-
-def _twice_concordant(label: FloatArray, score: FloatArray) -> tuple[int, int, int]:
-    """Twice the concordant pairs, ties counting one half, and the sizes of both classes."""
-    known = ~np.isnan(score)
-    positives, negatives = int((label > 0).sum()), int((label < 0).sum())
-    high, low = score[known & (label > 0)], np.sort(score[known & (label < 0)])
-    below, up_to = (int(np.searchsorted(low, high, side).sum()) for side in ("left", "right"))
-    unknown = positives * negatives - len(high) * len(low)
-    return below + up_to + unknown, positives, negatives
 
 
 def choose_candidate(

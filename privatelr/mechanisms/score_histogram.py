@@ -22,8 +22,15 @@ from privatelr.mechanisms.calibration.proven_noise import (
     worth_hiding,
 )
 from privatelr.mechanisms.perturbation import rounded_sum
-from privatelr.numerics.rows import row_products
-from privatelr.privacy import Event, Guarantee, NonPrivate, PureDP
+from privatelr.numerics.rows import EntryRows, row_products
+from privatelr.privacy import (
+    ApproxDP,
+    Event,
+    Guarantee,
+    NonPrivate,
+    PureDP,
+    SharedApproxDP,
+)
 from privatelr.privacy.accounting import Entry
 from privatelr.privacy.noise import BlockLaplace, Draw, GaussianNoise, NoiseLaw, NoNoise
 from privatelr.types import Block, FloatArray, IntArray, Offset, Rows
@@ -187,7 +194,9 @@ def achieved_histogram(calibration: HistogramCalibration) -> Guarantee:
         If no proof covers the noise.
     """
     noise, target = calibration.noise, calibration.target
-    if isinstance(noise, BlockLaplace) and isinstance(target, PureDP):
+    is_shared = isinstance(target, SharedApproxDP)
+    # for an (epsilon, delta) target, too, because a pure guarantee is stronger
+    if isinstance(noise, BlockLaplace) and isinstance(target, PureDP | ApproxDP) and not is_shared:
         (cells,) = noise.blocks
         return PureDP(L1_SENSITIVITY * noise.rate / cells.bound, target.neighbours)
     found = worth_hiding(noise, L2_SENSITIVITY, target) if _is_gaussian(noise) else None
@@ -266,7 +275,11 @@ def release_histogram(
 
 
 def release_scores(
-    rows: Rows, coef: FloatArray, scale: ScoreScale, calibration: HistogramCalibration, noise: Draw
+    rows: Rows | EntryRows,
+    coef: FloatArray,
+    scale: ScoreScale,
+    calibration: HistogramCalibration,
+    noise: Draw,
 ) -> FloatArray:
     """Score rows by coefficients ``(d,)``, and release the counts as `release_histogram` does.
 
@@ -285,12 +298,15 @@ def release_scores(
     return release_histogram(counts, calibration, noise)
 
 
-def score_counts(rows: Rows, coef: FloatArray, edges: FloatArray) -> FloatArray:
+def score_counts(rows: Rows | EntryRows, coef: FloatArray, edges: FloatArray) -> FloatArray:
     """Return the number of rows in each cell ``(2 K + 1,)`` without noise; it is private.
 
     A row of zeros, which stands for a record that cannot be used, has the label 0. A longer label
     is that of a row that was shortened by it (`privatelr.numerics.rows.row_bounds`).
     """
+    if isinstance(rows, EntryRows):
+        found = cells_of(rows.margins(coef) * rows.y, rows.y, edges)
+        return counts_in(found, len(edges) + 1)
 
     def kernel(x: FloatArray, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray]:
         # each score is computed by itself, so that no record changes the cell of another one

@@ -10,6 +10,7 @@ entry is read never depends on another one, so that changing a record changes on
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,9 +19,16 @@ import numpy as np
 from privatelr.cells import number
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, require_number, show
 from privatelr.mechanisms.perturbation import require_shape
+from privatelr.mechanisms.request import read_spend, require_usual
+from privatelr.mechanisms.score_histogram import (
+    HistogramCalibration,
+    HistogramRelease,
+    calibrate_histogram,
+)
 from privatelr.numerics.rows import EntryRows
-from privatelr.privacy import Event, Guarantee
+from privatelr.privacy import Event, Guarantee, split
 from privatelr.privacy.accounting import Account, Entry, account_with
+from privatelr.privacy.noise import Draw, Randomness
 from privatelr.types import FloatArray, IntArray
 
 LARGEST_NUMBER = 1e100
@@ -85,6 +93,8 @@ class Selections:
         The options in the order in which they were chosen; None if the order is not released.
     exact : ndarray of shape (d,), read-only, or None
         The exact coefficients of a fit without a guarantee; None if they are made of `counts`.
+    histogram : HistogramRelease or None
+        The noisy counts of scores by class; None if no ROC curve was requested.
     """
 
     counts: IntArray
@@ -93,6 +103,7 @@ class Selections:
     entry: Entry | None = None
     path: IntArray | None = None
     exact: FloatArray | None = None
+    histogram: HistogramRelease | None = None
 
     def __post_init__(self) -> None:
         for array in (self.counts, self.path, self.exact):
@@ -109,6 +120,89 @@ class Selections:
         return np.asarray(
             self.calibration.unit * (self.counts[:d] - self.counts[d:]) / times, dtype=np.float64
         )
+
+
+# -- choices, and a ROC curve of what they make ---------------------------------------------------
+
+
+_PARTS = ("coefficients", "roc")
+
+
+@dataclass(frozen=True, slots=True)
+class StagedSelection:
+    """All numbers of choices and of the counts of scores that come after them."""
+
+    target: Guarantee
+    choices: SelectionCalibration
+    histogram: HistogramCalibration
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events that a ledger composes for both stages; none if the target is charged itself.
+
+        Draws from a minimiser have no events, and those of the counts alone would be too little.
+        """
+        return (*self.choices.events, *self.histogram.events) if self.choices.events else ()
+
+    def __str__(self) -> str:
+        return f"{self.choices}\n{self.histogram}"
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionDraws:
+    """What choices draw from, and the noise on the counts of scores, which is drawn once."""
+
+    choices: Randomness
+    histogram: Draw
+
+
+def read_roc_share(spend: Any) -> dict[str, float]:
+    """Read the shares of coefficients and ROC curve; raises `GuaranteeError` for other parts."""
+    read = read_spend(spend)
+    others = [read] if read == "inference" else [name for name, _ in read if name not in _PARTS]
+    if read == "inference" or others:
+        raise GuaranteeError(
+            f"spend: {others[0]!r} takes no share where columns are chosen; spend takes "
+            "{'coefficients': 0.75, 'roc': 0.25}, or None for the coefficients alone."
+        )
+    return dict(read)
+
+
+def calibrate_stages(
+    target: Guarantee,
+    shares: dict[str, float],
+    choices: Callable[[Guarantee], SelectionCalibration],
+    n: int,
+) -> SelectionCalibration | StagedSelection:
+    """Divide the price by shares, and calibrate choices and counts for their parts of it.
+
+    The counts see the coefficients, so that both compose as releases one after the other.
+    """
+    if "roc" not in shares:
+        return choices(target)
+    parts = split(target, shares)
+    require_usual(parts)
+    return StagedSelection(
+        target, choices(parts["coefficients"]), calibrate_histogram(n, parts["roc"])
+    )
+
+
+def draw_stages(made: Any, randomness: Randomness) -> Any:
+    """Return the randomness itself, as each choice draws its own noise, and the noise on counts."""
+    if not isinstance(made, StagedSelection):
+        return randomness
+    return SelectionDraws(randomness, randomness.draw(made.histogram.noise))
+
+
+def release_stage(release: Callable[[Any, Any, Any], Selections]) -> Callable[..., Selections]:
+    """Return the release of choices for calibrations and draws of one stage or of two."""
+
+    def choose(rows: EntryRows, made: Any, draws: Any) -> Selections:
+        if isinstance(made, StagedSelection):
+            return release(rows, made.choices, draws.choices)
+        return release(rows, made, draws)
+
+    return choose
 
 
 def require_x_bound(rows: EntryRows, calibration: SelectionCalibration) -> None:

@@ -30,4 +30,5 @@ from privatelr.numerics.roc import (
     best_threshold,
     c_index,
     roc_curve,
+    twice_concordant,
 )

@@ -154,3 +154,17 @@ def area_under(curve: RocCurve) -> float:
     area *= true[1:] + true[:-1]
     area /= 2
     return float(np.sum(area))
+
+
+def twice_concordant(label: FloatArray, score: FloatArray) -> tuple[int, int, int]:
+    """Twice the concordant pairs, exactly, and the numbers of positive and negative labels.
+
+    Labels ``(n,)`` are -1, 1, or 0 for a record that is in neither class. Ties count one half, and
+    so do pairs with a score ``(n,)`` that is NaN.
+    """
+    known = ~np.isnan(score)
+    positives, negatives = int((label > 0).sum()), int((label < 0).sum())
+    high, low = score[known & (label > 0)], np.sort(score[known & (label < 0)])
+    below, up_to = (int(np.searchsorted(low, high, side).sum()) for side in ("left", "right"))
+    unknown = positives * negatives - len(high) * len(low)
+    return below + up_to + unknown, positives, negatives

@@ -131,7 +131,7 @@ class ModelRecord(Evaluated, ABC):
     @property
     def has_roc(self) -> bool:
         """Whether a ROC curve was bought with the fit, which `roc` then is."""
-        return False
+        return self.release.histogram is not None
 
     @property
     def has_diagnostics(self) -> bool:
@@ -245,11 +245,6 @@ class FitRecord(ModelRecord):
 
     spec: DesignSpec
     release: Release
-
-    @property
-    def has_roc(self) -> bool:
-        """Whether a ROC curve was bought with the fit, which `roc` then is."""
-        return self.release.histogram is not None
 
     @property
     def privacy_sd(self) -> pd.Series[float]:

@@ -40,7 +40,7 @@ class SelectedFit(SelectedRecord):
         return fit_tables.selected(self)
 
     def predict(
-        self, data: Any, type: PredictionType | None = None, *, threshold: float | None = None
+        self, data: Any, type: PredictionType | None = None, *, threshold: float | str | None = None
     ) -> pd.Series[Any]:
         """Predict each row of `data`, independently of the other rows.
 
@@ -55,8 +55,9 @@ class SelectedFit(SelectedRecord):
             logistic loss ``"probabilities"``, the default, ``"classes"`` or ``"link"``. R's names
             are accepted, too: ``"class"``, ``"prob"``, and ``"response"`` for the default.
         threshold
-            A probability or a margin above which the positive class is predicted. The default is
-            the threshold of the fit.
+            A probability or a margin above which the positive class is predicted, or ``"youden"``
+            or ``"topleft"`` where the fit bought a ROC curve. The default is the threshold of the
+            fit.
 
         Returns
         -------

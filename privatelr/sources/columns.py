@@ -320,8 +320,10 @@ def foreign_column(name: str, values: Any) -> Any:
         import pyarrow as pa
 
         values = pa.chunked_array([pa.array(values)])
-    elif not hasattr(type(values), "__arrow_c_stream__"):
-        return None
+    elif not (
+        hasattr(type(values), "__arrow_c_stream__") or nw.dependencies.is_polars_series(values)
+    ):
+        return None  # an old Series of polars has no stream; NumPy would let its nulls decide types
     found = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(found, nw.Series):
         found = found.alias(name).to_frame()

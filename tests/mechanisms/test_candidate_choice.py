@@ -90,7 +90,7 @@ def test_other_divisors_are_caught(monkeypatch):
     assert longest_interval(lambda n, p, q: max(Fraction(3 * n, 5), p, q)) > 2.1
 
     def by_pairs_alone(score, label, prediction):
-        return candidate_choice._twice_concordant(label, prediction)[0] / 2
+        return candidate_choice.twice_concordant(label, prediction)[0] / 2
 
     monkeypatch.setitem(globals(), "total_score", by_pairs_alone)
     assert widest_move("auc", 4) == 6

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import json
 import pickle
+import re
 import warnings
 from contextlib import contextmanager
 
@@ -13,6 +14,7 @@ import pytest
 from frames_for_laws import MODELS, SCHEMA, FixedRandomness, clinic, clinic_by_age
 from scipy import sparse
 
+import privatelr.fitting
 import privatelr.results.answers.scored_records
 from privatelr import (
     ArgumentError,
@@ -56,7 +58,9 @@ def answer(fit, frame):
 
 @contextmanager
 def fixed_noise(monkeypatch):
+    """The same noise for fits and for answers: what comes out is no matter of chance."""
     with monkeypatch.context() as patch:
+        patch.setattr(privatelr.fitting, "SystemRandomness", FixedRandomness)
         patch.setattr(privatelr.results.answers.scored_records, "SystemRandomness", FixedRandomness)
         yield
 
@@ -107,18 +111,20 @@ def test_the_brier_score_and_the_slope_are_near_the_exact_ones(answer, fit, fram
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_model_has_one(name, frame):
-    fit = MODELS[name](FORMULA, frame, eps=4.0, **SCHEMA)
-    found = fit.private_roc(frame, eps=50.0)
+def test_every_model_has_one(name, frame, monkeypatch):
+    with fixed_noise(monkeypatch):
+        fit = MODELS[name](FORMULA, frame, eps=4.0, **SCHEMA)
+        found = fit.private_roc(frame, eps=50.0)
     assert found.auc == pytest.approx(fit.diagnostics.c_index, abs=0.02)
     assert found.nobs == MANY
     assert "Private ROC curve" in str(found)
 
 
-def test_a_projected_fit_has_one(frame):
-    fit = dplr(FORMULA, frame, eps=4.0, rp_dim=2, **SCHEMA)
+def test_a_projected_fit_has_one(frame, monkeypatch):
+    with fixed_noise(monkeypatch):
+        fit = dplr(FORMULA, frame, eps=4.0, rp_dim=2, **SCHEMA)
+        found = fit.private_roc(frame, eps=50.0)
     assert fit.spec.projection is not None
-    found = fit.private_roc(frame, eps=50.0)
     assert found.auc == pytest.approx(fit.diagnostics.c_index, abs=0.02)
 
 
@@ -137,12 +143,13 @@ def test_a_fit_that_chooses_columns_has_one(frame, loss):
 
 
 @pytest.mark.parametrize("model", [dplr, dplpsvm])
-def test_a_sparse_matrix_has_one(model):
+def test_a_sparse_matrix_has_one(model, monkeypatch):
     rng = np.random.default_rng(1)
     x = sparse.random_array((300, 20), density=0.3, rng=rng, format="csr")
     y = np.where(x @ np.ones(20) + rng.normal(0, 0.5, 300) > 3, 1.0, 0.0)
-    fit = model(y, x, eps=4.0)
-    found = fit.private_roc(x, eps=100.0, response=y)
+    with fixed_noise(monkeypatch):
+        fit = model(y, x, eps=4.0)
+        found = fit.private_roc(x, eps=100.0, response=y)
     assert found.auc == pytest.approx(fit.diagnostics.c_index, abs=0.03)
     with pytest.raises(ArgumentError, match="response='y': response takes the outcomes themselves"):
         fit.private_roc(x, eps=100.0, response="y")
@@ -293,6 +300,9 @@ def test_a_record_that_cannot_be_used_counts(fit, frame, monkeypatch):
     found = fit.private_roc(half, eps=500.0)
     assert found.nobs == MANY
     assert found.release.counts[-1] == pytest.approx(MANY / 2, abs=1)
+    assert re.search(
+        r"(49|50)\.\d % of the records could not be used", " ".join(str(found).split())
+    )
     assert found.release.counts.sum() == pytest.approx(MANY, abs=5)
 
 

@@ -1,16 +1,17 @@
 """How near private ROC curves are to the exact ones of the same records.
 
-    python -m tests.studies.roc [--releases 120] [--bins] [--draw]
+    python -m tests.studies.roc [--releases 120] [--bins] [--shares] [--draw]
 
 Records are made up, and those of Adult are added if PRIVATELR_DATA_HOME has its files. A model is
 fitted to 10,000 records at epsilon 1. Then other records are drawn and scored, many times, and a
 ROC curve is released for each. Shown are, over these releases: the root mean squared error of the
-AUC, beside the one that is stated (``privacy_sd``), what the noise by a smooth sensitivity would
-be at the same epsilon and a delta of 1e-6, and the bias; that of the calibration slope; and
+AUC, beside the one that is stated (of noise and bins), and the bias; the error of an AUC that is
+bought alone at the same price, beside the one that is stated; that of the calibration slope; and
 the mean loss of Youden's J by the released threshold, against the best threshold for the same
 records, and against the best one for the population.
 
-With ``--bins`` the error of the AUC is shown for other numbers of bins. With ``--draw`` nothing is
+With ``--bins`` the error of the AUC is shown for other numbers of bins, with ``--shares`` what a
+threshold alone loses by the share of its price that counts the classes. With ``--draw`` nothing is
 shown, and the picture of the vignette is drawn.
 """
 
@@ -38,18 +39,23 @@ from privatelr.datasets import fetch_adult
 from privatelr.design import read_labels
 from privatelr.errors import PrivateLRError
 from privatelr.inference import released_roc
-from privatelr.mechanisms import score_histogram
+from privatelr.mechanisms import score_histogram, threshold_choice
+from privatelr.mechanisms.score_histogram import ScoreScale, cells_of, counts_in
+from privatelr.mechanisms.threshold_choice import THRESHOLDS
 from privatelr.numerics import c_index, roc_curve
+from privatelr.privacy import PureDP
+from privatelr.privacy.noise import SeededRandomness
 from privatelr.results.predict import linear_predictors
 from privatelr.sources import as_batch
 
 PICTURE = Path(__file__).resolve().parents[2] / "vignettes" / "roc-and-thresholds.png"
 TRAINING, POPULATION = 10_000, 100_000
 SIZES, EPSILONS = (1000, 10_000), (0.1, 0.5, 1.0)
-DELTA = 1e-6
 BINS = (8, 10, 12, 16, 32)
 JUDGED = {0.1: 0.016, 0.5: 0.0033, 1.0: 0.0017}
 """Errors of the AUC at n = 10,000 that a release is to keep, up to a quarter."""
+STATISTICS = ("auc", "sd", "alone", "alone sd", "slope", "own", "all")
+SHARES = (0.05, 0.1, 0.2, 0.3)
 COLUMNS = [f"x{k}" for k in range(1, 6)]
 
 
@@ -111,24 +117,6 @@ def slope(link: np.ndarray, positive: np.ndarray) -> float:
     return float(fitted.params[1])
 
 
-def smooth_sd(positives: int, negatives: int, epsilon: float) -> float:
-    """Noise on an AUC by its smooth sensitivity, for this epsilon and a delta of 1e-6.
-
-    privacy.md 7: Laplace noise of scale ``2 S / epsilon``, with S the largest local sensitivity
-    after k changes times ``exp(-beta k)``, the smaller class being smaller by k.
-    """
-    beta, larger = epsilon / (2 * math.log(2 / DELTA)), max(positives, negatives)
-    found = 0.0
-    for changes in range(min(positives, negatives) + 1):
-        smaller = min(positives, negatives) - changes
-        local = 1.0
-        if smaller >= 2:
-            ways = (1 / smaller + 1 / (larger + 1), 1 / larger + 1 / (smaller + 1))
-            local = min(1.0, max(ways))
-        found = max(found, math.exp(-beta * changes) * local)
-    return math.sqrt(2) * 2 * found / epsilon
-
-
 def root_mean_square(values: list[float]) -> float:
     return float(np.sqrt(np.nanmean(np.square(values))))
 
@@ -136,13 +124,17 @@ def root_mean_square(values: list[float]) -> float:
 def row(case: Case, n: int, epsilon: float, releases: int) -> dict[str, Any]:
     rng = np.random.default_rng(n)
     best_of_all, at_of_all = best_and_at(*scored(case, case.records))
-    found: dict[str, list[float]] = {name: [] for name in ("auc", "sd", "slope", "own", "all")}
+    found: dict[str, list[float]] = {name: [] for name in STATISTICS}
     for _ in range(releases):
         records = case.records.iloc[rng.choice(len(case.records), n, replace=False)]
         link, positive = scored(case, records)
         answer = case.fit.private_roc(records, eps=epsilon)
         found["auc"].append(answer.auc - c_index(link, positive))
-        found["sd"].append(float(released_roc.parts_of(answer.release, released_roc.areas).privacy))
+        noise = float(released_roc.parts_of(answer.release, released_roc.areas).privacy)
+        found["sd"].append(math.hypot(noise, released_roc.binning_sd_of_area(answer.release)))
+        alone = case.fit.private_auc(records, eps=epsilon)
+        found["alone"].append(alone.value - c_index(link, positive))
+        found["alone sd"].append(math.hypot(alone.privacy_sd, alone.binning_sd))
         counts = released_roc.counts_of(answer.release)
         middles = answer.release.scale.middles(len(counts) // 2)
         line = released_roc.calibration_lines(counts, middles)[1]
@@ -158,7 +150,8 @@ def row(case: Case, n: int, epsilon: float, releases: int) -> dict[str, Any]:
         "bins": answer.release.calibration.bins,
         "AUC error": root_mean_square(found["auc"]),
         "stated": root_mean_square(found["sd"]),
-        "smooth": smooth_sd(int(positive.sum()), int((~positive).sum()), epsilon),
+        "alone": root_mean_square(found["alone"]),
+        "alone stated": root_mean_square(found["alone sd"]),
         "bias": float(np.nanmean(found["auc"])),
         "slope error": root_mean_square(found["slope"]),
         "J lost, own": float(np.nanmean(found["own"])),
@@ -185,6 +178,34 @@ def table_of_bins(releases: int) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
+def table_of_shares(draws: int) -> pd.DataFrame:
+    """Youden's J that a threshold alone loses, by the share of its price for the count."""
+    rng, edges = np.random.default_rng(4), ScoreScale(0.0, 1.0).edges(THRESHOLDS + 1)
+    found = []
+    for n, epsilon in ((5000, 0.1), (10_000, 0.5)):
+        lost: dict[str, Any] = {"n": n, "eps": epsilon}
+        links = rng.normal(0, 1.5, (draws, n))
+        labels = np.where(rng.random((draws, n)) < 1 / (1 + np.exp(-links)), 1.0, -1.0)
+        population = np.random.default_rng(1).normal(0, 1.5, POPULATION)
+        _, at = best_and_at(
+            population, np.random.default_rng(2).random(POPULATION) < 1 / (1 + np.exp(-population))
+        )
+        worth = [at(cut) for cut in edges]
+        for share in SHARES:
+            parts = {"count": share, "choice": 1 - share}
+            with mock.patch.dict(threshold_choice._SHARES, parts):
+                made = threshold_choice.calibrate_threshold(n, PureDP(epsilon), "youden")
+            places = [
+                threshold_choice.choose_threshold(
+                    counts_in(cells_of(*pair, edges), THRESHOLDS + 1), made, SeededRandomness(seed)
+                )
+                for seed, pair in enumerate(zip(links, labels, strict=True))
+            ]
+            lost[f"share {share}"] = max(worth) - float(np.mean([worth[p] for p in places]))
+        found.append(lost)
+    return pd.DataFrame(found)
+
+
 def draw(path: Path) -> None:
     """Draw a released curve of few records at a small price, where the noise shows."""
     rng, n = np.random.default_rng(11), 9500
@@ -200,6 +221,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--releases", type=int, default=120)
     parser.add_argument("--bins", action="store_true")
+    parser.add_argument("--shares", action="store_true")
     parser.add_argument("--draw", action="store_true")
     options = parser.parse_args()
     if options.draw:
@@ -207,7 +229,10 @@ def main() -> None:
         draw(PICTURE)
         return
     warnings.simplefilter("error")
-    found = (table_of_bins if options.bins else table)(options.releases)
+    if options.shares:
+        found = table_of_shares(20 * options.releases)
+    else:
+        found = (table_of_bins if options.bins else table)(options.releases)
     print(found.to_string(index=False, float_format=lambda number: f"{number:.4f}"))
 
 

@@ -1,13 +1,36 @@
 """The study of ROC curves keeps what it prints, on fewer releases."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.stats import chi2
 from studies import roc
 
+import privatelr.fitting
+from privatelr.privacy.noise import SeededRandomness
+from privatelr.results.answers import scored_records
+
 RELEASES = 16
 BY_CHANCE = np.sqrt(chi2.ppf(1 - 1e-5, RELEASES) / RELEASES)
 """How much larger than its expectation a root mean square of so few normal errors may be."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def seeded():
+    """Fits and answers take one stream of seeded noise after the other, in the order of tests."""
+    numbers = itertools.count()
+
+    class Counted(SeededRandomness):
+        is_secret = True
+
+        def __init__(self):
+            super().__init__(next(numbers))
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (privatelr.fitting, scored_records):
+            patch.setattr(module, "SystemRandomness", Counted)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from scipy import stats
 
 from privatelr.audit.checks import Check, claims_of_size, guarded, short
 from privatelr.audit.density.loss import claimed_number
+from privatelr.audit.enumeration.areas import audit_areas
 from privatelr.audit.enumeration.discrete import epsilon_of_outcomes
 from privatelr.mechanisms import candidate_choice
 from privatelr.mechanisms.candidate_choice import ScoreName, calibrate_choice
@@ -41,13 +42,14 @@ deviations; counts are drawn about as often."""
 
 
 def audit_answers(rng: np.random.Generator, epsilon: float, cases: int = 6) -> Iterator[Check]:
-    """Checks of score histograms, of thresholds, and of choices among fits."""
+    """Checks of score histograms, thresholds, choices among fits, and areas alone."""
     for claim in claims_of_size(epsilon):
         yield from guarded(PART, f"score counts, {short(claim)}", _counts, claim)
     for rule in _RULES:
         yield from guarded(PART, f"threshold, {rule}", _threshold, rule, rng, epsilon, cases)
     for score in _SCORES:
         yield from guarded(PART, f"choice of a fit, {score}", _choice, score, rng, epsilon, cases)
+    yield from guarded(PART, "area alone", audit_areas, rng, epsilon, cases)
     yield from guarded(PART, "draws of counts", _drawn_counts, epsilon)
     yield from guarded(PART, "one choice by permute-and-flip", _one_choice)
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
+from privatelr.audit.mutations.of_answers import OF_ANSWERS
 from privatelr.audit.mutations.of_choices import OF_CHOICES
 from privatelr.audit.mutations.of_mechanisms import OF_MECHANISMS
 from privatelr.audit.mutations.of_persons import OF_PERSONS
@@ -19,7 +20,7 @@ from privatelr.audit.mutations.planted import Mutation, wrongs
 
 __all__ = ["MUTATIONS", "Score", "Shown", "run"]
 
-MUTATIONS: tuple[Mutation, ...] = (*OF_ROWS, *OF_MECHANISMS, *OF_PERSONS, *OF_CHOICES)
+MUTATIONS: tuple[Mutation, ...] = (*OF_ROWS, *OF_MECHANISMS, *OF_PERSONS, *OF_CHOICES, *OF_ANSWERS)
 
 
 @dataclass(frozen=True, slots=True)

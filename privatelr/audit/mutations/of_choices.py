@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import uuid
 from collections.abc import Iterable
 from dataclasses import replace
@@ -20,7 +19,6 @@ from privatelr.audit.mutations.planted import (
     CHOICES,
     DECLARED,
     LEDGER,
-    SCORED_FITS,
     SIMPLEX,
     TABLES,
     Mutation,
@@ -31,13 +29,9 @@ from privatelr.audit.mutations.planted import (
 )
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import (
-    candidate_choice,
     level_selection,
     published,
     range_selection,
-    registry,
-    score_histogram,
-    threshold_choice,
 )
 from privatelr.mechanisms.linear_programs import (
     constraint_private,
@@ -49,12 +43,10 @@ from privatelr.mechanisms.simplex import number_of_draws, simplex_release
 from privatelr.numerics.rows import DaskRows
 from privatelr.numerics.solve.dense_weights import dense_projection
 from privatelr.privacy import accounting, renyi_divergence
-from privatelr.privacy.noise import FloatDraw
 from privatelr.privacy.noise.exponential_mechanism import (
     Exponential,
     ExponentialMechanism,
     Gumbel,
-    NoisyMaximum,
 )
 from privatelr.sources import of_array
 from privatelr.types import FloatArray, IntArray
@@ -99,95 +91,6 @@ def _halved(law: type[Gumbel] | type[Exponential]) -> Iterable[Any]:
 
 bug("Gumbel numbers are half as large", None, CHOICES)(partial(_halved, Gumbel))
 bug("exponential numbers are half as large", None, ANSWERS)(partial(_halved, Exponential))
-
-
-# -- private answers ----------------------------------------------------------------------------
-
-bug("one of two counts moves, for Laplace noise", (score_histogram, "_laplace"), ANSWERS)(
-    lambda honest, cells, epsilon: honest(cells, 2 * epsilon)
-)
-bug("one of two counts moves, for Gaussian noise", (score_histogram, "laws_hiding"), ANSWERS)(
-    lambda honest, reach, *rest: honest(1.0, *rest)
-)
-
-
-@bug(
-    "scores of thresholds move by half of n",
-    (threshold_choice.ThresholdCalibration, "mechanism"),
-    ANSWERS,
-)
-def _(honest: Any, made: Any, positive: int) -> NoisyMaximum:
-    half: NoisyMaximum = replace(honest(made, positive), width=made.n / 2)
-    return half
-
-
-@bug(
-    "distances of thresholds move by the length of both steps",
-    (threshold_choice.ThresholdCalibration, "mechanism"),
-    ANSWERS,
-)
-def _(honest: Any, made: Any, positive: int) -> NoisyMaximum:
-    found: NoisyMaximum = honest(made, positive)
-    both = math.hypot(1 / positive, 1 / (made.n - positive))
-    return found if made.rule == "youden" else replace(found, width=both)
-
-
-@bug(
-    "a threshold's count is worth its whole price",
-    (threshold_choice.ThresholdCalibration, "noise"),
-    ANSWERS,
-)
-def _(honest: Any, made: Any) -> Any:
-    return honest(replace(made, count=made.target))
-
-
-@bug(
-    "scores of fits are taken to move one way",
-    (candidate_choice.ChoiceCalibration, "mechanism"),
-    ANSWERS,
-)
-def _(honest: Any, made: Any) -> NoisyMaximum:
-    narrow: NoisyMaximum = replace(honest(made), width=honest(made).width / 2)
-    return narrow
-
-
-@bug("a ranking is divided by its larger class alone", candidate_choice.total_score, ANSWERS)
-def _(honest: Any, score: str, label: FloatArray, prediction: FloatArray) -> float:
-    found: float = honest(score, label, prediction)
-    larger = max(np.count_nonzero(label > 0), np.count_nonzero(label < 0))
-    return found if score != "auc" else found * max(1.0, len(label) / max(1.5 * larger, 1))
-
-
-# -- counts of scores that a fit buys -------------------------------------------------------------
-
-
-@bug("counts of scores are free beside the coefficients", registry.divide, SCORED_FITS)
-def _(honest: Any, target: Any, *given: Any, **named: Any) -> Any:
-    ways = honest(target, *given, **named)
-    return [({**parts, "coefficients": target}, kinds) for parts, kinds in ways]
-
-
-@bug("counts of scores hide half of a record", registry.calibrate_histogram, SCORED_FITS)
-def _(honest: Any, *given: Any) -> Any:
-    made = honest(*given)
-    loud = made.noise
-    half = {"rate": 2 * loud.rate} if hasattr(loud, "rate") else {"sd": loud.sd / 2}
-    return replace(made, noise=replace(loud, **half))
-
-
-@bug("bins begin where the labels say", score_histogram.score_counts, SCORED_FITS)
-def _(honest: Any, *given: Any) -> FloatArray:
-    bins = len(given[-1]) + 1
-    negative, positive, unusable = np.split(honest(*given), [bins, 2 * bins])
-    start = int(positive.sum())
-    return np.concatenate([np.roll(negative, start), np.roll(positive, start), unusable])
-
-
-@bug("a fit's counts are released without noise", score_histogram.release_scores, SCORED_FITS)
-def _(honest: Any, rows: Any, coef: Any, scale: Any, calibration: Any, noise: Any) -> FloatArray:
-    silent = FloatDraw(np.zeros(calibration.noise.dimension))
-    found: FloatArray = honest(rows, coef, scale, calibration, silent)
-    return found
 
 
 # -- columns and corners ------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from privatelr import page_model
 from privatelr.arguments import suggests_arguments
@@ -51,9 +52,10 @@ class PrivateRoc:
     """A ROC curve with what follows from it: a function of noisy counts, which were paid for.
 
     It contains no record, and it can be pickled, printed and published under its guarantee. The
-    counts are of the records that were scored, in bins of public scores. Standard errors have two
-    parts: ``sampling_sd``, for other records of the same population, and ``privacy_sd``, for the
-    noise on the counts. If the records are those of the training, the model fits them better than
+    counts are of the records that were scored, in bins of public scores. Standard errors have
+    three parts: ``sampling_sd``, for other records of the same population, ``privacy_sd``, for the
+    noise on the counts, and ``binning_sd``, for the places of scores within a bin, which no count
+    tells. If the records are those of the training, the model fits them better than
     new records, and no standard error knows of that.
 
     Attributes
@@ -122,12 +124,15 @@ class PrivateRoc:
 
     @property
     def auc_std_error(self) -> float:
-        """Standard error of `auc`, of sampling and noise together."""
-        return float(np.hypot(roc.sampling_sd_of_area(self._counts), self._auc_privacy_sd))
+        """Standard error of `auc`, of sampling, noise and bins together."""
+        return float(np.linalg.norm([*self._auc_errors]))
 
     @property
-    def _auc_privacy_sd(self) -> float:
-        return float(roc.parts_of(self.release, roc.areas).privacy)
+    def _auc_errors(self) -> tuple[float, float, float]:
+        """The standard deviations of the area by sampling, noise and bins."""
+        noise = float(roc.parts_of(self.release, roc.areas).privacy)
+        sampling = roc.sampling_sd_of_area(self._counts)
+        return sampling, noise, roc.binning_sd_of_area(self.release)
 
     # -- thresholds -----------------------------------------------------------------------------
 
@@ -275,14 +280,12 @@ class PrivateRoc:
     def tidy(self) -> pd.DataFrame:
         """One row per number: auc, prevalence and, of probabilities, brier and calibration_slope.
 
-        Columns term, estimate, std_error, and its parts sampling_sd and privacy_sd.
+        Columns term, estimate, std_error, and its parts sampling_sd, privacy_sd and binning_sd.
         """
-        areas = roc.Parts(
-            np.asarray(roc.sampling_sd_of_area(self._counts)), np.asarray(self._auc_privacy_sd)
-        )
+        shares = roc.parts_of(self.release, roc.prevalences)
         rows = {
-            "auc": (self.auc, areas),
-            "prevalence": (self.prevalence, roc.parts_of(self.release, roc.prevalences)),
+            "auc": (self.auc, self._auc_errors),
+            "prevalence": (self.prevalence, (*shares, 0.0)),
         }
         if self.loss.probability is not None:
             probability, middles = self._probabilities("tidy"), self._middles()
@@ -292,15 +295,23 @@ class PrivateRoc:
                 lambda counts: roc.calibration_lines(counts, middles)[..., 1],
                 _SLOPE_REPLICATES,
             )
-            rows |= {"brier": (self.brier, briers)}
-            rows |= {"calibration_slope": (self.calibration_slope, slopes)}
+            in_bins = roc.binning_sd(
+                self.release, lambda c, links: roc.brier_scores(c, special.expit(links))
+            )
+            along = roc.binning_sd(
+                self.release, lambda c, links: roc.calibration_lines(c, links)[1]
+            )
+            rows |= {"brier": (self.brier, (*briers, in_bins))}
+            rows |= {"calibration_slope": (self.calibration_slope, (*slopes, along))}
+        errors = np.array([parts for _, parts in rows.values()], dtype=np.float64)
         return pd.DataFrame(
             {
                 "term": list(rows),
                 "estimate": [estimate for estimate, _ in rows.values()],
-                "std_error": [float(np.hypot(*parts)) for _, parts in rows.values()],
-                "sampling_sd": [float(parts.sampling) for _, parts in rows.values()],
-                "privacy_sd": [float(parts.privacy) for _, parts in rows.values()],
+                "std_error": np.linalg.norm(errors, axis=1),
+                "sampling_sd": errors[:, 0],
+                "privacy_sd": errors[:, 1],
+                "binning_sd": errors[:, 2],
             }
         )
 
@@ -365,7 +376,7 @@ def bought_roc(fit: ModelRecord) -> PrivateRoc:
     if not fit.has_roc:
         raise GuaranteeError(
             "roc: this fit bought no ROC curve; fit.private_roc(data, eps=...) releases one, and "
-            "spend={'coefficients': 0.75, 'roc': 0.25} buys one with a fit of dplr or dpsvm."
+            "spend={'coefficients': 0.75, 'roc': 0.25} buys one with a fit."
         )
     return _curve_of(fit, fit.release.histogram, None)
 

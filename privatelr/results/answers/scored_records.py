@@ -30,6 +30,7 @@ from privatelr.mechanisms.score_histogram import (
     release_scores,
 )
 from privatelr.mechanisms.selection_release import read_account, read_seed
+from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import Event, Guarantee, NonPrivate, Promise, unless_seeded
 from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Draw, Randomness, SeededRandomness, SystemRandomness
@@ -173,7 +174,7 @@ def score_scale(fit: ModelRecord) -> ScoreScale:
 
 
 def count_training_scores(
-    fit: ModelRecord, rows: Rows, calibration: HistogramCalibration, noise: Draw
+    fit: ModelRecord, rows: Rows | EntryRows, calibration: HistogramCalibration, noise: Draw
 ) -> HistogramRelease:
     """Release the scores by class of the rows that a fit was made of, which it paid for.
 

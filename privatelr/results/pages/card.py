@@ -97,7 +97,7 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
     if isinstance(fit, FitRecord):
         seen += ["the moments that standardised the rows"] if fit.release.scale else []
         seen += ["the matrices for inference"] if fit.release.moments else []
-        seen += ["the counts of scores by class"] if fit.has_roc else []
+    seen += ["the counts of scores by class"] if fit.has_roc else []
     shown = " and ".join([", ".join(seen[:-1]), seen[-1]] if seen[1:] else seen)
     hidden = "the estimates and the ROC curve" if fit.has_roc else "the estimates"
     odds, groups = _meaning(guarantee)
@@ -200,6 +200,7 @@ def _selected(fit: SelectedRecord) -> list[Piece]:
         for row in shown[:_MOST_ROWS]
     ]
     ordered = ", the order of the choices" if fit.release.path is not None else ""
+    ordered += ", the counts of scores by class" if fit.has_roc else ""
     more = f" The table shows {_MOST_ROWS} of {len(shown)}." if len(shown) > _MOST_ROWS else ""
     return [
         Listing(("Coefficient", "Estimate", "Times +", "Times -"), rows),

@@ -332,6 +332,8 @@ def _events(fit: ModelRecord) -> tuple[Event, ...]:
     release, stages = fit.release, [fit.release]
     if isinstance(fit, FitRecord):
         stages = [release.scale, release, release.moments, release.histogram]
+    elif release.calibration.events:
+        stages = [release, release.histogram]
     return tuple(event for stage in stages if stage for event in stage.calibration.events)
 
 

@@ -21,7 +21,7 @@ _LOST = (
     "Of one class, the noise hides whether there are any records: the numbers above say nothing of "
     "the model. More records or a larger price help."
 )
-_LAST = "Std. Error is of sampling and noise, and takes the model as given."
+_LAST = "Std. Error is of sampling, noise and bins, and takes the model as given."
 
 
 def page_of(curve: PrivateRoc) -> list[Piece]:
@@ -38,7 +38,7 @@ def page_of(curve: PrivateRoc) -> list[Piece]:
         "",
         page_model.Table(
             [_WORDS[term] for term in found.index],
-            ["Estimate", "Std. Error", "sampling sd", "privacy sd"],
+            ["Estimate", "Std. Error", "sampling sd", "privacy sd", "bins sd"],
             [[f"{number:.4f}" for number in row] for row in found.to_numpy()],
         ),
     ]
@@ -50,7 +50,9 @@ def page_of(curve: PrivateRoc) -> list[Piece]:
     if roc.hides_class(curve.release):
         page += ["", _LOST]
     noisy = "Every number but n was computed from noisy counts. " if is_private else ""
-    return [*page, "", f"Positive is {curve.positive}. {noisy}{_LAST}"]
+    share = 100 * float(roc.counts_of(curve.release)[-1]) / curve.nobs
+    unusable = f"{share:.1f} % of the records could not be used."
+    return [*page, "", f"Positive is {curve.positive}. {noisy}{_LAST} {unusable}"]
 
 
 def _facts(curve: PrivateRoc) -> list[tuple[str, str]]:

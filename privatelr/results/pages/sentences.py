@@ -69,6 +69,9 @@ def promise(fit: ModelRecord) -> str:
     bought = ", coefficients only"
     if isinstance(fit, SelectedRecord):
         bought = f": the choices{'' if fit.release.path is None else ' and their order'}"
+        if (counts := fit.release.histogram) is not None:
+            made = {"choices": fit.calibration.target, "roc": counts.calibration.target}
+            bought = f"{bought}, and counts of scores; {divided(made)}"
     elif len(parts := targets(fit)) > 1:
         bought = f": {divided(parts)}"
     return neighbours(f"{fit.guarantee}{bought}", fit.nobs, fit.guarantee.neighbours)
@@ -132,7 +135,7 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
     """The lines under the title of the printed page, each a label and a text."""
     response = ("Response", fit.spec.response.describe())
     if isinstance(fit, SelectedRecord):
-        return [*fit.calibration.facts, ("Rows", _entry_bounds(fit.spec)), response]
+        return [*fit.calibration.facts, ("Rows", _entry_bounds(fit.spec)), response, *_roc(fit)]
     assert isinstance(fit, FitRecord)
     calibration, moments = fit.calibration, fit.release.moments
     end = "zero" if fit.spec.prior is None else "the prior"
@@ -167,7 +170,7 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
     return [*facts, ("Inference", text)]
 
 
-def _roc(fit: FitRecord) -> Facts:
+def _roc(fit: ModelRecord) -> Facts:
     """Return what was bought about how well the fit tells the classes apart, if it was."""
     if not fit.has_roc:
         return []

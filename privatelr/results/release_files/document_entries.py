@@ -342,7 +342,8 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     ----------
     version
         Version 1 has no entry signature, version 2 has one, version 3 may have an entry scale,
-        version 4 one about a ROC curve, and version 5 one about a prior in its design.
+        version 4 one about a ROC curve, and version 5 one about a prior in its design, or a
+        ROC curve beside choices.
     notice
         What a person should know first; it begins with NOT PRIVATE if there is no guarantee.
     written_by

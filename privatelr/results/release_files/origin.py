@@ -103,6 +103,11 @@ def recomputed(fit: ModelRecord) -> tuple[str, ...]:
             f"The number of choices and their law are enough for the guarantee, {proof}",
             "The coefficients are what the counts of choices give.",
         ]
+        if fit.has_roc:
+            found.append(
+                "So is the law of the noise on the counts of scores for its part, and the parts "
+                "add up to the whole."
+            )
     else:
         enough = f"The law of the noise is enough for the guarantee, {proof}"
         if release.moments is not None or fit.has_roc:

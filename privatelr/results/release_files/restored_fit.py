@@ -85,6 +85,10 @@ def read_document(value: Any) -> AnyDocument:
     if version < 5 and isinstance(design, dict) and "prior" in design:
         raise ReleaseFileError(f"design has an entry 'prior', which version {version} has not")
     chosen = isinstance(calibration, dict) and "mechanism" in calibration
+    if version < 5 and chosen and "roc" in value:
+        raise ReleaseFileError(
+            f"the file has an entry 'roc' beside choices, which version {version} has not"
+        )
     numbered = isinstance(design, dict) and "matrix" in design
     # the types are chosen here, because msgspec only distinguishes types that have tags
     made: Any = AnySelection if chosen else PerturbationEntry
@@ -210,18 +214,20 @@ def _restore_selected(document: AnyDocument) -> SelectedRecord:
     """A fit that was released by choices of columns."""
     calibration = parts.restore_selection(document.calibration)
     problem = calibration.problem
-    guarantee = _standing(document, [calibration.target])
-    entry = _read_charge(document, guarantee, [calibration])
+    counts = parts.restore_histogram(document.roc, problem)
+    made: list[Any] = [calibration] if counts is None else [calibration, counts.calibration]
+    guarantee = _standing(document, [part.target for part in made])
+    entry = _read_charge(document, guarantee, made)
     spec: Any = restore_plan(document.design)
     if isinstance(spec, NormBoundedMatrix):
         raise ReleaseFileError("design.row_norm takes null beside choices")
     _require_shape(document, problem, spec, "x_bound")
     if document.choices is None:
         raise ReleaseFileError("choices takes an object where columns were chosen")
-    if document.roc is not UNSET:
-        raise ReleaseFileError("roc takes counts beside noise on coefficients, and only there")
     chosen = parts.restore_choices(document.choices, calibration)
-    release = replace(chosen, guarantee=guarantee, entry=entry)
+    if counts is not None:
+        counts = replace(counts, guarantee=guarantee, entry=entry)
+    release = replace(chosen, guarantee=guarantee, entry=entry, histogram=counts)
     if not np.array_equal(document.coefficients.design_units, release.coef):
         raise ReleaseFileError("coefficients.design_units is not what the choices give")
     return SelectedRecord(
