@@ -76,6 +76,7 @@ if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     from privatelr.results.pages.forest import plot_coefficients
     from privatelr.results.release_files import load
     from privatelr.results.selected import SelectedFit
+    from privatelr.results.strata_of_fits import Strata
     from privatelr.selected_model import dplpsvm, dpsimplex
     from privatelr.suggestions import levels_from, suggest_bounds
 
@@ -89,7 +90,7 @@ __all__ += ["MarginalEffects", "average_marginal_effects", "check", "constraint_
 __all__ += ["ChosenFit", "Comparison", "choose", "compare"]
 __all__ += ["ReleasedLevels", "SuggestedBounds", "levels_from", "suggest_bounds"]
 __all__ += ["audit", "load", "load_dataset", "load_schema", "plot_coefficients"]
-__all__ += ["ScaledData", "scaled"]
+__all__ += ["ScaledData", "Strata", "scaled"]
 __all__ += ["ArgumentError", "ClusterError", "FormulaError", "GuaranteeError", "NoRelease"]
 __all__ += ["MissingDependencyError", "NotConvergedError", "PrivateLRError", "ReleaseFileError"]
 __all__ += ["PrivacyWarning", "SchemaError", "SchemaWarning"]
@@ -118,6 +119,7 @@ _FOLDERS = {
     "results.pages.forest": ("plot_coefficients",),
     "results.release_files": ("load",),
     "results.selected": ("SelectedFit",),
+    "results.strata_of_fits": ("Strata",),
     "selected_model": ("dplpsvm", "dpsimplex"),
     "suggestions": ("levels_from", "suggest_bounds"),
 }

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -56,15 +56,18 @@ from privatelr.privacy import (
 from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
 from privatelr.results import FitRecord, diagnose, read_threshold
-from privatelr.sources import Schema, Tally
+from privatelr.sources import Schema
 
 if TYPE_CHECKING:
+    from privatelr.formula import By
     from privatelr.model_data import FrameData
+    from privatelr.results import strata_of_fits
     from privatelr.results.answers import scored_records
     from privatelr.results.release_files import release_file
 else:
     release_file = lazy_import("privatelr.results.release_files.release_file")
     scored_records = lazy_import("privatelr.results.answers.scored_records")
+    strata_of_fits = lazy_import("privatelr.results.strata_of_fits")
 
 
 DoScale = bool | Literal["private"] | None
@@ -152,8 +155,38 @@ def read_options(
     return Options(randomness, account, int(verbosity), threshold, scaling, rp_dim, asked)
 
 
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """What is known of a fit before it is paid for, and before private values are read.
+
+    Attributes
+    ----------
+    declared, spec : the plan by declarations alone, and that of the rows that are fitted
+    calibration : all numbers of the mechanism
+    guarantee : Guarantee
+    cut : the threshold, or the rule by which one is learned
+    is_scored : whether each record is scored, for diagnostics
+    """
+
+    declared: Any
+    spec: Any
+    calibration: Any
+    guarantee: Guarantee
+    cut: Any
+    is_scored: bool
+
+    @property
+    def by(self) -> By | None:
+        """The column each of whose levels gets a fit; None for one fit."""
+        by: By | None = self.spec.formula.by
+        return None if by is None or by.level is not None else by
+
+
 def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Options) -> Fitted:
     """Fit a method to data: first all steps on public facts, then the payment, then the data.
+
+    If the formula has ``by(sex)`` there is a fit for each level, and one payment for all; the
+    result is `privatelr.results.strata_of_fits.Strata`.
 
     Notes
     -----
@@ -161,6 +194,53 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     *Assumed public*: n, names, types, declarations and all arguments. *Not covered*:
     diagnostics, a learned threshold, time and memory.
     """
+    ready = _prepare(method, data, schema, options)
+    spec, calibration, by = ready.spec, ready.calibration, ready.by
+    named = label(spec.formula.text, method.loss)
+    entry = charge(options.ledger, ready.guarantee, calibration.events, named)
+    draws = method.draw(calibration, options.randomness)
+    fits = dict[Any, Any]()
+    with np.errstate(all="ignore"):  # an underflow is a fact about the data
+        loose, tally, scale, bar = None, None, None, options.verbose > 0
+        mapped: Any = None
+        if spec is not ready.declared:
+            loose, tally = data.loose(ready.declared, bar=bar)
+            scale = release_scale(loose, calibration.scale, draws.scale)
+            mapped = scale_map(scale)
+            spec = standardise(spec, *mapped)
+        for level in (None,) if by is None else spec.variables[by.column].levels:
+            at = spec if by is None else spec.at_level(level)
+            if fits:  # the scale is that of all strata, and was drawn once
+                draws = method.draw(replace(calibration, scale=None), options.randomness)
+            rows: Any
+            if loose is not None and by is None:
+                rows = data.standardised(loose, at, *mapped, bar=bar)
+            else:
+                read = data.entries if method.by_entries else partial(data.rows, bar=bar)
+                rows, tally = read(at)
+            loose = None  # frees the memory
+            drawn = {} if at.prior is None else {"centre": centre_of(at)}
+            release = method.release(rows, calibration, draws, **drawn)
+            release = replace(release, guarantee=ready.guarantee, entry=entry)
+            if scale is not None:
+                release = replace(release, scale=scale)
+            if method.buys_roc:
+                made: Any = method.fit(at, release, ready.cut, None)
+                given = rows, calibration.histogram, draws.histogram
+                counts = scored_records.count_training_scores(made, *given)
+                release = replace(release, histogram=counts)
+            told = at, tally
+            found = diagnose(rows, release.coef, method.loss, *told) if ready.is_scored else None
+            fits[level] = method.fit(at, release, ready.cut, found)
+    if by is None:
+        only: Fitted = fits[None]
+        return only
+    # few calls ask for strata, and all others are better served by the type of a fit
+    return cast("Fitted", strata_of_fits.Strata(by.column, fits))
+
+
+def _prepare(method: Method[Any], data: FrameData, schema: Schema, options: Options) -> _Ready:
+    """Plan the rows and calibrate, from public facts alone."""
     cut = read_threshold(options.threshold, method.loss)
     data.require_plain(do_scale=options.do_scale, rp_dim=options.rp_dim)
     if method.standard:  # row_norm limits rows once they are standardised
@@ -170,7 +250,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     scored, n = data.require_scores(learned), len(data)  # Dask counts its records from here on
     if method.by_entries:
         require_below_one_record(method.target, n)
-        warn_of_large_delta(method.target, n, stacklevel=4)
+        warn_of_large_delta(method.target, n, stacklevel=5)
     guarantee = unless_seeded(method.target, not options.randomness.is_secret)
     if options.do_scale is True and method.target.is_private:
         guarantee = void("scaled by the data")
@@ -180,44 +260,15 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     if options.prior is not None:
         declared = replace(declared, prior=options.prior(declared))
     if not method.by_entries:
-        warn_of_one_record(guarantee, n, stacklevel=4)
+        warn_of_one_record(guarantee, n, stacklevel=5)
     found = standardised(method, declared, n)
     if found is not None:
-        warn_of_noise(found[1].scale, stacklevel=4)
+        warn_of_noise(found[1].scale, stacklevel=5)
     spec, calibration = found or (declared, method.calibrate(method.facts(n, declared)))
-    warn_of_doubts(spec, data.batch, schema, stacklevel=4)
+    warn_of_doubts(spec, data.batch, schema, stacklevel=5)
     if options.verbose:
         print(calibration)
-    named = label(spec.formula.text, method.loss)
-    entry = charge(options.ledger, guarantee, calibration.events, named)
-    draws = method.draw(calibration, options.randomness)
-    with np.errstate(all="ignore"):  # an underflow is a fact about the data
-        rows: Any
-        tally: Tally | None
-        bar, scale = options.verbose > 0, None
-        if method.by_entries:
-            rows, tally = data.entries(spec)
-        elif spec is declared:
-            rows, tally = data.rows(spec, bar=bar)
-        else:
-            loose, tally = data.loose(declared, bar=bar)
-            scale = release_scale(loose, calibration.scale, draws.scale)
-            centre, factor = scale_map(scale)
-            spec = standardise(spec, centre, factor)
-            rows = data.standardised(loose, spec, centre, factor, bar=bar)
-            del loose
-        drawn = {} if spec.prior is None else {"centre": centre_of(spec)}
-        release = method.release(rows, calibration, draws, **drawn)
-        if scale is not None:
-            release = replace(release, scale=scale)
-        release = replace(release, guarantee=guarantee, entry=entry)
-        if method.buys_roc:
-            made: Any = method.fit(spec, release, cut, None)
-            given = rows, calibration.histogram, draws.histogram
-            counts = scored_records.count_training_scores(made, *given)
-            release = replace(release, histogram=counts)
-        diagnostics = diagnose(rows, release.coef, method.loss, spec, tally) if scored else None
-    return method.fit(spec, release, cut, diagnostics)
+    return _Ready(declared, spec, calibration, guarantee, cut, scored)
 
 
 def standardised(method: Method[Any], declared: Any, n: int) -> tuple[Any, Any] | None:
@@ -287,7 +338,7 @@ def _scaled(spec: Any, data: FrameData, options: Options) -> Any:
         "do_scale=True scales by means and deviations of the data, so the guarantee is void; "
         "declare bounds= instead.",
         PrivacyWarning,
-        stacklevel=5,
+        stacklevel=6,
     )
     return scale_by_data(spec, data.batch)[0]
 
@@ -299,7 +350,7 @@ def _projected(spec: Any, options: Options, n: int) -> Any:
             f"rp_dim={options.rp_dim}: {width} directions are more than the {spec.p} covariates, "
             "so nothing is projected.",
             PrivacyWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
         return spec
     if width == 0:

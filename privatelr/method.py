@@ -101,8 +101,6 @@ def perturbation(
     find_mechanism(request)
     target = request.target
     about_persons = target.neighbours is REPLACE_PERSON
-    if about_persons:
-        _require_built(request, do_scale)
     if rp_dim and (do_scale == "private" or request.pays_for_scale):
         asked = "do_scale='private'" if do_scale == "private" else "spend={'scale': ...}"
         raise ArgumentError(
@@ -124,7 +122,7 @@ def perturbation(
         moved = {"weighted": spec.weighted, "offset": spec.offset_bound}
         if prior is not None:
             moved["centre"] = LONGEST_MARGIN / spec.radius
-        who = {"persons": about_persons}
+        who = {"persons": about_persons, "touched": spec.touched}
         return Problem(n, spec.d, loss, spec.radius, spec.blocks, **moved, **who)
 
     def standard(price: Guarantee, way: Any, declared: Any, n: int) -> tuple[Any, Any]:
@@ -143,7 +141,8 @@ def perturbation(
         )
         held, constant = spec.standard, spec.intercept or 0.0
         assert held is not None
-        columns = ScaleFacts(n, held.groups, held.centred, scale_floor(loss), constant)
+        floor, whose = scale_floor(loss), about_persons
+        columns = ScaleFacts(n, held.groups, held.centred, floor, constant, persons=whose)
         asked = replace(request, target=promise, kinds=kinds)
         return spec, replace(calibrate_all(asked, facts(n, spec), columns), target=price)
 
@@ -158,7 +157,7 @@ def perturbation(
         case "private":
             released = not isinstance(target, NonPrivate)
         case None:
-            plain = schema.row_norm is None and rp_dim == 0 and not about_persons
+            plain = schema.row_norm is None and rp_dim == 0
             released = request.pays_for_scale or (request.may_scale and plain)
         case _:
             released = False
@@ -169,17 +168,3 @@ def perturbation(
     laws = (GAUSSIAN, LAPLACE) if several else (request.kinds,)
     rivals = partial(ways, *laws) if optional else None
     return replace(method, standard=ways(request.kinds), if_worth_it=rivals)
-
-
-def _require_built(request: Request, do_scale: bool | str | None) -> None:
-    """Refuse what is not built for persons; raises `GuaranteeError`."""
-    wanted = {
-        "do_scale='private'": do_scale == "private" or request.pays_for_scale,
-        "spend={'roc': ...}": request.buys_roc,
-    }
-    for asked, is_asked in wanted.items():
-        if is_asked:
-            raise GuaranteeError(
-                f"person and {asked}: a person may have several records, and for this each record "
-                "would count; person takes coefficients and inference."
-            )

@@ -33,6 +33,7 @@ def dplr(
     target: str | int | None = None,
     weights: str | None = None,
     subset: str | None = None,
+    by: str | None = None,
     person: str | None = None,
     records_per_person: int = 1,
     delta: float = 0.0,
@@ -85,6 +86,11 @@ def dplr(
     subset : str, optional
         Condition on declared columns, such as ``"age > 50"``. Other records are rows of zeros, and
         belong to n, which is public, as the size of the subset is not.
+    by : str, optional
+        Column with declared levels, such as ``"sex"``, each of which gets a fit of its own: the
+        result is `Strata`, as ``fits["female"]``. Records of other levels are rows of zeros. All
+        fits together have the guarantee that is asked for and cost what one fit does, since a
+        record counts in one of them. The same as ``by(sex)`` in the formula; no dot means it.
     person : str, optional
         Column that tells persons apart, if they may have several records: numbers, texts, booleans
         or categories, which are compared for equality. The guarantee is then about neighbours that
@@ -156,7 +162,7 @@ def dplr(
 
     Returns
     -------
-    Fit
+    Fit, or Strata with `by`
 
     Raises
     ------
@@ -175,7 +181,7 @@ def dplr(
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
     found = find_loss("logistic")
-    given = {"weights": weights, "subset": subset, "person": person}
+    given = {"weights": weights, "subset": subset, "by": by, "person": person}
     source = read_data(formula, data, target, **given, records_per_person=records_per_person)
     price = spend, lambda_, op, analysis, on_small_lambda
     request = read_request(eps, delta, *price, source.neighbours)
@@ -200,6 +206,7 @@ def dpsvm(
     target: str | int | None = None,
     weights: str | None = None,
     subset: str | None = None,
+    by: str | None = None,
     person: str | None = None,
     records_per_person: int = 1,
     delta: float = 0.0,
@@ -242,7 +249,7 @@ def dpsvm(
     analysis : {None, "joint", "one-log", "cms11"}
         As in `dplr`; by default ``"one-log"`` for the Huber loss, where it is exact, and
         ``"joint"`` for softplus.
-    target, weights, subset, person, records_per_person, delta, bounds, levels, row_norm
+    target, weights, subset, by, person, records_per_person, delta, bounds, levels, row_norm
         As in `dplr`.
     intercept_scale, spend, ledger, do_scale, rp_dim, prior, on_small_lambda, na_action, solver
         As in `dplr`.
@@ -265,7 +272,7 @@ def dpsvm(
     ``fit.guarantee``. *Neighbours* and *assumed public*: as for `dplr`.
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
     """
-    given = {"weights": weights, "subset": subset, "person": person}
+    given = {"weights": weights, "subset": subset, "by": by, "person": person}
     source = read_data(formula, data, target, **given, records_per_person=records_per_person)
     price = spend, lambda_, op, analysis, on_small_lambda
     request = read_request(eps, delta, *price, source.neighbours)
@@ -286,6 +293,7 @@ def check(
     target: str | int | None = None,
     weights: str | None = None,
     subset: str | None = None,
+    by: str | None = None,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
@@ -297,7 +305,7 @@ def check(
 
     Parameters
     ----------
-    formula, data, target, weights, subset, bounds, levels, row_norm, intercept_scale
+    formula, data, target, weights, subset, by, bounds, levels, row_norm, intercept_scale
         As in `dplr`, except that Dask collections are not counted. The same functions read them.
 
     Returns
@@ -326,7 +334,7 @@ def check(
             "one of its partitions."
         )
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
-    source = read_in_memory(formula, data, target, weights=weights, subset=subset)
+    source = read_in_memory(formula, data, target, weights=weights, subset=subset, by=by)
     spec = source.plan(schema)
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         rows, tally = source.rows(spec, bar=False)

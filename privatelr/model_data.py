@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from privatelr.design import (
@@ -31,6 +33,7 @@ from privatelr.design import (
     read_matrix_source,
     read_sparse,
     read_wide,
+    shares_of,
     with_equal_weights,
     with_shares,
     worth_sparse,
@@ -93,6 +96,8 @@ class FrameData:
             raise FormulaError(
                 f"formula: person({spec.formula.person.column}) goes with dplr and dpsvm."
             )
+        if spec.formula.by is not None:
+            raise FormulaError(f"formula: {spec.formula.by.label} goes with dplr and dpsvm.")
         for expression in spec.formula.beside:
             names = {spec.formula.weights: "weights", spec.formula.subset: "subset"}
             function = names.get(expression, "offset")
@@ -126,18 +131,34 @@ class FrameData:
             return self._grouped(_sparse_rows(spec, *read_sparse(spec, batch))), batch.tally
         return self._grouped(read_design(spec, batch, DenseRows)), batch.tally
 
+    def _means(self) -> FloatArray | None:
+        """The shares ``(n,)`` of records by which every person counts 1."""
+        if self.owners is None:
+            return None
+        return shares_of(np.bincount(self.owners)[self.owners], 1)
+
     def _grouped(self, rows: Any) -> Rows:
-        found: Rows = rows if self.persons is None else rows.of_persons(self.persons, self.owners)
+        found: Rows = rows
+        if self.persons is not None:
+            found = rows.of_persons(self.persons, self.owners, self.batch.shares)
         return found
 
     def loose(self, spec: Any, *, bar: bool) -> tuple[Rows | LooseRows, Tally | None]:
-        """Read rows whose scale is released first; dense ones are bounded once they have theirs."""
-        # bounded already, and all of equal weight, which the moments of columns go by
-        if worth_sparse(spec) or spec.formula.subset is not None:
-            return self.rows(with_equal_weights(spec), bar=bar)
-        batch = replace(self.batch, tally=Tally())
+        """Read rows whose scale is released first; dense ones are bounded once they have theirs.
+
+        Persons count by the means over their records, even one with few of them: shares that add
+        up to less than 1, which is not public, would draw all means to the middle of the bounds.
+        """
+        # bounded already, and all of equal weight, which the moments of columns go by: labels of
+        # loose rows bring shares of persons and weights as one number
+        mixed = self.persons is not None and spec.weight is not None
+        if worth_sparse(spec) or spec.formula.subset is not None or mixed:
+            equal = replace(self, batch=replace(self.batch, shares=self._means()))
+            return equal.rows(with_equal_weights(spec), bar=bar)
+        batch = replace(self.batch, tally=Tally(), shares=self._means())
         reader, has_offset = BatchReader(spec, batch), spec.offset_bound > 0
-        return LooseRows.of(reader, spec.d, has_offset=has_offset), batch.tally
+        loose = LooseRows.of(reader, spec.d, has_offset=has_offset)
+        return replace(loose, persons=self.persons), batch.tally
 
     def standardised(
         self,
@@ -154,11 +175,14 @@ class FrameData:
         """
         if not isinstance(rows, LooseRows):
             return self.rows(spec, bar=bar)[0]
+        means, shares = self._means(), self.batch.shares
+        if means is not None and shares is not None:
+            np.multiply(rows.y, np.sqrt(means / shares), out=rows.y)
 
         def change(covariates: FloatArray) -> FloatArray:
             return in_standard_units(spec, covariates, centre, factor)
 
-        return rows.bounded(change, **spec.limits)
+        return self._grouped(rows.bounded(change, **spec.limits))
 
     def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
         """Read rows whose entries are bounded, sparse where most are zero; returns a tally too."""
@@ -208,6 +232,18 @@ class DaskData(FrameData):
     def __len__(self) -> int:
         return len(self.table)
 
+    @property
+    def neighbours(self) -> Neighbours:
+        return REPLACE_ONE if self.table.person is None else REPLACE_PERSON
+
+    def plan(self, schema: Schema) -> Any:
+        person = self.table.person
+        if person is None or person.column in self.batch.names:
+            return FrameData.plan(self, schema)
+        # it is the index, which is no column, and tells persons apart
+        named = self.batch.assign({person.column: pd.Series(dtype=object)})
+        return plan_design(parse_formula(self.text, list(named.names)), named, schema)
+
     def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
         if do_scale is True:
             raise ArgumentError(
@@ -228,7 +264,10 @@ class DaskData(FrameData):
         return over_parts(self.table, names, function)
 
     def loose(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
-        return self.rows(with_equal_weights(spec), bar=bar)
+        person, table = self.table.person, self.table
+        if person is not None:  # by the means over their records, as of frames
+            table = replace(table, person=replace(person, most=1))
+        return read_dask_design(with_equal_weights(spec), table, DaskRows, bar=bar), None
 
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
         return read_dask_design(spec, self.table, DaskRows, bar=bar), None
@@ -243,11 +282,10 @@ def read_data(first: Any, second: Any, target: Any, **given: Any) -> FrameData:
     if not sparse.issparse(second) and (is_dask(first) or is_dask(second)):
         text, table = read_dask_source(first, second, target)
         text = _with_all(text, table.typed.names, **given)
-        if _person_of(text, table.typed.names) is not None:
-            raise ArgumentError(
-                "person: a Dask collection may hold records of one person in several partitions; "
-                "hand over data in memory."
-            )
+        names = [*table.typed.names, *table.index_names]
+        if (person := _person_of(text, names)) is None:
+            return DaskData(text, table.typed, table=table)
+        table = table.of_persons(person)
         return DaskData(text, table.typed, table=table)
     return read_in_memory(first, second, target, **given)
 

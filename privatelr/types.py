@@ -150,6 +150,8 @@ class Rows(Protocol):
         a column.
     records : int
         Rows; not public where a person may have several.
+    persons : int or None
+        The number of persons whose rows they are; None if each row is of its own.
     radius : float
         No row is longer than this, by construction.
     blocks : tuple of Block
@@ -163,6 +165,9 @@ class Rows(Protocol):
 
     @property
     def records(self) -> int: ...
+
+    @property
+    def persons(self) -> int | None: ...
 
     @property
     def d(self) -> int: ...
@@ -181,6 +186,10 @@ class Rows(Protocol):
 
         `numerics.rows.additions` bounds the number of additions that a term goes through.
         """
+        ...
+
+    def fold_with_shares(self, kernel: Kernel) -> tuple[Any, ...]:
+        """Sum what a kernel returns that takes the shares of persons after the tables."""
         ...
 
     def thinned(self, m: int) -> Rows:

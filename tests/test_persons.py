@@ -3,10 +3,14 @@
 import datetime
 import json
 import pickle
+import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given as over
+from hypothesis import strategies as st
 from scipy import optimize, sparse
 
 from privatelr import (
@@ -16,6 +20,9 @@ from privatelr import (
     PureDP,
     ReleaseFileError,
     SchemaError,
+    average_marginal_effects,
+    choose,
+    compare,
     dplpsvm,
     dplr,
     dpsimplex,
@@ -25,17 +32,34 @@ from privatelr import (
 )
 from privatelr.audit import privacy_loss
 from privatelr.cli import main
+from privatelr.design import shares_of
+from privatelr.design.scaling import column_groups
 from privatelr.mechanisms import Problem
+from privatelr.mechanisms.calibration import ScaleFacts
 from privatelr.mechanisms.calibration.moment_noise import calibrate_moments, moments_sensitivity
+from privatelr.mechanisms.calibration.scale_noise import (
+    calibrate_scale,
+    scale_blocks,
+    scale_sensitivity,
+)
 from privatelr.mechanisms.perturbation import mean_moments
+from privatelr.mechanisms.scale_release import mean_squares
+from privatelr.mechanisms.score_histogram import (
+    L1_SENSITIVITY,
+    L2_SENSITIVITY,
+    counts_of_shares,
+    filled_up,
+    score_counts,
+)
 from privatelr.model_data import read_data
 from privatelr.numerics import LOSSES
-from privatelr.numerics.rows import gram_of_persons
+from privatelr.numerics.rows import grams_of_persons
 from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.privacy.accounting import Ledger
 from privatelr.results.release_files.document import content_hash, release_document
 from privatelr.results.release_files.restored_fit import restore
 from privatelr.sources import declare_schema
+from privatelr.types import ColumnGroup
 
 BOUNDS = {"x": (0.0, 1.0), "z": (-2.0, 2.0)}
 PERSON = {"bounds": BOUNDS, "person": "patient"}
@@ -47,6 +71,11 @@ def patients(sizes=(3, 1, 2, 5, 1, 1, 4, 2), seed=0):
     n = sum(sizes)
     columns = {"y": rng.integers(2, size=n), "x": rng.uniform(size=n), "z": rng.normal(size=n)}
     return pd.DataFrame(columns | {"patient": np.repeat(np.arange(len(sizes)), sizes)})
+
+
+def names(number, *texts):
+    """Whether a text has this number, and not only its digits in another one."""
+    return any(re.search(rf"(?<![\d.]){number}(?!\d)", text) for text in texts)
 
 
 def rows_of(frame, formula="y ~ x + z + person(patient)"):
@@ -241,8 +270,6 @@ def test_a_delta_and_a_rho_take_laplace_noise():
     [
         ({"eps": PureDP(1)}, GuaranteeError, "which are 'person'; the one that is given is about"),
         ({"ledger": Ledger(5)}, GuaranteeError, "'person' and not 'replace'"),
-        ({"spend": {"coefficients": 0.5, "roc": 0.5}}, GuaranteeError, "person and spend={'roc'"),
-        ({"do_scale": "private"}, GuaranteeError, "person and do_scale='private'"),
         ({"records_per_person": 0}, FormulaError, "records_per_person=0: .* from 1 to 1000000"),
         ({"records_per_person": 2.0}, FormulaError, "records_per_person=2.0"),
         ({"records_per_person": True}, FormulaError, "records_per_person=True"),
@@ -251,7 +278,7 @@ def test_a_delta_and_a_rho_take_laplace_noise():
         ({"person": None, "records_per_person": 2}, FormulaError, "beside person="),
     ],
 )
-def test_what_is_not_built_is_refused_in_one_sentence(options, error, words):
+def test_what_cannot_be_meant_is_refused_in_one_sentence(options, error, words):
     given = {"eps": 1, **PERSON, **options}
     with pytest.raises(error, match=words):
         dplr("y ~ x + z", patients(), **given)
@@ -282,13 +309,11 @@ def test_whoever_reads_rows_by_themselves_refuses_persons():
     """Where nobody groups records, each would count as much as a person."""
     dask = pytest.importorskip("dask.dataframe")
     formula, frame = "y ~ x + z + person(patient)", patients()
-    with pytest.raises(ArgumentError, match="several partitions"):
+    with pytest.raises(ArgumentError, match="several partitions"):  # tests/test_dask_persons.py
         dplr(formula, dask.from_pandas(frame, npartitions=2), 1, bounds=BOUNDS)
     for fitting in (dplpsvm, dpsimplex):
         with pytest.raises(FormulaError, match="goes with dplr and dpsvm"):
             fitting(formula, frame, 1)
-    with pytest.raises(FormulaError, match=r"person\(patient\) in a plan"):
-        plan(formula, 500, eps=1, bounds=BOUNDS)
     fitted = dplr(formula, frame, 1, bounds=BOUNDS)
     with pytest.raises(ArgumentError, match="takes what is about records"):
         privacy_loss(fitted, frame, frame)
@@ -351,14 +376,17 @@ def test_rows_without_their_zeros_have_the_same_sums():
     assert sparse.issparse(rows.x)
 
     def weigh(x, y):
-        return np.array([by_label[label] for label in y.tolist()])
+        return np.square(y), np.array([by_label[label] for label in y.tolist()])
 
-    weights[:] = weigh(None, rows.y)
+    weights[:] = weigh(None, rows.y)[1]
     pulls = pd.DataFrame(rows.x.toarray() * weights[:, None])
     pulls = pulls.groupby(frame.patient.to_numpy()).sum().to_numpy()
-    np.testing.assert_allclose(gram_of_persons(rows, weigh, 1e9), pulls.T @ pulls, atol=1e-12)
+    curvature, scores = grams_of_persons(rows, weigh, 1e9)
+    x = rows.x.toarray()
+    np.testing.assert_allclose(curvature, (x.T * rows.y**2) @ x, atol=1e-12)
+    np.testing.assert_allclose(scores, pulls.T @ pulls, atol=1e-12)
     most = float(np.linalg.norm(pulls, axis=1).max())
-    held = gram_of_persons(rows, weigh, most / 100)
+    held = grams_of_persons(rows, weigh, most / 100)[1]
     assert np.trace(held) <= rows.n * (most / 100) ** 2 * (1 + 1e-12)
 
 
@@ -416,6 +444,284 @@ def test_matrices_of_persons_do_not_show_the_number_of_records():
     assert b"5021" not in pickle.dumps(second.release)
 
 
+# -- scale ------------------------------------------------------------------------------------
+
+
+def scale_of(frame, most=1, k=False, persons=True):
+    """Rows before they are standardised, and noise for their moments, under rho."""
+    text = f"y ~ x + z{' + k' if k else ''} + person(patient, {most})"
+    source = read_data(text, frame, None)
+    spec = source.plan(declare_schema(BOUNDS, None, None, None))
+    facts = ScaleFacts(len(source), column_groups(spec), not k, 0.003, 0.25, persons=persons)
+    return source.loose(spec, bar=False)[0], calibrate_scale(facts, ZCDP(0.5, REPLACE_PERSON))
+
+
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("k", [False, True], ids=["dense", "sparse"])
+def test_the_scale_is_of_means_over_persons(most, k):
+    """Each counts once, also with fewer records than records_per_person."""
+    frame, rng = patients((3, 1, 2, 5, 1, 1, 4, 2) * 9), np.random.default_rng(3)
+    frame = frame.sample(frac=1, random_state=2).reset_index(drop=True)
+    frame["k"] = pd.Categorical(rng.integers(80, size=len(frame)), categories=range(80))
+    frame.loc[5, "x"] = np.nan
+    loose, made = scale_of(frame, most, k)
+    t = pd.DataFrame({"x": 2 * frame.x - 1, "z": frame.z.clip(-2, 2) / 2})
+    t[frame.x.isna()] = 0.0
+    means, squares = (each.groupby(frame.patient).mean().mean() for each in (t, t**2))
+    found = mean_squares(loose, made)
+    np.testing.assert_allclose(found[:2], means, rtol=1e-10)
+    np.testing.assert_allclose(found[-2:], made.weight * squares, rtol=1e-10)
+
+
+@pytest.mark.parametrize("k", [False, True], ids=["dense", "sparse"])
+def test_no_person_moves_the_scale_further_than_a_record(k):
+    """Persons with a record or several, at the corners of the bounds, or with missing values."""
+    rng, worst, widest = np.random.default_rng(4), 0.0, 0.0
+    rest = pd.DataFrame({"x": [0.2], "z": [0.3], "k": [5], "y": [1], "patient": [1]})
+    for _ in range(60):
+        pair = []
+        for _ in range(2):
+            size = int(rng.integers(1, 5))
+            own = {
+                name: rng.choice([low, high, np.nan], size) for name, (low, high) in BOUNDS.items()
+            }
+            own |= {"k": rng.integers(2, size=size), "y": 1, "patient": 0}
+            table = pd.concat([pd.DataFrame(own), rest], ignore_index=True)
+            table["k"] = pd.Categorical(table.k, categories=range(80))
+            loose, made = scale_of(table, int(rng.integers(1, 4)), k)
+            pair.append(mean_squares(loose, made))
+        change = np.abs(pair[1] - pair[0])
+        worst = max(worst, np.linalg.norm(change) / scale_sensitivity(made.facts))
+        box = [block.bound for block in scale_blocks(made.facts)]
+        found = np.append(change[:2], change[-2:] / made.weight)  # of numbers, not of levels
+        widest = max(widest, float((found / box).max()))
+    assert 0.9 < worst <= 1
+    assert 0.9 < widest <= 1
+
+
+def test_what_sums_of_persons_lose_does_not_depend_on_the_number_of_records():
+    """They may have any number, so that the bound is that of a memory."""
+    of_records = ScaleFacts(10**6, (ColumnGroup(1, "number"),), True, 0.003)
+    lost = scale_sensitivity(replace(of_records, persons=True)) - scale_sensitivity(of_records)
+    assert lost > 1e-9
+    assert lost < 1e-3 * scale_sensitivity(of_records)
+
+
+@pytest.mark.parametrize("price", PRICES, ids=["pure", "delta", "zcdp"])
+@pytest.mark.parametrize("fitting", [dplr, dpsvm])
+@pytest.mark.parametrize("formula", ["y ~ x + z", "y ~ x + z + k"], ids=["dense", "sparse"])
+def test_every_promise_buys_a_scale(price, fitting, formula, tmp_path):
+    frame = patients([2, 1, 4] * 400)
+    frame["k"] = pd.Categorical(np.arange(len(frame)) % 80, categories=range(80))
+    given = {"do_scale": "private", "records_per_person": 2, **price, **PERSON}
+    fitted = fitting(formula, frame, **given)
+    assert fitted.release.scale.calibration.target.neighbours is REPLACE_PERSON
+    assert fitted.guarantee.neighbours is REPLACE_PERSON
+    assert "one of m = 1200 persons" in " ".join(str(fitted).split())
+    fitted.save(tmp_path / "fit.json")
+    again = load(tmp_path / "fit.json")
+    pd.testing.assert_frame_equal(again.scale, fitted.scale)
+    np.testing.assert_array_equal(again.predict(frame), fitted.predict(frame))
+    card = " ".join(fitted.card().split())
+    assert "over all the records of 1200 persons" in card
+    assert not names(2800, card, str(fitted), (tmp_path / "fit.json").read_text())
+
+
+def test_the_scale_is_released_where_public_facts_say_that_it_is_worth_it():
+    """As many records decide nothing: they are not public."""
+    many, few = (patients([size] * 60) for size in (1, 40))
+    assert dplr("y ~ x + z", many, 1, **PERSON).scale is None
+    assert dplr("y ~ x + z", few, 1, **PERSON).scale is None
+    assert dplr("y ~ x + z", patients([1] * 3000), 1, **PERSON).scale is not None
+
+
+def test_persons_of_one_record_have_the_scale_of_records():
+    """With the same noise, up to what sums may lose."""
+    frame = patients([1] * 3000)
+    given = {"bounds": BOUNDS, "seed": 3, "do_scale": "private"}
+    with pytest.warns(UserWarning, match="seed"):
+        alone = dplr("y ~ x + z", frame, 1, **given)
+    with pytest.warns(UserWarning, match="seed"):
+        person = dplr("y ~ x + z", frame, 1, person="patient", **given)
+    np.testing.assert_allclose(alone.coef, person.coef, rtol=1e-4)
+    np.testing.assert_allclose(alone.scale.to_numpy()[:, 1:], person.scale.to_numpy()[:, 1:], 1e-4)
+
+
+def test_matrices_beside_a_scale_are_held_to_what_a_person_may_add():
+    """Each of a person's records alone would be held to the trace of one of a typical length."""
+    fitted = dplr(
+        "y ~ x + z", patients([2] * 9000), 5, spend="inference", do_scale="private", **PERSON
+    )
+    assert fitted.spec.standard.length > 1
+    assert fitted.release.moments.calibration.typical is None
+
+
+# -- counts of scores -------------------------------------------------------------------------
+
+ROC = {"coefficients": 0.75, "roc": 0.25}
+
+
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("k", [False, True], ids=["dense", "sparse"])
+def test_counts_of_scores_are_by_shares_and_add_up_to_the_persons(most, k):
+    frame, rng = patients((3, 1, 2, 5, 1, 1, 4, 2) * 9), np.random.default_rng(3)
+    frame["k"] = pd.Categorical(rng.integers(80, size=len(frame)), categories=range(80))
+    frame.loc[5, "x"] = np.nan
+    text = f"y ~ x + z{' + k' if k else ''} + person(patient, {most})"
+    rows, m = rows_of(frame, text)
+    edges, w = np.linspace(-1, 1, 8), np.append([0.3, 1.0, -1.0], np.zeros(rows.d - 3))
+    found = score_counts(rows, w, edges)
+    share = 1 / np.maximum(frame.groupby("patient").y.transform("size").to_numpy(), most)
+    cells = np.searchsorted(edges, np.asarray(rows.x @ w * np.abs(rows.y))) + 9 * frame.y
+    cells[5] = 18
+    expected = np.bincount(cells, share, minlength=19)
+    np.testing.assert_allclose(found[:-1], expected[:-1], atol=1e-9)
+    assert found.sum() == m == 72
+    assert found[-1] >= share[5]
+
+
+@over(
+    st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=40), min_size=1, max_size=30),
+    st.integers(1, 50),
+    st.data(),
+)
+def test_no_person_moves_the_counts_further_than_a_record(persons, most, data):
+    """Exactly: sums of shares are not rounded."""
+    other = data.draw(st.lists(st.integers(0, 6), min_size=1, max_size=90))
+
+    def counts(cells):
+        sizes = np.repeat([len(own) for own in cells], [len(own) for own in cells])
+        shares, m = shares_of(sizes, most), len(cells)
+        return filled_up(counts_of_shares(np.concatenate(cells), shares, 3, m), m)
+
+    before, after = counts(persons), counts([other, *persons[1:]])
+    change = after - before
+    assert before.sum() == after.sum() == len(persons)
+    assert change.sum() == 0
+    assert np.abs(change).sum() <= L1_SENSITIVITY
+    assert np.sum(change**2) <= L2_SENSITIVITY**2
+    assert np.all(after >= 0)
+
+
+@pytest.mark.parametrize("price", PRICES, ids=["pure", "delta", "zcdp"])
+@pytest.mark.parametrize("fitting", [dplr, dpsvm])
+def test_every_promise_buys_a_curve(price, fitting, tmp_path):
+    frame = patients([2, 1, 4] * 400)
+    fitted = fitting("y ~ x + z", frame, spend=ROC, records_per_person=2, **price, **PERSON)
+    assert fitted.roc.guarantee == fitted.guarantee
+    assert fitted.roc.nobs == 1200
+    page = " ".join(str(fitted.roc).split())
+    assert "one of m = 1200 persons" in page
+    fitted.save(tmp_path / "fit.json")
+    assert load(tmp_path / "fit.json").roc.auc == fitted.roc.auc
+    texts = page, str(fitted), fitted.card(), (tmp_path / "fit.json").read_text()
+    assert not names(2800, *texts)
+
+
+def test_a_curve_of_other_persons_is_paid_by_the_person():
+    frame, others = patients([2, 1, 4] * 400), patients([1, 3] * 500, seed=7)
+    fitted = dplr("y ~ x + z", frame, 1, records_per_person=2, **PERSON)
+    ledger = Ledger(3.0, neighbours="person")
+    found = fitted.private_roc(others, 1, ledger=ledger)
+    assert found.guarantee == PureDP(1, REPLACE_PERSON) == ledger.entries[0].guarantee
+    assert found.nobs == 1000
+    assert "paid apart; both add up for a person" in " ".join(str(found).split())
+    exact = dplr("y ~ x + z", frame, 0, records_per_person=2, lambda_=0.01, spend=ROC, **PERSON)
+    near = exact.private_roc(frame, 1000)
+    assert near.prevalence == pytest.approx(exact.roc.prevalence, abs=0.02)
+    share = 1 / np.maximum(frame.groupby("patient").y.transform("size"), 2)
+    assert exact.roc.prevalence == pytest.approx(float(frame.y @ share / share.sum()), abs=0.02)
+
+
+def test_answers_that_would_count_each_record_are_refused():
+    frame = patients([2] * 60)
+    fitted = dplr("y ~ x + z", frame, 1, **PERSON)
+    with pytest.raises(GuaranteeError, match="private_threshold: the fit is about persons"):
+        fitted.private_threshold(frame, 1)
+    with pytest.raises(GuaranteeError, match="choose takes fits whose neighbours replace one rec"):
+        choose({"one": fitted, "two": fitted}, frame, eps=1)
+    with pytest.raises(ArgumentError, match="response: it is a column of the data"):
+        fitted.private_roc(frame.drop(columns="y"), 1, response=frame.y[:7])
+    with pytest.raises(FormulaError, match="the column 'patient' is missing"):
+        fitted.private_roc(frame.drop(columns="patient"), 1)
+    with pytest.raises(GuaranteeError, match="'person'"):
+        fitted.private_roc(frame, PureDP(1))
+
+
+def test_scale_and_curve_do_not_show_the_number_of_records():
+    few, many = patients(), patients((3, 1, 2, 5000, 1, 1, 4, 9))
+    spend = {"scale": 0.2, "coefficients": 0.4, "inference": 0.2, "roc": 0.2}
+    given = {"lambda_": 1.0, "spend": spend, "verbose": 1, **PERSON}
+    with pytest.warns(UserWarning, match="nearly all noise"):
+        first, second = (dplr("y ~ x + z", frame, 1, **given) for frame in (few, many))
+    assert first.release.scale.calibration == second.release.scale.calibration
+    assert first.release.histogram.calibration == second.release.histogram.calibration
+    texts = [str(second), second.card(), str(second.roc), str(second.scale)]
+    assert not any("5021" in text for text in texts)
+    assert b"5021" not in pickle.dumps(second.release)
+
+
+# -- plans, and what is made of a fit -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("price", PRICES, ids=["pure", "delta", "zcdp"])
+@pytest.mark.parametrize("spend", [None, "inference", ROC], ids=["plain", "inference", "roc"])
+def test_a_plan_has_the_calibration_of_a_fit(price, spend):
+    given = {"spend": spend, "records_per_person": 2, **price, **PERSON}
+    planned = plan("y ~ x + z", 3000, **given)
+    fitted = dplr("y ~ x + z", patients([2] * 3000), **given)
+    assert planned.calibration.coefficients == fitted.calibration
+    scale = fitted.release.scale
+    assert planned.calibration.scale == (None if scale is None else scale.calibration)
+    page = " ".join(str(planned).split())
+    assert "one of m = 3000 persons" in page
+    assert "every person has 2 records that are alike" in page
+    assert "for m = 3000 persons" in repr(planned)
+
+
+def test_a_plan_compares_promises_about_persons():
+    """Those about records would be another thing, and are not offered."""
+    table = plan("y ~ x + z + person(patient)", 3000, 1, bounds=BOUNDS).table()
+    assert table.title.str.startswith("delta").any()
+    assert table.title.str.startswith("rho").any()
+    with pytest.raises(ArgumentError, match="person: it goes with a formula"):
+        plan(4, 3000, 1, person="patient")
+    with pytest.raises(GuaranteeError, match="'person'"):
+        plan("y ~ x + z", 3000, PureDP(1), **PERSON)
+
+
+def test_fits_about_persons_are_compared_with_such_fits_only():
+    frame = patients([2] * 300)
+    one, two = (dplr(f"y ~ {terms}", frame, 1, **PERSON) for terms in ("x", "x + z"))
+    assert compare({"one": one, "two": two}).guarantee == PureDP(2, REPLACE_PERSON)
+    by_record = dplr("y ~ x", frame, 1, bounds=BOUNDS)
+    with pytest.raises(GuaranteeError, match="different neighbours"):
+        compare({"one": one, "two": by_record})
+
+
+def test_no_bootstrap_takes_records_of_a_person_for_independent():
+    fitted = dplr("y ~ x + z", patients([2] * 300), 1, spend="inference", **PERSON)
+    with pytest.raises(ArgumentError, match="does not simulate persons"):
+        fitted.conf_int(method="bootstrap", covariates="uniform")
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_effects_over_the_data_take_weights_that_add_up(most):
+    """With records_per_person, persons with fewer have less, and the sum is not public."""
+    frame = patients([2] * 300)
+    given = {"lambda_": 1e-8, "spend": "inference", "records_per_person": most, **PERSON}
+    fitted = dplr("y ~ x + z", frame, 0, **given)
+    if most == 1:
+        p = fitted.predict(frame)
+        mean = float((p * (1 - p)).mean()) * fitted.coef[["x", "z"]]
+        found = average_marginal_effects(fitted).table.estimate
+        np.testing.assert_allclose(found, mean, rtol=1e-6)
+        return
+    with pytest.raises(ArgumentError, match="whose sum is not public"):
+        average_marginal_effects(fitted)
+    assert len(average_marginal_effects(fitted, frame).table) == 2
+
+
 # -- files ------------------------------------------------------------------------------------
 
 
@@ -466,10 +772,11 @@ def test_the_card_speaks_of_persons():
     assert "n = 8" not in card
 
 
-def test_the_command_line_refuses_persons(tmp_path, capsys):
-    """Its errors about a table name lines, of which the number is public there."""
+def test_the_command_line_takes_persons(tmp_path, capsys):
+    """`tests/cli/test_terms_by_options.py` has what it tells of their records."""
     path = tmp_path / "patients.csv"
     patients().to_csv(path, index=False)
     declared = ["--bounds", "x=0:1", "--bounds", "z=-2:2"]
-    assert main(["fit", str(path), "y ~ x + z + person(patient)", *declared]) == 2
-    assert "the number of records is public" in capsys.readouterr().err
+    assert main(["fit", str(path), "y ~ x + z + person(patient)", *declared]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"one of m = {patients().patient.nunique()} persons" in told

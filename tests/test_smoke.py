@@ -90,6 +90,7 @@ USES = {
     "ReleasedLevels": lambda: isinstance(found_levels(), lr.ReleasedLevels),
     "Release": lambda: isinstance(fit().release, lr.Release),
     "SelectedFit": lambda: isinstance(chosen(), lr.SelectedFit),
+    "Strata": lambda: isinstance(lr.dplr("y ~ age", clinic(), by="smoker", **SCHEMA), lr.Strata),
     "SuggestedBounds": lambda: isinstance(suggested(), lr.SuggestedBounds),
     "StudyPlan": lambda: isinstance(study(), lr.StudyPlan),
     "__version__": lambda: lr.__version__.count(".") >= 2,

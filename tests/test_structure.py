@@ -10,21 +10,23 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 235,
-    "code lines": 32_150,
+    "modules": 242,
+    "code lines": 33_280,
     "lines of the longest module": 400,
     "modules of the fullest folder": 16,
-    "call depth": 13,
-    "functions": 340,
-    "types": 35,
+    "call depth": 14,
+    "functions": 343,
+    "types": 36,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of a
 fit may raise code lines, functions, and modules by the one that attacks it; code lines were aimed
 at 20,000 before there was one. Private answers around a fit (ROC, AUC, threshold, choice) have
 modules and lines of their own, offsets have two modules, a fit plans and reads which records count,
 and a prior has a module, as has what a call asks for; splines have a module, and their plot;
-persons have six: who they are, and their audit. `python -m privatelr` takes a module of one
-line."""
+persons have eight: who they are, in memory and in partitions, and their audit. `python -m
+privatelr` takes a module of one line. Strata have six: their term, fits, card, file and audit; a
+fit is prepared by a function of its own, one call deeper, so that strata are prepared once; and the
+command for plans has a module."""
 
 
 def test_the_package_does_not_grow():

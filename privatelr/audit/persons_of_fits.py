@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,19 +10,26 @@ import numpy as np
 import pandas as pd
 
 from privatelr.audit.checks import Check, guarded
-from privatelr.errors import GuaranteeError
+from privatelr.design.persons import Section, sharing_of
+from privatelr.errors import GuaranteeError, SchemaWarning
+from privatelr.formula import Person
 from privatelr.mechanisms import Problem, mean_moments
+from privatelr.mechanisms.calibration import ScaleFacts
 from privatelr.mechanisms.calibration.moment_noise import calibrate_moments, moments_sensitivity
+from privatelr.mechanisms.calibration.scale_noise import calibrate_scale, scale_sensitivity
+from privatelr.mechanisms.scale_release import mean_squares
+from privatelr.mechanisms.score_histogram import L1_SENSITIVITY, L2_SENSITIVITY, score_counts
 from privatelr.model import dplr
 from privatelr.model_data import read_data
 from privatelr.numerics import LOSSES
-from privatelr.privacy import REPLACE_PERSON, PureDP
+from privatelr.privacy import REPLACE_PERSON, ZCDP, PureDP
 from privatelr.sources import declare_schema
-from privatelr.types import FloatArray
+from privatelr.types import ColumnGroup, FloatArray
 
 _PERSONS, _FEW, _MANY = 40, 2, 31
 _BOUNDS = {"x": (0.0, 1.0)}
 _FORMULA = "y ~ x + person(patient)"
+_ALL = {"scale": 0.1, "coefficients": 0.4, "inference": 0.25, "roc": 0.25}
 
 
 def audit_persons_of_fits(epsilon: float) -> Iterator[Check]:
@@ -29,7 +37,10 @@ def audit_persons_of_fits(epsilon: float) -> Iterator[Check]:
     for subject, work in (
         ("pages and errors that differ by the number of records", _told),
         ("what a person counts, in records", _counted),
+        ("what a person counts in two partitions, in records", _in_two_partitions),
         ("how far a person moves the matrices of inference", _moved),
+        ("how far a person moves the scale of columns", _moved_scale),
+        ("how far a person moves the counts of scores", _moved_counts),
     ):
         yield from guarded("persons", subject, work, subject, epsilon)
 
@@ -42,11 +53,13 @@ def _table(records: int, response: int = 0) -> pd.DataFrame:
 
 
 def _told(subject: str, epsilon: float) -> Iterator[Check]:
-    given: dict[str, Any] = {"bounds": _BOUNDS, "lambda_": 1.0}
+    given: dict[str, Any] = {"bounds": _BOUNDS, "lambda_": 1.0, "spend": _ALL}
     told = []
     for records in (_FEW, _MANY):
         table = _table(records)
-        fitted = dplr(_FORMULA, table, epsilon, **given)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SchemaWarning)  # a scale of few persons is all noise
+            fitted = dplr(_FORMULA, table, epsilon, **given)
         told.append([str(fitted.calibration), str(fitted.guarantee), str(fitted.nobs)])
         try:
             dplr(_FORMULA, table, epsilon, 1e-12, on_small_lambda="keep", bounds=_BOUNDS)
@@ -64,6 +77,49 @@ def _counted(subject: str, epsilon: float) -> Iterator[Check]:
     yield Check("persons", subject, float(np.max(counted)), 1.0)
 
 
+def _in_two_partitions(subject: str, epsilon: float) -> Iterator[Check]:
+    """Both partitions have records of everybody, whatever their intervals say."""
+    table, counted = _table(_MANY).set_index("patient"), np.zeros(_PERSONS)
+    for low, high, is_last in ((0, _PERSONS // 2, False), (_PERSONS // 2, _PERSONS, True)):
+        shares = sharing_of(Section(table, low, high, is_last), Person("patient")).shares
+        counted += np.bincount(table.index, shares, minlength=_PERSONS)
+    yield Check("persons", subject, float(counted.max()), 1.0)
+
+
+def _pair_of_rows(*, loose: bool = False, formula: str = _FORMULA) -> Iterator[Any]:
+    """Rows of two tables that differ in one person: one record or many, in opposite places."""
+    for records, response in ((1, 0), (_MANY, 1)):
+        table = _table(records, response)
+        table.loc[table.patient == 0, "x"] = float(response)
+        source = read_data(formula, table, None)
+        spec = source.plan(declare_schema(_BOUNDS, None, None, None))
+        yield (source.loose if loose else source.rows)(spec, bar=False)[0]
+
+
+def _moved_scale(subject: str, epsilon: float) -> Iterator[Check]:
+    groups = (ColumnGroup(1, "number"),)
+    facts = ScaleFacts(_PERSONS, groups, True, 0.003, 0.25, persons=True)
+    rho = ZCDP(epsilon**2 / 2, REPLACE_PERSON)
+    made = calibrate_scale(facts, rho)
+    worst = 0.0
+    for loose in (True, False):
+        before, after = (mean_squares(rows, made) for rows in _pair_of_rows(loose=loose))
+        worst = max(worst, float(np.linalg.norm(after - before)) / scale_sensitivity(facts))
+    yield Check("persons", subject, worst, 1.0)
+
+
+def _moved_counts(subject: str, epsilon: float) -> Iterator[Check]:
+    edges, coef = np.linspace(-4.0, 4.0, 9), np.array([-4.0, 3.0])
+    before, after = (score_counts(rows, coef, edges) for rows in _pair_of_rows())
+    distance = np.abs(after - before)
+    ratios = distance.sum() / L1_SENSITIVITY, np.linalg.norm(distance) / L2_SENSITIVITY
+    yield Check("persons", subject, float(max(ratios)), 1.0)
+    few = f"{_FORMULA[:-1]}, {_MANY})"
+    sums = [score_counts(rows, coef, edges).sum() for rows in _pair_of_rows(formula=few)]
+    beyond = max(abs(float(found) - _PERSONS) for found in sums)
+    yield Check("persons", "sum of counts of scores that is not public", beyond, 0.0)
+
+
 def _moved(subject: str, epsilon: float) -> Iterator[Check]:
     pair, coef = [], np.array([-4.0, 3.0])
     for table in (_table(_FEW), _table(_MANY, response=1)):
@@ -71,7 +127,9 @@ def _moved(subject: str, epsilon: float) -> Iterator[Check]:
         spec = source.plan(declare_schema(_BOUNDS, None, None, None))
         rows: Any = source.rows(spec, bar=False)[0]
         facts = Problem(rows.n, rows.d, LOSSES["logistic"], rows.radius, lambda_=0.1, persons=True)
-        plan = calibrate_moments(facts, PureDP(epsilon, REPLACE_PERSON))
+        # as beside a scale, by which a typical row is shorter
+        promise, typical = PureDP(epsilon, REPLACE_PERSON), facts.radius / 3
+        plan = calibrate_moments(facts, promise, typical=typical)
         pair.append(mean_moments(rows, coef, plan))
     distance = float(np.linalg.norm(pair[1] - pair[0]))
-    yield Check("persons", subject, distance / moments_sensitivity(facts), 1.0)
+    yield Check("persons", subject, distance / moments_sensitivity(facts, plan.typical), 1.0)

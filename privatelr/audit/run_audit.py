@@ -36,6 +36,7 @@ from privatelr.audit.fits import (
     audit_tables,
     audit_weights,
 )
+from privatelr.audit.moved_records import audit_moves, audit_strata
 from privatelr.audit.persons_of_fits import audit_persons_of_fits
 from privatelr.audit.recomputed import audit_noise, audit_peers
 from privatelr.audit.sampling import distribution_tests
@@ -137,6 +138,8 @@ def _all_found(
         yield from audit_weights(epsilon, other)
         yield from audit_persons(epsilon, other)
         yield from audit_persons_of_fits(epsilon)
+        yield from audit_moves(epsilon)
+        yield from audit_strata(epsilon)
         yield from audit_noise(epsilon)
         yield from audit_draws(other, 4 * effort.releases)
         yield from audit_releases(other, epsilon)

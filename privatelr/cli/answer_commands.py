@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from privatelr.cli import files
-from privatelr.cli.model_commands import deliver, deliver_paid
+from privatelr.cli.model_commands import rows_of
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import TEXT, add_command, given
 from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell, note
@@ -22,6 +22,7 @@ from privatelr.cli.table_files import by_variable, describe, open_table
 from privatelr.errors import ArgumentError
 from privatelr.lazy_import import lazy_import
 from privatelr.privacy import to_json
+from privatelr.results.strata_of_fits import Strata
 
 if TYPE_CHECKING:
     from privatelr.audit import audit_table
@@ -78,24 +79,30 @@ def compare(chosen: argparse.Namespace) -> int:
             label = name if often[name] == 1 else path
             fit = files.read_model(path)
             content = sha256(Path(path).read_bytes()).digest()
-            fits.setdefault(label, read.setdefault(content, fit))  # one release costs once
+            found = read.setdefault(content, fit)  # one release costs once
+            each = (
+                {f"{label}, {level}": one for level, one in found.items()}
+                if (isinstance(found, Strata))
+                else {label: found}
+            )
+            fits |= each
         asked = given(chosen, "statistic", "level", "digits")
-        found = comparison.compare(fits, exponentiate=chosen.exponentiate, **asked)
+        table = comparison.compare(fits, exponentiate=chosen.exponentiate, **asked)
         if chosen.json:
-            frame = found.to_frame().astype(object)
+            frame = table.to_frame().astype(object)
             told = {
                 "terms": frame.where(frame.notna(), None).to_dict(orient="records"),
                 "facts": {
-                    label: dict(zip(found.facts.names, cells, strict=True))
-                    for label, cells in zip(fits, zip(*found.facts.cells, strict=True), strict=True)
+                    label: dict(zip(table.facts.names, cells, strict=True))
+                    for label, cells in zip(fits, zip(*table.facts.cells, strict=True), strict=True)
                 },
-                "notes": list(found.notes),
-                "guarantee": to_json(found.guarantee),
+                "notes": list(table.notes),
+                "guarantee": to_json(table.guarantee),
             }
             text = json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False)
         else:
-            text = getattr(found, f"as_{chosen.format}")()
-        deliver(text, chosen)
+            text = getattr(table, f"as_{chosen.format}")()
+        files.deliver(text, chosen)
     return DONE
 
 
@@ -107,18 +114,27 @@ def roc(chosen: argparse.Namespace) -> int:
         for option in given(chosen, "eps", "rho", "delta", "seed"):
             raise ArgumentError(f"--{option}: it takes a table whose records are scored.")
         with files.reserved(chosen.out, chosen.force):
-            return _show(files.read_model(chosen.model).roc, chosen)
+            return _show(_one_fit(chosen).roc, chosen)
     price = read_price(chosen)
     with files.reserved(chosen.out, chosen.force):  # before a budget is spent
-        model = files.read_model(chosen.model)
+        model = _one_fit(chosen)
         variables, reads = model.spec.variables, model.spec.formula.scored
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
-            frame, readings = table.read(wanted)
+            frame, readings = rows_of(table, wanted, model.spec.formula)
         note("privatelr", f"{describe(readings, table.numbers_note)}.")
         with seed_said(chosen):
             found = model.private_roc(frame, price, seed=chosen.seed)
         return _show(found, chosen)
+
+
+def _one_fit(chosen: argparse.Namespace) -> Any:
+    model = files.read_model(chosen.model)
+    if isinstance(model, Strata):
+        raise ArgumentError(
+            f"{chosen.model!r} has a fit for each level of {model.by}: roc takes one fit."
+        )
+    return model
 
 
 def _show(found: PrivateRoc, chosen: argparse.Namespace) -> int:
@@ -126,7 +142,7 @@ def _show(found: PrivateRoc, chosen: argparse.Namespace) -> int:
     numbers = {**found.to_dict(), "numbers": _records(found.tidy()), "curve": _lists(found.curve)}
     data = json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False)
     try:
-        deliver_paid(data if chosen.json else in_shell(found), f"{data}\n".encode(), chosen)
+        files.deliver_paid(data if chosen.json else in_shell(found), f"{data}\n".encode(), chosen)
     finally:
         if chosen.plot is not None:
             files.save_picture(found.plot, chosen.plot, (5.0, 5.0))

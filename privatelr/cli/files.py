@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import bz2
 import gzip
 import io
 import lzma
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,12 +18,17 @@ from itertools import count
 from pathlib import Path, PurePath
 from typing import IO, Any
 
-from privatelr.cli.outcomes import InputError, NotWrittenError, OutputError, reason_of
+from privatelr.cli.outcomes import (
+    InputError,
+    NotWrittenError,
+    OutputError,
+    drop_output,
+    flush_output,
+    reason_of,
+)
 from privatelr.errors import ArgumentError, MissingDependencyError, ReleaseFileError
 from privatelr.locks import has_file_locks, lock_file, still_has_name
-from privatelr.results import Fit
 from privatelr.results.release_files import create_file, load, replace_file
-from privatelr.results.selected import SelectedFit
 
 
 @contextmanager
@@ -136,7 +143,46 @@ def write(path: str, data: bytes, force: bool, option: str = "--out") -> None:
         raise NotWrittenError(f"{option} {path!r} was not written ({reason_of(error)}).") from None
 
 
-def read_model(path: str) -> Fit | SelectedFit:
+def print_page(page: str, written: str | None) -> None:
+    """Print a page; if a file was written, a closed output is no error.
+
+    A user who sees an error would fit again, and would spend the budget twice.
+    """
+    try:
+        print(page)
+        if written is not None:
+            flush_output()
+    except OSError as error:
+        if written is None:
+            raise
+        drop_output()
+        if not isinstance(error, BrokenPipeError):
+            raise NotWrittenError(
+                f"--out {written!r} was written, but not the page ({reason_of(error)})."
+            ) from None
+
+
+def deliver_paid(page: str, data: bytes, chosen: argparse.Namespace) -> None:
+    """Write the file of ``--out``, and print a page even if that fails, because it is paid for."""
+    written = None
+    try:
+        if chosen.out is not None:
+            write(chosen.out, data, chosen.force)
+            written = chosen.out
+    finally:
+        print_page(page, written)
+
+
+def deliver(text: str, chosen: argparse.Namespace) -> None:
+    """Print a text that costs nothing, or write it to the file of ``--out``."""
+    complete = text if text.endswith("\n") else f"{text}\n"
+    if chosen.out is None:
+        sys.stdout.write(complete)
+    else:
+        write(chosen.out, complete.encode(), chosen.force)
+
+
+def read_model(path: str) -> Any:
     """Read a saved model; raises `InputError` if that fails."""
     try:
         return load(path)
@@ -223,9 +269,24 @@ _MARKS = {
 """Files that are not UTF-8 text begin with such bytes; each kind has a remedy."""
 
 
-def wrong_line(shown: str, number: int, what: str) -> InputError:
+class LineError(InputError):
+    """A line of a table cannot be read.
+
+    Attributes
+    ----------
+    unnumbered : str
+        The message without the number of the line, which is one of records: where neighbours
+        replace all records of a person, it depends on what is not public.
+    """
+
+    def __init__(self, shown: str, number: int, what: str) -> None:
+        super().__init__(f"{shown}, line {number}: {what}.")
+        self.unnumbered = f"{shown}, in a line: {what}."
+
+
+def wrong_line(shown: str, number: int, what: str) -> LineError:
     """An error about a line, which does not quote its content."""
-    return InputError(f"{shown}, line {number}: {what}.")
+    return LineError(shown, number, what)
 
 
 def text_lines(stream: IO[bytes], shown: str, encoding: str) -> Iterator[tuple[int, str]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from privatelr.cli import files, outcomes
+from privatelr.cli import files
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import METHODS, TEXT, add_command, given
 from privatelr.cli.outcomes import (
@@ -27,27 +27,38 @@ from privatelr.cli.outcomes import (
 )
 from privatelr.cli.study_file import read_declarations
 from privatelr.cli.table_files import (
+    DeclaredColumn,
     by_levels,
     by_variable,
     describe,
     open_table,
 )
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
-from privatelr.formula import Formula, Token, parse_formula, tokenize, with_terms
+from privatelr.formula import (
+    Formula,
+    Token,
+    parse_formula,
+    tokenize,
+    with_person,
+    with_terms,
+)
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import USUAL_DELTA, read_request, read_target
 from privatelr.model import check as check_data
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import find_hinge
-from privatelr.privacy import ZCDP
+from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.results import DataCheck
-from privatelr.results.release_files import release_bytes
+from privatelr.results.release_files import file_bytes
+from privatelr.results.strata_of_fits import Strata
 
 if TYPE_CHECKING:
     from privatelr import selected_model
 else:
     selected_model = lazy_import("privatelr.selected_model")
 
+_RECORDS = "records_per_person"
+_OF_RECORDS = ("weights", "subset", "by", "person", _RECORDS)
 _MOST_VARIABLES = 2000
 _LIMIT = (
     f"fit takes up to {_MOST_VARIABLES}, because a solver holds their square in memory; name fewer "
@@ -173,6 +184,8 @@ def fit(chosen: argparse.Namespace) -> int:
     arguments = read_arguments(chosen) | files.read_prior(chosen.prior)
     with files.reserved(chosen.out, chosen.force):  # before a budget is spent
         formula, frame, declared = _read_table(chosen)
+        if formula.person is not None and isinstance(arguments.get("eps"), ZCDP):
+            arguments["eps"] = ZCDP(chosen.rho, REPLACE_PERSON)
         if chosen.seed is not None:
             note(
                 "privatelr",
@@ -186,7 +199,7 @@ def fit(chosen: argparse.Namespace) -> int:
         page, written = in_shell(model), None
         try:
             if chosen.out is not None or chosen.json:
-                data = release_bytes(model)
+                data = file_bytes(model)
                 page = data.decode().removesuffix("\n") if chosen.json else page
                 if chosen.out is not None:
                     files.write(chosen.out, data, chosen.force)
@@ -194,27 +207,8 @@ def fit(chosen: argparse.Namespace) -> int:
         except ReleaseFileError as error:
             raise NotWrittenError(f"the model cannot be saved: {error}.") from None
         finally:  # the budget is spent, so the page is printed even if the file cannot be written
-            print_page(page, written)
+            files.print_page(page, written)
     return DONE
-
-
-def print_page(page: str, written: str | None) -> None:
-    """Print a page; if a file was written, a closed output is no error.
-
-    A user who sees an error would fit again, and would spend the budget twice.
-    """
-    try:
-        print(page)
-        if written is not None:
-            outcomes.flush_output()
-    except OSError as error:
-        if written is None:
-            raise
-        outcomes.drop_output()
-        if not isinstance(error, BrokenPipeError):
-            raise NotWrittenError(
-                f"--out {written!r} was written, but not the page ({outcomes.reason_of(error)})."
-            ) from None
 
 
 def _fitters() -> dict[str, Callable[..., Any]]:
@@ -254,7 +248,7 @@ def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-_OF_TABLE = ("weights", "subset", "row_norm")
+_OF_TABLE = (*_OF_RECORDS, "row_norm")
 _READ_APART = {"formula", "data", "bounds", "levels", "intercept_scale", "do_scale", "prior"}
 """Arguments that are read with the table, or are spelled in another way."""
 
@@ -286,21 +280,21 @@ def _require_taken(chosen: argparse.Namespace, found: Iterable[str]) -> None:
 
 
 def _read_table(chosen: argparse.Namespace) -> tuple[Formula, pd.DataFrame, dict[str, Any]]:
-    """The formula without ``.``, the columns that it names, and their declarations."""
+    """The formula without ``.``, the columns that it names, and their declarations.
+
+    It has terms for the keywords of `dplr` that are asked for.
+    """
     with open_table(chosen.data, **given(chosen, *TEXT)) as table:
         # a dot for far too many columns is refused before a formula is made of them
-        text = with_terms(chosen.formula, table.names, **given(chosen, "weights", "subset"))
+        terms = given(chosen, *_OF_RECORDS)
+        whose = [terms.pop(name, usual) for name, usual in (("person", None), (_RECORDS, 1))]
+        text = with_person(with_terms(chosen.formula, table.names, **terms), *whose)
         tokens = tokenize(text)
         undotted = len(table.names) - len({token.text for token in tokens if token.is_name})
         if Token("name", ".") in tokens and undotted > _MOST_VARIABLES:
             raise InputError(f"the dot stands for {len(table.names):,} columns here, and {_LIMIT}.")
         declared = read_declarations(chosen, table.names)
         formula = parse_formula(text, table.names)
-        if formula.person is not None:
-            raise InputError(
-                "person(...): on the command line the number of records is public, and that of a "
-                "person is not; use privatelr.dplr(..., person=...) in Python."
-            )
         if len(formula.variables) > _MOST_VARIABLES:
             raise InputError(f"the formula has {len(formula.variables)} variables, and {_LIMIT}.")
         # a term that is removed, as in . - age, is in the text of the formula but not in the model
@@ -309,8 +303,12 @@ def _read_table(chosen: argparse.Namespace) -> tuple[Formula, pd.DataFrame, dict
         wanted = {
             name: by_levels(name, levels.get(name)) for name in table.names if name in mentioned
         }
-        frame, readings = table.read(wanted)
-    used = {name: readings[name] for name in formula.variables}
+        read = formula.variables
+        if formula.person is not None and (own := formula.person.column) not in read:
+            # as it is written, since the numbers 1 and 1.0 may be two persons
+            wanted[own], read = DeclaredColumn("text"), (*read, own)
+        frame, readings = rows_of(table, wanted, formula)
+    used = {name: readings[name] for name in read}
     note("privatelr", f"{describe(used, table.numbers_note)}.")
     for argument in ("bounds", "levels"):
         known = declared[argument].items()
@@ -318,11 +316,23 @@ def _read_table(chosen: argparse.Namespace) -> tuple[Formula, pd.DataFrame, dict
     return formula, frame, declared
 
 
+def rows_of(table: Any, wanted: dict[str, DeclaredColumn], formula: Formula) -> Any:
+    """Read a table; where the number of records is not public, no error has that of a line."""
+    try:
+        return table.read(wanted)
+    except files.LineError as error:
+        if formula.person is None:
+            raise
+        raise InputError(error.unnumbered) from None
+
+
 def predict(chosen: argparse.Namespace) -> int:
     """Predict the records of a table; the model raises an error if a column is missing."""
     with files.reserved(chosen.out, chosen.force):
         model = files.read_model(chosen.model)
-        variables, reads = model.spec.variables, model.spec.formula.covariates
+        spec = model.first.spec if isinstance(model, Strata) else model.spec
+        strata = (model.by,) if isinstance(model, Strata) else ()
+        variables, reads = spec.variables, (*spec.formula.covariates, *strata)
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
             # a model without covariates still needs the number of records
@@ -340,7 +350,7 @@ def predict(chosen: argparse.Namespace) -> int:
             stream = io.StringIO()
             csv.writer(stream, lineterminator="\n").writerows([value] for value in [name, *values])
             text = stream.getvalue()
-        deliver(text, chosen)
+        files.deliver(text, chosen)
     return DONE
 
 
@@ -351,25 +361,5 @@ def card(chosen: argparse.Namespace) -> int:
         if chosen.json:
             told = {"format": chosen.format, "card": text}
             text = json.dumps(told, indent=1, ensure_ascii=False)
-        deliver(text, chosen)
+        files.deliver(text, chosen)
     return DONE
-
-
-def deliver_paid(page: str, data: bytes, chosen: argparse.Namespace) -> None:
-    """Write the file of ``--out``, and print a page even if that fails, because it is paid for."""
-    written = None
-    try:
-        if chosen.out is not None:
-            files.write(chosen.out, data, chosen.force)
-            written = chosen.out
-    finally:
-        print_page(page, written)
-
-
-def deliver(text: str, chosen: argparse.Namespace) -> None:
-    """Print a text that costs nothing, or write it to the file of ``--out``."""
-    complete = text if text.endswith("\n") else f"{text}\n"
-    if chosen.out is None:
-        sys.stdout.write(complete)
-    else:
-        files.write(chosen.out, complete.encode(), chosen.force)

@@ -12,7 +12,7 @@ from privatelr.cli import files
 from privatelr.cli.model_commands import read_arguments
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import add_command, given
-from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell
+from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell, note
 from privatelr.cli.study_file import read_declarations
 from privatelr.cli.table_files import by_levels, open_table
 from privatelr.errors import ArgumentError, GuaranteeError
@@ -96,7 +96,10 @@ def _read(chosen: argparse.Namespace) -> dict[str, Any]:
         published = chosen.analysis == "cms11" or found.get("eps") == 0  # as in dpsvm
         found.setdefault("loss", "huber" if published else "softplus")
     found |= read_declarations(chosen)
-    found |= given(chosen, "balance", "c_index", "correlation", "weights", "subset")
+    if "person" in chosen.study:
+        said = "takes --n for the number of persons, whose noise is near to that"
+        note("privatelr", f"person, as the schema has it, is left out: a plan {said}.")
+    found |= given(chosen, "balance", "c_index", "correlation", "weights", "subset", "by")
     if chosen.spread:
         named = dict(chosen.spread)
         if "" in named and len(chosen.spread) > 1:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privatelr.cli import files
-from privatelr.cli.model_commands import deliver, deliver_paid
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import TEXT, add_command, add_group, given
 from privatelr.cli.outcomes import DONE, STATUSES, InputError, note
@@ -127,7 +126,7 @@ def init(chosen: argparse.Namespace) -> int:
         else:
             shown = "standard input" if chosen.data == "-" else Path(chosen.data).name
             text = _template(shown, types)
-        deliver(text, chosen)
+        files.deliver(text, chosen)
     return DONE
 
 
@@ -218,7 +217,7 @@ def _deliver(
     schema = "\n".join([*lines, declarations.schema_text(**{**chosen.study, **declared})])
     shown = {**declared, "guarantee": to_json(found.guarantee)} if chosen.json else None
     text = json.dumps(shown, indent=1, ensure_ascii=False, default=dict) if shown else schema
-    deliver_paid(text.removesuffix("\n"), schema.encode(), chosen)
+    files.deliver_paid(text.removesuffix("\n"), schema.encode(), chosen)
     return DONE
 
 

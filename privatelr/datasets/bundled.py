@@ -19,6 +19,8 @@ from privatelr.sources import declare_schema
 _LARGEST_FILE = 2**24
 """A schema file has at most this number of bytes."""
 _DECLARATIONS = ("bounds", "levels", "row_norm", "intercept_scale")
+_ASKED = ("weights", "subset", "by", "person", "records_per_person", "prior")
+"""What a call asks for beside its formula, which the same tables may always need."""
 _REMARKS = ("title", "origin", "licence", "records")
 
 
@@ -82,7 +84,8 @@ def load_schema(name: str | os.PathLike[str]) -> dict[str, Any]:
         which are fetched; or the path of a schema file, which ends in ``.toml``. Such a file has a
         table ``[bounds]`` with a pair of numbers for each numeric variable, a table ``[levels]``
         with a list for each categorical variable, and before them, if needed, ``row_norm`` and
-        ``intercept_scale``.
+        ``intercept_scale``. It may say what `dplr` takes by the same names: ``weights = "1/p"``,
+        ``subset``, ``by``, ``person``, ``records_per_person``, and a table ``[prior]``.
 
     Returns
     -------
@@ -109,10 +112,11 @@ def load_schema(name: str | os.PathLike[str]) -> dict[str, Any]:
                 f"name={show(name)}: name takes one of {', '.join(map(repr, listed))}, or a file "
                 f"that ends in .toml{or_meant(name, known)}"
             )
-        return _read(name, (_home() / f"{name}.toml").read_bytes(), ())[0]
+        return _read(name, (_home() / f"{name}.toml").read_bytes(), _ASKED)[0]
     if not isinstance(name, str | os.PathLike):
         raise ArgumentError(f"name={show(name)}: name takes a text or a path.")
-    return load_study(name, ())[0]
+    declared, asked = load_study(name, _ASKED)
+    return {**declared, **asked}
 
 
 def load_study(
@@ -181,4 +185,23 @@ def _read(
         raise SchemaError(f"schema {name!r}: {error}") from None
     declared["bounds"] = {key: tuple(pair) for key, pair in declared["bounds"].items()}
     others = {*beside} - {*_DECLARATIONS}
-    return declared, {key: value for key, value in described.items() if key in others}
+    run = {key: value for key, value in described.items() if key in others}
+    _require_asked(name, run)
+    return declared, run
+
+
+def _require_asked(name: str, run: dict[str, Any]) -> None:
+    """Check the types of what a file says of records, persons and a prior; `dplr` reads it."""
+    for key, value in run.items():
+        kind: type = str
+        takes = "a text"
+        if key not in _ASKED:
+            continue
+        if key == "records_per_person":
+            kind, takes = int, "a whole number"
+        if key == "prior" and isinstance(value, dict):
+            kind, takes = dict, "numbers in a table [prior], or the name of a file"
+            if not all(type(mean) in (int, float) for mean in value.values()):
+                kind = type(None)
+        if type(value) is not kind:
+            raise SchemaError(f"schema {name!r}: {key} takes {takes}, not {show(value)}.")

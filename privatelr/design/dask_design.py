@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
+
+import pandas as pd
 
 from privatelr.dask_cluster import evaluated
 from privatelr.design.formula_design import BatchReader, DesignSpec
+from privatelr.design.persons import Section, Sharing, require_sections, sharing_of
 from privatelr.errors import SchemaError, redact_errors
-from privatelr.formula import Formula
+from privatelr.formula import Formula, Person
 from privatelr.sources import Batch, as_batch, dispatch, is_dask
 from privatelr.sources import dask_collections as of_dask
 from privatelr.types import Rows
@@ -30,18 +34,49 @@ class DaskTable:
         The columns and their types, without rows. A plan is made from it.
     collections : tuple
         One collection, or the collections of y and X with equal partitions.
+    person : Person or None
+        Who records are of, by the index; None if each is of its own.
     """
 
     typed: Batch
     collections: tuple[Any, ...]
+    person: Person | None = None
     _counted: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Return the number of records, which is public; the first call reads one column."""
-        n = sum(self.lengths)
+        """Return the number of records, or of persons; the first call reads one column."""
+        n = sum(self.lengths if self.person is None else self._persons())
         if n == 0:
             raise SchemaError("data is empty: a fit takes at least one record.")
         return n
+
+    @property
+    def index_names(self) -> tuple[str, ...]:
+        """The name of the index, by which persons may be told apart; none if it has no name."""
+        names = [
+            getattr(of_dask.empty(one), "index", pd.Index([])).name for one in self.collections
+        ]
+        return tuple(name for name in names if isinstance(name, str))
+
+    def of_persons(self, person: Person) -> DaskTable:
+        """The same table by persons, whom the index tells apart; raises `ArgumentError`."""
+        frame = self.collections[0]
+        is_frame = len(self.collections) == 1 and getattr(frame, "ndim", 1) == 2
+        index = (
+            of_dask.empty(frame).index if is_frame and not of_dask.is_array(frame) else pd.Index([])
+        )
+        require_sections(index, getattr(frame, "divisions", ()), person)
+        return replace(self, person=person)
+
+    def _persons(self) -> tuple[int, ...]:
+        """Persons of each partition."""
+        from dask.delayed import delayed
+
+        if "persons" not in self._counted:
+            counts = [delayed(_persons_in, pure=False)(s, self.person) for s in self.parts(())]
+            with redact_errors("the persons of a partition could not be counted"):
+                self._counted["persons"] = tuple(map(int, evaluated(counts)))
+        return self._counted["persons"]
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -60,6 +95,16 @@ class DaskTable:
         """Return a Delayed for each partition, with the columns `names` and possibly others."""
         from dask.delayed import delayed
 
+        if self.person is not None:
+            frame = self.collections[0]
+            found = of_dask.partitions(of_dask.chosen(frame, names or frame.columns[:1]))
+            ends = list(pairwise(frame.divisions))
+            last = len(ends) - 1
+            section = delayed(Section, pure=False)
+            return [
+                section(part, *ends[place], place == last)
+                for place, part in zip(range(len(ends)), found, strict=True)
+            ]
         if len(self.collections) == 1:
             return of_dask.partitions(of_dask.chosen(self.collections[0], names))
         both = zip(*map(of_dask.partitions, self.collections), strict=True)
@@ -105,8 +150,10 @@ def read_dask_design(
         for part, length in zip(table.parts(spec.formula.variables), table.lengths, strict=True)
         if length > 0
     ]
+    parts, lengths = (tuple(each) for each in zip(*filled, strict=True))
+    by_person = () if table.person is None else (table.person, len(table))
     rows: Rows = backend.of(
-        PartitionReader(spec, tuple(part for part, _ in filled), tuple(n for _, n in filled), bar),
+        PartitionReader(spec, parts, lengths, bar, *by_person),
         **spec.limits,
     )
     return rows
@@ -120,6 +167,8 @@ class PartitionReader:
     parts: tuple[Any, ...]
     lengths: tuple[int, ...]
     bar: bool
+    person: Person | None = None
+    persons: int | None = None
 
     @property
     def p(self) -> int:
@@ -128,14 +177,33 @@ class PartitionReader:
     @property
     def open(self) -> Callable[..., BatchReader]:
         """Return a function that makes a reader of a partition; it holds no data."""
-        return functools.partial(_open, self.spec)
+        return functools.partial(_open, self.spec, self.person)
 
 
-def _open(spec: DesignSpec, part: Any, start: int = 0, stride: int = 1) -> BatchReader:
+@dataclass(frozen=True, slots=True)
+class PersonsReader(BatchReader):
+    """A reader of a partition that knows who its records are of."""
+
+    sharing: Sharing
+
+
+def _persons_in(section: Section, person: Person) -> int:
+    return sharing_of(section, person).persons
+
+
+def _open(
+    spec: DesignSpec, person: Person | None, part: Any, start: int = 0, stride: int = 1
+) -> BatchReader:
     """Return a reader of a partition, or of its rows `start`, `start + stride`, ..."""
+    few = slice(start, None, stride)
+    if person is not None:
+        sharing = sharing_of(part, person)
+        batch = replace(as_batch(part.frame), shares=sharing.shares)
+        kept = Sharing(sharing.persons, sharing.owners[few], sharing.shares[few])
+        return PersonsReader(spec, batch.cut(few), kept)
     y, x = part if isinstance(part, tuple) else (None, part)
     batch = as_batch(x) if y is None else dispatch(y, x, None)[1]
-    return BatchReader(spec, batch.cut(slice(start, None, stride)))
+    return BatchReader(spec, batch.cut(few))
 
 
 def over_parts(

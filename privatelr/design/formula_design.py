@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,7 +41,7 @@ from privatelr.design.variables import (
     require_columns,
 )
 from privatelr.errors import FormulaError
-from privatelr.formula import Formula
+from privatelr.formula import Formula, at_level_text
 from privatelr.sources import Batch, Schema
 from privatelr.types import (
     Block,
@@ -150,6 +150,11 @@ class DesignSpec:
         return blocks_of(self.columns, self.intercept, self.unbounded_norm)
 
     @property
+    def touched(self) -> int:
+        """How many fits neighbours may change at once; see `privatelr.mechanisms.Problem`."""
+        return 1 if self.formula.by is None else 2
+
+    @property
     def offset_bound(self) -> float:
         """Largest size of the offset of a record; 0 for a model without one."""
         return offsets_and_weights.reach_of(self.offsets) if self.offsets else 0.0
@@ -194,6 +199,14 @@ class DesignSpec:
             return self
         norm = self.unbounded_norm
         return replace(self, bound=norm, bound_source="row_norm", unbounded_norm=None)
+
+    def at_level(self, level: Hashable) -> DesignSpec:
+        """The same plan for the stratum of a level of ``by(...)``; all others are rows of zeros."""
+        assert self.formula.by is not None
+        assert self.weight is not None
+        by = replace(self.formula.by, level=level)
+        formula = replace(self.formula, by=by, text=at_level_text(self.formula.text, by))
+        return replace(self, formula=formula, weight=replace(self.weight, stratum=by))
 
     def user_map(self) -> Any:
         """Matrix ``(p + 1, d)`` from design to user units, a SciPy sparse array if it is large."""

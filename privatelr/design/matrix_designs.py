@@ -92,6 +92,7 @@ class NumberedSpec:
     scaled_by_data: ClassVar[bool] = False
     standard: ClassVar[None] = None
     weighted: ClassVar[bool] = False
+    touched: ClassVar[int] = 1
     offset_bound: ClassVar[float] = 0.0
     weight: ClassVar[None] = None
     prior: ClassVar[None] = None

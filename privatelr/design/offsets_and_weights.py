@@ -14,9 +14,9 @@ import numpy as np
 
 from privatelr.design.coding import Factor, plan_factor
 from privatelr.design.response import labels
-from privatelr.design.variables import Values, Variable
+from privatelr.design.variables import Values, Variable, level_codes, remedy
 from privatelr.errors import SchemaError
-from privatelr.formula import Expression, Formula, evaluate
+from privatelr.formula import By, Expression, Formula, evaluate
 from privatelr.sources import Batch
 from privatelr.types import BoolArray, FloatArray
 
@@ -34,6 +34,8 @@ class Weight:
         None if all records count as much.
     subset : Expression or None
         The condition of records that count at all.
+    stratum : By or None
+        The level of a column, whose records count and no others; all levels for one without.
     is_equal : bool
         Whether all records with a positive weight count as much, in the subset or not, as where the
         scale is released.
@@ -53,6 +55,7 @@ class Weight:
 
     factor: Factor | None
     subset: Expression | None = None
+    stratum: By | None = None
     is_equal: bool = False
 
     @property
@@ -69,8 +72,8 @@ def plan_beside(
     Raises
     ------
     SchemaError
-        If one is no number, if the declared bounds do not limit it, if no weight is positive, or
-        if a subset is no condition.
+        If one is no number, if the declared bounds do not limit it, if no weight is positive, if
+        a subset is no condition, or if levels of strata are not declared.
     """
     offsets = tuple(_plan_number(one, variables, "offset") for one in formula.offsets)
     if not formula.counting:
@@ -87,7 +90,30 @@ def plan_beside(
             f"subset({subset.label}) takes a condition that is true or false, such as "
             f"subset({subset.names[0]} > 50)."
         )
-    return offsets, Weight(factor, subset)
+    if formula.by is not None:
+        _require_strata(formula, formula.by, variables)
+    return offsets, Weight(factor, subset, formula.by)
+
+
+def _require_strata(formula: Formula, by: By, variables: Mapping[str, Variable]) -> None:
+    variable = variables[by.column]
+    if formula.person is not None:
+        raise SchemaError(
+            f"by: {by.label} divides records, and a person may have records in several strata; "
+            "take by or person, and not both."
+        )
+    if not variable.levels:
+        raise SchemaError(
+            f"by: the column {by.column!r} takes declared levels, each of which gets a fit; "
+            f"{remedy(variable)}."
+        )
+    if by.level is not None and by.level not in variable.levels:
+        raise SchemaError(
+            f"by: {by.label} names a level that is not declared; {by.column!r} has "
+            f"{', '.join(map(repr, variable.levels))}."
+        )
+    for level in variable.levels:
+        replace(by, level=level).require_spelling()
 
 
 def _is_condition(expression: Expression, variables: Mapping[str, Variable]) -> bool:
@@ -143,7 +169,7 @@ def read_roots(weight: Weight | None, values: Values, n: int) -> FloatArray:
     """Return the square roots ``(n,)`` of what records count, over the largest weight.
 
     They are 0 for a weight that is missing, not positive, or below ``1e-18`` of the largest one,
-    and outside of a subset.
+    and outside of a subset or a stratum.
     """
     root = np.ones(n)
     if weight is not None and weight.factor is not None:
@@ -155,6 +181,9 @@ def read_roots(weight: Weight | None, values: Values, n: int) -> FloatArray:
         return np.ceil(root)
     if weight is not None and weight.subset is not None:
         root = np.where(np.equal(evaluate(weight.subset, values), True), root, 0.0)
+    if weight is not None and weight.stratum is not None and weight.stratum.level is not None:
+        by = weight.stratum
+        root = np.where(level_codes(values[by.column], (by.level,)) == 0, root, 0.0)
     return root
 
 

@@ -7,19 +7,25 @@ record holds for a person (people.md 1): the gradients add up to at most L R.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from numbers import Real
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from privatelr.cells import constant
 from privatelr.design.variables import as_objects, content_of
+from privatelr.errors import ArgumentError, show
 from privatelr.formula import Person
 from privatelr.sources import Batch
-from privatelr.types import FloatArray, IntArray
+from privatelr.types import BoolArray, FloatArray, IntArray
 
 _SAFETY = 1.0 - 2.0**-40
 """Factor of the weights of several records, so that rounding cannot make their sum exceed 1."""
+
+
+_TEXTS = {id(kind) for kind in (str, type(None), type(pd.NA))}
+"""Addresses of the types of texts and of those that are missing."""
 
 
 def shares_of(sizes: IntArray, most: int) -> FloatArray:
@@ -60,22 +66,117 @@ def with_shares(batch: Batch, person: Person) -> tuple[int, IntArray, Batch]:
     """
     column = batch[person.column]
     content_of(person.column, column.dtype)
-    codes = _codes(column)
-    _, codes, sizes = np.unique(codes, return_inverse=True, return_counts=True)
-    owners = codes.reshape(-1)
-    shares = shares_of(sizes[owners], person.most)
-    return len(sizes), owners, replace(batch, shares=shares)
+    m, owners, sizes = _grouped(_codes(column))
+    return m, owners, replace(batch, shares=shares_of(sizes, person.most))
+
+
+def _grouped(codes: IntArray) -> tuple[int, IntArray, IntArray]:
+    """Return the number of persons, whose each record is, and how many that person has."""
+    codes = codes + 1
+    counts = np.bincount(codes)
+    present = counts > 0  # a category may have no record, and no value may be missing
+    owners = (np.cumsum(present) - 1)[codes]
+    return int(np.count_nonzero(present)), owners, counts[codes]
+
+
+# -- partitions -----------------------------------------------------------------------------------
+
+
+class Section(NamedTuple):
+    """A partition of a frame whose index tells persons apart, and the values that belong there.
+
+    Intervals of different partitions have no value in common, so no person is in two of them.
+
+    Attributes
+    ----------
+    frame : DataFrame
+    low, high
+        Ends of the interval of its values.
+    is_last : bool
+        Whether the upper end belongs to it, too.
+    """
+
+    frame: Any
+    low: Any
+    high: Any
+    is_last: bool
+
+
+class Sharing(NamedTuple):
+    """Who the records of a partition are of: their number, owners ``(n,)`` and shares ``(n,)``."""
+
+    persons: int
+    owners: IntArray
+    shares: FloatArray
+
+
+def sharing_of(section: Section, person: Person) -> Sharing:
+    """Return who the records of a partition are of, by its index.
+
+    A record outside of the interval, or whose person is missing, has the share 0: it does not
+    count, whatever else is in this partition or in others.
+
+    Notes
+    -----
+    **Privacy.** As `with_shares`. Partitions that are not sorted as they say they are lose records,
+    each by its own value, and keep the promise.
+    """
+    index = pd.Series(section.frame.index)
+    inside = _inside(index, section)
+    is_plain = isinstance(index.dtype, np.dtype) and index.dtype != object
+    codes = _codes(index.to_numpy() if is_plain else index)
+    codes = np.where(inside & (codes >= 0), codes, -1)
+    m, owners, sizes = _grouped(codes)
+    shares = np.where(codes >= 0, shares_of(sizes, person.most), 0.0)
+    return Sharing(m - int(np.any(codes < 0)), owners, shares)
+
+
+def _inside(index: Any, section: Section) -> BoolArray:
+    low, high, is_last = section.low, section.high, section.is_last
+    if pd.api.types.is_numeric_dtype(index.dtype):
+        values = index.to_numpy(dtype=np.float64, na_value=np.nan)
+        below = values <= high if is_last else values < high
+        return np.asarray((low <= values) & below)
+    of_texts = isinstance(low, str)
+
+    def belongs(cell: Any) -> bool:
+        if cell is None or isinstance(cell, str) is not of_texts:
+            return False
+        return bool(low <= cell and (cell < high or (is_last and cell == high)))
+
+    cells = (belongs(constant(cell)) for cell in as_objects(index))
+    return np.fromiter(cells, dtype=bool, count=len(index))
+
+
+def require_sections(index: Any, divisions: tuple[Any, ...], person: Person) -> None:
+    """Refuse an index that does not tell which values are in which partition.
+
+    Raises
+    ------
+    ArgumentError
+        If the index has another name, or if its divisions are not known and sorted.
+    """
+    kinds = {isinstance(end, str) for end in divisions}
+    known = len(kinds) == 1 and all(isinstance(end, str | Real) for end in divisions)
+    if index.name != person.column or not known or list(divisions) != sorted(divisions):
+        raise ArgumentError(
+            f"person={show(person.column)}: a Dask collection may hold records of one person in "
+            "several partitions; it takes a dataframe whose index has this name and known "
+            f"divisions, as frame.set_index({show(person.column)}) makes it."
+        )
+    content_of(person.column, index.dtype)
 
 
 def _codes(column: Any) -> IntArray:
     """Return a number ``(n,)`` for each record that tells its person, -1 if that is missing."""
     if isinstance(column, np.ndarray):
-        found, codes = np.unique(column, return_inverse=True)
-        missing = np.isnan(found) if found.dtype.kind == "f" else np.zeros(len(found), dtype=bool)
-        return np.where(missing[codes], -1, codes)
+        return np.asarray(pd.factorize(column)[0], dtype=np.intp)  # by hashes, without sorting
     if isinstance(column.dtype, pd.CategoricalDtype):
         return np.asarray(column.cat.codes, dtype=np.intp)
+    values = as_objects(column)
+    if set(map(id, map(type, values))) <= _TEXTS:  # no code of an object runs
+        return np.asarray(pd.factorize(values)[0], dtype=np.intp)
     places: dict[Any, int] = {}
-    cells = (constant(cell) for cell in as_objects(column))
+    cells = (constant(cell) for cell in values)
     numbers = (-1 if cell is None else places.setdefault(cell, len(places)) for cell in cells)
     return np.fromiter(numbers, dtype=np.intp, count=len(column))

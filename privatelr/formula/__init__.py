@@ -1,6 +1,7 @@
 """R's formula dialect: text becomes terms and expressions that work row by row."""
 
 from privatelr.formula.algebra import Formula, parse_formula
+from privatelr.formula.by import By, at_level_text
 from privatelr.formula.expression import (
     Expression,
     constants,

@@ -18,6 +18,7 @@ from formulaic.errors import FormulaicError
 from formulaic.formula import SimpleFormula
 
 from privatelr.errors import FormulaError, listed, nearest, show
+from privatelr.formula.by import By, read_by
 from privatelr.formula.expression import Expression, parse_expression
 from privatelr.formula.parser import CLOSING, OPENING, Token, closing_index, spell, tokenize
 from privatelr.formula.person import Person, column_of, read_person
@@ -52,6 +53,8 @@ class Formula:
         How much a record counts, and which do; predictions do not read them.
     person : Person or None
         Who a record is of. It is no variable of the model, so it has neither bounds nor levels.
+    by : By or None
+        The column whose levels divide records into strata.
     """
 
     text: str
@@ -62,6 +65,7 @@ class Formula:
     weights: Expression | None = None
     subset: Expression | None = None
     person: Person | None = None
+    by: By | None = None
 
     @functools.cached_property
     def regressors(self) -> tuple[str, ...]:
@@ -76,12 +80,13 @@ class Formula:
 
     @property
     def counting(self) -> tuple[Expression, ...]:
-        """What says how much records count, and which: weights, and a subset."""
-        return tuple(one for one in (self.weights, self.subset) if one is not None)
+        """What says how much records count, and which: weights, a subset, and strata."""
+        strata = None if self.by is None else self.by.expression
+        return tuple(one for one in (self.weights, self.subset, strata) if one is not None)
 
     @property
     def beside(self) -> tuple[Expression, ...]:
-        """What stands beside the terms: offsets, weights, and a subset."""
+        """What stands beside the terms: offsets, weights, a subset, and strata."""
         return (*self.offsets, *self.counting)
 
     @functools.cached_property
@@ -127,11 +132,12 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
     if not response.names:
         raise FormulaError(f"formula {text!r}: the response {response.label!r} reads no column.")
     _require_columns(response, known)
-    # a dot stands for covariates, of which weights and persons are none
+    # a dot stands for covariates, of which weights, persons and strata are none
     apart = {
         name for weight in _taken_apart(right, "weights", _expression)[1] for name in weight.names
     }
     apart |= {person.column for person in _taken_apart(right, "person", read_person)[1]}
+    apart |= {by.column for by in _taken_apart(right, "by", read_by)[1]}
     taken = {*response.names, *apart}
     right = _expand_dot(right, [name for name in columns if name not in taken])
     right = expand_powers(right)
@@ -148,7 +154,10 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
             counting[function] = found[0]
     if (person := counting.get("person")) is not None:
         _require_columns(column_of(person), known)
-    beside = *offsets, *(one for name, one in counting.items() if name != "person")
+    beside = *offsets, *(one for one in counting.values() if isinstance(one, Expression))
+    by: By | None = counting.get("by")
+    if by is not None:
+        beside = *beside, by.expression
     algebra, factors = _factorise(right)
     for factor in (*factors, *beside):
         _require_columns(factor, known)
@@ -159,6 +168,12 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
                 f"formula {text!r}: the response {response.label!r} is also a term; leave it out."
             )
     used = tuple(factors[index] for index in kept)
+    for factor in used:
+        if by is not None and by.column in factor.names:
+            raise FormulaError(
+                f"formula {text!r}: {by.column!r} is the same in all records of a stratum of "
+                f"{by.label}, so it is no term as well; leave {factor.label!r} out."
+            )
     return Formula(text, response, terms, used, offsets, **counting)
 
 
@@ -204,8 +219,9 @@ _COUNTING: dict[str, Callable[[Sequence[Token], str], Any]] = {
     "weights": _expression,
     "subset": _expression,
     "person": read_person,
+    "by": read_by,
 }
-"""Terms that say how much records count, which do, and who they are of."""
+"""Terms that say how much records count, which do, who they are of, and how they are divided."""
 
 
 def _taken_apart(

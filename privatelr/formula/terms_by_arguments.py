@@ -1,20 +1,20 @@
-"""Arguments that are other spellings of terms: ``weights=``, ``subset=`` and ``person=``."""
+"""Arguments that are other spellings of terms: ``weights=``, ``subset=``, ``by=``, ``person=``."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any
 
-from privatelr.errors import FormulaError, show
+from privatelr.errors import FormulaError, listed, or_meant, show
 from privatelr.formula.algebra import Formula
 from privatelr.formula.parser import Token, spell
 from privatelr.formula.person import MOST_RECORDS
 
-_EXAMPLES = {"weights": "1 / p", "subset": "age > 50"}
+_EXAMPLES = {"weights": "1 / p", "subset": "age > 50", "by": "sex"}
 
 
 def with_terms(formula: Any, columns: Collection[str], **given: Any) -> Any:
-    """Return a formula with terms ``weights(...)`` and ``subset(...)`` for these arguments.
+    """Return a formula with terms such as ``weights(...)`` for these arguments.
 
     Raises
     ------
@@ -26,6 +26,11 @@ def with_terms(formula: Any, columns: Collection[str], **given: Any) -> Any:
     if not asked or not isinstance(text, str):
         return formula
     for name, inner in asked.items():
+        if name == "by" and isinstance(inner, str) and inner not in columns:
+            raise FormulaError(
+                f"by={show(inner)}: by takes the name of a column of the data; it has "
+                f"{listed(columns)}{or_meant(inner, columns)}"
+            )
         if not isinstance(inner, str) or not inner.strip():
             raise FormulaError(
                 f"{name}={show(inner)}: {name} takes the name of a column, or an expression of "

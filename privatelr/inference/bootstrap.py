@@ -301,6 +301,11 @@ def pool_of_rows(spec: DesignSpec, covariates: Any) -> tuple[FloatArray, FloatAr
             "method='bootstrap': it does not simulate records with an offset or a weight; take "
             "method='sandwich', which does not need to."
         )
+    if spec.formula.person is not None:
+        raise ArgumentError(
+            "method='bootstrap': it does not simulate persons, whose records go together; take "
+            "method='sandwich', which is cluster-robust."
+        )
     rng, names = np.random.default_rng(PUBLIC_SEED), spec.formula.covariates
     if isinstance(covariates, str):
         columns: dict[str, Any] = {}

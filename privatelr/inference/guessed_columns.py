@@ -104,7 +104,10 @@ def guessed_columns(spec: DesignSpec, guesses: Guesses) -> pd.DataFrame:
     for name, variable in variables.items():
         own = rng.standard_normal(count)
         if variable.levels:
-            columns[name] = _levels(variable.levels, ranks, guesses.rare_first)[np.argsort(own)]
+            shares = _levels(variable.levels, ranks, guesses.rare_first)
+            if spec.formula.by is not None and name == spec.formula.by.column:
+                shares = _equal(variable.levels, ranks)
+            columns[name] = shares[np.argsort(own)]
             continue
         both = guesses.correlation**0.5 * shared + (1 - guesses.correlation) ** 0.5 * own
         order = ranks[np.argsort(np.argsort(both))]
@@ -147,6 +150,13 @@ def _levels(levels: Sequence[Any], ranks: FloatArray, rare_first: bool) -> Objec
     listed[:] = [levels[place] for place in order]
     ends = np.cumsum(level_shares(count))
     return np.asarray(listed[np.minimum(np.searchsorted(ends, ranks), count - 1)])
+
+
+def _equal(levels: Sequence[Any], ranks: FloatArray) -> ObjectArray:
+    """Levels at `ranks` ``(m,)``, of which all are as common, as strata are guessed to be."""
+    listed = np.empty(len(levels), dtype=object)
+    listed[:] = levels
+    return np.asarray(listed[(ranks * len(levels)).astype(int)])
 
 
 def is_skewed(low: float, high: float) -> bool:

@@ -18,6 +18,7 @@ from privatelr.inference.question import (
     PENALISED,
     STANDARD_LEVEL,
     Question,
+    after_step,
     answerable,
     matrices_for,
     matrices_without_step,
@@ -114,8 +115,14 @@ def infer(
     taken = bias_at(evidence, mean_of(matrices), rows, asked.target)
     off = rows @ evidence.w - values
     factors = factors_of(evidence, matrices, rows, asked.target)
-    find = _worst if asked.mode == "conservative" else _averaged
-    reach = find(release, rows, asked, off, taken)
+    if asked.mode == "conservative":
+        reach = _worst(release, rows, asked, off)
+    else:
+        stepped = after_step(release, asked, matrices)
+        solved = factors
+        if stepped is not matrices:
+            solved = factors_of(evidence, stepped, rows, asked.target)
+        reach = _averaged(evidence, rows, asked, off, taken, Solved(stepped, *solved))
     # a mean over draws would count those that are nearly singular, which is what is not known; one
     # matrix in the middle of them is too large where the noise is, and its errors too small
     parts = distribution.variances_of(evidence, *factors[:2], matrices, rows)
@@ -166,9 +173,17 @@ class Reach:
     p_value: FloatArray
 
 
-def _worst(
-    release: Release, rows: FloatArray, asked: Question, off: FloatArray, taken: FloatArray
-) -> Reach:
+@dataclass(frozen=True, slots=True, eq=False)
+class Solved:
+    """Matrices, with what `factors_of` finds for them."""
+
+    matrices: distribution.Matrices
+    solved: FloatArray
+    carried: FloatArray
+    biases: FloatArray
+
+
+def _worst(release: Release, rows: FloatArray, asked: Question, off: FloatArray) -> Reach:
     """Bounds over all matrices that the noise leaves possible."""
     evidence, count = evidence_of(release), _together(rows, asked)
     miss = (1 - asked.level) / count
@@ -179,11 +194,16 @@ def _worst(
 
 
 def _averaged(
-    release: Release, rows: FloatArray, asked: Question, off: FloatArray, taken: FloatArray
+    evidence: NoisyMoments,
+    rows: FloatArray,
+    asked: Question,
+    off: FloatArray,
+    taken: FloatArray,
+    known: Solved,
 ) -> Reach:
     """Means over the matrices; `taken` ``(m,)`` is what was taken off the estimates."""
-    evidence, matrices = evidence_of(release), matrices_for(release, asked)
-    solved, carried, biases = factors_of(evidence, matrices, rows, asked.target)
+    matrices, biases = known.matrices, known.biases
+    solved, carried = known.solved, known.carried
     law = distribution.law_of(evidence, solved, carried, matrices, rows, biases)
     variance = law.sampling + law.privacy + ((biases - taken) ** 2).mean(axis=0)
     if law.is_symmetric:

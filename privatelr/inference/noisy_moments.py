@@ -157,9 +157,9 @@ class Quality:
         them and one step can take the penalty off.
     is_shrunk : bool
         Whether the model has coefficients without the penalty, but the penalty is more than one
-        step can take off. No coefficient can be tested to be 0 then.
-    has_tests : bool
-        Whether a test of the default target is a test of the effect of a variable.
+        step can take off.
+    hides_numbers : bool
+        Whether the noise hides how much a number varies, whose effect others may take over.
     mode : str
         The default mode of intervals for that target.
     """
@@ -195,10 +195,6 @@ class Quality:
     @property
     def is_shrunk(self) -> bool:
         return self.has_probabilities and self.target == "penalised"
-
-    @property
-    def has_tests(self) -> bool:
-        return not (self.is_shrunk or self.hides_numbers)
 
     @property
     def mode(self) -> Mode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -135,6 +136,20 @@ def level_of(alpha: Any) -> float:
     return min(1 - share, 0.9999)
 
 
+def warn_of_target(release: Release, asked: Question, stacklevel: int) -> None:
+    """Warn of a mode or a method whose intervals are not about what those by default are about."""
+    chosen = "mode='conservative'" if asked.mode == "conservative" else "method='wkl'"
+    is_penalised = asked.mode == "conservative" or asked.method == "wkl"
+    if asked.target is None and is_penalised and quality(release).target == "unpenalised":
+        warnings.warn(
+            f"{chosen} knows the penalised coefficients alone, so this is about them, while other "
+            "answers of the fit are about the coefficients without the penalty; target='penalised' "
+            "says that you want that.",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
 def answerable(release: Release, asked: Question) -> Question:
     """Return the question with its default mode and target replaced by those for this release.
 
@@ -173,7 +188,11 @@ def matrices_for(release: Release, asked: Question) -> Matrices:
     where both matrices are smaller. The more noise they have, the more of the curvatures to average
     over are that small already. The plug-in mode counts neither the step nor the noise.
     """
-    found = matrices_without_step(release, asked)
+    return after_step(release, asked, matrices_without_step(release, asked))
+
+
+def after_step(release: Release, asked: Question, found: Matrices) -> Matrices:
+    """Return what `matrices_for` does of those without the step, which are the same if none is."""
     if asked.target != "unpenalised" or asked.mode == "plug-in":
         return found
     evidence, known = evidence_of(release), quality(release)

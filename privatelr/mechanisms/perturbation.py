@@ -16,10 +16,11 @@ from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
 from privatelr.mechanisms.problem import Problem
 from privatelr.numerics import Objective, value_and_gradient
 from privatelr.numerics.rows import (
+    DaskRows,
     TableRows,
     bends_of,
     gram,
-    gram_of_persons,
+    grams_of_persons,
     matrix_of,
     row_products,
     row_squares,
@@ -376,12 +377,14 @@ def mean_moments(rows: Rows, coef: FloatArray, calibration: MomentsCalibration) 
             ]
         return gram(x, weights[0]), gram(x, weights[1])
 
-    def pull(x: Any, y: FloatArray, z: Offset = 0.0) -> FloatArray:
-        slope = loss.slope(y * (row_products(x, coef) + z))
-        return np.asarray(slope * y * weights_of(y) * bends_of(y))
+    def pull(x: Any, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray, FloatArray]:
+        margin, used = y * (row_products(x, coef) + z), bends_of(y)
+        return loss.curvature(margin) * used, loss.slope(margin) * y * weights_of(y) * used
 
-    curvature, scores = rows.fold(kernel)
-    if isinstance(rows, TableRows) and rows.owners is not None:  # one gradient for each person
-        scores = gram_of_persons(rows, pull, calibration.problem.reach)
+    if rows.persons is not None:  # one gradient for each person
+        assert isinstance(rows, TableRows | DaskRows)
+        curvature, scores = grams_of_persons(rows, pull, calibration.problem.reach)
+    else:
+        curvature, scores = rows.fold(kernel)
     weighted = [vector_of(curvature), calibration.balance * vector_of(scores)]
     return np.concatenate(weighted) / rows.n

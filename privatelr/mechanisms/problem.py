@@ -1,4 +1,25 @@
-"""The public facts that a mechanism may use before it reads the data."""
+"""The public facts that a mechanism may use before it reads the data.
+
+Fits to strata (``by="sex"``) are one fit to rows of blocks, and cost what one fit costs. *Theorem.*
+Let K fits have independent noise and the same calibration, and let a record be a row of length R or
+less in the fit of its own stratum and a row of zeros in all others. If neighbours replace a record,
+all K fits together keep the guarantee that one of them has, if what is left open by minimisation
+and sums is counted for two of them. *Proof.* Write the K coefficients below each other. A record is
+a row of K blocks, all but one of them zero, so it is as long as before; the K objectives add up to
+one objective of these rows with the same penalty, and the K tilts are one tilt of it. Its
+neighbours differ in one row u = s_j x_j in block j that becomes u' in block k. The proofs of 3.1,
+3.1b and 3.2 of privacy.md use of the noise that ``N(u - u') <= N(u) + N(u')`` for its norm N, which
+holds for the sum of the norms of the blocks, whose density is the product of those of the K tilts,
+and of the curvature that it has rank one (Lemma 1). So at most ``rate (s + s') L R + log(1 + a
+kappa)`` is lost, as by a replacement within one stratum. K Gaussian tilts are one in K d columns,
+of which 4.2 and 4.3 do not depend. Noise on a minimiser: two blocks move by ``L R / Lambda`` each,
+which together is the ``2 L R / Lambda`` of 3.3. A fit whose rows stay the same has the same law.
+QED. What each fit sums up (matrices of inference, counts of scores) moves in two fits, by what a
+record adds in each: `Problem.touched`, and the sensitivities that read it. The scale of columns is
+released once, over the records of all strata.
+Halving epsilon is not needed: it is for K fits whose losses under a removed record are as large
+as under a replaced one, and here a removal costs half, or the curvature is paid in one direction.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +62,10 @@ class Problem:
         Whether one of the n is a person with any number of records, whose weights sum to at most
         1: neighbours replace all of them (people.md 1). Their gradients add up to at most L R, but
         their curvatures in several directions to more than those of a record.
+    touched : int
+        How many fits neighbours may change at once, of those that are released together and are
+        all calibrated like this one: 2 for fits to strata, as a record may leave one stratum and
+        join another. See the theorem above.
     """
 
     n: int
@@ -53,6 +78,7 @@ class Problem:
     offset: float = 0.0
     centre: float = 0.0
     persons: bool = False
+    touched: int = 1
 
     def __post_init__(self) -> None:
         if not (self.n >= 1 and self.d >= 1 and self.radius > 0):

@@ -68,9 +68,9 @@ def release_scale(
 
     Notes
     -----
-    **Privacy.** *Covered*: means and mean squares, by ``calibration.target``. *Neighbours*:
-    replace one record. *Assumed public*: everything in ``calibration.facts``. *Not covered*: time
-    and memory.
+    **Privacy.** *Covered*: means and mean squares, by ``calibration.target``. *Neighbours*: those
+    of the target. *Assumed public*: everything in ``calibration.facts``. *Not covered*: time and
+    memory.
     """
     facts = calibration.facts
     if rows.n != facts.n or not 0 <= rows.d - facts.p <= 1:
@@ -83,13 +83,22 @@ def release_scale(
 
 
 def mean_squares(rows: Rows | LooseRows, calibration: ScaleCalibration) -> FloatArray:
-    """Return means, and weighted mean squares, without any noise."""
+    """Return means, and weighted mean squares, without any noise.
+
+    Records of persons count by the roots of their weights, which labels bring: twice in a square,
+    and in a mean by the root once more. Bounded rows are multiplied by them already.
+    """
     first = rows.d - calibration.facts.p
     means = [first + column for column in calibration.means]
     squares = [first + column for column in calibration.squares]
 
+    persons, is_loose = calibration.facts.persons, isinstance(rows, LooseRows)
+
     def kernel(x: FloatArray, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray, FloatArray]:
-        return column_sums(x)
+        if not persons:
+            return column_sums(x)
+        root = np.where(y != 0, 1.0 / np.maximum(np.abs(y), 1.0), 0.0)
+        return column_sums(x * root[:, None] if is_loose else x, root)
 
     sums, sums_of_squares = rows.fold(kernel)
     found = [sums[means], calibration.weight * sums_of_squares[squares]]

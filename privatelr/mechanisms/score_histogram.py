@@ -2,12 +2,19 @@
 
 A record is in one cell: a class and a bin of scores or, if it cannot be used, the last cell. So
 replacing one record takes 1 from a cell and adds 1 to another one (privacy.md 7).
+
+A person with several records is in cells by their shares, and what these lack of 1 is in the last
+cell. So each person adds a vector of nothing negative whose sum is 1, a mean of those of records,
+and two of them differ by no more than those of two records do: by 2 in all, and by a length of the
+root of 2. The sums are exact, since shares are whole multiples of a power of two that depends on
+the number of persons alone.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
@@ -24,6 +31,7 @@ from privatelr.mechanisms.calibration.proven_noise import (
 from privatelr.mechanisms.perturbation import rounded_sum
 from privatelr.numerics.rows import EntryRows, row_products
 from privatelr.privacy import (
+    REPLACE_PERSON,
     ApproxDP,
     Event,
     Guarantee,
@@ -45,6 +53,8 @@ or faster. So few bins are best, but enough for scores that do not lie where the
 (``python -m tests.studies.roc --bins``)."""
 _STEPS = 80
 """Bisections of an interval of probabilities, far more than doubles resolve."""
+_BITS = 52
+"""Bits of a sum of shares; a share has at least as many as `persons` leaves of them."""
 _FARTHEST = 700.0
 """Size of a linear predictor at which its probability is 0 or 1 in doubles."""
 
@@ -99,7 +109,7 @@ class HistogramCalibration:
     Attributes
     ----------
     n : int
-        Number of records that are scored.
+        Number of records that are scored, or of persons.
     bins : int
         Number of bins K. There are ``2 K + 1`` cells: the bins of the negative class, those of
         the positive class, and one cell for records that cannot be used.
@@ -107,12 +117,16 @@ class HistogramCalibration:
         The guarantee that the release will satisfy; none beside a plain fit.
     noise : NoiseLaw
         The law of the noise on all cells, which is independent between cells.
+    touched : int
+        How many fits, of as many records, neighbours may change at once; see `Problem`. A record
+        that leaves a stratum goes to the cell of those that cannot be used.
     """
 
     n: int
     bins: int
     target: Guarantee
     noise: NoiseLaw
+    touched: int = 1
 
     @property
     def proven(self) -> Guarantee:
@@ -120,6 +134,11 @@ class HistogramCalibration:
         if _is_gaussian(self.noise) or isinstance(self.target, NonPrivate):
             return self.target
         return PureDP(pure_part(self.target), self.target.neighbours)
+
+    @property
+    def persons(self) -> bool:
+        """Whether all records of a person count as one together."""
+        return self.target.neighbours is REPLACE_PERSON
 
     @property
     def count_sd(self) -> float:
@@ -139,33 +158,43 @@ class HistogramCalibration:
         """The events that a ledger composes for this release."""
         if isinstance(self.proven, PureDP | NonPrivate):
             return (self.proven,) if isinstance(self.proven, PureDP) else ()
-        return (event_of(self.noise, L2_SENSITIVITY, self.target.neighbours),)
+        return (event_of(self.noise, _moved(self.touched), self.target.neighbours),)
 
     def __str__(self) -> str:
+        whose = f"m = {self.n} persons" if self.persons else f"n = {self.n} records"
         return (
-            f"score histogram of n = {self.n} records in {self.bins} bins of two classes\n"
+            f"score histogram of {whose} in {self.bins} bins of two classes\n"
             f"target {self.target}\n"
             f"{self.noise_name}, sd {self.count_sd:.3g} of a count"
         )
 
 
 def calibrate_histogram(
-    n: int, target: Guarantee, kinds: tuple[type[NoiseLaw], ...] = ()
+    n: int, target: Guarantee, kinds: tuple[type[NoiseLaw], ...] = (), touched: int = 1
 ) -> HistogramCalibration:
     """Choose the number of bins and the law with the least noise, from public facts alone.
 
     Laplace noise on each cell hides the sum of changes; Gaussian noise hides their length. The law
     is of these kinds if any are given.
     """
-    bins = _bins(n, _law(1, target, kinds))
-    return HistogramCalibration(n, bins, target, _law(2 * bins + 1, target, kinds))
+    bins = _bins(n, _law(1, target, kinds, touched))
+    law = _law(2 * bins + 1, target, kinds, touched)
+    return HistogramCalibration(n, bins, target, law, touched)
 
 
-def _law(cells: int, target: Guarantee, kinds: tuple[type[NoiseLaw], ...]) -> NoiseLaw:
+def _moved(touched: int) -> float:
+    """The length by which the cells of all fits that are touched move together."""
+    return L2_SENSITIVITY * math.sqrt(touched)
+
+
+def _law(
+    cells: int, target: Guarantee, kinds: tuple[type[NoiseLaw], ...], touched: int
+) -> NoiseLaw:
     if isinstance(target, NonPrivate):
         return NoNoise(cells)
-    laws = [law for law in laws_hiding(L2_SENSITIVITY, cells, target) if _is_gaussian(law)]
-    return require_law([_laplace(cells, pure_part(target)), *laws], target, kinds)
+    laws = [law for law in laws_hiding(_moved(touched), cells, target) if _is_gaussian(law)]
+    laplace = _laplace(cells, pure_part(target) / touched)
+    return require_law([laplace, *laws], target, kinds)
 
 
 def _laplace(cells: int, epsilon: float) -> NoiseLaw:
@@ -198,8 +227,10 @@ def achieved_histogram(calibration: HistogramCalibration) -> Guarantee:
     # for an (epsilon, delta) target, too, because a pure guarantee is stronger
     if isinstance(noise, BlockLaplace) and isinstance(target, PureDP | ApproxDP) and not is_shared:
         (cells,) = noise.blocks
-        return PureDP(L1_SENSITIVITY * noise.rate / cells.bound, target.neighbours)
-    found = worth_hiding(noise, L2_SENSITIVITY, target) if _is_gaussian(noise) else None
+        spent = L1_SENSITIVITY * calibration.touched * noise.rate / cells.bound
+        return PureDP(spent, target.neighbours)
+    reach = _moved(calibration.touched)
+    found = worth_hiding(noise, reach, target) if _is_gaussian(noise) else None
     if found is None:
         raise GuaranteeError(f"score counts with {noise.title} noise under {target}: no proof.")
     return found
@@ -255,6 +286,27 @@ def counts_in(cells: IntArray, bins: int) -> FloatArray:
     return np.bincount(cells, minlength=2 * bins + 1).astype(np.float64)
 
 
+def counts_of_shares(cells: IntArray, shares: FloatArray, bins: int, persons: int) -> FloatArray:
+    """Return how many persons are in each cell ``(2 K + 1,)`` by shares ``(n,)``; it is private.
+
+    The last cell lacks what others have, until `filled_up` is called for all records.
+    """
+    grid = _share_grid(persons)
+    parts = np.bincount(cells, np.floor(shares / grid), minlength=2 * bins + 1)
+    parts[-1] = 0.0
+    return np.asarray(parts * grid)
+
+
+def filled_up(counts: FloatArray, persons: int) -> FloatArray:
+    """Put into the last cell what counts by shares ``(2 K + 1,)`` lack of the public sum."""
+    return np.append(counts[:-1], persons - counts[:-1].sum())
+
+
+def _share_grid(persons: int) -> float:
+    """Return the unit of shares, of which a double holds as many as all persons have."""
+    return 2.0 ** (math.ceil(math.log2(persons)) - _BITS)
+
+
 def release_histogram(
     counts: FloatArray, calibration: HistogramCalibration, noise: Draw
 ) -> FloatArray:
@@ -262,14 +314,14 @@ def release_histogram(
 
     Notes
     -----
-    **Privacy.** *Covered*: the counts, by ``calibration.target``. *Neighbours*: replace one
-    record. *Assumed public*: n, the number of bins, and the function that gives a record its
+    **Privacy.** *Covered*: the counts, by ``calibration.target``. *Neighbours*: those of the
+    target. *Assumed public*: n, the number of bins, and the function that gives a record its
     cell. *Not covered*: time and memory.
     """
     if counts.shape != (calibration.noise.dimension,) or counts.sum() != calibration.n:
         raise GuaranteeError(
-            f"counts of cells do not fit a histogram of n={calibration.n} records in "
-            f"{calibration.bins} bins."
+            f"counts of cells do not fit a histogram of n={calibration.n} in {calibration.bins} "
+            "bins."
         )
     return rounded_sum(counts, noise, 1.0)
 
@@ -286,15 +338,18 @@ def release_scores(
     Notes
     -----
     **Privacy.** *Covered*: the counts, by ``calibration.target``, for any `coef` and any `scale`
-    that were paid for. *Neighbours*: replace one record. *Assumed public*: n and the number of
+    that were paid for. *Neighbours*: those of the target. *Assumed public*: n and the number of
     bins. *Not covered*: time and memory.
     """
     if rows.n != calibration.n or rows.d != len(coef):
         raise GuaranteeError(
             f"rows of shape ({rows.n}, {rows.d}) do not fit {len(coef)} coefficients and a "
-            f"histogram of n={calibration.n} records."
+            f"histogram of n={calibration.n}."
         )
     counts = score_counts(rows, coef, scale.edges(calibration.bins))
+    persons = None if isinstance(rows, EntryRows) else rows.persons
+    if calibration.persons != (persons is not None):
+        raise GuaranteeError("rows of persons take counts about persons, and other rows do not.")
     return release_histogram(counts, calibration, noise)
 
 
@@ -302,16 +357,26 @@ def score_counts(rows: Rows | EntryRows, coef: FloatArray, edges: FloatArray) ->
     """Return the number of rows in each cell ``(2 K + 1,)`` without noise; it is private.
 
     A row of zeros, which stands for a record that cannot be used, has the label 0. A longer label
-    is that of a row that was shortened by it (`privatelr.numerics.rows.row_bounds`).
+    is that of a row that was shortened by it (`privatelr.numerics.rows.row_bounds`). Rows of
+    persons count by their shares.
     """
     if isinstance(rows, EntryRows):
         found = cells_of(rows.margins(coef) * rows.y, rows.y, edges)
         return counts_in(found, len(edges) + 1)
+    bins, persons = len(edges) + 1, rows.persons
 
-    def kernel(x: FloatArray, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray]:
+    def cells(x: FloatArray, y: FloatArray, z: Offset = 0.0) -> IntArray:
         # each score is computed by itself, so that no record changes the cell of another one
         link = (row_products(x, coef) + z) * np.abs(y)
-        return (counts_in(cells_of(link, np.sign(y), edges), len(edges) + 1),)
+        return cells_of(link, np.sign(y), edges)
 
-    (counts,) = rows.fold(kernel)
-    return np.asarray(counts)
+    def kernel(*tables: Any) -> tuple[FloatArray]:
+        return (counts_in(cells(*tables), bins),)
+
+    def of_shares(*tables: Any) -> tuple[FloatArray]:
+        assert persons is not None
+        return (counts_of_shares(cells(*tables[:-1]), tables[-1], bins, persons),)
+
+    if persons is None:
+        return np.asarray(rows.fold(kernel)[0])
+    return filled_up(rows.fold_with_shares(of_shares)[0], persons)

@@ -187,18 +187,19 @@ def _other_shares(study: Study, sim: Simulator) -> Iterator[dict[str, float]]:
 
 def _other_targets(target: privacy.Guarantee) -> Iterator[tuple[str, privacy.Guarantee]]:
     """Guarantees of other kinds with about the same strength."""
+    about = target.neighbours
     match target:
         case privacy.PureDP(epsilon=epsilon):
-            yield f"delta = {USUAL_DELTA:g}", privacy.ApproxDP(epsilon, USUAL_DELTA)
+            yield f"delta = {USUAL_DELTA:g}", privacy.ApproxDP(epsilon, USUAL_DELTA, about)
             rho = privacy.to_zcdp(target).rho
-            yield f"rho = {rho:.3g}", privacy.ZCDP(rho)
+            yield f"rho = {rho:.3g}", privacy.ZCDP(rho, about)
         case privacy.ApproxDP(epsilon=epsilon):
             if epsilon > 0:
-                yield "delta = 0", privacy.PureDP(epsilon)
+                yield "delta = 0", privacy.PureDP(epsilon, about)
                 rho = _rho_within(target)
-                yield f"rho = {rho:.3g}", privacy.ZCDP(rho)
+                yield f"rho = {rho:.3g}", privacy.ZCDP(rho, about)
         case privacy.ZCDP(rho=rho):
-            pure = privacy.PureDP(privacy.pure_within(rho))
+            pure = privacy.PureDP(privacy.pure_within(rho), about)
             yield f"epsilon = {pure.epsilon:.3g}", pure
             implied = privacy.to_approximate(target, USUAL_DELTA)
             yield f"epsilon = {implied.epsilon:.3g}, delta = {USUAL_DELTA:g}", implied

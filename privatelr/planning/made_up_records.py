@@ -138,7 +138,10 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> Po
     usable = {
         v.name: constant_column(v.levels[0] if v.levels else v.bounds[0], len(batch)) for v in blank
     }
-    found = Population(batch.assign(usable), None)
+    batch = batch.assign(usable)
+    if spec.formula.person is not None:  # each record stands for all of a person's
+        batch = replace(batch, shares=np.ones(len(batch)))
+    found = Population(batch, None)
     rows = found.rows(with_equal_weights(spec))
     if pilot is not None and not np.any(rows.y):
         raise ArgumentError(
@@ -159,6 +162,10 @@ def assumptions_of(
         "the scale that standardises the rows is that of these records up to its noise, which is a "
         "part of the privacy sd",
     ) * scaled
+    if spec.formula.person is not None:
+        k = spec.formula.person.most
+        many = "one record" if k == 1 else f"{k} records that are alike"
+        moments = (f"every person has {many}", *moments)
     worse = pessimistic(guesses)
     labels = (
         f"{guesses.balance:.3g} of the records are positive (balance)",
@@ -178,7 +185,9 @@ def assumptions_of(
     skewed = [
         v.name for v in numbers if is_skewed(*v.bounds) and guesses.spread_of(v) <= MOST_SKEWED
     ]
-    factors = [v for v in variables if v.levels]
+    by = spec.formula.by
+    strata = [v for v in variables if by is not None and v.name == by.column]
+    factors = [v for v in variables if v.levels and v not in strata]
     rarest = ", ".join(f"{level_shares(len(v.levels))[-1]:.2g} ({v.name})" for v in factors)
     several = sum(not v.levels for v in variables) > 1
     clauses = {
@@ -190,6 +199,8 @@ def assumptions_of(
         f"{length_of_rows(guesses):g} (spread) of the limit {limit:g}": any(
             not v.is_bounded for v in variables
         ),
+        "every stratum has as many records, "
+        + ", ".join(f"1/{len(v.levels)} of n ({v.name})" for v in strata): bool(strata),
         f"shares of levels fall by one factor, to that of the rarest: {rarest}": bool(factors),
         f"numeric columns have a correlation of {guesses.correlation:g} (correlation), and others "
         "none": several,

@@ -13,7 +13,14 @@ from privatelr.arguments import suggests_arguments
 from privatelr.design import DesignSpec, plan_design
 from privatelr.errors import ArgumentError, FormulaError, SchemaError
 from privatelr.fitting import read_do_scale
-from privatelr.formula import RESERVED, parse_expression, parse_formula, tokenize, with_terms
+from privatelr.formula import (
+    RESERVED,
+    parse_expression,
+    parse_formula,
+    tokenize,
+    with_person,
+    with_terms,
+)
 from privatelr.mechanisms import find_mechanism, read_request, warn_of_one_record
 from privatelr.method import perturbation
 from privatelr.numerics import LOSSES, find_hinge, find_loss
@@ -27,7 +34,7 @@ from privatelr.planning.made_up_records import (
 from privatelr.planning.needed_records import LARGEST_N
 from privatelr.planning.study import Study
 from privatelr.planning.study_plan import StudyPlan
-from privatelr.privacy import Guarantee
+from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Guarantee, Neighbours
 from privatelr.sources import Batch, BoundsLike, LevelsLike, Schema, as_batch, declare_schema
 
 LARGEST_D = 200
@@ -72,11 +79,8 @@ def formula_design(text: str, schema: Schema, pilot: Batch | None) -> DesignSpec
     mentioned = _names(text)
     # names of declarations come first, as ``.`` stands for them in this order
     formula = parse_formula(text, list(dict.fromkeys([*empty, *mentioned])))
-    if formula.person is not None:
-        raise FormulaError(
-            f"formula: person({formula.person.column}) in a plan: records are made up one by one; "
-            "leave it out and take n for the number of persons, whose noise is near to that."
-        )
+    if formula.person is not None:  # any type that tells persons apart will do
+        empty.setdefault(formula.person.column, np.empty(0, dtype=object))
     responses = formula.response.names
     if schema.row_norm is not None and pilot is None:  # the length of a row is all that is needed
         empty |= {name: np.empty(0) for name in mentioned if name not in (*empty, *responses)}
@@ -93,6 +97,14 @@ def formula_design(text: str, schema: Schema, pilot: Batch | None) -> DesignSpec
         formula = replace(formula, response=response)
         empty[_STAND_IN] = np.empty(0, dtype=bool)
     return plan_design(formula, as_batch(empty), schema)
+
+
+def neighbours_of(formula: Any) -> Neighbours:
+    """What neighbouring data differ in, by what a formula says of persons."""
+    if not isinstance(formula, str) or "person" not in formula:
+        return REPLACE_ONE
+    found = parse_formula(formula, _names(formula)).person
+    return REPLACE_ONE if found is None else REPLACE_PERSON
 
 
 def _names(text: str) -> list[str]:
@@ -122,6 +134,9 @@ def plan(
     *,
     weights: str | None = None,
     subset: str | None = None,
+    by: str | None = None,
+    person: str | None = None,
+    records_per_person: int = 1,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
@@ -151,9 +166,14 @@ def plan(
         A formula as for `dplr`, in which ``.`` stands for all declared names. Or a whole number d,
         for an intercept and d - 1 covariates in a ball of length `row_norm`.
     n : int
-        Number of records, which is public.
-    eps, delta, weights, subset, lambda_, op, analysis, on_small_lambda
-        The same as for `dplr`. Columns of weights and of a subset are guessed as covariates are.
+        Number of records, which is public, or of persons.
+    eps, delta, weights, subset, by, person, records_per_person, lambda_, op, analysis
+        The same as for `dplr`. Every person is taken to have one record that counts fully, or as
+        many as `records_per_person` that are alike. Columns of weights and of a subset are guessed
+        as covariates are. With `by` the plan is of one stratum, and all are guessed to have as many
+        records.
+    on_small_lambda
+        The same as for `dplr`.
     bounds, levels, row_norm, intercept_scale
         The same as for `dplr`. Every covariate needs bounds or levels, because no data are read
         that would show its type. The response needs no declaration.
@@ -200,14 +220,18 @@ def plan(
     *Assumed public*: every argument, in particular the pilot. *Not covered*: a choice of
     arguments that was based on the data.
     """
-    request = read_request(eps, delta, spend, lambda_, op, analysis, on_small_lambda)
+    schema = declare_schema(bounds, levels, row_norm, intercept_scale)
+    guesses = read_guesses(balance=balance, spread=spread, c_index=c_index, correlation=correlation)
+    records = None if pilot is None else _read_pilot(pilot)
+    counting = {"weights": weights, "subset": subset, "by": by}
+    known = (*schema.bounds, *(() if records is None else records.names))
+    whole = with_person(with_terms(formula, known, **counting), person, records_per_person)
+    priced = eps, delta, spend, lambda_, op, analysis, on_small_lambda
+    request = read_request(*priced, neighbours_of(whole))
     find_mechanism(request)
     scaling = read_do_scale(do_scale)
     if scaling is True:
         raise ArgumentError("do_scale=True: it reads the data, and a plan has none.")
-    schema = declare_schema(bounds, levels, row_norm, intercept_scale)
-    guesses = read_guesses(balance=balance, spread=spread, c_index=c_index, correlation=correlation)
-    records = None if pilot is None else _read_pilot(pilot)
     takes = f"a whole number from 1 to {LARGEST_N:.0e}"
     size = errors.require_number(ArgumentError, "n", n, takes, at_least=1, at_most=LARGEST_N)
     if size != int(size):
@@ -219,18 +243,20 @@ def plan(
     chosen = find_loss(loss) if loss == "logistic" else find_hinge(loss, usual)
     warn_of_one_record(request.target, int(size), stacklevel=3)
     method = perturbation(chosen, request, schema, scaling)
-    counting = {"weights": weights, "subset": subset}
     # row_norm limits rows once they are standardised
     declared = schema if not method.standard else replace(schema, row_norm=None)
     if isinstance(formula, int | np.integer) and not isinstance(formula, bool):
         if records is not None:
             raise ArgumentError(f"pilot: it belongs to a formula, and formula={formula} is none.")
-        for name in (name for name, given in counting.items() if given is not None):
+        beside = counting | {"person": person}
+        for name in (name for name, given in beside.items() if given is not None):
             raise ArgumentError(f"{name}: it goes with a formula, and formula={formula} is none.")
         spec = generic_design(int(formula), declared)
     else:
-        known = (*declared.bounds, *(() if records is None else records.names))
-        spec = formula_design(with_terms(formula, known, **counting), declared, records)
+        spec = formula_design(whole, declared, records)
+        strata = spec.formula.by
+        if strata is not None and strata.level is None:
+            spec = spec.at_level(spec.variables[strata.column].levels[0])
     population = population_of(spec, guesses, records)
     worse = population_of(spec, pessimistic(guesses), records)
     study = Study(spec, chosen, request, int(size), population, schema, scaling, worse)

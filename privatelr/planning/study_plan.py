@@ -177,7 +177,9 @@ class StudyPlan:
         return as_text(_page(self))
 
     def __repr__(self) -> str:
-        return f"<Plan of {self.study.spec.formula.text!r} for n = {self.study.n} records>"
+        by_person = self.study.spec.formula.person is not None
+        size = f"m = {self.study.n} persons" if by_person else f"n = {self.study.n} records"
+        return f"<Plan of {self.study.spec.formula.text!r} for {size}>"
 
     def _repr_html_(self) -> str:
         return as_html(_page(self))
@@ -252,8 +254,9 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
     study, calibration = plan.study, plan.calibration.coefficients
     moments, scale, intervals = plan.calibration.moments, plan.calibration.scale, plan.intervals
     counts = plan.calibration.histogram
-    facts = [("Promise", sentences.neighbours(str(study.request.target), study.n))]
-    if study.request.target.is_private:
+    target = study.request.target
+    facts = [("Promise", sentences.neighbours(str(target), study.n, target.neighbours))]
+    if target.is_private:
         bought = {
             "scale": scale and scale.target,
             "coefficients": calibration.proven,
@@ -347,10 +350,14 @@ def _notes(plan: StudyPlan) -> list[str]:
             "columns or a larger share for inference lead to the shorter kind."
         )
     if plan.errors.kept.min() < needed_records.SMALLEST_KEPT:
-        notes.append(
-            "Where little is kept, an interval is short because the penalty holds the coefficient "
-            "near 0, and not because much is known."
-        )
+        if plan.intervals is None or plan.intervals.target == "penalised":
+            told = (
+                "an interval is short because the penalty holds the coefficient near 0, and not "
+                "because much is known."
+            )
+        else:
+            told = "taking the penalty off multiplies the noise, and intervals are wide."
+        notes.append(f"Where little is kept, {told}")
     return notes
 
 

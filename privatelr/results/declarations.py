@@ -160,11 +160,17 @@ def schema_text(
     **others: Any,
 ) -> str:
     """Return declarations as a schema file in TOML; `others` are ``row_norm`` and the like."""
-    lines = [f"{name} = {_plain(value)}" for name, value in others.items()]
+    tables = {name: value for name, value in others.items() if isinstance(value, Mapping)}
+    lines = [f"{name} = {_plain(value)}" for name, value in others.items() if name not in tables]
     for title, declared in (("bounds", bounds), ("levels", levels)):
         lines += [f"[{title}]"] if declared else []
         for name, values in (declared or {}).items():
             lines.append(f"{_quoted(name)} = [{', '.join(map(_plain, values))}]")
+    for title, table in tables.items():
+        lines += [
+            f"[{title}]",
+            *(f"{_quoted(name)} = {_plain(value)}" for name, value in table.items()),
+        ]
     return "\n".join([*lines, ""])
 
 

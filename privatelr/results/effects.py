@@ -256,6 +256,12 @@ def _over_training_data(fit: FitRecord, variables: Any, asked: Question) -> Marg
             "row_norm, projection and private scale, with which long records count less; pass a "
             "public frame as reference, or fit with do_scale=False."
         )
+    person = spec.formula.person
+    if spec.weight is not None or (person is not None and person.most > 1):
+        raise ArgumentError(
+            "reference=None: in the mean that was paid for records have weights, whose sum is not "
+            "public; pass a public frame as reference."
+        )
     if variables is not None:
         names = _chosen(variables, list(linear))
     for name in names:

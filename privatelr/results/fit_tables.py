@@ -21,7 +21,7 @@ from privatelr.inference import (
     joint_test,
     quality,
 )
-from privatelr.inference.question import USUAL
+from privatelr.inference.question import USUAL, warn_of_target
 from privatelr.mechanisms import Release
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.results.equations import Hypotheses, read_hypotheses, vocabulary_of
@@ -46,7 +46,7 @@ def infer_coefficients(fit: FitRecord, asked: Question = USUAL) -> Inference:
     if asked.method == BOOTSTRAP:
         return infer_rows(fit, fit.spec.user_rows(), asked)
     found = _inferred(fit.release, fit.spec, answerable(fit.release, asked))
-    return _without_tests(found) if lacks_tests(fit, asked) else found
+    return _without_tests(found) if lacks_tests(fit, asked.target, found.target) else found
 
 
 @lru_cache(maxsize=32)
@@ -61,17 +61,16 @@ def infer_rows(
     if asked.method == BOOTSTRAP:
         return inference.bootstrap_intervals(fit.release, fit.spec, rows, asked, null)
     found = inference.infer(fit.release, rows, asked, null)
-    return _without_tests(found) if lacks_tests(fit, asked) else found
+    return _without_tests(found) if lacks_tests(fit, asked.target, found.target) else found
 
 
-def lacks_tests(fit: FitRecord, asked: Question) -> bool:
-    """Whether no hypothesis is tested, unless a target is asked for by its name.
+def lacks_tests(fit: FitRecord, named: str | None, target: str) -> bool:
+    """Whether no hypothesis about `target` is tested, as it was not `named` by the user.
 
     A variable without an effect may have a penalised coefficient, or take over that of a column
     that the noise hides, which a test would find.
     """
-    is_open = asked.target is None and asked.method != BOOTSTRAP
-    return is_open and not quality(fit.release).has_tests
+    return named is None and (target == "penalised" or quality(fit.release).hides_numbers)
 
 
 def _without_tests(found: Inference) -> Inference:
@@ -85,10 +84,12 @@ def intervals(fit: FitRecord, asked: Question, argument: str, chosen: Any) -> pd
     The name of the `argument` determines the columns: ``"cols"`` of statsmodels has the columns 0
     and 1, and ``"parm"`` of R has the columns ``2.5 %`` and ``97.5 %``.
     """
+    warn_of_target(fit.release, asked, stacklevel=4)
     found, names = infer_coefficients(fit, asked), list(fit.spec.columns.names)
     miss = 50 * (1 - found.level)
     ends = [0, 1] if argument == "cols" else [f"{miss:.6g} %", f"{100 - miss:.6g} %"]
     table = pd.DataFrame(np.column_stack([found.lower, found.upper]), index=names, columns=ends)
+    table.attrs |= {"mode": found.mode, "target": found.target}
     if chosen is None:
         return table
     several = isinstance(chosen, list | tuple | np.ndarray | pd.Index)
@@ -108,6 +109,7 @@ def intervals(fit: FitRecord, asked: Question, argument: str, chosen: Any) -> pd
 
 def covariances(fit: FitRecord, asked: Question) -> pd.DataFrame:
     """Covariance of the coefficients in the user's units; see `Fit.vcov`."""
+    warn_of_target(fit.release, asked, stacklevel=4)
     units, asked = fit.spec.user_rows(), answerable(fit.release, asked)
     averaged = "posterior" if asked.mode == "conservative" else asked.mode
     released = inference.covariance(fit.release, Question(mode=averaged, target=asked.target))
@@ -139,6 +141,7 @@ def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -
             f"privacy_sd_limit{log}": uncertain,
         }
     else:
+        warn_of_target(fit.release, asked, stacklevel=4)
         found = infer_coefficients(fit, asked)
         estimate, uncertain = found.estimate, found.sd
         columns |= {
@@ -251,7 +254,7 @@ class EquationTest:
     def of(cls, fit: FitRecord, asked: Hypotheses, found: JointTest, target: Any) -> Self:
         """What `found` says of the equations; see `lacks_tests`."""
         numbers = found.statistic, found.df, found.p_value, found.critical
-        if lacks_tests(fit, Question(target=target)):
+        if lacks_tests(fit, target, found.target):
             numbers = found.statistic, found.df, np.nan, np.nan
         return cls(equations_of(asked), *numbers, found.mode, found.target)
 
@@ -328,8 +331,9 @@ def wald_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> Wal
 def contrasts(fit: FitRecord, hypotheses: Any, question: Question) -> pd.DataFrame:
     """Estimates, errors, tests and intervals of combinations; see `Fit.contrasts`."""
     asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
+    warn_of_target(fit.release, question, stacklevel=4)
     found = infer_rows(fit, asked.contrasts @ fit.spec.user_rows(), question, asked.values)
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "estimate": found.estimate,
             "null_value": asked.values,
@@ -344,3 +348,5 @@ def contrasts(fit: FitRecord, hypotheses: Any, question: Question) -> pd.DataFra
         },
         index=list(asked.labels),
     )
+    table.attrs |= {"mode": found.mode, "target": found.target}
+    return table

@@ -12,6 +12,7 @@ from privatelr import inference
 from privatelr.design import INTERCEPT, Columns
 from privatelr.errors import ArgumentError, require_choice
 from privatelr.inference import Question
+from privatelr.inference.question import warn_of_target
 from privatelr.results.equations import read_hypotheses, vocabulary_of
 from privatelr.results.fit_record import FitRecord
 from privatelr.results.fit_tables import EquationTest, lacks_tests
@@ -78,6 +79,7 @@ def anova(fit: FitRecord, *, test: Any, mode: Any, target: Any) -> pd.DataFrame:
     """Test each term given all others; see `Fit.anova`."""
     inference.require_moments(fit.release)
     by = _TESTS[require_choice(ArgumentError, "test", test, tuple(_TESTS))]
+    warn_of_target(fit.release, Question(mode=mode, target=target), stacklevel=4)
     rows = fit.spec.user_rows()
     found = {
         label: by(fit.release, rows[places], np.zeros(len(places)), mode=mode, target=target)
@@ -89,10 +91,10 @@ def anova(fit: FitRecord, *, test: Any, mode: Any, target: Any) -> pd.DataFrame:
         index=pd.Index(list(found), name="term"),
         columns=list(numbers),
     ).astype(numbers)
-    if lacks_tests(fit, Question(target=target)):
-        table[["critical_5%", "p_value"]] = np.nan
     known = next(iter(found.values()), None)
     if known is not None:
+        if lacks_tests(fit, target, known.target):
+            table[["critical_5%", "p_value"]] = np.nan
         likely = _DEVIANCE if known.target == "unpenalised" else _PENALISED
         likely = likely if fit.loss.probability is not None else _LOSS
         table.attrs |= {

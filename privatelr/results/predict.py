@@ -189,7 +189,9 @@ def predict_interval(
         )
     takes = "None, or a level of confidence from 0.5 to 0.9999, such as 0.95"
     level = require_number(ArgumentError, "interval", interval, takes, at_least=0.5, at_most=0.9999)
-    errors = prediction_errors.row_errors(fit.release, question.Question(level, mode, target))
+    asked = question.Question(level, mode, target)
+    errors = prediction_errors.row_errors(fit.release, asked)
+    question.warn_of_target(fit.release, asked, stacklevel=4)
     found: pd.DataFrame = _over_parts(partial(_intervals, fit, errors), fit, data)
     return found
 

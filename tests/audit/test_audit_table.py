@@ -41,7 +41,7 @@ BRIEF = Effort((Setting(), Setting(12.0, 4.0, INTERCEPT_AND_SLOPE)), 0, 10_000, 
 GOOD = Row("objective", "logistic", "epsilon = 1", 1.0, 0.99, 1.0, "somewhere", 0.9, 0.5)
 WRONG = replace(GOOD, exact=1.3, loss="huber(0.5)")
 PARTS = {"rows", "formula", "noise", "draws", "release", "choices", "answers", "ledger", "peers"}
-PARTS |= {"bounds", "levels", "offset", "weights", "persons"}
+PARTS |= {"bounds", "levels", "offset", "weights", "persons", "strata"}
 COUNT = sum(1 + 2 * (kind is ApproxDP) for _, kind in MECHANISMS if kind is not NonPrivate)
 
 
@@ -142,8 +142,8 @@ def test_what_raises_is_a_verdict_and_never_a_traceback(monkeypatch):
     assert {row.verdict for row in found.rows} == {why}
     assert {row.buys for row in found.rows} == {"coefficients", "scale", "inference", "choices"}
     failed = {check.part for check in found.checks if check.verdict == why}
-    parts = {"rows", "formula", "offset", "weights", "persons", "noise", "release", "ledger"}
-    assert failed == parts
+    parts = {"rows", "formula", "offset", "weights", "persons", "strata", "noise", "release"}
+    assert failed == {*parts, "ledger"}
     text = str(found)
     assert why in text
     assert "secret" not in text + found.to_json()

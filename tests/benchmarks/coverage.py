@@ -60,10 +60,10 @@ ORACLE_DRAWS = 20_000
 WAYS: dict[str, dict[str, str]] = {
     "default": {},
     "posterior": {"mode": "posterior"},
-    "conservative": {"mode": "conservative"},
+    "conservative": {"mode": "conservative", "target": "penalised"},
     "plug-in": {"mode": "plug-in"},
-    "wkl": {"method": "wkl"},
-    "wkl-unpenalised": {"method": "wkl"},
+    "wkl": {"method": "wkl", "target": "penalised"},
+    "wkl-unpenalised": {"method": "wkl", "target": "penalised"},
     "unpenalised": {"target": "unpenalised"},
 }
 """How intervals are made; those whose name ends in the last word are held to that target."""

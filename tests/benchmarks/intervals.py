@@ -61,7 +61,7 @@ def taken(d: int, guarantee: dict[str, Any]) -> tuple[float, list[float]]:
         lambda: fit.pvalues,
         fit.vcov,
         lambda: fit.contrasts("x0 - x1 = 0"),
-        lambda: fit.conf_int(mode="conservative"),
+        lambda: fit.conf_int(mode="conservative", target="penalised"),
     ):
         start = time.process_time()
         stage()

@@ -8,7 +8,7 @@ from releases_for_inference import covariance, infer, release_of, rows_of
 from scipy import stats
 
 from privatelr.errors import ArgumentError, GuaranteeError
-from privatelr.inference import evidence_of, joint_test, plausible, plug_in, quality
+from privatelr.inference import evidence_of, intervals, joint_test, plausible, plug_in, quality
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
 
 EVERY = np.eye(3)
@@ -242,3 +242,19 @@ def test_parts_are_medians_over_what_the_release_leaves_possible(budget, target)
         np.testing.assert_allclose(part**2, middle, rtol=1e-3)
     parts = found.sampling_sd**2 + found.privacy_sd**2 + found.unknown_sd**2
     np.testing.assert_allclose(parts, found.sd**2, rtol=1e-9)
+
+
+def test_matrices_are_solved_once_where_no_step_changes_them(monkeypatch):
+    release, solved = release_of(PureDP(1.0)), []
+    solver = intervals.factors_of
+
+    def counted(evidence, matrices, rows, target):
+        solved.append(len(matrices.curvature))
+        return solver(evidence, matrices, rows, target)
+
+    monkeypatch.setattr(intervals, "factors_of", counted)
+    infer(release, EVERY, target="penalised")
+    assert sorted(count > 1 for count in solved) == [False, True]  # the mean, and all of them
+    solved.clear()
+    infer(release, EVERY, target="unpenalised")
+    assert sorted(count > 1 for count in solved) == [False, True, True]

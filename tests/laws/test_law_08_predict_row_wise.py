@@ -39,13 +39,14 @@ def test_law_of_hinges(type, model, options):
 
 
 def check_intervals_row_wise(fit, frame, mode=None):
-    whole = fit.predict(frame, interval=0.9, mode=mode)
+    asked = {"mode": mode, "target": "penalised" if mode == "conservative" else None}
+    whole = fit.predict(frame, interval=0.9, **asked)
     for i in range(len(frame)):
-        alone = fit.predict(frame[i : i + 1], interval=0.9, mode=mode)
+        alone = fit.predict(frame[i : i + 1], interval=0.9, **asked)
         np.testing.assert_array_equal(whole.iloc[i : i + 1], alone)
     order = np.random.default_rng(0).permutation(len(frame))
     np.testing.assert_array_equal(
-        whole.iloc[order], fit.predict(frame.iloc[order], interval=0.9, mode=mode)
+        whole.iloc[order], fit.predict(frame.iloc[order], interval=0.9, **asked)
     )
 
 

@@ -20,6 +20,7 @@ from privatelr.privacy.noise import SeededRandomness
 from privatelr.sources import as_batch, declare_schema
 
 REFERENCE = clinic(n=15, seed=8)
+PENALISED_ALONE = {"mode": "conservative"}, {"method": "wkl"}
 NEIGHBOURS = [{"age": 89.0}, {"y": 1.0, "dose": 5.0}, {"age": np.nan}, {"smoker": "unknown"}]
 
 
@@ -27,8 +28,9 @@ def everything(fit):
     """All that a user can ask about errors, as text."""
     asked = [
         *(fit.zvalues, fit.privacy_sd, fit.confint(0.9), fit.vcov(), fit.glance()),
-        *(fit.conf_int(mode=mode) for mode in ("posterior", "conservative", "plug-in")),
-        *(fit.conf_int(simultaneous=True), fit.conf_int(method="wkl")),
+        *(fit.conf_int(mode=mode) for mode in ("posterior", "plug-in")),
+        *(fit.conf_int(target="penalised", **way) for way in PENALISED_ALONE),
+        fit.conf_int(simultaneous=True),
         *(fit.contrasts("age - 2 * dose = 1"), fit.wald_test("age = 0, dose = 0")),
         average_marginal_effects(fit, REFERENCE),
         fit.predict(REFERENCE, interval=0.9, mode="posterior"),

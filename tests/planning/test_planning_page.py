@@ -141,6 +141,20 @@ def test_words_about_standardised_rows_are_true(spend):
         assert ("Shares are in the order" in flat(outlook)) == (spend == "inference")
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({}, "taking the penalty off multiplies the noise, and intervals are"),
+        ({"spend": None}, "an interval is short because the penalty holds the coefficient near 0"),
+    ],
+)
+def test_what_little_is_kept_means_goes_with_the_target(asked, told):
+    found = planned_for(n=80, formula="chd ~ age + famhist", **asked)
+    assert found.to_frame()["kept"].min() < 0.5
+    assert found.intervals is None or found.intervals.target == "unpenalised"
+    assert f"Where little is kept, {told}" in " ".join(str(found).split())
+
+
 def test_names_are_escaped_in_html():
     html = plan("y ~ `<b>`", 30_000, spend=None, bounds={"<b>": (0, 1)})._repr_html_()
     assert "<b>" not in html

@@ -27,7 +27,12 @@ def cells(page):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"mode": "conservative"}, {"target": "unpenalised"}, {"alpha": 0.2}],
+    [
+        {},
+        {"mode": "conservative", "target": "penalised"},
+        {"target": "unpenalised"},
+        {"alpha": 0.2},
+    ],
     ids=str,
 )
 def test_the_page_has_the_numbers_of_tidy(options):

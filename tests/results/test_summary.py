@@ -28,12 +28,14 @@ from privatelr import (
 )
 from privatelr.inference import Inference, quality
 from privatelr.page_model import as_lines
+from privatelr.results.fit_tables import infer_coefficients
 from privatelr.results.pages.coefficient_table import (
     bars_of,
     drawings,
     figures,
     inference_tables,
 )
+from privatelr.results.pages.error_notes import has_long_tails, notes_on_errors
 
 OPTIONS = [
     {},
@@ -281,15 +283,15 @@ def test_the_table_of_inference(options):
     summary = fit.summary()
     head = next(line for line in str(fit).splitlines() if "Estimate" in line)
     known = quality(fit.release)
-    tests = ["z", "Pr(>|z|)"] if known.has_tests else []  # none beside a hidden number
-    judged = ["bias", "/", "SE"] if known.is_shrunk else tests
+    tests = [] if known.hides_numbers else ["z", "Pr(>|z|)"]
+    judged = ["bias", "/", "SE"] if known.target == "penalised" else tests
     assert head.split() == ["Estimate", "Std.", "Error", *judged, "[0.025", "0.975]"]
     assert "*" not in str(fit)
     assert "Standard errors were not" not in str(fit)
     exact = fit.tidy(conf_int=True).set_index("term").loc["dose"]
     columns = {"Estimate": "estimate", "Std. Error": "std_error"}
     columns |= {"[0.025": "conf_low", "0.975]": "conf_high"}
-    if tests and not known.is_shrunk:
+    if judged == ["z", "Pr(>|z|)"]:
         columns |= {"z": "statistic", "Pr(>|z|)": "p_value"}
     parts = {f"{part} sd": f"{part}_sd" for part in ("sampling", "privacy", "unknown")}
     assert [table.headers for table in summary.parts] == (
@@ -595,3 +597,13 @@ def test_names_in_html_are_escaped_beside_the_bars():
     assert "<b>" not in html
     assert "a&lt;b&gt;" in html
     assert "<svg" in html
+
+
+def test_p_values_that_are_not_those_of_z_are_explained():
+    fit = drawn(fit_clinic, trial(), spend="inference", eps=20.0)
+    told = "P-values and the ends of intervals are by that law, which is not normal: not by z."
+    found = infer_coefficients(fit)
+    assert not has_long_tails(fit, found)
+    assert told not in " ".join(notes_on_errors(fit, found, is_asked_for=False))
+    moved = replace(found, p_value=np.clip(found.p_value + 0.03, 0, 1))
+    assert told in " ".join(notes_on_errors(fit, moved, is_asked_for=False))

@@ -148,7 +148,7 @@ def test_a_coefficient_comes_before_a_term_of_the_same_name():
 ASKED = {
     "default": ({}, "unpenalised"),
     "penalised": ({"target": "penalised"}, "penalised"),
-    "conservative": ({"mode": "conservative"}, "penalised"),
+    "conservative": ({"mode": "conservative", "target": "penalised"}, "penalised"),
     "plug-in": ({"mode": "plug-in"}, "unpenalised"),
 }
 
@@ -251,4 +251,5 @@ def test_critical_values_without_noise_are_those_of_a_chi_square():
     fit = fitted(FORMULA, eps=0, lambda_=1e-9)
     assert fit.wald_test("race").critical == pytest.approx(scipy.stats.chi2.ppf(0.95, 2))
     assert fit.wald_test("smoke").critical == pytest.approx(scipy.stats.chi2.ppf(0.95, 1))
-    assert np.isnan(fitted(FORMULA).wald_test("race", mode="conservative").critical)
+    asked = {"mode": "conservative", "target": "penalised"}
+    assert np.isnan(fitted(FORMULA).wald_test("race", **asked).critical)

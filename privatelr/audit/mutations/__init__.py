@@ -16,11 +16,19 @@ from privatelr.audit.mutations.of_choices import OF_CHOICES
 from privatelr.audit.mutations.of_mechanisms import OF_MECHANISMS
 from privatelr.audit.mutations.of_persons import OF_PERSONS
 from privatelr.audit.mutations.of_rows import OF_ROWS
+from privatelr.audit.mutations.of_strata import OF_STRATA
 from privatelr.audit.mutations.planted import Mutation, wrongs
 
 __all__ = ["MUTATIONS", "Score", "Shown", "run"]
 
-MUTATIONS: tuple[Mutation, ...] = (*OF_ROWS, *OF_MECHANISMS, *OF_PERSONS, *OF_CHOICES, *OF_ANSWERS)
+MUTATIONS: tuple[Mutation, ...] = (
+    *OF_ROWS,
+    *OF_MECHANISMS,
+    *OF_PERSONS,
+    *OF_STRATA,
+    *OF_CHOICES,
+    *OF_ANSWERS,
+)
 
 
 @dataclass(frozen=True, slots=True)

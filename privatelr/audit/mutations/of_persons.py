@@ -11,11 +11,15 @@ import numpy as np
 from privatelr.audit.density.worst_persons import audit_persons
 from privatelr.audit.mutations.planted import Look, Mutation, list_bug
 from privatelr.audit.persons_of_fits import audit_persons_of_fits
-from privatelr.design import offsets_and_weights, shares_of, with_shares
+from privatelr.design import offsets_and_weights, persons, shares_of, with_shares
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import pure
+from privatelr.mechanisms.calibration.moment_noise import clip_for
+from privatelr.mechanisms.calibration.scale_noise import scale_sensitivity
+from privatelr.mechanisms.score_histogram import counts_of_shares, filled_up
+from privatelr.model_data import FrameData
 from privatelr.numerics import LOSSES
-from privatelr.numerics.rows import gram_of_persons
+from privatelr.numerics.rows import column_sums, grams_of_persons
 from privatelr.types import FloatArray, IntArray
 
 OF_PERSONS: list[Mutation] = []
@@ -66,9 +70,46 @@ def _(honest: Any, spec: Any, values: Any, usable: Any, batch: Any) -> Any:
     return honest(spec, values, usable, replace(batch, shares=np.ones(len(batch.frame))))
 
 
-@bug("gradients of a person add up as those of so many records", gram_of_persons, _FITS)
+@bug("gradients of a person add up as those of so many records", grams_of_persons, _FITS)
 def _(honest: Any, rows: Any, weigh: Any, longest: float) -> Any:
-    def unweighted(x: Any, y: FloatArray) -> FloatArray:
-        return np.asarray(weigh(x, y) * y * y)
+    def unweighted(x: Any, y: FloatArray) -> Any:
+        bends, pulls = weigh(x, y)
+        return bends, pulls * y * y
 
     return honest(rows, unweighted, 1e9)
+
+
+@bug("records of a person count as records in the scale", column_sums, _FITS)
+def _(honest: Any, x: Any, weight: Any = None) -> Any:
+    return honest(x, weight) if weight is None else honest(x / weight[:, None])
+
+
+@bug("a person counts in the scale by the number of records", (FrameData, "_means"), _FITS)
+def _(honest: Any, source: Any) -> Any:
+    means = honest(source)
+    return None if means is None else np.ones(len(means))
+
+
+@bug("records of a person count as records in the counts of scores", counts_of_shares, _FITS)
+def _(honest: Any, cells: IntArray, shares: FloatArray, bins: int, m: int) -> Any:
+    return honest(cells, np.ones(len(shares)), bins, m)
+
+
+@bug("counts of scores add up to the records of persons", filled_up, _FITS)
+def _(honest: Any, counts: FloatArray, m: int) -> Any:
+    return counts
+
+
+@bug("the noise on the scale of persons is as of two of them", scale_sensitivity, _FITS)
+def _(honest: Any, facts: Any) -> float:
+    return float(honest(replace(facts, n=2 * facts.n)) if facts.persons else honest(facts))
+
+
+@bug("a person's records are each held to the trace of a record", clip_for, _FITS)
+def _(honest: Any, facts: Problem, typical: float | None) -> Any:
+    return honest(replace(facts, persons=False), typical)
+
+
+@bug("records of partitions count wherever they are", (persons, "_inside"), _FITS)
+def _(honest: Any, index: Any, section: Any) -> Any:
+    return np.ones(len(index), dtype=bool)

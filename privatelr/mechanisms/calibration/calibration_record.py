@@ -95,8 +95,11 @@ class Calibration:
 
     @property
     def distance(self) -> float:
-        """``2 tau / Lambda``, the sensitivity of an inexact minimum (privacy.md 5)."""
-        return 2 * self.tau / self.problem.penalty
+        """``2 tau / Lambda``, the sensitivity of an inexact minimum (privacy.md 5).
+
+        It is that of all minima together that neighbours touch.
+        """
+        return 2 * self.tau * self.problem.touched / self.problem.penalty
 
     @property
     def epsilon_effective(self) -> float:

@@ -16,7 +16,7 @@ from privatelr.mechanisms.calibration.proven_noise import (
 from privatelr.mechanisms.problem import Problem
 from privatelr.numerics.rows import additions
 from privatelr.privacy import Event, Guarantee, NonPrivate, PureDP
-from privatelr.privacy.noise import NoiseLaw, NoNoise
+from privatelr.privacy.noise import GaussianNoise, NoiseLaw, NoNoise, SphericalLaplace
 
 MOST_COLUMNS = 1000
 """Largest number of columns for which the ``d (d + 1)`` moments fit into a release file."""
@@ -28,8 +28,10 @@ ROUNDING = 1e-9
 """Relative allowance for the rounding of slopes and curvatures, far above their actual error."""
 _UNIT = 2.0**-53
 """Largest relative error of one rounding to a double."""
-_MOST_IN_MEMORY = 2**36
-"""Number of records that persons in memory do not exceed: half a terabyte for each column."""
+MOST_IN_MEMORY = 2**36
+"""Twice the number of records that persons in memory do not exceed, which take a quarter of a
+terabyte for each column. Groups of whole persons are added up one by one, and so go through twice
+as many additions as blocks of rows."""
 _CURVATURE_CLIP, _SCORES_CLIP = 1.25, 1.5
 """Largest trace that a record adds to either matrix, over that of a row of typical length at its
 steepest. Scores have the larger one: a curvature that is too small makes intervals wider, scores
@@ -90,7 +92,7 @@ class MomentsCalibration:
         target = self.proven
         if isinstance(target, PureDP | NonPrivate):
             return (target,) if isinstance(target, PureDP) else ()
-        reach = moments_sensitivity(self.problem, self.typical)
+        reach = moments_sensitivity(self.problem, self.typical, type(self.noise))
         return (event_of(self.noise, reach, target.neighbours),)
 
     def __str__(self) -> str:
@@ -117,8 +119,11 @@ def largest_traces(problem: Problem, typical: float | None) -> tuple[float, floa
 
 
 def clip_for(problem: Problem, typical: float | None) -> float | None:
-    """Return the typical length, or None if no row is so much longer that anything is reduced."""
-    if typical is None or _CURVATURE_CLIP * typical**2 >= problem.radius**2:
+    """Return the typical length, or None if no row is so much longer that anything is reduced.
+
+    For persons nothing is: their records, each held to what one record may add, would add more.
+    """
+    if typical is None or problem.persons or _CURVATURE_CLIP * typical**2 >= problem.radius**2:
         return None
     return typical
 
@@ -137,7 +142,9 @@ def moments_balance(problem: Problem, typical: float | None = None) -> float:
     return loss.curvature_bound / (2 * loss.slope_bound**2)
 
 
-def moments_sensitivity(problem: Problem, typical: float | None = None) -> float:
+def moments_sensitivity(
+    problem: Problem, typical: float | None = None, law: type[NoiseLaw] = GaussianNoise
+) -> float:
     """Bound how far ``(svec H, eta svec S)`` moves when one record is replaced, in any direction.
 
     A record adds ``(l'' svec xx', eta l'^2 svec xx') / n``, of length at most ``K R^2 / n``. The
@@ -152,14 +159,20 @@ def moments_sensitivity(problem: Problem, typical: float | None = None) -> float
     with a joint factor H gains a trace of at most ``s (1 - s) R^2``, since that is concave in the
     slope, and of any loss at most ``c R^2``. The gradients add up to g with ``|g| <= s R``, and S
     gains ``g g'``. Both are positive semidefinite. So no pair is longer than that of some record.
+
+    Of two fits that are touched, one loses what the record added and one gains it. Laplace noise
+    hides the sum of these lengths, Gaussian noise the length of both: the root of 2 times one.
     """
     largest = _largest_pair(problem) * problem.radius**2
     if typical is not None:
         curvature, scores = largest_traces(problem, typical)
         largest = math.hypot(curvature, moments_balance(problem, typical) * scores)
     largest *= 1 + ROUNDING
-    records = _MOST_IN_MEMORY if problem.persons else problem.n  # that of persons is not public
-    return largest * (math.sqrt(2) / problem.n + 2 * mean_error(records, problem.d))
+    records = MOST_IN_MEMORY if problem.persons else problem.n  # that of persons is not public
+    lost = 2 * mean_error(records, problem.d)
+    if problem.touched > 1 and law is not GaussianNoise:
+        return largest * problem.touched * (1 / problem.n + lost)
+    return largest * (math.sqrt(2) / problem.n + problem.touched * lost)
 
 
 def mean_error(n: int, d: int) -> float:
@@ -206,7 +219,12 @@ def calibrate_moments(
     noise: NoiseLaw = NoNoise(size)
     typical = clip_for(problem, typical)
     if not isinstance(target, NonPrivate):
-        laws = laws_hiding(moments_sensitivity(problem, typical), size, target)
+        laws: list[NoiseLaw] = [
+            law
+            for kind in (SphericalLaplace, GaussianNoise)
+            for law in laws_hiding(moments_sensitivity(problem, typical, kind), size, target)
+            if isinstance(law, kind)
+        ]
         noise = require_law(laws, target, kinds)
     balance = moments_balance(problem, typical)
     return MomentsCalibration(problem, target, balance, noise, grid_for(noise), typical)
@@ -224,7 +242,7 @@ def achieved_moments(calibration: MomentsCalibration) -> Guarantee:
     if isinstance(target, NonPrivate):
         return target
     problem, typical = calibration.problem, calibration.typical
-    reach = moments_sensitivity(problem, typical)
+    reach = moments_sensitivity(problem, typical, type(noise))
     known = calibration.balance == moments_balance(problem, typical)
     found = worth_hiding(noise, reach, target) if known else None
     if found is None:

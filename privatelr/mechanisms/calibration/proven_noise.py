@@ -138,9 +138,11 @@ def output_sensitivity(problem: Problem, tau: float = 0.0) -> float:
     """Return ``(2 L R + 2 tau) / Lambda`` (Chaudhuri et al. 2011, Lemma 1; privacy.md 3.3).
 
     tau is the certified gradient norm of the sum form: for either neighbour the solver's result is
-    within ``tau / Lambda`` of the minimiser.
+    within ``tau / Lambda`` of the minimiser. Of two fits that are touched, each moves by up to
+    ``(L R + 2 tau) / Lambda``: one loses a record, and the other one gains it. So together they
+    move by ``(2 L R + 4 tau) / Lambda``.
     """
-    return 2 * (problem.reach + tau) / problem.penalty * UP
+    return 2 * (problem.reach + problem.touched * tau) / problem.penalty * UP
 
 
 def laws_hiding(sensitivity: float, d: int, target: Promise) -> list[NoiseLaw]:
@@ -263,9 +265,10 @@ def shield_for(
 ) -> NoiseLaw:
     """Return noise for sensitivity ``2 tau / Lambda``, by what a tilt leaves of the target.
 
-    privacy.md 5. The shield is of the same kind as the tilt; under zCDP it is always Gaussian.
+    privacy.md 5. The shield is of the same kind as the tilt; under zCDP it is always Gaussian. Each
+    of the fits that are touched leaves as much open.
     """
-    reach = 2 * tau / problem.penalty
+    reach = 2 * tau * problem.touched / problem.penalty
     if isinstance(target, ZCDP):
         return gaussian_within(reach, problem.d, replace(target, rho=_SHIELD_SHARE * target.rho))
     if isinstance(noise, GaussianNoise):

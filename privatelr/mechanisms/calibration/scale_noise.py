@@ -21,6 +21,7 @@ from privatelr.mechanisms.calibration.calibration_record import (
 )
 from privatelr.mechanisms.calibration.lambda_rules import nominal_epsilon
 from privatelr.mechanisms.calibration.moment_noise import (
+    MOST_IN_MEMORY,
     ROUNDING,
     mean_error,
 )
@@ -80,7 +81,7 @@ class ScaleFacts:
     Attributes
     ----------
     n : int
-        Number of records.
+        Number of records, or of persons.
     groups : tuple of ColumnGroup
         The covariates of the design, in order.
     centred : bool
@@ -89,6 +90,8 @@ class ScaleFacts:
         The variance that is added to each one that was released, besides the noise.
     intercept : float
         The constant in the intercept column; 0 if there is none.
+    persons : bool
+        Whether one of the n is a person with any number of records, whose weights sum to at most 1.
     """
 
     n: int
@@ -96,6 +99,7 @@ class ScaleFacts:
     centred: bool
     floor: float
     intercept: float = 0.0
+    persons: bool = False
 
     @property
     def p(self) -> int:
@@ -250,6 +254,13 @@ def scale_sensitivity(facts: ScaleFacts) -> float:
     of several moves by the root of 2. In any other group of columns, rows of length r with
     entries up to l differ by 2 r, and their squares, which have no negative entry, by the root of
     2 times ``l r``. Sums in doubles move both further by a small multiple of what one row adds.
+
+    The same bound holds for persons (people.md 1 (i)). *Proof.* A person adds ``sum a_j T(x_j)``
+    with weights of at least 0 whose sum a is at most 1, namely by the mean over the records. That
+    is ``sum a_j T(x_j) + (1 - a) 0``, a mean of points T of records, of which 0 is that of one that
+    cannot be used. So it lies in the convex hull of what single records add, and a convex hull has
+    no larger diameter than its points, in any norm. Sums lose as much as those of all the records
+    that a memory holds.
     """
     squares = SQUARE_WEIGHT**2
     distance = largest = 0.0
@@ -262,8 +273,13 @@ def scale_sensitivity(facts: ScaleFacts) -> float:
                 distance, largest = distance + min(group.size, 2), largest + 1.0
             case "product":
                 distance, largest = distance + 4 * r2 + 2 * of_squares, largest + r2 + of_squares
-    lost = 2 * mean_error(facts.n, facts.p + 1)
+    lost = 2 * mean_error(_summed(facts), facts.p + 1)
     return math.sqrt(distance) * (1 + ROUNDING) / facts.n + lost * math.sqrt(largest)
+
+
+def _summed(facts: ScaleFacts) -> int:
+    """Bound the number of records that are summed, which is not public for persons."""
+    return MOST_IN_MEMORY if facts.persons else facts.n
 
 
 def deciding_price(facts: ScaleFacts, target: Guarantee) -> Guarantee:
@@ -285,11 +301,12 @@ def deciding_price(facts: ScaleFacts, target: Guarantee) -> Guarantee:
 def scale_blocks(facts: ScaleFacts) -> tuple[Block, ...]:
     """Return how far one record moves each mean of a number, and then each mean square.
 
-    By 2 and by 1 (scale.md 2), and by what sums in doubles lose.
+    By 2 and by 1 (scale.md 2), and by what sums in doubles lose. For persons these are the sides of
+    the box that holds the convex hull, see `scale_sensitivity`.
     """
     k = len(facts.columns_of("number"))
     ends = [2.0] * k + [1.0] * k
-    lost = 2 * mean_error(facts.n, facts.p + 1)
+    lost = 2 * mean_error(_summed(facts), facts.p + 1)
     return tuple(Block(1, end * (1 + ROUNDING) / facts.n + lost) for end in ends)
 
 

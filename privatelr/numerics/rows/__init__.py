@@ -12,7 +12,7 @@ from privatelr.numerics.rows.dense_rows import (
     piece_rows,
 )
 from privatelr.numerics.rows.entries import EntryRows, bounded_entries, few_are_filled
-from privatelr.numerics.rows.person_sums import gram_of_persons
+from privatelr.numerics.rows.person_sums import grams_of_persons
 from privatelr.numerics.rows.products import (
     column_sums,
     gram,

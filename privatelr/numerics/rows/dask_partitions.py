@@ -176,8 +176,19 @@ class Work:
         """All rows of a partition, to be kept."""
         if isinstance(part, Held):
             return part
-        rows = self.rows(self._reader(part, length))
+        reader = self._reader(part, length)
+        rows, sharing = self.rows(reader), getattr(reader, "sharing", None)
+        if sharing is not None:
+            owners = sharing.owners
+            rows = rows.of_persons(int(owners.max()) + 1, owners, sharing.shares)
         return Held(rows, rows.fold(_checksum_only)[0])
+
+    def of_persons(
+        self, part: Any, length: int, function: Callable[[DenseRows], tuple[Any, ...]]
+    ) -> tuple[Any, ...]:
+        """What a function returns of the rows of a partition, all in memory, and their checksum."""
+        held = self.hold(part, length)
+        return (*function(held.rows), held.checksum)
 
     def fold(self, part: Any, length: int, kernel: Kernel) -> tuple[Any, ...]:
         """The sum of what a kernel returns over the blocks of a partition, and their checksum."""

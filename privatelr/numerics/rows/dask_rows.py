@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NoReturn
 
 import numpy as np
@@ -63,13 +63,16 @@ class DaskRows:
         No offset is larger; 0 if rows have none.
     bar : bool
         Whether to show how far a graph is.
+    persons : int or None
+        The number of persons, all of whose records are in one partition; None if each row is of its
+        own.
 
     Notes
     -----
     **Privacy.** *Covered*: nothing by itself, the rows are as private as the data.
     *Neighbours*: changing one record changes one row. *Assumed public*: the number of records,
-    and how many of them are in each partition. *Not covered*: time and memory, and what Dask
-    shows and logs of them.
+    and how many of them are in each partition, or the number of persons alone. *Not covered*: time
+    and memory, and what Dask shows and logs of them.
     """
 
     parts: tuple[Any, ...]
@@ -80,6 +83,7 @@ class DaskRows:
     blocks: tuple[Block, ...]
     offset_bound: float
     bar: bool
+    persons: int | None = None
     _thin: list[DenseRows] = field(default_factory=list)
     _seen: list[int] = field(default_factory=list)
 
@@ -105,19 +109,19 @@ class DaskRows:
         d, parts, lengths = bounds.width(reader.p), tuple(reader.parts), tuple(reader.lengths)
         work = graph.constant(Work(reader.open, bounds), "plan")
         facts = d, bounds.radius, bounds.blocks, bounds.offset_bound
-        made = cls(parts, lengths, work, *facts, reader.bar)
+        made = cls(parts, lengths, work, *facts, reader.bar, reader.persons)
         if sum(lengths) * (d + 1) * 8 <= memory_for_rows():
             parts = graph.persisted(made._tasks(Work.hold, graph.new_name("rows")), reader.bar)
         return replace(made, parts=parts)
 
     @property
     def n(self) -> int:
-        return sum(self.lengths)
+        return self.records if self.persons is None else self.persons
 
     @property
     def records(self) -> int:
         """The number of rows."""
-        return self.n
+        return sum(self.lengths)
 
     def _tasks(self, step: Callable[..., Any], name: str, *given: Any) -> list[Any]:
         """A task for each partition, which takes the same step."""
@@ -147,6 +151,18 @@ class DaskRows:
         self._require_unchanged(checksum)
         return tuple(sums)
 
+    def over_persons(self, function: Callable[[DenseRows], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Sum what a function returns of the rows of each partition, which hold whole persons."""
+        name = graph.new_name("persons")
+        leaves = self._tasks(Work.of_persons, name, graph.constant(function, "function"))
+        ((*sums, checksum),) = graph.computed([graph.tree_sum(leaves, name)], self.bar)
+        self._require_unchanged(checksum)
+        return tuple(sums)
+
+    def fold_with_shares(self, kernel: Kernel) -> tuple[Any, ...]:
+        """Sum what a kernel returns that takes the shares of persons after the tables."""
+        return self.over_persons(partial(_fold_shares, kernel))
+
     def _require_unchanged(self, checksum: IntArray) -> None:
         found = int(checksum[0])
         if not self._seen:
@@ -171,10 +187,10 @@ class DaskRows:
 
         One pass, and none for fewer rows than an earlier call took.
         """
-        if self._thin and self._thin[0].n >= min(m, self.n):
+        if self._thin and self._thin[0].records >= min(m, self.records):
             found = self._thin[0]
-            return found.thinned(m) if found.n >= 2 * m else found
-        stride, name, first, tasks = max(self.n // m, 1), graph.new_name("thin"), 0, []
+            return found.thinned(m) if found.records >= 2 * m else found
+        stride, name, first, tasks = max(self.records // m, 1), graph.new_name("thin"), 0, []
         for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True)):
             start = -first % stride
             if start < length:
@@ -183,7 +199,10 @@ class DaskRows:
             first += length
         pieces: list[DenseRows] = [held.rows for held in graph.computed(tasks, self.bar)]
         tables = map(np.concatenate, zip(*(rows.tables for rows in pieces), strict=True))
-        self._thin[:] = [pieces[0].with_table(*tables)]
+        made = pieces[0].with_table(*tables)
+        if self.persons is not None:
+            made = made.of_persons(max(round(self.persons * made.records / self.records), 1))
+        self._thin[:] = [made]
         return self.thinned(m)
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -196,3 +215,7 @@ class DaskRows:
     def __reduce__(self) -> tuple[type[RowFacts], tuple[Any, ...]]:
         # kernels are sent with all that their closures hold, which must not include data
         return RowFacts, (self.n, self.d, self.radius, self.blocks, self.offset_bound)
+
+
+def _fold_shares(kernel: Kernel, rows: DenseRows) -> tuple[Any, ...]:
+    return rows.fold_with_shares(kernel)

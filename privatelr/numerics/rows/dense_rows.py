@@ -110,6 +110,8 @@ class TableRows:
         each row is of its own.
     owners : ndarray of shape (n,) or None
         The number of the person, from 0, whose row it is.
+    shares : ndarray of shape (n,) or None
+        How much of a person each row is, whatever else it counts.
     """
 
     x: Any
@@ -120,6 +122,7 @@ class TableRows:
     offset_bound: float
     persons: int | None
     owners: IntArray | None
+    shares: FloatArray | None
 
     @property
     def tables(self) -> tuple[Any, ...]:
@@ -140,16 +143,24 @@ class TableRows:
         return int(self.x.shape[1])
 
     def _put(self, *values: Any) -> Self:
-        for name, value in zip(TableRows.__slots__, (*values, None, None), strict=True):
+        for name, value in zip(TableRows.__slots__, (*values, None, None, None), strict=True):
             object.__setattr__(self, name, value)
         return self
 
-    def of_persons(self, m: int, owners: IntArray | None = None) -> Self:
+    def of_persons(
+        self, m: int, owners: IntArray | None = None, shares: FloatArray | None = None
+    ) -> Self:
         """The same rows, of m persons, the weights of each of whom add up to at most 1."""
-        made, new = object.__new__(type(self)), {"persons": m, "owners": owners}
+        made = object.__new__(type(self))
+        new = {"persons": m, "owners": owners, "shares": shares}
         for name in TableRows.__slots__:
             object.__setattr__(made, name, new[name] if name in new else getattr(self, name))
         return made
+
+    def fold_with_shares(self, kernel: Kernel) -> tuple[Any, ...]:
+        """Sum what a kernel returns that takes the shares of persons after the tables."""
+        assert self.shares is not None
+        return tuple(folded(kernel, block_rows(self.d), *self.tables, self.shares))
 
     def _like(self, other: TableRows) -> Self:
         """These rows, which are some of others, with as many persons for each record."""
@@ -298,6 +309,8 @@ class LooseRows:
         Number of rows of a piece.
     offset : ndarray of shape (n,) or None
         What is added to the linear predictors.
+    persons : int or None
+        As for `TableRows`.
     """
 
     x: FloatArray
@@ -305,10 +318,11 @@ class LooseRows:
     d: int
     size: int
     offset: FloatArray | None = None
+    persons: int | None = None
 
     @property
     def n(self) -> int:
-        return len(self.y)
+        return len(self.y) if self.persons is None else self.persons
 
     @classmethod
     def of(cls, reader: Reader, width: int, *, has_offset: bool = False) -> LooseRows:
@@ -345,13 +359,13 @@ class LooseRows:
         """
 
         def part(first: int) -> tuple[Any, ...]:
-            starts = range(first, min(first + group, self.n), self.size)
+            starts = range(first, min(first + group, len(self.y)), self.size)
             return reduce(
                 added, (folded(kernel, block_rows(self.d), *self.piece(s)) for s in starts)
             )
 
         group = SUMMED_BLOCKS * self.size
-        return summed(part, range(0, self.n, group), added)
+        return summed(part, range(0, len(self.y), group), added)
 
     def bounded(self, change: Callable[[FloatArray], FloatArray], **limits: Any) -> DenseRows:
         """Bound the covariates that `change` makes of these, in their memory, which is then gone.
@@ -366,7 +380,7 @@ class LooseRows:
             changed[labels == 0] = np.nan
             _, labels[:] = bounds.hold(changed, labels, self.x[start : start + self.size])
 
-        in_order(bound, range(0, self.n, self.size))
+        in_order(bound, range(0, len(self.y), self.size))
         offset = (
             None if self.offset is None else held_offset(self.offset, self.y, bounds.offset_bound)
         )

@@ -46,11 +46,16 @@ def weighted_sum(weights: FloatArray, x: Any) -> FloatArray:
     return np.asarray(weights @ x if sparse.issparse(x) else np.dot(weights, x))
 
 
-def column_sums(x: Any) -> tuple[FloatArray, FloatArray]:
-    """Return the sum of each column ``(d,)``, and the sum of its squares."""
+def column_sums(x: Any, weight: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+    """Return the sum of each column ``(d,)``, and the sum of its squares.
+
+    With weights ``(n,)`` the first is the weighted sum; squares are never weighted.
+    """
     if not sparse.issparse(x):
-        return x.sum(axis=0), np.einsum("ij,ij->j", x, x)
-    return np.asarray(x.sum(axis=0)).ravel(), np.asarray(x.power(2).sum(axis=0)).ravel()
+        sums = x.sum(axis=0) if weight is None else weight @ x
+        return sums, np.einsum("ij,ij->j", x, x)
+    sums = x.sum(axis=0) if weight is None else x.T @ weight
+    return np.asarray(sums).ravel(), np.asarray(x.power(2).sum(axis=0)).ravel()
 
 
 def row_squares(x: Any) -> FloatArray:

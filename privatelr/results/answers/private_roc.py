@@ -20,7 +20,7 @@ from privatelr.mechanisms.score_histogram import (
     release_histogram,
 )
 from privatelr.numerics import Loss, RocCurve, ThresholdRule, best_threshold
-from privatelr.privacy import Guarantee
+from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Guarantee
 from privatelr.privacy import to_json as guarantee_to_json
 from privatelr.results.answers.scored_records import (
     open_data,
@@ -90,7 +90,7 @@ class PrivateRoc:
 
     @property
     def nobs(self) -> int:
-        """Number of records that were scored; it is public."""
+        """Number of records that were scored, or of their persons; it is public."""
         return self.release.calibration.n
 
     # -- the curve ------------------------------------------------------------------------------
@@ -361,7 +361,8 @@ def private_roc(
 ) -> PrivateRoc:
     """Release the scores of records by class; see `privatelr.results.answers.evaluated`."""
     opened = open_data(fit, data, response)
-    price = read_price(eps, delta, ledger, seed, opened.n, "private_roc")
+    about = REPLACE_PERSON if opened.persons else REPLACE_ONE
+    price = read_price(eps, delta, ledger, seed, opened.n, "private_roc", about)
     calibration, scale = calibrate_histogram(opened.n, price.target), score_scale(fit)
     edges = scale.edges(calibration.bins)
     entry = price.pay(calibration.events, f"{fit.formula}, score histogram")

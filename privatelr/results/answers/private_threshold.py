@@ -21,6 +21,7 @@ from privatelr.results.answers.scored_records import (
     fit_price,
     open_data,
     read_price,
+    require_records,
     score_scale,
 )
 from privatelr.results.fit_record import ModelRecord
@@ -89,6 +90,7 @@ def private_threshold(
 ) -> PrivateThreshold:
     """Choose a threshold; see `privatelr.results.answers.evaluated`."""
     require_choice(ArgumentError, "rule", rule, tuple(_RULES))
+    require_records(fit, "private_threshold")
     opened = open_data(fit, data, response)
     price = read_price(eps, 0.0, ledger, seed, opened.n, "private_threshold")
     if not isinstance(price.target, PureDP):

@@ -27,11 +27,22 @@ from privatelr.mechanisms.score_histogram import (
     ScoreScale,
     cells_of,
     counts_in,
+    counts_of_shares,
+    filled_up,
     release_scores,
 )
 from privatelr.mechanisms.selection_release import read_account, read_seed
 from privatelr.numerics.rows import EntryRows
-from privatelr.privacy import Event, Guarantee, NonPrivate, Promise, unless_seeded
+from privatelr.privacy import (
+    REPLACE_ONE,
+    REPLACE_PERSON,
+    Event,
+    Guarantee,
+    Neighbours,
+    NonPrivate,
+    Promise,
+    unless_seeded,
+)
 from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Draw, Randomness, SeededRandomness, SystemRandomness
 from privatelr.results import predict
@@ -57,13 +68,16 @@ class Evaluation:
     data, outcomes
         The table of records, and the batch that has their response; or twice the same partitions.
     n : int
-        The number of records.
+        The number of records, or of persons.
+    persons : bool
+        Whether all records of a person count as one together.
     """
 
     fit: ModelRecord
     data: Any
     outcomes: Any
     n: int
+    persons: bool = False
 
     def counts(self, edges: FloatArray) -> FloatArray:
         """Return the number of records in each cell ``(2 K + 1,)`` between `edges`; private.
@@ -71,27 +85,37 @@ class Evaluation:
         Partitions send their counts and nothing else. If they no longer have n records, the
         release of the counts ends in an error that says so.
         """
+        given = self.fit, edges, self.n if self.persons else None
         if not isinstance(self.data, design.DaskTable):
-            return _counts(self.fit, edges, self.data, self.outcomes)
+            return _filled(_counts(*given, self.data, self.outcomes), given[-1])
         formula = self.fit.spec.formula
-        found = design.over_parts(
-            self.data, formula.scored, partial(_counts_of_part, self.fit, edges)
-        )
-        return np.asarray(np.sum(found, axis=0))
+        found = design.over_parts(self.data, formula.scored, partial(_counts_of_part, *given))
+        return _filled(np.asarray(np.sum(found, axis=0)), given[-1])
 
     def scores(self) -> tuple[FloatArray, FloatArray]:
         """Return linear predictors and labels ``(n,)`` of records that are in memory; private."""
         return _scores(self.fit, self.data, self.outcomes)
 
 
-def _counts_of_part(fit: ModelRecord, edges: FloatArray, part: Batch) -> FloatArray:
-    return _counts(fit, edges, part, part)
+def _counts_of_part(
+    fit: ModelRecord, edges: FloatArray, persons: int | None, part: Batch
+) -> FloatArray:
+    return _counts(fit, edges, persons, part, part)
 
 
-def _counts(fit: ModelRecord, edges: FloatArray, data: Any, outcomes: Any) -> FloatArray:
+def _counts(
+    fit: ModelRecord, edges: FloatArray, persons: int | None, data: Any, outcomes: Any
+) -> FloatArray:
     link, label = _scores(fit, data, outcomes)
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
-        return counts_in(cells_of(link, label, edges), len(edges) + 1)
+        cells = cells_of(link, label, edges)
+        if persons is None:
+            return counts_in(cells, len(edges) + 1)
+        return counts_of_shares(cells, outcomes.shares, len(edges) + 1, persons)
+
+
+def _filled(counts: FloatArray, persons: int | None) -> FloatArray:
+    return counts if persons is None else filled_up(counts, persons)
 
 
 def _scores(fit: ModelRecord, data: Any, outcomes: Any) -> tuple[FloatArray, FloatArray]:
@@ -109,6 +133,8 @@ def open_data(fit: ModelRecord, data: Any, response: Any) -> Evaluation:
         One sentence each, on public facts only.
     """
     spec = fit.spec
+    if _is_about_persons(fit):
+        return _open_persons(fit, data, response)
     if is_dask(data) and response is None and isinstance(spec, design.DesignSpec):
         _, table = design.read_dask_source(spec.formula.text, data, None)
         design.require_columns(table.typed, spec.formula.scored)
@@ -132,6 +158,38 @@ def open_data(fit: ModelRecord, data: Any, response: Any) -> Evaluation:
     if n == 0:
         raise ArgumentError("data is empty: a private answer takes at least one record.")
     return Evaluation(fit, data, outcomes, n)
+
+
+def _is_about_persons(fit: ModelRecord) -> bool:
+    spec = fit.spec
+    return isinstance(spec, design.DesignSpec) and spec.formula.person is not None
+
+
+def _open_persons(fit: ModelRecord, data: Any, response: Any) -> Evaluation:
+    """Open data whose records are of persons, by the column that the formula of the fit names."""
+    if is_dask(data):
+        raise ArgumentError(
+            "data is a Dask collection: answers about persons take a table, as data.compute()."
+        )
+    formula, batch = fit.spec.formula, as_batch(data)
+    if response is not None:
+        raise ArgumentError(  # lengths that differ would be named
+            "response: it is a column of the data where these are of persons; leave response out."
+        )
+    design.require_columns(batch, (*formula.scored, formula.person.column))
+    n, _, grouped = design.with_shares(batch, formula.person)
+    if n == 0:
+        raise ArgumentError("data is empty: a private answer takes at least one record.")
+    return Evaluation(fit, grouped, grouped, n, persons=True)
+
+
+def require_records(fit: ModelRecord, what: str) -> None:
+    """Refuse an answer in which each record would count; raises `GuaranteeError`."""
+    if _is_about_persons(fit):
+        raise GuaranteeError(
+            f"{what}: the fit is about persons with several records, of whom each record would "
+            "count here; private_roc counts all records of a person as one."
+        )
 
 
 def _beside(fit: ModelRecord, response: Any, n: int) -> Any:
@@ -181,7 +239,7 @@ def count_training_scores(
     Notes
     -----
     **Privacy.** *Covered*: the counts, by ``calibration.target``, beside the coefficients.
-    *Neighbours*: replace one record. *Assumed public*: as for the fit. *Not covered*: time and
+    *Neighbours*: those of the fit. *Assumed public*: as for the fit. *Not covered*: time and
     memory.
     """
     scale, release = score_scale(fit), fit.release
@@ -212,9 +270,23 @@ class Price:
         return self.account.charge(self.guarantee, events, label)
 
 
-def read_price(eps: Any, delta: Any, ledger: Any, seed: Any, n: int, what: str) -> Price:
-    """Check the price of an answer about n records; raises `ArgumentError` or `GuaranteeError`."""
-    target = read_target(eps, delta, plain="no noise, which is refused here")
+def read_price(
+    eps: Any,
+    delta: Any,
+    ledger: Any,
+    seed: Any,
+    n: int,
+    what: str,
+    neighbours: Neighbours = REPLACE_ONE,
+) -> Price:
+    """Check the price of an answer about n records, or about n of what neighbours replace.
+
+    Raises
+    ------
+    ArgumentError, GuaranteeError
+    """
+    none = "no noise, which is refused here"
+    target = read_target(eps, delta, plain=none, neighbours=neighbours)
     if isinstance(target, NonPrivate):
         raise GuaranteeError(
             f"eps={eps!r}: {what} takes a price above 0; fit.diagnostics has exact numbers of the "
@@ -233,4 +305,5 @@ def fit_price(guarantee: Guarantee) -> str:
         return (
             f"{guarantee}; so the promise here is void for the records that the fit was trained on"
         )
-    return f"{guarantee}, paid apart; both add up for a record that is in both data"
+    whom = "person" if guarantee.neighbours is REPLACE_PERSON else "record"
+    return f"{guarantee}, paid apart; both add up for a {whom} that is in both data"

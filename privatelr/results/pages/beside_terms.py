@@ -19,6 +19,12 @@ def beside_terms(spec: Any) -> Facts:
     if weight is not None and weight.subset is not None:
         words = f"records for which {weight.subset.label}; the others are rows of zeros"
         facts.append(("Subset", f"{words}, and belong to n"))
+    if weight is not None and weight.stratum is not None:
+        by = weight.stratum
+        words = f"{by.column} = {by.level}; records of other levels are rows of zeros"
+        count = len(spec.variables[by.column].levels)
+        paid = f"the price is that of the fits to all {count} levels together"
+        facts.append(("Stratum", f"{words}, and belong to n; {paid}"))
     if weight is not None and weight.factor is not None:
         used = weight.factor.expression
         share = f"{used.label if used.bare() else f'({used.label})'} / {weight.most:.3g}"

@@ -50,11 +50,17 @@ _MOST_ROWS = 200
 def write_card(fit: ModelRecord, format: CardFormat) -> str:
     """The card as Markdown or as an HTML page; see `Fit.card`."""
     require_choice(ArgumentError, "format", format, ("markdown", "html"))
+    pieces = pieces_of(fit)
+    return page_model.as_document(pieces) if format == "html" else page_model.as_markdown(pieces)
+
+
+def pieces_of(fit: ModelRecord) -> list[Piece]:
+    """The parts of a card."""
     try:
         document = release_document(fit)
     except ReleaseFileError as error:
         raise ReleaseFileError(f"card: {error}.") from None
-    pieces: list[Piece] = [
+    return [
         Heading("Privacy card"),
         f"{sentences.title(fit)} of {_sample(fit)}:",
         Code(fit.formula),
@@ -74,7 +80,6 @@ def write_card(fit: ModelRecord, format: CardFormat) -> str:
         *(_selected(fit) if isinstance(fit, SelectedRecord) else _perturbed(fit)),
         *_checks(fit, document),
     ]
-    return page_model.as_document(pieces) if format == "html" else page_model.as_markdown(pieces)
 
 
 # -- the promise and its limits ---------------------------------------------------------------
@@ -119,6 +124,8 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         "Time and memory of the computation are not covered, nor is the computer that holds the "
         "data.",
     ]
+    if fit.spec.formula.by is not None:
+        limits[1] += " The fits to other strata of the same call are covered by the same promise."
     if fit.spec.formula.person is not None:
         limits.insert(
             1,
@@ -256,7 +263,7 @@ def _moments_of_columns(fit: FitRecord) -> list[Piece]:
             ("Column", "Mean", "Noise sd of the mean", "Sd", "Sd at least", "Sd at most"), rows
         ),
         "Means and standard deviations by which the rows were standardised, with noise, over all "
-        f"{fit.nobs} records; one that could not be used counts as the middle of the bounds of "
+        f"{_sample(fit)}; one that could not be used counts as the middle of the bounds of "
         "every column, and as none of the levels. By the law of the noise the standard deviation "
         "of the records lies between the two ends in 95 % of fits or more, for each column. The "
         "moments are in the release file under 'scale', in scaled units.",

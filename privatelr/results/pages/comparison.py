@@ -311,20 +311,30 @@ def together(
 ) -> Guarantee:
     """Return the guarantee of all these fits on the same records; one release counts once.
 
-    Other releases stand `beside` them, each with its guarantee and its events.
+    So do strata of one call, which were paid for together. Other releases stand `beside` them,
+    each with its guarantee and its events.
 
     Raises
     ------
     GuaranteeError
         If they are about different neighbours.
     """
-    releases = {id(fit.release): fit for fit in fits}.values()
+    releases = {_paid_by(fit): fit for fit in fits}.values()
     if len({fit.guarantee.neighbours for fit in releases}) > 1:
         raise GuaranteeError(
             "compare: the fits are about different neighbours, whose guarantees cannot be added "
             "up; compare those of the same neighbours."
         )
     return joint_guarantee([*((fit.guarantee, _events(fit)) for fit in releases), *beside])
+
+
+def _paid_by(fit: ModelRecord) -> int:
+    """A number that fits share which were paid for once: a release, or the strata of one call.
+
+    Those have one calibration, which was made for all of them.
+    """
+    by = fit.spec.formula.by
+    return id(fit.release if by is None else fit.release.calibration)
 
 
 def _events(fit: ModelRecord) -> tuple[Event, ...]:
@@ -353,7 +363,8 @@ def _notes_on_sum(fits: Mapping[str, ModelRecord], whole: Guarantee) -> Iterator
         whole = together(rest.values())
     about, several = f"neighbours {whole.neighbours.value}", "The others" if without else "All fits"
     releases = {id(fit.release) for fit in rest.values()}
-    if len(releases) == 1:
+    paid = {_paid_by(fit) for fit in rest.values()}
+    if len(paid) == 1:
         yield f"The price of {_listed(list(rest))}: {whole}; {about}."
     else:
         yield (
@@ -367,6 +378,11 @@ def _notes_on_sum(fits: Mapping[str, ModelRecord], whole: Guarantee) -> Iterator
         )
     if len(releases) < len(rest):
         yield "A release that stands in several columns costs once."
+    if len(paid) < len(releases):
+        yield (
+            "Strata of one call were paid for together: a record counts in one of them, and may "
+            "move to another, which costs no more than another record in its own."
+        )
     yield (
         "Counted is the noise of these releases, which may be worth less than their promises, at "
         "prices that were fixed before the first of them. A Ledger also counts releases that are "

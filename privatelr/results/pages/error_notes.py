@@ -8,13 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from privatelr.design import DesignSpec
-from privatelr.inference import Guesses, Inference, evidence_of, quality
-from privatelr.inference.noisy_moments import HIDDEN
+from privatelr.inference import Guesses, Inference, evidence_of, penalty_bias, quality
+from privatelr.inference.noisy_moments import HIDDEN, Quality
 from privatelr.privacy import ZCDP, NonPrivate
 from privatelr.results.fit_record import FitRecord
 
 _NAMED = 3
 """A page names at most so many hidden columns."""
+_LOOKED_UP = 0.02
+"""Largest difference of a p-value from that of a normal law of which a page says nothing."""
 _NOTHING = 5e-4
 """A page says that the penalty hardly shrinks coefficients below this relative bias."""
 
@@ -130,17 +132,19 @@ def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
         helps += " So may a share of the price for the scale of the columns."
     if found.mode == "conservative":
         why = f": that noise is {ratio}, which may come from the penalty alone"
+        bounds = "Intervals" if np.isnan(found.null).all() else "Intervals and p-values"
         return (
             "Conservative mode: the widest errors that the noise in the information matrix leaves "
-            f"possible, which hold for every dataset{chosen or why}. Intervals and p-values are "
-            f"bounds as well; mode='posterior' gives averages instead. {helps}"
+            f"possible, which hold for every dataset{chosen or why}. {bounds} are bounds as well; "
+            f"mode='posterior' gives averages instead. {helps}"
         )
     averaged = (
         f"Posterior mode{chosen}: errors are averaged over the information matrices that the "
         "known noise leaves possible."
     )
     if not has_long_tails(fit, found):
-        return averaged
+        law = " P-values and the ends of intervals are by that law, which is not normal: not by z."
+        return averaged + law * _is_not_normal(found)
     why = f"that noise is {ratio}"
     if found.target == "unpenalised" and known.noise_to_signal < known.relative_bias:
         why = (
@@ -153,6 +157,12 @@ def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
         "follow the long tails of the errors, and not z or Std. Error; where unknown sd is the "
         f"largest part, the others are not known well either. {helps}"
     )
+
+
+def _is_not_normal(found: Inference) -> bool:
+    """Whether a p-value is another than a reader of z would look up."""
+    usual = [math.erfc(abs(z) / math.sqrt(2)) for z in found.z.tolist()]
+    return bool((abs(found.p_value - usual) > _LOOKED_UP).any())
 
 
 def has_long_tails(fit: FitRecord, found: Inference) -> bool:
@@ -207,27 +217,36 @@ def _target(fit: FitRecord, found: Inference) -> list[str]:
         f"its penalty, and not about those of a {title} without one. A variable without "
         "an effect of its own may have such a coefficient if it goes with one that has"
     )
-    if np.isnan(found.null).all():
-        most = "more than one step can take off"
-        source = "released information matrix with eigenvalues no smaller than its noise"
-        helps = f", more records or a larger {_price(fit)} shrink less"
-        if known.noise_to_signal == 0:
-            source, helps = "information matrix", " shrinks less"
-            if known.corrects_bias:
-                most = "more than one step takes off without an error of its own"
-        return [
-            f"Estimates are shrunk, by {most}. {aim}, so that there are no tests of 0.",
-            f"bias / SE: the size of the penalty's bias in standard errors, by the {source}. A "
-            f"smaller lambda_ (lambda){helps}.",
-        ]
+    if not np.isnan(found.null).all():
+        return [f"{aim}{_shrinkage(known, found)}"]
+    source = "released information matrix with eigenvalues no smaller than its noise"
+    helps = f", more records or a larger {_price(fit)} shrink less"
+    if known.noise_to_signal == 0:
+        source, helps = "information matrix", " shrinks less"
+    bias = f"bias / SE: the size of the penalty's bias in standard errors, by the {source}."
+    if not known.is_shrunk:
+        told = [bias] if penalty_bias(evidence_of(fit.release)) is not None else []
+        named = ", so that there are no tests of 0, unless target='penalised' asks for them"
+        return [f"{aim}{named}{_shrinkage(known, found)}", *told]
+    most = "more than one step can take off"
+    if known.noise_to_signal == 0 and known.corrects_bias:
+        most = "more than one step takes off without an error of its own"
+    return [
+        f"Estimates are shrunk, by {most}. {aim}, so that there are no tests of 0.",
+        f"{bias} A smaller lambda_ (lambda){helps}.",
+    ]
+
+
+def _shrinkage(known: Quality, found: Inference) -> str:
+    """How far the penalty shrinks, which ends a sentence about the penalised coefficients."""
     bias = known.relative_bias
     if not math.isfinite(bias):
-        return [f"{aim}; by how much the penalty shrinks them cannot be told from this release."]
+        return "; by how much the penalty shrinks them cannot be told from this release."
     if bias < _NOTHING:
-        return [f"{aim}; the penalty hardly shrinks them."]
-    shrinks = f"{aim}; the penalty shrinks them by about {bias:.1%}"
+        return "; the penalty hardly shrinks them."
+    shrinks = f"; the penalty shrinks them by about {bias:.1%}"
     if not known.corrects_bias:
-        return [f"{shrinks}, too much for target='unpenalised' to take off."]
+        return f"{shrinks}, too much for target='unpenalised' to take off."
     if found.mode == "conservative":
-        return [f"{shrinks}."]
-    return [f"{shrinks}, which summary(target='unpenalised') takes off."]
+        return f"{shrinks}."
+    return f"{shrinks}, which summary(target='unpenalised') takes off."

@@ -7,8 +7,10 @@ import numpy as np
 from privatelr import page_model
 from privatelr.inference import released_roc as roc
 from privatelr.page_model import Piece
+from privatelr.privacy import REPLACE_PERSON
 from privatelr.results.answers.private_roc import RATES, PrivateRoc
 from privatelr.results.answers.scored_records import fit_price
+from privatelr.results.pages import sentences
 from privatelr.results.predict import scale_of
 
 _WORDS = {
@@ -57,11 +59,14 @@ def page_of(curve: PrivateRoc) -> list[Piece]:
 
 def _facts(curve: PrivateRoc) -> list[tuple[str, str]]:
     made = curve.release.calibration
-    scored = f"n = {curve.nobs} scored records"
-    price = f"{curve.guarantee}; neighbours replace one of {scored}"
+    price = f"{curve.guarantee}; neighbours replace one of n = {curve.nobs} scored records"
+    unused = "records that cannot be used"
+    if made.persons:
+        price = sentences.neighbours(str(curve.guarantee), curve.nobs, REPLACE_PERSON)
+        unused = "what records that cannot be used, and too few of them, leave of a person"
     noise = (
         f"{made.noise_name}, sd {made.count_sd:.3g}, on the counts of "
-        f"{made.bins} bins of either class and of records that cannot be used"
+        f"{made.bins} bins of either class and of {unused}"
     )
     if curve.fit_guarantee is not None:
         fit = fit_price(curve.fit_guarantee)

@@ -74,7 +74,8 @@ def plot_roc(answer: PrivateRoc, *, level: float = 0.95, ax: Any = None) -> Axes
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     axes.legend(loc="lower right", frameon=False, fontsize="small")
-    axes.set_title(f"{answer.guarantee}, n = {answer.nobs}", fontsize="medium", loc="left")
+    size = f"{'m' if answer.release.calibration.persons else 'n'} = {answer.nobs}"
+    axes.set_title(f"{answer.guarantee}, {size}", fontsize="medium", loc="left")
     return axes
 
 

@@ -12,6 +12,7 @@ from privatelr.results.release_files.document_entries import VERSION
 from privatelr.results.release_files.json_values import MOST_MARKS, canonical, parse, read_entry
 from privatelr.results.release_files.release_file import (
     create_file,
+    file_bytes,
     load,
     release_bytes,
     remove_abandoned,

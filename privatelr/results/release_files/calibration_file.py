@@ -104,7 +104,7 @@ def _restore_loss(entry: entries.LossEntry) -> Loss:
 
 
 def restore_calibration(
-    entry: entries.PerturbationEntry, weighted: bool, offset: float, has_prior: bool
+    entry: entries.PerturbationEntry, weighted: bool, offset: float, has_prior: bool, touched: int
 ) -> Calibration:
     """The calibration of noise that an entry describes, for records of such weights and offsets.
 
@@ -125,7 +125,7 @@ def restore_calibration(
     persons, loss = about is not REPLACE_ONE, _restore_loss(entry.loss)
     known = {"blocks": blocks, "weighted": weighted, "offset": offset, "persons": persons}
     known |= {"centre": LONGEST_MARGIN / entry.radius} if has_prior else {}
-    problem = record_of(Problem, entry, loss=loss, **known)
+    problem = record_of(Problem, entry, loss=loss, touched=touched, **known)
     found: Calibration = record_of(
         Calibration,
         entry,
@@ -207,10 +207,9 @@ def restore_scale(entry: entries.ScaleEntry, spec: DesignSpec, problem: Problem)
     """
     standard = spec.standard
     assert standard is not None
-    floor = calibration.scale_floor(problem.loss)
-    constant = spec.intercept or 0.0
-    facts = ScaleFacts(problem.n, standard.groups, standard.centred, floor, constant)
-    target = _restore_target(entry.target, "scale.target")
+    known = calibration.scale_floor(problem.loss), spec.intercept or 0.0, problem.persons
+    facts = ScaleFacts(problem.n, standard.groups, standard.centred, *known)
+    target = _restore_target(entry.target, "scale.target", problem.neighbours)
     if not isinstance(target, PureDP | ZCDP):
         raise ReleaseFileError("scale.target takes a pure guarantee, or one of rho")
     shape = ScaleCalibration(facts, target, noise.NoNoise(1), entry.grid)
@@ -243,10 +242,11 @@ def restore_histogram(
     """
     if isinstance(entry, msgspec.UnsetType):
         return None
-    target, cells = _restore_target(entry.target, "roc.target"), 2 * entry.bins + 1
+    target = _restore_target(entry.target, "roc.target", problem.neighbours)
+    cells = 2 * entry.bins + 1
     alone = (Block(cells, 1.0),)
     law = _read_law(entry.noise, "roc.noise", cells, alone)
-    found = HistogramCalibration(problem.n, entry.bins, target, law)
+    found = HistogramCalibration(problem.n, entry.bins, target, law, problem.touched)
     if isinstance(target, NonPrivate) != isinstance(law, noise.NoNoise):
         raise ReleaseFileError("roc.noise takes none without a guarantee, and only then")
     if target.is_private:

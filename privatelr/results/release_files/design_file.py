@@ -83,6 +83,13 @@ def offset_of(entry: AnyDesign) -> float:
     return plan_again(entry).offset_bound
 
 
+def touched_by(entry: AnyDesign) -> int:
+    """How many fits neighbours may change at once, by the formula of an entry."""
+    if not isinstance(entry, FormulaEntry) or "by(" not in entry.formula:
+        return 1
+    return plan_again(entry).touched
+
+
 def plan_again(entry: FormulaEntry) -> DesignSpec:
     """The design of an entry, planned again as for a fit."""
     row_norm = entry.bound if entry.bound_source == "row_norm" else None

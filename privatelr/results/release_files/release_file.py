@@ -23,10 +23,11 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, ReleaseFileError, show
+from privatelr.lazy_import import lazy_import
 from privatelr.locks import has_file_locks, lock_file, still_has_name
 from privatelr.results.fit import Fit
 from privatelr.results.fit_record import ModelRecord, SelectedRecord
@@ -37,6 +38,12 @@ from privatelr.results.release_files.origin import Key
 from privatelr.results.release_files.restored_fit import read_document, restore, restore_content
 from privatelr.results.selected import SelectedFit
 
+if TYPE_CHECKING:
+    from privatelr.results.release_files import strata_file
+    from privatelr.results.strata_of_fits import Strata
+else:
+    strata_file = lazy_import("privatelr.results.release_files.strata_file")
+
 _LONGEST_SHOWN = 120
 """An error quotes at most this number of characters of a path."""
 _SUFFIX = ".tmp"
@@ -46,8 +53,8 @@ _SUFFIX = ".tmp"
 
 
 @suggests_arguments
-def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | SelectedFit:
-    """Read a fit that `Fit.save` wrote.
+def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | SelectedFit | Strata:
+    """Read a fit that `Fit.save` wrote, or `Strata` of fits.
 
     Nothing in the file is run or imported. All that can be recomputed is recomputed and compared:
     the content hash, the columns and their map from the formula and the declared bounds and
@@ -66,7 +73,7 @@ def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | Selec
 
     Returns
     -------
-    Fit or SelectedFit
+    Fit, SelectedFit or Strata
         Its predictions are exactly those of the fit that was saved. It has no diagnostics, because
         these are computed from the training data and are not in the file.
 
@@ -101,13 +108,26 @@ def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | Selec
             reason = getattr(error, "strerror", None) or str(error)
             raise ReleaseFileError(f"the file cannot be opened ({reason})") from None
         value = parse(data)
-        document = read_document(value)
-        signature = document.signature
-        if public_key is not None:  # checked first, because an unsigned file may be forged
-            origin.require_signature(signature, document.sha256, public_key)
-        record: Any = restore_content(document, value)
+        if strata_file.is_strata(value):
+            return strata_file.restore_strata(value, public_key)
+        return restore_fit(value, public_key)
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)}: {error}.") from None
+
+
+def restore_fit(value: Any, public_key: Key = None) -> Fit | SelectedFit:
+    """The fit of a value that was read from a file; see `load`.
+
+    Raises
+    ------
+    ReleaseFileError
+        Part of a sentence.
+    """
+    document = read_document(value)
+    signature = document.signature
+    if public_key is not None:  # checked first, because an unsigned file may be forged
+        origin.require_signature(signature, document.sha256, public_key)
+    record: Any = restore_content(document, value)
     key = None if signature is None else origin.fingerprint(signature.public_key)
     known = origin.Origin(
         signed_by=None if public_key is None else key,
@@ -120,14 +140,20 @@ def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | Selec
     return fit(record.spec, record.release, record.threshold, origin=known)
 
 
-def write_release(fit: ModelRecord, path: str | os.PathLike[str], key: Key = None) -> None:
+def write_release(fit: Any, path: str | os.PathLike[str], key: Key = None) -> None:
     """Write a release file, either completely or not at all; see `Fit.save`."""
     name = _require_path(path)
     try:
-        data = release_bytes(fit, key)
+        data = file_bytes(fit, key)
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)} was not written: {error}.") from None
     replace_file(Path(os.path.realpath(name)), data)
+
+
+def file_bytes(fit: Any, key: Key = None) -> bytes:
+    """The content of the file of a fit, or of `Strata` of fits."""
+    made = release_bytes if isinstance(fit, ModelRecord) else strata_file.strata_bytes
+    return made(fit, key)
 
 
 def release_bytes(fit: ModelRecord, key: Key = None) -> bytes:
@@ -144,20 +170,20 @@ def release_bytes(fit: ModelRecord, key: Key = None) -> bytes:
     written = document
     if key is not None:
         written = {**document, "signature": origin.signature_entry(document["sha256"], key)}
-    data = f"{_spell(written)}\n".encode()
+    data = f"{spell_json(written)}\n".encode()
     if canonical(release_document(restore(parse(data)))) != canonical(document):
         raise ReleaseFileError("the fit would not be read back")
     return data
 
 
-def _spell(value: Any, indent: str = "") -> str:
+def spell_json(value: Any, indent: str = "") -> str:
     """JSON with one entry per line, and with lists of plain values on one line."""
     inner, plainly = f"{indent}  ", json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
     if isinstance(value, dict) and value:
-        items = [f"{inner}{plainly(key)}: {_spell(item, inner)}" for key, item in value.items()]
+        items = [f"{inner}{plainly(key)}: {spell_json(item, inner)}" for key, item in value.items()]
         return "{\n" + ",\n".join(items) + f"\n{indent}}}"
     if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
-        items = [f"{inner}{_spell(item, inner)}" for item in value]
+        items = [f"{inner}{spell_json(item, inner)}" for item in value]
         return "[\n" + ",\n".join(items) + f"\n{indent}]"
     return plainly(value)
 

@@ -47,7 +47,7 @@ from privatelr.results.release_files.calibration_entries import (
     PerturbationEntry,
     PureEntry,
 )
-from privatelr.results.release_files.design_file import offset_of, restore_plan
+from privatelr.results.release_files.design_file import offset_of, restore_plan, touched_by
 from privatelr.results.release_files.json_values import CLOSE, require_same
 
 AnyDocument = entries.Document[Any, Any]
@@ -142,7 +142,8 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     weighted = planned is not UNSET and planned.weighted is True
     offset = offset_of(document.design)
     drawn = getattr(document.design, "prior", UNSET) is not UNSET
-    calibration = parts.restore_calibration(document.calibration, weighted, offset, drawn)
+    facts = weighted, offset, drawn, touched_by(document.design)
+    calibration = parts.restore_calibration(document.calibration, *facts)
     problem = calibration.problem
     moments = parts.restore_moments(document.inference, problem)
     scale, spec = _restore_scale(document, planned, problem)
@@ -159,8 +160,6 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
         raise ReleaseFileError(
             "design.formula takes person(...) where the guarantee is about persons, and only there"
         )
-    if problem.persons and not (scale is None and counts is None):
-        raise ReleaseFileError("scale and roc are left out beside person(...)")
     _require_shape(document, problem, spec, "radius")
     if problem.blocks:
         given, expected = map(documents.as_entry, (problem.blocks, spec.blocks))

@@ -1,0 +1,84 @@
+"""The loss of fits to strata together, when a record leaves one stratum and joins another."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from privatelr.audit.density.exact import tilt_losses
+from privatelr.audit.density.pairs import Pair
+from privatelr.audit.density.worst_persons import SignedPerson, adversarial, person_loss
+from privatelr.audit.moved_records import (
+    audit_moves,
+    audit_strata,
+    calibrated_strata,
+    loss_of_move,
+    worst_move,
+)
+from privatelr.audit.mutations import run
+from privatelr.audit.mutations.of_strata import OF_STRATA
+from privatelr.mechanisms.verify import achieved
+from privatelr.numerics import LOSSES
+from privatelr.privacy.noise import GaussianNoise
+
+LOGISTIC = LOSSES["logistic"]
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_two_strata_together_keep_the_claim_of_one_and_attain_it(loss, epsilon):
+    """Above .9 of epsilon for the worst pair, so that no part of it is left to give away."""
+    for small in (1.0, 7.0):
+        found = worst_move(calibrated_strata(loss, epsilon, 2, small)) / epsilon
+        assert 0.9 < found <= 1
+
+
+def test_a_record_that_moves_loses_as_much_as_one_that_is_replaced():
+    """Halving epsilon for each stratum would waste half of it."""
+    made = calibrated_strata(LOGISTIC, 1.0, 2, 1.0)
+    assert achieved(made).epsilon <= 1
+    halved = calibrated_strata(LOGISTIC, 0.5, 2, 1.0)
+    assert worst_move(made) > 0.99
+    assert worst_move(halved) < 0.51
+
+
+def test_strata_are_one_fit_of_longer_rows():
+    """The loss of two fits is that of one fit, in which records have a block for each stratum."""
+    made = calibrated_strata(LOGISTIC, 1.0, 2, 3.0)
+    shared, old, new, w = adversarial(made, np.array([0.2]), np.array([-0.7]), 1)
+    nobody = SignedPerson(np.zeros((1, 2)), np.ones(1))
+    apart = person_loss(made, shared, old, nobody, w) + person_loss(made, shared, nobody, new, w)
+    both = np.kron(np.eye(2), shared.rows)  # the rows of either stratum, in its own block
+    counts = np.concatenate([shared.counts, shared.counts])
+    first, second = np.append(old.rows[0], np.zeros(2)), np.append(np.zeros(2), new.rows[0])
+    noise, stacked = GaussianNoise(4, 3.0), replace(made.problem, d=4)
+    pair, at = Pair(both, counts, first, second), np.tile(w, 2)[None]
+    joint = tilt_losses(pair, stacked, noise, at)[0]
+    gaussian = replace(made, noise=GaussianNoise(2, 3.0))
+    parts = [
+        person_loss(gaussian, shared, old, nobody, w),
+        person_loss(gaussian, shared, nobody, new, w),
+    ]
+    assert sum(parts) == pytest.approx(joint, rel=1e-9)
+    assert apart < 1.0
+
+
+def test_every_claim_about_strata_holds():
+    moves, tables = list(audit_moves(1.0)), list(audit_strata(1.0))
+    assert len(moves) == 2 * len(LOSSES)
+    assert len(tables) == 4
+    assert [check.verdict for check in (*moves, *tables)] == ["ok"] * (len(moves) + 4)
+    assert all(check.found > 0.9 for check in (*moves, *tables[:3]))
+
+
+def test_every_bug_in_what_strata_cost_is_caught():
+    found = run(OF_STRATA)
+    assert found.ok
+    assert found.caught == len(OF_STRATA) == 5
+
+
+def test_two_shields_are_counted():
+    made = calibrated_strata(LOGISTIC, 1.0, 2, 1.0)
+    one = replace(made, problem=replace(made.problem, touched=1))
+    assert made.distance == 2 * one.distance
+    assert loss_of_move(made, -30.0) > 0.99
