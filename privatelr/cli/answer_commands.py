@@ -18,10 +18,10 @@ from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import TEXT, add_command, given
 from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell, note
 from privatelr.cli.schema_commands import read_price, seed_said
-from privatelr.cli.table_files import by_variable, describe, open_table
+from privatelr.cli.table_files import DeclaredColumn, by_variable, describe, open_table
 from privatelr.errors import ArgumentError
 from privatelr.lazy_import import lazy_import
-from privatelr.privacy import to_json
+from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, to_json
 from privatelr.results.strata_of_fits import Strata
 
 if TYPE_CHECKING:
@@ -115,13 +115,16 @@ def roc(chosen: argparse.Namespace) -> int:
             raise ArgumentError(f"--{option}: it takes a table whose records are scored.")
         with files.reserved(chosen.out, chosen.force):
             return _show(_one_fit(chosen).roc, chosen)
-    price = read_price(chosen)
     with files.reserved(chosen.out, chosen.force):  # before a budget is spent
         model = _one_fit(chosen)
-        variables, reads = model.spec.variables, model.spec.formula.scored
+        variables, formula = model.spec.variables, model.spec.formula
+        reads, whose = formula.scored, formula.person
+        price = read_price(chosen, REPLACE_ONE if whose is None else REPLACE_PERSON)
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
-            frame, readings = rows_of(table, wanted, model.spec.formula)
+            if whose is not None and whose.column in {*table.names} - {*reads}:
+                wanted[whose.column] = DeclaredColumn("text")  # as fit reads it
+            frame, readings = rows_of(table, wanted, formula)
         note("privatelr", f"{describe(readings, table.numbers_note)}.")
         with seed_said(chosen):
             found = model.private_roc(frame, price, seed=chosen.seed)

@@ -25,7 +25,7 @@ from privatelr.cli.table_files import (
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_target
-from privatelr.privacy import ZCDP, Guarantee, to_json
+from privatelr.privacy import REPLACE_ONE, ZCDP, Guarantee, Neighbours, to_json
 
 if TYPE_CHECKING:
     from privatelr import suggestions
@@ -183,15 +183,15 @@ def levels(chosen: argparse.Namespace) -> int:
         return _deliver(found, {**declared, "levels": {**declared["levels"], **found}}, chosen)
 
 
-def read_price(chosen: argparse.Namespace) -> Guarantee:
+def read_price(chosen: argparse.Namespace, about: Neighbours = REPLACE_ONE) -> Guarantee:
     """The price, which is checked before the table is read."""
     if chosen.eps is None and chosen.rho is None:
         raise ArgumentError("--eps: a price is needed, such as --eps 0.2.")
     if chosen.rho is not None and chosen.delta is not None:
         raise ArgumentError("--delta goes with --eps, and --rho has none.")
     try:
-        asked = chosen.eps if chosen.rho is None else ZCDP(chosen.rho)
-        return read_target(asked, chosen.delta or 0.0, plain=None)
+        asked = chosen.eps if chosen.rho is None else ZCDP(chosen.rho, about)
+        return read_target(asked, chosen.delta or 0.0, plain=None, neighbours=about)
     except GuaranteeError as error:
         raise InputError(str(error)) from None
 
