@@ -55,8 +55,8 @@ class Fit(FitRecord):
         What is estimated: the minimiser of the expected loss with its penalty, or without. The
         latter estimates take one step that removes the bias of the penalty and costs no privacy.
         By default these, the coefficients of logistic regression, where the release can carry them;
-        for `dpsvm`, and where it cannot, the penalised ones. Where it cannot, z and p-values are
-        NaN, as a variable without an effect may have such a coefficient; ``"penalised"`` has them.
+        else, and for `dpsvm`, ``"conservative"`` and ``"wkl"``, the penalised ones. Their z and p
+        are NaN, as a variable without an effect may have one; ``"penalised"`` by name has them.
     method : {"sandwich", "wkl", "bootstrap"}
         ``"wkl"`` is the method of Wang, Kifer and Lee (2019), for comparison. ``"bootstrap"``
         simulates records from the released model, which must be right for that, and works without

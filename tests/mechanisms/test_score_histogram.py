@@ -115,7 +115,8 @@ def test_a_ledger_takes_events_that_are_worth_the_exact_loss(target):
 
 
 def test_calibration_takes_no_data():
-    assert list(inspect.signature(calibrate_histogram).parameters) == ["n", "target", "kinds"]
+    known = ["n", "target", "kinds", "touched"]
+    assert list(inspect.signature(calibrate_histogram).parameters) == known
 
 
 def test_released_counts_have_the_law_that_was_enumerated():

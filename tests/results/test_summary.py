@@ -333,8 +333,14 @@ def test_shrunk_estimates_stand_beside_the_bias_and_without_tests():
     assert {"z", "Pr(>|z|)"} < {*named.coefficients.headers}
     assert "too much for target='unpenalised' to take off." in " ".join(str(named).split())
     assert "All of it is about the penalised coefficients" in " ".join(str(named).split())
+    # nor has a machine any, whose penalty is a part of what it is
     machine = shrunk(eps=20.0, do_scale=False, model=dpsvm)
-    assert {"z", "Pr(>|z|)"} < {*machine.summary().coefficients.headers}
+    headers = {*machine.summary().coefficients.headers}
+    assert "bias / SE" in headers
+    assert {"z", "Pr(>|z|)"}.isdisjoint(headers)
+    assert "Estimates are shrunk" not in str(machine)
+    named = machine.summary(target="penalised").coefficients.headers
+    assert {"z", "Pr(>|z|)"} < {*named}
 
 
 @pytest.mark.parametrize(
