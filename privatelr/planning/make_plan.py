@@ -224,7 +224,7 @@ def plan(
     guesses = read_guesses(balance=balance, spread=spread, c_index=c_index, correlation=correlation)
     records = None if pilot is None else _read_pilot(pilot)
     counting = {"weights": weights, "subset": subset, "by": by}
-    known = (*schema.bounds, *(() if records is None else records.names))
+    known = (*schema.bounds, *schema.levels, *(() if records is None else records.names))
     whole = with_person(with_terms(formula, known, **counting), person, records_per_person)
     priced = eps, delta, spend, lambda_, op, analysis, on_small_lambda
     request = read_request(*priced, neighbours_of(whole))

@@ -231,7 +231,7 @@ def restore_scale(entry: entries.ScaleEntry, spec: DesignSpec, problem: Problem)
 
 
 def restore_histogram(
-    entry: entries.ScoreCountsEntry | msgspec.UnsetType, problem: Problem
+    entry: Any, n: int, about: Neighbours = REPLACE_ONE, touched: int = 1
 ) -> HistogramRelease | None:
     """The counts of scores that an entry describes, without the guarantee of their release.
 
@@ -242,18 +242,18 @@ def restore_histogram(
     """
     if isinstance(entry, msgspec.UnsetType):
         return None
-    target = _restore_target(entry.target, "roc.target", problem.neighbours)
+    target = _restore_target(entry.target, "roc.target", about)
     cells = 2 * entry.bins + 1
     alone = (Block(cells, 1.0),)
     law = _read_law(entry.noise, "roc.noise", cells, alone)
-    found = HistogramCalibration(problem.n, entry.bins, target, law, problem.touched)
+    found = HistogramCalibration(n, entry.bins, target, law, touched)
     if isinstance(target, NonPrivate) != isinstance(law, noise.NoNoise):
         raise ReleaseFileError("roc.noise takes none without a guarantee, and only then")
     if target.is_private:
         require_worth(achieved_histogram, found, "roc")
     if len(entry.counts) != cells:
         raise ReleaseFileError(f"roc.counts takes {cells} numbers beside {entry.bins} bins")
-    if max(map(abs, entry.counts)) > problem.n + _FARTHEST * max(found.count_sd, 1.0):
+    if max(map(abs, entry.counts)) > n + _FARTHEST * max(found.count_sd, 1.0):
         raise ReleaseFileError("roc.counts takes numbers that records and noise can make")
     scale = ScoreScale(entry.middle, entry.spread)
     return HistogramRelease(np.array(entry.counts, dtype=np.float64), scale, found, target)

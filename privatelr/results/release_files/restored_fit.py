@@ -148,7 +148,8 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     moments = parts.restore_moments(document.inference, problem)
     scale, spec = _restore_scale(document, planned, problem)
     made: tuple[Any, ...] = (calibration, moments.calibration) if moments else (calibration,)
-    counts = parts.restore_histogram(document.roc, problem)
+    about = problem.n, problem.neighbours, problem.touched
+    counts = parts.restore_histogram(document.roc, *about)
     made = made if scale is None else (scale.calibration, *made)
     made = made if counts is None else (*made, counts.calibration)
     guarantee = _standing(document, [part.target for part in made])
@@ -213,7 +214,7 @@ def _restore_selected(document: AnyDocument) -> SelectedRecord:
     """A fit that was released by choices of columns."""
     calibration = parts.restore_selection(document.calibration)
     problem = calibration.problem
-    counts = parts.restore_histogram(document.roc, problem)
+    counts = parts.restore_histogram(document.roc, problem.n)
     made: list[Any] = [calibration] if counts is None else [calibration, counts.calibration]
     guarantee = _standing(document, [part.target for part in made])
     entry = _read_charge(document, guarantee, made)
