@@ -24,8 +24,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from privatelr.cli.matrix_text import Header, MatrixFileError, read_header, read_rows
-from privatelr.cli.options import Parser, add_command, add_options, around_options
-from privatelr.cli.outcomes import DONE, reason_of, run_safely
+from privatelr.cli.option_readers import Parser
+from privatelr.cli.options import add_command, add_options, around_options
+from privatelr.cli.outcomes import DONE, be_quiet, reason_of, run_safely
 from privatelr.errors import GuaranteeError, NotConvergedError, PrivacyWarning
 from privatelr.mechanisms import Problem, Request, calibrate, draw, find_mechanism
 from privatelr.mechanisms.calibration import curvature_cost, penalty_costing
@@ -273,7 +274,14 @@ def svmsimple(arguments: Sequence[str] | None = None) -> int:
 def _main(program: CProgram, arguments: Sequence[str] | None) -> int:
     parser = Parser(prog=program.name, **around_options(_text(program, program.name)))
     add_options(parser, program.name)
-    return run_safely(program.name, lambda: _run(program, parser.parse_args(arguments)))
+
+    def parsed_and_run() -> int:
+        chosen = parser.parse_args(arguments)
+        if chosen.quiet:
+            be_quiet()
+        return _run(program, chosen)
+
+    return run_safely(program.name, parsed_and_run)
 
 
 def _run(program: CProgram, chosen: argparse.Namespace) -> int:

@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from privatelr import __version__
-from privatelr.cli import c_programs, model_commands, plan_command, schema_commands
-from privatelr.cli.options import Parser, add_command
+from privatelr.cli import (
+    answer_commands,
+    c_programs,
+    model_commands,
+    outcomes,
+    plan_command,
+    schema_commands,
+    study_file,
+)
+from privatelr.cli.option_readers import Parser
+from privatelr.cli.options import add_command
 from privatelr.cli.outcomes import (
     DONE,
     NOT_WRITTEN,
@@ -46,9 +54,11 @@ DEMO_FORMULA = "Species != 'setosa' ~ ."
 _EXAMPLE = """\
 examples:
   privatelr demo
+  privatelr schema init data.csv --out study.toml
   privatelr fit data.csv "y ~ age + smoker" --bounds age=18:90 \\
       --levels smoker=no,yes --out model.json
   privatelr predict model.json new.csv
+  privatelr compare model.json other.json
 
 privatelr COMMAND --help tells about a command.
 """
@@ -67,6 +77,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     if chosen.command is None:
         parser.print_help()
         return DONE
+    if chosen.quiet:
+        outcomes.be_quiet()
+    study_file.complete(chosen)
     status: int = chosen.run(chosen)
     return status
 
@@ -93,11 +106,12 @@ def parsers() -> tuple[Parser, argparse._SubParsersAction[Parser]]:
         demo,
         "fit iris with its public bounds at eps=1 and print the summary",
         f'Fit "{DEMO_FORMULA}" on the bundled iris table with its public bounds at eps=1, and '
-        "print the summary.\n\n\nexample:\n  privatelr demo",
+        f"print the summary.\n\n\nexample:\n  privatelr demo\n\n{STATUSES}",
     )
     plan_command.add_commands(commands)
-    model_commands.add_commands(commands)
     schema_commands.add_commands(commands)
+    model_commands.add_commands(commands)
+    answer_commands.add_commands(commands)
     c_programs.add_commands(commands)
     _add_audit(commands)
     return parser, commands
@@ -138,7 +152,7 @@ def _score(chosen: argparse.Namespace) -> int:
     """Plant bugs and print which of them were caught; the status is 1 if one was not."""
     if chosen.full or chosen.plot is not None:
         raise ArgumentError("--mutations: takes neither --full nor --plot beside it.")
-    found = mutations.run(report=lambda shown: print(f"planted: {shown}", file=sys.stderr))
+    found = mutations.run(report=lambda shown: outcomes.progress(f"planted: {shown}"))
     print(found.to_json() if chosen.json else found)
     return DONE if found.ok else REFUSED
 
@@ -156,7 +170,7 @@ def _audit(chosen: argparse.Namespace) -> int:
             rows.append(found)
         else:
             others.append(found)
-        print(f"audited: {found.title}: {found.verdict}", file=sys.stderr)
+        outcomes.progress(f"audited: {found.title}: {found.verdict}")
 
     effort, status = checks.FULL if chosen.full else checks.QUICK, DONE
     try:
