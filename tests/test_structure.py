@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 242,
-    "code lines": 33_280,
+    "modules": 245,
+    "code lines": 33_819,
     "lines of the longest module": 400,
     "modules of the fullest folder": 16,
     "call depth": 14,

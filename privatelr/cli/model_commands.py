@@ -44,6 +44,7 @@ from privatelr.formula import (
 )
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import USUAL_DELTA, read_request, read_target
+from privatelr.mechanisms.selection_release import read_roc_share
 from privatelr.model import check as check_data
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import find_hinge
@@ -260,6 +261,7 @@ def _require_price(chosen: argparse.Namespace, found: Mapping[str, Any]) -> None
     eps, delta, op = found.get("eps", 1.0), found.get("delta"), found.get("op", True)
     if chosen.method in ("lp", "simplex"):
         read_target(eps, USUAL_DELTA if delta is None else delta, USUAL_DELTA)
+        read_roc_share(chosen.spend)
         return
     small = found.get("on_small_lambda", "increase")
     read_request(eps, delta or 0.0, chosen.spend, chosen.lambda_, op, chosen.analysis, small)

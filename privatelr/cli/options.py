@@ -165,6 +165,11 @@ _HELP = {
     "expression such as 1/p",
     "--subset": "condition on declared columns, such as 'age > 50', of the records that count; the "
     "others are rows of zeros, and belong to n",
+    "--by": "column with declared levels, each of which gets a fit; together they cost as one",
+    "--person": "column that tells persons apart, all of whose records are protected together; "
+    "their number is then public, and that of records is not",
+    "--records-per-person": "a record counts one over this number, or over that of its person's "
+    "records if they are more; default 1",
     "--schema": "a TOML file with bounds, levels, and other options as keys; the command line "
     "overrides it",
     "--bounds": "limits of a numeric column, as in age=18:90; may be repeated",

@@ -230,7 +230,7 @@ def test_the_price_of_a_fit_is_not_that_of_bounds(home, capsys):
         ("output_perturbation = 'yes'", 2, ["takes true or false"]),
         ("do_scale = true", 2, ["do_scale: it takes"]),
         ("spend = {roc = 'a'}", 2, ["spend: it takes"]),
-        ("method = 'lp'\nspend = 'inference'", 2, ["--spend goes with --method lr or svm"]),
+        ("method = 'lp'\nspend = 'inference'", 2, ["no share where columns are chosen"]),
         ("method = 'lp'\nrow_norm = 2", 2, ["--row-norm goes with --method lr or svm"]),
         ("method = 'lp'\nweights = 'dose'", 2, ["--weights goes with --method lr or svm"]),
         ("rounds = 3", 2, ["--rounds goes with --method lp, and this is --method lr"]),
