@@ -35,6 +35,7 @@ from privatelr.errors import (
     ClusterError,
     FormulaError,
     GuaranteeError,
+    LedgerError,
     MissingDependencyError,
     NoRelease,
     NotConvergedError,
@@ -92,8 +93,8 @@ __all__ += ["ReleasedLevels", "SuggestedBounds", "levels_from", "suggest_bounds"
 __all__ += ["audit", "load", "load_dataset", "load_schema", "plot_coefficients"]
 __all__ += ["ScaledData", "Strata", "scaled"]
 __all__ += ["ArgumentError", "ClusterError", "FormulaError", "GuaranteeError", "NoRelease"]
-__all__ += ["MissingDependencyError", "NotConvergedError", "PrivateLRError", "ReleaseFileError"]
-__all__ += ["PrivacyWarning", "SchemaError", "SchemaWarning"]
+__all__ += ["LedgerError", "MissingDependencyError", "NotConvergedError", "PrivateLRError"]
+__all__ += ["PrivacyWarning", "ReleaseFileError", "SchemaError", "SchemaWarning"]
 
 _FOLDERS = {
     "": ("audit", "datasets", "planning"),

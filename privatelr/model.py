@@ -17,7 +17,7 @@ from privatelr.model_data import read_data, read_in_memory
 from privatelr.numerics import find_hinge, find_loss
 from privatelr.numerics.solve import Newton, Solver
 from privatelr.privacy import Guarantee
-from privatelr.privacy.accounting import Account
+from privatelr.privacy.accounting import AnyLedger
 from privatelr.results import DataCheck, DataCounts, Fit
 from privatelr.sources import BoundsLike, LevelsLike, declare_schema, is_dask, totals
 
@@ -42,7 +42,7 @@ def dplr(
     row_norm: float | None = None,
     intercept_scale: float | None = None,
     spend: Mapping[str, float] | str | None = None,
-    ledger: Account | None = None,
+    ledger: AnyLedger | None = None,
     threshold: float | str = "fixed",
     do_scale: bool | str | None = None,
     rp_dim: int = 0,
@@ -124,7 +124,7 @@ def dplr(
         0.4}`` sets the shares, with one of ``"scale"`` where that is released, and one of ``"roc"``
         for ``fit.roc``, a ROC curve of the training data. Under an (epsilon, delta), shares are of
         mu squared, or of epsilon where Laplace noise leaves the coefficients less noise.
-    ledger : Ledger, optional
+    ledger : Ledger or path, optional
         Account to charge before the data is read, beside that of ``with Ledger(...):`` around the
         call; it refuses what it cannot cover.
     threshold : float or str
@@ -215,7 +215,7 @@ def dpsvm(
     row_norm: float | None = None,
     intercept_scale: float | None = None,
     spend: Mapping[str, float] | str | None = None,
-    ledger: Account | None = None,
+    ledger: AnyLedger | None = None,
     threshold: float | str = "fixed",
     do_scale: bool | str | None = None,
     rp_dim: int = 0,

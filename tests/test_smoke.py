@@ -122,6 +122,7 @@ REFUSED = {
     "GuaranteeError": lambda: lr.PureDP(-1.0),
     "NoRelease": lambda: fit_clinic(clinic(), model=lr.dpsimplex, eps=0.5, lambda_=1e-4),
     "NotConvergedError": lambda: minimiser(max_iterations=1),
+    "LedgerError": lambda: lr.Ledger.open("/nowhere/clinic.ledger"),
     "PrivateLRError": lambda: lr.ZCDP(0.0),
     "SchemaError": lambda: lr.dplr(FORMULA, clinic(), bounds={"age": (90, 18)}),
 }

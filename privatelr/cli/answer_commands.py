@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from privatelr.cli import files
+from privatelr.cli.ledger_commands import ledger_of
 from privatelr.cli.model_commands import rows_of
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import TEXT, add_command, given
@@ -26,6 +27,7 @@ from privatelr.results.strata_of_fits import Strata
 
 if TYPE_CHECKING:
     from privatelr.audit import audit_table
+    from privatelr.privacy.accounting import Entry
     from privatelr.results.answers.private_roc import PrivateRoc
     from privatelr.results.pages import comparison
 else:
@@ -111,15 +113,16 @@ def roc(chosen: argparse.Namespace) -> int:
     if chosen.plot is not None and Path(audit_table.require_plot(chosen.plot)).exists():
         raise OutputError(f"--plot {chosen.plot!r}: the file exists, and roc replaces none.")
     if chosen.data is None:
-        for option in given(chosen, "eps", "rho", "delta", "seed"):
+        for option in given(chosen, "eps", "rho", "delta", "seed", "ledger", "allowance", "note"):
             raise ArgumentError(f"--{option}: it takes a table whose records are scored.")
         with files.reserved(chosen.out, chosen.force):
-            return _show(_one_fit(chosen).roc, chosen)
+            return _show(_one_fit(chosen).roc, chosen, None)
     with files.reserved(chosen.out, chosen.force):  # before a budget is spent
         model = _one_fit(chosen)
         variables, formula = model.spec.variables, model.spec.formula
         reads, whose = formula.scored, formula.person
         price = read_price(chosen, REPLACE_ONE if whose is None else REPLACE_PERSON)
+        paid = {"seed": chosen.seed, **ledger_of(chosen)}
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
             if whose is not None and whose.column in {*table.names} - {*reads}:
@@ -127,8 +130,8 @@ def roc(chosen: argparse.Namespace) -> int:
             frame, readings = rows_of(table, wanted, formula)
         note("privatelr", f"{describe(readings, table.numbers_note)}.")
         with seed_said(chosen):
-            found = model.private_roc(frame, price, seed=chosen.seed)
-        return _show(found, chosen)
+            found = model.private_roc(frame, price, **paid)
+        return _show(found, chosen, found.release.entry)
 
 
 def _one_fit(chosen: argparse.Namespace) -> Any:
@@ -140,12 +143,13 @@ def _one_fit(chosen: argparse.Namespace) -> Any:
     return model
 
 
-def _show(found: PrivateRoc, chosen: argparse.Namespace) -> int:
+def _show(found: PrivateRoc, chosen: argparse.Namespace, entry: Entry | None) -> int:
     """Write, print and draw a curve, which is paid for, so that one failure stops no other."""
     numbers = {**found.to_dict(), "numbers": _records(found.tidy()), "curve": _lists(found.curve)}
     data = json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False)
     try:
-        files.deliver_paid(data if chosen.json else in_shell(found), f"{data}\n".encode(), chosen)
+        page = data if chosen.json else in_shell(found)
+        files.deliver_paid(page, f"{data}\n".encode(), chosen, entry)
     finally:
         if chosen.plot is not None:
             files.save_picture(found.plot, chosen.plot, (5.0, 5.0))

@@ -25,9 +25,11 @@ from privatelr.cli.outcomes import (
     drop_output,
     flush_output,
     reason_of,
+    say,
 )
 from privatelr.errors import ArgumentError, MissingDependencyError, ReleaseFileError
 from privatelr.locks import has_file_locks, lock_file, still_has_name
+from privatelr.privacy.accounting import Entry, complete
 from privatelr.results.release_files import create_file, load, replace_file
 
 
@@ -162,13 +164,20 @@ def print_page(page: str, written: str | None) -> None:
             ) from None
 
 
-def deliver_paid(page: str, data: bytes, chosen: argparse.Namespace) -> None:
-    """Write the file of ``--out``, and print a page even if that fails, because it is paid for."""
+def deliver_paid(
+    page: str, data: bytes, chosen: argparse.Namespace, entry: Entry | None = None
+) -> None:
+    """Write the file of ``--out``, and print a page even if that fails, because it is paid for.
+
+    The ledger of the charge `entry` is told of a file that was written.
+    """
     written = None
     try:
         if chosen.out is not None:
             write(chosen.out, data, chosen.force)
             written = chosen.out
+            for told in complete(entry, sha256(data).hexdigest()):
+                say("privatelr", told)
     finally:
         print_page(page, written)
 

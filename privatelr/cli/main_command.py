@@ -16,6 +16,7 @@ from privatelr import __version__
 from privatelr.cli import (
     answer_commands,
     c_programs,
+    ledger_commands,
     model_commands,
     outcomes,
     plan_command,
@@ -37,6 +38,7 @@ from privatelr.datasets import load_dataset, load_schema
 from privatelr.errors import ArgumentError, PrivateLRError, require_number
 from privatelr.lazy_import import lazy_import
 from privatelr.model import dplr
+from privatelr.privacy.accounting import of_public_data
 from privatelr.results.release_files import release_bytes
 
 if TYPE_CHECKING:
@@ -86,7 +88,8 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def demo(chosen: argparse.Namespace) -> int:
     """Fit iris with its public schema and print the summary."""
-    model = dplr(DEMO_FORMULA, load_dataset("iris"), **load_schema("iris"))
+    with of_public_data():
+        model = dplr(DEMO_FORMULA, load_dataset("iris"), **load_schema("iris"))
     print(release_bytes(model).decode().removesuffix("\n") if chosen.json else in_shell(model))
     return DONE
 
@@ -112,6 +115,7 @@ def parsers() -> tuple[Parser, argparse._SubParsersAction[Parser]]:
     schema_commands.add_commands(commands)
     model_commands.add_commands(commands)
     answer_commands.add_commands(commands)
+    ledger_commands.add_commands(commands)
     c_programs.add_commands(commands)
     _add_audit(commands)
     return parser, commands
@@ -142,7 +146,8 @@ def audit(chosen: argparse.Namespace) -> int:
     before its end or the picture could not be written.
     """
     try:
-        return _score(chosen) if chosen.mutations else _audit(chosen)
+        with of_public_data():
+            return _score(chosen) if chosen.mutations else _audit(chosen)
     except PrivateLRError as refusal:
         parser: Parser = chosen.parser
         parser.error(str(refusal))

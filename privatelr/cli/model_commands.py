@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from privatelr.cli import files
+from privatelr.cli.ledger_commands import ledger_of
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import METHODS, TEXT, add_command, given
 from privatelr.cli.outcomes import (
@@ -50,7 +51,7 @@ from privatelr.model import dplr, dpsvm
 from privatelr.numerics import find_hinge
 from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.results import DataCheck
-from privatelr.results.release_files import file_bytes
+from privatelr.results.release_files import file_bytes, tell_ledgers
 from privatelr.results.strata_of_fits import Strata
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def _counted(found: DataCheck) -> dict[str, Any]:
 
 def fit(chosen: argparse.Namespace) -> int:
     """Read a table, fit a model, write the model, and print its page."""
-    arguments = read_arguments(chosen) | files.read_prior(chosen.prior)
+    arguments = read_arguments(chosen) | files.read_prior(chosen.prior) | ledger_of(chosen)
     with files.reserved(chosen.out, chosen.force):  # before a budget is spent
         formula, frame, declared = _read_table(chosen)
         if formula.person is not None and isinstance(arguments.get("eps"), ZCDP):
@@ -205,6 +206,7 @@ def fit(chosen: argparse.Namespace) -> int:
                 if chosen.out is not None:
                     files.write(chosen.out, data, chosen.force)
                     written = chosen.out
+                    tell_ledgers(model, data)
         except ReleaseFileError as error:
             raise NotWrittenError(f"the model cannot be saved: {error}.") from None
         finally:  # the budget is spent, so the page is printed even if the file cannot be written
@@ -250,7 +252,9 @@ def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 _OF_TABLE = (*_OF_RECORDS, "row_norm")
-_READ_APART = {"formula", "data", "bounds", "levels", "intercept_scale", "do_scale", "prior"}
+_READ_APART = {
+    *("formula", "data", "bounds", "levels", "intercept_scale", "do_scale", "prior", "ledger")
+}
 """Arguments that are read with the table, or are spelled in another way."""
 
 

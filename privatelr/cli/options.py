@@ -9,6 +9,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any, get_args
 
+from privatelr.cli import ledger_options
 from privatelr.cli import option_readers as read
 from privatelr.cli.option_readers import Parser
 from privatelr.mechanisms.calibration import ANALYSES
@@ -31,9 +32,18 @@ _MODEL = (
     "--method|--model --loss --h --lambda --output-perturbation --analysis",
 )
 _CHOOSING = "--density --rounds --step --score --slack --minority --radius --draws"
-_PROGRAM = (("", "file --released-only|--line --strict --seed --json --quiet"),)
 _ALWAYS = "--json --quiet"
 _WRITTEN = ("", f"--out --force {_ALWAYS}")
+_PAID = (
+    ("what is public about the table", _SHORT_SCHEMA),
+    ("what is promised", _PRICE),
+    ledger_options.PAYING,
+    _WRITTEN,
+)
+_PROGRAM = (
+    ("", f"file --released-only|--line --strict --seed {_ALWAYS}"),
+    ledger_options.PAYING,
+)
 _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "demo": (("", _ALWAYS),),
     "plan": (
@@ -51,26 +61,16 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("what is promised", f"{_PROMISE} --person --records-per-person --seed"),
         (_MODEL[0], f"{_MODEL[1]} --prior --on-small-lambda --rp-dim --threshold"),
         ("how --method lp and simplex choose columns", _CHOOSING),
-        _WRITTEN,
+        *_PAID[2:],
     ),
     "schema init": (("", f"data {_TEXT}"), _WRITTEN),
-    "bounds": (
-        ("", f"data {_TEXT}"),
-        ("what is public about the table", _SHORT_SCHEMA),
-        ("what is promised", _PRICE),
-        _WRITTEN,
-    ),
-    "levels": (
-        ("", f"data {_TEXT} column"),
-        ("what is public about the table", _SHORT_SCHEMA),
-        ("what is promised", _PRICE),
-        _WRITTEN,
-    ),
+    "bounds": (("", f"data {_TEXT}"), *_PAID),
+    "levels": (("", f"data {_TEXT} column"), *_PAID),
     "predict": (("", f"model data {_TEXT} --type --threshold --out --force {_ALWAYS}"),),
     "card": (("", f"model --format --out --force {_ALWAYS}"),),
     "roc": (
         ("", f"model data {_TEXT}"),
-        ("what is promised", _PRICE),
+        *_PAID[1:3],
         ("", f"--plot --out --force {_ALWAYS}"),
     ),
     "compare": (
@@ -82,6 +82,7 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "lrsimple": _PROGRAM,
     "svmsimple": _PROGRAM,
     "audit": (("", f"--eps --full --mutations --plot {_ALWAYS}"),),
+    **ledger_options.COMMANDS,
 }
 """Each command takes these arguments, under titles; options joined by ``|`` exclude each other."""
 _SWITCHES = "--json --quiet --force --released-only --strict --full --mutations --exponentiate"
@@ -136,6 +137,7 @@ _READ: dict[str, dict[str, Any]] = {
     "--digits": {"metavar": "N", "type": read.whole},
     "--line": {"choices": ("output", "objective")},
     "audit --eps": {"type": read.number, "default": 1.0},
+    **ledger_options.READ,
 }
 """`argparse` gets these arguments for an option; a key for one command begins with its name."""
 _FORMULA = 'R formula, such as "y ~ age + smoker"'
@@ -278,6 +280,7 @@ _HELP = {
     "--quiet": "print nothing on standard error but errors",
     "check --quiet": "print nothing beside the page but errors",
     "--json": "print the lines and the public facts as JSON",
+    **ledger_options.HELP,
 }
 
 

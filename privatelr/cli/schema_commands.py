@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privatelr.cli import files
+from privatelr.cli.ledger_commands import ledger_of
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import TEXT, add_command, add_group, given
 from privatelr.cli.outcomes import DONE, STATUSES, InputError, note
@@ -151,7 +152,7 @@ _TEXT_TYPE = re.compile("string|binary|bool")
 
 def bounds(chosen: argparse.Namespace) -> int:
     """Read the columns with outer ranges, choose ranges within them, and print a schema."""
-    price = read_price(chosen)
+    price, paid = read_price(chosen), {"seed": chosen.seed, **ledger_of(chosen)}
     with files.reserved(chosen.out, chosen.force):  # before a budget is spent
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             declared = read_declarations(chosen, table.names)
@@ -161,13 +162,13 @@ def bounds(chosen: argparse.Namespace) -> int:
             frame, readings = table.read(wanted)
         note("privatelr", f"{describe(readings, table.numbers_note)}.")
         with seed_said(chosen):
-            found = suggestions.suggest_bounds(frame, declared["bounds"], price, seed=chosen.seed)
+            found = suggestions.suggest_bounds(frame, declared["bounds"], price, **paid)
         return _deliver(found, {**declared, "bounds": found}, chosen)
 
 
 def levels(chosen: argparse.Namespace) -> int:
     """Read a column as it is written, release its levels, and print a schema."""
-    price = read_price(chosen)
+    price, paid = read_price(chosen), {"seed": chosen.seed, **ledger_of(chosen)}
     with files.reserved(chosen.out, chosen.force):
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             declared = read_declarations(chosen, table.names)
@@ -179,7 +180,7 @@ def levels(chosen: argparse.Namespace) -> int:
             frame, readings = table.read({name: DeclaredColumn("text")})
         note("privatelr", f"{describe(readings, '')}.")
         with seed_said(chosen):
-            found = suggestions.levels_from(frame, name, price, seed=chosen.seed)
+            found = suggestions.levels_from(frame, name, price, **paid)
         return _deliver(found, {**declared, "levels": {**declared["levels"], **found}}, chosen)
 
 
@@ -217,7 +218,7 @@ def _deliver(
     schema = "\n".join([*lines, declarations.schema_text(**{**chosen.study, **declared})])
     shown = {**declared, "guarantee": to_json(found.guarantee)} if chosen.json else None
     text = json.dumps(shown, indent=1, ensure_ascii=False, default=dict) if shown else schema
-    files.deliver_paid(text.removesuffix("\n"), schema.encode(), chosen)
+    files.deliver_paid(text.removesuffix("\n"), schema.encode(), chosen, found.entry)
     return DONE
 
 

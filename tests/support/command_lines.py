@@ -7,7 +7,7 @@ import sys
 
 from frames_for_laws import SCHEMA, clinic_by_age
 
-from privatelr import ZCDP, dplpsvm, dplr, dpsimplex, dpsvm
+from privatelr import ZCDP, Ledger, dplpsvm, dplr, dpsimplex, dpsvm
 from privatelr.cli.options import _OPTIONS
 
 FORMULA = "y ~ age + dose + smoker + größe"
@@ -36,9 +36,15 @@ LINES = {
     "compare": "compare lr.json lp.json",
     "lrsimple": "lrsimple points.txt --seed 3",
     "svmsimple": "svmsimple svm.txt --seed 3",
+    "ledger show": "ledger show clinic.ledger",
+    "ledger entries": "ledger entries clinic.ledger",
+    "ledger check": "ledger check clinic.ledger charged.json",
+    "ledger export": "ledger export clinic.ledger",
+    "ledger allow": "ledger allow clinic.ledger ann --eps 2",
+    "ledger budget": "ledger budget clinic.ledger --eps 100 --reason audit",
 }
-"""But for the audit, which takes minutes."""
-assert {*LINES, "audit"} == {*_OPTIONS}
+"""But for the audit, which takes minutes, and a command that runs once on a name of a file."""
+assert {*LINES, "audit", "ledger create"} == {*_OPTIONS}
 WRITING = [
     name for name, groups in _OPTIONS.items() if any("--out" in row.split() for _, row in groups)
 ]
@@ -65,6 +71,8 @@ def prepare(folder):
     }
     for name, model in models.items():
         model.save(folder / f"{name}.json")
+    ledger = Ledger.create(folder / "clinic.ledger", 100.0)
+    dplr(FORMULA, table, **declared, eps=4, ledger=ledger).save(folder / "charged.json")
     (folder / "study.toml").write_text(STUDY, encoding="utf-8")
     (folder / "points.txt").write_text(POINTS, encoding="utf-8")
     (folder / "svm.txt").write_text(POINTS.replace("0.5 1", "5 1 .5", 1), encoding="utf-8")

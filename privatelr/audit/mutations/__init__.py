@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 
 from privatelr.audit.mutations.of_answers import OF_ANSWERS
 from privatelr.audit.mutations.of_choices import OF_CHOICES
+from privatelr.audit.mutations.of_ledgers import OF_LEDGERS
 from privatelr.audit.mutations.of_mechanisms import OF_MECHANISMS
 from privatelr.audit.mutations.of_persons import OF_PERSONS
 from privatelr.audit.mutations.of_rows import OF_ROWS
@@ -28,6 +29,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     *OF_STRATA,
     *OF_CHOICES,
     *OF_ANSWERS,
+    *OF_LEDGERS,
 )
 
 

@@ -20,7 +20,7 @@ from privatelr.mechanisms.candidate_choice import (
 )
 from privatelr.page_model import Piece
 from privatelr.privacy import REPLACE_ONE, Guarantee, NonPrivate, PureDP
-from privatelr.privacy.accounting import Account, Entry
+from privatelr.privacy.accounting import AnyLedger, Entry
 from privatelr.results import predict
 from privatelr.results.answers.scored_records import Evaluation, open_data, read_price
 from privatelr.results.fit_record import ModelRecord, named_fits
@@ -158,7 +158,7 @@ def choose(
     *,
     score: ScoreName = "auc",
     response: Any = None,
-    ledger: Account | None = None,
+    ledger: AnyLedger | None = None,
     seed: int | None = None,
 ) -> ChosenFit:
     """Choose one of several fits privately, by how well each predicts records with outcomes.
@@ -181,7 +181,7 @@ def choose(
     response
         The outcomes of the records, if they are not a column of `data`, as for fits of
         ``dplr(y, X)``.
-    ledger : Ledger, optional
+    ledger : Ledger or path, optional
         Account to charge for the choice before the records are scored; as in `dplr`. It is not
         charged for the candidates, which their own calls have charged.
     seed : int, optional

@@ -9,7 +9,7 @@ from privatelr.lazy_import import lazy_import
 
 if TYPE_CHECKING:
     from privatelr.privacy import Guarantee
-    from privatelr.privacy.accounting import Account
+    from privatelr.privacy.accounting import AnyLedger
     from privatelr.results.answers import private_auc, private_roc, private_threshold
     from privatelr.results.answers.private_auc import PrivateAuc
     from privatelr.results.answers.private_roc import PrivateRoc
@@ -55,7 +55,7 @@ class Evaluated:
         *,
         delta: float = 0.0,
         response: Any = None,
-        ledger: Account | None = None,
+        ledger: AnyLedger | None = None,
         seed: int | None = None,
     ) -> PrivateRoc:
         """Release a ROC curve with its AUC, thresholds, prevalence and calibration.
@@ -74,7 +74,7 @@ class Evaluated:
         response
             The outcomes of the records, if they are not a column of `data`, as for a fit of
             ``dplr(y, X)``.
-        ledger : Ledger, optional
+        ledger : Ledger or path, optional
             Account to charge before the scores are computed; as in `dplr`.
         seed : int, optional
             Repeats the noise, for tests and teaching. Voids the guarantee.
@@ -105,7 +105,7 @@ class Evaluated:
         *,
         smaller_class: float = 0.1,
         response: Any = None,
-        ledger: Account | None = None,
+        ledger: AnyLedger | None = None,
         seed: int | None = None,
     ) -> PrivateAuc:
         """Release the area under the ROC curve, and nothing else but the sizes of the classes.
@@ -149,7 +149,7 @@ class Evaluated:
         *,
         rule: str = "youden",
         response: Any = None,
-        ledger: Account | None = None,
+        ledger: AnyLedger | None = None,
         seed: int | None = None,
     ) -> PrivateThreshold:
         """Release a threshold between the classes, and nothing else.

@@ -26,6 +26,7 @@ from privatelr.privacy import (
     NonPrivate,
     SharedApproxDP,
 )
+from privatelr.privacy.accounting import Receipt
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.results.pages.beside_terms import Facts, beside_terms
 from privatelr.results.predict import scale_of
@@ -314,6 +315,7 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
         part = f", part {entry.part!r}" if entry.part is not None else ""
         times = f", {entry.times} times" if entry.times > 1 else ""
         ledger = f"charged with {entry.guarantee} for {entry.label!r}{part}{times}"
+        ledger += "".join(f"; {_place_of(receipt)}" for receipt in entry.receipts)
     spent = "all of it on the coefficients"
     if isinstance(fit, SelectedRecord):
         problem, spent = fit.calibration.problem, "all of it on the choices"
@@ -336,6 +338,12 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
         ("Ledger", ledger),
         ("Software", ", ".join(f"{name} {version}" for name, version in software)),
     ]
+
+
+def _place_of(receipt: Receipt) -> str:
+    """Say where a charge stands in a ledger on disk; its hash stands for all rows up to it."""
+    name = receipt.dataset or "unnamed data"
+    return f"row {receipt.row} of the ledger of {name} ({receipt.ledger}), head {receipt.head}"
 
 
 def _perturbed_of_card(fit: FitRecord) -> Facts:

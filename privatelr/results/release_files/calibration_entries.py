@@ -362,3 +362,15 @@ class SimplexEntry(SelectionEntry, frozen=True, tag_field="mechanism", tag="simp
 
 
 AnySelection = WeightsEntry | SimplexEntry
+
+
+class ReceiptEntry(FileEntry, frozen=True):
+    """The place of a charge in a ledger on disk: the number of its row, and its hash.
+
+    The hash follows from all rows before it. The name is one that no other ledger has.
+    """
+
+    ledger: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+    dataset: Annotated[str, Meta(max_length=10**6)]
+    row: Annotated[int, Meta(ge=2)]
+    head: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]

@@ -24,7 +24,7 @@ from privatelr.mechanisms.selection_release import Selections
 from privatelr.mechanisms.simplex import Stability
 from privatelr.numerics import Loss
 from privatelr.privacy import noise
-from privatelr.privacy.accounting import Entry
+from privatelr.privacy.accounting import Entry, Receipt
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.release_files import calibration_entries as made
 from privatelr.results.release_files import document_entries as entries
@@ -39,7 +39,7 @@ _ENTRIES: dict[type, Any] = {
     noise.GaussianNoise: made.GaussianEntry,
     noise.NoNoise: made.NoNoiseEntry,
     Stability: made.StabilityEntry,
-    Entry: entries.ChargeEntry,
+    Receipt: made.ReceiptEntry,
 }
 """Records whose attributes have the names of their entries; a new noise law is listed here."""
 _PLAIN = (str, bool, int, dict, type(None), UnsetType)
@@ -188,6 +188,9 @@ def as_entry(value: Any) -> Any:
         case Block():  # the usual norm, l1, is not written
             norm = UNSET if value.norm == "l1" else value.norm
             return _entry_of(made.BlockEntry, value, norm=norm)
+        case Entry():
+            receipts = as_entry(value.receipts) or UNSET
+            return _entry_of(entries.ChargeEntry, value, receipts=receipts)
         case Response():
             return _entry_of(entries.ResponseEntry, value, expression=value.expression.label)
         case Variable():

@@ -17,6 +17,7 @@ from privatelr.results.release_files.calibration_entries import (
     NotNegative,
     Phrase,
     Positive,
+    ReceiptEntry,
     ScaleEntry,
     ScoreCountsEntry,
     Size,
@@ -25,7 +26,7 @@ from privatelr.results.release_files.calibration_entries import (
 )
 
 FORMAT: Literal["privatelr release"] = "privatelr release"
-VERSION: Literal[5] = 5
+VERSION: Literal[6] = 6
 Position = Annotated[int, Meta(ge=0)]
 Times = Annotated[int, Meta(ge=1, le=10**9)]
 Name = Annotated[str, Meta(max_length=10_000)]
@@ -103,13 +104,14 @@ class ChoicesEntry(FileEntry, frozen=True):
 
 
 class ChargeEntry(FileEntry, frozen=True):
-    """The charge to a ledger."""
+    """The charge to a ledger, with a receipt of each ledger on disk that was charged."""
 
     label: Label
     part: Label | None
     times: Times
     guarantee: GuaranteeEntry
     events: list[dict[str, Any]]
+    receipts: Annotated[list[ReceiptEntry], Meta(min_length=1)] | UnsetType = UNSET
 
 
 class CoefficientsEntry(FileEntry, frozen=True):
@@ -342,8 +344,8 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     ----------
     version
         Version 1 has no entry signature, version 2 has one, version 3 may have an entry scale,
-        version 4 one about a ROC curve, and version 5 one about a prior in its design, or a
-        ROC curve beside choices.
+        version 4 one about a ROC curve, version 5 one about a prior in its design, or a ROC curve
+        beside choices, and version 6 receipts of ledgers on disk.
     notice
         What a person should know first; it begins with NOT PRIVATE if there is no guarantee.
     written_by
@@ -372,7 +374,7 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     """
 
     format: Literal["privatelr release"]
-    version: Literal[1, 2, 3, 4, 5]
+    version: Literal[1, 2, 3, 4, 5, 6]
     notice: Annotated[str, Meta(pattern="^(covered by |NOT PRIVATE: )")]
     written_by: Annotated[dict[Phrase, Phrase], Meta(max_length=100)]
     guarantee: GuaranteeEntry

@@ -20,15 +20,17 @@ import json
 import os
 import secrets
 import stat
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, ReleaseFileError, show
+from privatelr.errors import ArgumentError, PrivacyWarning, ReleaseFileError, show
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import has_file_locks, lock_file, still_has_name
+from privatelr.privacy.accounting import Entry, complete
 from privatelr.results.fit import Fit
 from privatelr.results.fit_record import ModelRecord, SelectedRecord
 from privatelr.results.release_files import origin
@@ -148,6 +150,33 @@ def write_release(fit: Any, path: str | os.PathLike[str], key: Key = None) -> No
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)} was not written: {error}.") from None
     replace_file(Path(os.path.realpath(name)), data)
+    tell_ledgers(fit, data)
+
+
+def tell_ledgers(fit: Any, data: bytes) -> None:
+    """Note the hash of a release that was written by its charge, in ledgers on disk.
+
+    Warns
+    -----
+    PrivacyWarning
+        If a ledger cannot be told. The release is saved nevertheless, and the charge counts.
+    """
+    entry = charge_of(fit)
+    if entry is None or not entry.receipts:
+        return
+    for told in complete(entry, parse(data)["sha256"]):
+        warnings.warn(
+            f"the release was saved, and its charge stands without its hash: {told}",
+            PrivacyWarning,
+            stacklevel=4,
+        )
+
+
+def charge_of(fit: Any) -> Entry | None:
+    """The charge for a fit, or for `Strata` of fits, which were paid for together."""
+    charged: ModelRecord = fit if isinstance(fit, ModelRecord) else fit.first
+    entry: Entry | None = charged.release.entry
+    return entry
 
 
 def file_bytes(fit: Any, key: Key = None) -> bytes:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from privatelr.design import (
     DesignSpec,
@@ -35,7 +35,7 @@ from privatelr.privacy import (
     prices,
     pure_within,
 )
-from privatelr.privacy.accounting import Entry, join
+from privatelr.privacy.accounting import Entry, Receipt, join
 from privatelr.results.fit_record import FitRecord, SelectedRecord
 from privatelr.results.predict import Scale, Threshold, scale_of
 from privatelr.results.release_files import calibration_file as parts
@@ -84,6 +84,9 @@ def read_document(value: Any) -> AnyDocument:
     calibration, design = value.get("calibration"), value.get("design")
     if version < 5 and isinstance(design, dict) and "prior" in design:
         raise ReleaseFileError(f"design has an entry 'prior', which version {version} has not")
+    charge = value.get("ledger")
+    if version < 6 and isinstance(charge, dict) and "receipts" in charge:
+        raise ReleaseFileError(f"ledger has an entry 'receipts', which version {version} has not")
     chosen = isinstance(calibration, dict) and "mechanism" in calibration
     if version < 5 and chosen and "roc" in value:
         raise ReleaseFileError(
@@ -291,8 +294,10 @@ def _read_charge(document: AnyDocument, guarantee: Guarantee, made: Sequence[Any
     if isinstance(guarantee, NonPrivate):
         raise ReleaseFileError("ledger takes null beside a release without a guarantee")
     events = tuple(event for part in made for event in part.events) if given.events else ()
+    listed = () if isinstance(given.receipts, UnsetType) else given.receipts
+    receipts = tuple(Receipt(one.ledger, one.dataset, one.row, one.head) for one in listed)
     with json_values.named("ledger"):
-        return Entry(given.label, guarantee, events, given.part, given.times)
+        return Entry(given.label, guarantee, events, given.part, given.times, receipts)
 
 
 def _read_threshold(given: entries.ThresholdEntry, scale: Scale) -> Threshold:
