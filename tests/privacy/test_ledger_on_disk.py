@@ -15,8 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import ledgers_at_work
 import pytest
 from frames_for_laws import clinic, fit_clinic
+from ledgers_at_work import check_crowd, check_kills
 
 import privatelr
 import privatelr.model_data
@@ -454,7 +456,9 @@ def test_pickles_reopen_it(path, ledger):
 
 
 CHILD = """
+import ledgers_at_work
 from frames_for_laws import clinic, fit_clinic
+from ledgers_at_work import check_crowd, check_kills
 from privatelr import GuaranteeError, Ledger
 try:
     with Ledger(9.0):
@@ -505,47 +509,6 @@ def test_threads_share_the_file(path, ledger):
     assert ledger.left() == 0
 
 
-CROWD = """
-import os, sys
-from privatelr import GuaranteeError, Ledger, PureDP
-path, processes, charges = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-reading, writing = os.pipe()
-children = []
-for _ in range(processes):
-    if (child := os.fork()) == 0:
-        for _ in range(charges):
-            try:
-                Ledger.open(path).charge(PureDP(1.0))
-                os.write(writing, b"+")
-            except GuaranteeError as error:
-                os.write(writing, b"-" if "what is left is epsilon 0." in str(error) else b"?")
-        os._exit(0)
-    children.append(child)
-os.close(writing)
-said = b""
-while block := os.read(reading, 65536):
-    said += block
-for child in children:
-    os.waitpid(child, 0)
-print(said.count(b"+"), said.count(b"-"), len(said))
-"""
-
-
-def crowd(path, processes, charges):
-    command = [sys.executable, "-c", CROWD, str(path), str(processes), str(charges)]
-    done = subprocess.run(command, capture_output=True, check=True)
-    return [int(count) for count in done.stdout.split()]
-
-
-def check_crowd(path, processes, charges, budget):
-    ledger = Ledger.create(path, float(budget))
-    said = crowd(path, processes, charges)
-    assert said == [budget, processes * charges - budget, processes * charges]
-    assert len(ledger.entries) == budget
-    assert (ledger.spent(), ledger.left()) == (budget, 0)
-    assert Ledger.check(path) == ()
-
-
 @FORKS
 def test_many_processes_spend_exactly_the_budget(path):
     check_crowd(path, processes=10, charges=6, budget=20)
@@ -580,8 +543,7 @@ def test_planted_missing_lock_is_caught(path, monkeypatch, tmp_path):
         "ledger_file.LedgerFile = Store\n"
     )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-    honest = CROWD
-    monkeypatch.setitem(globals(), "CROWD", f"import unlocked\n{honest}")
+    monkeypatch.setattr(ledgers_at_work, "CROWD", f"import unlocked\n{ledgers_at_work.CROWD}")
     with pytest.raises(AssertionError):
         check_crowd(path, processes=4, charges=4, budget=5)
 
@@ -720,53 +682,10 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_half_written(path):
     Ledger.open(path).charge(TENTH)
 
 
-KILLED = """
-import os, random, signal, sys, time
-from privatelr import Ledger, PureDP
-path, kills, seed = sys.argv[1], *map(int, sys.argv[2:])
-times, ledger = random.Random(seed), Ledger.open(path)
-began = time.monotonic()
-ledger.charge(PureDP(1e-6))
-each = time.monotonic() - began
-print(1, 1)
-for _ in range(kills):
-    reading, writing = os.pipe()
-    if (child := os.fork()) == 0:
-        while True:
-            ledger.charge(PureDP(1e-6))
-            os.write(writing, b"+")
-    os.close(writing)
-    time.sleep(times.uniform(0, 10 * each))
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    said = b""
-    while block := os.read(reading, 65536):
-        said += block
-    os.close(reading)
-    print(len(said), len(ledger.entries))
-"""
-
-
-def check_kills(path, kills, seed):
-    """Kill a process that charges, at random points, and count what it said and what is there."""
-    ledger = Ledger.create(path, 1.0)
-    command = [sys.executable, "-c", KILLED, str(path), str(kills), str(seed)]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
-    before = 0
-    for line in done.stdout.splitlines():
-        said, after = map(int, line.split())
-        # a charge that was told of is there, and at most the one that was not told of yet
-        assert before + said <= after <= before + said + 1
-        before = after
-    assert before > kills / 2
-    assert Ledger.check(path) == ()
-    ledger.charge(PureDP(1e-6))
-    assert [name for name in os.listdir(path.parent) if name.startswith(path.name)] == [path.name]
-
-
 @FORKS
 def test_kills_lose_no_charge(path):
     check_kills(path, kills=20, seed=1)
+    assert [name for name in os.listdir(path.parent) if name.startswith(path.name)] == [path.name]
 
 
 @FORKS

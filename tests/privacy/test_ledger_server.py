@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from ledgers_at_work import check_crowd, check_kills
 
 from privatelr import GuaranteeError, Ledger, LedgerError, MissingDependencyError, PureDP
 from privatelr.privacy.accounting import ledger_books, ledger_file
@@ -117,40 +118,6 @@ def test_a_ledger_on_a_server_is_one_as_on_disk(url):
         Ledger.create(url, 9.0)
 
 
-CROWD = """
-import os, sys
-from privatelr import GuaranteeError, Ledger, PureDP
-path, processes, charges = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-reading, writing = os.pipe()
-children = []
-for _ in range(processes):
-    if (child := os.fork()) == 0:
-        for _ in range(charges):
-            try:
-                Ledger.open(path).charge(PureDP(1.0))
-                os.write(writing, b"+")
-            except GuaranteeError as error:
-                os.write(writing, b"-" if "what is left is epsilon 0." in str(error) else b"?")
-        os._exit(0)
-    children.append(child)
-os.close(writing)
-said = b""
-while block := os.read(reading, 65536):
-    said += block
-print(said.count(b"+"), said.count(b"-"), len(said))
-"""
-
-
-def check_crowd(url, processes, charges, budget):
-    ledger = Ledger.create(url, float(budget))
-    command = [sys.executable, "-c", CROWD, url, str(processes), str(charges)]
-    done = subprocess.run(command, capture_output=True, check=True)
-    counts = [int(count) for count in done.stdout.split()]
-    assert counts == [budget, processes * charges - budget, processes * charges]
-    assert len(ledger.entries) == budget
-    assert Ledger.check(url) == ()
-
-
 def test_many_processes_spend_exactly_the_budget(url):
     check_crowd(url, processes=8, charges=5, budget=15)
 
@@ -158,6 +125,15 @@ def test_many_processes_spend_exactly_the_budget(url):
 @pytest.mark.full
 def test_fifty_processes_spend_exactly_the_budget(url):
     check_crowd(url, processes=50, charges=20, budget=100)
+
+
+def test_kills_lose_no_charge(url):
+    check_kills(url, kills=10, seed=1)
+
+
+@pytest.mark.full
+def test_many_kills_lose_no_charge(url):
+    check_kills(url, kills=200, seed=2)
 
 
 def test_a_lock_that_is_not_given_back_is_told_of(url, monkeypatch):
