@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, SchemaError, or_meant, show
+from privatelr.errors import ArgumentError, SchemaError, listed, or_meant, show
 from privatelr.sources import declare_schema
 
 _LARGEST_FILE = 2**24
@@ -157,12 +157,12 @@ def _read(
         raise SchemaError(f"schema {name!r}: the file is not UTF-8 text.") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SchemaError(f"schema {name!r}: the file is not TOML: {error}.") from None
-    known = tuple(dict.fromkeys((*_DECLARATIONS, *_REMARKS, *beside)))
+    known = tuple(dict.fromkeys((*_DECLARATIONS, *_REMARKS, *sorted(beside))))
     for key in described:
         if key not in known:
             raise SchemaError(
                 f"schema {name!r}: {key!r} is none of what a schema takes: "
-                f"{', '.join(map(repr, known))}{or_meant(key, known)}"
+                f"{listed(known, 12)}{or_meant(key, known)}"
             )
     declared = {"bounds": {}, "levels": {}} | {
         key: value for key, value in described.items() if key in _DECLARATIONS
