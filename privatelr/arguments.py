@@ -43,7 +43,8 @@ NOTES = {
     "groups": _ONE_RECORD,
     "intercept": "a formula leaves the intercept out by 0, as in 'y ~ 0 + age'",
     "kernel": "a support vector machine is linear here",
-    "freq_weights": "a row that stands for several records is one record here; repeat it instead",
+    "freq_weights": "a row that stands for several records is one record here, and protected "
+    "as one; if each is protected by itself, repeat it instead",
     "offset": "a formula of dplr or dpsvm has it, as in 'y ~ age + offset(z)'",
     "prior": "dplr and dpsvm take one, and no noise depends on it",
     "start": "the minimum does not depend on where the solver starts",

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import product
 from typing import Any, Generic, TypeVar
 
-from privatelr.design import LONGEST_MARGIN, plan_standard
+from privatelr.design import LONGEST_MARGIN, most_stiffness, plan_standard
 from privatelr.errors import ArgumentError, GuaranteeError, show
 from privatelr.mechanisms import (
     Problem,
@@ -121,7 +121,8 @@ def perturbation(
             )
         moved = {"weighted": spec.weighted, "offset": spec.offset_bound}
         if prior is not None:
-            moved["centre"] = LONGEST_MARGIN / spec.radius
+            held = most_stiffness(spec, standardised=spec.standard is not None)
+            moved |= {"centre": LONGEST_MARGIN / spec.radius, "stiffness": held}
         who = {"persons": about_persons, "touched": spec.touched}
         return Problem(n, spec.d, loss, spec.radius, spec.blocks, **moved, **who)
 

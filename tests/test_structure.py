@@ -11,11 +11,11 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 242,
-    "code lines": 33_280,
+    "code lines": 33_504,
     "lines of the longest module": 400,
     "modules of the fullest folder": 16,
     "call depth": 14,
-    "functions": 343,
+    "functions": 345,
     "types": 36,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of a

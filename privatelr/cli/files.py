@@ -291,7 +291,7 @@ def _hint(start: bytes) -> str | None:
     return None
 
 
-def read_prior(given: list[tuple[str, float | None]], usual: Any = None) -> dict[str, Any]:
+def read_prior(given: list[tuple[str, Any]], usual: Any = None) -> dict[str, Any]:
     """The keyword for coefficients to which a penalty draws: numbers by names, or a model.
 
     What a schema file has of it is `usual`.

@@ -145,10 +145,11 @@ def _spread(text: str) -> tuple[str, float]:
     return name.strip(), float(value)
 
 
-def _prior(text: str) -> tuple[str, float | None]:
+def _prior(text: str) -> tuple[str, Any]:
     name, _, value = text.rpartition("=")
     try:
-        return name.strip(), float(value)
+        mean, *sd = map(float, value.split(":", 1))
+        return name.strip(), (mean, *sd) if sd else mean
     except ValueError:
         return text, None  # the name of a file
 
@@ -233,7 +234,7 @@ _READ: dict[str, dict[str, Any]] = {
     "--schema": {"metavar": "FILE.toml"},
     "--bounds": {"metavar": "NAME=LO:HI", "type": _bounds, "action": "append", "default": []},
     "--levels": {"metavar": "NAME=A,B", "type": _levels, "action": "append", "default": []},
-    "--prior": {"metavar": "NAME=X|FILE", "type": _prior, "action": "append", "default": []},
+    "--prior": {"metavar": "NAME=X[:SD]|FILE", "type": _prior, "action": "append", "default": []},
     "--spread": {"metavar": "X|NAME=X", "type": _spread, "action": "append", "default": []},
     "--spend": {"metavar": "SHARES", "type": _spend, "action": _Once},
     "plan --spend": {"metavar": "SHARES", "type": _spend, "action": _Once, "default": "inference"},
@@ -318,8 +319,9 @@ _HELP = {
     "--output-perturbation": "add the noise to the result; by default it is added to the objective",
     "--analysis": "default: the tightest proven bound",
     "--balance": "share of the positive class; default 0.3",
-    "--prior": "coefficient to which the penalty draws, as in age=0.03, which may be repeated; or "
-    "a file that fit has written, with the coefficients of an earlier model",
+    "--prior": "coefficient to which the penalty draws, as in age=0.03, or age=0.03:0.01 with a "
+    "standard deviation, which may be repeated; or a file that fit has written, with the "
+    "coefficients of an earlier model",
     "--spread": "standard deviation of a numeric column over half the width of its bounds, or of "
     "one column, as in age=0.3, which may be repeated; by default less where bounds are wide",
     "--c-index": "C-index of the true probabilities; default 0.75",

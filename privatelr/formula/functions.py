@@ -103,11 +103,11 @@ def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
         why = f"{learns} use {variable}, or write I(({variable} - 130)/20) with public constants"
     elif short == "poly":
         why = f"{learns} write poly({variable}, 2, raw = TRUE), or {variable} + I({variable}^2)"
-    elif short == "bs":
-        why = f"divides a number by itself, as in bs({variable}, knots = c(30, 60))"
+    elif short in ("bs", "ns", "cr"):
+        why = f"divides a number by itself, as in {short}({variable}, knots = c(30, 60))"
     elif short in _KNOTS:
         why = (
-            f"is a spline whose columns have no proven range; {declare} and use bs({variable}, "
+            f"is a spline whose columns have no proven range; {declare} and use ns({variable}, "
             f"knots = c(30, 60)) with public knots, or pmax({variable} - 3.2, 0)"
         )
     elif short in LEARNED:

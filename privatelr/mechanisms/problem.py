@@ -58,6 +58,10 @@ class Problem:
         At least the length of the coefficients w0 to which the penalty draws. A term
         ``-Lambda w0.w`` in the objective is a known part of the tilt: it moves the law of a release
         for all data alike, so that no noise depends on it either.
+    stiffness : float
+        At least the trace of what a prior adds to the second derivative of the sum form. It is
+        positive semidefinite and the same for all data. So curvatures are at least those without
+        it, of which proofs use no more than Lambda, and no noise depends on it (people.md 4).
     persons : bool
         Whether one of the n is a person with any number of records, whose weights sum to at most
         1: neighbours replace all of them (people.md 1). Their gradients add up to at most L R, but
@@ -77,6 +81,7 @@ class Problem:
     weighted: bool = False
     offset: float = 0.0
     centre: float = 0.0
+    stiffness: float = 0.0
     persons: bool = False
     touched: int = 1
 
@@ -86,7 +91,8 @@ class Problem:
                 f"a fit with n={self.n}, d={self.d}, radius={self.radius}: takes n and d from 1 "
                 "and a radius above 0."
             )
-        for name, bound in (("offset", self.offset), ("centre", self.centre)):
+        for name in ("offset", "centre", "stiffness"):
+            bound = getattr(self, name)
             if not 0 <= bound < math.inf:
                 raise GuaranteeError(f"{name}={bound}: takes a finite bound from 0.")
         if self.blocks and sum(block.size for block in self.blocks) != self.d:

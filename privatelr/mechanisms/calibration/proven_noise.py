@@ -238,21 +238,23 @@ def certified_norm(problem: Problem, noise: NoiseLaw) -> float:
 
     privacy.md 5. It is a multiple of what doubles resolve for n rows of length R in d columns, and
     for the tilt. The more sharply a loss bends, the less well its slopes are resolved, and the
-    larger offsets are, the less well margins are. A prior is a part of the tilt. For many
+    larger offsets are, the less well margins are. A prior is a part of the tilt, and where it has
+    deviations its pull at w0 is a part of both the tilt and the sum. For many
     columns tau is a norm that doubles can reach for all rows, because balls would take too long;
     the shield pays for its size.
     """
-    tilt = math.sqrt(mean_square(noise)) + problem.penalty * problem.centre
+    held = problem.stiffness * problem.centre
+    tilt = math.sqrt(mean_square(noise)) + problem.penalty * problem.centre + held
     n, d, loss = problem.n, problem.d, problem.loss
     if d > EXACT_COLUMNS:
         longest, facts = _LONGER * tilt, (loss, n, d, problem.radius, problem.lambda_)
         # the number of a person's records is not public
         records = _MOST_RECORDS if problem.persons else n
-        least = resolved_norm(*facts, longest, problem.offset, records)
+        least = resolved_norm(*facts, longest, problem.offset, records, problem.stiffness)
         return least + _DRAWN * _RESOLUTION * longest
     bend = max(1.0, loss.curvature_bound / _USUAL_CURVATURE)
     operations = d + _BASE_COLUMNS + _PER_OFFSET * problem.offset
-    return _RESOLUTION * (operations * n * problem.reach * bend + tilt)
+    return _RESOLUTION * (operations * (n * problem.reach * bend + held) + tilt)
 
 
 def tilt_rho(rho: float) -> float:

@@ -1,6 +1,6 @@
 """Newton's method in ball arithmetic, for minima that doubles cannot certify.
 
-    F(w) = n J(w) = sum_i loss(y_i x_i.w) + (Lambda/2) |w|^2 + b.w
+    F(w) = n J(w) = sum_i loss(y_i x_i.w) + (Lambda/2) |w|^2 + n |G w|^2 / 2 + b.w
 
 Rows, penalty and w are exact numbers here, and b is known to any number of bits. So
 every value and gradient is enclosed, and the precision is doubled until enclosures are tight.
@@ -34,12 +34,16 @@ _FEW = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactObjective:
-    """The parts of F: rows, loss, penalty Lambda > 0, and tilt b ``(d,)`` at some precision."""
+    """The parts of F: rows, loss, penalty Lambda > 0, tilt b ``(d,)`` and, if any, ``n G'G``.
+
+    The last two are at some precision.
+    """
 
     rows: Rows = field(repr=False)
     loss: Loss
     penalty: flint.arb
     tilt: list[flint.arb] = field(repr=False)
+    stiff: flint.arb_mat | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +77,9 @@ def precise_minimum(
     # doubling the precision ends: at some precision the balls are small enough for the steps
     while True:
         with working_precision(precision):
-            exact = ExactObjective(rows, loss, flint.arb(penalty), tilt(precision))
+            held = None if objective.stiff is None else flint.arb_mat(objective.stiff.tolist())
+            held = None if held is None else held.transpose() * held * rows.n
+            exact = ExactObjective(rows, loss, flint.arb(penalty), tilt(precision), held)
             # from cheap to robust: full steps, a few damped steps, then a path of penalties
             for descent in (_direct, _searched, _along_path):
                 for point in descent(exact, w, precision // 4):
@@ -126,7 +132,12 @@ def enclose(objective: ExactObjective, w: list[flint.arb]) -> BallPoint:
     penalty, tilt = objective.penalty, objective.tilt
     terms = zip(slopes.entries(), w, tilt, strict=True)
     gradient = [slope + penalty * entry + b for slope, entry, b in terms]
-    return BallPoint(w, total + penalty / 2 * _dot(w, w) + _dot(tilt, w), gradient)
+    total += penalty / 2 * _dot(w, w) + _dot(tilt, w)
+    if objective.stiff is not None:
+        pull = (objective.stiff * flint.arb_mat(len(w), 1, w)).entries()
+        gradient = [entry + more for entry, more in zip(gradient, pull, strict=True)]
+        total += _dot(pull, w) / 2
+    return BallPoint(w, total, gradient)
 
 
 def hessian(objective: ExactObjective, w: list[flint.arb]) -> flint.arb_mat:
@@ -140,7 +151,7 @@ def hessian(objective: ExactObjective, w: list[flint.arb]) -> flint.arb_mat:
     matrix: flint.arb_mat = _folded(objective, w, kernel)[0]
     for j in range(len(w)):
         matrix[j, j] += objective.penalty
-    return matrix
+    return matrix if objective.stiff is None else matrix + objective.stiff
 
 
 def _newton(objective: ExactObjective, w: list[flint.arb]) -> Iterator[BallPoint]:

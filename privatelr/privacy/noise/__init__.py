@@ -33,5 +33,6 @@ from privatelr.privacy.noise.randomness import (
     SeededRandomness,
     ShiftedDraw,
     SystemRandomness,
+    distance_from,
     normals,
 )

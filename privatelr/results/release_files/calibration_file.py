@@ -6,14 +6,14 @@ No claim is trusted: the noise must be enough for the guarantee, by the formulas
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from privatelr.design import LONGEST_MARGIN, DesignSpec
+from privatelr.design import DesignSpec
 from privatelr.errors import GuaranteeError, ReleaseFileError
 from privatelr.mechanisms import (
     Moments,
@@ -103,10 +103,8 @@ def _restore_loss(entry: entries.LossEntry) -> Loss:
 # -- noise -------------------------------------------------------------------------------------
 
 
-def restore_calibration(
-    entry: entries.PerturbationEntry, weighted: bool, offset: float, has_prior: bool, touched: int
-) -> Calibration:
-    """The calibration of noise that an entry describes, for records of such weights and offsets.
+def restore_calibration(entry: entries.PerturbationEntry, facts: Mapping[str, Any]) -> Calibration:
+    """The calibration of noise that an entry describes, with what the design has of a `Problem`.
 
     Raises
     ------
@@ -123,9 +121,7 @@ def restore_calibration(
     if blocks and sum(block.size for block in blocks) != entry.d:
         raise ReleaseFileError(f"calibration.blocks takes sizes that add up to d = {entry.d}")
     persons, loss = about is not REPLACE_ONE, _restore_loss(entry.loss)
-    known = {"blocks": blocks, "weighted": weighted, "offset": offset, "persons": persons}
-    known |= {"centre": LONGEST_MARGIN / entry.radius} if has_prior else {}
-    problem = record_of(Problem, entry, loss=loss, touched=touched, **known)
+    problem = record_of(Problem, entry, loss=loss, blocks=blocks, persons=persons, **facts)
     found: Calibration = record_of(
         Calibration,
         entry,

@@ -90,6 +90,15 @@ def touched_by(entry: AnyDesign) -> int:
     return plan_again(entry).touched
 
 
+def prior_limits(entry: AnyDesign) -> dict[str, float]:
+    """The limits of a prior that the declarations of an entry give, as in a `Problem`."""
+    if not isinstance(entry, FormulaEntry) or entry.prior is UNSET:
+        return {}
+    is_standard = entry.standard is not UNSET
+    held = design.most_stiffness(plan_again(entry), standardised=is_standard)
+    return {"centre": design.LONGEST_MARGIN / entry.radius, "stiffness": held}
+
+
 def plan_again(entry: FormulaEntry) -> DesignSpec:
     """The design of an entry, planned again as for a fit."""
     row_norm = entry.bound if entry.bound_source == "row_norm" else None
@@ -105,17 +114,20 @@ def plan_again(entry: FormulaEntry) -> DesignSpec:
                 )
             batch, declared = _declare(entry.variables, entry.intercept, norm)
             variables = design.describe_variables(batch, formula.variables, declared)
-            levels = [len(design.plan_factor(e, variables).levels) for e in formula.factors]
+            widths = [design.plan_factor(e, variables).width for e in formula.factors]
             given = len(entry.columns)
             small = len(formula.terms) <= given <= MOST_COLUMNS
-            if not small or least_columns(formula.terms, levels) > given:
+            if not small or least_columns(formula.terms, widths) > given:
                 raise ReleaseFileError(
                     "design.columns takes the columns of the formula, at most "
                     f"{MOST_COLUMNS}, not {given}"
                 )
             planned = design.plan_design(formula, batch, declared)
             if entry.prior is not UNSET:
-                prior = design.Prior(entry.prior.means, entry.prior.source)
+                sds = {} if entry.prior.sds is UNSET else entry.prior.sds
+                if not sds.keys() <= entry.prior.means.keys():
+                    raise ReleaseFileError("design.prior.sds takes names that means has")
+                prior = design.Prior(entry.prior.means, entry.prior.source, sds)
                 planned = replace(planned, prior=prior.for_plan(planned, only_shared=False))
             # rows are standardised later, as their length follows from the moments in the file
             return planned if apart or entry.standard is not UNSET else planned.as_whole_rows()

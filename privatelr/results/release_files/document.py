@@ -270,6 +270,10 @@ def plan_entry(spec: Any) -> Any:
         prior=(
             UNSET
             if spec.prior is None
-            else entries.PriorEntry(means=dict(spec.prior.means), source=spec.prior.source)
+            else entries.PriorEntry(
+                means=dict(spec.prior.means),
+                source=spec.prior.source,
+                sds=dict(spec.prior.sds) or UNSET,
+            )
         ),
     )

@@ -25,7 +25,7 @@ from privatelr.results.release_files.calibration_entries import (
 )
 
 FORMAT: Literal["privatelr release"] = "privatelr release"
-VERSION: Literal[5] = 5
+VERSION: Literal[6] = 6
 Position = Annotated[int, Meta(ge=0)]
 Times = Annotated[int, Meta(ge=1, le=10**9)]
 Name = Annotated[str, Meta(max_length=10_000)]
@@ -244,10 +244,13 @@ class PriorEntry(FileEntry, frozen=True):
         In the units of the columns, by names of coefficients.
     source
         Where they come from, as the writer states it.
+    sds
+        Standard deviations, in the same units and for some of the same names; absent without any.
     """
 
     means: Annotated[dict[str, float], Meta(min_length=1)]
     source: str
+    sds: Annotated[dict[str, Positive], Meta(min_length=1)] | UnsetType = UNSET
 
 
 class FormulaEntry(FileEntry, frozen=True):
@@ -342,8 +345,8 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     ----------
     version
         Version 1 has no entry signature, version 2 has one, version 3 may have an entry scale,
-        version 4 one about a ROC curve, and version 5 one about a prior in its design, or a
-        ROC curve beside choices.
+        version 4 one about a ROC curve, version 5 one about a prior in its design, or a ROC curve
+        beside choices, and version 6 standard deviations of a prior.
     notice
         What a person should know first; it begins with NOT PRIVATE if there is no guarantee.
     written_by
@@ -372,7 +375,7 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     """
 
     format: Literal["privatelr release"]
-    version: Literal[1, 2, 3, 4, 5]
+    version: Literal[1, 2, 3, 4, 5, 6]
     notice: Annotated[str, Meta(pattern="^(covered by |NOT PRIVATE: )")]
     written_by: Annotated[dict[Phrase, Phrase], Meta(max_length=100)]
     guarantee: GuaranteeEntry

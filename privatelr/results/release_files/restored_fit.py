@@ -18,8 +18,8 @@ from privatelr.design import (
     DesignSpec,
     EntryBoundedMatrix,
     NormBoundedMatrix,
-    centre_of,
     plan_standard,
+    prior_of,
     standardise,
 )
 from privatelr.errors import GuaranteeError, ReleaseFileError, show
@@ -47,7 +47,12 @@ from privatelr.results.release_files.calibration_entries import (
     PerturbationEntry,
     PureEntry,
 )
-from privatelr.results.release_files.design_file import offset_of, restore_plan, touched_by
+from privatelr.results.release_files.design_file import (
+    offset_of,
+    prior_limits,
+    restore_plan,
+    touched_by,
+)
 from privatelr.results.release_files.json_values import CLOSE, require_same
 
 AnyDocument = entries.Document[Any, Any]
@@ -82,8 +87,11 @@ def read_document(value: Any) -> AnyDocument:
     if version == 1 and "signature" in value:  # the first version had none
         raise ReleaseFileError("the file has an entry 'signature', which version 1 does not know")
     calibration, design = value.get("calibration"), value.get("design")
-    if version < 5 and isinstance(design, dict) and "prior" in design:
+    prior = design.get("prior") if isinstance(design, dict) else None
+    if version < 5 and prior is not None:
         raise ReleaseFileError(f"design has an entry 'prior', which version {version} has not")
+    if version < 6 and isinstance(prior, dict) and "sds" in prior:
+        raise ReleaseFileError(f"design.prior has 'sds', which version {version} has not")
     chosen = isinstance(calibration, dict) and "mechanism" in calibration
     if version < 5 and chosen and "roc" in value:
         raise ReleaseFileError(
@@ -141,9 +149,9 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     planned = getattr(document.design, "standard", UNSET)
     weighted = planned is not UNSET and planned.weighted is True
     offset = offset_of(document.design)
-    drawn = getattr(document.design, "prior", UNSET) is not UNSET
-    facts = weighted, offset, drawn, touched_by(document.design)
-    calibration = parts.restore_calibration(document.calibration, *facts)
+    facts = {"weighted": weighted, "offset": offset, "touched": touched_by(document.design)}
+    facts |= prior_limits(document.design)
+    calibration = parts.restore_calibration(document.calibration, facts)
     problem = calibration.problem
     moments = parts.restore_moments(document.inference, problem)
     scale, spec = _restore_scale(document, planned, problem)
@@ -170,8 +178,9 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
         raise ReleaseFileError("coefficients.design_units takes multiples of the grid")
     if counts is not None:
         counts = replace(counts, guarantee=guarantee, entry=entry)
-    made_of = moments, scale, counts, centre_of(spec)
-    release = Release(coef, guarantee, calibration, entry, *made_of)
+    made_of = moments, scale, counts
+    drawn = {} if spec.prior is None else prior_of(spec, problem)
+    release = Release(coef, guarantee, calibration, entry, *made_of, **drawn)
     cut = _read_threshold(document.threshold, scale_of(problem.loss))
     return FitRecord(spec, release, cut)
 
