@@ -109,7 +109,7 @@ def read_prior(prior: Any) -> Callable[[Any], Prior] | None:
         given = Prior(prior.coef.to_dict(), source)
         return partial(given.for_plan, only_shared=True)
     takes = "numbers by names of coefficients, such as {'age': 0.03} or {'age': (0.03, 0.01)} with "
-    takes += "a standard deviation, an earlier fit, or its file"
+    takes += "a standard deviation, an earlier fit of two classes, or its file"
     if not isinstance(prior, Mapping) or not prior:
         raise ArgumentError(f"prior={show(prior)}: prior takes {takes}.")
     means, sds = {}, {}
@@ -257,8 +257,11 @@ def _prepare(method: Method[Any], data: FrameData, schema: Schema, options: Opti
     if method.standard:  # row_norm limits rows once they are standardised
         schema = replace(schema, row_norm=None)
     spec = data.plan_entries(schema) if method.by_entries else data.plan(schema)
+    if method.by_class:
+        spec = data.by_class(spec, schema)
     learned = 0.0 if method.buys_roc else cut  # a paid curve needs no score of each record
-    scored, n = data.require_scores(learned), len(data)  # Dask counts its records from here on
+    scored = not method.by_class and data.require_scores(learned)
+    n = len(data)  # Dask counts its records from here on
     if method.by_entries:
         require_below_one_record(method.target, n)
         warn_of_large_delta(method.target, n, stacklevel=5)

@@ -10,12 +10,12 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn"),
 }
 MOST = {
-    "modules": 242,
-    "code lines": 33_504,
+    "modules": 254,
+    "code lines": 34_546,
     "lines of the longest module": 400,
-    "modules of the fullest folder": 16,
+    "modules of the fullest folder": 17,
     "call depth": 14,
-    "functions": 345,
+    "functions": 348,
     "types": 36,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of a
@@ -26,7 +26,7 @@ and a prior has a module, as has what a call asks for; splines have a module, an
 persons have eight: who they are, in memory and in partitions, and their audit. `python -m
 privatelr` takes a module of one line. Strata have six: their term, fits, card, file and audit; a
 fit is prepared by a function of its own, one call deeper, so that strata are prepared once; and the
-command for plans has a module."""
+command for plans has a module. Several classes have twelve, from their formulas to their page."""
 
 
 def test_the_package_does_not_grow():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import sys
 import warnings
@@ -22,6 +20,7 @@ from privatelr.cli.outcomes import (
     in_shell,
     say,
 )
+from privatelr.cli.predictions import predicted_text
 from privatelr.cli.table_files import (
     DeclaredColumn,
     by_levels,
@@ -43,6 +42,7 @@ from privatelr.formula import (
 from privatelr.mechanisms import read_request
 from privatelr.model import check as check_data
 from privatelr.model import dplr, dpsvm
+from privatelr.multinomial_model import dpmultinom
 from privatelr.numerics import find_hinge
 from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.results.release_files import file_bytes
@@ -79,6 +79,7 @@ examples:
       --levels smoker=no,yes --out model.json
   privatelr fit heart.parquet "chd ~ ." --rho 0.1 --schema heart.toml --json
   privatelr fit data.csv "y ~ age" --bounds age=18:90 --eps 2 --spend inference
+  privatelr fit iris.csv "Species ~ ." --model multinomial --schema iris.toml
 
 a schema file:
   row_norm = 2.5              # this line and intercept_scale may be left out
@@ -151,6 +152,8 @@ def check(chosen: argparse.Namespace) -> int:
 def fit(chosen: argparse.Namespace) -> int:
     """Read a table, fit a model, write the model, and print its page."""
     arguments = read_arguments(chosen) | read_asked(chosen, "prior")
+    if chosen.model == "multinomial" and "prior" in arguments:
+        raise ArgumentError("--prior, by option or by schema, goes with models of two classes.")
     with files.reserved(chosen.out, chosen.force):  # before a budget is spent
         formula, frame, declared = _read_table(chosen, *_COUNTING, "person", "records_per_person")
         if formula.person is not None and isinstance(arguments.get("eps"), ZCDP):
@@ -164,7 +167,7 @@ def fit(chosen: argparse.Namespace) -> int:
         with warnings.catch_warnings():
             # the line above says the same
             warnings.filterwarnings("ignore", message="seed=", category=PrivacyWarning)
-            fitter = dpsvm if chosen.model == "svm" else dplr
+            fitter: Any = {"svm": dpsvm, "multinomial": dpmultinom}.get(chosen.model, dplr)
             model = fitter(formula, frame, **arguments, **declared)
         page, written = in_shell(model), None
         try:
@@ -283,18 +286,7 @@ def predict(chosen: argparse.Namespace) -> int:
             # a model without covariates still needs the number of records
             first = {table.names[0]: by_levels(table.names[0], None)}
             frame, _ = table.read(wanted or first)
-        predicted = model.predict(frame, chosen.type, threshold=chosen.threshold)
-        if chosen.threshold is not None and predicted.name != "class":
-            raise ArgumentError("--threshold goes with --type classes.")
-        name = predicted.name
-        values = [None if value != value else value for value in predicted.tolist()]
-        if chosen.json:
-            lines = ",\n".join(f"  {json.dumps(value, ensure_ascii=False)}" for value in values)
-            text = f'{{\n "name": {json.dumps(name)},\n "predictions": [\n{lines}\n ]\n}}'
-        else:
-            stream = io.StringIO()
-            csv.writer(stream, lineterminator="\n").writerows([value] for value in [name, *values])
-            text = stream.getvalue()
+        text = predicted_text(model, frame, chosen)
         _deliver(text, chosen)
     return DONE
 

@@ -240,7 +240,7 @@ _READ: dict[str, dict[str, Any]] = {
     "plan --spend": {"metavar": "SHARES", "type": _spend, "action": _Once, "default": "inference"},
     "--do-scale": {"choices": ("private", "no")},
     "--seed": {"metavar": "N", "type": _seed},
-    "--model": {"choices": ("logistic", "svm"), "default": "logistic"},
+    "--model": {"choices": ("logistic", "svm", "multinomial"), "default": "logistic"},
     "--loss": {"choices": HINGES},
     "--lambda": {"metavar": "X", "type": _lambda, "dest": "lambda_"},
     "--analysis": {"choices": ANALYSES},
@@ -312,7 +312,7 @@ _HELP = {
         ("bounds --seed", "levels --seed"), "repeats the choices, for tests; voids the guarantee"
     ),
     "fit --seed": "repeats the noise, for tests; voids the guarantee",
-    "--model": "default: logistic",
+    "--model": "default: logistic; multinomial for three or more classes",
     "--loss": "hinge of the svm; default softplus",
     "--h": "bend of the hinge; default 0.5",
     "--lambda": f"penalty: a number, or a rule, one of {_RULES}; default auto",

@@ -84,6 +84,10 @@ def plan_study(chosen: argparse.Namespace) -> int:
 
 def _read(chosen: argparse.Namespace) -> dict[str, Any]:
     """Keywords for `plan`; of a pilot, only columns that are declared or named are read."""
+    if chosen.model == "multinomial":
+        raise ArgumentError(
+            "--model multinomial: plans are about two classes; plan one against the others."
+        )
     found = read_arguments(chosen)
     if chosen.model == "svm":
         published = chosen.analysis == "cms11" or found.get("eps") == 0  # as in dpsvm

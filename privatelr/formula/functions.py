@@ -99,6 +99,11 @@ def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
             "reorders levels; declare the order, reference level first, as "
             f'levels={{"{variable}": [...]}}, or name it, as in C({variable}, Treatment("level"))'
         )
+    elif short in ("ordered", "as.ordered"):
+        why = (
+            "puts levels in an order, which no model here uses; divide them in two, as in "
+            f"\"{variable} %in% c('high', 'highest') ~ ...\" for dplr"
+        )
     elif short in (*_CENTRINGS, "center"):
         why = f"{learns} use {variable}, or write I(({variable} - 130)/20) with public constants"
     elif short == "poly":

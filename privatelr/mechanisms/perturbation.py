@@ -45,8 +45,10 @@ if TYPE_CHECKING:
 
     from privatelr.mechanisms.scale_release import ScaleRelease
     from privatelr.mechanisms.score_histogram import HistogramRelease
+    from privatelr.numerics.solve import softmax_minimum
 else:
     flint = lazy_import("flint")
+    softmax_minimum = lazy_import("privatelr.numerics.solve.softmax_minimum")
 
 _ROUNDED_UP = 1 + 1e-6
 """Factor that covers the relative rounding error in the length of any vector in memory."""
@@ -93,7 +95,8 @@ class Release:
     Attributes
     ----------
     coef : ndarray of shape (d,), read-only
-        The coefficients in scaled units, the intercept first.
+        The coefficients in scaled units, the intercept first; ``(K d,)`` for K classes, one after
+        the other.
     guarantee : Guarantee
         The guarantee for everything in the release together.
     calibration : Calibration
@@ -267,8 +270,13 @@ def release_minimiser(
     require_radius(rows, calibration)
     problem, tilt, added = calibration.problem, draws.noise, draws.shield
     if calibration.placement == "output":
-        tilt, added = FloatDraw(np.zeros(problem.d)), draws.noise
+        tilt, added = FloatDraw(np.zeros(problem.size)), draws.noise
     tilt = _towards(tilt, centre, stiff, problem)
+    if problem.is_multinomial:
+        several = rows, problem.classes, problem.lambda_, tilt.nearest() / problem.n
+        exact = softmax_minimum.certified_softmax(*several, calibration.tau, tilt.enclose)
+        coef = rounded_sum(exact, added, calibration.grid)
+        return Release(coef, calibration.target, calibration)
     # the solver gets an array of its own, because it may write into it
     objective = Objective(rows, problem.loss, problem.lambda_, tilt.nearest() / problem.n, stiff)
     known = tilt.enclose, distance_from(tilt)
@@ -300,7 +308,10 @@ def release_plain(
     """
     require_radius(rows, calibration)
     problem = calibration.problem
-    tilt = _towards(FloatDraw(np.zeros(problem.d)), centre, stiff, problem).nearest()
+    tilt = _towards(FloatDraw(np.zeros(problem.size)), centre, stiff, problem).nearest()
+    if problem.is_multinomial:
+        several = rows, problem.classes, problem.lambda_, tilt / problem.n
+        return Release(softmax_minimum.plain_softmax(*several), calibration.target, calibration)
     objective = Objective(rows, problem.loss, problem.lambda_, tilt / problem.n, stiff)
     w = solver(objective).w
     with np.errstate(all="ignore"):

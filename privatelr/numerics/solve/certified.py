@@ -118,7 +118,7 @@ def certified_minimum(
         w = zeros
     # the certificate is about the exact tilt, but the solver used the nearest doubles
     if distance is None:
-        rounding = _rounding_of_tilt(objective, tilt)
+        rounding = rounding_of_tilt(rows.n, objective.tilt, tilt)
     else:
         rounding = _rounding_in_doubles(objective, distance)
 
@@ -139,12 +139,11 @@ def certified_minimum(
     return w if rows.d > EXACT_COLUMNS else [flint.arb(float(entry)) for entry in w]
 
 
-def _rounding_of_tilt(objective: Objective, tilt: Tilt) -> flint.arb:
-    """Bound the distance between b and n times the tilt of the objective from above."""
-    n = objective.rows.n
+def rounding_of_tilt(n: int, used: FloatArray, tilt: Tilt) -> flint.arb:
+    """Bound the distance between b and n times the tilt that an objective uses from above."""
     with working_precision(FIRST_PRECISION):
         exact = tilt(FIRST_PRECISION)
-        nearest = [n * flint.arb(float(entry)) for entry in objective.tilt]
+        nearest = [n * flint.arb(float(entry)) for entry in used]
         return length_bound([a - b for a, b in zip(exact, nearest, strict=True)])
 
 

@@ -77,7 +77,9 @@ def restore_plan(entry: AnyDesign, scale: Callable[[DesignSpec], DesignSpec] | N
 
 
 def offset_of(entry: AnyDesign) -> float:
-    """The largest size of an offset that the declarations of an entry allow."""
+    """The largest size of an offset that an entry allows, or of the place of a class."""
+    if isinstance(entry, FormulaEntry) and entry.response.kind == "classes":
+        return float(len(entry.response.levels) - 1)
     if not isinstance(entry, FormulaEntry) or "offset" not in entry.formula:
         return 0.0
     return plan_again(entry).offset_bound
@@ -123,6 +125,8 @@ def plan_again(entry: FormulaEntry) -> DesignSpec:
                     f"{MOST_COLUMNS}, not {given}"
                 )
             planned = design.plan_design(formula, batch, declared)
+            if entry.response.kind == "classes":
+                planned = design.with_classes(planned, {})
             if entry.prior is not UNSET:
                 sds = {} if entry.prior.sds is UNSET else entry.prior.sds
                 if not sds.keys() <= entry.prior.means.keys():

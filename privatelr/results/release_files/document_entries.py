@@ -120,7 +120,7 @@ class CoefficientsEntry(FileEntry, frozen=True):
     user_units
         In the units of the columns, in the order of names; null if a double cannot represent it.
     design_units
-        In scaled units, exactly as released: multiples of the grid.
+        In scaled units, exactly as released: multiples of the grid, one class after the other.
     """
 
     names: Annotated[list[str], Meta(min_length=1)]
@@ -153,12 +153,12 @@ class ResponseEntry(FileEntry, frozen=True):
     Attributes
     ----------
     classes
-        The negative and the positive class.
+        The negative and the positive class, or each of several classes, the reference first.
     """
 
     expression: str
-    kind: Literal["logical", "factor", "binary"]
-    classes: Annotated[list[Level], Meta(min_length=2, max_length=2)]
+    kind: Literal["logical", "factor", "binary", "classes"]
+    classes: Annotated[list[Level], Meta(min_length=2)]
     levels: list[Level]
     remark: str
 
@@ -346,7 +346,7 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     version
         Version 1 has no entry signature, version 2 has one, version 3 may have an entry scale,
         version 4 one about a ROC curve, version 5 one about a prior in its design, or a ROC curve
-        beside choices, and version 6 standard deviations of a prior.
+        beside choices, and version 6 standard deviations of a prior, or several classes.
     notice
         What a person should know first; it begins with NOT PRIVATE if there is no guarantee.
     written_by

@@ -31,6 +31,7 @@ from privatelr.lazy_import import lazy_import
 from privatelr.locks import has_file_locks, lock_file, still_has_name
 from privatelr.results.fit import Fit
 from privatelr.results.fit_record import ModelRecord, SelectedRecord
+from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.release_files import origin
 from privatelr.results.release_files.document import release_document
 from privatelr.results.release_files.json_values import LARGEST_FILE, canonical, parse
@@ -53,7 +54,9 @@ _SUFFIX = ".tmp"
 
 
 @suggests_arguments
-def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | SelectedFit | Strata:
+def load(
+    path: str | os.PathLike[str], *, public_key: Key = None
+) -> Fit | SelectedFit | MultinomialFit | Strata:
     """Read a fit that `Fit.save` wrote, or `Strata` of fits.
 
     Nothing in the file is run or imported. All that can be recomputed is recomputed and compared:
@@ -73,7 +76,7 @@ def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | Selec
 
     Returns
     -------
-    Fit, SelectedFit or Strata
+    Fit, SelectedFit, MultinomialFit or Strata
         Its predictions are exactly those of the fit that was saved. It has no diagnostics, because
         these are computed from the training data and are not in the file.
 
@@ -115,7 +118,7 @@ def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | Selec
         raise ReleaseFileError(f"{_shown(name)}: {error}.") from None
 
 
-def restore_fit(value: Any, public_key: Key = None) -> Fit | SelectedFit:
+def restore_fit(value: Any, public_key: Key = None) -> Fit | SelectedFit | MultinomialFit:
     """The fit of a value that was read from a file; see `load`.
 
     Raises
@@ -136,8 +139,10 @@ def restore_fit(value: Any, public_key: Key = None) -> Fit | SelectedFit:
         recomputed=origin.recomputed(record),
         stated=origin.stated(record),
     )
-    fit = SelectedFit if isinstance(record, SelectedRecord) else Fit
-    return fit(record.spec, record.release, record.threshold, origin=known)
+    made: type[Fit | SelectedFit | MultinomialFit] = Fit
+    if isinstance(record, SelectedRecord | MultinomialFit):
+        made = SelectedFit if isinstance(record, SelectedRecord) else MultinomialFit
+    return made(record.spec, record.release, record.threshold, origin=known)
 
 
 def write_release(fit: Any, path: str | os.PathLike[str], key: Key = None) -> None:

@@ -36,7 +36,8 @@ from privatelr.privacy import (
     pure_within,
 )
 from privatelr.privacy.accounting import Entry, join
-from privatelr.results.fit_record import FitRecord, SelectedRecord
+from privatelr.results.fit_record import FitRecord, NoisyRecord, SelectedRecord
+from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.predict import Scale, Threshold, scale_of
 from privatelr.results.release_files import calibration_file as parts
 from privatelr.results.release_files import document as documents
@@ -87,6 +88,10 @@ def read_document(value: Any) -> AnyDocument:
     if version == 1 and "signature" in value:  # the first version had none
         raise ReleaseFileError("the file has an entry 'signature', which version 1 does not know")
     calibration, design = value.get("calibration"), value.get("design")
+    if version < 6 and isinstance(calibration, dict) and "classes" in calibration:
+        raise ReleaseFileError(
+            f"calibration has an entry 'classes', which version {version} has not"
+        )
     prior = design.get("prior") if isinstance(design, dict) else None
     if version < 5 and prior is not None:
         raise ReleaseFileError(f"design has an entry 'prior', which version {version} has not")
@@ -110,7 +115,7 @@ def read_document(value: Any) -> AnyDocument:
     return document
 
 
-def restore(value: Any) -> FitRecord | SelectedRecord:
+def restore(value: Any) -> NoisyRecord | SelectedRecord:
     """The fit of a value that `release_document` made, without diagnostics.
 
     Raises
@@ -121,7 +126,7 @@ def restore(value: Any) -> FitRecord | SelectedRecord:
     return restore_content(read_document(value), value)
 
 
-def restore_content(document: AnyDocument, value: dict[str, Any]) -> FitRecord | SelectedRecord:
+def restore_content(document: AnyDocument, value: dict[str, Any]) -> NoisyRecord | SelectedRecord:
     """The fit of a document that was read from this value, without diagnostics."""
     noisy = isinstance(document.calibration, PerturbationEntry)
     record = _restore_perturbed(document) if noisy else _restore_selected(document)
@@ -130,7 +135,8 @@ def restore_content(document: AnyDocument, value: dict[str, Any]) -> FitRecord |
     if len(given) != len(expected):
         raise ReleaseFileError(f"coefficients.user_units takes {len(expected)} numbers")
     with np.errstate(all="ignore"):
-        slack = CLOSE * (np.abs(record.spec.user_map()) @ np.abs(record.release.coef))
+        units, sizes = np.abs(record.spec.user_map()), np.abs(record.release.coef)
+        slack = CLOSE * documents.in_user_units(units, record.spec, sizes)
     for index, (item, true, room) in enumerate(zip(given, expected, slack.tolist(), strict=True)):
         at = f"coefficients.user_units[{index}]"
         if item is None or true is None:
@@ -144,7 +150,7 @@ def restore_content(document: AnyDocument, value: dict[str, Any]) -> FitRecord |
     return record
 
 
-def _restore_perturbed(document: AnyDocument) -> FitRecord:
+def _restore_perturbed(document: AnyDocument) -> NoisyRecord:
     """A fit that was released with noise."""
     planned = getattr(document.design, "standard", UNSET)
     weighted = planned is not UNSET and planned.weighted is True
@@ -169,6 +175,11 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
         raise ReleaseFileError(
             "design.formula takes person(...) where the guarantee is about persons, and only there"
         )
+    several = len(spec.response.classes) if spec.response.kind == "classes" else 2
+    if problem.classes != several:
+        raise ReleaseFileError("calibration.classes takes the number of classes of the response")
+    if problem.is_multinomial and not (moments is None and counts is None and spec.prior is None):
+        raise ReleaseFileError("inference, roc and prior are left out beside several classes")
     _require_shape(document, problem, spec, "radius")
     if problem.blocks:
         given, expected = map(documents.as_entry, (problem.blocks, spec.blocks))
@@ -182,7 +193,8 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     drawn = {} if spec.prior is None else prior_of(spec, problem)
     release = Release(coef, guarantee, calibration, entry, *made_of, **drawn)
     cut = _read_threshold(document.threshold, scale_of(problem.loss))
-    return FitRecord(spec, release, cut)
+    kind = MultinomialFit if problem.is_multinomial else FitRecord
+    return kind(spec, release, cut)
 
 
 def _restore_scale(
@@ -248,8 +260,9 @@ def _require_shape(document: AnyDocument, problem: Any, spec: Any, size: str) ->
     """Raise an error if the plan, the calibration and the coefficients have different sizes."""
     for name in ("d", size):
         require_same(getattr(problem, name), getattr(spec, name), f"calibration.{name}")
-    if len(document.coefficients.design_units) != spec.d:
-        raise ReleaseFileError(f"coefficients.design_units takes {spec.d} numbers")
+    numbers = getattr(problem, "size", spec.d)
+    if len(document.coefficients.design_units) != numbers:
+        raise ReleaseFileError(f"coefficients.design_units takes {numbers} numbers")
 
 
 def _standing(document: AnyDocument, targets: Sequence[Guarantee]) -> Guarantee:
