@@ -146,6 +146,8 @@ def dplr(
         Coefficients to which the penalty draws, instead of 0, in the units of the columns: such as
         ``{"age": 0.03, "(Intercept)": -3.5}`` from the literature, or those of an earlier fit or of
         a file that `Fit.save` wrote, which were paid for then. They are public, and add no noise.
+        ``{"age": (0.03, 0.01)}`` has a standard deviation, too: the penalty on that coefficient is
+        the larger one of Lambda and ``1 / sd**2``. An earlier fit gives its coefficients alone.
     analysis : {None, "joint", "one-log", "cms11"}
         Proof that calibrates the noise of objective perturbation. ``"joint"``, by default, bounds
         slope and curvature together, ``"one-log"`` adds their bounds up, and R uses ``"cms11"``.

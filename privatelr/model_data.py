@@ -34,6 +34,7 @@ from privatelr.design import (
     read_sparse,
     read_wide,
     shares_of,
+    with_classes,
     with_equal_weights,
     with_shares,
     worth_sparse,
@@ -106,6 +107,11 @@ class FrameData:
                 "dplpsvm and dpsimplex choose columns by scores that have no place for it."
             )
         return spec
+
+    def by_class(self, spec: Any, schema: Schema) -> Any:
+        """Return the plan with a class for each level of the response; reads types alone."""
+        read_off = [name for name in spec.variables if name not in schema.levels]
+        return with_classes(spec, {name: self.batch.column(name).dtype for name in read_off})
 
     def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
         """Refuse R's options for frames if the data is not a frame; raises `ArgumentError`."""
@@ -200,6 +206,9 @@ class MatrixData(FrameData):
     """The name of a response, its frame, and a sparse matrix of as many rows."""
 
     matrix: Any = None
+
+    def by_class(self, spec: Any, schema: Schema) -> Any:
+        raise ArgumentError(f"dpmultinom takes no sparse matrix; {AS_FRAME}.")
 
     def plan(self, schema: Schema) -> NormBoundedMatrix:
         return plan_wide(self.text, self.batch, self.matrix.shape[1], schema)

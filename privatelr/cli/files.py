@@ -361,7 +361,7 @@ def _hint(start: bytes) -> str | None:
     return None
 
 
-def read_prior(given: list[tuple[str, float | None]]) -> dict[str, Any]:
+def read_prior(given: list[tuple[str, Any]]) -> dict[str, Any]:
     """The keyword for coefficients to which a penalty draws: numbers by names, or a model."""
     named = {name: mean for name, mean in given if mean is not None}
     if len(given) == 1 and not named:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import sys
 import warnings
@@ -26,6 +24,7 @@ from privatelr.cli.outcomes import (
     in_shell,
     note,
 )
+from privatelr.cli.predictions import predicted_text
 from privatelr.cli.study_file import read_declarations
 from privatelr.cli.table_files import (
     DeclaredColumn,
@@ -55,8 +54,9 @@ from privatelr.results.release_files import file_bytes, tell_ledgers
 from privatelr.results.strata_of_fits import Strata
 
 if TYPE_CHECKING:
-    from privatelr import selected_model
+    from privatelr import multinomial_model, selected_model
 else:
+    multinomial_model = lazy_import("privatelr.multinomial_model")
     selected_model = lazy_import("privatelr.selected_model")
 
 _RECORDS = "records_per_person"
@@ -93,6 +93,7 @@ examples:
   privatelr fit data.csv "y ~ age" --bounds age=18:90 --eps 2 --spend inference
   privatelr fit data.csv --schema study.toml --out model.json
   privatelr fit data.csv --schema study.toml --method svm --out svm.json
+  privatelr fit iris.csv "Species ~ ." --method multinomial --schema iris.toml
 
 a schema file, whose keys are the options; those of one call, such as --out and
 --seed, are none:
@@ -219,6 +220,7 @@ def _fitters() -> dict[str, Callable[..., Any]]:
     chosen: dict[str, Callable[..., Any]] = {
         "lp": selected_model.dplpsvm,
         "simplex": selected_model.dpsimplex,
+        "multinomial": multinomial_model.dpmultinom,
     }
     return {"lr": dplr, "svm": dpsvm, "logistic": dplr} | chosen
 
@@ -344,19 +346,7 @@ def predict(chosen: argparse.Namespace) -> int:
             # a model without covariates still needs the number of records
             first = {table.names[0]: by_levels(table.names[0], None)}
             frame, _ = table.read(wanted or first)
-        predicted = model.predict(frame, chosen.type, threshold=chosen.threshold)
-        if chosen.threshold is not None and predicted.name != "class":
-            raise ArgumentError("--threshold goes with --type classes.")
-        name = predicted.name
-        values = [None if value != value else value for value in predicted.tolist()]
-        if chosen.json:
-            lines = ",\n".join(f"  {json.dumps(value, ensure_ascii=False)}" for value in values)
-            text = f'{{\n "name": {json.dumps(name)},\n "predictions": [\n{lines}\n ]\n}}'
-        else:
-            stream = io.StringIO()
-            csv.writer(stream, lineterminator="\n").writerows([value] for value in [name, *values])
-            text = stream.getvalue()
-        files.deliver(text, chosen)
+        files.deliver(predicted_text(model, frame, chosen), chosen)
     return DONE
 
 

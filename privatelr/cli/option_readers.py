@@ -178,11 +178,12 @@ def spread(text: str) -> tuple[str, float]:
     return name.strip(), float(value)
 
 
-def prior(text: str) -> tuple[str, float | None]:
-    """A coefficient with its mean, or the name of a file with None."""
+def prior(text: str) -> tuple[str, Any]:
+    """A coefficient with its mean, or with mean and deviation, or the name of a file with None."""
     name, _, value = text.rpartition("=")
     try:
-        return name.strip(), float(value)
+        mean, *sd = map(float, value.split(":", 1))
+        return name.strip(), (mean, *sd) if sd else mean
     except ValueError:
         return text, None  # the name of a file
 

@@ -16,8 +16,8 @@ from privatelr.mechanisms.calibration import ANALYSES
 from privatelr.numerics import HINGES
 from privatelr.results import PredictionType
 
-METHODS = ("lr", "svm", "lp", "simplex")
-"""What ``--method`` takes: the functions `dplr`, `dpsvm`, `dplpsvm` and `dpsimplex`."""
+METHODS = ("lr", "svm", "lp", "simplex", "multinomial")
+"""What ``--method`` takes: `dplr`, `dpsvm`, `dplpsvm`, `dpsimplex` and `dpmultinom`."""
 TEXT = ("separator", "decimal", "encoding")
 """These options are about the format of a text file."""
 _TEXT = "--separator --decimal --encoding"
@@ -107,7 +107,12 @@ _READ: dict[str, dict[str, Any]] = {
     "--schema": {"metavar": "FILE.toml"},
     "--bounds": {"metavar": "NAME=LO:HI", "type": read.bounds, "action": "append", "default": []},
     "--levels": {"metavar": "NAME=A,B", "type": read.levels, "action": "append", "default": []},
-    "--prior": {"metavar": "NAME=X|FILE", "type": read.prior, "action": "append", "default": []},
+    "--prior": {
+        "metavar": "NAME=X[:SD]|FILE",
+        "type": read.prior,
+        "action": "append",
+        "default": [],
+    },
     "--spread": {"metavar": "X|NAME=X", "type": read.spread, "action": "append", "default": []},
     "--spend": {"metavar": "SHARES", "type": read.spend, "action": read.Once},
     "--do-scale": {"choices": ("private", "no")},
@@ -203,7 +208,7 @@ _HELP = {
         ("fit --seed", "roc --seed"), "repeats the noise, for tests; voids the guarantee"
     ),
     "--method": "lr is logistic regression, the default; svm a support vector machine; lp and "
-    "simplex choose few columns of many",
+    "simplex choose few columns of many; multinomial is for three or more classes",
     "plan --method": "lr is logistic regression, the default; svm a support vector machine",
     "--model": "older spelling of --method; logistic is lr",
     "--loss": "hinge of the svm, by default softplus; simplex takes huber, its default, or "
@@ -225,8 +230,9 @@ _HELP = {
     "--radius": "sum of the sizes of the coefficients; default 1",
     "--draws": "how many columns simplex draws; default auto",
     "--balance": "share of the positive class; default 0.3",
-    "--prior": "coefficient to which the penalty draws, as in age=0.03, which may be repeated; or "
-    "a file that fit has written, with the coefficients of an earlier model",
+    "--prior": "coefficient to which the penalty draws, as in age=0.03, or age=0.03:0.01 with a "
+    "standard deviation, which may be repeated; or a file that fit has written, with the "
+    "coefficients of an earlier model",
     "--spread": "standard deviation of a numeric column over half the width of its bounds, or of "
     "one column, as in age=0.3, which may be repeated; by default less where bounds are wide",
     "--c-index": "C-index of the true probabilities; default 0.75",

@@ -143,8 +143,9 @@ def _value(
 def _texts(value: Any) -> Iterator[str]:
     """The texts that say the same on the command line; none for what cannot be said there."""
     if isinstance(value, Mapping):
-        numbers = [isinstance(one, int | float) for one in value.values()]
-        yield from (f"{name}={one!r}" for name, one in value.items() if all(numbers))
+        each = {name: one if isinstance(one, list) else [one] for name, one in value.items()}
+        if all(isinstance(x, int | float) for one in each.values() for x in one):
+            yield from (f"{name}={':'.join(map(repr, one))}" for name, one in each.items())
     elif isinstance(value, str):
         yield value
     elif isinstance(value, int | float):

@@ -200,8 +200,8 @@ def _require_asked(name: str, run: dict[str, Any]) -> None:
         if key == "records_per_person":
             kind, takes = int, "a whole number"
         if key == "prior" and isinstance(value, dict):
-            kind, takes = dict, "numbers in a table [prior], or the name of a file"
-            if not all(type(mean) in (int, float) for mean in value.values()):
+            kind, takes = dict, "numbers or pairs of them in a table [prior], or the name of a file"
+            if not all(type(given) in (int, float, list) for given in value.values()):
                 kind = type(None)
         if type(value) is not kind:
             raise SchemaError(f"schema {name!r}: {key} takes {takes}, not {show(value)}.")

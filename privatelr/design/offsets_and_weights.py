@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from privatelr.design.coding import Factor, plan_factor
-from privatelr.design.response import labels
+from privatelr.design.response import labels, places
 from privatelr.design.variables import Values, Variable, level_codes, remedy
 from privatelr.errors import SchemaError
 from privatelr.formula import By, Expression, Formula, evaluate
@@ -199,6 +199,8 @@ def read_targets(
 ) -> tuple[FloatArray, ...]:
     """Return labels ``(n,)``, 0 in rows that cannot be used, and an offset if the model has one.
 
+    Of several classes the number of a record's is in the place of an offset, and its label is 1.
+
     A label is divided by the root of the weight of its record, which `RowBounds` reads off it. A
     record of a person counts its weight times its share of the person.
 
@@ -207,8 +209,12 @@ def read_targets(
     SchemaError
         If the records of a person would each count as a record, because nobody grouped them.
     """
-    label, labelled = labels(spec.response, values, batch.tally)
-    offset, defined = read_offset(spec.offsets, values, len(usable))
+    if spec.response.kind == "classes":
+        offset, labelled = places(spec.response, values)
+        label, defined = np.ones(len(usable)), labelled
+    else:
+        label, labelled = labels(spec.response, values, batch.tally)
+        offset, defined = read_offset(spec.offsets, values, len(usable))
     root = read_roots(spec.weight, values, len(usable))
     if spec.formula.person is not None:
         if batch.shares is None:

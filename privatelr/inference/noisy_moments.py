@@ -17,14 +17,13 @@ import numpy as np
 from privatelr.errors import GuaranteeError
 from privatelr.inference.error_distribution import PUBLIC_SEED, Matrices
 from privatelr.inference.posterior import posterior
-from privatelr.inference.unresolved_columns import RESOLVED, spread_again
+from privatelr.inference.unresolved_columns import resolved_columns, spread_again
 from privatelr.mechanisms import (
     Moments,
     Problem,
     Release,
     ScaleRelease,
     matrix_of,
-    spread_to_noise,
 )
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.privacy.noise import NoiseLaw, NoNoise, SphericalLaplace
@@ -97,7 +96,10 @@ class NoisyMoments:
     intercept : float
         The constant in the intercept column of standardised rows; 0 if not known.
     drawn : ndarray of shape (d,)
-        w less the coefficients to which the penalty draws.
+        w less the coefficients to which the penalty draws. With a more precise prior it is what has
+        the same gradient under the penalty alone.
+    held : ndarray of shape (d, d)
+        What a more precise prior adds to H; 0 without one.
     """
 
     w: FloatArray
@@ -114,6 +116,12 @@ class NoisyMoments:
     first: int
     intercept: float
     drawn: FloatArray
+    held: FloatArray | float = 0.0
+
+    @property
+    def penalty(self) -> FloatArray:
+        """The part of H ``(d, d)`` that is no data's."""
+        return np.asarray(self.floor * np.eye(len(self.w)) + self.held)
 
     @property
     def problem(self) -> Problem:
@@ -226,11 +234,16 @@ def evidence_of(release: Release) -> NoisyMoments:
     drawn = w - (0.0 if release.centre is None else release.centre)
     largest_trace, largest_scores = calibration.traces
     columns = None if release.scale is None else release.scale.calibration.facts
+    held: FloatArray | float = 0.0
+    if release.stiff is not None:
+        held = release.stiff.T @ release.stiff
+        drawn = drawn + held @ drawn / problem.lambda_
     return NoisyMoments(
         w=w,
-        curvature=moments.curvature + problem.lambda_ * np.eye(problem.d),
+        curvature=moments.curvature + problem.lambda_ * np.eye(problem.d) + held,
         scores=moments.scores - problem.lambda_**2 * np.outer(drawn, drawn),
         drawn=drawn,
+        held=held,
         curvature_sd=calibration.entry_sd,
         balance=calibration.balance,
         calibration=release.calibration,
@@ -242,26 +255,6 @@ def evidence_of(release: Release) -> NoisyMoments:
         first=0 if columns is None else problem.d - columns.p,
         intercept=0.0 if columns is None else columns.intercept,
     )
-
-
-def resolved_columns(scale: ScaleRelease | None, moments: Moments) -> FloatArray:
-    """How much of the spread of each column a release shows ``(d,)``, from 0 to 1.
-
-    Its released variance or its released curvature has to be large, in deviations of its noise. The
-    curvature alone shows a column whose variance is not released, and a quarter is enough: such
-    columns are levels and products, which are seldom thin. Columns that are not standardised have
-    no prior that would need to know.
-    """
-    found = np.ones(len(moments.curvature))
-    if scale is not None:
-        calibration = scale.calibration
-        first = len(found) - calibration.facts.p
-        alone = np.full(calibration.facts.p, 4.0)
-        alone[calibration.means] = 1.0
-        curvature = np.diag(moments.curvature)[first:] / moments.calibration.entry_sd
-        shown = np.maximum(spread_to_noise(scale), alone * curvature)
-        found[first:] = np.clip(shown / RESOLVED, 0.0, 1.0)
-    return found
 
 
 def numbers_of(scale: ScaleRelease | None, evidence: NoisyMoments) -> list[int]:
@@ -307,7 +300,7 @@ def penalty_bias(evidence: NoisyMoments) -> FloatArray | None:
     Eigenvalues of H0 are raised to the noise in them, below which they cannot be told; None if
     even then they are not above 0.
     """
-    bare = evidence.curvature - evidence.floor * np.eye(len(evidence.w))
+    bare = evidence.curvature - evidence.penalty
     raised = floored(bare, evidence.curvature_sd)
     if float(np.linalg.eigvalsh(raised)[0]) <= _FLAT * evidence.largest_trace:
         return None
@@ -390,7 +383,7 @@ def curvature_left(evidence: NoisyMoments) -> float:
     step, c = penalty_bias(evidence), evidence.intercept
     if step is None or not c or not evidence.first:
         return 1.0
-    row = evidence.curvature[0] - evidence.floor * np.eye(1, len(evidence.w))[0]
+    row = (evidence.curvature - evidence.penalty)[0]
     at, moved = c * (row @ np.array([evidence.w, step]).T) / max(row[0], evidence.curvature_sd)
     before, after = evidence.problem.loss.curvature(np.array([at, at + moved]))
     return float(np.clip(after / before, LEAST_LEFT, 1.0)) if before > 0 else 1.0

@@ -197,7 +197,7 @@ def after_step(release: Release, asked: Question, found: Matrices) -> Matrices:
         return found
     evidence, known = evidence_of(release), quality(release)
     left = curvature_left(evidence) ** (1 / (1 + known.noise_to_signal**2))
-    penalty = evidence.floor * np.eye(len(evidence.w))
+    penalty = evidence.penalty
     off = step_error(known) * evidence.floor * evidence.drawn
     return Matrices(
         left * (found.curvature - penalty) + penalty,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.inference.error_distribution import Matrices
+from privatelr.mechanisms import Moments, ScaleRelease, spread_to_noise
 from privatelr.privacy.noise import SphericalLaplace
 from privatelr.types import FloatArray
 
@@ -25,6 +26,26 @@ RESOLVED = 8.0
 _CELLS, _LEAST, _BEYOND = 96, 1e-5, 8.0
 """Number of curvatures of a grid, which are equally far apart in logarithms; the least of them as a
 share of the largest, and how far that is above the released one, in deviations of the noise."""
+
+
+def resolved_columns(scale: ScaleRelease | None, moments: Moments) -> FloatArray:
+    """How much of the spread of each column a release shows ``(d,)``, from 0 to 1.
+
+    Its released variance or its released curvature has to be large, in deviations of its noise. The
+    curvature alone shows a column whose variance is not released, and a quarter is enough: such
+    columns are levels and products, which are seldom thin. Columns that are not standardised have
+    no prior that would need to know.
+    """
+    found = np.ones(len(moments.curvature))
+    if scale is not None:
+        calibration = scale.calibration
+        first = len(found) - calibration.facts.p
+        alone = np.full(calibration.facts.p, 4.0)
+        alone[calibration.means] = 1.0
+        curvature = np.diag(moments.curvature)[first:] / moments.calibration.entry_sd
+        shown = np.maximum(spread_to_noise(scale), alone * curvature)
+        found[first:] = np.clip(shown / RESOLVED, 0.0, 1.0)
+    return found
 
 
 def spread_again(evidence: NoisyMoments, matrices: Matrices, rng: np.random.Generator) -> Matrices:
@@ -44,8 +65,7 @@ def spread_again(evidence: NoisyMoments, matrices: Matrices, rng: np.random.Gene
     **Privacy.** *Covered*: a function of the release. *Neighbours*, *Assumed public*: those of the
     release. *Not covered*: nothing.
     """
-    sd, d = evidence.curvature_sd, len(evidence.w)
-    penalty = evidence.floor * np.eye(d)
+    sd, d, penalty = evidence.curvature_sd, len(evidence.w), evidence.penalty
     noisy, drawn = (evidence.curvature - penalty) / sd, (matrices.curvature - penalty) / sd
     power = evidence.determinant + (d - evidence.first - 1) / 2
     off = evidence.balance / sd * (matrices.scores - evidence.scores)

@@ -4,7 +4,6 @@ from privatelr.mechanisms.perturbation import (
     Draws,
     Moments,
     Release,
-    distance_from,
     draw,
     mean_moments,
     release_moments,

@@ -23,6 +23,7 @@ dose = [0, 5]
 smoker = ["no", "yes"]
 """
 FUNCTIONS = {"lr": "dplr", "svm": "dpsvm", "lp": "dplpsvm", "simplex": "dpsimplex"}
+FUNCTIONS |= {"multinomial": "dpmultinom"}
 
 
 @pytest.fixture
@@ -85,6 +86,7 @@ SAME = [
     ("", 'weights = "dose"', "--weights dose"),
     ("", 'subset = "age > 30"', "--subset 'age > 30'"),
     ("", "prior = {age = 0.03, '(Intercept)' = -1}", "--prior age=.03 --prior '(Intercept)=-1'"),
+    ("", "prior = {age = [0.03, 0.01]}", "--prior age=.03:.01"),
     ("--method lp", "rounds = 5", "--rounds 5"),
     ("--method lp", "step = 0.2", "--step .2"),
     ("--method lp", 'score = "count"', "--score count"),

@@ -22,8 +22,9 @@ from privatelr.page_model import Piece
 from privatelr.privacy import REPLACE_ONE, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.accounting import AnyLedger, Entry
 from privatelr.results import predict
+from privatelr.results.answers.named_fits import named_fits
 from privatelr.results.answers.scored_records import Evaluation, open_data, read_price
-from privatelr.results.fit_record import ModelRecord, named_fits
+from privatelr.results.fit_record import ModelRecord
 from privatelr.results.pages.comparison import together
 from privatelr.sources import is_dask
 from privatelr.types import FloatArray

@@ -20,7 +20,8 @@ from privatelr.page_model import Piece, Table
 from privatelr.privacy import Event, Guarantee
 from privatelr.privacy.accounting import joint_guarantee
 from privatelr.results import odds_ratios
-from privatelr.results.fit_record import FitRecord, ModelRecord, in_user_units, named_fits
+from privatelr.results.answers.named_fits import named_fits
+from privatelr.results.fit_record import FitRecord, ModelRecord, in_user_units
 from privatelr.results.fit_tables import infer_coefficients
 from privatelr.results.pages.coefficient_table import rows_of_page
 from privatelr.results.pages.comparison_table import (

@@ -141,7 +141,14 @@ class NoNoiseEntry(FileEntry, frozen=True, tag_field="law", tag="none"):
     dimension: Count
 
 
-LawEntry = SphericalEntry | BlockLaplaceEntry | GaussianEntry | NoNoiseEntry
+class CopiedEntry(FileEntry, frozen=True, tag_field="law", tag="copied"):
+    """Independent copies of one law, one after the other: one for each class."""
+
+    each: SphericalEntry | BlockLaplaceEntry
+    copies: Count
+
+
+LawEntry = SphericalEntry | BlockLaplaceEntry | GaussianEntry | NoNoiseEntry | CopiedEntry
 
 
 # -- stages beside the coefficients ----------------------------------------------------------
@@ -266,6 +273,8 @@ class PerturbationEntry(FileEntry, frozen=True):
         returned; 0 for a fit without noise.
     grid
         A power of two; coefficients in scaled units are multiples of it. 0 for a fit without noise.
+    classes
+        The number of classes, if there are more than two, each with d coefficients.
     """
 
     _phrases = ("analysis", "lambda_origin")
@@ -286,6 +295,7 @@ class PerturbationEntry(FileEntry, frozen=True):
     tau: ZeroOrSize
     grid: ZeroOrSize
     alternatives: list[AlternativeEntry]
+    classes: Annotated[int, Meta(ge=3, le=50)] | UnsetType = UNSET
 
 
 class SelectionEntry(FileEntry, frozen=True):

@@ -29,7 +29,7 @@ from privatelr.results.fit_record import ModelRecord
 from privatelr.results.release_files import calibration_entries as made
 from privatelr.results.release_files import document_entries as entries
 from privatelr.results.release_files.json_values import canonical
-from privatelr.types import Block
+from privatelr.types import Block, FloatArray
 
 _UNHASHED = ("sha256", "signature")
 _LIBRARIES = ("formulaic", "numpy", "pandas", "python-flint", "scipy")
@@ -38,6 +38,7 @@ _ENTRIES: dict[type, Any] = {
     noise.BlockLaplace: made.BlockLaplaceEntry,
     noise.GaussianNoise: made.GaussianEntry,
     noise.NoNoise: made.NoNoiseEntry,
+    noise.CopiedNoise: made.CopiedEntry,
     Stability: made.StabilityEntry,
     Receipt: made.ReceiptEntry,
 }
@@ -113,7 +114,7 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
     if isinstance(release.calibration.target, privacy.NonPrivate):
         randomness = "no noise"
     with np.errstate(all="ignore"):
-        estimates = (fit.spec.user_map() @ release.coef).tolist()
+        estimates = in_user_units(fit.spec.user_map(), fit.spec, release.coef).tolist()
     document: dict[str, Any] = plain(
         entries.Document(
             format=entries.FORMAT,
@@ -130,7 +131,7 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
             ledger=as_entry(release.entry),
             design=plan_entry(fit.spec),
             coefficients=entries.CoefficientsEntry(
-                names=list(fit.spec.columns.names),
+                names=_names(fit.spec),
                 user_units=[_finite(value) for value in estimates],
                 design_units=release.coef.tolist(),
             ),
@@ -144,6 +145,19 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
         )
     )
     return document
+
+
+def in_user_units(units: Any, spec: Any, coef: FloatArray) -> FloatArray:
+    """Coefficients in the units of the columns, those of each class one after the other."""
+    parts = np.split(coef, len(coef) // spec.d)
+    return np.concatenate([np.asarray(units @ part) for part in parts])
+
+
+def _names(spec: Any) -> list[str]:
+    names = list(spec.columns.names)
+    if spec.response.kind != "classes":
+        return names
+    return [f"{one}: {name}" for one in spec.response.classes for name in names]
 
 
 def plain(entry: Any) -> Any:
@@ -227,7 +241,8 @@ def calibration_entry(calibration: Any) -> Any:
     given: dict[str, Any] = {"loss": loss_entry(calibration.problem.loss)}
     kind: Any = made.SimplexEntry
     if isinstance(calibration, Calibration):
-        kind = made.PerturbationEntry
+        kind, problem = made.PerturbationEntry, calibration.problem
+        given["classes"] = problem.classes if problem.is_multinomial else UNSET
         rules = [made.RuleEntry(rule=r, lambda_=x) for r, x in calibration.lambda_rules]
         given["lambda_rules"] = rules
         given["alternatives"] = [
@@ -273,6 +288,10 @@ def plan_entry(spec: Any) -> Any:
         prior=(
             UNSET
             if spec.prior is None
-            else entries.PriorEntry(means=dict(spec.prior.means), source=spec.prior.source)
+            else entries.PriorEntry(
+                means=dict(spec.prior.means),
+                source=spec.prior.source,
+                sds=dict(spec.prior.sds) or UNSET,
+            )
         ),
     )

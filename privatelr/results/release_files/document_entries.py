@@ -56,8 +56,7 @@ class MomentsEntry(FileEntry, frozen=True):
     balance
         Factor of the scores; it follows from the loss.
     noise
-        Law of the noise on all numbers of curvature and scores together; its dimension is
-        d (d + 1).
+        Law of the noise on all d (d + 1) numbers of curvature and scores together.
     grid
         A power of two; the numbers of curvature and scores are multiples of it. 0 for moments
         without noise.
@@ -122,7 +121,7 @@ class CoefficientsEntry(FileEntry, frozen=True):
     user_units
         In the units of the columns, in the order of names; null if a double cannot represent it.
     design_units
-        In scaled units, exactly as released: multiples of the grid.
+        In scaled units, exactly as released: multiples of the grid, one class after the other.
     """
 
     names: Annotated[list[str], Meta(min_length=1)]
@@ -155,12 +154,12 @@ class ResponseEntry(FileEntry, frozen=True):
     Attributes
     ----------
     classes
-        The negative and the positive class.
+        The negative and the positive class, or each of several classes, the reference first.
     """
 
     expression: str
-    kind: Literal["logical", "factor", "binary"]
-    classes: Annotated[list[Level], Meta(min_length=2, max_length=2)]
+    kind: Literal["logical", "factor", "binary", "classes"]
+    classes: Annotated[list[Level], Meta(min_length=2)]
     levels: list[Level]
     remark: str
 
@@ -246,10 +245,13 @@ class PriorEntry(FileEntry, frozen=True):
         In the units of the columns, by names of coefficients.
     source
         Where they come from, as the writer states it.
+    sds
+        Standard deviations for some of the same names; absent without any.
     """
 
     means: Annotated[dict[str, float], Meta(min_length=1)]
     source: str
+    sds: Annotated[dict[str, Positive], Meta(min_length=1)] | UnsetType = UNSET
 
 
 class FormulaEntry(FileEntry, frozen=True):
@@ -343,9 +345,8 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     Attributes
     ----------
     version
-        Version 1 has no entry signature, version 2 has one, version 3 may have an entry scale,
-        version 4 one about a ROC curve, version 5 one about a prior in its design, or a ROC curve
-        beside choices, and version 6 receipts of ledgers on disk.
+        New were in 2 a signature, in 3 a scale, in 4 a ROC curve, in 5 a prior and a ROC curve
+        beside choices, in 6 receipts of ledgers, deviations of a prior, and several classes.
     notice
         What a person should know first; it begins with NOT PRIVATE if there is no guarantee.
     written_by

@@ -33,6 +33,7 @@ from privatelr.locks import has_file_locks, lock_file, still_has_name
 from privatelr.privacy.accounting import Entry, complete
 from privatelr.results.fit import Fit
 from privatelr.results.fit_record import ModelRecord, SelectedRecord
+from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.release_files import origin
 from privatelr.results.release_files.document import release_document
 from privatelr.results.release_files.json_values import LARGEST_FILE, canonical, parse
@@ -55,7 +56,9 @@ _SUFFIX = ".tmp"
 
 
 @suggests_arguments
-def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | SelectedFit | Strata:
+def load(
+    path: str | os.PathLike[str], *, public_key: Key = None
+) -> Fit | SelectedFit | MultinomialFit | Strata:
     """Read a fit that `Fit.save` wrote, or `Strata` of fits.
 
     Nothing in the file is run or imported. All that can be recomputed is recomputed and compared:
@@ -75,7 +78,7 @@ def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | Selec
 
     Returns
     -------
-    Fit, SelectedFit or Strata
+    Fit, SelectedFit, MultinomialFit or Strata
         Its predictions are exactly those of the fit that was saved. It has no diagnostics, because
         these are computed from the training data and are not in the file.
 
@@ -117,7 +120,7 @@ def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | Selec
         raise ReleaseFileError(f"{_shown(name)}: {error}.") from None
 
 
-def restore_fit(value: Any, public_key: Key = None) -> Fit | SelectedFit:
+def restore_fit(value: Any, public_key: Key = None) -> Fit | SelectedFit | MultinomialFit:
     """The fit of a value that was read from a file; see `load`.
 
     Raises
@@ -138,8 +141,10 @@ def restore_fit(value: Any, public_key: Key = None) -> Fit | SelectedFit:
         recomputed=origin.recomputed(record),
         stated=origin.stated(record),
     )
-    fit = SelectedFit if isinstance(record, SelectedRecord) else Fit
-    return fit(record.spec, record.release, record.threshold, origin=known)
+    made: type[Fit | SelectedFit | MultinomialFit] = Fit
+    if isinstance(record, SelectedRecord | MultinomialFit):
+        made = SelectedFit if isinstance(record, SelectedRecord) else MultinomialFit
+    return made(record.spec, record.release, record.threshold, origin=known)
 
 
 def write_release(fit: Any, path: str | os.PathLike[str], key: Key = None) -> None:
