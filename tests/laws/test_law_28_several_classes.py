@@ -88,6 +88,15 @@ def test_slopes_add_up_to_two_and_have_length_root_two():
     assert facts.size == 8
 
 
+@pytest.mark.parametrize(
+    "beside", [{"persons": True}, {"touched": 2}, {"centre": 1.0}, {"stiffness": 1.0}], ids=str
+)
+def test_no_calibration_goes_by_what_is_proven_for_two_classes_alone(beside):
+    assert Problem(100, 2, LOGISTIC, 3.0, **beside).classes == 2
+    with pytest.raises(GuaranteeError, match="several classes"):
+        Problem(100, 2, LOGISTIC, 3.0, classes=3, **beside)
+
+
 @pytest.mark.parametrize("classes", [3, 6])
 @pytest.mark.parametrize("kappa", [0.05, 0.7, 4.0])
 @pytest.mark.parametrize("g", [0.05, 0.5, 3.0])
