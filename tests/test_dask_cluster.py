@@ -256,7 +256,10 @@ def test_an_interrupted_graph_is_not_computed_on(on, monkeypatch):
     asked = [dask.delayed(time.sleep)(0.3 + second / 1000) for second in range(200)]
     with pytest.raises(KeyboardInterrupt) as kept:
         dask_cluster.evaluated(asked)
-    time.sleep(2)
-    tasks = on.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+    for _ in range(100):  # all of them would take forty seconds
+        tasks = on.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+        if tasks == 0:
+            break
+        time.sleep(0.1)
     assert tasks == 0
     assert kept.value is not None

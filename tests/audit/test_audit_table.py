@@ -42,7 +42,7 @@ BRIEF = Effort((Setting(), Setting(12.0, 4.0, INTERCEPT_AND_SLOPE)), 0, 10_000, 
 GOOD = Row("objective", "logistic", "epsilon = 1", 1.0, 0.99, 1.0, "somewhere", 0.9, 0.5)
 WRONG = replace(GOOD, exact=1.3, loss="huber(0.5)")
 PARTS = {"rows", "formula", "noise", "draws", "release", "choices", "answers", "ledger", "peers"}
-PARTS |= {"bounds", "levels", "offset", "weights", "persons", "strata"}
+PARTS |= {"bounds", "levels", "offset", "weights", "persons", "strata", "classes"}
 COUNT = sum(1 + 2 * (kind is ApproxDP) for _, kind in MECHANISMS if kind is not NonPrivate)
 
 
@@ -157,6 +157,7 @@ def test_what_raises_is_a_verdict_and_never_a_traceback(monkeypatch):
     assert {row.buys for row in found.rows} == {"coefficients", "scale", "inference", "choices"}
     failed = {check.part for check in found.checks if check.verdict == why}
     parts = {"rows", "formula", "offset", "weights", "persons", "strata", "noise", "release"}
+    parts |= {"classes"}
     assert failed == {*parts, "ledger"}
     text = str(found)
     assert why in text

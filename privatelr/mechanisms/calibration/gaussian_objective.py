@@ -149,6 +149,8 @@ def objective_rho(problem: Problem, sigma: float, analysis: str) -> float:
 
 def sigma_for_rho(problem: Problem, rho: float, analysis: str) -> float:
     """Return the smallest sigma for rho (privacy.md 4.3); infinity if the curvature exceeds it."""
+    if problem.penalty == 0:
+        return math.inf
     first = tilt_event(problem, problem.reach, analysis).first_order
     free = problem.reach / _largest_m(rho, first)
     if objective_rho(problem, free, analysis) <= rho:
