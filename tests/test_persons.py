@@ -32,8 +32,9 @@ from privatelr import (
 )
 from privatelr.audit import privacy_loss
 from privatelr.cli import main
-from privatelr.design import shares_of
+from privatelr.design import persons, shares_of, with_shares
 from privatelr.design.scaling import column_groups
+from privatelr.formula import Person
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import ScaleFacts
 from privatelr.mechanisms.calibration.moment_noise import calibrate_moments, moments_sensitivity
@@ -58,12 +59,14 @@ from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.privacy.accounting import Ledger
 from privatelr.results.release_files.document import content_hash, release_document
 from privatelr.results.release_files.restored_fit import restore
-from privatelr.sources import declare_schema
+from privatelr.sources import as_batch, declare_schema
 from privatelr.types import ColumnGroup
 
 BOUNDS = {"x": (0.0, 1.0), "z": (-2.0, 2.0)}
 PERSON = {"bounds": BOUNDS, "person": "patient"}
 pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
+KINDS = [object, "str", "string[python]", "string[pyarrow]", "category", pd.ArrowDtype(pa.string())]
 
 
 def patients(sizes=(3, 1, 2, 5, 1, 1, 4, 2), seed=0):
@@ -172,6 +175,11 @@ class Hostile:
         raise RuntimeError
 
 
+BYTES = [None, pa.py_buffer(np.arange(4, dtype=np.int32)), pa.py_buffer(b"\xff\xfea")]
+UNREADABLE = pd.Series(
+    pa.Array.from_buffers(pa.string(), 3, BYTES), dtype=pd.ArrowDtype(pa.string())
+)
+"""Two texts that cannot be read, which are missing, and one that can."""
 SHARED = [
     ([1, 1.0, True, 2, "1"], [3, 3, 3, 1, 1]),
     (
@@ -185,6 +193,9 @@ SHARED = [
     (np.array([2**53, 2**53 + 1]), [1, 1]),
     (pl.Series([1, None, 1, None]), [2, 2, 2, 2]),
     (pl.Series(["a", "b", None]), [1, 1, 1]),
+    (pd.Series(["a", None, "b", "a"], dtype="string[pyarrow]"), [2, 1, 1, 2]),
+    (UNREADABLE, [2, 2, 1]),
+    (pd.Series(["\ud800", "a", "\ud800", None], dtype=object), [2, 1, 2, 1]),
 ]
 
 
@@ -199,6 +210,26 @@ def test_values_are_compared_for_equality_and_missing_ones_are_one_person(values
     np.testing.assert_allclose(source.batch.shares, 1 / np.array(sizes), rtol=1e-11)
     assert len(source) == round(sum(1 / np.array(sizes)))
     assert np.isfinite(dplr("y ~ x", frame, 1, bounds={"x": (0, 1)}, person="patient").coef).all()
+
+
+@over(st.lists(st.none() | st.text(st.characters(codec="utf-8"), max_size=2), min_size=1))
+def test_texts_are_the_same_persons_however_they_are_stored(texts):
+    """Those that Python calls equal, and all that are missing; in every order of their records."""
+    expected = [{i for i, other in enumerate(texts) if other == text} for text in texts]
+    columns = [pd.Series(texts, dtype=kind) for kind in KINDS]
+    chunked = pa.chunked_array([pa.array([text], pa.large_string()) for text in texts])
+    for column in [*columns, pd.Series(chunked, dtype=pd.ArrowDtype(chunked.type))]:
+        m, owners, _ = with_shares(as_batch({"patient": column}), Person("patient"))
+        assert [set(np.flatnonzero(owners == owner)) for owner in owners] == expected
+        assert m == len(set(texts)) == owners.max() + 1
+
+
+@pytest.mark.parametrize("kind", ["str", "string[pyarrow]", pd.ArrowDtype(pa.large_string())])
+def test_texts_of_arrow_do_not_become_objects(kind, monkeypatch):
+    """Which would take ten times the memory of an integer for each record, and as long as a fit."""
+    monkeypatch.setattr(persons, "as_objects", None)
+    column = pd.Series(["a", None, "b", "a"], dtype=kind)
+    assert with_shares(as_batch({"patient": column}), Person("patient"))[0] == 3
 
 
 def test_persons_have_a_type_that_can_hold_them():
