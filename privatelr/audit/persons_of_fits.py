@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from privatelr.audit.checks import Check, guarded
 from privatelr.design.persons import Section, sharing_of
@@ -37,6 +38,7 @@ def audit_persons_of_fits(epsilon: float) -> Iterator[Check]:
     for subject, work in (
         ("pages and errors that differ by the number of records", _told),
         ("what a person counts, in records", _counted),
+        ("what a person counts beside a sparse matrix, in records", _counted_of_matrix),
         ("what a person counts in two partitions, in records", _in_two_partitions),
         ("how far a person moves the matrices of inference", _moved),
         ("how far a person moves the scale of columns", _moved_scale),
@@ -70,11 +72,21 @@ def _told(subject: str, epsilon: float) -> Iterator[Check]:
 
 
 def _counted(subject: str, epsilon: float) -> Iterator[Check]:
-    source = read_data(_FORMULA, _table(_MANY), None)
-    rows: Any = source.rows(source.plan(declare_schema(_BOUNDS, None, None, None)), bar=False)[0]
+    yield _most_counted(subject, read_data(_FORMULA, _table(_MANY), None), _BOUNDS)
+
+
+def _counted_of_matrix(subject: str, epsilon: float) -> Iterator[Check]:
+    table = _table(_MANY)
+    x = sparse.csr_array(table[["x"]].to_numpy())
+    yield _most_counted(subject, read_data(table.y, x, None, person=table.patient), None)
+
+
+def _most_counted(subject: str, source: Any, bounds: Any) -> Check:
+    """The largest sum of weights of the rows of one person."""
+    rows = source.rows(source.plan(declare_schema(bounds, None, None, None)), bar=False)[0]
     weights: FloatArray = 1 / np.maximum(rows.y**2, 1.0)
     counted = [weights[_table(_MANY).patient == person].sum() for person in range(_PERSONS)]
-    yield Check("persons", subject, float(np.max(counted)), 1.0)
+    return Check("persons", subject, float(np.max(counted)), 1.0)
 
 
 def _in_two_partitions(subject: str, epsilon: float) -> Iterator[Check]:

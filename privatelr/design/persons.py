@@ -170,7 +170,7 @@ def require_sections(index: Any, divisions: tuple[Any, ...], person: Person) -> 
 
 def _is_text_of_arrow(dtype: Any) -> bool:
     if isinstance(dtype, pd.StringDtype):
-        return dtype.storage == "pyarrow"
+        return bool(dtype.storage == "pyarrow")
     return isinstance(dtype, pd.ArrowDtype) and dtype.type is str
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from privatelr.audit.density.worst_persons import audit_persons
 from privatelr.audit.mutations.planted import Look, Mutation, list_bug
 from privatelr.audit.persons_of_fits import audit_persons_of_fits
-from privatelr.design import offsets_and_weights, persons, shares_of, with_shares
+from privatelr.design import offsets_and_weights, persons, read_wide, shares_of, with_shares
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import pure
 from privatelr.mechanisms.calibration.moment_noise import clip_for
@@ -68,6 +68,11 @@ def _(honest: Any, batch: Any, person: Any) -> Any:
 @bug("records of a person count as records", offsets_and_weights.read_targets, _FITS)
 def _(honest: Any, spec: Any, values: Any, usable: Any, batch: Any) -> Any:
     return honest(spec, values, usable, replace(batch, shares=np.ones(len(batch.frame))))
+
+
+@bug("records of a person count as records beside a sparse matrix", read_wide, _FITS)
+def _(honest: Any, spec: Any, matrix: Any, batch: Any) -> Any:
+    return honest(spec, matrix, replace(batch, shares=np.ones(len(batch))))
 
 
 @bug("gradients of a person add up as those of so many records", grams_of_persons, _FITS)

@@ -81,7 +81,7 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
     if isinstance(release, Selections):
         chosen = np.flatnonzero(release.counts)
         times = release.counts[chosen]
-        choices = _entry_of(entries.ChoicesEntry, release, options=chosen, times=times)
+        choices = _entry_of(made.ChoicesEntry, release, options=chosen, times=times)
     elif release.moments is not None:
         moments = release.moments
         # the numbers as they were released, because the noise was added to these
@@ -239,9 +239,11 @@ def plan_entry(spec: Any) -> Any:
     if not isinstance(spec, DesignSpec):
         (variable,) = spec.variables.values()
         row_norm = spec.bound if isinstance(spec, NormBoundedMatrix) else None
-        return _entry_of(
-            entries.MatrixEntry, spec, matrix=spec.p, row_norm=row_norm, variable=variable
-        )
+        given = {"matrix": spec.p, "row_norm": row_norm, "variable": variable}
+        person = spec.formula.person
+        whose = None if person is None else (person.column, person.most)
+        said = UNSET if whose is None else entries.PersonEntry(*whose)
+        return _entry_of(entries.MatrixEntry, spec, **given, person=said)
     columns = spec.columns
     numbers = (columns.parent.tolist(), columns.centre.tolist(), columns.scale.tolist())
     return _entry_of(

@@ -10,24 +10,26 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from msgspec import UNSET, Meta, UnsetType
 
+from privatelr.formula import MOST_RECORDS
 from privatelr.results.release_files.calibration_entries import (
+    ChoicesEntry,
     FileEntry,
     GuaranteeEntry,
     LawEntry,
     NotNegative,
     Phrase,
+    Position,
     Positive,
     ScaleEntry,
     ScoreCountsEntry,
     Size,
+    Times,
     ZeroOrSize,
     require_printable,
 )
 
 FORMAT: Literal["privatelr release"] = "privatelr release"
 VERSION: Literal[6] = 6
-Position = Annotated[int, Meta(ge=0)]
-Times = Annotated[int, Meta(ge=1, le=10**9)]
 Name = Annotated[str, Meta(max_length=10_000)]
 Label = Annotated[str, Meta(max_length=10**6)]
 Level = str | bool | int | float
@@ -80,26 +82,6 @@ class MomentsEntry(FileEntry, frozen=True):
     curvature: Triangle
     scores: Triangle
     typical: Size | UnsetType = UNSET
-
-
-class ChoicesEntry(FileEntry, frozen=True):
-    """How often each option was chosen, for a mechanism that chooses columns.
-
-    Option k below d is column k, and option d + k is column k with the opposite sign; both are
-    counted from 0.
-
-    Attributes
-    ----------
-    path
-        The options in the order in which they were chosen; null if the order was not released.
-    exact
-        Coefficients in scaled units of a fit without a guarantee that did not count choices.
-    """
-
-    options: list[Position]
-    times: list[Times]
-    path: list[Position] | None
-    exact: list[float] | None
 
 
 class ChargeEntry(FileEntry, frozen=True):
@@ -297,6 +279,21 @@ class FormulaEntry(FileEntry, frozen=True):
     prior: PriorEntry | UnsetType = UNSET
 
 
+class PersonEntry(FileEntry, frozen=True):
+    """Who a record is of, beside a matrix, whose columns have no names.
+
+    Attributes
+    ----------
+    column
+        Name of the values that tell persons apart.
+    records_per_person
+        Number of records up to which each record of a person counts as much as everybody's.
+    """
+
+    column: Annotated[str, Meta(min_length=1, max_length=10_000, pattern="^[^`]*$")]
+    records_per_person: Annotated[int, Meta(ge=1, le=MOST_RECORDS)]
+
+
 class MatrixEntry(FileEntry, frozen=True):
     """A response, and a matrix of numbered columns.
 
@@ -308,6 +305,8 @@ class MatrixEntry(FileEntry, frozen=True):
         Largest length of a row; null if every entry is bounded by one instead.
     intercept
         The constant in the intercept column.
+    person
+        Present if records are of persons, all of whose records are protected together.
     """
 
     matrix: Annotated[int, Meta(ge=1, le=10**6)]
@@ -315,6 +314,7 @@ class MatrixEntry(FileEntry, frozen=True):
     response: ResponseEntry
     variable: VariableEntry
     intercept: Positive
+    person: PersonEntry | UnsetType = UNSET
 
 
 AnyDesign = FormulaEntry | MatrixEntry

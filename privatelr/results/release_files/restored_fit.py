@@ -92,6 +92,8 @@ def read_document(value: Any) -> AnyDocument:
         raise ReleaseFileError(f"design has an entry 'prior', which version {version} has not")
     if version < 6 and isinstance(prior, dict) and "sds" in prior:
         raise ReleaseFileError(f"design.prior has 'sds', which version {version} has not")
+    if version < 6 and isinstance(design, dict) and "person" in design:
+        raise ReleaseFileError(f"design has an entry 'person', which version {version} has not")
     chosen = isinstance(calibration, dict) and "mechanism" in calibration
     if version < 5 and chosen and "roc" in value:
         raise ReleaseFileError(
@@ -167,7 +169,7 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     require_same(offset, spec.offset_bound, "design.formula")
     if (spec.formula.person is not None) is not problem.persons:
         raise ReleaseFileError(
-            "design.formula takes person(...) where the guarantee is about persons, and only there"
+            "design takes person(...) where the guarantee is about persons, and only there"
         )
     _require_shape(document, problem, spec, "radius")
     if problem.blocks:
