@@ -21,7 +21,6 @@ from privatelr import (
     ReleaseFileError,
     SchemaError,
     average_marginal_effects,
-    choose,
     compare,
     dplpsvm,
     dplr,
@@ -665,14 +664,10 @@ def test_a_curve_of_other_persons_is_paid_by_the_person():
     assert exact.roc.prevalence == pytest.approx(float(frame.y @ share / share.sum()), abs=0.02)
 
 
-def test_answers_that_would_count_each_record_are_refused():
+def test_what_a_curve_of_persons_does_not_take():
     frame = patients([2] * 60)
     fitted = dplr("y ~ x + z", frame, 1, **PERSON)
-    with pytest.raises(GuaranteeError, match="private_threshold: the fit is about persons"):
-        fitted.private_threshold(frame, 1)
-    with pytest.raises(GuaranteeError, match="choose takes fits whose neighbours replace one rec"):
-        choose({"one": fitted, "two": fitted}, frame, eps=1)
-    with pytest.raises(ArgumentError, match="response: it is a column of the data"):
+    with pytest.raises(ArgumentError, match="response, person: both are columns of the data"):
         fitted.private_roc(frame.drop(columns="y"), 1, response=frame.y[:7])
     with pytest.raises(FormulaError, match="the column 'patient' is missing"):
         fitted.private_roc(frame.drop(columns="patient"), 1)

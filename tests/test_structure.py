@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 242,
-    "code lines": 33_640,
+    "code lines": 33_735,
     "lines of the longest module": 400,
     "modules of the fullest folder": 16,
     "call depth": 14,

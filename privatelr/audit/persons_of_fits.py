@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from privatelr.audit.checks import Check, guarded
 from privatelr.design.persons import Section, sharing_of
 from privatelr.errors import GuaranteeError, SchemaWarning
 from privatelr.formula import Person
-from privatelr.mechanisms import Problem, mean_moments
+from privatelr.mechanisms import Problem, candidate_choice, mean_moments
 from privatelr.mechanisms.calibration import ScaleFacts
 from privatelr.mechanisms.calibration.moment_noise import calibrate_moments, moments_sensitivity
 from privatelr.mechanisms.calibration.scale_noise import calibrate_scale, scale_sensitivity
@@ -43,6 +44,7 @@ def audit_persons_of_fits(epsilon: float) -> Iterator[Check]:
         ("how far a person moves the matrices of inference", _moved),
         ("how far a person moves the scale of columns", _moved_scale),
         ("how far a person moves the counts of scores", _moved_counts),
+        ("how far a person moves the scores of fits to choose from", _moved_choice),
     ):
         yield from guarded("persons", subject, work, subject, epsilon)
 
@@ -145,3 +147,32 @@ def _moved(subject: str, epsilon: float) -> Iterator[Check]:
         pair.append(mean_moments(rows, coef, plan))
     distance = float(np.linalg.norm(pair[1] - pair[0]))
     yield Check("persons", subject, distance / moments_sensitivity(facts, plan.typical), 1.0)
+
+
+def _moved_choice(subject: str, epsilon: float) -> Iterator[Check]:
+    """The interval of changes of all fits, of which some rank this person best and some worst."""
+    tables, worst = (_table(1), _table(_MANY, response=1)), 0.0
+    width = candidate_choice.calibrate_choice(
+        _PERSONS, 2, "auc", PureDP(epsilon, REPLACE_PERSON)
+    ).mechanism.width
+    values: dict[candidate_choice.ScoreName, FloatArray] = {
+        "auc": np.array([0.0, 1.0]),
+        "accuracy": np.array([-1.0, 1.0]),
+        "brier": np.array([0.0, 1.0]),
+    }
+    for score, ends in values.items():
+        changes = []
+        for before, after, others in product(ends, ends, ends):
+            totals = []
+            for table, own in zip(tables, (before, after), strict=True):
+                label = 2.0 * table.y.to_numpy() - 1
+                said = np.where(table.patient == 0, own, np.where(label > 0, others, ends.mean()))
+                said = np.where((score != "auc") & (said == ends.mean()), np.nan, said)
+                shares = read_data(_FORMULA, table, None).batch.shares
+                assert shares is not None
+                totals.append(
+                    candidate_choice.total_score_of_persons(score, label, said, shares, _PERSONS)
+                )
+            changes.append(totals[1] - totals[0])
+        worst = max(worst, float(np.ptp(changes)) / width)
+    yield Check("persons", subject, worst, 1.0)

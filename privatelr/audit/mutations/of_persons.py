@@ -16,6 +16,7 @@ from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import pure
 from privatelr.mechanisms.calibration.moment_noise import clip_for
 from privatelr.mechanisms.calibration.scale_noise import scale_sensitivity
+from privatelr.mechanisms.candidate_choice import total_score_of_persons
 from privatelr.mechanisms.score_histogram import counts_of_shares, filled_up
 from privatelr.model_data import FrameData
 from privatelr.numerics import LOSSES
@@ -103,6 +104,11 @@ def _(honest: Any, cells: IntArray, shares: FloatArray, bins: int, m: int) -> An
 @bug("counts of scores add up to the records of persons", filled_up, _FITS)
 def _(honest: Any, counts: FloatArray, m: int) -> Any:
     return counts
+
+
+@bug("records of a person count as records in a choice among fits", total_score_of_persons, _FITS)
+def _(honest: Any, score: Any, label: Any, prediction: Any, shares: Any, m: int) -> Any:
+    return honest(score, label, prediction, np.ones(len(shares)), m)
 
 
 @bug("the noise on the scale of persons is as of two of them", scale_sensitivity, _FITS)
