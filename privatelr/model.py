@@ -34,7 +34,7 @@ def dplr(
     weights: str | None = None,
     subset: str | None = None,
     by: str | None = None,
-    person: str | None = None,
+    person: Any = None,
     records_per_person: int = 1,
     delta: float = 0.0,
     bounds: BoundsLike | None = None,
@@ -91,13 +91,14 @@ def dplr(
         result is `Strata`, as ``fits["female"]``. Records of other levels are rows of zeros. All
         fits together have the guarantee that is asked for and cost what one fit does, since a
         record counts in one of them. The same as ``by(sex)`` in the formula; no dot means it.
-    person : str, optional
+    person : str or array of shape (n,), optional
         Column that tells persons apart, if they may have several records: numbers, texts, booleans
-        or categories, which are compared for equality. The guarantee is then about neighbours that
+        or categories, which are compared for equality; beside ``(y, X)`` also the values
+        themselves, in an array, a Series or a list. The guarantee is then about neighbours that
         replace all records of one person (``eps=PureDP(1, neighbours=...)`` takes the same), and
         the number of persons is public, while that of records is not. All records whose person is
         missing are of one person. The same as ``person(patient, 4)`` in the formula, with the
-        number of the next argument. It takes data in memory, and no private scale or ROC curve.
+        number of the next argument.
     records_per_person : int
         A record counts as much as one of so many, or of all records of its person if these are
         more: with 1, every person counts once, by the mean over their records.
@@ -209,7 +210,7 @@ def dpsvm(
     weights: str | None = None,
     subset: str | None = None,
     by: str | None = None,
-    person: str | None = None,
+    person: Any = None,
     records_per_person: int = 1,
     delta: float = 0.0,
     bounds: BoundsLike | None = None,

@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 269,
-    "code lines": 36_660,
+    "modules": 270,
+    "code lines": 36_900,
     "lines of the longest module": 400,
     "modules of the fullest folder": 17,
     "call depth": 14,

@@ -194,6 +194,22 @@ def _read_number(part: Factor, values: Values, n: int) -> tuple[FloatArray, Bool
         return np.clip(np.where(defined, number, 0.0), *part.interval), defined
 
 
+def read_person_roots(batch: Batch) -> FloatArray:
+    """Return the square roots ``(n,)`` of the shares of records in their persons.
+
+    Raises
+    ------
+    SchemaError
+        If the records of a person would each count as a record, because nobody grouped them.
+    """
+    if batch.shares is None:
+        raise SchemaError(
+            "person: here rows are read by themselves, and who they are of is not known; this "
+            "takes a model without a person."
+        )
+    return np.sqrt(batch.shares[batch.rows.start : batch.rows.stop : batch.rows.step])
+
+
 def read_targets(
     spec: Any, values: Values, usable: BoolArray, batch: Batch
 ) -> tuple[FloatArray, ...]:
@@ -217,12 +233,7 @@ def read_targets(
         offset, defined = read_offset(spec.offsets, values, len(usable))
     root = read_roots(spec.weight, values, len(usable))
     if spec.formula.person is not None:
-        if batch.shares is None:
-            raise SchemaError(
-                "person: here rows are read by themselves, and who they are of is not known; this "
-                "takes a model without a person."
-            )
-        root = root * np.sqrt(batch.shares[batch.rows.start : batch.rows.stop : batch.rows.step])
+        root = root * read_person_roots(batch)
     known = usable & labelled & defined & (root > 0)
     label = np.where(known, label / np.where(known, root, 1.0), 0.0)
     return (label, offset) if spec.offset_bound > 0 else (label,)

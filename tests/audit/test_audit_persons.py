@@ -72,13 +72,20 @@ def test_every_loss_holds_at_every_penalty():
 
 
 def test_fits_tell_nothing_of_records():
-    assert [check.verdict for check in audit_persons_of_fits(1.0)] == ["ok"] * 7
+    assert [check.verdict for check in audit_persons_of_fits(1.0)] == ["ok"] * 9
+
+
+def test_weights_above_1_are_found_beside_a_frame_and_beside_a_matrix(monkeypatch):
+    bug = "privatelr.design.persons.shares_of"
+    monkeypatch.setattr(bug, lambda sizes, most: np.full(np.shape(sizes), 1 / most))
+    counted = [c for c in audit_persons_of_fits(1.0) if c.subject.startswith("what a person count")]
+    assert [(check.verdict, check.found > 2) for check in counted] == [("VIOLATION", True)] * 3
 
 
 def test_every_bug_in_what_a_person_costs_is_caught():
     found = run(OF_PERSONS)
     assert found.ok
-    assert found.caught == len(OF_PERSONS) == 14
+    assert found.caught == len(OF_PERSONS) == 16
 
 
 @given(st.integers(1, 10**6), st.integers(1, 1000))

@@ -123,6 +123,9 @@ FITS = {
     "linear_program_roc": iris(dplpsvm, eps=3.0, spend={"coefficients": 0.75, "roc": 0.25}),
     "strata": visits(by="sex", levels={"sex": ["f", "m"]}, spend="inference", eps=20.0),
     "strata_ledger": visits(by="sex", levels={"sex": ["f", "m"]}, ledger=Ledger(2.0)),
+    "matrix_persons": words(
+        dplr, eps=8.0, person=np.arange(400) // 2, records_per_person=2, spend="inference"
+    ),
     "persons": visits(person="patient", records_per_person=2, spend=ALL_STAGES, eps=20.0),
 }
 

@@ -321,7 +321,7 @@ def together(
         If they are about different neighbours.
     """
     releases = {_paid_by(fit): fit for fit in fits}.values()
-    if len({fit.guarantee.neighbours for fit in releases}) > 1:
+    if len({fit.guarantee.neighbours for fit in releases if fit.guarantee.is_private}) > 1:
         raise GuaranteeError(
             "compare: the fits are about different neighbours, whose guarantees cannot be added "
             "up; compare those of the same neighbours."

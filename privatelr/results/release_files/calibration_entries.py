@@ -12,6 +12,8 @@ ZeroOrSize = Annotated[float, Meta(ge=0.0, le=1e100)]
 Positive = Annotated[float, Meta(gt=0.0)]
 NotNegative = Annotated[float, Meta(ge=0.0)]
 Count = Annotated[int, Meta(ge=1)]
+Position = Annotated[int, Meta(ge=0)]
+Times = Annotated[int, Meta(ge=1, le=10**9)]
 Phrase = Annotated[str, Meta(max_length=200)]
 """A text that is printed on one line as it is."""
 Neighbourhood = Literal["REPLACE_ONE", "REPLACE_PERSON"]
@@ -374,13 +376,21 @@ class SimplexEntry(SelectionEntry, frozen=True, tag_field="mechanism", tag="simp
 AnySelection = WeightsEntry | SimplexEntry
 
 
-class ReceiptEntry(FileEntry, frozen=True):
-    """The place of a charge in a ledger on disk: the number of its row, and its hash.
+class ChoicesEntry(FileEntry, frozen=True):
+    """How often each option was chosen, for a mechanism that chooses columns.
 
-    The hash follows from all rows before it. The name is one that no other ledger has.
+    Option k below d is column k, and option d + k is column k with the opposite sign; both are
+    counted from 0.
+
+    Attributes
+    ----------
+    path
+        The options in the order in which they were chosen; null if the order was not released.
+    exact
+        Coefficients in scaled units of a fit without a guarantee that did not count choices.
     """
 
-    ledger: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
-    dataset: Annotated[str, Meta(max_length=10**6)]
-    row: Annotated[int, Meta(ge=2)]
-    head: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    options: list[Position]
+    times: list[Times]
+    path: list[Position] | None
+    exact: list[float] | None

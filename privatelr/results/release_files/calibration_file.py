@@ -55,7 +55,7 @@ from privatelr.privacy import (
 )
 from privatelr.results.release_files import calibration_entries as entries
 from privatelr.results.release_files.document import calibration_entry, loss_entry, plain
-from privatelr.results.release_files.document_entries import ChoicesEntry, MomentsEntry
+from privatelr.results.release_files.document_entries import MomentsEntry
 from privatelr.results.release_files.json_values import CLOSE, named, require_same
 from privatelr.results.release_files.noise_file import read_blocks, read_law
 from privatelr.types import Block, FloatArray
@@ -351,7 +351,7 @@ def restore_selection(entry: entries.AnySelection) -> SelectionCalibration:
     return made
 
 
-def restore_choices(entry: ChoicesEntry, made: SelectionCalibration) -> Selections:
+def restore_choices(entry: entries.ChoicesEntry, made: SelectionCalibration) -> Selections:
     """The choices that an entry describes, under a calibration."""
     d, options, path = made.problem.d, entry.options, entry.path
     if max(options, default=0) >= 2 * d or len(entry.times) != len(options):

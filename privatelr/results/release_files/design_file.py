@@ -25,8 +25,16 @@ from msgspec import UNSET
 from privatelr import design
 from privatelr.design import DesignSpec, Variable
 from privatelr.errors import PrivateLRError, ReleaseFileError
-from privatelr.formula import CLOSING, OPENING, Token, closing_index, parse_formula, tokenize
-from privatelr.results.release_files.document_entries import (
+from privatelr.formula import (
+    CLOSING,
+    OPENING,
+    Person,
+    Token,
+    closing_index,
+    parse_formula,
+    tokenize,
+)
+from privatelr.results.release_files.design_entries import (
     AnyDesign,
     FormulaEntry,
     VariableEntry,
@@ -72,8 +80,12 @@ def restore_plan(entry: AnyDesign, scale: Callable[[DesignSpec], DesignSpec] | N
     with named("design"):
         batch, declared = _declare([entry.variable], entry.intercept, entry.row_norm)
         plan = design.plan_matrix if entry.row_norm is None else design.plan_wide
-        name = entry.variable.name
-        return plan(name, batch, entry.matrix, declared)
+        name, person = entry.variable.name, None
+        if entry.person is not UNSET:
+            person = Person(entry.person.column, entry.person.records_per_person)
+            if person.column == name:
+                raise ReleaseFileError("design.person takes another column than the response")
+        return plan(name, batch, entry.matrix, declared, person)
 
 
 def offset_of(entry: AnyDesign) -> float:

@@ -27,6 +27,7 @@ from privatelr.privacy import noise
 from privatelr.privacy.accounting import Entry, Receipt
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.release_files import calibration_entries as made
+from privatelr.results.release_files import design_entries as shapes
 from privatelr.results.release_files import document_entries as entries
 from privatelr.results.release_files.json_values import canonical
 from privatelr.types import Block, FloatArray
@@ -40,7 +41,7 @@ _ENTRIES: dict[type, Any] = {
     noise.NoNoise: made.NoNoiseEntry,
     noise.CopiedNoise: made.CopiedEntry,
     Stability: made.StabilityEntry,
-    Receipt: made.ReceiptEntry,
+    Receipt: entries.ReceiptEntry,
 }
 """Records whose attributes have the names of their entries; a new noise law is listed here."""
 _PLAIN = (str, bool, int, dict, type(None), UnsetType)
@@ -82,7 +83,7 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
     if isinstance(release, Selections):
         chosen = np.flatnonzero(release.counts)
         times = release.counts[chosen]
-        choices = _entry_of(entries.ChoicesEntry, release, options=chosen, times=times)
+        choices = _entry_of(made.ChoicesEntry, release, options=chosen, times=times)
     elif release.moments is not None:
         moments = release.moments
         # the numbers as they were released, because the noise was added to these
@@ -206,15 +207,15 @@ def as_entry(value: Any) -> Any:
             receipts = as_entry(value.receipts) or UNSET
             return _entry_of(entries.ChargeEntry, value, receipts=receipts)
         case Response():
-            return _entry_of(entries.ResponseEntry, value, expression=value.expression.label)
+            return _entry_of(shapes.ResponseEntry, value, expression=value.expression.label)
         case Variable():
             bounded = value.kind == "numeric" and value.is_bounded
             bounds = value.bounds if bounded else None
-            return _entry_of(entries.VariableEntry, value, bounds=bounds)
+            return _entry_of(shapes.VariableEntry, value, bounds=bounds)
         case Factor():
             bounded = not value.is_categorical and all(map(math.isfinite, value.interval))
             ends, label = value.interval if bounded else None, value.expression.label
-            return _entry_of(entries.FactorEntry, value, expression=label, range=ends)
+            return _entry_of(shapes.FactorEntry, value, expression=label, range=ends)
     if isinstance(value, privacy.Event | privacy.NonPrivate):
         return privacy.event_to_json(value)  # type: ignore[arg-type]
     if type(value) in _ENTRIES:
@@ -257,29 +258,31 @@ def plan_entry(spec: Any) -> Any:
     if not isinstance(spec, DesignSpec):
         (variable,) = spec.variables.values()
         row_norm = spec.bound if isinstance(spec, NormBoundedMatrix) else None
-        return _entry_of(
-            entries.MatrixEntry, spec, matrix=spec.p, row_norm=row_norm, variable=variable
-        )
+        given = {"matrix": spec.p, "row_norm": row_norm, "variable": variable}
+        person = spec.formula.person
+        whose = None if person is None else (person.column, person.most)
+        said = UNSET if whose is None else shapes.PersonEntry(*whose)
+        return _entry_of(shapes.MatrixEntry, spec, **given, person=said)
     columns = spec.columns
     numbers = (columns.parent.tolist(), columns.centre.tolist(), columns.scale.tolist())
     return _entry_of(
-        entries.FormulaEntry,
+        shapes.FormulaEntry,
         spec,
         formula=spec.formula.text,
         variables=list(spec.variables.values()),
         terms=[
-            entries.TermEntry(label=t.label, columns=list(t.columns), length=_finite(t.radius))
+            shapes.TermEntry(label=t.label, columns=list(t.columns), length=_finite(t.radius))
             for t in columns.terms
         ],
         columns=[
-            entries.ColumnEntry(name=name, parent=None if parent < 0 else parent, centre=c, scale=s)
+            shapes.ColumnEntry(name=name, parent=None if parent < 0 else parent, centre=c, scale=s)
             for name, parent, c, s in zip(columns.names, *numbers, strict=True)
         ],
         unbounded_norm=UNSET if spec.unbounded_norm is None else spec.unbounded_norm,
         standard=(
             UNSET
             if spec.standard is None
-            else entries.StandardEntry(
+            else shapes.StandardEntry(
                 length=spec.standard.length,
                 unit=spec.standard.unit,
                 weighted=spec.standard.weighted or UNSET,
@@ -288,7 +291,7 @@ def plan_entry(spec: Any) -> Any:
         prior=(
             UNSET
             if spec.prior is None
-            else entries.PriorEntry(
+            else shapes.PriorEntry(
                 means=dict(spec.prior.means),
                 source=spec.prior.source,
                 sds=dict(spec.prior.sds) or UNSET,

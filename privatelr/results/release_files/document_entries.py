@@ -11,28 +11,23 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from msgspec import UNSET, Meta, UnsetType
 
 from privatelr.results.release_files.calibration_entries import (
+    ChoicesEntry,
     FileEntry,
     GuaranteeEntry,
     LawEntry,
-    NotNegative,
     Phrase,
     Positive,
-    ReceiptEntry,
     ScaleEntry,
     ScoreCountsEntry,
     Size,
+    Times,
     ZeroOrSize,
     require_printable,
 )
 
 FORMAT: Literal["privatelr release"] = "privatelr release"
 VERSION: Literal[6] = 6
-Position = Annotated[int, Meta(ge=0)]
-Times = Annotated[int, Meta(ge=1, le=10**9)]
-Name = Annotated[str, Meta(max_length=10_000)]
 Label = Annotated[str, Meta(max_length=10**6)]
-Level = str | bool | int | float
-Pair = Annotated[list[float], Meta(min_length=2, max_length=2)]
 Row = Annotated[list[float], Meta(min_length=1, max_length=1000)]
 Triangle = Annotated[list[Row], Meta(min_length=1, max_length=1000)]
 CalibrationType = TypeVar("CalibrationType")
@@ -82,24 +77,16 @@ class MomentsEntry(FileEntry, frozen=True):
     typical: Size | UnsetType = UNSET
 
 
-class ChoicesEntry(FileEntry, frozen=True):
-    """How often each option was chosen, for a mechanism that chooses columns.
+class ReceiptEntry(FileEntry, frozen=True):
+    """The place of a charge in a ledger on disk: the number of its row, and its hash.
 
-    Option k below d is column k, and option d + k is column k with the opposite sign; both are
-    counted from 0.
-
-    Attributes
-    ----------
-    path
-        The options in the order in which they were chosen; null if the order was not released.
-    exact
-        Coefficients in scaled units of a fit without a guarantee that did not count choices.
+    The hash follows from all rows before it. The name is one that no other ledger has.
     """
 
-    options: list[Position]
-    times: list[Times]
-    path: list[Position] | None
-    exact: list[float] | None
+    ledger: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+    dataset: Annotated[str, Meta(max_length=10**6)]
+    row: Annotated[int, Meta(ge=2)]
+    head: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class ChargeEntry(FileEntry, frozen=True):
@@ -143,185 +130,6 @@ class ThresholdEntry(FileEntry, frozen=True):
 
     rule: Literal["fixed", "youden", "topleft"]
     value: Annotated[float, Meta(ge=-1e100, le=1e100)] | None
-
-
-# -- designs ---------------------------------------------------------------------------------
-
-
-class ResponseEntry(FileEntry, frozen=True):
-    """How labels are computed from the response.
-
-    Attributes
-    ----------
-    classes
-        The negative and the positive class, or each of several classes, the reference first.
-    """
-
-    expression: str
-    kind: Literal["logical", "factor", "binary", "classes"]
-    classes: Annotated[list[Level], Meta(min_length=2)]
-    levels: list[Level]
-    remark: str
-
-
-class VariableEntry(FileEntry, frozen=True):
-    """A variable, with its public facts.
-
-    Attributes
-    ----------
-    content
-        The kind of values that the type of the column allows.
-    bounds
-        Declared bounds (lo, hi); values beyond them are clipped.
-    levels
-        Declared levels, with the reference first.
-    """
-
-    name: Name
-    kind: Literal["numeric", "logical", "categorical", "text"]
-    content: Literal["numbers", "strings", "anything"]
-    bounds: Pair | None
-    levels: list[Level]
-
-
-class FactorEntry(FileEntry, frozen=True):
-    """An expression of the formula, with its range or its levels."""
-
-    expression: str
-    range: Pair | None
-    levels: list[Level]
-    contrast: str | None
-
-
-class TermEntry(FileEntry, frozen=True):
-    """A term of the formula.
-
-    Attributes
-    ----------
-    columns
-        Positions of its columns, from 0.
-    length
-        Largest length of these columns in a row; null if unbounded.
-    """
-
-    label: str
-    columns: list[Position]
-    length: float | None
-
-
-class ColumnEntry(FileEntry, frozen=True):
-    """Design column j is (z_j - centre_j * z_parent_j) / scale_j."""
-
-    name: str
-    parent: Position | None
-    centre: float
-    scale: Positive
-
-
-class StandardEntry(FileEntry, frozen=True):
-    """How rows of standardised columns are held.
-
-    Attributes
-    ----------
-    length
-        In lengths of a typical row.
-    unit
-        Whether every row is brought to that length, and not only longer ones.
-    weighted
-        Whether longer rows count less; in earlier versions they were shortened.
-    """
-
-    length: Size
-    unit: bool
-    weighted: bool | UnsetType = UNSET
-
-
-class PriorEntry(FileEntry, frozen=True):
-    """Public coefficients to which the penalty draws.
-
-    Attributes
-    ----------
-    means
-        In the units of the columns, by names of coefficients.
-    source
-        Where they come from, as the writer states it.
-    sds
-        Standard deviations for some of the same names; absent without any.
-    """
-
-    means: Annotated[dict[str, float], Meta(min_length=1)]
-    source: str
-    sds: Annotated[dict[str, Positive], Meta(min_length=1)] | UnsetType = UNSET
-
-
-class FormulaEntry(FileEntry, frozen=True):
-    """The public plan by which a record becomes a row.
-
-    Attributes
-    ----------
-    formula
-        R formula, with the dot expanded.
-    intercept
-        The constant in the intercept column; null without an intercept.
-    bound
-        Largest length of the covariates of a row; longer rows are shortened.
-    unbounded
-        Terms without a limit from declared bounds.
-    projection
-        Random matrix that was drawn without the data and is applied to the covariates; null
-        without a projection.
-    unbounded_norm
-        Largest length of the columns of all unbounded terms together, which are shortened to it
-        separately from the others; absent if whole rows are shortened.
-    standard
-        Present if the map of the columns follows from the moments in the entry scale.
-    prior
-        Present if the penalty draws to other coefficients than zero.
-    """
-
-    formula: str
-    response: ResponseEntry
-    variables: list[VariableEntry]
-    factors: list[FactorEntry]
-    terms: list[TermEntry]
-    columns: Annotated[list[ColumnEntry], Meta(min_length=1, max_length=5000)]
-    intercept: Positive | None
-    bound: NotNegative
-    bound_source: Literal[
-        "declared bounds", "row_norm", "declared bounds and row_norm", "private scale"
-    ]
-    unbounded: list[str]
-    radius: Positive
-    projection: list[Annotated[list[float], Meta(min_length=1)]] | None
-    unbounded_norm: Positive | UnsetType = UNSET
-    standard: StandardEntry | UnsetType = UNSET
-    prior: PriorEntry | UnsetType = UNSET
-
-
-class MatrixEntry(FileEntry, frozen=True):
-    """A response, and a matrix of numbered columns.
-
-    Attributes
-    ----------
-    matrix
-        Number of columns of the matrix.
-    row_norm
-        Largest length of a row; null if every entry is bounded by one instead.
-    intercept
-        The constant in the intercept column.
-    """
-
-    matrix: Annotated[int, Meta(ge=1, le=10**6)]
-    row_norm: Positive | None
-    response: ResponseEntry
-    variable: VariableEntry
-    intercept: Positive
-
-
-AnyDesign = FormulaEntry | MatrixEntry
-
-
-# -- the document ----------------------------------------------------------------------------
 
 
 class SignatureEntry(FileEntry, frozen=True):

@@ -40,6 +40,7 @@ from privatelr.results.fit_record import FitRecord, NoisyRecord, SelectedRecord
 from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.predict import Scale, Threshold, scale_of
 from privatelr.results.release_files import calibration_file as parts
+from privatelr.results.release_files import design_entries as shapes
 from privatelr.results.release_files import document as documents
 from privatelr.results.release_files import document_entries as entries
 from privatelr.results.release_files import json_values
@@ -100,6 +101,8 @@ def read_document(value: Any) -> AnyDocument:
         raise ReleaseFileError(f"ledger has an entry 'receipts', which version {version} has not")
     if version < 6 and isinstance(prior, dict) and "sds" in prior:
         raise ReleaseFileError(f"design.prior has 'sds', which version {version} has not")
+    if version < 6 and isinstance(design, dict) and "person" in design:
+        raise ReleaseFileError(f"design has an entry 'person', which version {version} has not")
     chosen = isinstance(calibration, dict) and "mechanism" in calibration
     if version < 5 and chosen and "roc" in value:
         raise ReleaseFileError(
@@ -108,7 +111,7 @@ def read_document(value: Any) -> AnyDocument:
     numbered = isinstance(design, dict) and "matrix" in design
     # the types are chosen here, because msgspec only distinguishes types that have tags
     made: Any = AnySelection if chosen else PerturbationEntry
-    planned: Any = entries.MatrixEntry if numbered else entries.FormulaEntry
+    planned: Any = shapes.MatrixEntry if numbered else shapes.FormulaEntry
     whole = {**value, "signature": None} if version == 1 else value
     document: AnyDocument = json_values.read_entry(whole, entries.Document[made, planned])
     if document.sha256 != documents.content_hash(value):
@@ -176,7 +179,7 @@ def _restore_perturbed(document: AnyDocument) -> NoisyRecord:
     require_same(offset, spec.offset_bound, "design.formula")
     if (spec.formula.person is not None) is not problem.persons:
         raise ReleaseFileError(
-            "design.formula takes person(...) where the guarantee is about persons, and only there"
+            "design takes person(...) where the guarantee is about persons, and only there"
         )
     several = len(spec.response.classes) if spec.response.kind == "classes" else 2
     if problem.classes != several:
