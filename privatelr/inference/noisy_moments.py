@@ -17,12 +17,16 @@ import numpy as np
 from privatelr.errors import GuaranteeError
 from privatelr.inference.error_distribution import PUBLIC_SEED, Matrices
 from privatelr.inference.posterior import posterior
-from privatelr.inference.unresolved_columns import resolved_columns, spread_again
+from privatelr.inference.unresolved_columns import (
+    hidden_numbers,
+    resolved_columns,
+    spread_again,
+    usual_is_shown,
+)
 from privatelr.mechanisms import (
     Moments,
     Problem,
     Release,
-    ScaleRelease,
     matrix_of,
 )
 from privatelr.mechanisms.calibration import Calibration
@@ -51,8 +55,6 @@ third power of the length of the coefficients, and the step is 1.5 to 2.5 of tha
 LEAST_LEFT = 0.5
 """The least share of the curvature that is said to be left after the step. Where less would be, the
 noise on the step is large, and its own error counts for more."""
-HIDDEN = 0.4
-"""A column is hidden if less than this share of its spread is shown (`resolved_columns`)."""
 MOST_UNCOUNTED = 0.25
 """Most standard errors that the error of the step may move a combination without noise, where
 intervals do not count it. A test at 5 % then rejects 5.8 % of the time at most."""
@@ -162,12 +164,15 @@ class Quality:
         coefficients.
     target : str
         What intervals are about by default: the coefficients without the penalty, if the model has
-        them and one step can take the penalty off.
+        them, one step can take the penalty off, and no number is thin.
     is_shrunk : bool
-        Whether the model has coefficients without the penalty, but the penalty is more than one
-        step can take off.
+        Whether the model has coefficients without the penalty, which the release cannot carry.
     hides_numbers : bool
-        Whether the noise hides how much a number varies, whose effect others may take over.
+        Whether the noise hides how much a number or a product varies, whose effect others may take
+        over.
+    has_thin_number : bool
+        Whether one of these is a number whose spread, were it a usual one, the noise would not
+        hide. Then neither its coefficient nor those of others are known without the penalty.
     mode : str
         The default mode of intervals for that target.
     """
@@ -178,6 +183,7 @@ class Quality:
     has_probabilities: bool
     uncounted: float = 0.0
     hides_numbers: bool = False
+    has_thin_number: bool = False
 
     @property
     def told_noise(self) -> str:
@@ -191,8 +197,13 @@ class Quality:
 
     @property
     def target(self) -> Target:
-        corrected = self.corrects_bias and self.uncounted <= MOST_UNCOUNTED
+        corrected = self.carries_unpenalised and self.uncounted <= MOST_UNCOUNTED
         return "unpenalised" if self.has_probabilities and corrected else "penalised"
+
+    @property
+    def carries_unpenalised(self) -> bool:
+        """Whether the coefficients without the penalty can be inferred."""
+        return self.corrects_bias and not self.has_thin_number
 
     @property
     def corrects_bias(self) -> bool:
@@ -212,7 +223,7 @@ class Quality:
         """The default mode of intervals for a target."""
         if self.noise_to_signal == 0:
             return "plug-in"  # without noise in the matrices there is nothing to average over
-        misses = self.is_fragile and target == "penalised"
+        misses = (self.is_fragile or self.has_thin_number) and target == "penalised"
         return "conservative" if misses else "posterior"
 
 
@@ -257,26 +268,20 @@ def evidence_of(release: Release) -> NoisyMoments:
     )
 
 
-def numbers_of(scale: ScaleRelease | None, evidence: NoisyMoments) -> list[int]:
-    """The places of standardised columns that are numbers or products, and not levels."""
-    if scale is None:
-        return []
-    places = scale.calibration.facts.columns_of("number", "product")
-    return [evidence.first + place for place in places]
-
-
 def quality(release: Release) -> Quality:
     """Measure noise and bias of a release, and choose the mode of inference that suits them."""
     evidence = evidence_of(release)
     values = np.linalg.eigvalsh(evidence.curvature)
     smallest, sd = float(values[0]), evidence.curvature_sd
     ratio = sd * math.sqrt(2 * len(values)) / max(smallest, evidence.floor)
+    hidden = hidden_numbers(release.scale, evidence)
     known = Quality(
         ratio,
         relative_bias(evidence),
         is_at_penalty=smallest < evidence.floor,
         has_probabilities=evidence.problem.loss.probability is not None,
-        hides_numbers=bool((evidence.resolved[numbers_of(release.scale, evidence)] < HIDDEN).any()),
+        hides_numbers=bool(hidden),
+        has_thin_number=bool(usual_is_shown(release.scale, evidence)[hidden].any()),
     )
     if is_exact(evidence):
         return replace(known, uncounted=step_error(known) * bias_in_errors(evidence))

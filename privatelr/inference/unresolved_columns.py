@@ -1,4 +1,4 @@
-"""Draws of the curvature again, where a column may hardly vary.
+"""Columns that may hardly vary, as far as a release shows, and draws of their curvature.
 
 A power of the determinant of H as its prior says that no column is nearly constant, and none nearly
 always at one level. Of most columns the released scale or the released curvature shows as much. For
@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.inference.error_distribution import Matrices
-from privatelr.mechanisms import Moments, ScaleRelease, spread_to_noise
+from privatelr.mechanisms import (
+    Moments,
+    ScaleRelease,
+    scale_moments,
+    spread_to_noise,
+    variance_sd,
+)
 from privatelr.privacy.noise import SphericalLaplace
-from privatelr.types import FloatArray
+from privatelr.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from privatelr.inference.noisy_moments import NoisyMoments
@@ -23,6 +29,14 @@ if TYPE_CHECKING:
 RESOLVED = 8.0
 """Number of deviations of its noise from which on the spread of a column counts as known
 (``python -m tests.studies.coverage --cells thin,rarest``)."""
+HIDDEN = 0.3
+"""A column is hidden if less than this share of its spread is shown (`resolved_columns`). That is
+beyond 2.4 deviations, which the noise on a constant column reaches in three studies of a hundred
+(``python -m tests.studies.hidden``)."""
+USUAL, MARGIN = 0.25, 2.0
+"""Deviation of a usual column, over half the width of its bounds, and the multiple of what hides a
+column that its variance has to be. So far from the limit, noise hides it in less than one study of
+a hundred, and a number that is hidden is a thin one."""
 _CELLS, _LEAST, _BEYOND = 96, 1e-5, 8.0
 """Number of curvatures of a grid, which are equally far apart in logarithms; the least of them as a
 share of the largest, and how far that is above the released one, in deviations of the noise."""
@@ -31,10 +45,11 @@ share of the largest, and how far that is above the released one, in deviations 
 def resolved_columns(scale: ScaleRelease | None, moments: Moments) -> FloatArray:
     """How much of the spread of each column a release shows ``(d,)``, from 0 to 1.
 
-    Its released variance or its released curvature has to be large, in deviations of its noise. The
-    curvature alone shows a column whose variance is not released, and a quarter is enough: such
-    columns are levels and products, which are seldom thin. Columns that are not standardised have
-    no prior that would need to know.
+    Its released variance and its released curvature, in deviations of their noise, have to be large
+    together: where noise makes the one too small, columns are standardised so that the other is
+    large. The curvature alone shows a column whose variance is not released, and a quarter is
+    enough: such columns are levels and products, which are seldom thin. Columns that are not
+    standardised have no prior that would need to know.
     """
     found = np.ones(len(moments.curvature))
     if scale is not None:
@@ -42,9 +57,46 @@ def resolved_columns(scale: ScaleRelease | None, moments: Moments) -> FloatArray
         first = len(found) - calibration.facts.p
         alone = np.full(calibration.facts.p, 4.0)
         alone[calibration.means] = 1.0
-        curvature = np.diag(moments.curvature)[first:] / moments.calibration.entry_sd
-        shown = np.maximum(spread_to_noise(scale), alone * curvature)
+        curvature = alone * np.maximum(_own_curvature(moments, first)[first:], 0.0)
+        shown = np.hypot(spread_to_noise(scale), curvature)
         found[first:] = np.clip(shown / RESOLVED, 0.0, 1.0)
+    return found
+
+
+def _own_curvature(moments: Moments, first: int) -> FloatArray:
+    """What the intercept leaves of the released curvature of each column, in deviations ``(d,)``.
+
+    Rows are centred by a noisy mean, so a column that hardly varies has a curvature all the same,
+    which is that of the intercept. That of the intercept itself is no smaller than its noise here.
+    """
+    matrix, sd = moments.curvature, moments.calibration.entry_sd
+    of_intercept = matrix[0] ** 2 / max(matrix[0, 0], sd) if first else np.zeros(len(matrix))
+    return np.asarray((np.diag(matrix) - of_intercept) / sd)
+
+
+def hidden_numbers(scale: ScaleRelease | None, evidence: NoisyMoments) -> list[int]:
+    """The places of standardised columns that are hidden, and numbers or products, not levels."""
+    if scale is None:
+        return []
+    places = scale.calibration.facts.columns_of("number", "product")
+    return [at for at in (evidence.first + p for p in places) if evidence.resolved[at] < HIDDEN]
+
+
+def usual_is_shown(scale: ScaleRelease | None, evidence: NoisyMoments) -> BoolArray:
+    """Whether the released variance would show a number ``(d,)`` if it had a usual spread.
+
+    In small studies the noise hides usual columns, too, so that which of them are hidden is a
+    matter of chance. Amounts and times lie near one end of their bounds and vary about as much as
+    their mean is away from it, which is little. So that is usual there.
+    """
+    found = np.zeros(len(evidence.w), dtype=bool)
+    if scale is not None:
+        facts, mean = scale.calibration.facts, scale_moments(scale)[0]
+        largest = np.repeat([g.largest for g in facts.groups], [g.size for g in facts.groups])
+        usual = np.minimum(USUAL * largest, largest - np.abs(mean))
+        shown = usual**2 / variance_sd(scale.calibration, mean) >= MARGIN * HIDDEN * RESOLVED
+        numbers = np.array(facts.columns_of("number"), dtype=np.intp)
+        found[evidence.first + numbers] = shown[numbers]
     return found
 
 
