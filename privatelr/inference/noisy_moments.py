@@ -21,7 +21,7 @@ from privatelr.inference.unresolved_columns import (
     hidden_numbers,
     resolved_columns,
     spread_again,
-    usual_is_shown,
+    thin_numbers,
 )
 from privatelr.mechanisms import (
     Moments,
@@ -171,8 +171,8 @@ class Quality:
         Whether the noise hides how much a number or a product varies, whose effect others may take
         over.
     has_thin_number : bool
-        Whether one of these is a number whose spread, were it a usual one, the noise would not
-        hide. Then neither its coefficient nor those of others are known without the penalty.
+        Whether the release does not show how much a number varies, and would if its spread were a
+        usual one. Then neither its coefficient nor those of others are known without the penalty.
     mode : str
         The default mode of intervals for that target.
     """
@@ -274,14 +274,13 @@ def quality(release: Release) -> Quality:
     values = np.linalg.eigvalsh(evidence.curvature)
     smallest, sd = float(values[0]), evidence.curvature_sd
     ratio = sd * math.sqrt(2 * len(values)) / max(smallest, evidence.floor)
-    hidden = hidden_numbers(release.scale, evidence)
     known = Quality(
         ratio,
         relative_bias(evidence),
         is_at_penalty=smallest < evidence.floor,
         has_probabilities=evidence.problem.loss.probability is not None,
-        hides_numbers=bool(hidden),
-        has_thin_number=bool(usual_is_shown(release.scale, evidence)[hidden].any()),
+        hides_numbers=bool(hidden_numbers(release.scale, evidence)),
+        has_thin_number=bool(thin_numbers(release.scale, evidence)),
     )
     if is_exact(evidence):
         return replace(known, uncounted=step_error(known) * bias_in_errors(evidence))

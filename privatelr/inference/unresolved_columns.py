@@ -21,7 +21,7 @@ from privatelr.mechanisms import (
     variance_sd,
 )
 from privatelr.privacy.noise import SphericalLaplace
-from privatelr.types import BoolArray, FloatArray
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
     from privatelr.inference.noisy_moments import NoisyMoments
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 RESOLVED = 8.0
 """Number of deviations of its noise from which on the spread of a column counts as known
 (``python -m tests.studies.coverage --cells thin,rarest``)."""
-HIDDEN = 0.3
-"""A column is hidden if less than this share of its spread is shown (`resolved_columns`). That is
-beyond 2.4 deviations, which the noise on a constant column reaches in three studies of a hundred
-(``python -m tests.studies.hidden``)."""
-USUAL, MARGIN = 0.25, 2.0
-"""Deviation of a usual column, over half the width of its bounds, and the multiple of what hides a
-column that its variance has to be. So far from the limit, noise hides it in less than one study of
-a hundred, and a number that is hidden is a thin one."""
+HIDDEN, THIN = 0.3, 0.4
+"""A column is hidden if less than the first share of its spread is shown (`resolved_columns`). A
+number that is to be inferred without the penalty has to show the second one, 3.2 deviations of the
+noise, which a constant column reaches in less than one study of a hundred (``python -m
+tests.studies.hidden``)."""
+USUAL, MARGIN = 0.25, 1.5
+"""Deviation of a usual column, over half the width of its bounds, and the multiple of the limit for
+thin numbers that its variance has to be. Its curvature is then well above the noise, too."""
 _CELLS, _LEAST, _BEYOND = 96, 1e-5, 8.0
 """Number of curvatures of a grid, which are equally far apart in logarithms; the least of them as a
 share of the largest, and how far that is above the released one, in deviations of the noise."""
@@ -82,22 +82,22 @@ def hidden_numbers(scale: ScaleRelease | None, evidence: NoisyMoments) -> list[i
     return [at for at in (evidence.first + p for p in places) if evidence.resolved[at] < HIDDEN]
 
 
-def usual_is_shown(scale: ScaleRelease | None, evidence: NoisyMoments) -> BoolArray:
-    """Whether the released variance would show a number ``(d,)`` if it had a usual spread.
+def thin_numbers(scale: ScaleRelease | None, evidence: NoisyMoments) -> list[int]:
+    """The places of numbers that vary less than the release shows, and than is usual.
 
-    In small studies the noise hides usual columns, too, so that which of them are hidden is a
-    matter of chance. Amounts and times lie near one end of their bounds and vary about as much as
-    their mean is away from it, which is little. So that is usual there.
+    They would be shown if they had a usual spread. In small studies the noise hides usual columns,
+    too, so that which of them are hidden is a matter of chance. Amounts and times lie near one end
+    of their bounds and vary about as much as their mean is away from it, which is little. So that
+    is usual there.
     """
-    found = np.zeros(len(evidence.w), dtype=bool)
-    if scale is not None:
-        facts, mean = scale.calibration.facts, scale_moments(scale)[0]
-        largest = np.repeat([g.largest for g in facts.groups], [g.size for g in facts.groups])
-        usual = np.minimum(USUAL * largest, largest - np.abs(mean))
-        shown = usual**2 / variance_sd(scale.calibration, mean) >= MARGIN * HIDDEN * RESOLVED
-        numbers = np.array(facts.columns_of("number"), dtype=np.intp)
-        found[evidence.first + numbers] = shown[numbers]
-    return found
+    if scale is None:
+        return []
+    facts, mean = scale.calibration.facts, scale_moments(scale)[0]
+    largest = np.repeat([g.largest for g in facts.groups], [g.size for g in facts.groups])
+    usual = np.minimum(USUAL * largest, largest - np.abs(mean))
+    shown = usual**2 / variance_sd(scale.calibration, mean) >= MARGIN * THIN * RESOLVED
+    places = [evidence.first + p for p in facts.columns_of("number") if shown[p]]
+    return [place for place in places if evidence.resolved[place] < THIN]
 
 
 def spread_again(evidence: NoisyMoments, matrices: Matrices, rng: np.random.Generator) -> Matrices:

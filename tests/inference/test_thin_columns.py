@@ -8,13 +8,14 @@ import pytest
 from studies.coverage_populations import population_of
 from studies.coverage_runs import DELTA
 
-from privatelr import ApproxDP, GuaranteeError, PureDP, dplr, dpsvm
+from privatelr import ApproxDP, GuaranteeError, PureDP, dplr, dpsvm, plan
 from privatelr.design import read_design
 from privatelr.inference import quality
-from privatelr.inference.unresolved_columns import HIDDEN, RESOLVED, resolved_columns
+from privatelr.inference.unresolved_columns import RESOLVED, THIN, resolved_columns
 from privatelr.mechanisms import Moments, ScaleRelease, spread_to_noise, vector_of
 from privatelr.numerics.objective import Objective, hessian, value_and_gradient
 from privatelr.numerics.rows import DenseRows
+from privatelr.planning import study_plan
 from privatelr.privacy.noise import draw_many
 from privatelr.sources import as_batch
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::privatelr.errors.PrivacyWarning
 EACH_PROMISE = pytest.mark.parametrize(
     "promise", [PureDP(1.0), ApproxDP(1.0, DELTA)], ids=["pure", "delta"]
 )
-SHOWN, THIN, THINNEST = "hidden5", "hidden250", "hidden4200"
+WIDE, NARROW, NARROWEST = "hidden5", "hidden250", "hidden4200"
 """Populations whose column z has a deviation of a fifth of half its bounds, and of much less."""
 FITS = 6
 
@@ -52,7 +53,7 @@ def penalised_truth(fit, name):
 
 
 @EACH_PROMISE
-@pytest.mark.parametrize("name", [THIN, THINNEST])
+@pytest.mark.parametrize("name", [NARROW, NARROWEST])
 def test_a_hidden_number_leaves_the_penalised_target(name, promise):
     """It takes the effect of the hidden column for its own, which no interval would know of."""
     made = fits(name, promise)
@@ -67,7 +68,7 @@ def test_a_hidden_number_leaves_the_penalised_target(name, promise):
 
 @EACH_PROMISE
 def test_the_page_says_why_and_what_helps(promise):
-    fit = fit_of(THIN, promise)
+    fit = fit_of(NARROW, promise)
     text = " ".join(str(fit).split())
     assert "conservative mode, penalised coefficients" in text
     assert (
@@ -86,7 +87,7 @@ def test_the_page_says_why_and_what_helps(promise):
 
 @pytest.mark.parametrize("model", [dplr, dpsvm])
 def test_the_other_target_is_refused(model):
-    fit = fit_of(THIN, PureDP(1.0), model=model)
+    fit = fit_of(NARROW, PureDP(1.0), model=model)
     ways = (fit.conf_int, fit.tidy, fit.summary, lambda **given: fit.wald_test("z = 0", **given))
     for way in ways:
         with pytest.raises(GuaranteeError, match=r"target='unpenalised': .*narrower bounds"):
@@ -97,7 +98,7 @@ def test_the_other_target_is_refused(model):
 
 @EACH_PROMISE
 def test_nothing_changes_where_all_columns_are_shown(promise):
-    for fit in fits(SHOWN, promise):
+    for fit in fits(WIDE, promise):
         known = quality(fit.release)
         assert (known.target, known.mode) == ("unpenalised", "posterior")
         assert not known.has_thin_number
@@ -132,7 +133,7 @@ def test_amounts_are_not_thin():
 @EACH_PROMISE
 def test_a_column_off_its_mean_is_shown_no_better(promise):
     """Noise on the mean that centres a column gives it a curvature, which is the intercept's."""
-    release = fit_of(THINNEST, promise).release
+    release = fit_of(NARROWEST, promise).release
     values, calibration = release.moments.values, release.moments.calibration
     moved = np.eye(6)
     moved[4, 0] = 0.5
@@ -146,7 +147,7 @@ def test_a_column_off_its_mean_is_shown_no_better(promise):
 
 def test_noise_on_a_mean_is_noise_on_a_variance():
     """A column of no spread is shown as rarely near the end of its bounds as in the middle."""
-    calibration = fit_of(THIN, PureDP(1.0)).release.scale.calibration
+    calibration = fit_of(NARROW, PureDP(1.0)).release.scale.calibration
     p = calibration.facts.p
     largest = calibration.facts.groups[0].largest
     noise = draw_many(calibration.noise, 4_000, np.random.default_rng(1))
@@ -155,5 +156,17 @@ def test_noise_on_a_mean_is_noise_on_a_variance():
         exact = np.r_[np.full(p, m), np.full(p, calibration.weight * m**2)]
         shown = np.array([spread_to_noise(ScaleRelease(exact + e, calibration)) for e in noise])
         # of a Laplace law, one number in two hundred is so far on one side
-        assert (shown > HIDDEN * RESOLVED).mean() < 0.012
+        assert (shown > THIN * RESOLVED).mean() < 0.012
         assert (shown > 1).mean() > 0.05
+
+
+def test_plans_say_the_same():
+    """As far as the declared spread says it; nothing else of a plan knows of the column."""
+    bounds = {"x": (0, 10), "z": (0, 10)}
+    found = plan(
+        "y ~ x + z", 10_000, 1.0, bounds=bounds, spend="inference", spread={"x": 0.3, "z": 0.01}
+    )
+    assert (found.intervals.target, found.intervals.mode) == ("penalised", "conservative")
+    assert found.intervals.thin == (2,)
+    words = "The noise would hide how much z varies, which leaves the penalised coefficients alone."
+    assert words in " ".join(study_plan._notes(found))

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 D = 6
 SIZES = ((10_000, 1.0), (2_000, 4.0), (100_000, 1.0))
 """Records and epsilon."""
-_MANY, _MOST = 20, 1_000_000
+_MANY, _MOST = 10, 400_000
 """Records, as a multiple of n and at most, on which the penalised coefficients are computed."""
 _STEPS, _SMALL = 12, 1e-9
 """Newton steps from 0 at most, and the gradient that ends them."""

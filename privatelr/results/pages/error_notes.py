@@ -10,7 +10,7 @@ import numpy as np
 from privatelr.design import DesignSpec
 from privatelr.inference import Guesses, Inference, evidence_of, penalty_bias, quality
 from privatelr.inference.noisy_moments import Quality
-from privatelr.inference.unresolved_columns import HIDDEN
+from privatelr.inference.unresolved_columns import HIDDEN, thin_numbers
 from privatelr.privacy import ZCDP, NonPrivate
 from privatelr.results.fit_record import FitRecord
 
@@ -179,25 +179,30 @@ def has_long_tails(fit: FitRecord, found: Inference) -> bool:
     return quality(fit.release).is_fragile or bool(is_wide.any())
 
 
-def _hidden_names(fit: FitRecord) -> tuple[int, str]:
-    """The number of columns that may hardly vary, as far as the release shows, and their names."""
-    places = np.flatnonzero(evidence_of(fit.release).resolved < HIDDEN)
+def _names(fit: FitRecord, places: Sequence[int]) -> str:
     names = [fit.spec.columns.names[place] for place in places]
     several = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
-    return len(names), ", ".join(names[:_NAMED]) + several
+    return ", ".join(names[:_NAMED]) + several
 
 
 def _hidden(fit: FitRecord, found: Inference) -> list[str]:
-    """Name the terms whose columns may hardly vary, unless that decided on the target."""
-    count, told = _hidden_names(fit)
-    if not count or quality(fit.release).has_thin_number:
+    """Name the terms whose columns may hardly vary, as far as the release shows.
+
+    Thin numbers are named where it is said what they do to the target.
+    """
+    evidence = evidence_of(fit.release)
+    thin = thin_numbers(fit.release.scale, evidence)
+    hidden = np.flatnonzero(evidence.resolved < HIDDEN).tolist()
+    places = [at for at in hidden if at not in thin]
+    if not places:
         return []
+    count, told = len(places), _names(fit, places)
     varies, it, its, own = "varies", "It", "its interval allows", "its"
     if count > 1:
         varies, it, its, own = "vary", "They", "their intervals allow", "their"
     words = f"The noise hides how much {told} {varies} from record to record. {it} may be nearly"
     words += f" constant, and {its} for that."
-    if not quality(fit.release).hides_numbers:
+    if thin or not quality(fit.release).hides_numbers:
         return [words]
     tests = "" if np.isfinite(found.null).any() else ", and there are no tests"
     return [
@@ -250,7 +255,8 @@ def _target(fit: FitRecord, found: Inference) -> list[str]:
 
 def _thin(fit: FitRecord) -> list[str]:
     """Say which hidden columns leave the penalised target alone, and what would show them."""
-    count, told = _hidden_names(fit)
+    thin = thin_numbers(fit.release.scale, evidence_of(fit.release))
+    count, told = len(thin), _names(fit, thin)
     vary, it, that = ("varies", "it", "that") if count == 1 else ("vary", "them", "those")
     shrunk = "Estimates are shrunk: the noise" if fit.loss.probability is not None else "The noise"
     return [
