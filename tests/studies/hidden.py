@@ -1,6 +1,7 @@
 """What intervals hold beside a number that hardly varies within its bounds.
 
     python -m tests.studies.hidden [--runs 100] [--ratios 5 250] [--sizes 10000,1 2000,4]
+        [--always]
 
 Studies are those of `coverage_populations.hidden_confounder`: the largest effect is that of a
 column z whose deviation is half the width of its bounds over a ratio, and a column without an
@@ -9,6 +10,7 @@ without a penalty, and the shares of their intervals that hold the true ones: of
 and of the null. Then come the same shares of the other pages, whose intervals are about the
 penalised coefficients. Those are the minimisers of each fit's own objective on many records.
 Widths are geometric means of all terms, over those of a logistic regression without privacy.
+``--always`` prints what would be held if no number counted as thin.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import numpy as np
 
 from privatelr import PrivacyWarning, dplr
 from privatelr.design import read_design
+from privatelr.inference import noisy_moments
 from privatelr.numerics.objective import Objective, hessian, value_and_gradient
 from privatelr.numerics.rows import DenseRows
 from privatelr.sources import Batch, as_batch
@@ -126,7 +129,10 @@ def main() -> None:
     usual = [f"{n},{epsilon:g}" for n, epsilon in SIZES]
     parser.add_argument("--sizes", nargs="*", default=usual, help="records,epsilon")
     parser.add_argument("--promises", nargs="*", default=["pure", "approx"])
+    parser.add_argument("--always", action="store_true", help="as if no number were thin")
     chosen = parser.parse_args()
+    if chosen.always:
+        noisy_moments.thin_numbers = lambda scale, evidence: []
     print(markdown(HEADINGS, []), end="")
     for size, ratio, promise in itertools.product(chosen.sizes, chosen.ratios, chosen.promises):
         n, epsilon = size.split(",")
