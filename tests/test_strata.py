@@ -177,6 +177,10 @@ def test_tables_name_the_stratum(fits):
 
 def test_the_page_states_the_price_of_all_strata_once(fits):
     page = str(fits)
+    first, formula = page.splitlines()[:2]
+    assert first == "Differentially private logistic regression, a fit for each sex"
+    assert formula == fits["male"].formula.replace(', "male"', "")
+    assert "a fit for each sex" in fits._repr_html_()
     assert fits.summary().guarantee == PureDP(1.0)
     assert "sex = female" in page
     assert "epsilon = 1 (pure)" in page
