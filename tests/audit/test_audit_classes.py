@@ -7,15 +7,12 @@ import pytest
 
 from privatelr.audit.density.worst_classes import (
     adversarial_classes,
-    audit_classes,
     calibrated_for_classes,
     classes_loss,
     in_one_column,
     one_record,
     worst_classes,
 )
-from privatelr.audit.mutations import run
-from privatelr.audit.mutations.of_classes import OF_CLASSES
 from privatelr.mechanisms import Request, calibrate
 from privatelr.mechanisms.calibration import pure
 from privatelr.privacy import PureDP
@@ -96,15 +93,3 @@ def minimiser(made, entry, place, b):
         return (p - np.eye(3)[place]) * x + penalty * w + b
 
     return optimize.root(gradient, np.zeros(3), tol=1e-12).x[:, None]
-
-
-def test_the_audit_of_classes_finds_nothing():
-    checks = list(audit_classes(1.0, np.random.default_rng(5)))
-    assert [check.verdict for check in checks] == ["ok"] * 3
-    assert all(check.found > 0.9 for check in checks)
-
-
-def test_every_bug_in_what_a_record_of_several_classes_costs_is_caught():
-    found = run(OF_CLASSES)
-    assert found.ok
-    assert found.caught == len(OF_CLASSES) == 5

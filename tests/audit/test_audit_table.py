@@ -78,6 +78,12 @@ def test_every_registered_mechanism_and_loss_is_audited_and_stands():
     assert found.ok
     assert {check.part for check in found.checks} == PARTS
     assert all(check.holds for check in found.checks)
+    persons = [check for check in found.checks if "loss of a person" in check.subject]
+    assert len(persons) == 2 * len(LOSSES)
+    assert all(check.found > 0.75 for check in persons)
+    classes = [check for check in found.checks if check.part == "classes"]
+    assert len(classes) == 3
+    assert all(check.found > 0.9 for check in classes)
     alone, both = (
         [row for row in found.rows if row.buys == buys] for buys in ("coefficients", "inference")
     )
