@@ -35,6 +35,7 @@ from privatelr.errors import (
     ClusterError,
     FormulaError,
     GuaranteeError,
+    LedgerError,
     MissingDependencyError,
     NoRelease,
     NotConvergedError,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     from privatelr.mechanisms.linear_programs import constraint_private_lp
     from privatelr.mechanisms.online import PrivateFTRL
     from privatelr.model import check, dplr, dpsvm
+    from privatelr.multinomial_model import dpmultinom
     from privatelr.numerics.solve import Newton
     from privatelr.planning import StudyPlan, plan
     from privatelr.privacy import (
@@ -72,6 +74,7 @@ if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     from privatelr.results.answers.chosen_fit import ChosenFit, choose
     from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
     from privatelr.results.effects import MarginalEffects, average_marginal_effects
+    from privatelr.results.multinomial_fit import MultinomialFit
     from privatelr.results.pages.comparison import Comparison, compare
     from privatelr.results.pages.forest import plot_coefficients
     from privatelr.results.release_files import load
@@ -83,6 +86,7 @@ if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
 __version__ = "0.2.0.dev0"
 
 __all__ = ["SelectedFit", "__version__", "dplpsvm", "dplr", "dpsimplex", "dpsvm"]
+__all__ += ["MultinomialFit", "dpmultinom"]
 __all__ += ["Calibration", "Diagnostics", "Fit", "Newton", "PrivateFTRL", "Release", "StudyPlan"]
 __all__ += ["REPLACE_ONE", "ZCDP", "ApproxDP", "Ledger", "NonPrivate", "PureDP", "compose"]
 __all__ += ["implies", "to_approximate", "to_zcdp"]
@@ -92,8 +96,8 @@ __all__ += ["ReleasedLevels", "SuggestedBounds", "levels_from", "suggest_bounds"
 __all__ += ["audit", "load", "load_dataset", "load_schema", "plot_coefficients"]
 __all__ += ["ScaledData", "Strata", "scaled"]
 __all__ += ["ArgumentError", "ClusterError", "FormulaError", "GuaranteeError", "NoRelease"]
-__all__ += ["MissingDependencyError", "NotConvergedError", "PrivateLRError", "ReleaseFileError"]
-__all__ += ["PrivacyWarning", "SchemaError", "SchemaWarning"]
+__all__ += ["LedgerError", "MissingDependencyError", "NotConvergedError", "PrivateLRError"]
+__all__ += ["PrivacyWarning", "ReleaseFileError", "SchemaError", "SchemaWarning"]
 
 _FOLDERS = {
     "": ("audit", "datasets", "planning"),
@@ -104,6 +108,7 @@ _FOLDERS = {
     "mechanisms.linear_programs": ("constraint_private_lp",),
     "mechanisms.online": ("PrivateFTRL",),
     "model": ("check", "dplr", "dpsvm"),
+    "multinomial_model": ("dpmultinom",),
     "numerics.solve": ("Newton",),
     "planning": ("StudyPlan", "plan"),
     "privacy": (
@@ -116,6 +121,7 @@ _FOLDERS = {
     "results.declarations": ("ReleasedLevels", "SuggestedBounds"),
     "results.effects": ("MarginalEffects", "average_marginal_effects"),
     "results.pages.comparison": ("Comparison", "compare"),
+    "results.multinomial_fit": ("MultinomialFit",),
     "results.pages.forest": ("plot_coefficients",),
     "results.release_files": ("load",),
     "results.selected": ("SelectedFit",),

@@ -35,6 +35,7 @@ _CALLED = {
 SAME = {other: one for one, others in _CALLED.items() for other in others.split()}
 _ONE_RECORD = "every record counts once and is protected by itself"
 NOTES = {
+    "by": "dplr and dpsvm fit strata, by the levels of a column",
     "C": "for the C of scikit-learn lambda_ is 1 / (C n)",
     "cluster": _ONE_RECORD,
     "data": "it takes the number of records, and never the data",
@@ -43,9 +44,12 @@ NOTES = {
     "groups": _ONE_RECORD,
     "intercept": "a formula leaves the intercept out by 0, as in 'y ~ 0 + age'",
     "kernel": "a support vector machine is linear here",
-    "freq_weights": "a row that stands for several records is one record here; repeat it instead",
+    "freq_weights": "a row that stands for several records is one record here, and protected "
+    "as one; if each is protected by itself, repeat it instead",
     "offset": "a formula of dplr or dpsvm has it, as in 'y ~ age + offset(z)'",
+    "person": "dplr and dpsvm protect persons, all of whose records go together",
     "prior": "dplr and dpsvm take one, and no noise depends on it",
+    "records_per_person": "it goes with person, which dplr and dpsvm take",
     "start": "the minimum does not depend on where the solver starts",
     "subset": "dplr and dpsvm take one, and formulas have it, as in 'y ~ age + subset(age > 50)'",
     "weights": "dplr and dpsvm take them, and formulas have them, as in 'y ~ age + weights(w)'",

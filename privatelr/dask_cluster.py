@@ -82,8 +82,12 @@ def evaluated(nodes: Sequence[Any], *, bar: bool = False) -> list[Any]:
         with Bar() if bar else nullcontext():
             return list(dask.compute(*nodes))
     futures = client.compute(list(nodes))
-    wait_for(client, futures, bar=bar)
-    gathered = _asked(client, client.gather, _patience(), futures, asynchronous=True)
+    try:
+        wait_for(client, futures, bar=bar)
+        gathered = _asked(client, client.gather, _patience(), futures, asynchronous=True)
+    finally:  # a notebook keeps the traceback of an interrupt, and the cluster would go on
+        for future in futures:
+            future.release()
     return list(gathered)
 
 

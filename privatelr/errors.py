@@ -43,6 +43,10 @@ class GuaranteeError(PrivateLRError, ValueError):
     """The privacy that was asked for is not defined, not proven, or not available."""
 
 
+class LedgerError(GuaranteeError):
+    """A ledger on disk cannot be opened, believed or written to; nothing was charged or read."""
+
+
 class NoRelease(GuaranteeError):  # noqa: N818
     """Nothing can be released under the guarantee at this lambda.
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from privatelr.design import (
     Prior,
-    centre_of,
+    prior_of,
     project,
     projection_width,
     scale_by_data,
@@ -108,13 +108,24 @@ def read_prior(prior: Any) -> Callable[[Any], Prior] | None:
         source = f"of an earlier fit ({prior.formula}, {prior.guarantee})"
         given = Prior(prior.coef.to_dict(), source)
         return partial(given.for_plan, only_shared=True)
-    takes = "numbers by names of coefficients, such as {'age': 0.03}, an earlier fit, or its file"
+    takes = "numbers by names of coefficients, such as {'age': 0.03} or {'age': (0.03, 0.01)} with "
+    takes += "a standard deviation, an earlier fit of two classes, or its file"
     if not isinstance(prior, Mapping) or not prior:
         raise ArgumentError(f"prior={show(prior)}: prior takes {takes}.")
-    means = {}
-    for name, mean in prior.items():
-        means[name] = require_number(ArgumentError, f"prior[{name!r}]", mean, "a finite number")
-    return partial(Prior(means, "as given").for_plan, only_shared=False)
+    means, sds = {}, {}
+    for name, given in prior.items():
+        if isinstance(given, FitRecord):
+            raise ArgumentError(
+                f"prior: it has a fit for each stratum; prior takes one of its fits, such as that "
+                f"of {name!r}."
+            )
+        at, takes = f"prior[{name!r}]", "a finite number, or a mean and a standard deviation"
+        mean, *sd = given if isinstance(given, tuple | list) and len(given) == 2 else (given,)
+        means[name] = require_number(ArgumentError, at, mean, takes)
+        for deviation in sd:
+            words = "a mean and a standard deviation above 0"
+            sds[name] = require_number(ArgumentError, at, deviation, words, above=0)
+    return partial(Prior(means, "as given", sds).for_plan, only_shared=False)
 
 
 def read_do_scale(do_scale: Any) -> DoScale:
@@ -219,7 +230,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
                 read = data.entries if method.by_entries else partial(data.rows, bar=bar)
                 rows, tally = read(at)
             loose = None  # frees the memory
-            drawn = {} if at.prior is None else {"centre": centre_of(at)}
+            drawn = {} if at.prior is None else prior_of(at, calibration.coefficients.problem)
             release = method.release(rows, calibration, draws, **drawn)
             release = replace(release, guarantee=ready.guarantee, entry=entry)
             if scale is not None:
@@ -246,8 +257,11 @@ def _prepare(method: Method[Any], data: FrameData, schema: Schema, options: Opti
     if method.standard:  # row_norm limits rows once they are standardised
         schema = replace(schema, row_norm=None)
     spec = data.plan_entries(schema) if method.by_entries else data.plan(schema)
+    if method.by_class:
+        spec = data.by_class(spec, schema)
     learned = 0.0 if method.buys_roc else cut  # a paid curve needs no score of each record
-    scored, n = data.require_scores(learned), len(data)  # Dask counts its records from here on
+    scored = not method.by_class and data.require_scores(learned)
+    n = len(data)  # Dask counts its records from here on
     if method.by_entries:
         require_below_one_record(method.target, n)
         warn_of_large_delta(method.target, n, stacklevel=5)

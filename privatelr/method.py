@@ -8,7 +8,7 @@ from functools import partial
 from itertools import product
 from typing import Any, Generic, TypeVar
 
-from privatelr.design import LONGEST_MARGIN, plan_standard
+from privatelr.design import LONGEST_MARGIN, most_stiffness, plan_standard
 from privatelr.errors import ArgumentError, GuaranteeError, show
 from privatelr.mechanisms import (
     Problem,
@@ -71,6 +71,9 @@ class Method(Generic[Fitted]):
         Given where the scale is left out if the plan cannot have it or its noise is too large.
         Returns such ways, one for each law of noise; for facts about the columns, those at the
         price at which they are compared.
+    by_class : bool
+        Whether each level of the response is a class of its own, so that there are no scores of
+        records by which diagnostics or a threshold are found.
     """
 
     fit: Callable[..., Fitted]
@@ -84,6 +87,7 @@ class Method(Generic[Fitted]):
     buys_roc: bool = False
     standard: tuple[Way, ...] = ()
     if_worth_it: Callable[..., tuple[Way, ...]] | None = None
+    by_class: bool = False
 
 
 def perturbation(
@@ -121,8 +125,11 @@ def perturbation(
             )
         moved = {"weighted": spec.weighted, "offset": spec.offset_bound}
         if prior is not None:
-            moved["centre"] = LONGEST_MARGIN / spec.radius
-        who = {"persons": about_persons, "touched": spec.touched}
+            held = most_stiffness(spec, standardised=spec.standard is not None)
+            moved |= {"centre": LONGEST_MARGIN / spec.radius, "stiffness": held}
+        who: dict[str, Any] = {"persons": about_persons, "touched": spec.touched}
+        if spec.response.kind == "classes":
+            who["classes"] = require_few(spec.d, len(spec.response.levels))
         return Problem(n, spec.d, loss, spec.radius, spec.blocks, **moved, **who)
 
     def standard(price: Guarantee, way: Any, declared: Any, n: int) -> tuple[Any, Any]:
@@ -168,3 +175,17 @@ def perturbation(
     laws = (GAUSSIAN, LAPLACE) if several else (request.kinds,)
     rivals = partial(ways, *laws) if optional else None
     return replace(method, standard=ways(request.kinds), if_worth_it=rivals)
+
+
+MOST_COEFFICIENTS = 500
+"""Largest number of coefficients of several classes, whose minima are certified in balls."""
+
+
+def require_few(d: int, classes: int) -> int:
+    """Return the number of classes; raise `ArgumentError` for more coefficients than that."""
+    if d * classes > MOST_COEFFICIENTS:
+        raise ArgumentError(
+            f"formula: {classes} classes with {d} columns each are {classes * d} coefficients, and "
+            f"dpmultinom takes up to {MOST_COEFFICIENTS}; leave out terms."
+        )
+    return classes

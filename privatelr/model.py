@@ -17,7 +17,7 @@ from privatelr.model_data import read_data, read_in_memory
 from privatelr.numerics import find_hinge, find_loss
 from privatelr.numerics.solve import Newton, Solver
 from privatelr.privacy import Guarantee
-from privatelr.privacy.accounting import Account
+from privatelr.privacy.accounting import AnyLedger
 from privatelr.results import DataCheck, DataCounts, Fit
 from privatelr.sources import BoundsLike, LevelsLike, declare_schema, is_dask, totals
 
@@ -34,7 +34,7 @@ def dplr(
     weights: str | None = None,
     subset: str | None = None,
     by: str | None = None,
-    person: str | None = None,
+    person: Any = None,
     records_per_person: int = 1,
     delta: float = 0.0,
     bounds: BoundsLike | None = None,
@@ -42,7 +42,7 @@ def dplr(
     row_norm: float | None = None,
     intercept_scale: float | None = None,
     spend: Mapping[str, float] | str | None = None,
-    ledger: Account | None = None,
+    ledger: AnyLedger | None = None,
     threshold: float | str = "fixed",
     do_scale: bool | str | None = None,
     rp_dim: int = 0,
@@ -91,13 +91,14 @@ def dplr(
         result is `Strata`, as ``fits["female"]``. Records of other levels are rows of zeros. All
         fits together have the guarantee that is asked for and cost what one fit does, since a
         record counts in one of them. The same as ``by(sex)`` in the formula; no dot means it.
-    person : str, optional
+    person : str or array of shape (n,), optional
         Column that tells persons apart, if they may have several records: numbers, texts, booleans
-        or categories, which are compared for equality. The guarantee is then about neighbours that
+        or categories, which are compared for equality; beside ``(y, X)`` also the values
+        themselves, in an array, a Series or a list. The guarantee is then about neighbours that
         replace all records of one person (``eps=PureDP(1, neighbours=...)`` takes the same), and
         the number of persons is public, while that of records is not. All records whose person is
         missing are of one person. The same as ``person(patient, 4)`` in the formula, with the
-        number of the next argument. It takes data in memory, and no private scale or ROC curve.
+        number of the next argument.
     records_per_person : int
         A record counts as much as one of so many, or of all records of its person if these are
         more: with 1, every person counts once, by the mean over their records.
@@ -124,7 +125,7 @@ def dplr(
         0.4}`` sets the shares, with one of ``"scale"`` where that is released, and one of ``"roc"``
         for ``fit.roc``, a ROC curve of the training data. Under an (epsilon, delta), shares are of
         mu squared, or of epsilon where Laplace noise leaves the coefficients less noise.
-    ledger : Ledger, optional
+    ledger : Ledger or path, optional
         Account to charge before the data is read, beside that of ``with Ledger(...):`` around the
         call; it refuses what it cannot cover.
     threshold : float or str
@@ -146,6 +147,8 @@ def dplr(
         Coefficients to which the penalty draws, instead of 0, in the units of the columns: such as
         ``{"age": 0.03, "(Intercept)": -3.5}`` from the literature, or those of an earlier fit or of
         a file that `Fit.save` wrote, which were paid for then. They are public, and add no noise.
+        ``{"age": (0.03, 0.01)}`` has a standard deviation, too: the penalty on that coefficient is
+        the larger one of Lambda and ``1 / sd**2``. An earlier fit gives its coefficients alone.
     analysis : {None, "joint", "one-log", "cms11"}
         Proof that calibrates the noise of objective perturbation. ``"joint"``, by default, bounds
         slope and curvature together, ``"one-log"`` adds their bounds up, and R uses ``"cms11"``.
@@ -207,7 +210,7 @@ def dpsvm(
     weights: str | None = None,
     subset: str | None = None,
     by: str | None = None,
-    person: str | None = None,
+    person: Any = None,
     records_per_person: int = 1,
     delta: float = 0.0,
     bounds: BoundsLike | None = None,
@@ -215,7 +218,7 @@ def dpsvm(
     row_norm: float | None = None,
     intercept_scale: float | None = None,
     spend: Mapping[str, float] | str | None = None,
-    ledger: Account | None = None,
+    ledger: AnyLedger | None = None,
     threshold: float | str = "fixed",
     do_scale: bool | str | None = None,
     rp_dim: int = 0,

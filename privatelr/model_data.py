@@ -34,12 +34,20 @@ from privatelr.design import (
     read_sparse,
     read_wide,
     shares_of,
+    with_classes,
     with_equal_weights,
     with_shares,
     worth_sparse,
 )
 from privatelr.errors import ArgumentError, FormulaError
-from privatelr.formula import Formula, Person, parse_formula, with_person, with_terms
+from privatelr.formula import (
+    Formula,
+    Person,
+    parse_formula,
+    require_most,
+    with_person,
+    with_terms,
+)
 from privatelr.numerics.rows import (
     MOST_SCORED,
     DaskRows,
@@ -106,6 +114,11 @@ class FrameData:
                 "dplpsvm and dpsimplex choose columns by scores that have no place for it."
             )
         return spec
+
+    def by_class(self, spec: Any, schema: Schema) -> Any:
+        """Return the plan with a class for each level of the response; reads types alone."""
+        read_off = [name for name in spec.variables if name not in schema.levels]
+        return with_classes(spec, {name: self.batch.column(name).dtype for name in read_off})
 
     def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
         """Refuse R's options for frames if the data is not a frame; raises `ArgumentError`."""
@@ -200,12 +213,16 @@ class MatrixData(FrameData):
     """The name of a response, its frame, and a sparse matrix of as many rows."""
 
     matrix: Any = None
+    person: Person | None = None
+
+    def by_class(self, spec: Any, schema: Schema) -> Any:
+        raise ArgumentError(f"dpmultinom takes no sparse matrix; {AS_FRAME}.")
 
     def plan(self, schema: Schema) -> NormBoundedMatrix:
-        return plan_wide(self.text, self.batch, self.matrix.shape[1], schema)
+        return plan_wide(self.text, self.batch, self.matrix.shape[1], schema, self.person)
 
     def plan_entries(self, schema: Schema) -> EntryBoundedMatrix:
-        return plan_matrix(self.text, self.batch, self.matrix.shape[1], schema)
+        return plan_matrix(self.text, self.batch, self.matrix.shape[1], schema, self.person)
 
     def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
         if do_scale or rp_dim:
@@ -215,7 +232,8 @@ class MatrixData(FrameData):
 
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, Tally | None]:
         batch = replace(self.batch, tally=Tally())
-        return _sparse_rows(spec, *read_wide(spec, self.matrix, batch)), batch.tally
+        rows = _sparse_rows(spec, *read_wide(spec, self.matrix, batch))
+        return self._grouped(rows), batch.tally
 
     def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
         batch = replace(self.batch, tally=Tally())
@@ -290,20 +308,30 @@ def read_data(first: Any, second: Any, target: Any, **given: Any) -> FrameData:
     return read_in_memory(first, second, target, **given)
 
 
-def read_in_memory(first: Any, second: Any, target: Any, **given: Any) -> FrameData:
+def read_in_memory(
+    first: Any,
+    second: Any,
+    target: Any,
+    *,
+    person: Any = None,
+    records_per_person: Any = 1,
+    **counting: Any,
+) -> FrameData:
     """Read the data of a call that does not take Dask collections."""
-    person = given.get("person")
+    require_most(person, records_per_person)
+    whose = person, records_per_person
     if sparse.issparse(second):
-        for name in (name for name, value in given.items() if value not in (None, 1)):
+        for name in (name for name, value in counting.items() if value is not None):
             raise ArgumentError(f"{name}: it reads columns of a frame; {AS_FRAME}.")
-        response, batch, matrix = read_matrix_source(first, second, target)
-        return MatrixData(response, batch, matrix=matrix)
-    if person is not None and second is not None and not isinstance(first, str | Formula):
-        raise ArgumentError(  # lengths that differ would be named
-            "person: it is a column beside the response; take a formula and a frame."
-        )
-    text, batch = read_source(first, second, target)
-    formula = _with_all(text, batch.names, **given)
+        name, found, batch, matrix = read_matrix_source(first, second, target, *whose)
+        if found is None:
+            return MatrixData(name, batch, matrix=matrix)
+        persons, owners, grouped = with_shares(batch, found)
+        return MatrixData(name, grouped, persons, owners, matrix, found)
+    text, batch = read_source(first, second, target, *whose)
+    if first is None or second is None or isinstance(first, str | Formula):
+        text = with_person(text, *whose)  # beside a response and covariates it has them already
+    formula = with_terms(text, batch.names, **counting)
     found = _person_of(formula, batch.names)
     if found is None:
         return FrameData(formula, batch)

@@ -29,7 +29,7 @@ from privatelr.method import Method
 from privatelr.model_data import read_in_memory
 from privatelr.numerics import find_loss
 from privatelr.privacy import Guarantee
-from privatelr.privacy.accounting import Account
+from privatelr.privacy.accounting import AnyLedger
 from privatelr.results.selected import SelectedFit
 from privatelr.sources import BoundsLike, LevelsLike, declare_schema
 
@@ -54,7 +54,7 @@ def dplpsvm(
     levels: LevelsLike | None = None,
     intercept_scale: float = 1.0,
     spend: Mapping[str, float] | None = None,
-    ledger: Account | None = None,
+    ledger: AnyLedger | None = None,
     threshold: float | str = "fixed",
     na_action: str = "zero",
     seed: int | None = None,
@@ -156,7 +156,7 @@ def dpsimplex(
     levels: LevelsLike | None = None,
     intercept_scale: float = 1.0,
     spend: Mapping[str, float] | None = None,
-    ledger: Account | None = None,
+    ledger: AnyLedger | None = None,
     threshold: float | str = "fixed",
     na_action: str = "zero",
     seed: int | None = None,

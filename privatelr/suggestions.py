@@ -32,7 +32,7 @@ from privatelr.mechanisms.range_selection import (
 from privatelr.mechanisms.selection_release import read_account, read_seed
 from privatelr.model_data import FrameData, read_data
 from privatelr.privacy import ApproxDP, Guarantee, Promise, unless_seeded
-from privatelr.privacy.accounting import Account
+from privatelr.privacy.accounting import AnyLedger
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
 from privatelr.sources import Batch, BoundsLike, Schema, declare_schema
@@ -49,7 +49,7 @@ def suggest_bounds(
     eps: float | Guarantee,
     delta: float = 0.0,
     *,
-    ledger: Account | None = None,
+    ledger: AnyLedger | None = None,
     seed: int | None = None,
 ) -> SuggestedBounds:
     """Suggest bounds by private quantiles within a declared outer range.
@@ -65,7 +65,7 @@ def suggest_bounds(
         Price of all columns together, which is divided evenly among both ends of each column.
     delta : float
         0 for pure privacy; many columns are cheaper with a delta.
-    ledger : Ledger, optional
+    ledger : Ledger or path, optional
         Account to charge before the data is read, as is that of an open block.
     seed : int, optional
         Repeats the choices, for tests and teaching. Voids the guarantee.
@@ -151,7 +151,7 @@ def levels_from(
     eps: float | Guarantee,
     delta: float = 0.0,
     *,
-    ledger: Account | None = None,
+    ledger: AnyLedger | None = None,
     seed: int | None = None,
 ) -> ReleasedLevels:
     """Release the levels of a column that enough records have.
@@ -167,7 +167,7 @@ def levels_from(
     delta : float
         The chance, at most, that a level is told which only one record has; far below 1/n. It
         cannot be 0.
-    ledger : Ledger, optional
+    ledger : Ledger or path, optional
         Account to charge before the data is read, as is that of an open block.
     seed : int, optional
         Repeats the draws, for tests and teaching. Voids the guarantee.

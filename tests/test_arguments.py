@@ -84,7 +84,7 @@ def test_epsilon_means_eps(function):
         (dpsvm, "C", "lambda_ is 1 / (C n)."),
         (dplr, "cluster", "every record counts once and is protected by itself."),
         (dplr, "sample_weight", "did you mean weights?"),
-        (dplr, "freq_weights", "repeat it instead."),
+        (dplr, "freq_weights", "if each is protected by itself, repeat it instead."),
         (dplpsvm, "weights", "as in 'y ~ age + weights(w)'."),
         (dplpsvm, "subset", "as in 'y ~ age + subset(age > 50)'."),
         (dpsimplex, "n_draws", "did you mean draws?"),

@@ -24,7 +24,7 @@ from dask_for_tests import (
 from frames_for_laws import FORMULA, SCHEMA, clinic
 from repeated_noise import trial
 
-from privatelr import ClusterError, PrivateLRError, SchemaError, dplr
+from privatelr import ClusterError, PrivateLRError, SchemaError, dask_cluster, dplr
 from privatelr.numerics import value_and_gradient
 from privatelr.numerics.solve import Newton, precise_minimum
 
@@ -244,3 +244,22 @@ def test_a_timeout_that_is_none_is_refused(cluster, asked):
         pytest.raises(PrivateLRError, match=r"privatelr\.timeout"),
     ):
         dplr(FORMULA, in_parts(trial(100), 30), **SCHEMA)
+
+
+def test_an_interrupted_graph_is_not_computed_on(on, monkeypatch):
+    """Though a notebook keeps the traceback, and with it all that was asked for."""
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dask_cluster, "wait_for", interrupted)
+    asked = [dask.delayed(time.sleep)(0.3 + second / 1000) for second in range(200)]
+    with pytest.raises(KeyboardInterrupt) as kept:
+        dask_cluster.evaluated(asked)
+    for _ in range(100):  # all of them would take forty seconds
+        tasks = on.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+        if tasks == 0:
+            break
+        time.sleep(0.1)
+    assert tasks == 0
+    assert kept.value is not None

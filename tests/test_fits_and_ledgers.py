@@ -353,7 +353,7 @@ def test_a_block_of_a_child_does_not_hide_the_one_above():
     assert len(said) == 3
     assert all("another process" in line for line in said)
     assert ledger.entries == ()
-    assert "PRIVATELR_LEDGER" not in os.environ
+    assert "PRIVATELR_OPEN_BLOCKS" not in os.environ
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -24,6 +24,13 @@ def chosen():
 
 
 @cache
+def several():
+    groups = clinic(n=300).assign(group=["a", "b", "c"] * 100)
+    schema = {**SCHEMA, "levels": {**SCHEMA["levels"], "group": ["a", "b", "c"]}}
+    return lr.dpmultinom("group ~ age", groups, 1.0, **schema)
+
+
+@cache
 def chosen_fit():
     return lr.choose({"one": fit(), "same": fit()}, clinic(n=100, seed=2), eps=0.5)
 
@@ -102,6 +109,8 @@ USES = {
     "constraint_private_lp": lambda: solved_program().x.sum() == pytest.approx(0.9),
     "dplpsvm": lambda: np.isfinite(chosen().predict(clinic(), type="margins")).all(),
     "dplr": lambda: "epsilon = 2" in str(fit().summary()),
+    "dpmultinom": lambda: several().predict(clinic()).shape == (len(clinic()), 3),
+    "MultinomialFit": lambda: isinstance(several(), lr.MultinomialFit),
     "dpsimplex": lambda: fit_clinic(clinic(n=300), model=lr.dpsimplex).coef.any(),
     "dpsvm": lambda: set(fit_clinic(clinic(), model=lr.dpsvm).predict(clinic())) <= {0, 1},
     "implies": lambda: lr.implies(lr.PureDP(1.0), lr.ApproxDP(1.0, 1e-6)),
@@ -122,6 +131,7 @@ REFUSED = {
     "GuaranteeError": lambda: lr.PureDP(-1.0),
     "NoRelease": lambda: fit_clinic(clinic(), model=lr.dpsimplex, eps=0.5, lambda_=1e-4),
     "NotConvergedError": lambda: minimiser(max_iterations=1),
+    "LedgerError": lambda: lr.Ledger.open("/nowhere/clinic.ledger"),
     "PrivateLRError": lambda: lr.ZCDP(0.0),
     "SchemaError": lambda: lr.dplr(FORMULA, clinic(), bounds={"age": (90, 18)}),
 }

@@ -48,15 +48,17 @@ def fits(table):
     return dplr("y ~ .", table, 1.0, by="sex", spend="inference", **DECLARED)
 
 
+@pytest.mark.parametrize("asked", [{}, {"prior": {"age": (0.02, 0.002), "(Intercept)": -1}}])
 @pytest.mark.parametrize("fit", [dplr, dpsvm])
-def test_without_noise_each_stratum_is_the_fit_to_its_records(fit, table):
+def test_without_noise_each_stratum_is_the_fit_to_its_records(fit, asked, table):
     """The penalty is of the mean over n, so that the fit to a part of the records has more."""
-    found = fit("y ~ age", table, 0, 1e-6, by="sex", **DECLARED)
+    found = fit("y ~ age", table, 0, 1e-6, by="sex", **asked, **DECLARED)
     assert isinstance(found, Strata)
     assert list(found) == ["female", "male"]
     for level in found:
         own = table[table.sex == level]
-        alone = fit("y ~ age", own, 0, 1e-6 * len(table) / len(own), bounds=DECLARED["bounds"])
+        penalty = 1e-6 * len(table) / len(own)
+        alone = fit("y ~ age", own, 0, penalty, bounds=DECLARED["bounds"], **asked)
         np.testing.assert_allclose(found[level].coef, alone.coef, rtol=1e-5)
         assert found[level].nobs == len(table)
 
@@ -175,6 +177,10 @@ def test_tables_name_the_stratum(fits):
 
 def test_the_page_states_the_price_of_all_strata_once(fits):
     page = str(fits)
+    first, formula = page.splitlines()[:2]
+    assert first == "Differentially private logistic regression, a fit for each sex"
+    assert formula == fits["male"].formula.replace(', "male"', "")
+    assert "a fit for each sex" in fits._repr_html_()
     assert fits.summary().guarantee == PureDP(1.0)
     assert "sex = female" in page
     assert "epsilon = 1 (pure)" in page
@@ -221,6 +227,7 @@ def test_one_file_holds_all_strata(fits, table, tmp_path):
         {"op": False},
         {"do_scale": "private", "spend": "inference"},
         {"spend": {"coefficients": 0.7, "roc": 0.3}},
+        {"prior": {"age": (0.03, 0.01)}, "do_scale": "private", "spend": "inference"},
     ],
     ids=str,
 )

@@ -186,7 +186,7 @@ def test_a_seed_voids_the_promise_and_no_ledger_takes_it():
         (lambda f: suggest(f.iloc[:0]), lr.SchemaError, "empty"),
         (lambda f: suggest(sparse.eye_array(9)), lr.SchemaError, "has no names"),
         (lambda f: suggest(f.assign(age=f["age"].astype("category"))), lr.SchemaError, "drop"),
-        (lambda f: suggest(f, ledger="x"), lr.ArgumentError, "ledger takes"),
+        (lambda f: suggest(f, ledger=7), lr.ArgumentError, "ledger takes"),
         (lambda f: lr.suggest_bounds(f, limits=OUTER, eps=1), lr.ArgumentError, "mean bounds"),
         (lambda f: levels(f, delta=0), lr.GuaranteeError, "no level could be"),
         (lambda f: levels(f, eps=lr.ZCDP(1.0), delta=0), lr.GuaranteeError, "no level could be"),

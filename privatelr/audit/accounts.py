@@ -7,15 +7,21 @@ composition is known: randomised responses, Gaussian releases, or both.
 
 from __future__ import annotations
 
+import json
 import math
+import sqlite3
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from privatelr import model_data
 from privatelr.audit.checks import Check, guarded
 from privatelr.audit.enumeration.discrete import epsilon_of_outcomes
 from privatelr.audit.worth import epsilon_of_gaussian
@@ -23,7 +29,9 @@ from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.online import PrivateFTRL
 from privatelr.model import dplr
 from privatelr.privacy import ZCDP, ApproxDP, Event, GaussianEvent, Guarantee, NonPrivate, PureDP
-from privatelr.privacy.accounting import Ledger
+from privatelr.privacy.accounting import Entry, Ledger
+from privatelr.privacy.accounting.ledger_books import DiskPage
+from privatelr.privacy.accounting.ledger_rows import LedgerRow, chained, findings
 from privatelr.privacy.noise import log_delta
 
 _LARGE, _DELTA = 1000.0, 1e-6
@@ -33,7 +41,7 @@ _TOLD = 1e-4
 
 
 def audit_ledger(rng: np.random.Generator) -> Iterator[Check]:
-    """Checks of sums, compositions at a delta, parts, budgets, events, and charges by fits."""
+    """Checks of sums, compositions at a delta, parts, budgets, events, charges by fits, files."""
     for subject, work in (
         ("pure releases", _sums),
         ("pure releases at a delta", _responses),
@@ -45,6 +53,7 @@ def audit_ledger(rng: np.random.Generator) -> Iterator[Check]:
         ("events", _false_events),
         ("deltas of both kinds", _deltas),
         ("fits", _fits),
+        ("on disk", _on_disk),
     ):
         yield from guarded("ledger", subject, work, rng)
 
@@ -216,3 +225,78 @@ def _fits(rng: np.random.Generator) -> Iterator[Check]:
     yield _share("fits beside a ledger", 1.25, named)
     yield _share("fits in a block", 1.5, opened)
     yield _share("fits beside a ledger in the block of another", 0.25, both)
+
+
+def _on_disk(rng: np.random.Generator) -> Iterator[Check]:
+    """Check a ledger on disk: before the data are read, by one at a time, and row by row."""
+    with TemporaryDirectory() as folder:
+        path = f"{folder}/audit.ledger"
+        ledger = Ledger.create(path, _LARGE)
+        yield from _before_the_read(ledger, path)
+        yield from _one_at_a_time(ledger, path)
+        price = float(rng.uniform(0.1, 1.0))
+        ledger.charge(PureDP(price), label="audit")
+        yield _share("pure releases in a file", 0.5 + 0.25 + price, ledger)
+        rows = [json.loads(row.body) for row in ledger.rows]
+        entry = rows[-1]["entry"]
+        whole = {**entry["guarantee"], "epsilon": 1.0}
+        cheap = {**entry, "events": [{**whole, "epsilon": 1e-9}]}
+        dear = {**entry, "guarantee": whole, "times": 2000, "events": []}
+        forged = [[*rows, {**rows[-1], "entry": one}] for one in (cheap, dear)]
+        missed = sum(not [*findings(_chain(bodies))] for bodies in forged)
+        yield Check("ledger", "on disk: forged rows with right hashes that were believed", missed)
+        cut = _chain(rows)
+        del cut[2]
+        yield Check("ledger", "on disk: rows that are gone unseen", not [*findings(cut)])
+
+
+def _before_the_read(ledger: Ledger, path: str) -> Iterator[Check]:
+    """When the rows are read, another connection has to see the charge."""
+    frame = pd.DataFrame({"x": np.linspace(-1, 1, 8), "y": [0.0, 1.0] * 4})
+    seen: list[int] = []
+
+    def look(*given: Any, **options: Any) -> Any:
+        seen.append(_count_rows(path))
+        return honest(*given, **options)
+
+    honest = vars(model_data)["read_design"]
+    with mock.patch.object(model_data, "read_design", look), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dplr("y ~ x", frame, 0.5, bounds={"x": (-1.0, 1.0)}, ledger=ledger)
+    late = sum(count < 2 for count in seen) if seen else 1
+    yield Check("ledger", "on disk: rows that were read before their charge was", late)
+
+
+def _one_at_a_time(ledger: Ledger, path: str) -> Iterator[Check]:
+    """While one charge is composed, no other connection may begin to write."""
+    begun: list[bool] = []
+
+    def meanwhile(page: DiskPage, entry: Entry) -> None:
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+            try:
+                other.execute("BEGIN IMMEDIATE")
+                other.execute("ROLLBACK")
+                begun.append(True)
+            except sqlite3.OperationalError:
+                begun.append(False)
+        honest(page, entry)
+
+    honest = DiskPage.add
+    with mock.patch.object(DiskPage, "add", meanwhile):
+        ledger.charge(PureDP(0.25))
+    yield Check("ledger", "on disk: others that could write during a charge", sum(begun))
+
+
+def _count_rows(path: str) -> int:
+    with closing(sqlite3.connect(path)) as other:
+        (count,) = other.execute("SELECT count(*) FROM rows").fetchone()
+    return int(count)
+
+
+def _chain(bodies: list[dict[str, Any]]) -> list[LedgerRow]:
+    """Write rows with right hashes, as one who forges a whole file does."""
+    rows: list[LedgerRow] = []
+    for body in bodies:
+        head = rows[-1].hash if rows else ""
+        rows.append(chained(json.dumps(body, sort_keys=True), head))
+    return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from privatelr.audit.checks import OK, VIOLATION, Check, could_not, ruled, short
 from privatelr.audit.density.loss import claimed_number
 from privatelr.errors import ArgumentError, MissingDependencyError, show
 from privatelr.privacy import Guarantee
+from privatelr.results.release_files import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -229,7 +231,9 @@ class Audit:
         figure = Figure(figsize=(9.0, 1.5 + 0.28 * len(self.rows)), layout="constrained")
         FigureCanvasAgg(figure)
         _draw(figure.subplots(), self.rows)
-        figure.savefig(target, dpi=150)
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format=target.suffix[1:].lower(), dpi=150)
+        replace_file(target, drawn.getvalue())  # in one step, so that an interrupt leaves no half
 
     def __str__(self) -> str:
         lines, legends = [], ["coefficients"] if self.rows else []

@@ -46,6 +46,8 @@ _DIVIDED = (
     "cut(o, breaks = c(0, 1, 2, 5))",
     "cut(o, c(0.25, 3, 8), right = FALSE):b",
     "bs(o, degree = 1):bs(a, degree = 2)",
+    "ns(o, knots = c(1, 3), Boundary.knots = c(0.5, 7))",
+    "cr(o, knots = 2):b",
 )
 
 

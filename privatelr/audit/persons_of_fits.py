@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from privatelr.audit.checks import Check, guarded
 from privatelr.design.persons import Section, sharing_of
 from privatelr.errors import GuaranteeError, SchemaWarning
 from privatelr.formula import Person
-from privatelr.mechanisms import Problem, mean_moments
+from privatelr.mechanisms import Problem, candidate_choice, mean_moments
 from privatelr.mechanisms.calibration import ScaleFacts
 from privatelr.mechanisms.calibration.moment_noise import calibrate_moments, moments_sensitivity
 from privatelr.mechanisms.calibration.scale_noise import calibrate_scale, scale_sensitivity
@@ -37,10 +39,12 @@ def audit_persons_of_fits(epsilon: float) -> Iterator[Check]:
     for subject, work in (
         ("pages and errors that differ by the number of records", _told),
         ("what a person counts, in records", _counted),
+        ("what a person counts beside a sparse matrix, in records", _counted_of_matrix),
         ("what a person counts in two partitions, in records", _in_two_partitions),
         ("how far a person moves the matrices of inference", _moved),
         ("how far a person moves the scale of columns", _moved_scale),
         ("how far a person moves the counts of scores", _moved_counts),
+        ("how far a person moves the scores of fits to choose from", _moved_choice),
     ):
         yield from guarded("persons", subject, work, subject, epsilon)
 
@@ -70,11 +74,21 @@ def _told(subject: str, epsilon: float) -> Iterator[Check]:
 
 
 def _counted(subject: str, epsilon: float) -> Iterator[Check]:
-    source = read_data(_FORMULA, _table(_MANY), None)
-    rows: Any = source.rows(source.plan(declare_schema(_BOUNDS, None, None, None)), bar=False)[0]
+    yield _most_counted(subject, read_data(_FORMULA, _table(_MANY), None), _BOUNDS)
+
+
+def _counted_of_matrix(subject: str, epsilon: float) -> Iterator[Check]:
+    table = _table(_MANY)
+    x = sparse.csr_array(table[["x"]].to_numpy())
+    yield _most_counted(subject, read_data(table.y, x, None, person=table.patient), None)
+
+
+def _most_counted(subject: str, source: Any, bounds: Any) -> Check:
+    """The largest sum of weights of the rows of one person."""
+    rows = source.rows(source.plan(declare_schema(bounds, None, None, None)), bar=False)[0]
     weights: FloatArray = 1 / np.maximum(rows.y**2, 1.0)
     counted = [weights[_table(_MANY).patient == person].sum() for person in range(_PERSONS)]
-    yield Check("persons", subject, float(np.max(counted)), 1.0)
+    return Check("persons", subject, float(np.max(counted)), 1.0)
 
 
 def _in_two_partitions(subject: str, epsilon: float) -> Iterator[Check]:
@@ -133,3 +147,32 @@ def _moved(subject: str, epsilon: float) -> Iterator[Check]:
         pair.append(mean_moments(rows, coef, plan))
     distance = float(np.linalg.norm(pair[1] - pair[0]))
     yield Check("persons", subject, distance / moments_sensitivity(facts, plan.typical), 1.0)
+
+
+def _moved_choice(subject: str, epsilon: float) -> Iterator[Check]:
+    """The interval of changes of all fits, of which some rank this person best and some worst."""
+    tables, worst = (_table(1), _table(_MANY, response=1)), 0.0
+    width = candidate_choice.calibrate_choice(
+        _PERSONS, 2, "auc", PureDP(epsilon, REPLACE_PERSON)
+    ).mechanism.width
+    values: dict[candidate_choice.ScoreName, FloatArray] = {
+        "auc": np.array([0.0, 1.0]),
+        "accuracy": np.array([-1.0, 1.0]),
+        "brier": np.array([0.0, 1.0]),
+    }
+    for score, ends in values.items():
+        changes = []
+        for before, after, others in product(ends, ends, ends):
+            totals = []
+            for table, own in zip(tables, (before, after), strict=True):
+                label = 2.0 * table.y.to_numpy() - 1
+                said = np.where(table.patient == 0, own, np.where(label > 0, others, ends.mean()))
+                said = np.where((score != "auc") & (said == ends.mean()), np.nan, said)
+                shares = read_data(_FORMULA, table, None).batch.shares
+                assert shares is not None
+                totals.append(
+                    candidate_choice.total_score_of_persons(score, label, said, shares, _PERSONS)
+                )
+            changes.append(totals[1] - totals[0])
+        worst = max(worst, float(np.ptp(changes)) / width)
+    yield Check("persons", subject, worst, 1.0)

@@ -23,16 +23,19 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from privatelr.cli.ledger_commands import ledger_of
 from privatelr.cli.matrix_text import Header, MatrixFileError, read_header, read_rows
-from privatelr.cli.options import Parser, add_command, add_options, around_options
-from privatelr.cli.outcomes import DONE, reason_of, run_safely
+from privatelr.cli.option_readers import Parser
+from privatelr.cli.options import add_command, add_options, around_options
+from privatelr.cli.outcomes import DONE, be_quiet, reason_of, run_safely
 from privatelr.errors import GuaranteeError, NotConvergedError, PrivacyWarning
 from privatelr.mechanisms import Problem, Request, calibrate, draw, find_mechanism
 from privatelr.mechanisms.calibration import curvature_cost, penalty_costing
 from privatelr.numerics import Huber, Logistic
 from privatelr.numerics.rows import DenseRows, row_lengths
 from privatelr.numerics.solve import Newton
-from privatelr.privacy import NonPrivate, PureDP
+from privatelr.privacy import NonPrivate, PureDP, unless_seeded
+from privatelr.privacy.accounting import Account, account_with
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 from privatelr.types import FloatArray, Placement, row_radius
 
@@ -111,6 +114,7 @@ def run_program(
     wanted: Sequence[PrintedModel] = ALL,
     *,
     longest: float = math.inf,
+    ledger: Account | None = None,
 ) -> Result:
     """Read a file and compute the requested lines.
 
@@ -124,14 +128,16 @@ def run_program(
     wanted : sequence of PrintedModel
     longest : float
         A row that is longer than this is refused; other rows longer than 1 are shortened to 1.
+    ledger : Ledger, optional
+        It is charged for all lines before the rows are read, as is every other open ledger.
 
     Raises
     ------
     MatrixFileError
         If the file does not have the format, or a row is longer than `longest`.
     GuaranteeError
-        If too little of epsilon remains for objective perturbation; this depends on the header
-        alone.
+        If too little of epsilon remains for objective perturbation, or a ledger does not cover the
+        lines; both depend on the header alone.
 
     Notes
     -----
@@ -155,6 +161,7 @@ def run_program(
         for target in [private if model.private else plain]
     ]
     calibrations = [calibrate(request, facts) for request in requests]
+    _pay(account_with(ledger), program, header.epsilon, wanted, is_secret=randomness.is_secret)
     features, labels = read_rows(header, pieces, _size(stream))
     lines: list[Line] = []
     with np.errstate(all="ignore"):  # a warning about an overflow would reveal data
@@ -171,6 +178,25 @@ def run_program(
             except NotConvergedError:
                 lines.append(Line(model, np.full(rows.d, math.nan), 1))
     return Result(header, left, tuple(lines))
+
+
+def _pay(
+    account: Account | None,
+    program: CProgram,
+    epsilon: float,
+    wanted: Sequence[PrintedModel],
+    *,
+    is_secret: bool,
+) -> None:
+    """Charge a ledger, if there is one, with all lines at once; it refuses what is not private."""
+    if account is None or not wanted:
+        return
+    if NON_PRIVATE in wanted:
+        raise GuaranteeError(
+            "ledger: the plain fit is not private and has no price; --released-only leaves it out."
+        )
+    guarantee = unless_seeded(PureDP(epsilon), not is_secret)
+    account.charge(guarantee, (), program.name, times=len(wanted))
 
 
 def _too_little(left: float, problem: Problem, epsilon: float) -> GuaranteeError:
@@ -273,7 +299,14 @@ def svmsimple(arguments: Sequence[str] | None = None) -> int:
 def _main(program: CProgram, arguments: Sequence[str] | None) -> int:
     parser = Parser(prog=program.name, **around_options(_text(program, program.name)))
     add_options(parser, program.name)
-    return run_safely(program.name, lambda: _run(program, parser.parse_args(arguments)))
+
+    def parsed_and_run() -> int:
+        chosen = parser.parse_args(arguments)
+        if chosen.quiet:
+            be_quiet()
+        return _run(program, chosen)
+
+    return run_safely(program.name, parsed_and_run)
 
 
 def _run(program: CProgram, chosen: argparse.Namespace) -> int:
@@ -282,6 +315,7 @@ def _run(program: CProgram, chosen: argparse.Namespace) -> int:
         lines.remove(NON_PRIVATE)
     longest = STRICT_LENGTH if chosen.strict else math.inf
     randomness: Randomness = SystemRandomness()
+    paid = ledger_of(chosen)
     with _opened(chosen.file) as stream:
         if chosen.seed is not None:
             randomness = SeededRandomness(chosen.seed)
@@ -291,7 +325,7 @@ def _run(program: CProgram, chosen: argparse.Namespace) -> int:
                 PrivacyWarning,
                 stacklevel=2,
             )
-        result = run_program(program, stream, randomness, lines, longest=longest)
+        result = run_program(program, stream, randomness, lines, longest=longest, **paid)
     if chosen.json:
         print(json.dumps(_record(program, result, chosen.seed), indent=2, allow_nan=False))
     else:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import bz2
 import gzip
 import io
 import lzma
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,9 +18,18 @@ from itertools import count
 from pathlib import Path, PurePath
 from typing import IO, Any
 
-from privatelr.cli.outcomes import InputError, NotWrittenError, OutputError, reason_of
+from privatelr.cli.outcomes import (
+    InputError,
+    NotWrittenError,
+    OutputError,
+    drop_output,
+    flush_output,
+    reason_of,
+    say,
+)
 from privatelr.errors import ArgumentError, MissingDependencyError, ReleaseFileError
 from privatelr.locks import has_file_locks, lock_file, still_has_name
+from privatelr.privacy.accounting import Entry, complete
 from privatelr.results.release_files import create_file, load, replace_file
 
 
@@ -104,7 +115,19 @@ def open_to_read(path: str) -> Iterator[IO[bytes]]:
         yield stream
 
 
-def write(path: str, data: bytes, force: bool) -> None:
+def save_picture(plot: Callable[..., Any], path: str, size: tuple[float, float]) -> None:
+    """Draw with ``plot(ax=axes)``, and write the file of ``--plot`` in one step."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure, drawn = Figure(figsize=size, layout="constrained"), io.BytesIO()
+    FigureCanvasAgg(figure)
+    plot(ax=figure.subplots())
+    figure.savefig(drawn, format=PurePath(path).suffix[1:].lower(), dpi=150)
+    write(path, drawn.getvalue(), force=False, option="--plot")
+
+
+def write(path: str, data: bytes, force: bool, option: str = "--out") -> None:
     """Write a file; without `force`, a file that was created in the meantime is not replaced."""
     try:
         if force:
@@ -116,10 +139,56 @@ def write(path: str, data: bytes, force: bool) -> None:
         raise NotWrittenError(str(error)) from None
     except FileExistsError:
         raise NotWrittenError(
-            f"--out {path!r}: the file has appeared meanwhile and was left as it is."
+            f"{option} {path!r}: the file has appeared meanwhile and was left as it is."
         ) from None
     except OSError as error:
-        raise NotWrittenError(f"--out {path!r} was not written ({reason_of(error)}).") from None
+        raise NotWrittenError(f"{option} {path!r} was not written ({reason_of(error)}).") from None
+
+
+def print_page(page: str, written: str | None) -> None:
+    """Print a page; if a file was written, a closed output is no error.
+
+    A user who sees an error would fit again, and would spend the budget twice.
+    """
+    try:
+        print(page)
+        if written is not None:
+            flush_output()
+    except OSError as error:
+        if written is None:
+            raise
+        drop_output()
+        if not isinstance(error, BrokenPipeError):
+            raise NotWrittenError(
+                f"--out {written!r} was written, but not the page ({reason_of(error)})."
+            ) from None
+
+
+def deliver_paid(
+    page: str, data: bytes, chosen: argparse.Namespace, entry: Entry | None = None
+) -> None:
+    """Write the file of ``--out``, and print a page even if that fails, because it is paid for.
+
+    The ledger of the charge `entry` is told of a file that was written.
+    """
+    written = None
+    try:
+        if chosen.out is not None:
+            write(chosen.out, data, chosen.force)
+            written = chosen.out
+            for told in complete(entry, sha256(data).hexdigest()):
+                say("privatelr", told)
+    finally:
+        print_page(page, written)
+
+
+def deliver(text: str, chosen: argparse.Namespace) -> None:
+    """Print a text that costs nothing, or write it to the file of ``--out``."""
+    complete = text if text.endswith("\n") else f"{text}\n"
+    if chosen.out is None:
+        sys.stdout.write(complete)
+    else:
+        write(chosen.out, complete.encode(), chosen.force)
 
 
 def read_model(path: str) -> Any:
@@ -202,6 +271,7 @@ _MARKS = {
     b"\xfd7zXZ\0": _PACKED.format("xz", ".xz"),
     b"\x28\xb5\x2f\xfd": _PACKED.format("zstd", ".zst"),
     b"PAR1": "it is a Parquet file; let its name end in .parquet",
+    b"ARROW1": "it is a Feather file; let its name end in .feather",
     b"PK\x03\x04": "it is an archive or a spreadsheet; save the table in it as CSV",
     b"\xd0\xcf\x11\xe0": "it is a spreadsheet; save the table in it as CSV",
 }
@@ -291,13 +361,8 @@ def _hint(start: bytes) -> str | None:
     return None
 
 
-def read_prior(given: list[tuple[str, float | None]], usual: Any = None) -> dict[str, Any]:
-    """The keyword for coefficients to which a penalty draws: numbers by names, or a model.
-
-    What a schema file has of it is `usual`.
-    """
-    if not given and usual is not None:
-        return {"prior": read_model(usual) if isinstance(usual, str) else usual}
+def read_prior(given: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The keyword for coefficients to which a penalty draws: numbers by names, or a model."""
     named = {name: mean for name, mean in given if mean is not None}
     if len(given) == 1 and not named:
         return {"prior": read_model(given[0][0])}

@@ -9,13 +9,22 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from privatelr import __version__
-from privatelr.cli import c_programs, model_commands, plan_command, schema_commands
-from privatelr.cli.options import Parser, add_command
+from privatelr.cli import (
+    answer_commands,
+    c_programs,
+    ledger_commands,
+    model_commands,
+    outcomes,
+    plan_command,
+    schema_commands,
+    study_file,
+)
+from privatelr.cli.option_readers import Parser
+from privatelr.cli.options import add_command
 from privatelr.cli.outcomes import (
     DONE,
     NOT_WRITTEN,
@@ -29,6 +38,7 @@ from privatelr.datasets import load_dataset, load_schema
 from privatelr.errors import ArgumentError, PrivateLRError, require_number
 from privatelr.lazy_import import lazy_import
 from privatelr.model import dplr
+from privatelr.privacy.accounting import of_public_data
 from privatelr.results.release_files import release_bytes
 
 if TYPE_CHECKING:
@@ -46,9 +56,11 @@ DEMO_FORMULA = "Species != 'setosa' ~ ."
 _EXAMPLE = """\
 examples:
   privatelr demo
+  privatelr schema init data.csv --out study.toml
   privatelr fit data.csv "y ~ age + smoker" --bounds age=18:90 \\
       --levels smoker=no,yes --out model.json
   privatelr predict model.json new.csv
+  privatelr compare model.json other.json
 
 privatelr COMMAND --help tells about a command.
 """
@@ -67,13 +79,17 @@ def _run(arguments: Sequence[str] | None) -> int:
     if chosen.command is None:
         parser.print_help()
         return DONE
+    if chosen.quiet:
+        outcomes.be_quiet()
+    study_file.complete(chosen)
     status: int = chosen.run(chosen)
     return status
 
 
 def demo(chosen: argparse.Namespace) -> int:
     """Fit iris with its public schema and print the summary."""
-    model = dplr(DEMO_FORMULA, load_dataset("iris"), **load_schema("iris"))
+    with of_public_data():
+        model = dplr(DEMO_FORMULA, load_dataset("iris"), **load_schema("iris"))
     print(release_bytes(model).decode().removesuffix("\n") if chosen.json else in_shell(model))
     return DONE
 
@@ -93,11 +109,13 @@ def parsers() -> tuple[Parser, argparse._SubParsersAction[Parser]]:
         demo,
         "fit iris with its public bounds at eps=1 and print the summary",
         f'Fit "{DEMO_FORMULA}" on the bundled iris table with its public bounds at eps=1, and '
-        "print the summary.\n\n\nexample:\n  privatelr demo",
+        f"print the summary.\n\n\nexample:\n  privatelr demo\n\n{STATUSES}",
     )
     plan_command.add_commands(commands)
-    model_commands.add_commands(commands)
     schema_commands.add_commands(commands)
+    model_commands.add_commands(commands)
+    answer_commands.add_commands(commands)
+    ledger_commands.add_commands(commands)
     c_programs.add_commands(commands)
     _add_audit(commands)
     return parser, commands
@@ -128,7 +146,8 @@ def audit(chosen: argparse.Namespace) -> int:
     before its end or the picture could not be written.
     """
     try:
-        return _score(chosen) if chosen.mutations else _audit(chosen)
+        with of_public_data():
+            return _score(chosen) if chosen.mutations else _audit(chosen)
     except PrivateLRError as refusal:
         parser: Parser = chosen.parser
         parser.error(str(refusal))
@@ -138,7 +157,7 @@ def _score(chosen: argparse.Namespace) -> int:
     """Plant bugs and print which of them were caught; the status is 1 if one was not."""
     if chosen.full or chosen.plot is not None:
         raise ArgumentError("--mutations: takes neither --full nor --plot beside it.")
-    found = mutations.run(report=lambda shown: print(f"planted: {shown}", file=sys.stderr))
+    found = mutations.run(report=lambda shown: outcomes.progress(f"planted: {shown}"))
     print(found.to_json() if chosen.json else found)
     return DONE if found.ok else REFUSED
 
@@ -156,7 +175,7 @@ def _audit(chosen: argparse.Namespace) -> int:
             rows.append(found)
         else:
             others.append(found)
-        print(f"audited: {found.title}: {found.verdict}", file=sys.stderr)
+        outcomes.progress(f"audited: {found.title}: {found.verdict}")
 
     effort, status = checks.FULL if chosen.full else checks.QUICK, DONE
     try:

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import sys
 import warnings
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from inspect import signature
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from privatelr.cli import files, outcomes
-from privatelr.cli.options import TEXT, Parser, add_command, given
+from privatelr.cli import files
+from privatelr.cli.ledger_commands import ledger_of
+from privatelr.cli.option_readers import Parser
+from privatelr.cli.options import METHODS, TEXT, add_command, given
 from privatelr.cli.outcomes import (
     DONE,
     STATUSES,
     InputError,
     NotWrittenError,
     in_shell,
-    say,
+    note,
 )
+from privatelr.cli.predictions import predicted_text
+from privatelr.cli.study_file import read_declarations
 from privatelr.cli.table_files import (
     DeclaredColumn,
     by_levels,
     by_variable,
     describe,
     open_table,
-    read_asked,
-    read_declarations,
 )
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
 from privatelr.formula import (
@@ -40,15 +42,25 @@ from privatelr.formula import (
     with_person,
     with_terms,
 )
-from privatelr.mechanisms import read_request
+from privatelr.lazy_import import lazy_import
+from privatelr.mechanisms import USUAL_DELTA, read_request, read_target
+from privatelr.mechanisms.selection_release import read_roc_share
 from privatelr.model import check as check_data
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import find_hinge
 from privatelr.privacy import REPLACE_PERSON, ZCDP
-from privatelr.results.release_files import file_bytes
+from privatelr.results import DataCheck
+from privatelr.results.release_files import file_bytes, tell_ledgers
 from privatelr.results.strata_of_fits import Strata
 
-_COUNTING, _RECORDS = ("weights", "subset", "by"), "records_per_person"
+if TYPE_CHECKING:
+    from privatelr import multinomial_model, selected_model
+else:
+    multinomial_model = lazy_import("privatelr.multinomial_model")
+    selected_model = lazy_import("privatelr.selected_model")
+
+_RECORDS = "records_per_person"
+_OF_RECORDS = ("weights", "subset", "by", "person", _RECORDS)
 _MOST_VARIABLES = 2000
 _LIMIT = (
     f"fit takes up to {_MOST_VARIABLES}, because a solver holds their square in memory; name fewer "
@@ -56,10 +68,10 @@ _LIMIT = (
 )
 _FIT = f"""\
 Fit a private model to a table, and print its page. The table is Parquet (by its
-ending .parquet or .pq) or text: CSV in UTF-8, a first line of names, then one
-record a line; --encoding names another encoding, and .gz, .bz2, .xz and .zst at the
-end of its name a compression. With --out the model is also written to a file, which
-holds no data.
+ending .parquet or .pq), Feather (.feather or .arrow) or text: CSV in UTF-8, a first
+line of names, then one record a line; --encoding names another encoding, and .gz,
+.bz2, .xz and .zst at the end of its name a compression. With --out the model is also
+written to a file, which holds no data.
 
 Nothing about the types of a CSV is read off its values. A column with levels is
 read as its levels are written, every other column of the formula as numbers, and
@@ -79,9 +91,15 @@ examples:
       --levels smoker=no,yes --out model.json
   privatelr fit heart.parquet "chd ~ ." --rho 0.1 --schema heart.toml --json
   privatelr fit data.csv "y ~ age" --bounds age=18:90 --eps 2 --spend inference
+  privatelr fit data.csv --schema study.toml --out model.json
+  privatelr fit data.csv --schema study.toml --method svm --out svm.json
+  privatelr fit iris.csv "Species ~ ." --method multinomial --schema iris.toml
 
-a schema file:
-  row_norm = 2.5              # this line and intercept_scale may be left out
+a schema file, whose keys are the options; those of one call, such as --out and
+--seed, are none:
+  formula = "y ~ age + smoker"
+  eps = 1.0
+  spend = "inference"
   [bounds]
   age = [18, 90]
   [levels]
@@ -131,9 +149,9 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add the four commands to the subcommands."""
     line = "count, locally and not privately, what a fit would use of a table"
     add_command(commands, "check", check, line, _CHECK)
-    line = "fit a private model to a CSV or Parquet file"
+    line = "fit a private model to a CSV, Parquet or Feather file"
     add_command(commands, "fit", fit, line, _FIT)
-    line = "predict the records of a CSV or Parquet file by a saved model"
+    line = "predict the records of a table by a saved model"
     add_command(commands, "predict", predict, line, _PREDICT)
     line = "print the privacy card of a saved model"
     add_command(commands, "card", card, line, _CARD)
@@ -143,20 +161,36 @@ def check(chosen: argparse.Namespace) -> int:
     """Read a table as `fit` does, and print its check on standard error."""
     if sys.stderr is None:
         raise InputError("standard error is closed, and the page of a check goes nowhere else.")
-    formula, frame, declared = _read_table(chosen, *_COUNTING)
-    print(in_shell(check_data(formula, frame, **declared)), file=sys.stderr)
+    formula, frame, declared = _read_table(chosen)
+    found = check_data(formula, frame, **declared)
+    page = json.dumps(_counted(found), indent=1) if chosen.json else in_shell(found)
+    print(page, file=sys.stderr, flush=True)
     return DONE
+
+
+def _counted(found: DataCheck) -> dict[str, Any]:
+    """The numbers of a check, which are not private, as plain values."""
+    table = found.table.astype(object).where(found.table.notna(), None)
+    return {
+        "private": False,
+        "formula": found.formula,
+        "n": found.counts.n,
+        "classes": found.classes.to_dict(),
+        "unusable": found.counts.zero_rows,
+        "variables": table.to_dict(orient="index"),
+        "doubts": list(found.doubts),
+    }
 
 
 def fit(chosen: argparse.Namespace) -> int:
     """Read a table, fit a model, write the model, and print its page."""
-    arguments = read_arguments(chosen) | read_asked(chosen, "prior")
+    arguments = read_arguments(chosen) | files.read_prior(chosen.prior) | ledger_of(chosen)
     with files.reserved(chosen.out, chosen.force):  # before a budget is spent
-        formula, frame, declared = _read_table(chosen, *_COUNTING, "person", "records_per_person")
+        formula, frame, declared = _read_table(chosen)
         if formula.person is not None and isinstance(arguments.get("eps"), ZCDP):
             arguments["eps"] = ZCDP(chosen.rho, REPLACE_PERSON)
         if chosen.seed is not None:
-            say(
+            note(
                 "privatelr",
                 f"--seed {chosen.seed}: the noise can be replayed, so this fit has no privacy; "
                 "a release takes no --seed.",
@@ -164,8 +198,7 @@ def fit(chosen: argparse.Namespace) -> int:
         with warnings.catch_warnings():
             # the line above says the same
             warnings.filterwarnings("ignore", message="seed=", category=PrivacyWarning)
-            fitter = dpsvm if chosen.model == "svm" else dplr
-            model = fitter(formula, frame, **arguments, **declared)
+            model = _fitter(chosen)(formula, frame, **arguments, **declared)
         page, written = in_shell(model), None
         try:
             if chosen.out is not None or chosen.json:
@@ -174,64 +207,94 @@ def fit(chosen: argparse.Namespace) -> int:
                 if chosen.out is not None:
                     files.write(chosen.out, data, chosen.force)
                     written = chosen.out
+                    tell_ledgers(model, data)
         except ReleaseFileError as error:
             raise NotWrittenError(f"the model cannot be saved: {error}.") from None
         finally:  # the budget is spent, so the page is printed even if the file cannot be written
-            print_page(page, written)
+            files.print_page(page, written)
     return DONE
 
 
-def print_page(page: str, written: str | None) -> None:
-    """Print a page; if a file was written, a closed output is no error.
+def _fitters() -> dict[str, Callable[..., Any]]:
+    """The function behind each ``--method``, and behind ``--model logistic``."""
+    chosen: dict[str, Callable[..., Any]] = {
+        "lp": selected_model.dplpsvm,
+        "simplex": selected_model.dpsimplex,
+        "multinomial": multinomial_model.dpmultinom,
+    }
+    return {"lr": dplr, "svm": dpsvm, "logistic": dplr} | chosen
 
-    A user who sees an error would fit again, and would spend the budget twice.
-    """
-    try:
-        print(page)
-        if written is not None:
-            outcomes.flush_output()
-    except OSError as error:
-        if written is None:
-            raise
-        outcomes.drop_output()
-        if not isinstance(error, BrokenPipeError):
-            raise NotWrittenError(
-                f"--out {written!r} was written, but not the page ({outcomes.reason_of(error)})."
-            ) from None
+
+def _fitter(chosen: argparse.Namespace) -> Callable[..., Any]:
+    return _fitters()[chosen.method or "lr"]
 
 
 def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Keywords for `dplr`, checked before the table is read, which may take long."""
+    """Keywords for the function that fits, checked before the table is read, which may take long.
+
+    Declarations are no part of them, nor is the data; ``--rho`` is `eps`.
+    """
     if chosen.rho is not None and chosen.delta is not None:
         raise ArgumentError("--delta goes with --eps, and --rho has none.")
-    for option in given(chosen, "h", "loss") if chosen.model != "svm" else ():
-        raise ArgumentError(f"--{option} goes with --model svm.")
-    found = given(chosen, "eps", "delta", "spend", "lambda_", "seed", "analysis", "h", "loss")
-    found["op"] = not chosen.output_perturbation
+    every = {name for fitter in _fitters().values() for name in signature(fitter).parameters}
+    found = given(chosen, *sorted(every - _READ_APART - {*_OF_TABLE}))
+    if chosen.output_perturbation is not None:
+        found["op"] = not chosen.output_perturbation
     if chosen.do_scale is not None:
         found["do_scale"] = chosen.do_scale == "private" and "private"
-    if chosen.model == "svm":
-        find_hinge(found.get("loss"), found.get("h", 0.5))
+    apart = given(chosen, *_OF_TABLE) | ({"prior": 0} if getattr(chosen, "prior", []) else {})
+    _require_taken(chosen, [*found, *apart, *chosen.declared])
     try:
         if chosen.rho is not None:
             found["eps"] = ZCDP(chosen.rho)
-        eps, delta, op = found.get("eps", 1.0), found.get("delta", 0.0), found["op"]
-        read_request(eps, delta, chosen.spend, chosen.lambda_, op, chosen.analysis, "increase")
+        _require_price(chosen, found)
     except GuaranteeError as error:
         raise InputError(str(error)) from None  # a number on the command line is out of its range
     return found
 
 
-def _read_table(
-    chosen: argparse.Namespace, *asked: str
-) -> tuple[Formula, pd.DataFrame, dict[str, Any]]:
+_OF_TABLE = (*_OF_RECORDS, "row_norm")
+_READ_APART = {
+    *("formula", "data", "bounds", "levels", "intercept_scale", "do_scale", "prior", "ledger")
+}
+"""Arguments that are read with the table, or are spelled in another way."""
+
+
+def _require_price(chosen: argparse.Namespace, found: Mapping[str, Any]) -> None:
+    """Refuse prices, penalties and losses that no table could make right."""
+    if chosen.method == "svm":
+        find_hinge(found.get("loss"), found.get("h", 0.5))
+    eps, delta, op = found.get("eps", 1.0), found.get("delta"), found.get("op", True)
+    if chosen.method in ("lp", "simplex"):
+        read_target(eps, USUAL_DELTA if delta is None else delta, USUAL_DELTA)
+        read_roc_share(chosen.spend)
+        return
+    small = found.get("on_small_lambda", "increase")
+    read_request(eps, delta or 0.0, chosen.spend, chosen.lambda_, op, chosen.analysis, small)
+
+
+def _require_taken(chosen: argparse.Namespace, found: Iterable[str]) -> None:
+    """Refuse an option that the function of another method takes, and this one does not."""
+    own = signature(_fitter(chosen)).parameters
+    for name in found:
+        if name in own:
+            continue
+        takers = [one for one in METHODS if name in signature(_fitters()[one]).parameters]
+        option = {"op": "output_perturbation", "lambda_": "lambda"}.get(name, name)
+        raise ArgumentError(
+            f"--{option.replace('_', '-')} goes with --method {' or '.join(takers)}, and this is "
+            f"--method {chosen.method or 'lr'}."
+        )
+
+
+def _read_table(chosen: argparse.Namespace) -> tuple[Formula, pd.DataFrame, dict[str, Any]]:
     """The formula without ``.``, the columns that it names, and their declarations.
 
-    It has terms for the keywords of `dplr` that are `asked` for.
+    It has terms for the keywords of `dplr` that are asked for.
     """
     with open_table(chosen.data, **given(chosen, *TEXT)) as table:
         # a dot for far too many columns is refused before a formula is made of them
-        terms = read_asked(chosen, *asked)
+        terms = given(chosen, *_OF_RECORDS)
         whose = [terms.pop(name, usual) for name, usual in (("person", None), (_RECORDS, 1))]
         text = with_person(with_terms(chosen.formula, table.names, **terms), *whose)
         tokens = tokenize(text)
@@ -252,16 +315,16 @@ def _read_table(
         if formula.person is not None and (own := formula.person.column) not in read:
             # as it is written, since the numbers 1 and 1.0 may be two persons
             wanted[own], read = DeclaredColumn("text"), (*read, own)
-        frame, readings = _rows_of(table, wanted, formula)
+        frame, readings = rows_of(table, wanted, formula)
     used = {name: readings[name] for name in read}
-    say("privatelr", f"{describe(used, table.numbers_note)}.")
+    note("privatelr", f"{describe(used, table.numbers_note)}.")
     for argument in ("bounds", "levels"):
         known = declared[argument].items()
         declared[argument] = {name: value for name, value in known if name in wanted}
     return formula, frame, declared
 
 
-def _rows_of(table: Any, wanted: dict[str, DeclaredColumn], formula: Formula) -> Any:
+def rows_of(table: Any, wanted: dict[str, DeclaredColumn], formula: Formula) -> Any:
     """Read a table; where the number of records is not public, no error has that of a line."""
     try:
         return table.read(wanted)
@@ -283,19 +346,7 @@ def predict(chosen: argparse.Namespace) -> int:
             # a model without covariates still needs the number of records
             first = {table.names[0]: by_levels(table.names[0], None)}
             frame, _ = table.read(wanted or first)
-        predicted = model.predict(frame, chosen.type, threshold=chosen.threshold)
-        if chosen.threshold is not None and predicted.name != "class":
-            raise ArgumentError("--threshold goes with --type classes.")
-        name = predicted.name
-        values = [None if value != value else value for value in predicted.tolist()]
-        if chosen.json:
-            lines = ",\n".join(f"  {json.dumps(value, ensure_ascii=False)}" for value in values)
-            text = f'{{\n "name": {json.dumps(name)},\n "predictions": [\n{lines}\n ]\n}}'
-        else:
-            stream = io.StringIO()
-            csv.writer(stream, lineterminator="\n").writerows([value] for value in [name, *values])
-            text = stream.getvalue()
-        _deliver(text, chosen)
+        files.deliver(predicted_text(model, frame, chosen), chosen)
     return DONE
 
 
@@ -306,13 +357,5 @@ def card(chosen: argparse.Namespace) -> int:
         if chosen.json:
             told = {"format": chosen.format, "card": text}
             text = json.dumps(told, indent=1, ensure_ascii=False)
-        _deliver(text, chosen)
+        files.deliver(text, chosen)
     return DONE
-
-
-def _deliver(text: str, chosen: argparse.Namespace) -> None:
-    complete = text if text.endswith("\n") else f"{text}\n"
-    if chosen.out is None:
-        sys.stdout.write(complete)
-    else:
-        files.write(chosen.out, complete.encode(), chosen.force)

@@ -1,167 +1,23 @@
-"""The options of all commands: how each is written, read and explained, and which take it."""
+"""The options of all commands: how each is written, read and explained, and which take it.
+
+A key of a schema file is the name of an option without its dashes; see `privatelr.cli.study_file`.
+"""
 
 from __future__ import annotations
 
 import argparse
-import codecs
-import csv
 from collections.abc import Callable
-from typing import Any, Never, get_args
+from typing import Any, get_args
 
-from privatelr.cli.outcomes import WRONG, say
-from privatelr.errors import nearest, or_meant
-from privatelr.mechanisms.calibration import ANALYSES, LAMBDA_RULES
+from privatelr.cli import ledger_options
+from privatelr.cli import option_readers as read
+from privatelr.cli.option_readers import Parser
+from privatelr.mechanisms.calibration import ANALYSES
 from privatelr.numerics import HINGES
 from privatelr.results import PredictionType
 
-_RULES = ", ".join(LAMBDA_RULES)
-
-
-class _Paragraphs(argparse.HelpFormatter):
-    """A formatter that fills paragraphs, except those with indented lines."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        fill = super()._fill_text
-        paragraphs = text.strip().split("\n\n")
-        return "\n\n".join(p if "\n  " in p else fill(p, width, indent) for p in paragraphs)
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose error messages are one line; its subparsers have the same class."""
-
-    def __init__(self, **options: Any) -> None:
-        fixed = {"formatter_class": _Paragraphs, "allow_abbrev": False}
-        super().__init__(**{**options, **fixed})
-
-    def error(self, message: str) -> Never:
-        """Print the message as one line on standard error, and exit with the status 2."""
-        say(self.prog.split()[0], f"{message.rstrip('.')} (see {self.prog} --help).")
-        raise SystemExit(WRONG)
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse unknown words, and name the closest option."""
-        found, unknown = super().parse_known_args(args, namespace)
-        if not unknown:
-            return found, unknown
-        known = [option for action in self._actions for option in action.option_strings]
-        option = next((word for word in unknown if word.startswith("-")), "").partition("=")[0]
-        bare = {name.lstrip("-"): name for name in known}
-        meant = nearest(option.lstrip("-"), bare)
-        hint = "." if meant is None else f"; did you mean {bare[meant]!r}?"
-        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        try:
-            super()._check_value(action, value)
-        except argparse.ArgumentError as refusal:
-            refusal.message += or_meant(value, [*map(str, action.choices or ())])
-            raise
-
-
-def _reader(expected: str) -> Callable[[Callable[[str], Any]], Callable[[str], Any]]:
-    """A decorator that turns the errors of a reader into errors for `argparse`."""
-
-    def decorate(read: Callable[[str], Any]) -> Callable[[str], Any]:
-        def checked(text: str) -> Any:
-            try:
-                return read(text)
-            except (ValueError, LookupError, csv.Error):
-                raise argparse.ArgumentTypeError(f"{text!r} is {expected}") from None
-
-        return checked
-
-    return decorate
-
-
-number = _reader("not a number")(float)
-
-
-@_reader("not a whole number from 0")
-def _seed(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 40):
-        raise ValueError
-    return int(text)
-
-
-@_reader(f"neither a number nor one of {_RULES}")
-def _lambda(text: str) -> float | str:
-    return text if text in LAMBDA_RULES else float(text)
-
-
-@_reader("neither a number nor youden nor topleft")
-def _threshold(text: str) -> float | str:
-    return text if text in ("youden", "topleft") else float(text)
-
-
-class _Once(argparse.Action):
-    """An option whose parts belong together, of which a second one would undo the first."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        if getattr(namespace, self.dest) is not self.default:
-            raise argparse.ArgumentError(self, "takes all shares at once, as in scale=.1,roc=.25")
-        setattr(namespace, self.dest, values)
-
-
-@_reader("neither inference nor of the form coefficients=0.6,inference=0.4")
-def _spend(text: str) -> str | dict[str, float]:
-    if text.strip() == "inference":
-        return "inference"
-    items = [item.partition("=") for item in text.split(",")]
-    shares = {name.strip(): float(share) for name, _, share in items}
-    if len(shares) < len(items):
-        raise ValueError
-    rest = 1 - sum(shares.values())
-    if "coefficients" not in shares and 0 < rest < 1:  # what is left is for the coefficients
-        return {"coefficients": rest, **shares}
-    return shares
-
-
-@_reader("not an encoding such as latin-1, cp1252 or utf-16")
-def _encoding(text: str) -> str:
-    "text".encode(text)  # codecs for anything other than text raise an error, too
-    return codecs.lookup(text).name
-
-
-@_reader("not a character such as ';', or tab")
-def _separator(text: str) -> str:
-    character = {"tab": "\t", "\\t": "\t"}.get(text, text)
-    if len(character) != 1 or character.isalnum() or character in "\"' .+-_\r\n\0":
-        raise ValueError
-    return character
-
-
-@_reader("not of the form NAME=LO:HI, such as age=18:90")
-def _bounds(text: str) -> tuple[str, tuple[float, float]]:
-    name, equals, pair = text.rpartition("=")
-    low, colon, high = pair.partition(":")
-    if not (name.strip() and equals and colon):
-        raise ValueError
-    return name.strip(), (float(low), float(high))
-
-
-@_reader("not a number, or of the form NAME=X, such as age=0.3")
-def _spread(text: str) -> tuple[str, float]:
-    name, _, value = text.rpartition("=")
-    return name.strip(), float(value)
-
-
-def _prior(text: str) -> tuple[str, float | None]:
-    name, _, value = text.rpartition("=")
-    try:
-        return name.strip(), float(value)
-    except ValueError:
-        return text, None  # the name of a file
-
-
-@_reader("not of the form NAME=A,B, such as smoker=no,yes")
-def _levels(text: str) -> tuple[str, list[str]]:
-    name, equals, written = text.partition("=")
-    if not (name.strip() and equals and written.strip()):
-        raise ValueError
-    levels = next(csv.reader([written], strict=True, skipinitialspace=True))
-    return name.strip(), [level.strip() for level in levels]
-
-
+METHODS = ("lr", "svm", "lp", "simplex", "multinomial")
+"""What ``--method`` takes: `dplr`, `dpsvm`, `dplpsvm`, `dpsimplex` and `dpmultinom`."""
 TEXT = ("separator", "decimal", "encoding")
 """These options are about the format of a text file."""
 _TEXT = "--separator --decimal --encoding"
@@ -173,86 +29,120 @@ _SHORT_SCHEMA, _PRICE = "--schema --bounds --levels", "--eps|--rho --delta --see
 _PROMISE = "--eps|--rho --delta --spend --do-scale"
 _MODEL = (
     "what is fitted, and how",
-    "--model --loss --h --lambda --output-perturbation --analysis",
+    "--method|--model --loss --h --lambda --output-perturbation --analysis",
 )
-_PROGRAM = (("", "file --released-only|--line --strict --seed --json"),)
+_CHOOSING = "--density --rounds --step --score --slack --minority --radius --draws"
+_ALWAYS = "--json --quiet"
+_WRITTEN = ("", f"--out --force {_ALWAYS}")
+_PAID = (
+    ("what is public about the table", _SHORT_SCHEMA),
+    ("what is promised", _PRICE),
+    ledger_options.PAYING,
+    _WRITTEN,
+)
+_PROGRAM = (
+    ("", f"file --released-only|--line --strict --seed {_ALWAYS}"),
+    ledger_options.PAYING,
+)
 _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
-    "demo": (("", "--json"),),
+    "demo": (("", _ALWAYS),),
     "plan": (
         ("", "formula --n --weights --subset --by"),
         _DECLARED,
         ("what is promised", _PROMISE),
         _MODEL,
         ("what is guessed", "--balance --spread --c-index --correlation --pilot"),
-        ("what is asked", "--width --term --share --plot --json"),
+        ("what is asked", f"--width --term --share --plot {_ALWAYS}"),
     ),
-    "check": (("", f"data {_TEXT} formula --weights --subset --by"), _DECLARED),
+    "check": (("", f"data {_TEXT} formula --weights --subset --by"), _DECLARED, ("", _ALWAYS)),
     "fit": (
         ("", f"data {_TEXT} formula --weights --subset --by"),
         _DECLARED,
         ("what is promised", f"{_PROMISE} --person --records-per-person --seed"),
-        (_MODEL[0], f"{_MODEL[1]} --prior"),
-        ("", "--out --force --json"),
+        (_MODEL[0], f"{_MODEL[1]} --prior --on-small-lambda --rp-dim --threshold"),
+        ("how --method lp and simplex choose columns", _CHOOSING),
+        *_PAID[2:],
     ),
-    "bounds": (
-        ("", f"data {_TEXT}"),
-        ("what is public about the table", _SHORT_SCHEMA),
-        ("what is promised", _PRICE),
-        ("", "--out --force --json"),
+    "schema init": (("", f"data {_TEXT}"), _WRITTEN),
+    "bounds": (("", f"data {_TEXT}"), *_PAID),
+    "levels": (("", f"data {_TEXT} column"), *_PAID),
+    "predict": (("", f"model data {_TEXT} --type --threshold --out --force {_ALWAYS}"),),
+    "card": (("", f"model --format --out --force {_ALWAYS}"),),
+    "roc": (
+        ("", f"model data {_TEXT}"),
+        *_PAID[1:3],
+        ("", f"--plot --out --force {_ALWAYS}"),
     ),
-    "levels": (
-        ("", f"data {_TEXT} column"),
-        ("what is public about the table", _SHORT_SCHEMA),
-        ("what is promised", _PRICE),
-        ("", "--out --force --json"),
+    "compare": (
+        (
+            "",
+            f"models --format --statistic --level --exponentiate --digits --out --force {_ALWAYS}",
+        ),
     ),
-    "predict": (("", f"model data {_TEXT} --type --threshold --out --force --json"),),
-    "card": (("", "model --format --out --force --json"),),
     "lrsimple": _PROGRAM,
     "svmsimple": _PROGRAM,
-    "audit": (("", "--eps --full --mutations --json --plot"),),
+    "audit": (("", f"--eps --full --mutations --plot {_ALWAYS}"),),
+    **ledger_options.COMMANDS,
 }
 """Each command takes these arguments, under titles; options joined by ``|`` exclude each other."""
-_SWITCHES = "--json --force --output-perturbation --released-only --strict --full --mutations"
+_SWITCHES = "--json --quiet --force --released-only --strict --full --mutations --exponentiate"
 _NUMBERS = (
-    "--row-norm --intercept-scale --eps --rho --delta --h --balance --c-index --correlation "
-    "--width --share"
+    "--row-norm --intercept-scale --eps --rho --delta --h --n --balance --c-index --correlation "
+    "--width --share --density --slack --minority --radius --level"
 )
 _READ: dict[str, dict[str, Any]] = {
     **{name: {"action": "store_true"} for name in _SWITCHES.split()},
-    **{name: {"metavar": "X", "type": number} for name in _NUMBERS.split()},
+    **{name: {"metavar": "X", "type": read.number} for name in _NUMBERS.split()},
     **{name: {"metavar": "FILE"} for name in ("data", "file", "--pilot", "--plot", "--out")},
+    "roc data": {"metavar": "FILE", "nargs": "?"},
     "model": {"metavar": "MODEL"},
-    "formula": {"metavar": "FORMULA"},
+    "models": {"metavar": "MODEL", "nargs": "+"},
+    "formula": {"metavar": "FORMULA", "nargs": "?"},
     "column": {"metavar": "COLUMN"},
-    "--threshold": {"metavar": "X", "type": _threshold},
-    "--n": {"metavar": "N", "type": number, "required": True},
-    "--separator": {"metavar": "X", "type": _separator},
+    "--threshold": {"metavar": "X", "type": read.threshold},
+    "fit --threshold": {"metavar": "X", "type": read.fitted_threshold},
+    "--separator": {"metavar": "X", "type": read.separator},
     "--decimal": {"metavar": "X", "choices": (".", ",")},
-    "--encoding": {"metavar": "NAME", "type": _encoding},
+    "--encoding": {"metavar": "NAME", "type": read.encoding},
     "--schema": {"metavar": "FILE.toml"},
-    "--bounds": {"metavar": "NAME=LO:HI", "type": _bounds, "action": "append", "default": []},
-    "--levels": {"metavar": "NAME=A,B", "type": _levels, "action": "append", "default": []},
-    "--prior": {"metavar": "NAME=X|FILE", "type": _prior, "action": "append", "default": []},
-    "--spread": {"metavar": "X|NAME=X", "type": _spread, "action": "append", "default": []},
-    "--spend": {"metavar": "SHARES", "type": _spend, "action": _Once},
-    "plan --spend": {"metavar": "SHARES", "type": _spend, "action": _Once, "default": "inference"},
+    "--bounds": {"metavar": "NAME=LO:HI", "type": read.bounds, "action": "append", "default": []},
+    "--levels": {"metavar": "NAME=A,B", "type": read.levels, "action": "append", "default": []},
+    "--prior": {
+        "metavar": "NAME=X[:SD]|FILE",
+        "type": read.prior,
+        "action": "append",
+        "default": [],
+    },
+    "--spread": {"metavar": "X|NAME=X", "type": read.spread, "action": "append", "default": []},
+    "--spend": {"metavar": "SHARES", "type": read.spend, "action": read.Once},
     "--do-scale": {"choices": ("private", "no")},
-    "--seed": {"metavar": "N", "type": _seed},
-    "--model": {"choices": ("logistic", "svm"), "default": "logistic"},
-    "--loss": {"choices": HINGES},
-    "--lambda": {"metavar": "X", "type": _lambda, "dest": "lambda_"},
+    "--seed": {"metavar": "N", "type": read.whole},
+    "--method": {"choices": METHODS},
+    "plan --method": {"choices": METHODS[:2]},
+    "--model": {"choices": ("logistic", "svm"), "dest": "method"},
+    "--loss": {"choices": (*HINGES, "logistic")},
+    "--lambda": {"metavar": "X", "type": read.lambda_, "dest": "lambda_"},
+    "--output-perturbation": {"action": argparse.BooleanOptionalAction},
     "--analysis": {"choices": ANALYSES},
+    "--on-small-lambda": {"choices": ("increase", "keep")},
+    "--rp-dim": {"metavar": "K", "type": read.integer},
+    **{name: {"metavar": "N", "type": read.automatic} for name in ("--rounds", "--draws")},
+    "--step": {"metavar": "X", "type": read.automatic},
+    "--score": {"choices": ("margin", "count")},
     "--term": {"metavar": "NAME"},
     "--weights": {"metavar": "NAME"},
     "--subset": {"metavar": "CONDITION"},
     "--by": {"metavar": "NAME"},
     "--person": {"metavar": "NAME"},
-    "--records-per-person": {"metavar": "N", "type": _seed},
+    "--records-per-person": {"metavar": "N", "type": read.whole},
     "--type": {"choices": get_args(PredictionType)},
     "--format": {"choices": ("markdown", "html"), "default": "markdown"},
+    "compare --format": {"choices": ("text", "html", "latex", "markdown"), "default": "text"},
+    "--statistic": {"choices": ("std_error", "conf_int")},
+    "--digits": {"metavar": "N", "type": read.whole},
     "--line": {"choices": ("output", "objective")},
-    "audit --eps": {"type": number, "default": 1.0},
+    "audit --eps": {"type": read.number, "default": 1.0},
+    **ledger_options.READ,
 }
 """`argparse` gets these arguments for an option; a key for one command begins with its name."""
 _FORMULA = 'R formula, such as "y ~ age + smoker"'
@@ -269,6 +159,9 @@ _HELP = {
     "formula": _FORMULA,
     "column": "the name of a column, whose levels are released",
     "plan formula": f"{_FORMULA}, or a number",
+    "models": "files that fit has written, one or more",
+    "roc data": "the table with the response; - reads CSV from standard input. Without a table, "
+    "the curve that fit has bought is shown",
     "--separator": "between the cells of a text file: a character or tab; default comma, semicolon "
     "with --decimal , or tab in .tsv",
     "--decimal": "what the numbers of a text file have before their fraction; default point. A "
@@ -284,8 +177,8 @@ _HELP = {
     "their number is then public, and that of records is not",
     "--records-per-person": "a record counts one over this number, or over that of its person's "
     "records if they are more; default 1",
-    "--schema": "bounds and levels in a file, to which the options add; it may also have weights, "
-    "subset, by, person, records_per_person and a table of the prior",
+    "--schema": "a TOML file with bounds, levels, and other options as keys; the command line "
+    "overrides it",
     "--bounds": "limits of a numeric column, as in age=18:90; may be repeated",
     "--levels": "levels of a column of text, the reference first, as in smoker=no,yes; quoted as "
     "in CSV where a level has a comma; may be repeated",
@@ -308,18 +201,38 @@ _HELP = {
     "released first, for a tenth of the promise; by default where their noise is small",
     "--seed": "repeat the noise of this whole number; for tests: the output is then not private",
     **dict.fromkeys(
-        ("bounds --seed", "levels --seed"), "repeats the choices, for tests; voids the guarantee"
+        ("bounds --seed", "levels --seed", "roc --seed"),
+        "repeats the choices, for tests; voids the guarantee",
     ),
-    "fit --seed": "repeats the noise, for tests; voids the guarantee",
-    "--model": "default: logistic",
-    "--loss": "hinge of the svm; default softplus",
+    **dict.fromkeys(
+        ("fit --seed", "roc --seed"), "repeats the noise, for tests; voids the guarantee"
+    ),
+    "--method": "lr is logistic regression, the default; svm a support vector machine; lp and "
+    "simplex choose few columns of many; multinomial is for three or more classes",
+    "plan --method": "lr is logistic regression, the default; svm a support vector machine",
+    "--model": "older spelling of --method; logistic is lr",
+    "--loss": "hinge of the svm, by default softplus; simplex takes huber, its default, or "
+    "logistic",
     "--h": "bend of the hinge; default 0.5",
-    "--lambda": f"penalty: a number, or a rule, one of {_RULES}; default auto",
+    "--lambda": f"penalty: a number, or a rule, one of {read.RULES}; default auto",
     "--output-perturbation": "add the noise to the result; by default it is added to the objective",
     "--analysis": "default: the tightest proven bound",
+    "--on-small-lambda": "what becomes of a penalty that costs privacy; default: it is increased",
+    "--rp-dim": "number of random directions that covariates are projected to; default 0, for none",
+    "fit --threshold": "of classes: fixed, the default, is 0.5, or a margin of 0; or a number; or "
+    "youden or topleft, which predict takes from the curve that --spend roc=X buys",
+    "--density": "share of the records, those of the smallest margins, whose margins count",
+    "--rounds": "how many columns lp chooses; default auto",
+    "--step": "how fast the weights of records fall; default auto",
+    "--score": "what a round compares; default margin",
+    "--slack": "for --score count, from 0 to below 1",
+    "--minority": "public share of the smaller class",
+    "--radius": "sum of the sizes of the coefficients; default 1",
+    "--draws": "how many columns simplex draws; default auto",
     "--balance": "share of the positive class; default 0.3",
-    "--prior": "coefficient to which the penalty draws, as in age=0.03, which may be repeated; or "
-    "a file that fit has written, with the coefficients of an earlier model",
+    "--prior": "coefficient to which the penalty draws, as in age=0.03, or age=0.03:0.01 with a "
+    "standard deviation, which may be repeated; or a file that fit has written, with the "
+    "coefficients of an earlier model",
     "--spread": "standard deviation of a numeric column over half the width of its bounds, or of "
     "one column, as in age=0.3, which may be repeated; by default less where bounds are wide",
     "--c-index": "C-index of the true probabilities; default 0.75",
@@ -335,6 +248,14 @@ _HELP = {
     "--threshold": "split classes here: a probability, a margin of an svm, or youden or topleft if "
     "the model bought roc",
     "--format": "default: markdown",
+    "compare --format": "default: text",
+    "--statistic": "what stands below an estimate; default std_error",
+    "--level": "confidence of intervals; default 0.95",
+    "--exponentiate": "odds ratios in place of coefficients",
+    "--digits": "number of decimals; by default each term has at least three digits",
+    "roc --eps": "epsilon of the curve, beside that of the model; it has no default",
+    "roc --plot": "also draw the curve: .png, .svg or .pdf",
+    "roc --out": "also write the curve as JSON to a file; an existing file is refused",
     **dict.fromkeys(
         ("bounds --out", "levels --out"),
         "also write the schema to a file; an existing file is refused",
@@ -342,6 +263,8 @@ _HELP = {
     "fit --out": "write the model to a file; an existing file is refused",
     "predict --out": _OUT.format("write the predictions"),
     "card --out": _OUT.format("write the card"),
+    "compare --out": _OUT.format("write the table"),
+    "schema init --out": _OUT.format("write the template"),
     "--force": "let --out replace an existing file",
     "--released-only": "print the two private lines only, and not the plain fit, which is not "
     "private",
@@ -357,7 +280,13 @@ _HELP = {
     "predict --json": "write JSON: the name of the prediction and a list",
     "card --json": "print the card as one JSON text",
     "audit --json": "print JSON in place of the table",
+    **dict.fromkeys(("roc --json", "check --json"), "print JSON in place of the page"),
+    "compare --json": "print the numbers, facts and notes as JSON",
+    "schema init --json": "print the names and types as JSON in place of the template",
+    "--quiet": "print nothing on standard error but errors",
+    "check --quiet": "print nothing beside the page but errors",
     "--json": "print the lines and the public facts as JSON",
+    **ledger_options.HELP,
 }
 
 
@@ -373,6 +302,15 @@ def add_options(parser: Parser, command: str) -> None:
                 place.add_argument(name, help=told, **how)
 
 
+def names_of(one: str) -> frozenset[str]:
+    """All arguments of the commands that take this one."""
+    found = []
+    for groups in _OPTIONS.values():
+        names = [name for _, row in groups for name in row.replace("|", " ").split()]
+        found += names if one in names else []
+    return frozenset(found)
+
+
 def around_options(text: str) -> dict[str, Any]:
     """Split a help text at its two blank lines, where `argparse` lists the options."""
     description, _, epilog = text.partition("\n\n\n")
@@ -386,10 +324,21 @@ def add_command(
     line: str,
     text: str,
 ) -> None:
-    """Add a subcommand that calls `run`; `line` is for the list of commands, `text` its help."""
-    parser = commands.add_parser(name, help=line, **around_options(text))
+    """Add a subcommand that calls `run`; `line` is for the list of commands, `text` its help.
+
+    The name of a command within another one begins with that of the other one.
+    """
+    parser = commands.add_parser(name.split()[-1], help=line, **around_options(text))
     add_options(parser, name)
     parser.set_defaults(run=run, parser=parser)
+
+
+def add_group(
+    commands: argparse._SubParsersAction[Parser], name: str, line: str, text: str
+) -> argparse._SubParsersAction[Parser]:
+    """Add a subcommand that has subcommands itself, and return these."""
+    parser = commands.add_parser(name, help=line, **around_options(text))
+    return parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
 
 def given(chosen: argparse.Namespace, *names: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ package handle an interrupt during imports.
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
 import signal
@@ -17,6 +18,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from functools import partial
 from io import RawIOBase, TextIOWrapper, UnsupportedOperation
 from shlex import quote
@@ -134,11 +136,11 @@ def flush_output() -> None:
         raise
 
 
-def drop_output() -> None:
+def drop_output(stream: TextIO | None = None) -> None:
     """Drop text that could not be written, which the interpreter would flush again at its end."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, (stream or sys.stdout).fileno())
         os.close(nowhere)
 
 
@@ -151,9 +153,10 @@ def _levels(found: re.Match[str]) -> str:
     return f"--levels {quote(f'{found[1]}={items}')}"
 
 
-_NUMBERS = "(row_norm|intercept_scale|c_index|spread|balance|correlation|share)"
+_NUMBERS = "(row_norm|intercept_scale|c_index|spread|balance|correlation|share|density|minority)"
 _SPELLINGS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"\b(spend|analysis)='([\w-]+)'", lambda found: f"--{found[1]} {found[2]}"),
+    (r"\bon_small_lambda='(\w+)'", lambda found: f"--on-small-lambda {found[1]}"),
     (r"\blambda_=", lambda _: "--lambda "),
     (r"\bdo_scale='private'", lambda _: "--do-scale private"),
     (r"\bdo_scale=False", lambda _: "--do-scale no"),
@@ -190,6 +193,27 @@ def _on_its_lines(option: Callable[[re.Match[str]], str], found: re.Match[str]) 
     return option(found).replace(" ", broken[0] if broken else " ", 1)
 
 
+_QUIET = ContextVar("quiet", default=False)
+
+
+def be_quiet() -> None:
+    """Until the command ends, print nothing on standard error but errors."""
+    _QUIET.set(True)
+
+
+def note(program: str, sentence: object) -> None:
+    """Print one line on standard error that is no error, unless the command is to be quiet."""
+    if not _QUIET.get():
+        say(program, sentence)
+
+
+def progress(line: str) -> None:
+    """Print a line on standard error about long work that goes on, unless it is to be quiet."""
+    if sys.stderr is not None and not _QUIET.get():
+        with suppress(OSError):  # the reader may have closed the stream
+            print(line, file=sys.stderr, flush=True)
+
+
 def say(program: str, sentence: object) -> None:
     """Print one line on standard error."""
     if sys.stderr is None:  # print would use standard output instead
@@ -201,22 +225,38 @@ def say(program: str, sentence: object) -> None:
 def run_safely(program: str, action: Callable[[], int]) -> int:
     """Run an action; an error becomes one line and an exit status, a warning becomes one line.
 
-    Only warnings about privacy are shown, because others could depend on the values of the data.
+    Only warnings about privacy are shown, because others could depend on the values of the data;
+    for the same reason nothing is shown that a library logs.
     """
     if sys.stdout is None:  # without an output, a budget would be spent for nothing
         say(program, "standard output is closed, so nothing was done.")
         return REFUSED
+    was_quiet, logged = _QUIET.set(False), logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
         with _signals_raise(), _whole_output(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", PrivacyWarning)
-            warnings.showwarning = lambda message, *_, **__: say(program, message)
+            warnings.showwarning = lambda message, *_, **__: note(program, message)
             return action()
     except (Exception, KeyboardInterrupt, Terminated) as error:
         status, sentence = _ending(error)
         if sentence:
             say(program, sentence)
         return status
+    finally:
+        _QUIET.reset(was_quiet)
+        logging.disable(logged)
+        _settle_errors()
+
+
+def _settle_errors() -> None:
+    """Drop what standard error did not take, which would change the exit status to 120."""
+    try:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except OSError:
+        drop_output(sys.stderr)
 
 
 def _ending(error: BaseException) -> tuple[int, str]:

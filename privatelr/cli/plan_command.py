@@ -1,16 +1,20 @@
-"""The command ``plan``: noise, standard errors and widths of a study before there is a table."""
+"""The command ``plan``: what a study would show, before there is a table."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from privatelr.cli import files
 from privatelr.cli.model_commands import read_arguments
-from privatelr.cli.options import Parser, add_command, given
-from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell, say
-from privatelr.cli.table_files import by_levels, open_table, read_asked, read_declarations
+from privatelr.cli.option_readers import Parser
+from privatelr.cli.options import add_command, given
+from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell, note
+from privatelr.cli.study_file import read_declarations
+from privatelr.cli.table_files import by_levels, open_table
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.formula import tokenize
 from privatelr.lazy_import import lazy_import
@@ -41,6 +45,7 @@ examples:
   privatelr plan "chd ~ age + famhist" --n 462 --eps 1 --bounds age=15:65 \\
       --levels famhist=Absent,Present --width 0.1 --term age
   privatelr plan 5 --n 10000 --eps 0.5 --plot widths.png
+  privatelr plan --schema study.toml --n 900
 
 {STATUSES}"""
 
@@ -65,7 +70,7 @@ def plan_study(chosen: argparse.Namespace) -> int:
     outlook = make_plan.plan(int(text) if is_number else text, chosen.n, **arguments)
     needed = {} if chosen.width is None else _needed(outlook, chosen)
     if chosen.plot is not None:
-        _draw(outlook, chosen.term, chosen.plot)
+        files.save_picture(partial(outlook.plot, chosen.term), chosen.plot, (7.0, 4.5))
     if chosen.json:
         found = json.loads(outlook.to_json())
         print(json.dumps({**found, "needed": needed} if needed else found, indent=1))
@@ -84,16 +89,17 @@ def plan_study(chosen: argparse.Namespace) -> int:
 
 def _read(chosen: argparse.Namespace) -> dict[str, Any]:
     """Keywords for `plan`; of a pilot, only columns that are declared or named are read."""
+    if chosen.spend is None:
+        chosen.spend = "inference"
     found = read_arguments(chosen)
-    if chosen.model == "svm":
+    if chosen.method == "svm":
         published = chosen.analysis == "cms11" or found.get("eps") == 0  # as in dpsvm
         found.setdefault("loss", "huber" if published else "softplus")
     found |= read_declarations(chosen)
-    asked = read_asked(chosen, "weights", "subset", "by", "person")
-    if asked.pop("person", None) is not None:
+    if "person" in chosen.study:
         said = "takes --n for the number of persons, whose noise is near to that"
-        say("privatelr", f"person, as the schema has it, is left out: a plan {said}.")
-    found |= asked | given(chosen, "balance", "c_index", "correlation")
+        note("privatelr", f"person, as the schema has it, is left out: a plan {said}.")
+    found |= given(chosen, "balance", "c_index", "correlation", "weights", "subset", "by")
     if chosen.spread:
         named = dict(chosen.spread)
         if "" in named and len(chosen.spread) > 1:
@@ -121,13 +127,3 @@ def _needed(outlook: StudyPlan, chosen: argparse.Namespace) -> dict[str, Any]:
         except GuaranteeError as refusal:
             found[name], found[f"no_{name}"] = None, str(refusal)
     return found
-
-
-def _draw(outlook: StudyPlan, term: str | None, path: str) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.0, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    outlook.plot(term, ax=figure.subplots())
-    figure.savefig(path, dpi=150)

@@ -1,30 +1,32 @@
-"""The commands ``bounds`` and ``levels``: declarations that are paid for, as a schema file."""
+"""Schema files: ``schema init`` writes a template, ``bounds`` and ``levels`` what is paid for."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privatelr.cli import files
-from privatelr.cli.model_commands import print_page
-from privatelr.cli.options import TEXT, Parser, add_command, given
-from privatelr.cli.outcomes import DONE, STATUSES, InputError, say
+from privatelr.cli.ledger_commands import ledger_of
+from privatelr.cli.option_readers import Parser
+from privatelr.cli.options import TEXT, add_command, add_group, given
+from privatelr.cli.outcomes import DONE, STATUSES, InputError, note
+from privatelr.cli.study_file import read_declarations
 from privatelr.cli.table_files import (
     DeclaredColumn,
     by_levels,
     describe,
     open_table,
-    read_declarations,
-    schema_entries,
 )
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_target
-from privatelr.privacy import ZCDP, Guarantee, to_json
+from privatelr.privacy import REPLACE_ONE, ZCDP, Guarantee, Neighbours, to_json
 
 if TYPE_CHECKING:
     from privatelr import suggestions
@@ -67,17 +69,90 @@ example:
 {STATUSES}"""
 
 
+_INIT = f"""\
+Write a template of a schema file: the names of the columns, their types where the
+file states them, as Parquet and Feather do, and no value. Nothing is read below the
+names of a CSV, nothing is charged, and the template may be shown to anybody who may
+know the names.
+
+Every line of it is a comment. Take the # away from what is known of a column without
+the table: limits of a number, or the levels of a text, the reference first. The
+options of fit, such as formula and eps, stand above the columns.
+
+
+examples:
+  privatelr schema init data.csv --out study.toml
+  privatelr fit data.csv --schema study.toml --out model.json
+
+{STATUSES}"""
+
+
 def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
-    """Add the two commands to the subcommands."""
+    """Add the three commands to the subcommands."""
+    line = "write a template of a schema file, with names and types and no value"
+    within = add_group(commands, "schema", line, _INIT)
+    add_command(within, "schema init", init, line, _INIT)
     line = "suggest bounds by private quantiles, and print a schema file"
     add_command(commands, "bounds", bounds, line, _BOUNDS)
     line = "release the frequent levels of a column, and print a schema file"
     add_command(commands, "levels", levels, line, _LEVELS)
 
 
+_TEMPLATE = """\
+# A study of {shown}. The names were read from the file, and no value of it was.
+# A line counts once its # is taken away. Declare what is known without the table.
+
+# formula = "RESPONSE ~ FIRST + SECOND"
+# eps = 1.0
+# spend = "inference"
+
+[bounds]
+# numbers: the smallest and the largest value that is possible
+{bounds}
+
+[levels]
+# texts: all of them, the reference first
+{levels}
+"""
+
+
+def init(chosen: argparse.Namespace) -> int:
+    """Read the names of a table, and their types if the file states them; write a template."""
+    with files.reserved(chosen.out, chosen.force):
+        with open_table(chosen.data, **given(chosen, *TEXT)) as table:
+            types = dict(table.types)
+        if chosen.json:
+            columns = [{"name": name, "type": of} for name, of in types.items()]
+            text = json.dumps({"columns": columns}, indent=1, ensure_ascii=False)
+        else:
+            shown = "standard input" if chosen.data == "-" else Path(chosen.data).name
+            text = _template(shown, types)
+        files.deliver(text, chosen)
+    return DONE
+
+
+def _template(shown: str, types: Mapping[str, str | None]) -> str:
+    """A schema file whose lines are comments; a column of no stated type has two of them."""
+    is_text = {name: of is not None and _TEXT_TYPE.search(of) for name, of in types.items()}
+    lines: dict[str, list[str]] = {"bounds": [], "levels": []}
+    for name, of in types.items():
+        told = "" if of is None else f"  # {_printable(of)}"
+        key = declarations.key_of(name)
+        if of is None or not is_text[name]:
+            lines["bounds"].append(f"# {key} = [LOWEST, HIGHEST]{told}")
+        if of is None or is_text[name]:
+            lines["levels"].append(f'# {key} = ["REFERENCE", "OTHER"]{told}')
+    found = {title: "\n".join(them) or "# none" for title, them in lines.items()}
+    return _TEMPLATE.format(shown=_printable(shown), **found)
+
+
+_TEXT_TYPE = re.compile("string|binary|bool")
+"""Arrow's names of types that take levels."""
+
+
 def bounds(chosen: argparse.Namespace) -> int:
     """Read the columns with outer ranges, choose ranges within them, and print a schema."""
-    price = _read_price(chosen)
+    price, paid = read_price(chosen), {"seed": chosen.seed, **ledger_of(chosen)}
     with files.reserved(chosen.out, chosen.force):  # before a budget is spent
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             declared = read_declarations(chosen, table.names)
@@ -85,15 +160,15 @@ def bounds(chosen: argparse.Namespace) -> int:
             if not wanted:
                 raise ArgumentError("--bounds: takes an outer range for each column, as age=0:150.")
             frame, readings = table.read(wanted)
-        say("privatelr", f"{describe(readings, table.numbers_note)}.")
-        with _seed_said(chosen):
-            found = suggestions.suggest_bounds(frame, declared["bounds"], price, seed=chosen.seed)
+        note("privatelr", f"{describe(readings, table.numbers_note)}.")
+        with seed_said(chosen):
+            found = suggestions.suggest_bounds(frame, declared["bounds"], price, **paid)
         return _deliver(found, {**declared, "bounds": found}, chosen)
 
 
 def levels(chosen: argparse.Namespace) -> int:
     """Read a column as it is written, release its levels, and print a schema."""
-    price = _read_price(chosen)
+    price, paid = read_price(chosen), {"seed": chosen.seed, **ledger_of(chosen)}
     with files.reserved(chosen.out, chosen.force):
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             declared = read_declarations(chosen, table.names)
@@ -103,31 +178,31 @@ def levels(chosen: argparse.Namespace) -> int:
             if name in declared["bounds"]:
                 raise ArgumentError(f"{name!r} has bounds, and a column takes bounds or levels.")
             frame, readings = table.read({name: DeclaredColumn("text")})
-        say("privatelr", f"{describe(readings, '')}.")
-        with _seed_said(chosen):
-            found = suggestions.levels_from(frame, name, price, seed=chosen.seed)
+        note("privatelr", f"{describe(readings, '')}.")
+        with seed_said(chosen):
+            found = suggestions.levels_from(frame, name, price, **paid)
         return _deliver(found, {**declared, "levels": {**declared["levels"], **found}}, chosen)
 
 
-def _read_price(chosen: argparse.Namespace) -> Guarantee:
+def read_price(chosen: argparse.Namespace, about: Neighbours = REPLACE_ONE) -> Guarantee:
     """The price, which is checked before the table is read."""
     if chosen.eps is None and chosen.rho is None:
         raise ArgumentError("--eps: a price is needed, such as --eps 0.2.")
     if chosen.rho is not None and chosen.delta is not None:
         raise ArgumentError("--delta goes with --eps, and --rho has none.")
     try:
-        asked = chosen.eps if chosen.rho is None else ZCDP(chosen.rho)
-        return read_target(asked, chosen.delta or 0.0, plain=None)
+        asked = chosen.eps if chosen.rho is None else ZCDP(chosen.rho, about)
+        return read_target(asked, chosen.delta or 0.0, plain=None, neighbours=about)
     except GuaranteeError as error:
         raise InputError(str(error)) from None
 
 
 @contextmanager
-def _seed_said(chosen: argparse.Namespace) -> Iterator[None]:
+def seed_said(chosen: argparse.Namespace) -> Iterator[None]:
     """Say in one line that a seed voids the promise, in place of a warning."""
     if chosen.seed is not None:
         lost = "the choices can be replayed, so this release has no privacy"
-        say("privatelr", f"--seed {chosen.seed}: {lost}.")
+        note("privatelr", f"--seed {chosen.seed}: {lost}.")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="seed=", category=PrivacyWarning)
         yield
@@ -140,17 +215,10 @@ def _deliver(
 ) -> int:
     """Write and print the schema; it is paid for, so it is printed even if it cannot be written."""
     lines = (f"# {_printable(line)}".rstrip() for line in str(found).splitlines())
-    asked = "weights", "subset", "by", "person", "records_per_person", "prior"
-    declared |= schema_entries(chosen, *asked)  # the schema is written again with all that it had
-    schema, written = "\n".join([*lines, declarations.schema_text(**declared)]), None
-    try:
-        if chosen.out is not None:
-            files.write(chosen.out, schema.encode(), chosen.force)
-            written = chosen.out
-    finally:
-        shown = {**declared, "guarantee": to_json(found.guarantee)} if chosen.json else None
-        text = json.dumps(shown, indent=1, ensure_ascii=False, default=dict) if shown else schema
-        print_page(text.removesuffix("\n"), written)
+    schema = "\n".join([*lines, declarations.schema_text(**{**chosen.study, **declared})])
+    shown = {**declared, "guarantee": to_json(found.guarantee)} if chosen.json else None
+    text = json.dumps(shown, indent=1, ensure_ascii=False, default=dict) if shown else schema
+    files.deliver_paid(text.removesuffix("\n"), schema.encode(), chosen, found.entry)
     return DONE
 
 

@@ -1,4 +1,4 @@
-"""Tables in files, as text or as Parquet: the requested columns, with types by declarations.
+"""Tables in files, as text, Parquet or Feather: the requested columns, with types by declarations.
 
 No type is inferred from values. A single value could change an inferred type, and a fit could be
 refused because of it, so that the refusal would reveal one record. A cell that does not fit the
@@ -10,7 +10,6 @@ that is not closed does not affect the following records. Each cell is read inde
 
 from __future__ import annotations
 
-import argparse
 import csv
 import math
 import sys
@@ -19,25 +18,25 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import IO, Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from privatelr.cli import files
 from privatelr.cli.files import LONGEST_LINE, UTF8, open_to_read, text_lines, unpacked, wrong_line
-from privatelr.cli.options import given
 from privatelr.cli.outcomes import InputError
-from privatelr.datasets import load_schema
 from privatelr.design import Variable
-from privatelr.errors import MissingDependencyError, SchemaError, listed, or_meant, show
-from privatelr.sources import declare_schema
+from privatelr.errors import MissingDependencyError, SchemaError, show
 
 Reading = Literal["numbers", "text", "true or false"]
 UNDECLARED = "\0undeclared"
 """Texts that are not a level get this category; it contains a NUL, which no level can contain."""
 _TRUTH = {"true": True, "false": False}
+_KINDS = {
+    **dict.fromkeys((".parquet", ".pq"), "Parquet"),
+    **dict.fromkeys((".feather", ".arrow"), "Feather"),
+}
 csv.field_size_limit(LONGEST_LINE)  # a cell may be as long as a line
 
 
@@ -107,8 +106,8 @@ def open_table(
     *,
     decimal: str | None = None,
     encoding: str | None = None,
-) -> Iterator[CsvTable | ParquetTable]:
-    """Open a table: a Parquet file if its name ends like one, otherwise text; ``-`` is stdin.
+) -> Iterator[CsvTable | ArrowTable]:
+    """Open a table: Parquet or Feather if its name ends like one, otherwise text; ``-`` is stdin.
 
     The default separator is a comma, or a semicolon if the decimal mark is a comma. The table has
     the names of its columns, and can be read once.
@@ -131,17 +130,18 @@ def open_table(
     shown = repr(path)
     with open_to_read(path) as raw:
         stream, ending = unpacked(raw, path)
-        if ending not in (".parquet", ".pq"):
+        kind = _KINDS.get(ending)
+        if kind is None:
             if ending == ".tsv" and separator is None:
                 spelled = ("\t", *spelled[1:])
             yield CsvTable(stream, shown, *spelled)
             return
         if stream is not raw:
-            raise InputError(f"{shown}: a Parquet file is compressed inside; unpack this one.")
+            raise InputError(f"{shown}: a {kind} file is compressed inside; unpack this one.")
         for option, value in options.items():
             if value is not None:
-                raise InputError(f"{shown}: {option} goes with text, and this is a Parquet file.")
-        yield ParquetTable(stream, shown)
+                raise InputError(f"{shown}: {option} goes with text, and this is a {kind} file.")
+        yield ArrowTable(stream, shown, kind)
 
 
 class CsvTable:
@@ -152,6 +152,8 @@ class CsvTable:
     """
 
     numbers_note = "text there counts as missing; --levels declares text columns"
+    types: Mapping[str, str | None]
+    """The type of each column; None, because a text does not say it."""
 
     def __init__(
         self,
@@ -174,6 +176,7 @@ class CsvTable:
             raise InputError(f"{shown}: the file is empty; its first line takes the column names.")
         self._header = self._cells(*header)
         self.names = names = tuple(name for name in self._header if name)
+        self.types = dict.fromkeys(names)
         takes = "the first line takes the column names, and"
         if not names:
             raise wrong_line(shown, 1, f"{takes} there are none")
@@ -258,39 +261,45 @@ def _require_different(names: Sequence[str], shown: str) -> None:
             raise InputError(f"{shown}: two columns are called {name!r}, and names must differ.")
 
 
-class ParquetTable:
-    """A Parquet file, whose types are public and do not depend on nulls."""
+class ArrowTable:
+    """A Parquet or Feather file, whose types are public and do not depend on nulls."""
 
     numbers_note = ""
 
-    def __init__(self, stream: IO[bytes], shown: str) -> None:
+    def __init__(self, stream: IO[bytes], shown: str, kind: str) -> None:
         try:
             import pyarrow
+            import pyarrow.ipc
             import pyarrow.parquet
         except ImportError:
             raise MissingDependencyError(
-                f"{shown}: reading Parquet takes pyarrow; install it with "
+                f"{shown}: reading {kind} takes pyarrow; install it with "
                 "`pip install 'privatelr[parquet]'`, or pass the table as CSV."
             ) from None
-        self._shown, self._types = shown, pyarrow.types
+        self._shown, self._kinds = shown, pyarrow.types
         self._errors = (pyarrow.ArrowException, OSError, UnicodeDecodeError)
         try:
-            self._file = pyarrow.parquet.ParquetFile(stream)
+            if kind == "Parquet":
+                file = pyarrow.parquet.ParquetFile(stream)
+                schema, self._read = file.schema_arrow, file.read
+            else:
+                schema = pyarrow.ipc.open_file(stream).schema
+                self._read = partial(_read_feather, stream)
         except self._errors:
-            raise InputError(f"{shown}: the file is not a Parquet table.") from None
-        schema = self._file.schema_arrow
+            raise InputError(f"{shown}: the file is not a {kind} table.") from None
         # pandas may have stored row labels, which are not a column of the table
         stored = (schema.pandas_metadata or {}).get("index_columns", [])
         labels = {name for name in stored if isinstance(name, str)}
         self.names = tuple(name for name in schema.names if name not in labels)
         _require_different(self.names, shown)
+        self.types = {name: str(schema.field(name).type) for name in self.names}
 
     def read(self, wanted: Mapping[str, DeclaredColumn]) -> tuple[pd.DataFrame, dict[str, Reading]]:
         """The requested columns, and how each of them was read in view of its type."""
         columns: dict[str, Any] = {}
         readings: dict[str, Reading] = {}
         try:
-            table = self._file.read(columns=list(wanted))
+            table = self._read(columns=list(wanted))
             for name, how in wanted.items():
                 columns[name], readings[name] = self._column(table.column(name), name, how)
         except self._errors:
@@ -299,7 +308,7 @@ class ParquetTable:
 
     def _column(self, column: Any, name: str, how: DeclaredColumn) -> tuple[Any, Reading]:
         """The values of a column, with a type by that of the column and by its declared levels."""
-        types, of, declared = self._types, column.type, how.reading == "text"
+        types, of, declared = self._kinds, column.type, how.reading == "text"
         if types.is_dictionary(of):
             # a dictionary lists the values that occur, which are not declared levels
             of = of.value_type
@@ -320,6 +329,18 @@ class ParquetTable:
             f"{self._shown}: the column {name!r} has the type {of}; a model takes numbers, texts "
             "and booleans."
         )
+
+
+def _read_feather(stream: IO[bytes], columns: list[str]) -> Any:
+    """The named columns of a Feather file; the other ones are not unpacked."""
+    import pyarrow.ipc
+
+    stream.seek(0)
+    names = pyarrow.ipc.open_file(stream).schema.names
+    places = sorted(map(names.index, columns))
+    options = pyarrow.ipc.IpcReadOptions(included_fields=places)
+    stream.seek(0)
+    return pyarrow.ipc.open_file(stream, options=options).read_all()
 
 
 def _is_whole(level: Any) -> bool:
@@ -349,48 +370,3 @@ def _coded(column: Any, how: DeclaredColumn, spell: Callable[[Any], str]) -> Any
     position = {spell(level): index for index, level in enumerate(how.levels)}
     codes = [-1 if text is None else position.get(text, len(position)) for text in spelled]
     return how.among_levels(codes)
-
-
-def read_declarations(
-    chosen: argparse.Namespace, names: Sequence[str] | None = None
-) -> dict[str, Any]:
-    """Declarations as keywords for `dplr`, from the schema file and from options, which prevail.
-
-    Raises
-    ------
-    SchemaError
-        If `names` of columns are given, and another column is declared.
-    """
-    schema = schema_entries(chosen, "row_norm", "intercept_scale", "bounds", "levels")
-    declared = {**schema, **{name: {**schema.get(name, {})} for name in ("bounds", "levels")}}
-    for here, there in (("bounds", "levels"), ("levels", "bounds")):
-        for name, value in getattr(chosen, here):
-            declared[there].pop(name, None)
-            declared[here][name] = value
-    declared |= given(chosen, "row_norm", "intercept_scale")
-    declare_schema(**declared)
-    if names is None:
-        return declared
-    known = frozenset(names)
-    for argument in ("bounds", "levels"):
-        for name in declared[argument]:
-            if name not in known:
-                raise SchemaError(
-                    f"{argument} names {name!r}, which is not a column of the table; it has "
-                    f"{listed(names)}{or_meant(name, names)}"
-                )
-    return declared
-
-
-def read_asked(chosen: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """What the schema file says of these keywords of `dplr`, and options, which prevail."""
-    found = schema_entries(chosen, *names)
-    if "prior" in names:
-        found |= files.read_prior(chosen.prior, found.pop("prior", None))
-    return found | given(chosen, *(name for name in names if name != "prior"))
-
-
-def schema_entries(chosen: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """What the schema file has under these names."""
-    schema = load_schema(Path(chosen.schema)) if chosen.schema is not None else {}
-    return {name: value for name, value in schema.items() if name in names}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Collection
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, SchemaError, or_meant, show
+from privatelr.errors import ArgumentError, SchemaError, listed, or_meant, show
 from privatelr.sources import declare_schema
 
 _LARGEST_FILE = 2**24
@@ -111,9 +112,27 @@ def load_schema(name: str | os.PathLike[str]) -> dict[str, Any]:
                 f"name={show(name)}: name takes one of {', '.join(map(repr, listed))}, or a file "
                 f"that ends in .toml{or_meant(name, known)}"
             )
-        return _read(name, (_home() / f"{name}.toml").read_bytes())
+        return _read(name, (_home() / f"{name}.toml").read_bytes(), _ASKED)[0]
     if not isinstance(name, str | os.PathLike):
         raise ArgumentError(f"name={show(name)}: name takes a text or a path.")
+    declared, asked = load_study(name, _ASKED)
+    return {**declared, **asked}
+
+
+def load_study(
+    name: str | os.PathLike[str], beside: Collection[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The declarations of a schema file, and what it says under the keys `beside` them.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        As `load_schema`; also if a key that is about no column stands in the table of columns.
+
+    Notes
+    -----
+    **Privacy.** As of `load_schema`.
+    """
     path = os.fsdecode(name)
     try:
         with open(path, "rb") as file:
@@ -125,23 +144,25 @@ def load_schema(name: str | os.PathLike[str]) -> dict[str, Any]:
         raise ArgumentError(f"schema {path!r}: the file cannot be opened ({reason}).") from None
     if len(content) > _LARGEST_FILE:
         raise SchemaError(f"schema {path!r}: a schema takes {_LARGEST_FILE} bytes at most.")
-    return _read(path, content)
+    return _read(path, content, beside)
 
 
-def _read(name: str, content: bytes) -> dict[str, Any]:
-    """The declarations of a file, checked as `dplr` checks them."""
+def _read(
+    name: str, content: bytes, beside: Collection[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The declarations of a file, checked as `dplr` checks them, and what stands `beside` them."""
     try:
         described = tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise SchemaError(f"schema {name!r}: the file is not UTF-8 text.") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SchemaError(f"schema {name!r}: the file is not TOML: {error}.") from None
-    known = _DECLARATIONS + _ASKED + _REMARKS
+    known = tuple(dict.fromkeys((*_DECLARATIONS, *_REMARKS, *sorted(beside))))
     for key in described:
         if key not in known:
             raise SchemaError(
                 f"schema {name!r}: {key!r} is none of what a schema takes: "
-                f"{', '.join(map(repr, known))}{or_meant(key, known)}"
+                f"{listed(known, 12)}{or_meant(key, known)}"
             )
     declared = {"bounds": {}, "levels": {}} | {
         key: value for key, value in described.items() if key in _DECLARATIONS
@@ -152,26 +173,35 @@ def _read(name: str, content: bytes) -> dict[str, Any]:
                 f"schema {name!r}: {key} takes a table, which begins with [{key}] and has lines "
                 f"such as {example}."
             )
+        for inner, value in declared[key].items():
+            if inner in known and not isinstance(value, list):
+                raise SchemaError(
+                    f"schema {name!r}: {inner!r} stands below [{key}], where a line declares a "
+                    "column; put it above the first line in brackets."
+                )
     try:
         declare_schema(**declared)
     except SchemaError as error:
         raise SchemaError(f"schema {name!r}: {error}") from None
-    bounds = {key: tuple(pair) for key, pair in declared["bounds"].items()}
-    return {**declared, "bounds": bounds, **_asked(name, described)}
+    declared["bounds"] = {key: tuple(pair) for key, pair in declared["bounds"].items()}
+    others = {*beside} - {*_DECLARATIONS}
+    run = {key: value for key, value in described.items() if key in others}
+    _require_asked(name, run)
+    return declared, run
 
 
-def _asked(name: str, described: dict[str, Any]) -> dict[str, Any]:
-    """What a file says of records, persons and a prior; `dplr` reads it further."""
-    found = {key: value for key, value in described.items() if key in _ASKED}
-    for key, value in found.items():
+def _require_asked(name: str, run: dict[str, Any]) -> None:
+    """Check the types of what a file says of records, persons and a prior; `dplr` reads it."""
+    for key, value in run.items():
         kind: type = str
         takes = "a text"
+        if key not in _ASKED:
+            continue
         if key == "records_per_person":
             kind, takes = int, "a whole number"
         if key == "prior" and isinstance(value, dict):
-            kind, takes = dict, "numbers in a table [prior], or the name of a file"
-            if not all(type(mean) in (int, float) for mean in value.values()):
+            kind, takes = dict, "numbers or pairs of them in a table [prior], or the name of a file"
+            if not all(type(given) in (int, float, list) for given in value.values()):
                 kind = type(None)
         if type(value) is not kind:
             raise SchemaError(f"schema {name!r}: {key} takes {takes}, not {show(value)}.")
-    return found

@@ -33,8 +33,8 @@ from privatelr.design.matrix_designs import (
 )
 from privatelr.design.offsets_and_weights import Weight, read_offset, read_roots, with_equal_weights
 from privatelr.design.persons import shares_of, with_shares
-from privatelr.design.prior import LONGEST_MARGIN, Prior, centre_of
-from privatelr.design.response import Response, read_labels
+from privatelr.design.prior import LONGEST_MARGIN, Prior, centre_of, most_stiffness, prior_of
+from privatelr.design.response import Response, read_labels, with_classes
 from privatelr.design.scaling import (
     ScaledData,
     in_standard_units,

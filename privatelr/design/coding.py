@@ -45,6 +45,11 @@ class Factor:
         return bool(self.levels)
 
     @property
+    def width(self) -> int:
+        """The number of columns of a term of it alone without an intercept; 0 for a number."""
+        return len(self.levels) if self.partition is None else self.partition.width
+
+    @property
     def is_finite(self) -> bool:
         """Whether the range of a numeric factor is limited; true for a categorical factor."""
         return all(math.isfinite(end) for end in self.interval)
@@ -162,7 +167,10 @@ def _coded(factor: Factor, contrasted: bool, without_zeros: bool) -> tuple[list[
             "contr.helmert, contr.diff or contr.poly as a contrast, with arguments of its own."
         ) from None
     if factor.partition is not None and factor.partition.degree is not None:
-        first = len(levels) - matrix.shape[1]  # 1 without the first one, from which R counts
+        own = factor.partition.coding(contrasted=contrasted)
+        if own is not None:
+            matrix = sparse.csc_array(own) if without_zeros else own
+        first = factor.partition.first + contrasted  # without the first one R counts from 1
         return [f"{title}[{j + first}]" for j in range(matrix.shape[1])], matrix
     form = contrasts.get_factor_format(levels, contrasted)
     return [form.format(name=title, field=field) for field in fields], matrix

@@ -156,7 +156,12 @@ class DesignSpec:
 
     @property
     def offset_bound(self) -> float:
-        """Largest size of the offset of a record; 0 for a model without one."""
+        """Largest size of the offset of a record; 0 for a model without one.
+
+        Rows carry the number of a class in its place, from 0 to K - 1.
+        """
+        if self.response.kind == "classes":
+            return float(len(self.response.levels) - 1)
         return offsets_and_weights.reach_of(self.offsets) if self.offsets else 0.0
 
     @property

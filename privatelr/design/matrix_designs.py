@@ -18,10 +18,18 @@ import numpy as np
 from scipy import sparse
 
 from privatelr.design.coding import INTERCEPT, Factor
+from privatelr.design.offsets_and_weights import read_person_roots
 from privatelr.design.response import Response, plan_response, read_labels
 from privatelr.design.variables import Variable, as_numbers, describe_variables
 from privatelr.errors import FormulaError, SchemaError, show
-from privatelr.formula import Formula, parse_expression, tokenize
+from privatelr.formula import (
+    Formula,
+    Person,
+    parse_expression,
+    parse_formula,
+    spell_person,
+    tokenize,
+)
 from privatelr.sources import Batch, Schema, as_batch, quote, read_source, validated_sparse
 from privatelr.types import Block, FloatArray, row_radius
 
@@ -116,6 +124,10 @@ class NumberedSpec:
         """Sparse matrix ``(d, d)`` that takes design coefficients to the units of the matrix."""
         return sparse.diags_array(np.append(self.intercept, np.ones(self.p)))
 
+    def user_rows(self) -> FloatArray:
+        """The same matrix as a dense array, for inference, which holds others of this size."""
+        return np.asarray(self.user_map().toarray())
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryBoundedMatrix(NumberedSpec):
@@ -127,7 +139,9 @@ class EntryBoundedMatrix(NumberedSpec):
         return max(LARGEST, self.intercept)
 
 
-def plan_matrix(name: str, batch: Batch, p: int, schema: Schema) -> EntryBoundedMatrix:
+def plan_matrix(
+    name: str, batch: Batch, p: int, schema: Schema, person: Person | None = None
+) -> EntryBoundedMatrix:
     """Describe a design of p numbered columns from types and declarations.
 
     Parameters
@@ -140,25 +154,32 @@ def plan_matrix(name: str, batch: Batch, p: int, schema: Schema) -> EntryBounded
         Number of columns of the matrix, which is public.
     schema
         Declarations about the response.
+    person
+        Who records are of, for mechanisms with noise alone; raises `FormulaError`.
     """
+    if person is not None:
+        raise FormulaError(f"person={show(person.column)}: it goes with dplr and dpsvm.")
     return EntryBoundedMatrix(*describe_numbered(name, batch, p, schema))
 
 
 def describe_numbered(
-    name: str, batch: Batch, p: int, schema: Schema
+    name: str, batch: Batch, p: int, schema: Schema, person: Person | None = None
 ) -> tuple[Formula, Mapping[str, Variable], Response, NumberedColumns, float]:
     """Return the arguments of a `NumberedSpec`; see `plan_matrix`."""
     variables = describe_variables(batch, [name], schema)
     expression = parse_expression(tokenize(quote(name)))
     response = plan_response(expression, variables)
-    formula = Formula(f"{expression.label} ~ X1 + ... + X{p}", expression, (), ())
+    text = f"{expression.label} ~ X1 + ... + X{p}"
+    if person is not None:
+        text += f" + {spell_person(person)}"
+    formula = Formula(text, expression, (), (), person=person)
     return formula, variables, response, NumberedColumns(p), schema.constant
 
 
 def as_matrix(spec: NumberedSpec, data: Any) -> Any:
     """Return data to predict for as a sparse matrix ``(n, p)`` with the columns of the fit."""
     if sparse.issparse(data) and data.ndim != 2:
-        raise SchemaError(f"data of shape {data.shape}: a sparse matrix takes two dimensions.")
+        raise SchemaError(f"data of ndim {data.ndim}: a sparse matrix takes two dimensions.")
     if sparse.issparse(data):
         given = validated_sparse(data)
     else:  # entries that are not a number become NaN
@@ -172,18 +193,31 @@ def as_matrix(spec: NumberedSpec, data: Any) -> Any:
     return rows
 
 
-def read_matrix_source(first: Any, second: Any, target: Any) -> tuple[str, Batch, Any]:
-    """Return the name and batch of y, and X, of a call ``dplr(y, X)`` with a SciPy sparse X."""
-    if second.ndim != 2:
-        raise SchemaError(f"X of shape {second.shape}: a sparse matrix takes two dimensions.")
+def read_matrix_source(
+    first: Any, second: Any, target: Any, person: Any = None, most: int = 1
+) -> tuple[str, Person | None, Batch, Any]:
+    """Return the name of y, who records are of, their batch, and X.
+
+    They are of a call ``dplr(y, X)`` with a SciPy sparse X.
+    """
+    if second.ndim != 2:  # its shape has the number of records, which may be private
+        raise SchemaError(f"X of ndim {second.ndim}: a sparse matrix takes two dimensions.")
     if isinstance(first, str) or first is None:
         raise FormulaError(
             f"formula={show(first)}: a sparse matrix has no names for a formula; the first "
             "argument is the response beside it, one value per row."
         )
-    _, both = read_source(first, np.zeros((second.shape[0], 1)), target)
-    name = str(both.names[-1])
-    return name, as_batch({name: both.column(name)}), validated_sparse(second)
+    if isinstance(person, str):
+        raise FormulaError(
+            f"person={show(person)}: beside y and X it takes one value for each row, since the "
+            "columns of a sparse matrix have no names."
+        )
+    text, both = read_source(first, np.zeros((second.shape[0], 1)), target, person, most)
+    read = parse_formula(text, list(both.names))
+    (name,), whose = read.response.names, read.person
+    kept = [name] if whose is None else [name, whose.column]
+    batch = as_batch({column: both.column(column) for column in kept})
+    return name, whose, batch, validated_sparse(second)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -213,7 +247,9 @@ class NormBoundedMatrix(NumberedSpec):
         return row_radius(self.bound, self.intercept)
 
 
-def plan_wide(name: str, batch: Batch, p: int, schema: Schema) -> NormBoundedMatrix:
+def plan_wide(
+    name: str, batch: Batch, p: int, schema: Schema, person: Person | None = None
+) -> NormBoundedMatrix:
     """Describe a design as `plan_matrix` does, with a bound on the length of a row.
 
     The bound is ``schema.row_norm``, or 1 if none is declared.
@@ -230,18 +266,29 @@ def plan_wide(name: str, batch: Batch, p: int, schema: Schema) -> NormBoundedMat
             f"row_norm= alone; {AS_FRAME}."
         )
     bound = LARGEST if schema.row_norm is None else schema.row_norm
-    return NormBoundedMatrix(*describe_numbered(name, batch, p, schema), bound)
+    return NormBoundedMatrix(*describe_numbered(name, batch, p, schema, person), bound)
 
 
 def read_wide(spec: NormBoundedMatrix, matrix: Any, batch: Batch) -> tuple[Any, FloatArray]:
     """Return covariates ``(n, p)`` and labels ``(n,)``: -1 or 1, and 0 for an unusable response.
 
+    Those of persons are divided by the root of what a record counts, as `read_targets` does it.
+
+    Raises
+    ------
+    SchemaError
+        If the matrix has other columns, or if nobody grouped the records of persons.
+
     Notes
     -----
     **Privacy.** *Covered*: nothing by itself, the rows are as private as the data.
-    *Neighbours*: changing one record changes one row. *Assumed public*: n, p, the type and the
-    levels of the response. *Not covered*: time and memory.
+    *Neighbours*: changing one record changes one row, and changing those of a person changes rows
+    that weigh 1 at most together. *Assumed public*: n (or the number of persons), p, the type and
+    the levels of the response. *Not covered*: time and memory.
     """
     if matrix.ndim != 2 or matrix.shape[1] != spec.p:
-        raise SchemaError(f"data of shape {matrix.shape}: the fit was of {spec.p} columns.")
-    return matrix, read_labels(spec.response, spec.variables, batch)
+        raise SchemaError(f"data of {matrix.shape[-1]} columns: the fit was of {spec.p} columns.")
+    label = read_labels(spec.response, spec.variables, batch)
+    if spec.formula.person is not None:
+        label = label / read_person_roots(batch)
+    return matrix, label

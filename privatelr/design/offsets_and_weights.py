@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from privatelr.design.coding import Factor, plan_factor
-from privatelr.design.response import labels
+from privatelr.design.response import labels, places
 from privatelr.design.variables import Values, Variable, level_codes, remedy
 from privatelr.errors import SchemaError
 from privatelr.formula import By, Expression, Formula, evaluate
@@ -194,10 +194,28 @@ def _read_number(part: Factor, values: Values, n: int) -> tuple[FloatArray, Bool
         return np.clip(np.where(defined, number, 0.0), *part.interval), defined
 
 
+def read_person_roots(batch: Batch) -> FloatArray:
+    """Return the square roots ``(n,)`` of the shares of records in their persons.
+
+    Raises
+    ------
+    SchemaError
+        If the records of a person would each count as a record, because nobody grouped them.
+    """
+    if batch.shares is None:
+        raise SchemaError(
+            "person: here rows are read by themselves, and who they are of is not known; this "
+            "takes a model without a person."
+        )
+    return np.sqrt(batch.shares[batch.rows.start : batch.rows.stop : batch.rows.step])
+
+
 def read_targets(
     spec: Any, values: Values, usable: BoolArray, batch: Batch
 ) -> tuple[FloatArray, ...]:
     """Return labels ``(n,)``, 0 in rows that cannot be used, and an offset if the model has one.
+
+    Of several classes the number of a record's is in the place of an offset, and its label is 1.
 
     A label is divided by the root of the weight of its record, which `RowBounds` reads off it. A
     record of a person counts its weight times its share of the person.
@@ -207,16 +225,15 @@ def read_targets(
     SchemaError
         If the records of a person would each count as a record, because nobody grouped them.
     """
-    label, labelled = labels(spec.response, values, batch.tally)
-    offset, defined = read_offset(spec.offsets, values, len(usable))
+    if spec.response.kind == "classes":
+        offset, labelled = places(spec.response, values)
+        label, defined = np.ones(len(usable)), labelled
+    else:
+        label, labelled = labels(spec.response, values, batch.tally)
+        offset, defined = read_offset(spec.offsets, values, len(usable))
     root = read_roots(spec.weight, values, len(usable))
     if spec.formula.person is not None:
-        if batch.shares is None:
-            raise SchemaError(
-                "person: here rows are read by themselves, and who they are of is not known; this "
-                "takes a model without a person."
-            )
-        root = root * np.sqrt(batch.shares[batch.rows.start : batch.rows.stop : batch.rows.step])
+        root = root * read_person_roots(batch)
     known = usable & labelled & defined & (root > 0)
     label = np.where(known, label / np.where(known, root, 1.0), 0.0)
     return (label, offset) if spec.offset_bound > 0 else (label,)

@@ -1,8 +1,14 @@
-"""Numbers that are divided among levels by public knots: `cut`, and B-splines.
+"""Numbers that are divided among levels by public knots: `cut`, and splines.
 
 A value has shares of at least 0 that add up to 1: all of one interval of `cut`, and a part of each
 of a few neighbouring B-splines. So either is a factor whose levels are mixed: the entries of a row
 are a mean of those of its levels, and no bound of a factor is exceeded (one block of bound 1).
+
+The columns of `ns` and `cr` are sums of B-splines, ``C' b(x)`` with a matrix C of public numbers.
+The shares b(x) are at least 0 and add up to 1. So a row lies in the convex hull of the rows of C,
+and no norm of it is larger than that of one of them. So C takes the place of a factor's coding.
+B-splines whose knots end at the declared bounds do the same beyond a boundary that lies within
+them: there R continues the first and the last polynomial, and `ns` and `cr` straight lines.
 """
 
 from __future__ import annotations
@@ -13,8 +19,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy
 
-from privatelr.errors import FormulaError, SchemaError
+from privatelr.errors import FormulaError, SchemaError, show
 from privatelr.formula import Expression, Interval, Node, number_list
 from privatelr.types import BoolArray, FloatArray, IntArray
 
@@ -24,11 +31,21 @@ _MOST_DIGITS = 12
 _MOST_SUGGESTED = 13
 _HIGHEST = 10
 """Highest degree of a spline."""
+_LARGEST = 10.0
+"""Largest sum of the sizes of a row of splines; inside of their boundary it is 3 at most for usual
+knots, and the noise grows with it."""
+_DIGITS = 12
+"""Digits after the point to which sums of B-splines are rounded: all machines have the same."""
+_ENDS = {"Boundary.knots", "lower_bound", "upper_bound"}
 _KEYWORDS = {
-    "bs": {"knots", "degree", "Boundary.knots", "lower_bound", "upper_bound"},
+    "bs": {"knots", "degree", *_ENDS},
+    "ns": {"knots", *_ENDS},
+    "cr": {"knots", *_ENDS},
     "cut": {"breaks", "labels", "right", "include.lowest"},
 }
-_USUAL = {"intercept": False, "include_intercept": False, "extrapolation": "clip"}
+_FUNCTIONS = {"bs": 3, "ns": 1, "cr": 2}
+"""How many more columns than inner knots there are, by which ``df`` counts."""
+_USUAL = {"intercept": False, "include_intercept": False}
 """Keywords that are taken if they ask for what is done anyway."""
 
 
@@ -39,6 +56,7 @@ class Partition:
     Attributes
     ----------
     knots : tuple of float
+        Those of splines end where values do.
     degree : int or None
         Degree of B-splines; None for intervals.
     levels : tuple of str
@@ -47,6 +65,10 @@ class Partition:
         Whether intervals hold their right ends, and not their left ones.
     closed : bool
         Whether the first or the last interval holds both of its ends.
+    own : tuple of float
+        Knots of a spline, its boundary included; empty if columns are B-splines of `knots`.
+    natural : str or None
+        ``ns`` or ``cr`` for splines that are straight lines from their boundary on.
     """
 
     knots: tuple[float, ...]
@@ -54,14 +76,45 @@ class Partition:
     levels: tuple[str, ...]
     right: bool = True
     closed: bool = False
+    own: tuple[float, ...] = ()
+    natural: str | None = None
+
+    @property
+    def first(self) -> int:
+        """The number of the first column: R leaves it out and counts from 1, formulaic does not."""
+        return 1 if self.natural == "cr" else 0
+
+    @property
+    def width(self) -> int:
+        """The number of columns of a term, the one that an intercept replaces included."""
+        return len(self.own) if self.natural else len(self.levels)
+
+    def coding(self, *, contrasted: bool) -> FloatArray | None:
+        """Return C, with a row for each level; None if columns are the shares of levels.
+
+        Columns that are contrasted do not add up to a constant for all values.
+        """
+        if not self.own or self.degree is None:
+            return None
+        knots, degree = np.array(self.knots), self.degree
+        whole = _with_ends(knots, degree)
+        # as many places as there are B-splines, one where each of them is large
+        places = np.array([whole[j + 1 : j + 1 + degree].mean() for j in range(len(self.levels))])
+        first, shares = b_splines(places, knots, degree)
+        table = np.zeros((len(places), len(places)))
+        for step in range(degree + 1):
+            table[np.arange(len(places)), first + step] = shares[:, step]
+        columns = _columns_at(places, self, contrasted=contrasted)
+        return np.round(np.linalg.solve(table, columns), _DIGITS) + 0.0
 
     def shares(self, values: FloatArray) -> tuple[IntArray | Shares, BoolArray]:
         """Return the levels of finite values ``(n,)``, with shares for splines, and which have any.
 
-        Splines take values within the ends, which those of `clip` to the declared bounds are.
+        Values of splines beyond the ends count as the ends.
         """
         knots = np.array(self.knots)
         if self.degree is not None:
+            values = np.clip(values, knots[0], knots[-1])
             return b_splines(values, knots, self.degree), np.ones(len(values), dtype=bool)
         place = np.searchsorted(knots, values, side="left" if self.right else "right") - 1
         if self.closed:
@@ -79,7 +132,7 @@ def b_splines(values: FloatArray, knots: FloatArray, degree: int) -> Shares:
     """
     inner = knots[1:-1]
     span = np.searchsorted(inner, values, side="right")
-    whole = np.concatenate([np.repeat(knots[0], degree), knots, np.repeat(knots[-1], degree)])
+    whole = _with_ends(knots, degree)
     here = span + degree
     found = [np.ones(len(values))]
     for order in range(1, degree + 1):
@@ -91,6 +144,31 @@ def b_splines(values: FloatArray, knots: FloatArray, degree: int) -> Shares:
             carried = np.maximum(values - low, 0.0) * part
         found = [*raised, carried]
     return span, np.column_stack(found)
+
+
+def _with_ends(knots: FloatArray, degree: int) -> FloatArray:
+    return np.concatenate([np.repeat(knots[0], degree), knots, np.repeat(knots[-1], degree)])
+
+
+def _columns_at(values: FloatArray, splines: Partition, *, contrasted: bool) -> FloatArray:
+    """Return the columns of a spline by its own knots at values ``(n,)``, also beyond them."""
+    own, degree = np.array(splines.own), splines.degree
+    assert degree is not None
+    count = len(own) + degree - 1
+    basis = scipy.interpolate.BSpline(_with_ends(own, degree), np.eye(count), degree)
+    left = int(contrasted)
+    if splines.natural is None:  # continued as R does
+        return np.asarray(basis(values)[:, left:])
+    inside = np.clip(values, own[0], own[-1])
+    straight = basis(inside) + (values - inside)[:, None] * basis(inside, 1)
+    bends = basis(own[[0, -1]], 2)
+    if splines.natural == "ns":
+        # as `ns` of R has it: what is orthogonal to both second derivatives, by Householder's Q
+        turn = np.linalg.qr(bends[:, left:].T, mode="complete")[0][:, 2:]
+        return np.asarray(straight[:, left:] @ turn)
+    # as `cr` of formulaic: each column is 1 at one knot and 0 at the others
+    turn = np.linalg.qr(bends.T, mode="complete")[0][:, 2:]
+    return np.asarray(straight @ turn @ np.linalg.inv(basis(own) @ turn))[:, left:]
 
 
 def plan_partition(expression: Expression, ends: Interval) -> Partition:
@@ -105,25 +183,52 @@ def plan_partition(expression: Expression, ends: Interval) -> Partition:
     assert call is not None
     given = dict(zip(("breaks",) if call.name == "cut" else (), call.args[1:], strict=False))
     given |= call.keywords
+    args = list(call.args)
+    if call.name != "cut" and len(args) == 2 and isinstance(args[1].value, int):
+        given = {"df": args.pop(), **given}  # the second argument of R and formulaic
     for name, usual in _USUAL.items():
         if name in given and given[name].value == usual:
             del given[name]
     known = _KEYWORDS[call.name]
-    if len(call.args) > 1 + (call.name == "cut") or not given.keys() <= known:
+    clips = call.name != "cut" and _clips(given.pop("extrapolation", None), label)
+    if len(args) > 1 + (call.name == "cut") or not given.keys() <= known:
         strange = next((name for name in given if name not in known), "further argument")
         if strange == "df":
-            remedy = _remedy(given, ends)
+            remedy = _remedy(call.name, given, ends)
             raise SchemaError(f"term '{label}' would place knots by the data; {remedy}.")
         raise FormulaError(
             f"term '{label}': {call.name} takes {', '.join(sorted(known))} here, and no {strange}."
         )
-    return (_plan_cut if call.name == "cut" else _plan_splines)(label, given, ends)
+    if call.name == "cut":
+        return _plan_cut(label, given, ends)
+    found = _plan_splines(call.name, label, given, ends, clips=clips)
+    matrix = found.coding(contrasted=False)
+    largest = 0.0 if matrix is None else float(abs(matrix).sum(axis=1).max())
+    if not largest <= _LARGEST:
+        other = ", or take ns(), which goes on in straight lines" if call.name == "bs" else ""
+        raise SchemaError(
+            f"term '{label}' would have rows of up to {largest:.3g}, and as much noise; declare "
+            f"bounds= nearer to its boundary ({found.own[0]:g}, {found.own[-1]:g}){other}."
+        )
+    return found
 
 
-def _remedy(given: dict[str, Node], ends: Interval) -> str:
+def _clips(node: Node | None, label: str) -> bool:
+    """Read formulaic's ``extrapolation``: whether values beyond the boundary count as its ends."""
+    value = "extend" if node is None else node.value
+    if value not in ("extend", "clip"):
+        raise FormulaError(
+            f"term '{label}': extrapolation takes 'extend' or 'clip', not {show(value)}."
+        )
+    return bool(value == "clip")
+
+
+def _remedy(name: str, given: dict[str, Node], ends: Interval) -> str:
     """Return public knots at equal distances that give as many columns as were asked for."""
     asked, (low, high) = given["df"].value, ends
-    count = asked - 3 if type(asked) is int and 4 <= asked <= _MOST_SUGGESTED else 2
+    most = _MOST_SUGGESTED - 3 + _FUNCTIONS.get(name, 0)
+    count = asked - _FUNCTIONS.get(name, 0) if type(asked) is int and asked <= most else 2
+    count = count if count >= 1 else 2
     if not all(map(math.isfinite, ends)):
         return "declare bounds= and write public ones, as in knots = c(30, 60)"
     step = (high - low) / (count + 1)
@@ -131,28 +236,38 @@ def _remedy(given: dict[str, Node], ends: Interval) -> str:
     return f"write public ones, as in knots = c({inner})"
 
 
-def _plan_splines(label: str, given: dict[str, Node], ends: Interval) -> Partition:
+def _plan_splines(
+    name: str, label: str, given: dict[str, Node], ends: Interval, *, clips: bool
+) -> Partition:
     if not all(map(math.isfinite, ends)):
         raise SchemaError(f"term '{label}' takes declared bounds, between which its knots lie.")
     outer = list(ends)
     if "Boundary.knots" in given:
         outer = number_list(given["Boundary.knots"], label)
-    for place, name in enumerate(("lower_bound", "upper_bound")):
-        if name in given:
-            (outer[place],) = number_list(given[name], label)
-    if len(outer) != 2 or outer[0] > ends[0] or outer[1] < ends[1]:
-        raise FormulaError(
-            f"term '{label}': its boundary takes two numbers that hold the declared bounds "
-            f"({ends[0]:g}, {ends[1]:g}); beyond it splines grow without a limit."
-        )
+    for place, end in enumerate(("lower_bound", "upper_bound")):
+        if end in given:
+            outer[place : place + 1] = number_list(given[end], label)
+    if len(outer) != 2:
+        raise FormulaError(f"term '{label}': its boundary takes two numbers.")
     inner = number_list(given["knots"], label) if "knots" in given else []
-    knots = (outer[0], *inner, outer[1])
+    own = (outer[0], *inner, outer[1])
     degree = number_list(given["degree"], label) if "degree" in given else [3]
     if len(degree) != 1 or degree[0] != int(degree[0]) or not 1 <= degree[0] <= _HIGHEST:
         raise FormulaError(f"term '{label}': degree takes a whole number from 1 to {_HIGHEST}.")
-    _require_rising(label, knots)
-    count = len(inner) + int(degree[0]) + 1
-    return Partition(knots, int(degree[0]), tuple(map(str, range(count))))
+    _require_rising(label, own)
+    low, high = (own[0], own[-1]) if clips else (min(own[0], ends[0]), max(own[-1], ends[1]))
+    natural = None if name == "bs" else name
+    # a polynomial that is continued has no knot at the boundary; a line that begins there has one
+    between = inner if natural is None else [knot for knot in own if low < knot < high]
+    count = len(between) + int(degree[0]) + 1
+    moved = natural is not None or (low, high) != (own[0], own[-1])
+    return Partition(
+        (low, *between, high),
+        int(degree[0]),
+        tuple(map(str, range(count))),
+        own=own if moved else (),
+        natural=natural,
+    )
 
 
 def _plan_cut(label: str, given: dict[str, Node], ends: Interval) -> Partition:

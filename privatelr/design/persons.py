@@ -6,6 +6,7 @@ record holds for a person (people.md 1): the gradients add up to at most L R.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from numbers import Real
 from typing import Any, NamedTuple
@@ -167,12 +168,22 @@ def require_sections(index: Any, divisions: tuple[Any, ...], person: Person) -> 
     content_of(person.column, index.dtype)
 
 
+def _is_text_of_arrow(dtype: Any) -> bool:
+    if isinstance(dtype, pd.StringDtype):
+        return bool(dtype.storage == "pyarrow")
+    return isinstance(dtype, pd.ArrowDtype) and dtype.type is str
+
+
 def _codes(column: Any) -> IntArray:
     """Return a number ``(n,)`` for each record that tells its person, -1 if that is missing."""
     if isinstance(column, np.ndarray):
         return np.asarray(pd.factorize(column)[0], dtype=np.intp)  # by hashes, without sorting
     if isinstance(column.dtype, pd.CategoricalDtype):
         return np.asarray(column.cat.codes, dtype=np.intp)
+    if _is_text_of_arrow(column.dtype):
+        with suppress(Exception):  # bytes that are no text fail here, and are missing below
+            column.array.__arrow_array__().validate(full=True)
+            return np.asarray(column.array.factorize()[0], dtype=np.intp)  # no text is an object
     values = as_objects(column)
     if set(map(id, map(type, values))) <= _TEXTS:  # no code of an object runs
         return np.asarray(pd.factorize(values)[0], dtype=np.intp)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,15 @@ from privatelr.types import FloatArray
 
 LONGEST_MARGIN = 100.0
 """No coefficients of a prior give a row a margin beyond this."""
+_MOST_PRECISE = 1e5
+"""Largest precision of a coefficient of a prior, in squares of the length of a row."""
+_NARROWEST = 20.0
+"""How many times as narrow as its bounds a standardised column may be for a full precision."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """Means of coefficients in the user's units, which are public.
+    """Means and standard deviations of coefficients in the user's units, which are public.
 
     Attributes
     ----------
@@ -28,10 +32,13 @@ class Prior:
         By the names of coefficients.
     source : str
         Where they come from, in words.
+    sds : mapping from str to float
+        Standard deviations, for some of the same names. The others have that of the penalty.
     """
 
     means: Mapping[str, float]
     source: str
+    sds: Mapping[str, float] = field(default_factory=dict)
 
     def for_plan(self, spec: Any, *, only_shared: bool) -> Prior:
         """Check the means against a plan; if asked, drop those that it has no coefficient for.
@@ -54,14 +61,75 @@ class Prior:
                 f"prior: the model has no coefficient {name!r}; it has {listed}"
                 f"{or_meant(name, known)}"
             )
-        found = Prior(shared, self.source)
+        found = Prior(shared, self.source, {n: sd for n, sd in self.sds.items() if n in known})
         margin = spec.radius * float(np.linalg.norm(_centre(spec, shared)))
         if not margin <= LONGEST_MARGIN:
             raise ArgumentError(
                 f"prior: records within the declared bounds would have linear predictors of up to "
                 f"{margin:.3g} by it; prior takes means in the units of the columns."
             )
+        precise = _precisions(replace(spec, prior=found))[1] > _MOST_PRECISE * spec.radius**2
+        if precise.any():
+            name = [*found.sds][int(np.argmax(precise))]
+            raise ArgumentError(
+                f"prior[{name!r}]: the standard deviation {found.sds[name]:.3g} is so small that "
+                "no data would move the coefficient; to fix it, add offset() of the column times "
+                "it in the place of the term."
+            )
         return found
+
+
+def _precisions(spec: Any) -> tuple[FloatArray, FloatArray]:
+    """Return directions ``(k, d)`` of length 1, and the precision along each ``(k,)``.
+
+    A coefficient in the user's units is ``u.w`` with a row u of the map, so that a deviation s is a
+    penalty of ``(u.w)**2 / (2 s**2)``, which has the curvature ``|u|**2 / s**2`` along u. Where
+    records have weights, they count the share a of the largest weight W. So does the prior, or else
+    it would count W times as much beside them as beside the weights that the user gave.
+    """
+    prior, place = spec.prior, {name: index for index, name in enumerate(spec.columns.names)}
+    units = spec.user_map()[np.array([place[name] for name in prior.sds], dtype=np.intp)]
+    rows = np.asarray(units.toarray() if sparse.issparse(units) else units)
+    lengths = np.linalg.norm(rows, axis=1)
+    sds, most = np.array(list(prior.sds.values())), 1.0 if spec.weight is None else spec.weight.most
+    return rows / lengths[:, None], (lengths / sds) ** 2 / most
+
+
+def most_stiffness(spec: Any, *, standardised: bool) -> float:
+    """Return what the precisions of a prior add up to at most, whatever scale is released.
+
+    A column that is `_NARROWEST` times as narrow as its bounds gets as much longer when it is
+    standardised, and so does its direction. For narrower ones `prior_of` holds the precisions to
+    this, since the accuracy of a minimum is public before the scale of the columns is.
+    """
+    if spec.prior is None or not spec.prior.sds:
+        return 0.0
+    total = float(_precisions(spec)[1].sum())
+    return total * _NARROWEST**2 if standardised else total
+
+
+def prior_of(spec: Any, problem: Any) -> dict[str, Any]:
+    """Return the arguments `centre` and `stiff` of a release, for the penalty of its problem.
+
+    people.md 4: the precision of a coefficient is ``max(Lambda, 1 / sd**2)``. What it has beyond
+    Lambda is never negative, so the curvature is at least Lambda in all directions. `stiff` is the
+    matrix G ``(k, d)`` of the mean objective, None where the penalty is precise enough.
+    """
+    centre = centre_of(spec)
+    if spec.prior is None or not spec.prior.sds:
+        return {"centre": centre, "stiff": None}
+    rows, precisions = _precisions(spec)
+    beyond = beyond_penalty(precisions, problem.penalty)
+    if beyond.sum() > problem.stiffness:
+        beyond *= problem.stiffness / beyond.sum() * (1 - 1e-12)
+    kept = beyond > 0
+    stiff = np.sqrt(beyond[kept] / problem.n)[:, None] * rows[kept]
+    return {"centre": centre, "stiff": stiff if len(stiff) else None}
+
+
+def beyond_penalty(precisions: FloatArray, penalty: float) -> FloatArray:
+    """What a prior adds to the penalty in its directions ``(k,)``, never below 0."""
+    return np.maximum(precisions - penalty, 0.0)
 
 
 def centre_of(spec: Any) -> FloatArray | None:

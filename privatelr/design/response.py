@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from privatelr.types import BoolArray, FloatArray
 if TYPE_CHECKING:
     from privatelr.design.variables import Variable
 
-ResponseKind = Literal["logical", "factor", "binary"]
+ResponseKind = Literal["logical", "factor", "binary", "classes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,11 @@ class Response:
         What is evaluated.
     kind : str
         ``logical`` (true is the positive class), ``factor`` (first level against the
-        others, as in R) or ``binary`` (the numbers 0, or -1, and 1).
+        others, as in R), ``binary`` (the numbers 0, or -1, and 1), or ``classes`` (each level is a
+        class of its own, the first one the reference).
     classes : tuple
-        What ``predict(type="classes")`` returns for the negative and the positive class.
+        What ``predict(type="classes")`` returns for the negative and the positive class, or for
+        each of several classes.
     levels : tuple
         The values that are used; the first is the negative class.
     remark : str
@@ -48,6 +50,9 @@ class Response:
 
     def describe(self) -> str:
         """A sentence part on the coding; it depends on public facts only."""
+        if self.kind == "classes":
+            first, *others = self.classes
+            return f"{self.expression.label}: {', '.join(map(str, others))} against {first}"
         negative, positive = self.classes
         against = f"{self.expression.label}: {positive} (positive) against {negative}"
         return f"{against}; {self.remark}" if self.remark else against
@@ -95,6 +100,51 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
         "values beyond (0, 1) are clipped" if clipped else "-1 counts as 0, other values as missing"
     )
     return Response(expression, "binary", (0, 1), (0, 1), remark=remark)
+
+
+MOST_CLASSES = 50
+"""Largest number of classes of a model that has coefficients for each."""
+
+
+def with_classes(spec: Any, dtypes: Mapping[str, Any]) -> Any:
+    """Return a plan in which each declared level of the response is a class of its own.
+
+    `dtypes` are the types of columns whose levels are read off them.
+
+    Raises
+    ------
+    FormulaError, SchemaError
+        For fewer than three levels, levels in an order, persons, strata and offsets.
+    """
+    formula, response = spec.formula, spec.response
+    label = response.expression.label
+    for term, why in (
+        (formula.person and "person(...)", "nothing is proven about records that go together"),
+        (formula.by and formula.by.label, "nothing is proven about records that change strata"),
+        (getattr(spec, "offsets", ()) and "offset(...)", "it would be added to every class alike"),
+    ):
+        if term:
+            raise FormulaError(f"formula: {term} does not go with dpmultinom, as {why}.")
+    if getattr(dtypes.get(response.expression.column or ""), "ordered", False):
+        upper = ", ".join(map(repr, response.levels[1:][-2:]))
+        raise SchemaError(
+            f"response {label!r}: its levels have an order, which a multinomial model ignores; "
+            f'divide them in two, as in "{label} %in% c({upper}) ~ ..." for dplr, or declare '
+            f'levels={{"{label}": [...]}} to take them as names without an order.'
+        )
+    if response.kind != "factor" or len(response.levels) < 3:
+        column = response.expression.names[0]
+        raise SchemaError(
+            f"response {label!r}: dpmultinom takes a column of three or more declared levels, "
+            f'reference first, as in levels={{"{column}": ["a", "b", "c"]}}; dplr takes two.'
+        )
+    if len(response.levels) > MOST_CLASSES:
+        raise SchemaError(
+            f"response {label!r}: dpmultinom takes up to {MOST_CLASSES} classes, and it has "
+            f"{len(response.levels)} declared levels."
+        )
+    several = replace(response, kind="classes", classes=response.levels)
+    return replace(spec, response=several)
 
 
 def _keeps_zero_and_one(node: Node) -> bool:
@@ -146,6 +196,14 @@ def labels(
         return np.where(positive, 1.0, -1.0), usable
     codes = level_codes(values, response.levels)
     return np.where(codes > 0, 1.0, -1.0), np.asarray(codes >= 0)
+
+
+def places(response: Response, columns: Mapping[str, Any]) -> tuple[FloatArray, BoolArray]:
+    """Return the numbers ``(n,)`` of the classes of records, and where there is one."""
+    name = response.expression.column
+    values = columns[name] if name is not None else evaluate(response.expression, columns)
+    codes = level_codes(values, response.levels)
+    return np.maximum(codes, 0).astype(np.float64), np.asarray(codes >= 0)
 
 
 def read_labels(response: Response, variables: Mapping[str, Variable], batch: Batch) -> FloatArray:

@@ -34,5 +34,5 @@ from privatelr.formula.parser import (
     spell,
     tokenize,
 )
-from privatelr.formula.person import Person
-from privatelr.formula.terms_by_arguments import with_person, with_terms
+from privatelr.formula.person import MOST_RECORDS, Person, spell_person
+from privatelr.formula.terms_by_arguments import require_most, with_person, with_terms

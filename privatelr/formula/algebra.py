@@ -276,6 +276,8 @@ def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
             start, stop = start + 1, index - 1
         elif token.is_name and index < len(tokens) and tokens[index].is_operator("("):
             index = stop = closing_index(tokens, index) + 1
+        if token.is_name:
+            index = stop = _end_of_membership(tokens, start, index) or index
         if token.is_name or token.is_operator("{"):
             factor = tokens[start:stop]
             label = spell(factor)
@@ -299,6 +301,22 @@ def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
         else:
             raise FormulaError(f"formula: {token.text} is not a term of a model.")
     return "".join(parts), factors
+
+
+def _end_of_membership(tokens: Sequence[Token], start: int, stop: int) -> int | None:
+    """Return where ``g %in% c("a", "b")`` ends, if that is what begins at `start`.
+
+    R has no such term. It would read a colon or a power beside it first, so it stands by itself.
+    """
+    before, after = tokens[start - 1 : start], tokens[stop : stop + 3]
+    if len(after) < 3 or not after[0].is_operator("%in%"):
+        return None
+    called = after[1] == Token("name", "c") and after[2].is_operator("(")
+    if not (called or after[1].is_operator("[")):
+        return None
+    end = closing_index(tokens, stop + 1 + called) + 1
+    beside = (*before, *tokens[end : end + 1])
+    return None if any(one.is_operator(":", "^", "**") for one in beside) else end
 
 
 def _expand_terms(algebra: str, text: str) -> tuple[tuple[tuple[int, ...], ...], list[int]]:

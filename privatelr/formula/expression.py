@@ -23,7 +23,7 @@ from privatelr.types import FloatArray
 
 _LONGEST = 500
 _CODING = ("C", "factor", "as.factor")
-_PARTITIONS = ("bs", "cut")
+_PARTITIONS = ("bs", "ns", "cr", "cut")
 _TRUTHS = {"!", *functions.LOGIC, *functions.COMPARISONS, *functions.MEMBERSHIPS}
 _BASES = {"base", "reference"}
 """Words of R and patsy for the level that the other levels are compared with."""
@@ -47,7 +47,7 @@ class Expression:
     coding : Node or None
         The call of ``C``, ``factor`` or ``as.factor``, if the expression is one.
     partition : Node or None
-        The call of ``bs`` or ``cut``, which divides the number that `tree` gives among levels.
+        The call of ``bs`` or the like, which divides the number that `tree` gives among levels.
     """
 
     label: str

@@ -99,15 +99,20 @@ def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
             "reorders levels; declare the order, reference level first, as "
             f'levels={{"{variable}": [...]}}, or name it, as in C({variable}, Treatment("level"))'
         )
+    elif short in ("ordered", "as.ordered"):
+        why = (
+            "puts levels in an order, which no model here uses; divide them in two, as in "
+            f"\"{variable} %in% c('high', 'highest') ~ ...\" for dplr"
+        )
     elif short in (*_CENTRINGS, "center"):
         why = f"{learns} use {variable}, or write I(({variable} - 130)/20) with public constants"
     elif short == "poly":
         why = f"{learns} write poly({variable}, 2, raw = TRUE), or {variable} + I({variable}^2)"
-    elif short == "bs":
-        why = f"divides a number by itself, as in bs({variable}, knots = c(30, 60))"
+    elif short in ("bs", "ns", "cr"):
+        why = f"divides a number by itself, as in {short}({variable}, knots = c(30, 60))"
     elif short in _KNOTS:
         why = (
-            f"is a spline whose columns have no proven range; {declare} and use bs({variable}, "
+            f"is a spline whose columns have no proven range; {declare} and use ns({variable}, "
             f"knots = c(30, 60)) with public knots, or pmax({variable} - 3.2, 0)"
         )
     elif short in LEARNED:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from privatelr.errors import FormulaError
 from privatelr.formula.expression import Expression, parse_expression
-from privatelr.formula.parser import Token
+from privatelr.formula.parser import Token, spell
 
 MOST_RECORDS = 10**6
 """Largest number of records per person that can be named."""
@@ -32,6 +32,12 @@ class Person:
 def column_of(person: Person) -> Expression:
     """The column that tells persons apart, as a term."""
     return parse_expression([Token("quoted", person.column)])
+
+
+def spell_person(person: Person) -> str:
+    """The term of a formula that says this."""
+    most = f", {person.most}" if person.most != 1 else ""
+    return f"person({spell([Token('quoted', person.column)])}{most})"
 
 
 def read_person(inner: Sequence[Token], label: str) -> Person:

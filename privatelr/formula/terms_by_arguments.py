@@ -8,7 +8,7 @@ from typing import Any
 from privatelr.errors import FormulaError, listed, or_meant, show
 from privatelr.formula.algebra import Formula
 from privatelr.formula.parser import Token, spell
-from privatelr.formula.person import MOST_RECORDS
+from privatelr.formula.person import MOST_RECORDS, Person, spell_person
 
 _EXAMPLES = {"weights": "1 / p", "subset": "age > 50", "by": "sex"}
 
@@ -50,6 +50,21 @@ def with_person(formula: Any, person: Any, most: Any = 1) -> Any:
         If `person` is no name, `most` is no number of records, or the formula has a person already.
     """
     text = formula.text if isinstance(formula, Formula) else formula
+    require_most(person, most)
+    if person is None or not isinstance(text, str):
+        return formula
+    if not isinstance(person, str) or not person.strip():
+        # values of records are private, and a short list of them would be quoted
+        given = type(person).__name__ if isinstance(person, list | tuple) else show(person)
+        raise FormulaError(
+            f"person={given}: person takes the name of a column of the data, whose values "
+            "tell persons apart."
+        )
+    return f"{text} + {spell_person(Person(person, most))}"
+
+
+def require_most(person: Any, most: Any) -> None:
+    """Refuse what is no number of records of a person; raises `FormulaError`."""
     whole = isinstance(most, int) and not isinstance(most, bool) and 1 <= most <= MOST_RECORDS
     if not whole or (person is None and most != 1):
         beside = " beside person=" if whole else ""
@@ -57,12 +72,3 @@ def with_person(formula: Any, person: Any, most: Any = 1) -> Any:
             f"records_per_person={show(most)}: records_per_person takes a whole number from 1 to "
             f"{MOST_RECORDS}{beside}."
         )
-    if person is None or not isinstance(text, str):
-        return formula
-    if not isinstance(person, str) or not person.strip():
-        raise FormulaError(
-            f"person={show(person)}: person takes the name of a column of the data, whose values "
-            "tell persons apart."
-        )
-    number = f", {most}" if most != 1 else ""
-    return f"{text} + person({spell([Token('quoted', person)])}{number})"

@@ -39,3 +39,4 @@ from privatelr.inference.question import (
     Question,
     answerable,
 )
+from privatelr.inference.unresolved_columns import thin_numbers

@@ -237,7 +237,7 @@ def _together(rows: FloatArray, asked: Question) -> int:
 def bare_curvature(evidence: NoisyMoments, matrices: distribution.Matrices) -> FloatArray:
     """H0 ``(k, d, d)``, the curvatures without the penalty, kept positive definite."""
     least = _LEAST * evidence.largest_trace
-    return floored(matrices.curvature - evidence.floor * np.eye(len(evidence.w)), least)
+    return floored(matrices.curvature - evidence.penalty, least)
 
 
 def factors_of(

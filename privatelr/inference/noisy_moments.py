@@ -17,14 +17,17 @@ import numpy as np
 from privatelr.errors import GuaranteeError
 from privatelr.inference.error_distribution import PUBLIC_SEED, Matrices
 from privatelr.inference.posterior import posterior
-from privatelr.inference.unresolved_columns import RESOLVED, spread_again
+from privatelr.inference.unresolved_columns import (
+    hidden_numbers,
+    resolved_columns,
+    spread_again,
+    thin_numbers,
+)
 from privatelr.mechanisms import (
     Moments,
     Problem,
     Release,
-    ScaleRelease,
     matrix_of,
-    spread_to_noise,
 )
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.privacy.noise import NoiseLaw, NoNoise, SphericalLaplace
@@ -52,8 +55,6 @@ third power of the length of the coefficients, and the step is 1.5 to 2.5 of tha
 LEAST_LEFT = 0.5
 """The least share of the curvature that is said to be left after the step. Where less would be, the
 noise on the step is large, and its own error counts for more."""
-HIDDEN = 0.4
-"""A column is hidden if less than this share of its spread is shown (`resolved_columns`)."""
 MOST_UNCOUNTED = 0.25
 """Most standard errors that the error of the step may move a combination without noise, where
 intervals do not count it. A test at 5 % then rejects 5.8 % of the time at most."""
@@ -97,7 +98,10 @@ class NoisyMoments:
     intercept : float
         The constant in the intercept column of standardised rows; 0 if not known.
     drawn : ndarray of shape (d,)
-        w less the coefficients to which the penalty draws.
+        w less the coefficients to which the penalty draws. With a more precise prior it is what has
+        the same gradient under the penalty alone.
+    held : ndarray of shape (d, d)
+        What a more precise prior adds to H; 0 without one.
     """
 
     w: FloatArray
@@ -114,6 +118,12 @@ class NoisyMoments:
     first: int
     intercept: float
     drawn: FloatArray
+    held: FloatArray | float = 0.0
+
+    @property
+    def penalty(self) -> FloatArray:
+        """The part of H ``(d, d)`` that is no data's."""
+        return np.asarray(self.floor * np.eye(len(self.w)) + self.held)
 
     @property
     def problem(self) -> Problem:
@@ -154,12 +164,15 @@ class Quality:
         coefficients.
     target : str
         What intervals are about by default: the coefficients without the penalty, if the model has
-        them and one step can take the penalty off.
+        them, one step can take the penalty off, and no number is thin.
     is_shrunk : bool
-        Whether the model has coefficients without the penalty, but the penalty is more than one
-        step can take off.
+        Whether the model has coefficients without the penalty, which the release cannot carry.
     hides_numbers : bool
-        Whether the noise hides how much a number varies, whose effect others may take over.
+        Whether the noise hides how much a number or a product varies, whose effect others may take
+        over.
+    has_thin_number : bool
+        Whether the release does not show how much a number varies, and would if its spread were a
+        usual one. Then neither its coefficient nor those of others are known without the penalty.
     mode : str
         The default mode of intervals for that target.
     """
@@ -170,6 +183,7 @@ class Quality:
     has_probabilities: bool
     uncounted: float = 0.0
     hides_numbers: bool = False
+    has_thin_number: bool = False
 
     @property
     def told_noise(self) -> str:
@@ -183,8 +197,13 @@ class Quality:
 
     @property
     def target(self) -> Target:
-        corrected = self.corrects_bias and self.uncounted <= MOST_UNCOUNTED
+        corrected = self.carries_unpenalised and self.uncounted <= MOST_UNCOUNTED
         return "unpenalised" if self.has_probabilities and corrected else "penalised"
+
+    @property
+    def carries_unpenalised(self) -> bool:
+        """Whether the coefficients without the penalty can be inferred."""
+        return self.corrects_bias and not self.has_thin_number
 
     @property
     def corrects_bias(self) -> bool:
@@ -204,7 +223,7 @@ class Quality:
         """The default mode of intervals for a target."""
         if self.noise_to_signal == 0:
             return "plug-in"  # without noise in the matrices there is nothing to average over
-        misses = self.is_fragile and target == "penalised"
+        misses = (self.is_fragile or self.has_thin_number) and target == "penalised"
         return "conservative" if misses else "posterior"
 
 
@@ -226,11 +245,16 @@ def evidence_of(release: Release) -> NoisyMoments:
     drawn = w - (0.0 if release.centre is None else release.centre)
     largest_trace, largest_scores = calibration.traces
     columns = None if release.scale is None else release.scale.calibration.facts
+    held: FloatArray | float = 0.0
+    if release.stiff is not None:
+        held = release.stiff.T @ release.stiff
+        drawn = drawn + held @ drawn / problem.lambda_
     return NoisyMoments(
         w=w,
-        curvature=moments.curvature + problem.lambda_ * np.eye(problem.d),
+        curvature=moments.curvature + problem.lambda_ * np.eye(problem.d) + held,
         scores=moments.scores - problem.lambda_**2 * np.outer(drawn, drawn),
         drawn=drawn,
+        held=held,
         curvature_sd=calibration.entry_sd,
         balance=calibration.balance,
         calibration=release.calibration,
@@ -244,34 +268,6 @@ def evidence_of(release: Release) -> NoisyMoments:
     )
 
 
-def resolved_columns(scale: ScaleRelease | None, moments: Moments) -> FloatArray:
-    """How much of the spread of each column a release shows ``(d,)``, from 0 to 1.
-
-    Its released variance or its released curvature has to be large, in deviations of its noise. The
-    curvature alone shows a column whose variance is not released, and a quarter is enough: such
-    columns are levels and products, which are seldom thin. Columns that are not standardised have
-    no prior that would need to know.
-    """
-    found = np.ones(len(moments.curvature))
-    if scale is not None:
-        calibration = scale.calibration
-        first = len(found) - calibration.facts.p
-        alone = np.full(calibration.facts.p, 4.0)
-        alone[calibration.means] = 1.0
-        curvature = np.diag(moments.curvature)[first:] / moments.calibration.entry_sd
-        shown = np.maximum(spread_to_noise(scale), alone * curvature)
-        found[first:] = np.clip(shown / RESOLVED, 0.0, 1.0)
-    return found
-
-
-def numbers_of(scale: ScaleRelease | None, evidence: NoisyMoments) -> list[int]:
-    """The places of standardised columns that are numbers or products, and not levels."""
-    if scale is None:
-        return []
-    places = scale.calibration.facts.columns_of("number", "product")
-    return [evidence.first + place for place in places]
-
-
 def quality(release: Release) -> Quality:
     """Measure noise and bias of a release, and choose the mode of inference that suits them."""
     evidence = evidence_of(release)
@@ -283,7 +279,8 @@ def quality(release: Release) -> Quality:
         relative_bias(evidence),
         is_at_penalty=smallest < evidence.floor,
         has_probabilities=evidence.problem.loss.probability is not None,
-        hides_numbers=bool((evidence.resolved[numbers_of(release.scale, evidence)] < HIDDEN).any()),
+        hides_numbers=bool(hidden_numbers(release.scale, evidence)),
+        has_thin_number=bool(thin_numbers(release.scale, evidence)),
     )
     if is_exact(evidence):
         return replace(known, uncounted=step_error(known) * bias_in_errors(evidence))
@@ -307,7 +304,7 @@ def penalty_bias(evidence: NoisyMoments) -> FloatArray | None:
     Eigenvalues of H0 are raised to the noise in them, below which they cannot be told; None if
     even then they are not above 0.
     """
-    bare = evidence.curvature - evidence.floor * np.eye(len(evidence.w))
+    bare = evidence.curvature - evidence.penalty
     raised = floored(bare, evidence.curvature_sd)
     if float(np.linalg.eigvalsh(raised)[0]) <= _FLAT * evidence.largest_trace:
         return None
@@ -390,7 +387,7 @@ def curvature_left(evidence: NoisyMoments) -> float:
     step, c = penalty_bias(evidence), evidence.intercept
     if step is None or not c or not evidence.first:
         return 1.0
-    row = evidence.curvature[0] - evidence.floor * np.eye(1, len(evidence.w))[0]
+    row = (evidence.curvature - evidence.penalty)[0]
     at, moved = c * (row @ np.array([evidence.w, step]).T) / max(row[0], evidence.curvature_sd)
     before, after = evidence.problem.loss.curvature(np.array([at, at + moved]))
     return float(np.clip(after / before, LEAST_LEFT, 1.0)) if before > 0 else 1.0

@@ -115,7 +115,7 @@ def posterior(evidence: NoisyMoments, rng: np.random.Generator) -> Matrices:
     public*: those of the release. *Not covered*: nothing.
     """
     law, sd, balance = evidence.noise, evidence.curvature_sd, evidence.balance
-    penalty = evidence.floor * np.eye(len(evidence.w))
+    penalty = evidence.penalty
     noisy = np.stack([evidence.curvature - penalty, balance * evidence.scores]) / sd
     largest = np.array([evidence.largest_trace, balance * evidence.largest_scores]) / sd
     values, vectors = (part[..., ::-1] for part in np.linalg.eigh(noisy))

@@ -169,6 +169,13 @@ def answerable(release: Release, asked: Question) -> Question:
             "target='unpenalised': without the penalty no limit holds for every dataset, which is "
             "what mode='conservative' is for; take mode='posterior', or target='penalised'."
         )
+    if target == "unpenalised" and known.has_thin_number:
+        raise GuaranteeError(
+            "target='unpenalised': the noise hides how much a column varies, which summary() "
+            "names, so that neither its coefficient nor those of columns that go together with it "
+            "are known without the penalty; take target='penalised', or fit with narrower bounds "
+            "for it, which suggest_bounds can find."
+        )
     if target == "unpenalised" and not known.corrects_bias:
         bias = known.relative_bias
         size = f"{bias:.0%}" if bias <= 1 else "more than all of them"
@@ -197,7 +204,7 @@ def after_step(release: Release, asked: Question, found: Matrices) -> Matrices:
         return found
     evidence, known = evidence_of(release), quality(release)
     left = curvature_left(evidence) ** (1 / (1 + known.noise_to_signal**2))
-    penalty = evidence.floor * np.eye(len(evidence.w))
+    penalty = evidence.penalty
     off = step_error(known) * evidence.floor * evidence.drawn
     return Matrices(
         left * (found.curvature - penalty) + penalty,

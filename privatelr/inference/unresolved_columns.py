@@ -1,4 +1,4 @@
-"""Draws of the curvature again, where a column may hardly vary.
+"""Columns that may hardly vary, as far as a release shows, and draws of their curvature.
 
 A power of the determinant of H as its prior says that no column is nearly constant, and none nearly
 always at one level. Of most columns the released scale or the released curvature shows as much. For
@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.inference.error_distribution import Matrices
+from privatelr.mechanisms import (
+    Moments,
+    ScaleRelease,
+    scale_moments,
+    spread_to_noise,
+    variance_sd,
+)
 from privatelr.privacy.noise import SphericalLaplace
 from privatelr.types import FloatArray
 
@@ -22,9 +29,75 @@ if TYPE_CHECKING:
 RESOLVED = 8.0
 """Number of deviations of its noise from which on the spread of a column counts as known
 (``python -m tests.studies.coverage --cells thin,rarest``)."""
+HIDDEN, THIN = 0.3, 0.4
+"""A column is hidden if less than the first share of its spread is shown (`resolved_columns`). A
+number that is to be inferred without the penalty has to show the second one, 3.2 deviations of the
+noise, which a constant column reaches in less than one study of a hundred (``python -m
+tests.studies.hidden``)."""
+USUAL, MARGIN = 0.25, 1.5
+"""Deviation of a usual column, over half the width of its bounds, and the multiple of the limit for
+thin numbers that its variance has to be. Its curvature is then well above the noise, too."""
 _CELLS, _LEAST, _BEYOND = 96, 1e-5, 8.0
 """Number of curvatures of a grid, which are equally far apart in logarithms; the least of them as a
 share of the largest, and how far that is above the released one, in deviations of the noise."""
+
+
+def resolved_columns(scale: ScaleRelease | None, moments: Moments) -> FloatArray:
+    """How much of the spread of each column a release shows ``(d,)``, from 0 to 1.
+
+    Its released variance and its released curvature, in deviations of their noise, have to be large
+    together: where noise makes the one too small, columns are standardised so that the other is
+    large. The curvature alone shows a column whose variance is not released, and a quarter is
+    enough: such columns are levels and products, which are seldom thin. Columns that are not
+    standardised have no prior that would need to know.
+    """
+    found = np.ones(len(moments.curvature))
+    if scale is not None:
+        calibration = scale.calibration
+        first = len(found) - calibration.facts.p
+        alone = np.full(calibration.facts.p, 4.0)
+        alone[calibration.means] = 1.0
+        curvature = alone * np.maximum(_own_curvature(moments, first)[first:], 0.0)
+        shown = np.hypot(spread_to_noise(scale), curvature)
+        found[first:] = np.clip(shown / RESOLVED, 0.0, 1.0)
+    return found
+
+
+def _own_curvature(moments: Moments, first: int) -> FloatArray:
+    """What the intercept leaves of the released curvature of each column, in deviations ``(d,)``.
+
+    Rows are centred by a noisy mean, so a column that hardly varies has a curvature all the same,
+    which is that of the intercept. That of the intercept itself is no smaller than its noise here.
+    """
+    matrix, sd = moments.curvature, moments.calibration.entry_sd
+    of_intercept = matrix[0] ** 2 / max(matrix[0, 0], sd) if first else np.zeros(len(matrix))
+    return np.asarray((np.diag(matrix) - of_intercept) / sd)
+
+
+def hidden_numbers(scale: ScaleRelease | None, evidence: NoisyMoments) -> list[int]:
+    """The places of standardised columns that are hidden, and numbers or products, not levels."""
+    if scale is None:
+        return []
+    places = scale.calibration.facts.columns_of("number", "product")
+    return [at for at in (evidence.first + p for p in places) if evidence.resolved[at] < HIDDEN]
+
+
+def thin_numbers(scale: ScaleRelease | None, evidence: NoisyMoments) -> list[int]:
+    """The places of numbers that vary less than the release shows, and than is usual.
+
+    They would be shown if they had a usual spread. In small studies the noise hides usual columns,
+    too, so that which of them are hidden is a matter of chance. Amounts and times lie near one end
+    of their bounds and vary about as much as their mean is away from it, which is little. So that
+    is usual there.
+    """
+    if scale is None:
+        return []
+    facts, mean = scale.calibration.facts, scale_moments(scale)[0]
+    largest = np.repeat([g.largest for g in facts.groups], [g.size for g in facts.groups])
+    usual = np.minimum(USUAL * largest, largest - np.abs(mean))
+    shown = usual**2 / variance_sd(scale.calibration, mean) >= MARGIN * THIN * RESOLVED
+    places = [evidence.first + p for p in facts.columns_of("number") if shown[p]]
+    return [place for place in places if evidence.resolved[place] < THIN]
 
 
 def spread_again(evidence: NoisyMoments, matrices: Matrices, rng: np.random.Generator) -> Matrices:
@@ -44,8 +117,7 @@ def spread_again(evidence: NoisyMoments, matrices: Matrices, rng: np.random.Gene
     **Privacy.** *Covered*: a function of the release. *Neighbours*, *Assumed public*: those of the
     release. *Not covered*: nothing.
     """
-    sd, d = evidence.curvature_sd, len(evidence.w)
-    penalty = evidence.floor * np.eye(d)
+    sd, d, penalty = evidence.curvature_sd, len(evidence.w), evidence.penalty
     noisy, drawn = (evidence.curvature - penalty) / sd, (matrices.curvature - penalty) / sd
     power = evidence.determinant + (d - evidence.first - 1) / 2
     off = evidence.balance / sd * (matrices.scores - evidence.scores)

@@ -4,7 +4,6 @@ from privatelr.mechanisms.perturbation import (
     Draws,
     Moments,
     Release,
-    distance_from,
     draw,
     mean_moments,
     release_moments,
@@ -48,6 +47,7 @@ from privatelr.mechanisms.scale_release import (
     scale_map,
     scale_moments,
     spread_to_noise,
+    variance_sd,
     warn_of_noise,
 )
 from privatelr.numerics.rows import matrix_of, vector_of

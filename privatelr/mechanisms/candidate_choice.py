@@ -16,7 +16,8 @@ import numpy as np
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.proven_noise import DOWN
-from privatelr.numerics import twice_concordant
+from privatelr.mechanisms.score_histogram import share_grid
+from privatelr.numerics import twice_concordant, weighted_concordant
 from privatelr.privacy import Event, PureDP
 from privatelr.privacy.noise import Randomness
 from privatelr.privacy.noise.exponential_mechanism import PermuteAndFlip
@@ -40,7 +41,7 @@ class ChoiceCalibration:
     Attributes
     ----------
     n : int
-        Number of records that are scored.
+        Number of records that are scored, or of their persons.
     candidates : int
         Number of fits to choose from, at least 2.
     score : {"auc", "accuracy", "brier"}
@@ -161,6 +162,49 @@ def total_score(score: ScoreName, label: FloatArray, prediction: FloatArray) -> 
     return len(label) - int(np.rint(squares * _GRID).astype(np.int64).sum()) / _GRID
 
 
+def total_score_of_persons(
+    score: ScoreName, label: FloatArray, prediction: FloatArray, shares: FloatArray, persons: int
+) -> float:
+    """Return the score of a fit, in persons, of whom each record counts its share ``(n,)``.
+
+    Shares of a person add up to 1 at most. Other arguments as of `total_score`, for which a person
+    with one record counts as that record does.
+
+    Notes
+    -----
+    Let all records of one of m persons be replaced. The changes of the scores of all fits lie in
+    one interval of length 2 again.
+
+    ``"accuracy"`` and ``"brier"`` are sums of shares times what a record is worth, from 0 to 1; the
+    terms of a person add up to at most 1.
+
+    ``"auc"`` is ``W / g`` with weighted pairs. Let p and q be the shares of a person in either
+    class, p + q at most 1, P and Q those of all others, P + Q at most m - 1, and g the largest of P
+    + p, Q + q and 2 m / 3. W is the pairs of others, from 0 to P Q, and those with records of the
+    person, from 0 to ``p Q + q P + p q``, which is at most ``p g + q g <= g``. Let p', q' and g' be
+    those of the person instead. The score moves by ``W_others (1 / g' - 1 / g)`` and by two terms,
+    from -1 to 0 and from 0 to 1.
+
+    *If g' = g*, the first is zero. *If g' > g*, let g' be ``Q + q'`` (or exchange the classes), so
+    that q' > q, and g' > 2 m / 3. With ``(p Q + q P + p q) / g <= p + q P / g``, the same for the
+    other, ``Q <= g`` and ``g' - g <= q' - q``, the length is at most ``P (q' - q) / g' + p' + q' P
+    / g' + p + q P / g``. As ``P <= m - 1 - Q = m - 1 + q' - g' < m / 3`` and g is at least 2 m / 3,
+    both P / g' and P / g are at most 1/2, which leaves at most ``p' + q' + p <= 2``. *If g' < g*,
+    it is the reverse of that.
+    """
+    grid = share_grid(persons)
+    units = np.floor(shares / grid)  # whole numbers, whose sum a double holds
+    if score == "auc":
+        pairs, positive, negative = weighted_concordant(label, prediction, units)
+        return pairs / max(positive, negative, _LEAST_CLASS * persons / grid) * grid
+    if score == "accuracy":
+        right = 1.0 + label * np.where(np.isnan(prediction), 0.0, prediction)
+        return float((units * right).sum()) * grid / 2
+    probability = np.where(np.isnan(prediction), 0.5, prediction)
+    worth = 1.0 - np.where(label == 0, 0.0, (probability - (label > 0)) ** 2)
+    return float(np.floor(units * worth).sum()) * grid
+
+
 def choose_candidate(
     scores: FloatArray, calibration: ChoiceCalibration, randomness: Randomness
 ) -> int:
@@ -169,8 +213,9 @@ def choose_candidate(
     Notes
     -----
     **Privacy.** *Covered*: the position, by ``calibration.target``, for scores that are those of
-    `total_score`. *Neighbours*: replace one of the records that were scored. *Assumed public*: n
-    and the fits. *Not covered*: the scores, time and memory.
+    `total_score`, or of `total_score_of_persons`. *Neighbours*: replace one of the records that
+    were scored, or all records of one of their persons. *Assumed public*: n (of persons then) and
+    the fits. *Not covered*: the scores, time and memory.
     """
     if scores.shape != (calibration.candidates,):
         raise GuaranteeError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +31,12 @@ from privatelr.numerics.solve import Solver, certificate, certified_minimum
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import Entry
 from privatelr.privacy.noise import (
-    MANY,
     BlockwiseDraw,
     Draw,
     FloatDraw,
     Randomness,
     ShiftedDraw,
+    distance_from,
 )
 from privatelr.types import FloatArray, Offset, Rows
 
@@ -45,8 +45,10 @@ if TYPE_CHECKING:
 
     from privatelr.mechanisms.scale_release import ScaleRelease
     from privatelr.mechanisms.score_histogram import HistogramRelease
+    from privatelr.numerics.solve import softmax_minimum
 else:
     flint = lazy_import("flint")
+    softmax_minimum = lazy_import("privatelr.numerics.solve.softmax_minimum")
 
 _ROUNDED_UP = 1 + 1e-6
 """Factor that covers the relative rounding error in the length of any vector in memory."""
@@ -93,7 +95,8 @@ class Release:
     Attributes
     ----------
     coef : ndarray of shape (d,), read-only
-        The coefficients in scaled units, the intercept first.
+        The coefficients in scaled units, the intercept first; ``(K d,)`` for K classes, one after
+        the other.
     guarantee : Guarantee
         The guarantee for everything in the release together.
     calibration : Calibration
@@ -108,6 +111,8 @@ class Release:
         The noisy counts of the rows' scores by class, if a ROC curve was requested.
     centre : ndarray of shape (d,) or None
         The coefficients to which the penalty draws, in scaled units; None for zero.
+    stiff : ndarray of shape (k, d) or None
+        G of a prior, which adds ``|G (w - centre)|**2 / 2`` to the mean objective.
     """
 
     coef: FloatArray
@@ -118,6 +123,7 @@ class Release:
     scale: ScaleRelease | None = None
     histogram: HistogramRelease | None = None
     centre: FloatArray | None = None
+    stiff: FloatArray | None = None
 
     def __post_init__(self) -> None:
         self.coef.flags.writeable = False
@@ -143,41 +149,22 @@ def draw(calibration: Calibration, randomness: Randomness) -> Draws:
     return Draws(randomness.draw(calibration.noise), randomness.draw(calibration.shield))
 
 
-def distance_from(noise: Draw) -> Callable[[FloatArray], float] | None:
-    """Return a function that bounds the distance of noise from a vector; None for few columns."""
-    if isinstance(noise, BlockwiseDraw):
-        return noise.distance
-    if isinstance(noise, ShiftedDraw):
-        return _distance_from_shifted(noise)
-    if not isinstance(noise, FloatDraw) or len(noise.vector) <= MANY:
-        return None
-    held = noise.vector
-    return lambda vector: float(np.linalg.norm(held - vector)) * _ROUNDED_UP
-
-
-def _distance_from_shifted(noise: ShiftedDraw) -> Callable[[FloatArray], float] | None:
-    own, shift = distance_from(noise.draw), noise.shift
-    if own is None:
-        return None
-
-    def distance(vector: FloatArray) -> float:
-        # an entry of the difference is off by at most a rounding of it
-        rounded = 2.0**-52 * (float(np.linalg.norm(vector)) + float(np.linalg.norm(shift)))
-        return (own(vector - shift) + rounded) * _ROUNDED_UP
-
-    return distance
-
-
-def _towards(tilt: Draw, centre: FloatArray | None, problem: Problem) -> Draw:
-    """Return the tilt with ``-Lambda w0``, by which the penalty is ``Lambda |w - w0|**2 / 2``."""
+def _towards(
+    tilt: Draw, centre: FloatArray | None, stiff: FloatArray | None, problem: Problem
+) -> Draw:
+    """Return the tilt with ``-Lambda w0 - n G' G w0``, by which penalties are about w0."""
     if centre is None:
         return tilt
     if not float(np.linalg.norm(centre)) <= problem.centre:
-        raise GuaranteeError(
-            f"prior: its coefficients are longer than {problem.centre:g}, for which minima are "
-            "certified."
-        )
-    return ShiftedDraw(tilt, -problem.penalty * centre)
+        bound = f"{problem.centre:g}, for which minima are certified"
+        raise GuaranteeError(f"prior: its coefficients are longer than {bound}.")
+    shift = -problem.penalty * centre
+    if stiff is not None:
+        if not problem.n * float((stiff**2).sum()) <= problem.stiffness * _ROUNDED_UP:
+            bound = f"a trace of {problem.stiffness:g}, for which minima are certified"
+            raise GuaranteeError(f"prior: its deviations are smaller than those of {bound}.")
+        shift -= problem.n * ((stiff @ centre) @ stiff)
+    return ShiftedDraw(tilt, shift)
 
 
 def rounded_sum(centre: Sequence[flint.arb] | FloatArray, noise: Draw, grid: float) -> FloatArray:
@@ -249,6 +236,7 @@ def release_minimiser(
     draws: Draws,
     solver: Solver,
     centre: FloatArray | None = None,
+    stiff: FloatArray | None = None,
 ) -> Release:
     """Minimise the objective, with noise in it or on its minimum, and release the coefficients.
 
@@ -270,6 +258,8 @@ def release_minimiser(
         result is the same up to tau.
     centre : ndarray of shape (d,), optional
         Public coefficients w0 to which the penalty draws, by default zero.
+    stiff : ndarray of shape (k, d), optional
+        A public matrix G; the mean objective has ``|G (w - w0)|**2 / 2``, too.
 
     Notes
     -----
@@ -280,14 +270,19 @@ def release_minimiser(
     require_radius(rows, calibration)
     problem, tilt, added = calibration.problem, draws.noise, draws.shield
     if calibration.placement == "output":
-        tilt, added = FloatDraw(np.zeros(problem.d)), draws.noise
-    tilt = _towards(tilt, centre, problem)
+        tilt, added = FloatDraw(np.zeros(problem.size)), draws.noise
+    tilt = _towards(tilt, centre, stiff, problem)
+    if problem.is_multinomial:
+        several = rows, problem.classes, problem.lambda_, tilt.nearest() / problem.n
+        exact = softmax_minimum.certified_softmax(*several, calibration.tau, tilt.enclose)
+        coef = rounded_sum(exact, added, calibration.grid)
+        return Release(coef, calibration.target, calibration)
     # the solver gets an array of its own, because it may write into it
-    objective = Objective(rows, problem.loss, problem.lambda_, tilt.nearest() / problem.n)
+    objective = Objective(rows, problem.loss, problem.lambda_, tilt.nearest() / problem.n, stiff)
     known = tilt.enclose, distance_from(tilt)
     minimum = certified_minimum(objective, solver, calibration.tau, *known)
     coef = rounded_sum(minimum, added, calibration.grid)
-    return Release(coef, calibration.target, calibration, centre=centre)
+    return Release(coef, calibration.target, calibration, centre=centre, stiff=stiff)
 
 
 def release_plain(
@@ -296,6 +291,7 @@ def release_plain(
     draws: Draws,
     solver: Solver,
     centre: FloatArray | None = None,
+    stiff: FloatArray | None = None,
 ) -> Release:
     """Minimise J and release the minimiser without any protection: the plain fit.
 
@@ -312,8 +308,11 @@ def release_plain(
     """
     require_radius(rows, calibration)
     problem = calibration.problem
-    tilt = _towards(FloatDraw(np.zeros(problem.d)), centre, problem).nearest()
-    objective = Objective(rows, problem.loss, problem.lambda_, tilt / problem.n)
+    tilt = _towards(FloatDraw(np.zeros(problem.size)), centre, stiff, problem).nearest()
+    if problem.is_multinomial:
+        several = rows, problem.classes, problem.lambda_, tilt / problem.n
+        return Release(softmax_minimum.plain_softmax(*several), calibration.target, calibration)
+    objective = Objective(rows, problem.loss, problem.lambda_, tilt / problem.n, stiff)
     w = solver(objective).w
     with np.errstate(all="ignore"):
         norm = float(np.linalg.norm(value_and_gradient(objective, w)[1]))
@@ -322,7 +321,7 @@ def release_plain(
             "solver: what it returned is not certified to a gradient of 1e-10, so nothing was "
             "released; leave solver=Newton()."
         )
-    return Release(w, calibration.target, calibration, centre=centre)
+    return Release(w, calibration.target, calibration, centre=centre, stiff=stiff)
 
 
 # -- moments --------------------------------------------------------------------------------------

@@ -31,6 +31,9 @@ from privatelr.numerics import Loss
 from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Neighbours
 from privatelr.types import Block
 
+UP = 1 + 2.0**-50
+"""Rounds a positive number up."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -58,6 +61,10 @@ class Problem:
         At least the length of the coefficients w0 to which the penalty draws. A term
         ``-Lambda w0.w`` in the objective is a known part of the tilt: it moves the law of a release
         for all data alike, so that no noise depends on it either.
+    stiffness : float
+        At least the trace of what a prior adds to the second derivative of the sum form. It is
+        positive semidefinite and the same for all data. So curvatures are at least those without
+        it, of which proofs use no more than Lambda, and no noise depends on it (people.md 4).
     persons : bool
         Whether one of the n is a person with any number of records, whose weights sum to at most
         1: neighbours replace all of them (people.md 1). Their gradients add up to at most L R, but
@@ -66,6 +73,10 @@ class Problem:
         How many fits neighbours may change at once, of those that are released together and are
         all calibrated like this one: 2 for fits to strata, as a record may leave one stratum and
         join another. See the theorem above.
+    classes : int
+        K. With 2 the loss is a function of one margin, and one vector of coefficients is released.
+        With more there is one vector for each class, and the loss is minus the logarithm of the
+        softmax of a record's own class (`calibration.softmax`).
     """
 
     n: int
@@ -77,8 +88,10 @@ class Problem:
     weighted: bool = False
     offset: float = 0.0
     centre: float = 0.0
+    stiffness: float = 0.0
     persons: bool = False
     touched: int = 1
+    classes: int = 2
 
     def __post_init__(self) -> None:
         if not (self.n >= 1 and self.d >= 1 and self.radius > 0):
@@ -86,9 +99,16 @@ class Problem:
                 f"a fit with n={self.n}, d={self.d}, radius={self.radius}: takes n and d from 1 "
                 "and a radius above 0."
             )
-        for name, bound in (("offset", self.offset), ("centre", self.centre)):
+        for name in ("offset", "centre", "stiffness"):
+            bound = getattr(self, name)
             if not 0 <= bound < math.inf:
                 raise GuaranteeError(f"{name}={bound}: takes a finite bound from 0.")
+        beside = self.persons, self.touched > 1, self.centre > 0, self.stiffness > 0
+        if self.is_multinomial and (any(beside) or self.loss.name != "logistic"):
+            raise GuaranteeError(
+                f"classes={self.classes}: several classes take the logistic loss, records that are "
+                "each of a person of its own, one stratum, and no prior."
+            )
         if self.blocks and sum(block.size for block in self.blocks) != self.d:
             raise GuaranteeError(f"blocks={self.blocks}: their sizes take the sum d={self.d}.")
 
@@ -102,9 +122,28 @@ class Problem:
         return REPLACE_PERSON if self.persons else REPLACE_ONE
 
     @property
+    def is_multinomial(self) -> bool:
+        """Whether there are more than two classes, each with coefficients of its own."""
+        return self.classes > 2
+
+    @property
+    def size(self) -> int:
+        """The number of coefficients that are released."""
+        return self.d * self.classes if self.is_multinomial else self.d
+
+    @property
+    def pull(self) -> float:
+        """The largest sum of the sizes of a record's slopes: L, or 2 for several classes."""
+        return 2.0 if self.is_multinomial else self.loss.slope_bound
+
+    @property
     def reach(self) -> float:
-        """``L R``, the largest length that one row adds to the gradient of the sum form."""
-        return self.loss.slope_bound * self.radius
+        """``L R``, the largest length that one row adds to the gradient of the sum form.
+
+        For several classes it is ``sqrt(2) R``, as slopes are a class less a distribution on them.
+        """
+        slope = math.sqrt(2.0) * UP if self.is_multinomial else self.loss.slope_bound
+        return slope * self.radius
 
     @property
     def penalty(self) -> float:

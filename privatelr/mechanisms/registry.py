@@ -272,20 +272,22 @@ def release_all(
     draws: Draws,
     solver: Solver,
     centre: FloatArray | None = None,
+    stiff: FloatArray | None = None,
 ) -> Release:
     """Release the coefficients, and at them the moments if they were requested.
 
     If `plan` has a scale, it was released before, and the rows are those that it standardised.
     Counts of scores come last, by `release_scores`: their bins follow from the coefficients. The
-    penalty draws to `centre` ``(d,)``, which is public, and by default zero.
+    penalty draws to `centre` ``(d,)``, which is public, and by default zero; `stiff` ``(k, d)`` is
+    that of `release_minimiser`.
 
     Notes
     -----
     **Privacy.** *Covered*: everything in the release, by ``plan.target``. *Neighbours*: replace
     one record. *Assumed public*: everything in `plan`. *Not covered*: time and memory.
     """
-    drawn = () if centre is None else (centre,)
-    released = plan.mechanism.release(rows, plan.coefficients, draws, solver, *drawn)
+    drawn = {} if centre is None else {"centre": centre, "stiff": stiff}
+    released = plan.mechanism.release(rows, plan.coefficients, draws, solver, **drawn)
     if plan.moments is None or draws.moments is None:
         return replace(released, guarantee=plan.target)
     moments = release_moments(rows, released.coef, plan.moments, draws.moments)

@@ -128,12 +128,23 @@ def spread_to_noise(release: ScaleRelease) -> FloatArray:
 
     It is 0 where nothing was released.
     """
-    calibration = release.calibration
+    mean, variance = scale_moments(release)
+    return np.asarray(variance / variance_sd(release.calibration, mean))
+
+
+def variance_sd(calibration: ScaleCalibration, mean: FloatArray | float = 0.0) -> FloatArray:
+    """Return the standard deviation of the noise on the released variance of each covariate.
+
+    Noise on a mean m moves its square by ``2 m`` as much, so near the ends of its bounds a column
+    has more of it than the public least, which is that of ``mean=0``. It is infinite where nothing
+    is released.
+    """
     means, squares = calibration.means, calibration.squares
-    sd, found = np.sqrt(calibration.noise.variances), np.zeros(calibration.facts.p)
-    found[means] = 1 / sd[: len(means)]
-    found[squares] = calibration.weight / sd[len(means) :]
-    return found * scale_moments(release)[1]
+    sd, found = np.sqrt(calibration.noise.variances), np.full(calibration.facts.p, np.inf)
+    found[means] = sd[: len(means)]
+    of_mean = 2 * np.broadcast_to(mean, found.shape)[squares] * found[squares]
+    found[squares] = np.hypot(sd[len(means) :] / calibration.weight, of_mean)
+    return found
 
 
 def scale_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:

@@ -291,7 +291,7 @@ def counts_of_shares(cells: IntArray, shares: FloatArray, bins: int, persons: in
 
     The last cell lacks what others have, until `filled_up` is called for all records.
     """
-    grid = _share_grid(persons)
+    grid = share_grid(persons)
     parts = np.bincount(cells, np.floor(shares / grid), minlength=2 * bins + 1)
     parts[-1] = 0.0
     return np.asarray(parts * grid)
@@ -302,7 +302,7 @@ def filled_up(counts: FloatArray, persons: int) -> FloatArray:
     return np.append(counts[:-1], persons - counts[:-1].sum())
 
 
-def _share_grid(persons: int) -> float:
+def share_grid(persons: int) -> float:
     """Return the unit of shares, of which a double holds as many as all persons have."""
     return 2.0 ** (math.ceil(math.log2(persons)) - _BITS)
 

@@ -9,6 +9,7 @@ entry is read never depends on another one, so that changing a record changes on
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -290,9 +291,10 @@ def read_range(name: str, given: Any, takes: str) -> tuple[float, float]:
 
 
 def read_account(ledger: Any) -> Account | None:
-    """Return the account to charge: the given ledger, and every ledger whose block is open."""
-    if ledger is not None and not isinstance(ledger, Account):
-        raise ArgumentError(f"ledger={show(ledger)}: ledger takes a Ledger, or a part of one.")
+    """Return the account to charge: the given ledger, and every other one that is to be charged."""
+    if ledger is not None and not isinstance(ledger, Account | str | os.PathLike):
+        takes = "ledger takes a Ledger, a part of one, or the path of one on disk"
+        raise ArgumentError(f"ledger={show(ledger)}: {takes}.")
     return account_with(ledger)
 
 

@@ -36,7 +36,7 @@ class ThresholdCalibration:
     Attributes
     ----------
     n : int
-        Number of records that are scored, at least 2.
+        Number of records that are scored, or of their persons, at least 2.
     rule : {"youden", "topleft"}
     target : PureDP
         The guarantee of the threshold and of the count.
@@ -52,7 +52,7 @@ class ThresholdCalibration:
 
     @property
     def noise(self) -> NoiseLaw:
-        """The noise on the number of positive records, which one record changes by one."""
+        """The noise on the number of positive records, which a record, or person, changes by 1."""
         return BlockLaplace((Block(1, 1.0),), self.count.epsilon * DOWN)
 
     @property
@@ -76,6 +76,17 @@ class ThresholdCalibration:
         or leaves it, moves one coordinate of all of them one way. So all changes lie in an interval
         of length ``1 / positive + 1 / negative``, and none is shorter: with a perfect threshold
         and one that calls all negative records positive, both ends are reached.
+
+        *Persons*, whose records are spread over cells and count 1 at most together. For Youden's J
+        a person is a mean of persons with one record each, or with an unusable one, so that the
+        changes of all scores are means of changes as above, of all pairs of such persons, and lie
+        in the mean of their intervals. For the corner, let a(t) and b(t) be what a person adds to
+        `missed` and to `alarms`, and primes denote the person instead. A length rises at t by at
+        most ``(a' - a)(t)_+ / positive + (b' - b)(t)_+ / negative`` and falls at s by at most the
+        same with a and b exchanged for a' and b'. As a and a' rise with the threshold, from 0 to at
+        most 1, ``(a' - a)(t)_+ + (a - a')(s)_+ <= 1``: if both are positive it is at most
+        ``a(s) - a(t)`` for t < s, and ``a'(t) - a'(s)`` for t > s. The same holds for b, which
+        falls. So rise and fall together are at most ``1 / positive + 1 / negative``.
         """
         if self.rule == "youden":
             width = self.n * (1 + self.n * _ROUNDING)  # of scores up to n**2
@@ -125,13 +136,14 @@ def choose_threshold(
     Parameters
     ----------
     counts
-        The number of records in each cell ``(2 K + 1,)``, as by `score_histogram.counts_in`.
+        The number of records in each cell ``(2 K + 1,)``, as by `score_histogram.counts_in`, or of
+        persons, as by `score_histogram.counts_of_shares` and `score_histogram.filled_up`.
 
     Notes
     -----
     **Privacy.** *Covered*: the threshold, by ``calibration.target``. *Neighbours*: replace one
-    record. *Assumed public*: n, the bins, and the function that gives a record its cell. *Not
-    covered*: time and memory.
+    record, or all records of a person. *Assumed public*: n (of persons then), the bins, and the
+    function that gives a record its cell. *Not covered*: time and memory.
     """
     n, rule, bins = calibration.n, calibration.rule, len(counts) // 2
     if counts.sum() != n:

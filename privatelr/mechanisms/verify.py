@@ -7,7 +7,13 @@ from dataclasses import replace
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import Calibration, gaussian_objective, proven_noise, pure
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP, to_zcdp
-from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoNoise, SphericalLaplace
+from privatelr.privacy.noise import (
+    BlockLaplace,
+    CopiedNoise,
+    GaussianNoise,
+    NoNoise,
+    SphericalLaplace,
+)
 
 _ROUNDING = 1e-9
 """Largest relative difference that is accepted between the same numbers on two machines."""
@@ -27,6 +33,15 @@ def achieved(calibration: Calibration) -> Guarantee:
     problem, noise, target = calibration.problem, calibration.noise, calibration.target
     if not target.is_private:
         return target
+    one = noise.each if isinstance(noise, CopiedNoise) else noise
+    copies = noise.copies if isinstance(noise, CopiedNoise) else 1
+    if (copies > 1 and copies != problem.classes) or (
+        problem.is_multinomial and {noise.dimension, calibration.shield.dimension} != {problem.size}
+    ):
+        raise GuaranteeError(
+            f"noise: a law of {noise.dimension} coordinates is not one for {problem.classes} "
+            "classes."
+        )
     found, tilt = None, noise if calibration.placement == "objective" else NoNoise(1)
     if not calibration.tau >= proven_noise.certified_norm(problem, tilt) * (1 - _ROUNDING):
         raise GuaranteeError(
@@ -36,7 +51,7 @@ def achieved(calibration: Calibration) -> Guarantee:
         reach = proven_noise.output_sensitivity(problem, calibration.tau)
         found = proven_noise.worth_hiding(noise, reach, target)
     elif calibration.analysis in pure.ANALYSES and (
-        not isinstance(noise, BlockLaplace) or noise.blocks == problem.blocks
+        not isinstance(one, BlockLaplace) or one.blocks == problem.blocks
     ):
         found = _worth_of_tilt(calibration)
     if found is None:
@@ -52,13 +67,17 @@ def _worth_of_tilt(calibration: Calibration) -> Guarantee | None:
     problem, noise, target = calibration.problem, calibration.noise, calibration.target
     shield, apart, analysis = calibration.shield, calibration.distance, calibration.analysis
     match noise, shield, target:
-        case (SphericalLaplace() | BlockLaplace(), SphericalLaplace(), PureDP() | ApproxDP()):
+        case (
+            SphericalLaplace() | BlockLaplace() | CopiedNoise(),
+            SphericalLaplace(),
+            PureDP() | ApproxDP(),
+        ):
             # for an (epsilon, delta) target, too, because a pure guarantee is stronger
             tilt = proven_noise.tilt_epsilon(noise, problem, analysis) + apart * shield.rate
             if isinstance(target, SharedApproxDP):
                 return proven_noise.shared_worth(target, tilt)
             return PureDP(tilt, target.neighbours)
-        case (SphericalLaplace() | BlockLaplace(), GaussianNoise(), ZCDP()):
+        case (SphericalLaplace() | BlockLaplace() | CopiedNoise(), GaussianNoise(), ZCDP()):
             rho = to_zcdp(PureDP(proven_noise.tilt_epsilon(noise, problem, analysis))).rho
             return replace(target, rho=rho + (apart / shield.sd) ** 2 / 2)
         case GaussianNoise(), GaussianNoise(), ZCDP():

@@ -31,4 +31,5 @@ from privatelr.numerics.roc import (
     c_index,
     roc_curve,
     twice_concordant,
+    weighted_concordant,
 )

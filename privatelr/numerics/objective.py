@@ -4,13 +4,14 @@ The coefficient of an empty column occurs only in the penalty and the tilt. So i
 ``-tilt / lambda``, and the others do not depend on it. In a wide sparse table most columns may be
 empty, and vectors in a solver are shorter without them.
 
-    J(w) = (1/n) sum_i loss(y_i x_i.w) + (lambda/2) |w|^2 + tilt.w
+    J(w) = (1/n) sum_i loss(y_i x_i.w) + (lambda/2) |w|^2 + |G w|^2 / 2 + tilt.w
 
 with x of shape ``(n, d)``, y in {-1, +1} (0 for unusable rows, which have x = 0), and w and
 tilt of shape ``(d,)``. Every solver and every caller uses this one normalisation. A label whose
 size is above 1 is that of a record with a weight (`privatelr.numerics.rows.row_bounds`), which
 has the term ``loss(y_i x_i.w) / y_i**2``. Where rows have offsets z, their margin is
-``y_i (x_i.w + z_i)``, and kernels take z as a third argument.
+``y_i (x_i.w + z_i)``, and kernels take z as a third argument. The public matrix G ``(k, d)`` of a
+prior has a row for each coefficient that is held more tightly than by the penalty.
 """
 
 from __future__ import annotations
@@ -34,12 +35,21 @@ _NARROW = 1e-6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objective:
-    """The parts of J: rows, loss, ``lambda_ >= 0`` and tilt ``(d,)``."""
+    """The parts of J: rows, loss, ``lambda_ >= 0``, tilt ``(d,)``, and G ``(k, d)`` if any."""
 
     rows: Rows = field(repr=False)
     loss: Loss
     lambda_: float
     tilt: FloatArray = field(repr=False)
+    stiff: FloatArray | None = field(default=None, repr=False)
+
+
+def pull_of(objective: Objective, w: FloatArray) -> FloatArray:
+    """The gradient ``(d,)`` of the penalty and of ``|G w|**2 / 2``."""
+    pull = objective.lambda_ * w
+    if objective.stiff is not None:
+        pull += (objective.stiff @ w) @ objective.stiff
+    return pull
 
 
 def value_and_gradient(objective: Objective, w: FloatArray) -> tuple[float, FloatArray]:
@@ -54,8 +64,10 @@ def value_and_gradient(objective: Objective, w: FloatArray) -> tuple[float, Floa
     total, slopes = objective.rows.fold(kernel)
     n, lambda_, tilt = objective.rows.n, objective.lambda_, objective.tilt
     value = total / n + lambda_ / 2 * float(w @ w) + float(tilt @ w)
+    if objective.stiff is not None:
+        value += float(((objective.stiff @ w) ** 2).sum()) / 2
     gradient = slopes / n
-    gradient += lambda_ * w
+    gradient += pull_of(objective, w)
     gradient += tilt
     return value, gradient
 
@@ -73,7 +85,7 @@ def gradient_of(objective: Objective, w: FloatArray) -> FloatArray:
         return (weighted_sum(slope, x),)
 
     (slopes,) = objective.rows.fold(kernel)
-    return np.asarray(slopes / objective.rows.n + objective.lambda_ * w + objective.tilt)
+    return np.asarray(slopes / objective.rows.n + pull_of(objective, w) + objective.tilt)
 
 
 def norm_of(vector: FloatArray) -> float:
@@ -96,6 +108,8 @@ def hessian(objective: Objective, w: FloatArray, reach: float = 0.0) -> FloatArr
     (total,) = objective.rows.fold(kernel)
     matrix = np.asarray(total / objective.rows.n)
     matrix.flat[:: len(w) + 1] += objective.lambda_
+    if objective.stiff is not None:
+        matrix += objective.stiff.T @ objective.stiff
     return matrix
 
 
@@ -133,6 +147,8 @@ def filled_part(objective: Objective) -> tuple[Objective, IntArray] | None:
     x = rows.x
     used = np.zeros(rows.d, dtype=bool)
     used[x.indices] = True
+    if objective.stiff is not None:
+        used |= objective.stiff.any(axis=0)
     columns = np.flatnonzero(used)
     if len(columns) > _MOST * rows.d:
         return None
@@ -142,6 +158,8 @@ def filled_part(objective: Objective) -> tuple[Objective, IntArray] | None:
         (x.data, place[x.indices], x.indptr), shape=(rows.records, len(columns))
     )
     part = replace(objective, rows=rows.with_table(table), tilt=objective.tilt[columns])
+    if objective.stiff is not None:
+        part = replace(part, stiff=objective.stiff[:, columns])
     return part, columns
 
 

@@ -60,6 +60,8 @@ class Intervals:
         The share of simulated releases whose intervals are not conservative.
     noise_to_signal : float
         The median ratio of noise to signal of the released curvature.
+    thin : tuple of int
+        Positions of the covariates of which most of these releases do not show that they vary.
     """
 
     width: FloatArray
@@ -68,6 +70,7 @@ class Intervals:
     target: str
     sturdy: float
     noise_to_signal: float
+    thin: tuple[int, ...] = ()
 
 
 def intervals(
@@ -111,7 +114,17 @@ def intervals(
         target=targets.most_common(1)[0][0],
         sturdy=short,
         noise_to_signal=math.exp(np.median(np.log(np.maximum(ratios, _SMALLEST)))),
+        thin=_mostly_thin(releases),
     )
+
+
+def _mostly_thin(releases: Sequence[mechanisms.Release]) -> tuple[int, ...]:
+    found = Counter(
+        place
+        for release in releases
+        for place in inference.thin_numbers(release.scale, inference.evidence_of(release))
+    )
+    return tuple(sorted(place for place, count in found.items() if 2 * count > len(releases)))
 
 
 def nonconservative_share(sim: Simulator) -> float:

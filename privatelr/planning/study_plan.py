@@ -349,6 +349,12 @@ def _notes(plan: StudyPlan) -> list[str]:
             "are far longer than the standard errors here. More records, a larger eps, fewer "
             "columns or a larger share for inference lead to the shorter kind."
         )
+    if plan.intervals is not None and plan.intervals.thin:
+        names = ", ".join(plan.terms[place] for place in plan.intervals.thin)
+        notes.append(
+            f"The noise would hide how much {names} varies, which leaves the penalised "
+            f"coefficients alone. Narrower bounds for {names} help most."
+        )
     if plan.errors.kept.min() < needed_records.SMALLEST_KEPT:
         if plan.intervals is None or plan.intervals.target == "penalised":
             told = (

@@ -24,6 +24,7 @@ from privatelr.privacy.events import (
     pure_cap,
     renyi,
     renyi_curve,
+    softmax_curvature_cost,
 )
 from privatelr.privacy.guarantees import (
     NEIGHBOURS,

@@ -131,7 +131,8 @@ def compose(guarantees: Sequence[Guarantee]) -> Guarantee:
 
 
 def _both(first: Guarantee, second: Guarantee) -> Guarantee:
-    if first.neighbours is not second.neighbours:
+    both_promise = first.is_private and second.is_private  # no promise is about nobody
+    if both_promise and first.neighbours is not second.neighbours:
         raise GuaranteeError("compose: the guarantees are about different neighbours.")
     match first, second:
         case (NonPrivate() as none, _) | (_, NonPrivate() as none):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -36,10 +36,14 @@ from privatelr.types import FloatArray
 
 _LARGEST = 1e100
 """Largest ratio of sensitivity to noise whose square is still a double."""
+MOST_CLASSES = 500
+"""Largest number of classes of a softmax."""
 FIRST_ORDER = 0.798
 """Upper bound on the mean size of a standard normal number."""
 _UNIT = 2.0**-52
 """Upper bound on the relative rounding error of one operation in doubles."""
+_UP = 1 + 1e-9
+"""Covers the error of an integral."""
 _check_ratios = partial(
     check_numbers, takes=f"a number above 0 and up to {_LARGEST:g}", above=0, at_most=_LARGEST
 )
@@ -63,6 +67,27 @@ class GaussianEvent:
         _check_ratios(self, "mu")
 
 
+def softmax_curvature_cost(kappa: float, classes: int) -> float:
+    """Return ``(K - 1) log(1 + kappa / K)``: what a record of K classes adds to log determinants.
+
+    `privatelr.mechanisms.calibration.softmax` has the proof.
+    """
+    return (classes - 1) * math.log1p(kappa / classes)
+
+
+@lru_cache(maxsize=64)
+def mean_maximum(count: int) -> float:
+    """Return the mean of the largest of so many standard normal numbers, rounded up."""
+
+    def above(z: float) -> float:
+        # E max = int_0^inf [1 - F(z)^K - F(-z)^K] dz
+        up, down = scipy.special.log_ndtr(np.array([z, -z]))
+        return float(-math.expm1(count * up) - math.exp(count * down))
+
+    found, error = scipy.integrate.quad(above, 0.0, 40.0, epsabs=1e-12, limit=200)
+    return float(found + error) * _UP
+
+
 @dataclass(frozen=True, slots=True)
 class TiltEvent:
     """Gaussian objective perturbation: the tilt of the objective is normal.
@@ -84,6 +109,9 @@ class TiltEvent:
     weighted : bool
         Whether records may have weights up to 1, so that a record adds a small gradient together
         with its whole curvature.
+    classes : int
+        K. From 3 on the loss is that of a softmax: kappa is for one vector of coefficients, slopes
+        have the length ``L = sqrt(2)``, and the curvature has the rank ``K - 1``.
     """
 
     m: float
@@ -92,9 +120,14 @@ class TiltEvent:
     joint_factor: float | None = None
     weighted: bool = False
     neighbours: Neighbours = REPLACE_ONE
+    classes: int = 2
 
     def __post_init__(self) -> None:
         _check_ratios(self, "m")
+        if type(self.classes) is not int or not 2 <= self.classes <= MOST_CLASSES:
+            raise GuaranteeError(
+                f"classes={self.classes!r}: takes a whole number from 2 to {MOST_CLASSES}."
+            )
         if not isinstance(self.weighted, bool):
             raise GuaranteeError(f"weighted={self.weighted!r}: takes True or False.")
         check_numbers(self, "kappa", "curvature_bound", takes="a finite number from 0", at_least=0)
@@ -109,6 +142,9 @@ class TiltEvent:
         where the curvature vanishes; which it does not for a record of small weight.
         """
         k = None if self.weighted else self.joint_factor
+        if self.classes > 2:
+            free = k is not None and self.kappa <= self.m**2 / 4
+            return 0.0 if free else softmax_curvature_cost(self.kappa, self.classes)
         if k is not None and self.kappa * k <= self.m**2 / 2:
             return 0.0
         return math.log1p(self.curvature_bound * self.kappa)
@@ -129,7 +165,25 @@ class TiltEvent:
     @property
     def rho(self) -> float:
         """The rho of a tilt (privacy.md 4.3): its divergence over the order, as that falls to 1."""
-        return 2 * self.m**2 + FIRST_ORDER * self.m + self.curvature_cost
+        return 2 * self.m**2 + self.first_order * self.m + self.curvature_cost
+
+    @property
+    def first_order(self) -> float:
+        """What the maximum over slopes adds to the mean privacy loss, in units of m."""
+        if self.classes > 2:
+            return math.sqrt(2) * mean_maximum(self.classes) * (1 + _UNIT)
+        return FIRST_ORDER
+
+    @property
+    def vertices(self) -> tuple[tuple[int, float], ...]:
+        """For several classes: how many extreme changes of the gradient there are of each length.
+
+        Lengths are in units of m. `privatelr.mechanisms.calibration.softmax` counts them, but for
+        the one that changes nothing.
+        """
+        rest = self.classes - 1
+        middle = math.sqrt(3) * (1 + _UNIT)
+        return (rest, 2.0), (rest * (rest - 1), middle), (2 * rest, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +269,9 @@ def renyi(event: Event, order: float) -> float:
             return order * mu**2 / 2
         case TiltEvent(m=m):
             # the proof takes a maximum with 0, which costs this beside the Gaussian of mu 2 m
-            maximum = min(0.1409 / (order - 1), FIRST_ORDER * m)
+            several = event.classes > 2  # then it is one of K**2 numbers
+            least = 2 * math.log(event.classes) if several else 0.1409
+            maximum = min(least / (order - 1), event.first_order * m)
             return 2 * order * m**2 + event.curvature_cost + maximum
         case BoundedRangeEvent() | SimplexDrawEvent():
             return float(renyi_curve(event, np.array([order]))[0])
@@ -251,6 +307,9 @@ def tilt_survival(event: TiltEvent, loss: FloatArray) -> FloatArray:
         return np.asarray(scipy.special.ndtr(-(loss - paid - shift**2 / 2) / shift))
 
     a = event.curvature_cost
+    if event.classes > 2:
+        several = (times * above(a, size * m) for times, size in event.vertices)
+        return np.minimum(1.0, sum(several, np.zeros(len(loss))))
     bound = np.minimum(1.0, above(a, 2 * m) + 2 * above(a, m))
     if event.joint_factor is None:
         return np.asarray(bound)
@@ -313,8 +372,9 @@ def grouped(event: Event, rows: int) -> Event:
 def event_to_json(event: Event) -> dict[str, Any]:
     """Turn an event into plain values: its kind, its numbers and its neighbours."""
     found = to_json(event, {**KINDS, **EVENTS})
-    # a tilt of records without weights is written as before there were weights
-    return {name: value for name, value in found.items() if (name, value) != ("weighted", False)}
+    # a tilt of two classes of records without weights is written as before there were others
+    usual = [("weighted", False), ("classes", 2)]
+    return {name: value for name, value in found.items() if (name, value) not in usual}
 
 
 def event_from_json(value: Any) -> Event:

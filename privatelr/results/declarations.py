@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -173,12 +174,20 @@ def schema_text(
     return "\n".join([*lines, ""])
 
 
+def key_of(name: str) -> str:
+    """Return a name as a key of TOML, in quotes if it needs them."""
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else _quoted(name)
+
+
 def _plain(value: Any) -> str:
     """Return a number or a text as TOML spells it, a whole number without a fraction."""
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Mapping):
+        pairs = (f"{_quoted(name)} = {_plain(one)}" for name, one in value.items())
+        return f"{{{', '.join(pairs)}}}"
     whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
     return repr(int(value) if whole else value)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,7 +13,7 @@ import scipy
 
 from privatelr.arguments import suggests_arguments
 from privatelr.design import DesignSpec, EntryBoundedMatrix
-from privatelr.errors import ArgumentError, GuaranteeError, show
+from privatelr.errors import GuaranteeError
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import Release
 from privatelr.mechanisms.calibration import Calibration
@@ -240,11 +239,45 @@ class ModelRecord(Evaluated, ABC):
 
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class FitRecord(ModelRecord):
-    """A model that was released by adding noise to its minimiser or to its objective."""
+class NoisyRecord(ModelRecord):
+    """What was released by adding noise to a minimiser or to an objective."""
 
     spec: DesignSpec
     release: Release
+
+    @property
+    def scale(self) -> pd.DataFrame | None:
+        """Means and standard deviations of the columns, which standardised the rows.
+
+        In the units of the data: mean, the standard deviation noise_sd of the noise on it, sd, and
+        sd_lower and sd_upper. Between these the standard deviation of the records lies, by the
+        known law of the noise: for each column in 95 % of fits or more, whatever the data. A lower
+        end of 0 says that the noise leaves open whether the column varies at all. They were paid
+        for, so they are free to publish. None for a fit that has none.
+
+        They are over all n records; one that could not be used counts as the middle of the
+        bounds of every column, and as none of the levels: where many values are missing, means are
+        nearer to the middle than those of the complete records, and shares are smaller.
+        """
+        return None if self.release.scale is None else scale_table.scale_table(self)
+
+    @property
+    def calibration(self) -> Calibration:
+        """The noise, lambda, and the facts from which they were computed."""
+        return self.release.calibration
+
+    def bounded(self, covariates: FloatArray) -> FloatArray:
+        """Design rows of covariates, shortened as the rows of the fit were."""
+        spec = self.spec
+        if spec.standard is not None and spec.standard.weighted:  # a new row counts as it is
+            return bounded_rows(covariates, math.inf, spec.intercept)
+        return bounded_rows(covariates, spec.bound, spec.intercept, spec.projection, spec.blocks)
+
+
+@suggests_arguments
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FitRecord(NoisyRecord):
+    """A model of two classes that was released with noise."""
 
     @property
     def privacy_sd(self) -> pd.Series[float]:
@@ -287,34 +320,6 @@ class FitRecord(ModelRecord):
         """
         return term_plot.plot_term(self, term, level=level, ax=ax)
 
-    @property
-    def scale(self) -> pd.DataFrame | None:
-        """Means and standard deviations of the columns, which standardised the rows.
-
-        In the units of the data: mean, the standard deviation noise_sd of the noise on it, sd, and
-        sd_lower and sd_upper. Between these the standard deviation of the records lies, by the
-        known law of the noise: for each column in 95 % of fits or more, whatever the data. A lower
-        end of 0 says that the noise leaves open whether the column varies at all. They were paid
-        for, so they are free to publish. None for a fit that has none.
-
-        They are over all n records; one that could not be used counts as the middle of the
-        bounds of every column, and as none of the levels: where many values are missing, means are
-        nearer to the middle than those of the complete records, and shares are smaller.
-        """
-        return None if self.release.scale is None else scale_table.scale_table(self)
-
-    @property
-    def calibration(self) -> Calibration:
-        """The noise, lambda, and the facts from which they were computed."""
-        return self.release.calibration
-
-    def bounded(self, covariates: FloatArray) -> FloatArray:
-        """Design rows of covariates, shortened as the rows of the fit were."""
-        spec = self.spec
-        if spec.standard is not None and spec.standard.weighted:  # a new row counts as it is
-            return bounded_rows(covariates, math.inf, spec.intercept)
-        return bounded_rows(covariates, spec.bound, spec.intercept, spec.projection, spec.blocks)
-
 
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -350,43 +355,3 @@ def row_lengths_of(matrix: Any) -> FloatArray:
     if scipy.sparse.issparse(matrix):
         return np.asarray(np.sqrt((matrix * matrix).sum(axis=1)))
     return np.asarray(np.linalg.norm(matrix, axis=1))
-
-
-def named_fits(
-    function: str,
-    kind: type[Any],
-    takes: str,
-    fit: Any,
-    others: Sequence[Any],
-    labels: Callable[[Sequence[Any]], Sequence[str]],
-) -> dict[str, Any]:
-    """Read the fits of a view of several fits: one or more, one list, or one mapping from labels.
-
-    Parameters
-    ----------
-    function, takes : str
-        For errors: the name of the function, and what it takes.
-    kind : type
-        The fits have to be of this type.
-    labels : callable
-        Makes the labels of fits that were given without any.
-
-    Raises
-    ------
-    ArgumentError
-        If there is no fit, something else than a fit, or a label twice.
-    """
-    if isinstance(fit, Mapping) and not others:
-        named, given = [str(label) for label in fit], [*fit.values()]
-    else:
-        given = [*fit] if isinstance(fit, Sequence) and not others else [fit, *others]
-        named = [*labels(given)]
-    for one in given:
-        if not isinstance(one, kind):
-            raise ArgumentError(f"{function}: {show(one)} is no fit; it takes {takes}.")
-    if not named:
-        raise ArgumentError(f"{function}: there is no fit; it takes {takes}.")
-    twice = next((label for label in named if named.count(label) > 1), None)
-    if twice is not None:
-        raise ArgumentError(f"{function}: {show(twice)} is the label of two fits.")
-    return dict(zip(named, given, strict=True))

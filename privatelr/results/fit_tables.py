@@ -25,7 +25,7 @@ from privatelr.inference.question import USUAL, warn_of_target
 from privatelr.mechanisms import Release
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.results.equations import Hypotheses, read_hypotheses, vocabulary_of
-from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
+from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord, SelectedRecord
 from privatelr.results.odds_ratios import odds_units, require_odds, spans_of
 from privatelr.types import FloatArray
 
@@ -205,7 +205,7 @@ def glance(fit: ModelRecord) -> pd.DataFrame:
         case NonPrivate():
             epsilon, delta, rho = np.inf, np.nan, np.nan
     loss = {"loss": problem.loss.name, **problem.loss.parameters}
-    if isinstance(fit, FitRecord):
+    if isinstance(fit, NoisyRecord):
         calibration, noise = fit.calibration, fit.calibration.noise
         known = None if fit.release.moments is None else inference.quality(fit.release)
         own = {

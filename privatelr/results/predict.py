@@ -126,7 +126,7 @@ def predict(
     """Predict each row of `data`; see `Fit.predict`."""
     kind = _kind(type, fit)
     cut = _cut(fit, threshold) if kind == "classes" else np.nan
-    return _over_parts(partial(_predicted, fit, kind, cut, is_dask(data)), fit, data)
+    return over_parts(partial(_predicted, fit, kind, cut, is_dask(data)), fit, data)
 
 
 def _cut(fit: ModelRecord, threshold: float | str | None) -> float:
@@ -150,7 +150,7 @@ def _cut(fit: ModelRecord, threshold: float | str | None) -> float:
     return fit.diagnostics.threshold(rule)
 
 
-def _over_parts(of_part: Callable[[Any], Any], fit: ModelRecord, data: Any) -> Any:
+def over_parts(of_part: Callable[[Any], Any], fit: ModelRecord, data: Any) -> Any:
     """The predictions of a frame, or lazy ones of each partition of a Dask frame."""
     if not is_dask(data):
         return of_part(data)
@@ -192,7 +192,7 @@ def predict_interval(
     asked = question.Question(level, mode, target)
     errors = prediction_errors.row_errors(fit.release, asked)
     question.warn_of_target(fit.release, asked, stacklevel=4)
-    found: pd.DataFrame = _over_parts(partial(_intervals, fit, errors), fit, data)
+    found: pd.DataFrame = over_parts(partial(_intervals, fit, errors), fit, data)
     return found
 
 
@@ -205,7 +205,7 @@ def _intervals(fit: FitRecord, errors: prediction_errors.RowErrors, data: Any) -
 
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         at_once = min(_FOR_ERRORS, _ENTRIES // len(estimate))
-        (link, sd, half), _ = _of_pieces(fit, batch, of_rows, at_once)
+        (link, sd, half), _ = of_pieces(fit, batch, of_rows, at_once)
         ends = {"": link, "_lower": link - half, "_upper": link + half}
         columns = {f"{scale.name}{end}": score(fit.loss, values) for end, values in ends.items()}
     columns |= {f"{scale.linear}{end}": values for end, values in ends.items()}
@@ -239,11 +239,11 @@ def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[
         def of_rows(rows: FloatArray, offset: FloatArray) -> tuple[FloatArray]:
             return (linear_predictor(rows, coef) + offset,)
 
-        (link,), usable = _of_pieces(fit, batch, of_rows)
+        (link,), usable = of_pieces(fit, batch, of_rows)
         return link, usable, batch.index
 
 
-def _of_pieces(
+def of_pieces(
     fit: ModelRecord,
     batch: Batch,
     of_rows: Callable[[FloatArray, FloatArray], tuple[FloatArray, ...]],

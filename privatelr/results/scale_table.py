@@ -11,14 +11,14 @@ from scipy import optimize, special
 from privatelr.mechanisms import ScaleRelease, scale_map, scale_moments
 from privatelr.mechanisms.calibration import ScaleCalibration
 from privatelr.privacy.noise import BlockLaplace
-from privatelr.results.fit_record import FitRecord
+from privatelr.results.fit_record import NoisyRecord
 from privatelr.types import FloatArray
 
 SURE = 0.95
 """The probability with which an interval has the standard deviation of the records."""
 
 
-def scale_table(fit: FitRecord) -> pd.DataFrame:
+def scale_table(fit: NoisyRecord) -> pd.DataFrame:
     """The released means and standard deviations of columns, in the units of the data.
 
     They are over all n records; one that could not be used counts as the middle of the bounds of

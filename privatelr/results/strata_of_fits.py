@@ -7,12 +7,13 @@ One record counts in one stratum, so all fits together have the guarantee that o
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from privatelr import page_model
 from privatelr.arguments import suggests_arguments
 from privatelr.design import level_codes, read_values
 from privatelr.errors import ArgumentError, FormulaError
@@ -25,7 +26,8 @@ from privatelr.types import IntArray
 if TYPE_CHECKING:
     import os
 
-    from privatelr.results.pages import comparison, strata_card
+    from privatelr.page_model import Piece
+    from privatelr.results.pages import comparison, sentences, strata_card
     from privatelr.results.pages.card import CardFormat
     from privatelr.results.pages.comparison import Comparison
     from privatelr.results.pages.comparison_table import Statistic
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from privatelr.results.release_files.origin import Key
 else:
     comparison = lazy_import("privatelr.results.pages.comparison")
+    sentences = lazy_import("privatelr.results.pages.sentences")
     strata_card = lazy_import("privatelr.results.pages.strata_card")
     release_file = lazy_import("privatelr.results.release_files.release_file")
 
@@ -201,13 +204,21 @@ class Strata(Mapping[Any, Fit]):
         release_file.write_release(self, path, key)
 
     def __str__(self) -> str:
-        return self.summary().as_text()
+        return f"{page_model.as_text(self._head())}\n{self.summary().as_text()}"
 
     def __repr__(self) -> str:
         return f"<Strata of {self.by!r}: {', '.join(map(repr, self.fits))}; {self.guarantee}>"
 
     def _repr_html_(self) -> str:
-        return self.summary().as_html()
+        return page_model.as_html(self._head()) + self.summary().as_html()
+
+    def _head(self) -> list[Piece]:
+        """The kind of the models, and their formula without a level."""
+        own = self.first.spec.formula.by
+        assert own is not None
+        formula = self.first.formula.replace(own.label, replace(own, level=None).label)
+        title = f"{sentences.title(self.first)}, a fit for each {self.by}"
+        return [page_model.Heading(title), page_model.Code(formula), ""]
 
 
 def _chosen(parts: list[pd.Series[Any]], codes: IntArray) -> pd.Series[Any]:

@@ -345,7 +345,8 @@ def _column(frame: Any, name: str) -> Any:
 
     kind = frame.schema[name]
     if isinstance(kind, nw.Enum):
-        return frame.select([name]).to_pandas()[name]
+        # an Enum declares its levels; that they have an order there says nothing about them
+        return frame.select([name]).to_pandas()[name].cat.as_unordered()
     if isinstance(kind, nw.Categorical) and frame.implementation.is_polars():
         frame = frame.select(nw.col(name).cast(nw.String))  # its categories come from the data
     try:

@@ -5,7 +5,7 @@ X may be a SciPy sparse matrix, whose indices are validated before they are used
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import pandas as pd
 from scipy import sparse
 
 from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
-from privatelr.formula import Formula
+from privatelr.formula import Formula, Person, spell_person
 from privatelr.sources.columns import (
     Batch,
     as_column,
@@ -25,11 +25,13 @@ from privatelr.sources.columns import (
 )
 
 
-def read_source(first: Any, second: Any, target: str | int | None) -> tuple[str | Formula, Batch]:
+def read_source(
+    first: Any, second: Any, target: str | int | None, person: Any = None, most: int = 1
+) -> tuple[str | Formula, Batch]:
     """Return formula and rows of a call, with at least one record; see `dispatch`."""
-    for data in (first, second):
+    for data in (first, second, person):
         _require_memory(data)
-    formula, batch = dispatch(first, second, target)
+    formula, batch = dispatch(first, second, target, person, most)
     if len(batch) == 0:
         raise SchemaError("data is empty: a fit takes at least one record.")
     return formula, batch
@@ -49,7 +51,9 @@ def _require_memory(data: Any) -> None:
         )
 
 
-def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str | Formula, Batch]:
+def dispatch(
+    first: Any, second: Any, target: str | int | None, person: Any = None, most: int = 1
+) -> tuple[str | Formula, Batch]:
     """Return a formula and a batch for any way of calling `dplr`.
 
     Parameters
@@ -60,6 +64,9 @@ def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str | F
     target
         Response column of a frame or an array, by name or by position counted from 0
         (negative from the end); the last column if None.
+    person, most
+        Beside ``(y, X)``, values that tell persons apart, or the name of a column of X, and the
+        number of records per person; the formula has a term for them. Otherwise not looked at.
     """
     if isinstance(first, str | Formula):
         if target is not None:
@@ -86,7 +93,7 @@ def dispatch(first: Any, second: Any, target: str | int | None) -> tuple[str | F
         return f"{quote(_target(list(batch.names), target))} ~ .", batch
     if target is not None:
         raise FormulaError(f"target={show(target)}: with y and X the response is y; drop target.")
-    return _labelled(first, second)
+    return _labelled(first, second, person, most)
 
 
 def as_batch(data: Any) -> Batch:
@@ -169,8 +176,13 @@ def _target(names: list[str], target: str | int | None) -> str:
     return names[position]
 
 
-def _labelled(response: Any, covariates: Any) -> tuple[str, Batch]:
-    """Put ``y`` and ``X`` into one batch."""
+def _labelled(
+    response: Any, covariates: Any, person: Any = None, most: int = 1
+) -> tuple[str, Batch]:
+    """Put ``y`` and ``X`` into one batch, and who their records are of if that is given.
+
+    The number of records of persons is private, so that no error tells it.
+    """
     if isinstance(covariates, list | tuple):
         raise SchemaError(
             f"X of type {type(covariates).__name__}: a list has neither a type nor a width of its "
@@ -181,28 +193,57 @@ def _labelled(response: Any, covariates: Any) -> tuple[str, Batch]:
     elif isinstance(covariates, np.ndarray) and covariates.ndim == 1:
         covariates = covariates.reshape(-1, 1)
     batch = _with_columns(as_batch(covariates))
-    value = response
-    if isinstance(response, pd.DataFrame) and response.shape[1] == 1:
-        value = response.iloc[:, 0]
-    by_columns = isinstance(value, Mapping | pd.DataFrame)  # a response is its only column
-    values = None if by_columns else as_column("y", value)
-    if isinstance(values, np.ndarray) and values.ndim == 2 and 1 in values.shape:
-        values = of_array(values.ravel())
-    if not isinstance(values, pd.Series):
+    values, named = _one_column("y", response)
+    if values is None:
         raise FormulaError(
             f"formula of type {type(response).__name__}: the first argument is a formula, a frame, "
             "an array with two dimensions, or one response value per row of the second."
         )
-    if len(values) != len(batch):
+    if person is None and len(values) != len(batch):
         raise SchemaError(
             f"y has {len(values)} values and X has {len(batch)} rows: a fit of (y, X) takes one "
             "value per row."
         )
+    name = _new_name(named, batch.names)
+    text, columns = f"{quote(name)} ~ .", {name: values}
+    if isinstance(person, str) and person in batch.names:
+        whose, column = values, person
+    elif person is not None:
+        found, named = _one_column("person", person)
+        if found is None:
+            raise FormulaError(
+                f"person={show(person)}: beside y and X it takes one value for each row, as an "
+                "array, a Series or a list, or the name of a column of a frame X."
+            )
+        whose, column = found, _new_name(named, [*batch.names, name])
+        columns[column] = whose
+    if person is not None:
+        if not len(values) == len(whose) == len(batch):
+            raise SchemaError(
+                "person: y, X and person take one value for each record, and their lengths differ."
+            )
+        quote(column)  # refuses what no formula can name
+        text = f"{text} + {spell_person(Person(column, most))}"
+    return text, batch.assign(columns)
+
+
+def _one_column(name: str, value: Any) -> tuple[pd.Series[Any] | None, str]:
+    """Return values, one for each record, and their name; None for anything else."""
+    if isinstance(value, pd.DataFrame) and value.shape[1] == 1:
+        value = value.iloc[:, 0]
+    by_columns = isinstance(value, Mapping | pd.DataFrame)  # a response is its only column
+    values = None if by_columns else as_column(name, value)
+    if isinstance(values, np.ndarray) and values.ndim == 2 and 1 in values.shape:
+        values = of_array(values.ravel())
     named = value.name if isinstance(value, pd.Series | pd.Index) else None
-    name = str(named) if named is not None else "y"
-    while name in batch.names:
+    found = values if isinstance(values, pd.Series) else None
+    return found, name if named is None else str(named)
+
+
+def _new_name(name: str, taken: Collection[str]) -> str:
+    while name in taken:
         name += "_"
-    return f"{quote(name)} ~ .", batch.assign({name: values})
+    return name
 
 
 def quote(name: str) -> str:

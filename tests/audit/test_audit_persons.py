@@ -12,13 +12,10 @@ from privatelr.audit.density.pairs import Pair
 from privatelr.audit.density.worst_persons import (
     SignedPerson,
     adversarial,
-    audit_persons,
     calibrated_for,
     person_loss,
     worst_person,
 )
-from privatelr.audit.mutations import run
-from privatelr.audit.mutations.of_persons import OF_PERSONS
 from privatelr.audit.persons_of_fits import audit_persons_of_fits
 from privatelr.design import shares_of
 from privatelr.mechanisms.calibration import pure
@@ -64,21 +61,15 @@ def test_a_person_costs_more_than_a_record_where_the_curvature_is_paid_for():
     assert pure.joint_epsilon(made.noise.rate, replace(made.problem, persons=False)) < two < spent
 
 
-def test_every_loss_holds_at_every_penalty():
-    checks = list(audit_persons(1.0, np.random.default_rng(5)))
-    assert len(checks) == 2 * len(LOSSES)
-    assert all(check.verdict == "ok" for check in checks)
-    assert all(check.found > 0.75 for check in checks)
-
-
 def test_fits_tell_nothing_of_records():
-    assert [check.verdict for check in audit_persons_of_fits(1.0)] == ["ok"] * 7
+    assert [check.verdict for check in audit_persons_of_fits(1.0)] == ["ok"] * 9
 
 
-def test_every_bug_in_what_a_person_costs_is_caught():
-    found = run(OF_PERSONS)
-    assert found.ok
-    assert found.caught == len(OF_PERSONS) == 14
+def test_weights_above_1_are_found_beside_a_frame_and_beside_a_matrix(monkeypatch):
+    bug = "privatelr.design.persons.shares_of"
+    monkeypatch.setattr(bug, lambda sizes, most: np.full(np.shape(sizes), 1 / most))
+    counted = [c for c in audit_persons_of_fits(1.0) if c.subject.startswith("what a person count")]
+    assert [(check.verdict, check.found > 2) for check in counted] == [("VIOLATION", True)] * 3
 
 
 @given(st.integers(1, 10**6), st.integers(1, 1000))

@@ -10,8 +10,6 @@ from privatelr import ZCDP, ApproxDP, PureDP, audit
 from privatelr.audit.density.pairs import usual_pair
 from privatelr.audit.density.staged_loss import counts_loss, joint_loss_of
 from privatelr.audit.fits import audit_scored_fits
-from privatelr.audit.mutations import MUTATIONS
-from privatelr.audit.mutations.planted import SCORED_FITS
 from privatelr.mechanisms import Problem, Request, calibrate_all
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE
 from privatelr.mechanisms.score_histogram import calibrate_histogram
@@ -33,12 +31,6 @@ def test_every_claim_holds_and_pure_ones_are_reached(epsilon):
     assert min(alone) > 0.999
     assert shares[f"counts of scores, epsilon = {epsilon:g}: loss over the claim"] > 0.99
     assert shares["counts of scores: counts that one record moves"] == 1
-
-
-def test_the_bugs_of_counts_are_caught():
-    bugs = [mutation for mutation in MUTATIONS if SCORED_FITS in mutation.looks]
-    assert len(bugs) == 4
-    assert [mutation.name for mutation in bugs if not mutation.caught_by()] == []
 
 
 @pytest.mark.parametrize("target", [PureDP(0.7), ZCDP(0.1), ApproxDP(0.3, 0.04)], ids=str)

@@ -15,8 +15,6 @@ from privatelr.audit.moved_records import (
     loss_of_move,
     worst_move,
 )
-from privatelr.audit.mutations import run
-from privatelr.audit.mutations.of_strata import OF_STRATA
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import LOSSES
 from privatelr.privacy.noise import GaussianNoise
@@ -69,12 +67,6 @@ def test_every_claim_about_strata_holds():
     assert len(tables) == 4
     assert [check.verdict for check in (*moves, *tables)] == ["ok"] * (len(moves) + 4)
     assert all(check.found > 0.9 for check in (*moves, *tables[:3]))
-
-
-def test_every_bug_in_what_strata_cost_is_caught():
-    found = run(OF_STRATA)
-    assert found.ok
-    assert found.caught == len(OF_STRATA) == 5
 
 
 def test_two_shields_are_counted():

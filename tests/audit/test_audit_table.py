@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import docs
 import numpy as np
 import pytest
 from broken_mechanisms import calibrated, halved, kinds_of
@@ -41,7 +42,7 @@ BRIEF = Effort((Setting(), Setting(12.0, 4.0, INTERCEPT_AND_SLOPE)), 0, 10_000, 
 GOOD = Row("objective", "logistic", "epsilon = 1", 1.0, 0.99, 1.0, "somewhere", 0.9, 0.5)
 WRONG = replace(GOOD, exact=1.3, loss="huber(0.5)")
 PARTS = {"rows", "formula", "noise", "draws", "release", "choices", "answers", "ledger", "peers"}
-PARTS |= {"bounds", "levels", "offset", "weights", "persons", "strata"}
+PARTS |= {"bounds", "levels", "offset", "weights", "persons", "strata", "classes"}
 COUNT = sum(1 + 2 * (kind is ApproxDP) for _, kind in MECHANISMS if kind is not NonPrivate)
 
 
@@ -57,13 +58,32 @@ def brief(monkeypatch):
 # -- the audit --------------------------------------------------------------------------------
 
 
-def test_every_registered_mechanism_and_loss_is_audited_and_stands():
+def test_a_wide_intercept_and_many_records_are_audited():
     seen = []
-    found = audit.run(effort=BRIEF, rng=rng(), report=seen.append)
+    wide = replace(BRIEF, settings=(Setting(12.0, 4.0, INTERCEPT_AND_SLOPE),))
+    found = audit.run(effort=wide, losses=["logistic"], rng=rng(), report=seen.append)
     assert found.ok
     assert tuple(seen) == found.checks + found.rows
+    pure = [row for row in found.rows if row.claim == "epsilon = 1" and row.buys == "coefficients"]
+    assert all(row.attained > 0.999 for row in pure)
+
+
+def test_every_registered_mechanism_and_loss_is_audited_and_stands():
+    """The audit on the page about it, which takes a minute and is run here only."""
+    page = docs.ROOT / "vignettes" / "auditing.md"
+    document = docs.read(page.read_text(encoding="utf-8"), page.name)
+    wrong = docs.wrong(document)
+    assert not wrong, "\n".join(wrong)
+    found = document.namespace["found"]
+    assert found.ok
     assert {check.part for check in found.checks} == PARTS
     assert all(check.holds for check in found.checks)
+    persons = [check for check in found.checks if "loss of a person" in check.subject]
+    assert len(persons) == 2 * len(LOSSES)
+    assert all(check.found > 0.75 for check in persons)
+    classes = [check for check in found.checks if check.part == "classes"]
+    assert len(classes) == 3
+    assert all(check.found > 0.9 for check in classes)
     alone, both = (
         [row for row in found.rows if row.buys == buys] for buys in ("coefficients", "inference")
     )
@@ -143,6 +163,7 @@ def test_what_raises_is_a_verdict_and_never_a_traceback(monkeypatch):
     assert {row.buys for row in found.rows} == {"coefficients", "scale", "inference", "choices"}
     failed = {check.part for check in found.checks if check.verdict == why}
     parts = {"rows", "formula", "offset", "weights", "persons", "strata", "noise", "release"}
+    parts |= {"classes"}
     assert failed == {*parts, "ledger"}
     text = str(found)
     assert why in text

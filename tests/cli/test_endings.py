@@ -4,48 +4,47 @@ import contextlib
 import io
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 from pathlib import Path
 
 import pytest
+from command_lines import LINES, WRITING, prepare, run_each
 from frames_for_laws import FORMULA, clinic, fit_clinic
 
 from privatelr import cli, load
+from privatelr.audit import checks, run_audit
 from privatelr.cli.outcomes import in_shell
+from privatelr.planning import StudyPlan
 
 PROGRAMS = Path(sys.executable).parent
-POINTS = "4 2 0.5 1  .5 .5  .1 .2  .3 .4  .2 .1  1 -1 1 -1"
 UNBUFFERED = pytest.mark.parametrize("unbuffered", ["1", ""], ids=["unbuffered", "buffered"])
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="takes a device that is full")
 PRINTING = [
-    "privatelr demo",
+    *(f"privatelr {line}" for name, line in LINES.items() if name != "check"),
     "privatelr demo --json",
-    f"privatelr fit clinic.csv '{FORMULA}'",
-    "privatelr predict model.json clinic.csv",
-    "privatelr card model.json",
-    "privatelr plan 2 --n 10000 --spend coefficients=1",
+    "privatelr schema --help",
     "privatelr fit --help",
     "privatelr --version",
     "lrsimple points.txt",
     "privatelr svmsimple --json svm.txt",
 ]
+"""All commands but the audit and the check, which prints on standard error."""
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     """A folder with an input for each command; `many.csv` has predictions of 2 MB."""
-    folder = tmp_path_factory.mktemp("endings")
+    folder = prepare(tmp_path_factory.mktemp("endings"))
     table = clinic()
-    table.to_csv(folder / "clinic.csv", index=False)
     rows = table.to_csv(index=False, header=False) * 2500
     (folder / "many.csv").write_text(f"{','.join(table.columns)}\n{rows}", encoding="utf-8")
     fit_clinic(table).save(folder / "model.json")
-    (folder / "points.txt").write_text(POINTS, encoding="utf-8")
-    (folder / "svm.txt").write_text(POINTS.replace("0.5 1", "5 1 .5", 1), encoding="utf-8")
     return folder
 
 
@@ -66,7 +65,8 @@ def shell(line, folder, unbuffered=""):
 def heard(err):
     """Lines on standard error, without those about the table and what is not declared of it."""
     usual = ("privatelr: read as ", "privatelr: no bounds are declared ")
-    return [line for line in err.splitlines() if not line.startswith(usual)]
+    lines = [line for line in err.splitlines() if not line.startswith(usual)]
+    return [line for line in lines if "--seed 3: the" not in line]
 
 
 # -- every byte ------------------------------------------------------------------------------
@@ -137,7 +137,112 @@ def test_a_page_that_is_lost_beside_a_file_that_is_not(
         assert cli.main(["fit", "clinic.csv", FORMULA, "--out", target]) == 3
     said = f"--out {target!r} was written, but not the page (no space left on device)."
     assert heard(capsys.readouterr().err) == [f"privatelr: {said}"]
-    assert load(target).nobs == 40
+    assert load(target).nobs == 600
+
+
+@FULL
+def test_a_check_whose_page_is_lost(home):
+    assert shell(f"privatelr {LINES['check']} 2> /dev/full", home).returncode == 3
+
+
+@FULL
+def test_a_page_without_what_is_said_beside_it(home):
+    """A fit that is paid for and printed is done, though its messages are lost."""
+    found = shell(f"privatelr {LINES['fit']} 2> /dev/full", home)
+    assert found.returncode == 0
+    assert FORMULA.replace("+ smoker", "+ smoker + größe") in found.stdout
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_a_file_that_a_disk_has_no_place_for(command, home, tmp_path):
+    """As far as a process can make one: a file may not grow."""
+    target = tmp_path / "out"
+    found = shell(f"ulimit -f 0; privatelr {LINES[command]} --out {target} | cat", home)
+    assert found.returncode == 3
+    assert heard(found.stderr) == [
+        f"privatelr: --out {str(target)!r} was not written (file too large)."
+    ]
+    assert [*tmp_path.iterdir()] == []
+
+
+# -- places that take nothing, and surroundings that lack something --------------------------
+
+READING = {
+    **{name: line for name, line in LINES.items() if name not in ("demo", "plan", "schema init")},
+    "schema init": "schema init clinic.csv",
+    "plan": "plan --schema study.toml --n 600",
+}
+
+
+@pytest.fixture
+def locked(home):
+    """A folder of someone else: its files cannot be read, and no file can be made there."""
+    folder = Path(tempfile.mkdtemp())  # pytest's own folders are closed to others as a whole
+    shutil.copytree(home, folder, dirs_exist_ok=True)
+    for path in folder.iterdir():
+        path.chmod(0)
+    folder.chmod(0o555)
+    yield folder
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def as_nobody():
+    """Words before a command that take root's rights over files away from it."""
+    if os.geteuid():
+        return ()
+    if shutil.which("setpriv") is None:
+        pytest.skip("root may read and write everything, and there is no setpriv")
+    rights = "-dac_override,-dac_read_search"  # the files of the environment stay root's own
+    return ("setpriv", f"--bounding-set={rights}", f"--inh-caps={rights}")
+
+
+def test_files_that_may_not_be_read(locked):
+    for name, (status, out, err) in zip(
+        READING, run_each([*READING.values()], locked, before=as_nobody()), strict=True
+    ):
+        expected = 1 if name.startswith("ledger") else 2  # a ledger refuses, as for a charge
+        assert (status, out, err.count("\n")) == (expected, "", 1), (name, err)
+        assert "(permission denied)" in err.lower()
+
+
+def test_folders_that_may_not_be_written_to(locked):
+    for path in locked.iterdir():
+        path.chmod(0o444)
+    lines = [f"{LINES[name]} --out {locked}/out" for name in WRITING]
+    for name, (status, out, err) in zip(
+        WRITING, run_each(lines, locked, before=as_nobody()), strict=True
+    ):
+        said = f"privatelr: --out '{locked}/out': the folder may not be written to.\n"
+        assert (status, out, err) == (1, "", said), name
+
+
+@pytest.mark.parametrize("surroundings", [{}, {"HOME": "/proc/1"}], ids=["no HOME", "bad HOME"])
+def test_the_c_locale_and_no_home(surroundings, home, tmp_path):
+    """All commands do their work, with pictures, and say what they say in ASCII."""
+    rest = {**surroundings, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    lines = [*LINES.values()]
+    lines += [f"{LINES[name]} --out {tmp_path}/{place}" for place, name in enumerate(WRITING)]
+    lines += [f"roc lr.json clinic.csv --eps 1 --seed 3 --plot {tmp_path}/roc.png"]
+    for line, (status, out, err) in zip(
+        lines, run_each(lines, home, encoding="ascii", **rest), strict=True
+    ):
+        assert status == 0, (line, err)
+        page = line.startswith("check")
+        assert page or heard(err.replace(r"gr\xf6\xdfe", "")) == [], (line, err)
+        assert out.isascii()
+    assert (tmp_path / "roc.png").stat().st_size > 1000
+    assert "größe" in (tmp_path / str(WRITING.index("schema init"))).read_text(encoding="utf-8")
+    wrong = [f"{line} --no-such" for line in LINES.values()]
+    wrong += [
+        "fit gr\u00f6\u00dfe.csv 'y ~ age'",
+        "predict lr.json gr\u00f6.csv",
+        "roc l.json c.csv",
+    ]
+    for line, (status, out, err) in zip(
+        wrong, run_each(wrong, home, encoding="ascii", **rest), strict=True
+    ):
+        assert (status, out, err.count("\n")) == (2, "", 1), (line, err)
 
 
 # -- readers that leave ----------------------------------------------------------------------
@@ -152,13 +257,24 @@ def test_a_reader_that_wants_nothing(line, unbuffered, home):
     assert found.returncode == 141
 
 
+@pytest.mark.parametrize("line", PRINTING)
+def test_a_reader_that_left_before(line, home, monkeypatch, capsys):
+    monkeypatch.chdir(home)
+    read, write = os.pipe()
+    os.close(read)
+    program, *arguments = shlex.split(line)
+    with printing_to(write, monkeypatch, ""):
+        status = getattr(cli, program.replace("privatelr", "main"))(arguments)
+    assert (status, heard(capsys.readouterr().err)) == (141, [])
+
+
 @pytest.mark.parametrize(("options", "unbuffered"), [("", "1"), ("--json", "")])
 def test_a_reader_that_leaves_a_fit_whose_file_is_written(options, unbuffered, home, tmp_path):
     """A retry would pay twice."""
     fit = f"privatelr fit clinic.csv '{FORMULA}' --out {tmp_path}/model.json {options}"
     found = shell(f"{fit} | true", home, unbuffered)
     assert (found.returncode, heard(found.stderr)) == (0, [])
-    assert load(tmp_path / "model.json").nobs == 40
+    assert load(tmp_path / "model.json").nobs == 600
 
 
 # -- interrupts ------------------------------------------------------------------------------
@@ -247,6 +363,43 @@ def test_a_signal_while_it_works_is_one_line(number, status, said, home):
     assert found == (status, "", f"privatelr: {said}.\n")
 
 
+def test_an_interrupt_of_an_audit_is_one_line(monkeypatch, capsys, tmp_path):
+    def audited(eps, *, effort, report):
+        report(checks.Check("ledger", "a sum", 1.0, 1.0, ""))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_audit, "run", audited)
+    assert cli.main(["audit", "--plot", str(tmp_path / "audit.svg")]) == 130
+    assert heard(capsys.readouterr().err)[1:] == ["privatelr: interrupted."]
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "roc lr.json clinic.csv --eps 1 --out roc.json",
+        "plan 3 --n 5000 --spend coefficients=1",
+    ],
+)
+def test_an_interrupt_of_a_picture_leaves_none(line, home, tmp_path, monkeypatch, capsys):
+    """Of what a picture writes first there is nothing, and what was paid for before is whole."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    def half(self, target, **_):
+        target.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Figure, "savefig", half)
+    monkeypatch.chdir(home)
+    words = shlex.split(line.replace("roc.json", f"{tmp_path}/roc.json"))
+    monkeypatch.setattr(StudyPlan, "plot", lambda *_, **__: None)
+    assert cli.main([*words, "--plot", f"{tmp_path}/picture.svg"]) == 130
+    assert heard(capsys.readouterr().err) == ["privatelr: interrupted."]
+    assert {path.name for path in tmp_path.iterdir()} <= {"roc.json"}
+    assert ("roc.json" in line) is (tmp_path / "roc.json").exists()
+
+
 def test_an_interrupt_that_is_ignored_stays_ignored(home):
     """As behind nohup, or for what a shell runs in the background."""
     process = started("bash", "-c", "trap '' INT; exec privatelr demo", folder=home)
@@ -265,6 +418,7 @@ def test_an_interrupt_that_is_ignored_stays_ignored(home):
         ("leave do_scale=False.", "leave --do-scale no."),
         ("are -1 and 1; fit.scale has them", "are -1 and 1; --json has them"),
         ("of sd 9 on each; fit.roc\n  has more", "of sd 9 on each; --json\n  has more"),
+        ("or on_small_lambda='increase'.", "or --on-small-lambda increase."),
         ("lambda_=-1: lambda_ takes", "--lambda -1: --lambda takes"),
         ("a number as lambda_.", "a number as --lambda."),
         ('declare bounds={"age": (lo, hi)}, or', "declare --bounds age=lo:hi, or"),

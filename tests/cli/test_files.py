@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import pytest
 from frames_for_laws import FORMULA, clinic, fit_clinic
@@ -58,7 +59,8 @@ def test_a_model_on_disk_is_the_model_that_is_printed(home, capsys):
 
 def test_an_existing_file_is_refused_before_anything_is_spent(home, capsys, monkeypatch):
     monkeypatch.setattr(model_commands, "open_table", None)
-    monkeypatch.setattr(model_commands, "dplr", None)
+    spent = create_autospec(dplr, side_effect=AssertionError("a budget is spent"))
+    monkeypatch.setattr(model_commands, "dplr", spent)
     (home / "model.json").write_text(OTHER, encoding="utf-8")
     (home / "link.json").symlink_to("nowhere.json")
     for name in ("model.json", "link.json"):

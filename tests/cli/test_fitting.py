@@ -1,6 +1,7 @@
 """``fit``, ``predict`` and ``card``: a table in a file, and what one record of it can change."""
 
 import contextlib
+import functools
 import gzip
 import json
 import shlex
@@ -230,9 +231,13 @@ def test_a_dot_takes_all_columns_and_a_minus_takes_one_back(home, capsys):
 
 def test_columns_that_are_not_needed_are_not_looked_at(home, capsys, monkeypatch):
     seen = []
-    monkeypatch.setattr(
-        model_commands, "dplr", lambda f, frame, **k: seen.append(frame) or dplr(f, frame, **k)
-    )
+
+    @functools.wraps(dplr)
+    def fit(formula, frame, **arguments):
+        seen.append(frame)
+        return dplr(formula, frame, **arguments)
+
+    monkeypatch.setattr(model_commands, "dplr", fit)
     printed(capsys, "fit", "clinic.csv", "y ~ age", "--schema", "clinic.toml")
     assert set(seen[0].columns) == {"age", "y"}
 
@@ -418,7 +423,7 @@ REFUSED = [
     ("fit clinic.csv 'y ~ age' --lambda much", 2, ["--lambda", "auto, free, PrivateLR"]),
     ("fit clinic.csv 'y ~ age' --lambda -1", 2, ["--lambda -1"]),
     ("fit clinic.csv 'y ~ age' --analysis wishful", 2, ["--analysis", "cms11"]),
-    ("fit clinic.csv 'y ~ age' --h 0.5", 2, ["--h", "--model svm"]),
+    ("fit clinic.csv 'y ~ age' --h 0.5", 2, ["--h", "--method svm or simplex"]),
     ("fit clinic.csv 'y ~ age' --model svm --h 2", 2, ["h=2", "0.5"]),
     ("fit clinic.csv 'y ~ age' --model svm --loss huber --analysis joint", 1, ["joint"]),
     ("fit clinic.csv 'y ~ age' --seed 1.5", 2, ["--seed", "whole number"]),

@@ -76,6 +76,7 @@ def plain(capsys, formula, *options, data="clinic.csv"):
         (["--weights", "p"], {"weights": "p"}),
         (["--subset", "age > 30"], {"subset": "age > 30"}),
         (["--prior", "age=0.03"], {"prior": {"age": 0.03}}),
+        (["--prior", "age=0.03:0.001"], {"prior": {"age": (0.03, 0.001)}}),
         (
             ["--person", "patient", "--records-per-person", 3],
             {"person": "patient", "records_per_person": 3},
@@ -106,6 +107,11 @@ def test_a_schema_has_the_same_names_and_options_prevail(home, capsys):
     assert fit.spec.prior.means == {"age": 0.05}
     loaded = privatelr.load_schema("clinic.toml")
     assert isinstance(dplr("y ~ age", table(), **loaded), Strata)
+    (home / "clinic.toml").write_text(SCHEMA.replace("age = 0.03", "age = [0.03, 0.01]"))
+    given = ["--schema", "clinic.toml", "--out", "m.json", "--force"]
+    run(capsys, "fit", "clinic.csv", "y ~ age", *given)
+    fit = privatelr.load("m.json")["male"]
+    assert (fit.spec.prior.means, fit.spec.prior.sds) == ({"age": 0.03}, {"age": 0.01})
 
 
 def test_an_earlier_model_is_a_prior_by_option_and_by_schema(home, capsys):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from privatelr import Newton
+from privatelr import Newton, dplr
 from privatelr.design import NumberedColumns, plan_wide, read_wide
 from privatelr.errors import SchemaError
 from privatelr.mechanisms import Problem, calibrate_all, draw_all, read_request, release_all
@@ -73,6 +73,16 @@ def test_a_plain_fit_of_many_columns():
     y, x = table()
     plain = [fit_matrix(y, x, 0, lambda_=1e-3, dense=dense)[1].coef for dense in (True, False)]
     np.testing.assert_allclose(plain[0], plain[1], atol=1e-8)
+
+
+def test_a_sparse_matrix_has_the_standard_errors_of_its_table():
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-0.4, 0.4, (400, 5))
+    y = (rng.random(400) < 1 / (1 + np.exp(-5 * x[:, 0]))).astype(float)
+    given = {"eps": 0, "lambda_": 1e-4, "row_norm": 1.0, "spend": "inference"}
+    table, matrix = (dplr(y, kind(x), **given) for kind in (np.asarray, sparse.csr_array))
+    np.testing.assert_allclose(matrix.bse, table.bse, rtol=1e-6)
+    np.testing.assert_allclose(matrix.conf_int(), table.conf_int(), rtol=1e-6)
 
 
 def test_what_is_public_about_a_matrix():

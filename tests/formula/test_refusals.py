@@ -26,7 +26,7 @@ LEARNING = [  # (term, words of the remedy)
     ("standardize(x)", ["bounds="]),
     ("poly(x, 2)", ["I(x^2)", "bounds="]),
     ("bs(x, df = 4)", ["knots = c(30, 60)", "bounds="]),
-    ("ns(x)", ["knots", "pmax(x - 3.2, 0)"]),
+    ("ns(x)", ["knots", "declared bounds"]),
     ("cr(x, df = 3)", ["knots"]),
     ("cut(x, 3)", ["breaks = c(0, 10, 20)"]),
     ("relevel(s, 'v')", ["levels=", '"s"', 'C(s, Treatment("level"))']),

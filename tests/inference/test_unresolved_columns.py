@@ -134,7 +134,8 @@ def test_draws_stay_in_the_cone(laplace):
         np.testing.assert_allclose(bare, np.swapaxes(bare, 1, 2), rtol=0, atol=1e-12)
 
 
-def thin_study(sd, n=10_000):
+def thin_study(sd, n=3_000):
+    """A study whose noise is so large that a column of usual spread could be hidden, too."""
     rng = np.random.default_rng(5)
     x, z = rng.normal(45, 12, (n, 4)), rng.normal(5, sd, n)
     y = rng.random(n) < 1 / (1 + np.exp(-(x[:, 0] - 45) / 12))
@@ -145,7 +146,7 @@ def thin_study(sd, n=10_000):
 
 @pytest.mark.filterwarnings("ignore::privatelr.errors.PrivacyWarning")
 def test_a_thin_column_is_unresolved_and_said_to_be():
-    thin, wide = thin_study(0.02), thin_study(2.0)
+    thin, wide = thin_study(0.02), thin_study(2.0, n=10_000)
     assert evidence_of(thin.release).resolved[-1] < 0.4
     assert (evidence_of(wide.release).resolved == 1).all()
     text = " ".join(str(thin).split())
@@ -190,7 +191,7 @@ def test_a_test_of_one_equation_is_that_of_the_table():
 @pytest.mark.filterwarnings("ignore::privatelr.errors.PrivacyWarning")
 def test_a_hidden_number_leaves_no_tests_unless_they_are_asked_for():
     """Others may take over its effect, by any number of standard errors."""
-    fit, shown = thin_study(0.02), thin_study(2.0)
+    fit, shown = thin_study(0.02), thin_study(2.0, n=10_000)
     assert fit.pvalues.isna().all()
     assert shown.pvalues.notna().all()
     head = next(line for line in str(fit).splitlines() if "Estimate" in line)

@@ -178,13 +178,13 @@ def test_another_process_is_refused():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process_is_refused():
     """Even if the fork happens while another thread is charging, and never by waiting for it."""
-    from privatelr.privacy.accounting import ledger as module
+    from privatelr.privacy.accounting import account as module
 
     ledger = Ledger(1.0)
     held, release = threading.Event(), threading.Event()
 
     def hold():
-        with module._LOCK.held():
+        with module.LOCK.held():
             held.set()
             release.wait()
 

@@ -292,7 +292,7 @@ def test_a_solver_that_is_trusted_is_caught(loss):
 def test_a_certificate_without_rounding_is_caught(monkeypatch, loss):
     objective, tilt = case(**CASES["zero rows, huge tilt"], loss=loss)
     monkeypatch.setattr(certified, "_rounding_error", lambda objective, w: 0.0)
-    monkeypatch.setattr(certified, "_rounding_of_tilt", lambda objective, tilt: arb(0))
+    monkeypatch.setattr(certified, "rounding_of_tilt", lambda n, used, tilt: arb(0))
     with pytest.raises(AssertionError):
         check(objective, tilt, certified_minimum(objective, trusted, TAU, tilt))
 
@@ -301,7 +301,7 @@ def test_a_tilt_that_is_taken_as_exact_is_caught(monkeypatch):
     objective, tilt = case()
     off = Objective(objective.rows, objective.loss, objective.lambda_, objective.tilt + TAU)
     check(off, tilt, certified_minimum(off, trusted, TAU, tilt))
-    monkeypatch.setattr(certified, "_rounding_of_tilt", lambda objective, tilt: arb(0))
+    monkeypatch.setattr(certified, "rounding_of_tilt", lambda n, used, tilt: arb(0))
     with pytest.raises(AssertionError):
         check(off, tilt, certified_minimum(off, trusted, TAU, tilt))
 

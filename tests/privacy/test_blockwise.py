@@ -11,7 +11,7 @@ from flint import arb
 from scipy import stats
 
 from privatelr.locks import working_precision
-from privatelr.mechanisms import distance_from, rounded_sum
+from privatelr.mechanisms import rounded_sum
 from privatelr.privacy.noise import (
     BALLS,
     MANY,
@@ -24,6 +24,7 @@ from privatelr.privacy.noise import (
     SphericalLaplace,
     SystemRandomness,
     blockwise,
+    distance_from,
 )
 
 LAWS = [GaussianNoise(1000, 3.7), GaussianNoise(333, 1e-9), SphericalLaplace(400, 0.3)]

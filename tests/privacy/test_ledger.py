@@ -26,7 +26,7 @@ from privatelr.privacy import (
     to_json,
 )
 from privatelr.privacy.accounting import Entry, Ledger, account_with, active_ledger, statement
-from privatelr.privacy.accounting import ledger as ledger_module
+from privatelr.privacy.accounting import ledger_books as ledger_module
 from privatelr.privacy.noise import gaussian_sd
 
 

@@ -21,12 +21,8 @@ from privatelr.results.release_files.calibration_entries import (
     SimplexEntry,
     WeightsEntry,
 )
-from privatelr.results.release_files.document_entries import (
-    VERSION,
-    Document,
-    FormulaEntry,
-    MatrixEntry,
-)
+from privatelr.results.release_files.design_entries import FormulaEntry, MatrixEntry
+from privatelr.results.release_files.document_entries import VERSION, Document
 
 _ATTRIBUTE = re.compile(r"^(\w+)\n    (.*?)(?=\n\w|\Z)", re.MULTILINE | re.DOTALL)
 

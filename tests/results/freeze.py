@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -26,12 +27,15 @@ from privatelr import (
     PrivacyWarning,
     dplpsvm,
     dplr,
+    dpmultinom,
     dpsimplex,
     dpsvm,
     load_dataset,
     load_schema,
 )
 from privatelr.design import DesignSpec
+from privatelr.results.multinomial_fit import MultinomialFit
+from privatelr.results.strata_of_fits import Strata
 
 FROZEN = Path(__file__).parent / "frozen"
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -58,6 +62,20 @@ def words(model, **options):
     x = sparse.random_array((400, 30), density=0.1, rng=rng, format="csr")
     y = pd.Series((x[:, :10].sum(axis=1) > x[:, 10:20].sum(axis=1)).astype(float), name="bought")
     return lambda: model(y, x, **options)
+
+
+def visits(**options):
+    """Made up: two visits of each of 450 patients."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.uniform(20, 80, 900), "sex": rng.choice(["f", "m"], 900)})
+    table["patient"] = np.arange(900) // 2
+    table["ill"] = (rng.uniform(size=900) < 0.2 + 0.01 * (table["age"] - 20)).astype(float)
+    declared = {"bounds": {"age": (18, 90)}, **options}
+    return lambda: dplr("ill ~ age", table, **declared)
+
+
+def ledger_on_disk():
+    return Ledger.create(Path(tempfile.mkdtemp()) / "study.ledger", 2.0, dataset="iris")
 
 
 FITS = {
@@ -97,11 +115,26 @@ FITS = {
     "wide_output": words(dpsvm, loss="huber", eps=2.0, lambda_=1e-2, op=False),
     "matrix_linear_program": words(dplpsvm, eps=3.0),
     "matrix_simplex": words(dpsimplex, eps=3.0),
+    "prior_sds": iris(dplr, prior={"Petal.Width": (1.5, 0.5)}),
+    "prior_sds_scale": iris(dplr, prior={"Petal.Width": (1.5, 0.5)}, do_scale="private"),
+    "classes": iris(dpmultinom, "Species ~ ."),
+    "classes_zcdp": iris(dpmultinom, "Species ~ .", eps=ZCDP(0.5), do_scale="private"),
+    "receipts": iris(dplr, ledger=ledger_on_disk()),
+    "linear_program_roc": iris(dplpsvm, eps=3.0, spend={"coefficients": 0.75, "roc": 0.25}),
+    "strata": visits(by="sex", levels={"sex": ["f", "m"]}, spend="inference", eps=20.0),
+    "strata_ledger": visits(by="sex", levels={"sex": ["f", "m"]}, ledger=Ledger(2.0)),
+    "matrix_persons": words(
+        dplr, eps=8.0, person=np.arange(400) // 2, records_per_person=2, spend="inference"
+    ),
+    "persons": visits(person="patient", records_per_person=2, spend=ALL_STAGES, eps=20.0),
 }
 
 
 def rows_of(fit):
     """A few rows in the columns that the fit reads, one of them with what is missing or unknown."""
+    if isinstance(fit, Strata):
+        levels = [*fit.levels, *fit.levels, "not a level"][-5:]
+        return {**rows_of(fit.first), fit.by: levels}
     spec = fit.spec
     if not isinstance(spec, DesignSpec):
         return np.round(np.random.default_rng(1).uniform(-2, 2, (4, spec.p)), 3).tolist()
@@ -133,18 +166,30 @@ def is_numeric(values):
 
 
 def scale_of(fit):
+    if isinstance(fit, Strata):
+        return scale_of(fit.first)
+    if isinstance(fit, MultinomialFit):
+        return "link"
     return "link" if fit.loss.probability is not None else "margins"
+
+
+def without_nan(values):
+    """Numbers, in lists of lists as well, with None where there is none."""
+    if isinstance(values, list):
+        return [without_nan(value) for value in values]
+    return None if math.isnan(values) else values
 
 
 def facts_of(fit, rows):
     """What a later version has to find in the file, in plain values."""
-    predicted = fit.predict(as_data(rows), scale_of(fit)).tolist()
+    predicted = np.asarray(fit.predict(as_data(rows), scale_of(fit)), dtype=float)
+    each = fit.fits.values() if isinstance(fit, Strata) else [fit]
     return {
         "rows": rows,
-        "predicted": [None if math.isnan(value) else value for value in predicted],
-        "coef": fit.coef.tolist(),
+        "predicted": without_nan(predicted.tolist()),
+        "coef": np.asarray(fit.coef, dtype=float).tolist(),
         "guarantee": str(fit.guarantee),
-        "formula": fit.formula,
+        "formula": [one.formula for one in each] if isinstance(fit, Strata) else fit.formula,
     }
 
 

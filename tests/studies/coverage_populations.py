@@ -41,6 +41,10 @@ _COLLINEAR = 1e-6
 """Of the variance of a numeric column: what others must leave of it."""
 
 
+RATIOS = (5, 20, 30, 40, 60, 250, 4200)
+"""Half the width of bounds, over the deviation of a column that hardly varies within them."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Population:
     """What a sample is drawn from.
@@ -137,6 +141,17 @@ def thin(d: int) -> Recipe:
     return Recipe((*columns, normal("null", 5, 0.02, 0.0, 0.0, bounds=(0, 10))), 0.4, "null")
 
 
+def hidden_confounder(d: int, ratio: float) -> Recipe:
+    """A number with the largest effect, and one without effect that is correlated .6 with it.
+
+    The deviation of the first is half the width of its bounds over `ratio`.
+    """
+    largest, *strengths = effects(d - 2)
+    columns = [normal(f"x{j + 1}", 45, 12, effect, 0.3) for j, effect in enumerate(strengths)]
+    hidden = normal("z", 0, 5 / ratio, largest, 0.3, bounds=(-5, 5))
+    return Recipe((*columns, hidden, normal("null", 150, 30, 0.0, 0.6)), 0.4, "null")
+
+
 def rarest_level(d: int) -> Recipe:
     """A factor with three records of a thousand at one of its levels, beside normal columns."""
     shares = {"a": 0.7, "b": 0.2, "c": 0.097, "d": 0.003}
@@ -209,6 +224,7 @@ GENERATORS: dict[str, Callable[[int], Recipe]] = {
     "thin": thin,
     "rarest": rarest_level,
     "products": products,
+    **{f"hidden{ratio}": partial(hidden_confounder, ratio=ratio) for ratio in RATIOS},
 }
 """By the number of coefficients, the intercept included."""
 LIKENESSES: dict[str, tuple[int, Callable[[], Recipe]]] = {

@@ -4,6 +4,8 @@
 
 Six numbers with effects of 0.5 per deviation, bounds of 2.5 deviations, and 3 % positive records.
 The prior says that the intercept is the logit of 3 %, and nothing else; the row "wrong" says 10 %.
+The rows "slopes" have 0.45 for the slopes, too, as from an older study that was a little off, and
+the last one its standard deviation of 0.05.
 Columns: the mean error and the root mean squared error of the intercept, the root mean squared
 error of the slopes, the log loss on 20,000 records that no fit saw, and coverage and median width
 of the default 95 % intervals of the slopes and of the intercept where inference is bought. The
@@ -28,10 +30,13 @@ SHARE, EFFECT, COLUMNS, REACH = 0.03, 0.5, 6, 2.5
 SIZES, TEST = (2000, 10_000), 20_000
 NAMES = [f"x{j}" for j in range(COLUMNS)]
 BOUNDS = dict.fromkeys(NAMES, (-REACH, REACH))
-PRIORS: dict[str, dict[str, float] | None] = {
+LOGIT, OLDER, DEVIATION = float(np.log(SHARE / (1 - SHARE))), 0.45, 0.05
+PRIORS: dict[str, dict[str, Any] | None] = {
     "none": None,
-    "logit of 3 %": {"(Intercept)": float(np.log(SHARE / (1 - SHARE)))},
+    "logit of 3 %": {"(Intercept)": LOGIT},
     "wrong": {"(Intercept)": float(np.log(0.1 / 0.9))},
+    "slopes": {"(Intercept)": LOGIT, **dict.fromkeys(NAMES, OLDER)},
+    "slopes, sd": {"(Intercept)": LOGIT, **dict.fromkeys(NAMES, (OLDER, DEVIATION))},
 }
 
 

@@ -99,10 +99,11 @@ def privacy_loss(
             raise ArgumentError("output: takes None beside a fit that chose columns.")
         return choice_loss(subject, data, neighbour)
     plan, calibration = _read_subject(subject)
-    if calibration.problem.persons:
+    if calibration.problem.persons or calibration.problem.is_multinomial:
+        what = "persons" if calibration.problem.persons else "classes"
         raise ArgumentError(
-            "subject: it is about persons; audit.density.worst_persons has the loss of one, and "
-            "subject takes what is about records."
+            f"subject: it is about {what}; audit.density.worst_{what} has the loss of one, and "
+            "subject takes what is about records of two classes."
         )
     fit = subject if isinstance(subject, FitRecord) else None
     named, change = {"data": data, "neighbour": neighbour}, None

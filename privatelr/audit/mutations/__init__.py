@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 
 from privatelr.audit.mutations.of_answers import OF_ANSWERS
 from privatelr.audit.mutations.of_choices import OF_CHOICES
+from privatelr.audit.mutations.of_classes import OF_CLASSES
+from privatelr.audit.mutations.of_ledgers import OF_LEDGERS
 from privatelr.audit.mutations.of_mechanisms import OF_MECHANISMS
 from privatelr.audit.mutations.of_persons import OF_PERSONS
 from privatelr.audit.mutations.of_rows import OF_ROWS
@@ -26,8 +28,10 @@ MUTATIONS: tuple[Mutation, ...] = (
     *OF_MECHANISMS,
     *OF_PERSONS,
     *OF_STRATA,
+    *OF_CLASSES,
     *OF_CHOICES,
     *OF_ANSWERS,
+    *OF_LEDGERS,
 )
 
 

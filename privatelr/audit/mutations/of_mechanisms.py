@@ -152,9 +152,9 @@ def _(honest: Any, rate: float, problem: Problem) -> float:
 bug("the curvature costs nothing under the one-log bound", pure.curvature_cost, _PURE)(times(0.0))
 
 
-@bug("the first order is forgotten in rho", None, _ZCDP)
-def _() -> Iterable[Any]:
-    yield (gaussian_objective, "FIRST_ORDER"), 0.0
+@bug("the first order is forgotten in rho", (gaussian_objective, "_largest_m"), _ZCDP)
+def _(honest: Any, rho: float, first: float) -> Any:
+    return honest(rho, 0.0)
 
 
 @bug("the profile of a Gaussian is that of a smaller mu", laws.log_delta, _SMALL_DELTA)
@@ -325,8 +325,8 @@ def _(honest: Any, given: Objective, *others: Any) -> FloatArray:
 
 @bug("half of the tilt is applied", None, RELEASES)
 def _() -> Iterable[Any]:
-    def objective(honest: Any, rows: Any, loss: Any, lambda_: float, tilt: FloatArray) -> Any:
-        return honest(rows, loss, lambda_, tilt / 2)
+    def objective(honest: Any, rows: Any, loss: Any, penalty: float, tilt: Any, *rest: Any) -> Any:
+        return honest(rows, loss, penalty, tilt / 2, *rest)
 
     def minimum(honest: Any, given: Any, solver: Any, tau: float, enclose: Any, *_: Any) -> Any:
         return honest(given, solver, tau, lambda bits: [ball / 2 for ball in enclose(bits)], None)

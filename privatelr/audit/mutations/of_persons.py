@@ -11,11 +11,12 @@ import numpy as np
 from privatelr.audit.density.worst_persons import audit_persons
 from privatelr.audit.mutations.planted import Look, Mutation, list_bug
 from privatelr.audit.persons_of_fits import audit_persons_of_fits
-from privatelr.design import offsets_and_weights, persons, shares_of, with_shares
+from privatelr.design import offsets_and_weights, persons, read_wide, shares_of, with_shares
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import pure
 from privatelr.mechanisms.calibration.moment_noise import clip_for
 from privatelr.mechanisms.calibration.scale_noise import scale_sensitivity
+from privatelr.mechanisms.candidate_choice import total_score_of_persons
 from privatelr.mechanisms.score_histogram import counts_of_shares, filled_up
 from privatelr.model_data import FrameData
 from privatelr.numerics import LOSSES
@@ -70,6 +71,11 @@ def _(honest: Any, spec: Any, values: Any, usable: Any, batch: Any) -> Any:
     return honest(spec, values, usable, replace(batch, shares=np.ones(len(batch.frame))))
 
 
+@bug("records of a person count as records beside a sparse matrix", read_wide, _FITS)
+def _(honest: Any, spec: Any, matrix: Any, batch: Any) -> Any:
+    return honest(spec, matrix, replace(batch, shares=np.ones(len(batch))))
+
+
 @bug("gradients of a person add up as those of so many records", grams_of_persons, _FITS)
 def _(honest: Any, rows: Any, weigh: Any, longest: float) -> Any:
     def unweighted(x: Any, y: FloatArray) -> Any:
@@ -98,6 +104,11 @@ def _(honest: Any, cells: IntArray, shares: FloatArray, bins: int, m: int) -> An
 @bug("counts of scores add up to the records of persons", filled_up, _FITS)
 def _(honest: Any, counts: FloatArray, m: int) -> Any:
     return counts
+
+
+@bug("records of a person count as records in a choice among fits", total_score_of_persons, _FITS)
+def _(honest: Any, score: Any, label: Any, prediction: Any, shares: Any, m: int) -> Any:
+    return honest(score, label, prediction, np.ones(len(shares)), m)
 
 
 @bug("the noise on the scale of persons is as of two of them", scale_sensitivity, _FITS)

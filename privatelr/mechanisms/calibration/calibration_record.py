@@ -116,7 +116,7 @@ class Calibration:
         if isinstance(target, privacy.ApproxDP) and isinstance(noise, GaussianNoise):
             mu = math.hypot(2 * (problem.reach / noise.scale), beside)
             return min(target.epsilon, gaussian_epsilon(mu, target.delta))
-        tilt = 2 * problem.loss.slope_bound * proven_noise.relative_rate(noise, problem)
+        tilt = 2 * problem.pull * proven_noise.relative_rate(noise, problem)
         return min(proven_noise.pure_part(target), tilt + beside)
 
     @property
@@ -276,10 +276,10 @@ def calibrate_output(problem: Problem, request: Request, lambda_origin: str) -> 
             "lambda_=0: output perturbation takes lambda_ above 0, since the minimiser of an "
             "unpenalised fit can move without limit."
         )
-    target, nothing = cast("privacy.Promise", request.target), NoNoise(problem.d)
+    target, nothing = cast("privacy.Promise", request.target), NoNoise(problem.size)
     tau = proven_noise.certified_norm(problem, nothing)
     reach = proven_noise.output_sensitivity(problem, tau)
-    laws = proven_noise.laws_hiding(reach, problem.d, target)
+    laws = proven_noise.laws_hiding(reach, problem.size, target)
     noise = proven_noise.require_law(laws, target, request.kinds)
     by_profile = isinstance(target, privacy.ApproxDP) and isinstance(noise, GaussianNoise)
     return Calibration(
@@ -298,7 +298,7 @@ def calibrate_output(problem: Problem, request: Request, lambda_origin: str) -> 
 
 def calibrate_plain(problem: Problem, request: Request, lambda_origin: str) -> Calibration:
     """Make the record of the plain fit: penalised, and without noise."""
-    nothing, target, placement = NoNoise(problem.d), request.target, request.placement
+    nothing, target, placement = NoNoise(problem.size), request.target, request.placement
     return Calibration(
         problem, target, placement, "none", nothing, nothing, 0.0, 0.0, lambda_origin
     )
@@ -317,7 +317,7 @@ def _other_tilts(
         unproven = analysis == "joint" and problem.loss.joint_factor is None
         # R's bound is proven for pure epsilon alone
         other_noise = isinstance(target, privacy.ApproxDP) or isinstance(noise, GaussianNoise)
-        unproven |= other_noise and analysis == "cms11"
+        unproven |= (other_noise or problem.is_multinomial) and analysis == "cms11"
         if analysis != chosen and not unproven:
             law = shortest(proven_noise.candidates(problem, target, analysis))
             ratio = _ratio(law, noise) if law else math.inf

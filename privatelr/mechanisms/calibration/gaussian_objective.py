@@ -14,7 +14,7 @@ from functools import lru_cache
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.pure import LARGEST_SHARE, curvature_cost, penalty_costing
 from privatelr.mechanisms.problem import Problem
-from privatelr.privacy import FIRST_ORDER, REPLACE_ONE, ApproxDP, Neighbours, TiltEvent
+from privatelr.privacy import REPLACE_ONE, ApproxDP, Neighbours, TiltEvent
 from privatelr.privacy.noise import RESOLUTION, gaussian_delta, smallest
 
 SHIELD_RATIO = 0.2
@@ -49,7 +49,7 @@ def tilt_event(
     m, loss = problem.reach / sigma, problem.loss
     factor = loss.joint_factor if analysis == "joint" else None
     bend = problem.kappa, loss.curvature_bound, factor, problem.weighted
-    return TiltEvent(m, *bend, neighbours)
+    return TiltEvent(m, *bend, neighbours, problem.classes)
 
 
 def objective_log_delta(
@@ -149,14 +149,17 @@ def objective_rho(problem: Problem, sigma: float, analysis: str) -> float:
 
 def sigma_for_rho(problem: Problem, rho: float, analysis: str) -> float:
     """Return the smallest sigma for rho (privacy.md 4.3); infinity if the curvature exceeds it."""
-    free = problem.reach / _largest_m(rho)
+    if problem.penalty == 0:
+        return math.inf
+    first = tilt_event(problem, problem.reach, analysis).first_order
+    free = problem.reach / _largest_m(rho, first)
     if objective_rho(problem, free, analysis) <= rho:
         return free
     rest = rho - curvature_cost(problem)
-    return problem.reach / _largest_m(rest) if rest > 0 else math.inf
+    return problem.reach / _largest_m(rest, first) if rest > 0 else math.inf
 
 
-def _largest_m(rho: float) -> float:
-    """Return the positive root of ``2 m^2 + .798 m = rho``, rounded down."""
-    root = math.sqrt(FIRST_ORDER**2 + 8 * rho)
-    return 2 * rho / (FIRST_ORDER + root) * (1 - 2.0**-48)
+def _largest_m(rho: float, first: float) -> float:
+    """Return the positive root of ``2 m^2 + first m = rho``, rounded down; `first` is .798."""
+    root = math.sqrt(first**2 + 8 * rho)
+    return 2 * rho / (first + root) * (1 - 2.0**-48)

@@ -18,6 +18,7 @@ from privatelr.mechanisms.problem import Problem
 from privatelr.privacy import ZCDP, ApproxDP, Promise, PureDP, pure_within
 from privatelr.privacy.noise import (
     BlockLaplace,
+    CopiedNoise,
     GaussianNoise,
     NoiseLaw,
     NoNoise,
@@ -33,7 +34,7 @@ LAMBDA_RULES: tuple[LambdaRule, ...] = ("auto", "free", "PrivateLR")
 Kinds = tuple[type[NoiseLaw], ...]
 """Laws of noise to choose from; all of them if there are none."""
 GAUSSIAN: Kinds = (GaussianNoise,)
-LAPLACE: Kinds = (SphericalLaplace, BlockLaplace)
+LAPLACE: Kinds = (SphericalLaplace, BlockLaplace, CopiedNoise)
 PLAIN_LAMBDA = 0.001
 """Penalty of the mean objective of a plain fit for which none is given, as in R."""
 _ROUNDING = 1e-12
@@ -156,9 +157,9 @@ def expected_excess(
         size = mean_square(require_tilt(problem, target, analysis, kinds))
     else:
         reach = proven_noise.output_sensitivity(
-            problem, proven_noise.certified_norm(problem, NoNoise(problem.d))
+            problem, proven_noise.certified_norm(problem, NoNoise(problem.size))
         )
-        laws = proven_noise.laws_hiding(reach, problem.d, target)
+        laws = proven_noise.laws_hiding(reach, problem.size, target)
         size = penalty**2 * mean_square(proven_noise.require_law(laws, target, kinds))
     return size / (2 * penalty) + penalty * guessed_length(problem, target) ** 2 / 2
 
@@ -205,13 +206,17 @@ def origin_of(
     joint = analysis == "joint"
     if placement == "output":
         told = "would be free in objective perturbation"
-        return f"automatic, what {told if joint else 'objective perturbation would take'}"
+        free = joint and not facts.is_multinomial
+        return f"automatic, what {told if free else 'objective perturbation would take'}"
     if isinstance(target, ZCDP):
-        cost = "be free under" if joint else "cost a tenth of"
+        free = joint and not facts.is_multinomial
+        cost = "be free under" if free else "cost a tenth of"
         return f"automatic, what would {cost} the pure epsilon that implies this rho"
     if isinstance(target, ApproxDP) and not by_laplace:
         return "automatic, the smallest that adds at most 2 % to the noise"
     cost = "adds nothing to the noise" if joint else "costs a tenth of eps"
+    if joint and facts.is_multinomial:
+        cost = "leaves nine tenths of the rate of the noise"
     return f"automatic, the smallest that {cost}"
 
 

@@ -29,6 +29,7 @@ from privatelr.privacy import (
 )
 from privatelr.privacy.noise import (
     BlockLaplace,
+    CopiedNoise,
     GaussianNoise,
     NoiseLaw,
     NoNoise,
@@ -86,11 +87,15 @@ def laplace_tilts(
     nothing of epsilon.
     """
     rate = pure.objective_rate(problem, epsilon, analysis) * share * DOWN
-    if not rate * 2 * problem.loss.slope_bound > _NO_USE * epsilon:
+    if not rate * 2 * problem.pull > _NO_USE * epsilon:
         return []
-    laws: list[NoiseLaw] = [SphericalLaplace(problem.d, rate / problem.radius * DOWN)]
+    laws: list[SphericalLaplace | BlockLaplace] = [
+        SphericalLaplace(problem.d, rate / problem.radius * DOWN)
+    ]
     if problem.blocks:
         laws.append(BlockLaplace(problem.blocks, rate))
+    if problem.is_multinomial:  # each class by itself, which `softmax` is about
+        return sorted((CopiedNoise(law, problem.classes) for law in laws), key=mean_square)
     return sorted(laws, key=mean_square)
 
 
@@ -117,7 +122,7 @@ def pure_part(target: Promise) -> float:
 
 
 def _gaussian(problem: Problem, sigma: float) -> list[NoiseLaw]:
-    return [GaussianNoise(problem.d, sigma)] if math.isfinite(sigma) else []
+    return [GaussianNoise(problem.size, sigma)] if math.isfinite(sigma) else []
 
 
 def tilt_epsilon(noise: NoiseLaw, problem: Problem, analysis: str) -> float:
@@ -128,7 +133,8 @@ def tilt_epsilon(noise: NoiseLaw, problem: Problem, analysis: str) -> float:
 def relative_rate(noise: NoiseLaw, problem: Problem) -> float:
     """Return the rate of a Laplace tilt of any shape, relative to R; see `calibration.pure`."""
     rate = 1.0 / noise.scale
-    return rate * problem.radius if isinstance(noise, SphericalLaplace) else rate
+    one = noise.each if isinstance(noise, CopiedNoise) else noise
+    return rate * problem.radius if isinstance(one, SphericalLaplace) else rate
 
 
 # -- noise on a vector ----------------------------------------------------------------------------
@@ -238,21 +244,25 @@ def certified_norm(problem: Problem, noise: NoiseLaw) -> float:
 
     privacy.md 5. It is a multiple of what doubles resolve for n rows of length R in d columns, and
     for the tilt. The more sharply a loss bends, the less well its slopes are resolved, and the
-    larger offsets are, the less well margins are. A prior is a part of the tilt. For many
+    larger offsets are, the less well margins are. A prior is a part of the tilt, and where it has
+    deviations its pull at w0 is a part of both the tilt and the sum. For many
     columns tau is a norm that doubles can reach for all rows, because balls would take too long;
     the shield pays for its size.
     """
-    tilt = math.sqrt(mean_square(noise)) + problem.penalty * problem.centre
+    held = problem.stiffness * problem.centre
+    tilt = math.sqrt(mean_square(noise)) + problem.penalty * problem.centre + held
     n, d, loss = problem.n, problem.d, problem.loss
     if d > EXACT_COLUMNS:
         longest, facts = _LONGER * tilt, (loss, n, d, problem.radius, problem.lambda_)
         # the number of a person's records is not public
         records = _MOST_RECORDS if problem.persons else n
-        least = resolved_norm(*facts, longest, problem.offset, records)
+        least = resolved_norm(*facts, longest, problem.offset, records, problem.stiffness)
         return least + _DRAWN * _RESOLUTION * longest
     bend = max(1.0, loss.curvature_bound / _USUAL_CURVATURE)
     operations = d + _BASE_COLUMNS + _PER_OFFSET * problem.offset
-    return _RESOLUTION * (operations * n * problem.reach * bend + tilt)
+    if problem.is_multinomial:
+        operations += problem.classes  # the terms of the sum of exponentials
+    return _RESOLUTION * (operations * (n * problem.reach * bend + held) + tilt)
 
 
 def tilt_rho(rho: float) -> float:
@@ -270,13 +280,13 @@ def shield_for(
     """
     reach = 2 * tau * problem.touched / problem.penalty
     if isinstance(target, ZCDP):
-        return gaussian_within(reach, problem.d, replace(target, rho=_SHIELD_SHARE * target.rho))
+        return gaussian_within(reach, problem.size, replace(target, rho=_SHIELD_SHARE * target.rho))
     if isinstance(noise, GaussianNoise):
         mu = SHIELD_RATIO * problem.reach / noise.scale
-        return GaussianNoise(problem.d, reach / mu * UP)
+        return GaussianNoise(problem.size, reach / mu * UP)
     epsilon = pure_part(target)
     left = epsilon - tilt_epsilon(noise, problem, analysis) - _ROUNDING * epsilon
-    return laws_hiding(reach, problem.d, PureDP(left))[0]
+    return laws_hiding(reach, problem.size, PureDP(left))[0]
 
 
 def grid_for(noise: NoiseLaw) -> float:

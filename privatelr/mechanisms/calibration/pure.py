@@ -23,6 +23,7 @@ import math
 from typing import Literal
 
 from privatelr.errors import GuaranteeError
+from privatelr.mechanisms.calibration import softmax
 from privatelr.mechanisms.problem import Problem
 from privatelr.numerics import Loss
 
@@ -32,6 +33,8 @@ LARGEST_EXPONENT = 700.0
 """Largest epsilon or rho whose exponential is computed; larger ones would overflow."""
 LARGEST_SHARE = 20.0
 """Largest epsilon that a rule spends on the curvature; above it lambda is lost to rounding."""
+SHARE_KEPT = 0.9
+"""Share of the rate without curvature that a nearly free penalty leaves for several classes."""
 _LOGS = {"one-log": 1, "cms11": 2}
 """How many times a bound adds ``log(1 + c kappa)`` to epsilon.
 
@@ -57,6 +60,8 @@ def curvature_cost(problem: Problem) -> float:
 
     A person changes it by at most ``c kappa``.
     """
+    if problem.is_multinomial:
+        return softmax.curvature_cost(problem.kappa, problem.classes)
     most = problem.loss.curvature_bound * problem.kappa
     return most if problem.persons else math.log1p(most)
 
@@ -71,7 +76,9 @@ def joint_epsilon(rate: float, problem: Problem) -> float:
     factor = problem.loss.joint_factor
     if factor is None:
         raise GuaranteeError(f"analysis='joint': the {problem.loss.name} loss has no joint bound.")
-    g = rate * problem.loss.slope_bound
+    g = rate * problem.pull
+    if problem.is_multinomial:
+        return softmax.joint_epsilon(g, problem.kappa, problem.classes)
     kappa = problem.kappa * factor
     if kappa <= g:
         return 2 * g
@@ -93,7 +100,7 @@ def objective_epsilon(rate: float, problem: Problem, analysis: str) -> float:
     """
     if analysis == "joint":
         return joint_epsilon(rate, problem)
-    return 2 * problem.loss.slope_bound * rate + _LOGS[analysis] * curvature_cost(problem)
+    return 2 * problem.pull * rate + _LOGS[analysis] * curvature_cost(problem)
 
 
 def objective_rate(problem: Problem, epsilon: float, analysis: str) -> float:
@@ -102,7 +109,7 @@ def objective_rate(problem: Problem, epsilon: float, analysis: str) -> float:
     For "one-log" it is ``(eps - log(1 + c kappa)) / (2 L)`` (Theorem 3.1 of privacy.md), for
     "joint" the solution of Theorem 3.2.
     """
-    full = 2 * problem.loss.slope_bound
+    full = 2 * problem.pull
     if analysis != "joint":
         return (epsilon - _LOGS[analysis] * curvature_cost(problem)) / full
     low, high = 0.0, epsilon / full
@@ -116,15 +123,17 @@ def objective_rate(problem: Problem, epsilon: float, analysis: str) -> float:
 
 def smallest_feasible_penalty(facts: Problem, epsilon: float, analysis: str) -> float:
     """Return the Lambda (sum form) at which the noise of this analysis becomes infinite."""
-    if analysis == "joint":
+    if analysis == "joint" and not facts.is_multinomial:
         factor = facts.loss.joint_factor or 0.0
         cost = epsilon if facts.persons else math.expm1(min(epsilon, LARGEST_EXPONENT))
         return factor * facts.radius**2 / (4 * cost)
-    return penalty_costing(facts, min(epsilon / _LOGS[analysis], LARGEST_EXPONENT))
+    return penalty_costing(facts, min(epsilon / _LOGS.get(analysis, 1), LARGEST_EXPONENT))
 
 
 def penalty_costing(facts: Problem, share: float) -> float:
     """Return the Lambda (sum form) at which the curvature costs this share of epsilon."""
+    if facts.is_multinomial:
+        return facts.radius**2 / softmax.kappa_costing(share, facts.classes)
     cost = share if facts.persons else math.expm1(share)
     return facts.loss.curvature_bound * facts.radius**2 / cost
 
@@ -133,8 +142,11 @@ def laplace_free_penalty(facts: Problem, epsilon: float, analysis: str) -> float
     """Return the smallest Lambda whose curvature is free, or costs a tenth of epsilon.
 
     By "joint" it is free from ``2 k R^2 / eps`` on (Theorem 3.2 and section 3.2 of privacy.md);
-    by the other analyses it is never free.
+    by the other analyses it is never free. Nor is it for several classes, where it takes a tenth of
+    the rate of the noise.
     """
+    if facts.is_multinomial and analysis == "joint":
+        return softmax.penalty_keeping(SHARE_KEPT, epsilon, facts.radius, facts.classes)
     if analysis == "joint":
         return 2 * (facts.loss.joint_factor or 0.0) * facts.radius**2 / epsilon
     return penalty_costing(facts, min(epsilon / (10 * _LOGS[analysis]), LARGEST_SHARE))

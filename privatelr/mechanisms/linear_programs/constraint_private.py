@@ -34,7 +34,7 @@ from privatelr.mechanisms.selection_release import (
 )
 from privatelr.numerics.solve.dense_weights import projection_error
 from privatelr.privacy import Guarantee, unless_seeded
-from privatelr.privacy.accounting import Account, Entry
+from privatelr.privacy.accounting import AnyLedger, Entry
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 from privatelr.types import FloatArray, IntArray
 
@@ -283,7 +283,7 @@ def constraint_private_lp(
     private: Private = "bounds",
     ratios: tuple[float, float] | None = None,
     rounds: int | str = "auto",
-    ledger: Account | None = None,
+    ledger: AnyLedger | None = None,
     seed: int | None = None,
 ) -> ProgramSolution:
     """Find ``x >= 0`` with ``c.x = opt`` that satisfies nearly all of ``a x <= b``, nearly.
@@ -313,7 +313,7 @@ def constraint_private_lp(
         For private rows, a public range of ``a_ij / c_j``, to which they are clipped.
     rounds : int or "auto"
         The number of corners that are chosen.
-    ledger : Ledger, optional
+    ledger : Ledger or path, optional
         It is charged before the constraints are read, as is every ledger whose block is open.
     seed : int, optional
         A seed for tests and lectures: the choices can be replayed, and the guarantee is void.

@@ -28,7 +28,7 @@ from privatelr.mechanisms.selection_release import (
 )
 from privatelr.page_model import FactList, Heading, Piece, as_html, as_text
 from privatelr.privacy import REPLACE_ONE, Guarantee, unless_seeded
-from privatelr.privacy.accounting import Account, Entry, price
+from privatelr.privacy.accounting import AnyLedger, Entry, price
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 
 _LOCK = ForkSafeLock()
@@ -62,7 +62,7 @@ class PrivateFTRL:
     neighbours : {"replace", "zero-out"}
         What differs between neighbouring sequences: one loss vector is replaced by another one,
         or by zeros, as if the record had not taken part. Zeros need half the lambda.
-    ledger : Ledger, optional
+    ledger : Ledger or path, optional
         It is charged with all rounds at once when the object is made, as is every ledger whose
         block is open.
     seed : int, optional
@@ -110,7 +110,7 @@ class PrivateFTRL:
         loss_range: tuple[float, float] = (0.0, 1.0),
         neighbours: str = "replace",
         *,
-        ledger: Account | None = None,
+        ledger: AnyLedger | None = None,
         seed: int | None = None,
     ) -> None:
         account = read_account(ledger)

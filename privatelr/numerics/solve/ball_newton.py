@@ -1,6 +1,6 @@
 """Newton's method in ball arithmetic, for minima that doubles cannot certify.
 
-    F(w) = n J(w) = sum_i loss(y_i x_i.w) + (Lambda/2) |w|^2 + b.w
+    F(w) = n J(w) = sum_i loss(y_i x_i.w) + (Lambda/2) |w|^2 + n |G w|^2 / 2 + b.w
 
 Rows, penalty and w are exact numbers here, and b is known to any number of bits. So
 every value and gradient is enclosed, and the precision is doubled until enclosures are tight.
@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from privatelr.locks import FIRST_PRECISION, flint, working_precision
 from privatelr.numerics.losses import Loss
-from privatelr.numerics.objective import Objective
 from privatelr.numerics.parallel import threads
 from privatelr.numerics.rows.products import in_dense_pieces
 from privatelr.types import FloatArray, Offset, Rows
@@ -34,12 +33,24 @@ _FEW = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactObjective:
-    """The parts of F: rows, loss, penalty Lambda > 0, and tilt b ``(d,)`` at some precision."""
+    """The parts of F: rows, loss, penalty Lambda > 0, tilt b ``(d,)`` and, if any, ``n G'G``.
+
+    The last two are at some precision.
+    """
 
     rows: Rows = field(repr=False)
     loss: Loss
     penalty: flint.arb
     tilt: list[flint.arb] = field(repr=False)
+    stiff: flint.arb_mat | None = field(default=None, repr=False)
+    derivatives: Derivatives | None = None
+
+
+class Derivatives(NamedTuple):
+    """How an objective of another form than that of one margin is enclosed, and its Hessian."""
+
+    enclose: Callable[[ExactObjective, list[flint.arb]], BallPoint]
+    hessian: Callable[[ExactObjective, list[flint.arb]], flint.arb_mat]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,13 +63,17 @@ class BallPoint:
 
 
 def precise_minimum(
-    objective: Objective, start: FloatArray, tau: float, tilt: Tilt
+    objective: Any,
+    start: FloatArray,
+    tau: float,
+    tilt: Tilt,
+    derivatives: Derivatives | None = None,
 ) -> list[flint.arb]:
     """Return an exact w ``(d,)`` at which the gradient of F is certainly no longer than `tau`.
 
     Parameters
     ----------
-    objective : Objective
+    objective : Objective or SoftmaxObjective
         Rows, loss and ``lambda_ > 0``. Lambda is the double ``n lambda_``. The tilt of the
         objective is rounded, and is not used.
     start : ndarray of shape (d,)
@@ -67,13 +82,19 @@ def precise_minimum(
         Above 0.
     tilt : callable
         Enclosures of b ``(d,)`` at a number of bits; they tighten as the bits grow.
+    derivatives : Derivatives, optional
+        Of an objective of several classes.
     """
     w, precision = [flint.arb(float(entry)) for entry in start], FIRST_PRECISION
     rows, loss, penalty = objective.rows, objective.loss, objective.rows.n * objective.lambda_
+    stiff = None if derivatives is not None else objective.stiff
     # doubling the precision ends: at some precision the balls are small enough for the steps
     while True:
         with working_precision(precision):
-            exact = ExactObjective(rows, loss, flint.arb(penalty), tilt(precision))
+            held = None if stiff is None else flint.arb_mat(stiff.tolist())
+            held = None if held is None else held.transpose() * held * rows.n
+            parts = rows, loss, flint.arb(penalty), tilt(precision), held
+            exact = ExactObjective(*parts, derivatives)
             # from cheap to robust: full steps, a few damped steps, then a path of penalties
             for descent in (_direct, _searched, _along_path):
                 for point in descent(exact, w, precision // 4):
@@ -117,6 +138,8 @@ def _weighted(
 
 def enclose(objective: ExactObjective, w: list[flint.arb]) -> BallPoint:
     """Enclose F and its gradient at w, in one pass over the rows."""
+    if objective.derivatives is not None:
+        return objective.derivatives.enclose(objective, w)
 
     def kernel(signed: flint.arb_mat, losses: Any) -> tuple[flint.arb, flint.arb_mat]:
         slopes = flint.arb_mat(1, len(losses), [slope for _, slope, _ in losses])
@@ -126,11 +149,18 @@ def enclose(objective: ExactObjective, w: list[flint.arb]) -> BallPoint:
     penalty, tilt = objective.penalty, objective.tilt
     terms = zip(slopes.entries(), w, tilt, strict=True)
     gradient = [slope + penalty * entry + b for slope, entry, b in terms]
-    return BallPoint(w, total + penalty / 2 * _dot(w, w) + _dot(tilt, w), gradient)
+    total += penalty / 2 * _dot(w, w) + _dot(tilt, w)
+    if objective.stiff is not None:
+        pull = (objective.stiff * flint.arb_mat(len(w), 1, w)).entries()
+        gradient = [entry + more for entry, more in zip(gradient, pull, strict=True)]
+        total += _dot(pull, w) / 2
+    return BallPoint(w, total, gradient)
 
 
 def hessian(objective: ExactObjective, w: list[flint.arb]) -> flint.arb_mat:
     """Return a second derivative ``(d, d)`` at w; at kinks one of several. One pass over rows."""
+    if objective.derivatives is not None:
+        return objective.derivatives.hessian(objective, w)
 
     def kernel(signed: flint.arb_mat, losses: Any) -> tuple[flint.arb_mat]:
         pairs = zip(losses, signed.tolist(), strict=True)
@@ -140,7 +170,7 @@ def hessian(objective: ExactObjective, w: list[flint.arb]) -> flint.arb_mat:
     matrix: flint.arb_mat = _folded(objective, w, kernel)[0]
     for j in range(len(w)):
         matrix[j, j] += objective.penalty
-    return matrix
+    return matrix if objective.stiff is None else matrix + objective.stiff
 
 
 def _newton(objective: ExactObjective, w: list[flint.arb]) -> Iterator[BallPoint]:

@@ -1,6 +1,8 @@
 """Minima with a certificate: a bound on the gradient that no rounding can break.
 
-    F(w) = n J(w) = sum_i loss(y_i x_i.w) + (Lambda/2) |w|^2 + b.w,    Lambda = n lambda
+    F(w) = n J(w) = sum_i loss(y_i x_i.w) + (Lambda/2) |w|^2 + n |G w|^2 / 2 + b.w,
+
+with Lambda = n lambda, and the matrix G of a prior, if there is one.
 
 A point where the gradient of F is no longer than tau lies within tau / Lambda of the minimiser,
 and that distance enters the guarantee (privacy.md 5). Whether a solver succeeds is a function of
@@ -116,7 +118,7 @@ def certified_minimum(
         w = zeros
     # the certificate is about the exact tilt, but the solver used the nearest doubles
     if distance is None:
-        rounding = _rounding_of_tilt(objective, tilt)
+        rounding = rounding_of_tilt(rows.n, objective.tilt, tilt)
     else:
         rounding = _rounding_in_doubles(objective, distance)
 
@@ -137,12 +139,11 @@ def certified_minimum(
     return w if rows.d > EXACT_COLUMNS else [flint.arb(float(entry)) for entry in w]
 
 
-def _rounding_of_tilt(objective: Objective, tilt: Tilt) -> flint.arb:
-    """Bound the distance between b and n times the tilt of the objective from above."""
-    n = objective.rows.n
+def rounding_of_tilt(n: int, used: FloatArray, tilt: Tilt) -> flint.arb:
+    """Bound the distance between b and n times the tilt that an objective uses from above."""
     with working_precision(FIRST_PRECISION):
         exact = tilt(FIRST_PRECISION)
-        nearest = [n * flint.arb(float(entry)) for entry in objective.tilt]
+        nearest = [n * flint.arb(float(entry)) for entry in used]
         return length_bound([a - b for a, b in zip(exact, nearest, strict=True)])
 
 
@@ -181,8 +182,10 @@ def gradient_bound(objective: Objective, w: FloatArray) -> float:
     fold are added with the lost digits carried along (off by 2 u relative to the sum of the
     lengths, for up to 2**26 blocks). This adds ``n g(q + 2) L R`` to ``n e R``. Adding
     ``Lambda w`` and ``n tilt`` costs three more roundings of each term, and taking the length
-    one relative rounding. Products that vanish by underflow are below `_SMALLEST`. Everything
-    is rounded up, by a hundredth for products of errors.
+    one relative rounding. The k rows of G are of length ``|G|`` together. A term of ``n G' (G w)``
+    goes through at most ``d + k + 3`` roundings, and the sizes of what is summed have, by
+    columns, a sum of length ``n |G|**2 W`` at most. Products that vanish by underflow are below
+    `_SMALLEST`. Everything is rounded up, by a hundredth for products of errors.
     """
     with np.errstate(all="ignore"):
         computed = _length(_gradient(objective, w)) * (1 + 8 * _UNIT)
@@ -194,8 +197,16 @@ def _rounding_error(objective: Objective, w: FloatArray) -> float:
     """Return the sum of first-order errors in the notes of `gradient_bound`."""
     rows, length = objective.rows, _length(w)
     linear = rows.n * objective.lambda_ * length + rows.n * _length(objective.tilt)
+    if objective.stiff is not None:
+        held = rows.n * float((objective.stiff**2).sum())
+        linear += _held_roundings(*objective.stiff.shape) * held * length
     shape = rows.n, rows.d, rows.radius
     return _error_at(objective.loss, *shape, length, linear, rows.offset_bound, rows.records)
+
+
+def _held_roundings(k: int, d: int) -> int:
+    """Roundings of a term of ``n G' (G w)``, and of those that add it up; more than there are."""
+    return d + k + 8
 
 
 def _length(vector: FloatArray) -> float:
@@ -244,6 +255,7 @@ def resolved_norm(
     tilt: float,
     offset: float = 0.0,
     records: int | None = None,
+    stiffness: float = 0.0,
 ) -> float:
     """Return a gradient norm of F that doubles can certify whatever the rows hold; a public fact.
 
@@ -257,6 +269,8 @@ def resolved_norm(
         At least the size of every offset.
     records : int, optional
         At least the number of rows, by default n.
+    stiffness : float
+        At least ``n |G|**2``, which has at most d rows.
 
     Notes
     -----
@@ -274,6 +288,7 @@ def resolved_norm(
     at_zero = float(loss.value(np.full(1, -offset))[0])
     length = 2 * (2 * tilt / penalty + math.sqrt(2 * n * at_zero / penalty))
     linear = penalty * length + tilt
+    linear += _held_roundings(d, d) * stiffness * length
     return _ROOM * _error_at(loss, n, d, radius, length, linear, offset, records or n)
 
 
@@ -293,6 +308,8 @@ def _gradient(objective: Objective, w: FloatArray) -> FloatArray:
     gradient: FloatArray = high + lost
     gradient += n * objective.lambda_ * w
     gradient += n * objective.tilt
+    if objective.stiff is not None:
+        gradient += n * ((objective.stiff @ w) @ objective.stiff)
     return gradient
 
 
@@ -320,7 +337,8 @@ def persistent(
         None if millions of steps were not enough.
     """
     rows, lambda_ = objective.rows, objective.lambda_
-    steepest = rows.n * (lambda_ + objective.loss.curvature_bound * rows.radius**2)
+    held = 0.0 if objective.stiff is None else float((objective.stiff**2).sum())
+    steepest = rows.n * (lambda_ + objective.loss.curvature_bound * rows.radius**2 + held)
     ratio = math.sqrt(rows.n * lambda_ / steepest)
     momentum, steps = (1 - ratio) / (1 + ratio), _STEPS
     with np.errstate(all="ignore"):

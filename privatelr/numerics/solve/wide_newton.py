@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from privatelr.numerics.objective import Objective, curvature_within
+from privatelr.numerics.objective import Objective, curvature_within, pull_of
 from privatelr.numerics.parallel import in_order
 from privatelr.numerics.rows.dense_rows import DenseRows
 from privatelr.numerics.rows.products import margins, weighted_sum
@@ -55,7 +55,7 @@ def wide_steps(objective: Objective) -> Step:
     """Return a function of a point, its gradient and a reach (see `hessian`) that makes a step."""
     rows = objective.rows
     curvature = objective.loss.curvature_bound * rows.radius**2
-    resolved = objective.lambda_ > _RESOLVED * curvature
+    resolved = objective.stiff is None and objective.lambda_ > _RESOLVED * curvature
     if isinstance(rows, DenseRows | SparseRows) and rows.records < rows.d and resolved:
         return _steps_by_rows(objective, rows)
 
@@ -94,7 +94,10 @@ def _second_derivative(
             return (weighted_sum(weights(x, y, z) * margins(x, v), x),)
 
         found = rows.fold(kernel)[0] if known is None else (known[1] * (known[0] @ v)) @ known[0]
-        return np.asarray(found + objective.lambda_ * v)
+        return np.asarray(found + pull_of(objective, v))
+
+    if objective.stiff is not None:
+        diagonal = diagonal + (objective.stiff**2).sum(axis=0)
 
     # a column of zeros without a penalty has a diagonal entry of 0, so divide by 1 instead
     return product, np.where(diagonal + objective.lambda_ > 0, diagonal + objective.lambda_, 1.0)

@@ -1,18 +1,27 @@
 """The price of several releases together: composition, filters and the ledger."""
 
+from privatelr.privacy.accounting.account import Account
 from privatelr.privacy.accounting.agreement import (
     in_agreement,
     joint_guarantee,
     require_agreement,
 )
-from privatelr.privacy.accounting.composition_bounds import Entry, delta_of, epsilon_of, fits
-from privatelr.privacy.accounting.filters import kept_delta
-from privatelr.privacy.accounting.ledger import (
-    Account,
-    Ledger,
-    PartAccount,
+from privatelr.privacy.accounting.charged_accounts import (
+    NAMED,
+    AnyLedger,
     account_with,
     active_ledger,
+    of_public_data,
 )
+from privatelr.privacy.accounting.composition_bounds import (
+    Entry,
+    Receipt,
+    delta_of,
+    epsilon_of,
+    fits,
+)
+from privatelr.privacy.accounting.filters import ACCOUNTS, kept_delta
+from privatelr.privacy.accounting.ledger import Ledger, PartAccount
+from privatelr.privacy.accounting.ledger_books import complete
 from privatelr.privacy.accounting.statement import entry_from_json, entry_to_json, is_within, price
 from privatelr.privacy.conversions import join, split

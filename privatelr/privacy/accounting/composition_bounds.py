@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -55,6 +55,28 @@ _LARGEST_LOSS = 200.0
 
 
 @dataclass(frozen=True, slots=True)
+class Receipt:
+    """Where a charge stands in a ledger on disk.
+
+    Attributes
+    ----------
+    ledger : str
+        The name that no other ledger has, in hexadecimal.
+    dataset : str
+        What the ledger is about, in the words of the one who opened it.
+    row : int
+        The number of the row of the charge.
+    head : str
+        The hash of this row, which follows from all rows before it.
+    """
+
+    ledger: str
+    dataset: str
+    row: int
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One charge to a ledger.
 
@@ -70,6 +92,8 @@ class Entry:
         The part of the rows that the release was made from; None for all rows.
     times : int
         The number of such releases that were made from the same records.
+    receipts : tuple of Receipt
+        The places of the charge in ledgers on disk. Entries that differ in them are equal.
     """
 
     label: str
@@ -77,6 +101,7 @@ class Entry:
     events: tuple[Event, ...] = ()
     part: str | None = None
     times: int = 1
+    receipts: tuple[Receipt, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         if not all(isinstance(event, Event) for event in self.events):

@@ -1,124 +1,47 @@
 """A budget, and everything that was released from it.
 
-A ledger stays one account however it is passed on. Within the process copies, clones and pickles
-of it are the ledger itself, and threads share it. Another process gets a read-only copy that
-refuses every charge, so that every charge is recorded in one place.
+A ledger stays one account however it is passed on. In memory, copies, clones and pickles of it are
+the ledger itself within its process, and threads share it; another process gets a read-only copy
+that refuses every charge, so that every charge is recorded in one place. On disk, that place is a
+file, and every process that has its path can charge it.
 """
 
 from __future__ import annotations
 
 import os
-import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakValueDictionary
 
 from privatelr import page_model
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import GuaranteeError, require_number
-from privatelr.locks import ForkSafeLock
+from privatelr.errors import GuaranteeError, LedgerError, require_number
+from privatelr.lazy_import import lazy_import
+from privatelr.privacy.accounting import open_blocks
 from privatelr.privacy.accounting import statement as statements
-from privatelr.privacy.accounting.agreement import require_agreement
-from privatelr.privacy.accounting.composition_bounds import Entry, priced
+from privatelr.privacy.accounting.account import Account, Places
+from privatelr.privacy.accounting.composition_bounds import Entry
 from privatelr.privacy.accounting.filters import named_rule
-from privatelr.privacy.accounting.statement import Statement, charged, left
+from privatelr.privacy.accounting.ledger_books import DiskBook, MemoryBook
+from privatelr.privacy.accounting.ledger_on_disk import LedgerOnDisk
+from privatelr.privacy.accounting.statement import Statement, left
 from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours
 
-_LOCK = ForkSafeLock()
-"""One lock for all ledgers: a charge to several of them is all or nothing, without deadlock."""
-Places = tuple[tuple["Ledger", "str | None"], ...]
-_OPEN: WeakValueDictionary[str, Ledger] = WeakValueDictionary()
-"""The ledgers of this process by their keys, so that a pickle finds its ledger again."""
-_ACTIVE: list[Ledger] = []
-"""The ledgers whose blocks are open, the innermost last."""
-_MARK = "PRIVATELR_LEDGER"
-"""Environment variable by which a process that is started inside a block learns who opened it."""
-_ELSEWHERE = (
-    "ledger: it is kept in another process, and this one can only read it; charge it there "
-    "(threads share it), or resume it with Ledger.from_json(ledger.to_json()) once that process "
-    "is gone."
-)
+if TYPE_CHECKING:
+    from privatelr.privacy.accounting import ledger_file, ledger_page
+else:
+    ledger_file = lazy_import("privatelr.privacy.accounting.ledger_file")
+    ledger_page = lazy_import("privatelr.privacy.accounting.ledger_page")
+
+_OPEN: WeakValueDictionary[tuple[str, str, str | None, str], Ledger] = WeakValueDictionary()
+"""The ledgers of this process by name, address, allowance and note, so that a pickle or a path
+finds its ledger again."""
 
 
 @suggests_arguments
-class Account(ABC):
-    """An account that can be charged: a ledger, a part of one, or all active ledgers.
-
-    Attributes
-    ----------
-    places : tuple of (Ledger, str or None)
-        The ledgers that record a charge, in all of them or in none, each with the part of the
-        rows that the charge is about; None for all rows.
-    """
-
-    @property
-    @abstractmethod
-    def places(self) -> Places: ...
-
-    @property
-    def ledgers(self) -> tuple[Ledger, ...]:
-        """The ledgers that are charged."""
-        return tuple(ledger for ledger, _ in self.places)
-
-    def charge(
-        self,
-        guarantee: Guarantee,
-        events: Sequence[Event] = (),
-        label: str = "",
-        *,
-        times: int = 1,
-    ) -> Entry:
-        """Record a release, or refuse it if it does not fit into the budget.
-
-        Parameters
-        ----------
-        guarantee
-            The guarantee of the release.
-        events
-            The same release in more detail, which may compose to less. Together they must imply
-            the guarantee, and must not imply half of it: low costs that are stated beside a high
-            price are not believed.
-        label
-            A description of the release for the page; it must not depend on private values.
-        times
-            The number of such releases that are made from the same records, such as all draws
-            of a bootstrap. If a record can occur several times in the input of one release, charge
-            `privatelr.privacy.events.grouped` of its guarantee. A resample costs nothing only if
-            it is drawn from releases, not from records.
-
-        Returns
-        -------
-        Entry
-            The entry of the first ledger.
-
-        Raises
-        ------
-        GuaranteeError
-            If the release would overdraw the budget, has no guarantee, has events that do not
-            account for it or is about other neighbours, or if this process does not keep the
-            ledger. Nothing is recorded then.
-
-        Notes
-        -----
-        It charges no other account. A fit with ``ledger=`` also charges the ledgers of open blocks.
-        """
-        entry = Entry(label, priced(guarantee), tuple(events), None, times)
-        require_agreement(entry.guarantee, entry.events)
-        places = [(ledger, replace(entry, part=part)) for ledger, part in self.places]
-        for ledger, _ in places:
-            _require_kept(ledger)
-        with _LOCK.held():  # only here is a ledger read and then written
-            after = [(ledger, charged(ledger._statement, one)) for ledger, one in places]
-            for ledger, statement in after:
-                ledger._statement = statement
-        return places[0][1]
-
-
-@suggests_arguments
-class Ledger(Account):
+class Ledger(LedgerOnDisk):
     """A privacy budget that is charged before data is touched.
 
     Parameters
@@ -145,6 +68,9 @@ class Ledger(Account):
 
     Notes
     -----
+    ``Ledger(...)`` is kept in the memory of one process. `Ledger.create` and `Ledger.open` keep one
+    on disk, for all processes that have its path, which may stand in its place as ``ledger=``.
+
     As a context (``with Ledger(1.0):``) it is charged by every fitting function, in every thread
     of the process. Nested blocks charge all their ledgers or none, so that an inner block can be
     an allowance within the outer budget. A charge is never taken back, not even if the release
@@ -167,19 +93,49 @@ class Ledger(Account):
         account: str | None = None,
     ) -> None:
         budget = Statement(epsilon, delta, read_neighbours(neighbours))
-        self._open(replace(budget, rule=named_rule(account, budget.epsilon, budget.delta)))
+        rule = named_rule(account, budget.epsilon, budget.delta)
+        self._open(MemoryBook(replace(budget, rule=rule), keeper=os.getpid()))
 
-    def _open(self, statement: Statement) -> None:
-        self._statement = statement
-        self._key = uuid.uuid4().hex
-        self._keeper: int | None = os.getpid()
-        _OPEN[self._key] = self
+    def _open(self, book: MemoryBook | DiskBook) -> None:
+        self._book = book
+        if book.is_kept:
+            _OPEN[self._identity] = self
 
     @classmethod
-    def _of(cls, statement: Statement) -> Ledger:
+    def _of(cls, book: MemoryBook | DiskBook) -> Self:
         ledger = cls.__new__(cls)
-        ledger._open(statement)
+        ledger._open(book)
         return ledger
+
+    @classmethod
+    def _at(cls, book: DiskBook) -> Self:
+        """Return the ledger of a book that was opened, which may be open in this process already.
+
+        An account is one object, so that two names of it in one call are charged once.
+        """
+        kept = _OPEN.get((book.key, book.store.address, book.allowance, book.note))
+        return kept if type(kept) is cls else cls._of(book)
+
+    @property
+    def _key(self) -> str:
+        """The name that no other ledger has."""
+        return self._book.key
+
+    @property
+    def _address(self) -> tuple[str, str | None, str] | None:
+        """How another process opens it; None for a ledger in memory."""
+        book = self._book
+        if isinstance(book, MemoryBook):
+            return None
+        return book.store.address, book.allowance, book.note
+
+    @property
+    def _identity(self) -> tuple[str, str, str | None, str]:
+        return (self._key, *(self._address or ("", None, "")))
+
+    @property
+    def _statement(self) -> Statement:
+        return self._book.statements()[-1]
 
     @classmethod
     def plan(
@@ -212,7 +168,8 @@ class Ledger(Account):
         GuaranteeError
             If a price is invalid, or if together they have no epsilon at this delta.
         """
-        return cls._of(statements.planned(prices, delta, read_neighbours(neighbours)))
+        planned = statements.planned(prices, delta, read_neighbours(neighbours))
+        return cls._of(MemoryBook(planned, keeper=os.getpid()))
 
     @property
     def epsilon(self) -> float:
@@ -246,8 +203,8 @@ class Ledger(Account):
 
     @property
     def can_be_charged(self) -> bool:
-        """Whether this process keeps the ledger; other processes have a read-only copy."""
-        return self._keeper == os.getpid()
+        """Whether this process may charge it: in memory, the one that made it; on disk, all."""
+        return self._book.is_kept
 
     def part(self, name: str) -> PartAccount:
         """Return an account for some of the rows; disjoint parts cost as much as the dearest one.
@@ -269,7 +226,10 @@ class Ledger(Account):
 
     def left(self, delta: float = 0.0) -> float:
         """Return the largest epsilon of one more release from all rows, pure or with a delta."""
-        return left(self._statement, None, _delta(delta))
+        return self._left(None, delta)
+
+    def _left(self, part: str | None, delta: float) -> float:
+        return min(left(one, part, _delta(delta)) for one in self._book.statements())
 
     def to_json(self) -> dict[str, Any]:
         """Return the budget and every entry as plain values."""
@@ -282,20 +242,15 @@ class Ledger(Account):
         This opens a new account with the old entries. Resuming a ledger that is still in use, or
         resuming it twice, spends its budget twice.
         """
-        return cls._of(statements.from_json(value))
+        return cls._of(MemoryBook(statements.from_json(value), keeper=os.getpid()))
 
     def __enter__(self) -> Ledger:
-        _require_kept(self)
-        with _LOCK.held():
-            _ACTIVE.append(self)
-            os.environ.setdefault(_MARK, str(os.getpid()))  # a mark from a parent process stays
+        self._book.require_kept()
+        open_blocks.enter(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        with _LOCK.held():
-            del _ACTIVE[-1 - _ACTIVE[::-1].index(self)]  # the innermost of its blocks
-            if not _ACTIVE and os.environ.get(_MARK) == str(os.getpid()):
-                del os.environ[_MARK]
+        open_blocks.leave(self)
 
     def __copy__(self) -> Ledger:
         return self
@@ -304,17 +259,31 @@ class Ledger(Account):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if address := self._address:
+            return _reopen, (self._key, *address)
         return _unpickle, (self._key, self.to_json())
 
     def __repr__(self) -> str:
+        where = f"{ledger_file.shown(self._address[0])}, " if self._address else ""
         budget = f"epsilon={self.epsilon!r}, delta={self.delta!r}"
-        return f"<Ledger {budget}, {len(self.entries)} entries>"
+        return f"<Ledger {where}{budget}, {len(self.entries)} entries>"
+
+    def page(self) -> list[page_model.Piece]:
+        """Return its page in pieces, as `privatelr.page_model` writes them."""
+        book = self._book
+        if isinstance(book, MemoryBook):
+            return statements.page(book.statement)
+        return ledger_page.page(book.content(), book.allowance)
 
     def __str__(self) -> str:
-        return page_model.as_text(statements.page(self._statement))
+        return page_model.as_text(self.page())
 
     def _repr_html_(self) -> str:
-        return page_model.as_html(statements.page(self._statement))
+        return page_model.as_html(self.page())
+
+    def show(self) -> None:
+        """Print what is spent, by whom, and what is left."""
+        print(self)
 
 
 @suggests_arguments
@@ -331,58 +300,7 @@ class PartAccount(Account):
 
     def left(self, delta: float = 0.0) -> float:
         """Return the largest epsilon of one more release from this part, pure or with a delta."""
-        return left(self._ledger._statement, self._name, _delta(delta))
-
-
-class _OpenBlocks(Account):
-    """The account that a caller named, together with the ledgers of open blocks.
-
-    Without places it stands for a block of the process that started this one, and refuses charges.
-    """
-
-    def __init__(self, *places: tuple[Ledger, str | None]) -> None:
-        self._places = places
-
-    @property
-    def places(self) -> Places:
-        if not self._places:
-            raise GuaranteeError(_ELSEWHERE)
-        return self._places
-
-
-def active_ledger() -> Account | None:
-    """Return what a fitting function charges without a ledger; None outside of every block.
-
-    It charges all ledgers whose blocks are open in this process, whichever thread opened them. In
-    a process that was started inside a block it refuses. (A pool of workers that was started
-    before the block cannot know of it; give these ``ledger=``, which refuses.)
-    """
-    return account_with(None)
-
-
-def account_with(ledger: Account | None) -> Account | None:
-    """Return what a fitting function charges: the account that it is given, and every open block.
-
-    A ledger with an open block is charged once. If the given account is a part of that ledger, the
-    charge is for this part alone.
-    """
-    if os.environ.get(_MARK) not in (None, str(os.getpid())):
-        # another process started this one inside a block, whose ledger cannot be charged here
-        return _OpenBlocks()
-    places = {} if ledger is None else dict(ledger.places)
-    for active in _ACTIVE:
-        places.setdefault(active, None)
-    if ledger is not None and len(places) == len(ledger.places):
-        return ledger
-    if len(places) > 1:
-        return _OpenBlocks(*places.items())
-    return next(iter(places), None)
-
-
-def _require_kept(ledger: Ledger) -> None:
-    # checked before the lock, which another thread may have held when this process was forked
-    if not ledger.can_be_charged:
-        raise GuaranteeError(_ELSEWHERE)
+        return self._ledger._left(self._name, delta)
 
 
 def _delta(delta: float) -> float:
@@ -392,9 +310,15 @@ def _delta(delta: float) -> float:
 
 def _unpickle(key: str, value: Any) -> Ledger:
     """Return the ledger itself if this process has it; otherwise a copy that refuses charges."""
-    if kept := _OPEN.get(key):
+    if kept := _OPEN.get((key, "", None, "")):
         return kept
-    page = Ledger.from_json(value)
-    del _OPEN[page._key]
-    page._key, page._keeper = key, None
-    return page
+    return Ledger._of(MemoryBook(statements.from_json(value), key))
+
+
+def _reopen(key: str, address: str, allowance: str | None, note: str) -> Ledger:
+    """Open the ledger of a pickle, in whatever process this is."""
+    ledger = Ledger.open(address, allowance=allowance, note=note)
+    if ledger._key != key:
+        where = ledger_file.shown(address)
+        raise LedgerError(f"ledger {where}: another ledger has taken its place.")
+    return ledger

@@ -1,6 +1,7 @@
 """Noise: its laws, exact draws from them, and the delta of Gaussian noise."""
 
 from privatelr.privacy.noise.blockwise import MANY, BlockwiseDraw
+from privatelr.privacy.noise.copied_noise import CopiedNoise
 from privatelr.privacy.noise.gaussian_delta import (
     RESOLUTION,
     gaussian_epsilon,
@@ -33,5 +34,6 @@ from privatelr.privacy.noise.randomness import (
     SeededRandomness,
     ShiftedDraw,
     SystemRandomness,
+    distance_from,
     normals,
 )

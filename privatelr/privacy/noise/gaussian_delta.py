@@ -167,12 +167,26 @@ def tilt_log_delta(event: TiltEvent, epsilon: float, out: float = 0.0) -> float:
     It is the smallest of the bounds (a), (b) and (c) that hold for the loss.
     """
     m = event.m
+    if event.classes > 2:
+        return _several_classes(event, epsilon, out)
     bounds = [any_loss_log_delta(event.curvature_bound * event.kappa, epsilon, m, out)]
     if event.joint_factor is not None:
         kappa = event.kappa * event.joint_factor
         bounds.append(_free_curvature(kappa, event.small_slope_cost, epsilon, m, out))
         bounds.append(_split_curvature(kappa, epsilon, m, out))
     return min(bounds)
+
+
+def _several_classes(event: TiltEvent, epsilon: float, out: float) -> float:
+    """Return the bound for the softmax of three or more classes, with the curvature in full.
+
+    `privatelr.mechanisms.calibration.softmax` has the proof and the numbers of vertices.
+    """
+    rest = epsilon - event.curvature_cost
+    if rest < 0:
+        return 0.0
+    cases = [(times, rest, size * event.m) for times, size in event.vertices]
+    return _log_sum(out, *cases, (1, rest, 0.0))
 
 
 def any_loss_log_delta(curvature: float, epsilon: float, m: float, out: float = 0.0) -> float:

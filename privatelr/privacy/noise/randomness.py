@@ -26,6 +26,9 @@ from privatelr.privacy.noise.blockwise import BlockwiseDraw, WordArray, cell, dr
 from privatelr.privacy.noise.noise_laws import BALLS, FLOATS, RandomVector
 from privatelr.types import FloatArray
 
+_ROUNDED_UP = 1 + 1e-6
+"""Factor that covers the relative rounding error in the length of any vector in memory."""
+
 
 class Draw(Protocol):
     """One vector of noise, drawn once."""
@@ -133,6 +136,31 @@ class ShiftedDraw:
     def nearest(self) -> FloatArray:
         """Return sums in doubles."""
         return np.asarray(self.draw.nearest() + self.shift)
+
+
+def distance_from(noise: Draw) -> Callable[[FloatArray], float] | None:
+    """Return a function that bounds the distance of noise from a vector; None for few columns."""
+    if isinstance(noise, BlockwiseDraw):
+        return noise.distance
+    if isinstance(noise, ShiftedDraw):
+        return _distance_from_shifted(noise)
+    if not isinstance(noise, FloatDraw) or len(noise.vector) <= blockwise.MANY:
+        return None
+    held = noise.vector
+    return lambda vector: float(np.linalg.norm(held - vector)) * _ROUNDED_UP
+
+
+def _distance_from_shifted(noise: ShiftedDraw) -> Callable[[FloatArray], float] | None:
+    own, shift = distance_from(noise.draw), noise.shift
+    if own is None:
+        return None
+
+    def distance(vector: FloatArray) -> float:
+        # an entry of the difference is off by at most a rounding of it
+        rounded = 2.0**-52 * (float(np.linalg.norm(vector)) + float(np.linalg.norm(shift)))
+        return (own(vector - shift) + rounded) * _ROUNDED_UP
+
+    return distance
 
 
 class Randomness(Protocol):

@@ -17,13 +17,15 @@ from privatelr.mechanisms.candidate_choice import (
     calibrate_choice,
     choose_candidate,
     total_score,
+    total_score_of_persons,
 )
 from privatelr.page_model import Piece
-from privatelr.privacy import REPLACE_ONE, Guarantee, NonPrivate, PureDP
-from privatelr.privacy.accounting import Account, Entry
+from privatelr.privacy import REPLACE_PERSON, Guarantee, NonPrivate, PureDP
+from privatelr.privacy.accounting import AnyLedger, Entry
 from privatelr.results import predict
+from privatelr.results.answers.named_fits import named_fits
 from privatelr.results.answers.scored_records import Evaluation, open_data, read_price
-from privatelr.results.fit_record import ModelRecord, named_fits
+from privatelr.results.fit_record import ModelRecord
 from privatelr.results.pages.comparison import together
 from privatelr.sources import is_dask
 from privatelr.types import FloatArray
@@ -92,13 +94,18 @@ class ChosenFit:
 
     def _page(self) -> list[Piece]:
         made = self.calibration
+        whose, scored = "records", f"n = {made.n} scored records"
+        for_all = "for every record; neighbours replace one of them"
+        if made.target.neighbours is REPLACE_PERSON:
+            whose, scored = "persons", f"m = {made.n} persons whose records were scored"
+            for_all = "for every person; neighbours replace all records of one of them"
         facts = [
-            ("Promise", f"{self.guarantee}, for every record; neighbours replace one of them"),
+            ("Promise", f"{self.guarantee}, {for_all}"),
             (
                 "Candidates",
-                f"{self.candidates_guarantee}; for the records that they were trained on",
+                f"{self.candidates_guarantee}; for the {whose} that they were trained on",
             ),
-            ("Choice", f"{self.choice_guarantee}; for the n = {made.n} scored records"),
+            ("Choice", f"{self.choice_guarantee}; for the {scored}"),
             ("Score", _SCORES[made.score]),
             ("Mechanism", f"permute-and-flip among {made.candidates}: {listed(self.labels)}"),
             ("Resolution", _resolution(made)),
@@ -158,7 +165,8 @@ def choose(
     *,
     score: ScoreName = "auc",
     response: Any = None,
-    ledger: Account | None = None,
+    person: Any = None,
+    ledger: AnyLedger | None = None,
     seed: int | None = None,
 ) -> ChosenFit:
     """Choose one of several fits privately, by how well each predicts records with outcomes.
@@ -167,7 +175,8 @@ def choose(
     ----------
     fits : mapping
         Maps labels to fits of this package, of any formula and loss and also from files, which
-        have one response. They were made and paid for before.
+        have one response. They were made and paid for before. All are about records, or all about
+        the same persons, by the same column and number of records per person.
     data
         The records to score, with the columns of all formulas: best a part of the data that was
         set apart beforehand, by public positions, because a fit does too well on its own records,
@@ -181,7 +190,9 @@ def choose(
     response
         The outcomes of the records, if they are not a column of `data`, as for fits of
         ``dplr(y, X)``.
-    ledger : Ledger, optional
+    person
+        Who the records are of, beside `response`, for fits about persons; as in `private_roc`.
+    ledger : Ledger or path, optional
         Account to charge for the choice before the records are scored; as in `dplr`. It is not
         charged for the candidates, which their own calls have charged.
     seed : int, optional
@@ -200,9 +211,9 @@ def choose(
     Notes
     -----
     **Privacy.** *Covered*: the choice, by ``choice_guarantee``, and with all candidates by
-    ``guarantee``. *Neighbours*: one record is replaced, in whichever data it is. *Assumed public*:
-    the fits, and the number, names and types of the records. *Not covered*: time and memory; and
-    records of candidates without a guarantee.
+    ``guarantee``. *Neighbours*: one record is replaced, in whichever data it is, or all records of
+    a person. *Assumed public*: the fits, the number of records (or of persons), names and types.
+    *Not covered*: time and memory; and records of candidates without a guarantee.
 
     The promise is of all releases together, as `compare` adds them up, at prices that were fixed
     before the first of them; it holds whatever the data have in common. A record pays less where
@@ -221,14 +232,14 @@ def choose(
     require_choice(ArgumentError, "score", score, tuple(_SCORES))
     if is_dask(data):
         raise ArgumentError("data is a Dask collection: choose takes a table, as data.compute().")
-    opened = {label: open_data(fit, data, response) for label, fit in named.items()}
+    opened = {label: open_data(fit, data, response, person) for label, fit in named.items()}
     for label, fit in named.items():
         _require_score(label, fit, score)
     return _release(named, opened, score, eps, ledger, seed)
 
 
 def _read_candidates(fits: Any) -> dict[str, ModelRecord]:
-    """Read two fits or more, of one response and about the usual neighbours."""
+    """Read two fits or more, of one response and about the same neighbours."""
     if not isinstance(fits, Mapping) or len(fits) < 2:
         raise ArgumentError(
             f"fits of type {type(fits).__name__}: choose takes two or more {_TAKES}."
@@ -242,8 +253,11 @@ def _read_candidates(fits: Any) -> dict[str, ModelRecord]:
                 f"fits: the response of {show(label)} is {responses[label]}, and that of "
                 f"{show(first)} is {responses[first]}; choose takes fits of one response."
             )
-    if any(fit.guarantee.neighbours is not REPLACE_ONE for fit in named.values()):
-        raise GuaranteeError("fits: choose takes fits whose neighbours replace one record.")
+    if len({fit.spec.formula.person for fit in named.values()}) > 1:
+        raise GuaranteeError(
+            "fits: choose takes fits about records, or about the same persons, by one column and "
+            "one number of records per person."
+        )
     return named
 
 
@@ -274,8 +288,9 @@ def _release(
     seed: Any,
 ) -> ChosenFit:
     """Pay for a choice, and only then score the records and choose."""
-    n = next(iter(opened.values())).n
-    price = read_price(eps, 0.0, ledger, seed, n, "choose")
+    first = next(iter(opened.values()))
+    n, about = first.n, first.neighbours
+    price = read_price(eps, 0.0, ledger, seed, n, "choose", about)
     if not isinstance(price.target, PureDP):
         raise GuaranteeError(f"{price.target}: choose takes a pure epsilon, such as eps=1.")
     calibration = calibrate_choice(n, len(fits), score, price.target)
@@ -291,13 +306,19 @@ def _release(
 def scores_of(opened: Mapping[str, Evaluation], score: ScoreName) -> FloatArray:
     """Return the exact score ``(candidates,)`` of each fit, which is not private.
 
-    All fits are scored by the same outcomes, as the proof in `total_score` needs it.
+    All fits are scored by the same outcomes, as the proof in `total_score` needs it, and by the
+    same shares of persons.
     """
     found, outcomes = [], None
     for evaluation in opened.values():
         link, label = evaluation.scores()
         outcomes = label if outcomes is None else outcomes
-        found.append(total_score(score, outcomes, _predictions(evaluation.fit, score, link)))
+        compared = score, outcomes, _predictions(evaluation.fit, score, link)
+        if evaluation.persons:
+            shares = evaluation.outcomes.shares
+            found.append(total_score_of_persons(*compared, shares, evaluation.n))
+        else:
+            found.append(total_score(*compared))
     return np.array(found)
 
 

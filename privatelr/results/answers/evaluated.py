@@ -9,8 +9,13 @@ from privatelr.lazy_import import lazy_import
 
 if TYPE_CHECKING:
     from privatelr.privacy import Guarantee
-    from privatelr.privacy.accounting import Account
-    from privatelr.results.answers import private_auc, private_roc, private_threshold
+    from privatelr.privacy.accounting import AnyLedger
+    from privatelr.results.answers import (
+        private_auc,
+        private_roc,
+        private_threshold,
+        scored_records,
+    )
     from privatelr.results.answers.private_auc import PrivateAuc
     from privatelr.results.answers.private_roc import PrivateRoc
     from privatelr.results.answers.private_threshold import PrivateThreshold
@@ -19,6 +24,7 @@ else:
     private_auc = lazy_import("privatelr.results.answers.private_auc")
     private_roc = lazy_import("privatelr.results.answers.private_roc")
     private_threshold = lazy_import("privatelr.results.answers.private_threshold")
+    scored_records = lazy_import("privatelr.results.answers.scored_records")
 
 
 @suggests_arguments
@@ -55,7 +61,8 @@ class Evaluated:
         *,
         delta: float = 0.0,
         response: Any = None,
-        ledger: Account | None = None,
+        person: Any = None,
+        ledger: AnyLedger | None = None,
         seed: int | None = None,
     ) -> PrivateRoc:
         """Release a ROC curve with its AUC, thresholds, prevalence and calibration.
@@ -74,7 +81,11 @@ class Evaluated:
         response
             The outcomes of the records, if they are not a column of `data`, as for a fit of
             ``dplr(y, X)``.
-        ledger : Ledger, optional
+        person
+            For a fit about persons, who the records are of, if `response` is given, too; without
+            it they are told apart by the column that the formula names. All records of a person
+            count as one together, and the answer is about persons.
+        ledger : Ledger or path, optional
             Account to charge before the scores are computed; as in `dplr`.
         seed : int, optional
             Repeats the noise, for tests and teaching. Voids the guarantee.
@@ -92,11 +103,13 @@ class Evaluated:
         -----
         **Privacy.** *Covered*: the result and all that is computed from it, by its guarantee,
         beside what the fit itself costs. *Neighbours*: datasets of the same n that differ in one
-        record. *Assumed public*: the fit, and the number, names and types of the records. *Not
+        record, or of as many persons that differ in the records of one of them. *Assumed public*:
+        the fit, the number of records (or of persons), names and types. *Not
         covered*: time and memory; and training records, if the fit has no guarantee itself.
         """
         fit = cast("ModelRecord", self)
-        return private_roc.private_roc(fit, data, eps, delta, response, ledger, seed)
+        opened = scored_records.open_data(fit, data, response, person)
+        return private_roc.private_roc(fit, opened, eps, delta, ledger, seed)
 
     def private_auc(
         self,
@@ -105,7 +118,8 @@ class Evaluated:
         *,
         smaller_class: float = 0.1,
         response: Any = None,
-        ledger: Account | None = None,
+        person: Any = None,
+        ledger: AnyLedger | None = None,
         seed: int | None = None,
     ) -> PrivateAuc:
         """Release the area under the ROC curve, and nothing else but the sizes of the classes.
@@ -116,8 +130,9 @@ class Evaluated:
 
         Parameters
         ----------
-        data, response, ledger, seed
-            As in `private_roc`. The area of a Dask frame is always that of a curve.
+        data, response, person, ledger, seed
+            As in `private_roc`. The area of a Dask frame, and of persons, is always that of a
+            curve.
         eps
             Pure epsilon. A tenth of it is for the sizes of the classes, from which the standard
             error is computed.
@@ -140,7 +155,8 @@ class Evaluated:
         **Privacy.** As of `private_roc`; *Covered*: the area and its standard error.
         """
         fit = cast("ModelRecord", self)
-        return private_auc.private_auc(fit, data, eps, smaller_class, response, ledger, seed)
+        opened = scored_records.open_data(fit, data, response, person)
+        return private_auc.private_auc(opened, eps, smaller_class, ledger, seed)
 
     def private_threshold(
         self,
@@ -149,7 +165,8 @@ class Evaluated:
         *,
         rule: str = "youden",
         response: Any = None,
-        ledger: Account | None = None,
+        person: Any = None,
+        ledger: AnyLedger | None = None,
         seed: int | None = None,
     ) -> PrivateThreshold:
         """Release a threshold between the classes, and nothing else.
@@ -159,7 +176,7 @@ class Evaluated:
 
         Parameters
         ----------
-        data, response, ledger, seed
+        data, response, person, ledger, seed
             As in `private_roc`.
         eps
             Pure epsilon. A fifth of it is for a count of the positive class.
@@ -182,4 +199,5 @@ class Evaluated:
         **Privacy.** As of `private_roc`; *Covered*: the threshold.
         """
         fit = cast("ModelRecord", self)
-        return private_threshold.private_threshold(fit, data, eps, rule, response, ledger, seed)
+        opened = scored_records.open_data(fit, data, response, person)
+        return private_threshold.private_threshold(fit, opened, eps, rule, ledger, seed)

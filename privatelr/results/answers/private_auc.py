@@ -31,11 +31,10 @@ from privatelr.results.answers.scored_records import (
     Evaluation,
     Price,
     fit_price,
-    open_data,
+    promise_of,
     read_price,
     score_scale,
 )
-from privatelr.results.fit_record import ModelRecord
 
 _SMOOTH = "Student noise by the smooth sensitivity of the area, Laplace noise on class sizes"
 _LAST = "Std. Error is of sampling, noise and bins, and takes the model as given."
@@ -64,6 +63,8 @@ class PrivateAuc:
         The guarantee of the fit itself, which is paid apart.
     entry : Entry or None
         The entry that a ledger was charged with.
+    persons : bool
+        Whether `nobs` is the number of persons, of whom all records count as one together.
     """
 
     value: float
@@ -77,6 +78,7 @@ class PrivateAuc:
     guarantee: Guarantee
     fit_guarantee: Guarantee
     entry: Entry | None = None
+    persons: bool = False
 
     @property
     def std_error(self) -> float:
@@ -105,7 +107,7 @@ class PrivateAuc:
 
 
 def _page(found: PrivateAuc) -> list[Piece]:
-    price = f"{found.guarantee}; neighbours replace one of n = {found.nobs} scored records"
+    price = promise_of(found.guarantee, found.nobs, persons=found.persons)
     facts = [("Promise", price), ("Fit", fit_price(found.fit_guarantee))]
     numbers = (found.value, found.std_error, found.sampling_sd, found.privacy_sd, found.binning_sd)
     is_private = found.guarantee.is_private
@@ -126,29 +128,24 @@ def _page(found: PrivateAuc) -> list[Piece]:
 
 
 def private_auc(
-    fit: ModelRecord,
-    data: Any,
-    eps: Any,
-    smaller_class: Any,
-    response: Any,
-    ledger: Any,
-    seed: Any,
+    opened: Evaluation, eps: Any, smaller_class: Any, ledger: Any, seed: Any
 ) -> PrivateAuc:
     """Release an area alone; see `privatelr.results.answers.evaluated`."""
     takes = "a share of records above 0 and at most 0.5"
     share = require_number(
         ArgumentError, "smaller_class", smaller_class, takes, above=0, at_most=0.5
     )
-    opened = open_data(fit, data, response)
-    price = read_price(eps, 0.0, ledger, seed, opened.n, "private_auc")
+    price = read_price(eps, 0.0, ledger, seed, opened.n, "private_auc", opened.neighbours)
     if not isinstance(price.target, PureDP):
         raise GuaranteeError(
             f"{price.target}: private_auc takes a pure epsilon, such as eps=1; private_roc takes "
             "other guarantees."
         )
     counts = calibrate_histogram(opened.n, price.target)
-    if isinstance(opened.data, DaskTable) or price.target.epsilon < LEAST_EPSILON:
-        return _by_counts(opened, price, counts)  # partitions send counts and nothing else
+    # partitions send counts and nothing else, and the sensitivity is proven for records alone
+    by_counts = isinstance(opened.data, DaskTable) or opened.persons
+    if by_counts or price.target.epsilon < LEAST_EPSILON:
+        return _by_counts(opened, price, counts)
     made = calibrate_area(opened.n, price.target, share)
     if not is_better_than_counts(made, counts, share):
         return _by_counts(opened, price, counts)
@@ -188,4 +185,5 @@ def _answer(
 ) -> PrivateAuc:
     fit, about = opened.fit, (words, opened.n, opened.fit.formula)
     positive = str(fit.spec.response.classes[1])
-    return PrivateAuc(area, *errors, *about, positive, price.guarantee, fit.guarantee, entry)
+    paid = price.guarantee, fit.guarantee, entry
+    return PrivateAuc(area, *errors, *about, positive, *paid, opened.persons)

@@ -20,10 +20,10 @@ from privatelr.mechanisms.score_histogram import (
     release_histogram,
 )
 from privatelr.numerics import Loss, RocCurve, ThresholdRule, best_threshold
-from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Guarantee
+from privatelr.privacy import Guarantee
 from privatelr.privacy import to_json as guarantee_to_json
 from privatelr.results.answers.scored_records import (
-    open_data,
+    Evaluation,
     read_price,
     score_scale,
 )
@@ -357,12 +357,10 @@ class PrivateRoc:
 
 
 def private_roc(
-    fit: ModelRecord, data: Any, eps: Any, delta: Any, response: Any, ledger: Any, seed: Any
+    fit: ModelRecord, opened: Evaluation, eps: Any, delta: Any, ledger: Any, seed: Any
 ) -> PrivateRoc:
     """Release the scores of records by class; see `privatelr.results.answers.evaluated`."""
-    opened = open_data(fit, data, response)
-    about = REPLACE_PERSON if opened.persons else REPLACE_ONE
-    price = read_price(eps, delta, ledger, seed, opened.n, "private_roc", about)
+    price = read_price(eps, delta, ledger, seed, opened.n, "private_roc", opened.neighbours)
     calibration, scale = calibrate_histogram(opened.n, price.target), score_scale(fit)
     edges = scale.edges(calibration.bins)
     entry = price.pay(calibration.events, f"{fit.formula}, score histogram")

@@ -18,10 +18,10 @@ from privatelr.numerics import ThresholdRule
 from privatelr.privacy import Guarantee, PureDP
 from privatelr.privacy.accounting import Entry
 from privatelr.results.answers.scored_records import (
+    Evaluation,
     fit_price,
-    open_data,
+    promise_of,
     read_price,
-    require_records,
     score_scale,
 )
 from privatelr.results.fit_record import ModelRecord
@@ -52,6 +52,8 @@ class PrivateThreshold:
         The guarantee of the fit itself, which is paid apart.
     entry : Entry or None
         The entry that a ledger was charged with.
+    persons : bool
+        Whether `nobs` is the number of persons, of whom all records count as one together.
     """
 
     value: float
@@ -62,12 +64,13 @@ class PrivateThreshold:
     guarantee: Guarantee
     fit_guarantee: Guarantee
     entry: Entry | None = None
+    persons: bool = False
 
     def __float__(self) -> float:
         return self.value
 
     def __str__(self) -> str:
-        promise = f"{self.guarantee}; neighbours replace one of n = {self.nobs} scored records"
+        promise = promise_of(self.guarantee, self.nobs, persons=self.persons)
         how = f"permute-and-flip among {THRESHOLDS} public thresholds, by {_RULES[self.rule]}"
         facts = [("Promise", promise), ("Fit", fit_price(self.fit_guarantee)), ("Mechanism", how)]
         return page_model.as_text(
@@ -86,13 +89,11 @@ class PrivateThreshold:
 
 
 def private_threshold(
-    fit: ModelRecord, data: Any, eps: Any, rule: Any, response: Any, ledger: Any, seed: Any
+    fit: ModelRecord, opened: Evaluation, eps: Any, rule: Any, ledger: Any, seed: Any
 ) -> PrivateThreshold:
     """Choose a threshold; see `privatelr.results.answers.evaluated`."""
     require_choice(ArgumentError, "rule", rule, tuple(_RULES))
-    require_records(fit, "private_threshold")
-    opened = open_data(fit, data, response)
-    price = read_price(eps, 0.0, ledger, seed, opened.n, "private_threshold")
+    price = read_price(eps, 0.0, ledger, seed, opened.n, "private_threshold", opened.neighbours)
     if not isinstance(price.target, PureDP):
         raise GuaranteeError(
             f"{price.target}: private_threshold takes a pure epsilon, such as eps=1; private_roc "
@@ -106,4 +107,4 @@ def private_threshold(
     value = float(np.asarray(score(fit.loss, edges[place : place + 1]))[0])
     name, guarantee = scale_of(fit.loss).name, price.guarantee
     made = (chosen, name, opened.n, fit.formula, guarantee, fit.guarantee)
-    return PrivateThreshold(value, *made, entry)
+    return PrivateThreshold(value, *made, entry, opened.persons)

@@ -92,6 +92,11 @@ class Evaluation:
         found = design.over_parts(self.data, formula.scored, partial(_counts_of_part, *given))
         return _filled(np.asarray(np.sum(found, axis=0)), given[-1])
 
+    @property
+    def neighbours(self) -> Neighbours:
+        """What neighbouring data differ in."""
+        return REPLACE_PERSON if self.persons else REPLACE_ONE
+
     def scores(self) -> tuple[FloatArray, FloatArray]:
         """Return linear predictors and labels ``(n,)`` of records that are in memory; private."""
         return _scores(self.fit, self.data, self.outcomes)
@@ -124,7 +129,7 @@ def _scores(fit: ModelRecord, data: Any, outcomes: Any) -> tuple[FloatArray, Flo
         return link, design.read_labels(spec.response, spec.variables, outcomes)
 
 
-def open_data(fit: ModelRecord, data: Any, response: Any) -> Evaluation:
+def open_data(fit: ModelRecord, data: Any, response: Any, person: Any = None) -> Evaluation:
     """Check names, shapes and types of the data for a private answer.
 
     Raises
@@ -133,8 +138,13 @@ def open_data(fit: ModelRecord, data: Any, response: Any) -> Evaluation:
         One sentence each, on public facts only.
     """
     spec = fit.spec
-    if _is_about_persons(fit):
-        return _open_persons(fit, data, response)
+    if spec.formula.person is not None:
+        return _open_persons(fit, data, response, person)
+    if person is not None:
+        raise ArgumentError(
+            "person: the fit is about records, of which each counts by itself; a fit with person= "
+            "is about persons."
+        )
     if is_dask(data) and response is None and isinstance(spec, design.DesignSpec):
         _, table = design.read_dask_source(spec.formula.text, data, None)
         design.require_columns(table.typed, spec.formula.scored)
@@ -160,40 +170,38 @@ def open_data(fit: ModelRecord, data: Any, response: Any) -> Evaluation:
     return Evaluation(fit, data, outcomes, n)
 
 
-def _is_about_persons(fit: ModelRecord) -> bool:
-    spec = fit.spec
-    return isinstance(spec, design.DesignSpec) and spec.formula.person is not None
+def _open_persons(fit: ModelRecord, data: Any, response: Any, person: Any) -> Evaluation:
+    """Open data whose records are of persons, by a column of theirs or by values beside them.
 
-
-def _open_persons(fit: ModelRecord, data: Any, response: Any) -> Evaluation:
-    """Open data whose records are of persons, by the column that the formula of the fit names."""
+    No error tells how many records there are, which is private.
+    """
     if is_dask(data):
         raise ArgumentError(
             "data is a Dask collection: answers about persons take a table, as data.compute()."
         )
-    formula, batch = fit.spec.formula, as_batch(data)
-    if response is not None:
-        raise ArgumentError(  # lengths that differ would be named
-            "response: it is a column of the data where these are of persons; leave response out."
+    formula, numbered = fit.spec.formula, isinstance(fit.spec, design.NumberedSpec)
+    assert formula.person is not None
+    if (response is None) is not (person is None) or (numbered and person is None):
+        raise ArgumentError(
+            "response, person: both are columns of the data, or values beside it, one for each "
+            "row; beside a sparse matrix they are values."
         )
-    design.require_columns(batch, (*formula.scored, formula.person.column))
-    n, _, grouped = design.with_shares(batch, formula.person)
-    if n == 0:
+    if numbered:
+        rows = int(design.as_matrix(fit.spec, data).shape[0])
+    else:
+        batch = as_batch(data)
+        named = (*formula.scored, formula.person.column)
+        design.require_columns(batch, named if person is None else formula.covariates)
+        rows = len(batch)
+    outcomes = batch if person is None else _beside(fit, response, rows, person)
+    m, _, grouped = design.with_shares(outcomes, formula.person)
+    if m == 0:
         raise ArgumentError("data is empty: a private answer takes at least one record.")
-    return Evaluation(fit, grouped, grouped, n, persons=True)
+    return Evaluation(fit, data if numbered else batch, grouped, m, persons=True)
 
 
-def require_records(fit: ModelRecord, what: str) -> None:
-    """Refuse an answer in which each record would count; raises `GuaranteeError`."""
-    if _is_about_persons(fit):
-        raise GuaranteeError(
-            f"{what}: the fit is about persons with several records, of whom each record would "
-            "count here; private_roc counts all records of a person as one."
-        )
-
-
-def _beside(fit: ModelRecord, response: Any, n: int) -> Any:
-    """Return outcomes that stand beside the data, under the name that the formula reads."""
+def _beside(fit: ModelRecord, response: Any, n: int, person: Any = None) -> Any:
+    """Return outcomes, and persons, beside the data, under the names that the formula has."""
     names = fit.spec.response.expression.names
     if isinstance(response, str):
         raise ArgumentError(
@@ -205,8 +213,14 @@ def _beside(fit: ModelRecord, response: Any, n: int) -> Any:
             f"response: the formula computes it from {', '.join(names)}; leave response out, and "
             "let data have these columns."
         )
-    _, both = read_source(response, np.zeros((n, 1)), None)
-    return as_batch({names[0]: both.column(both.names[-1])})
+    if isinstance(person, str):
+        raise ArgumentError(
+            f"person={show(person)}: beside response person takes values as well, one for each row."
+        )
+    _, both = read_source(response, np.zeros((n, 1)), None, person)
+    whose = fit.spec.formula.person
+    kept = names if whose is None else (*names, whose.column)
+    return as_batch(dict(zip(kept, map(both.column, both.names[1:]), strict=True)))
 
 
 def score_scale(fit: ModelRecord) -> ScoreScale:
@@ -297,6 +311,12 @@ def read_price(
     account, replayed = read_account(ledger), read_seed(seed, "noise", what, stacklevel=6)
     randomness = SystemRandomness() if replayed is None else SeededRandomness(replayed)
     return Price(target, account, randomness)
+
+
+def promise_of(guarantee: Guarantee, n: int, *, persons: bool) -> str:
+    """A guarantee about n scored records, or all records of each of n persons, in words."""
+    whom = f"all records of one of m = {n} persons" if persons else f"one of n = {n} scored records"
+    return f"{guarantee}; neighbours replace {whom}"
 
 
 def fit_price(guarantee: Guarantee) -> str:

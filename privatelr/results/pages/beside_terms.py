@@ -31,7 +31,10 @@ def beside_terms(spec: Any) -> Facts:
         words = f"a record counts {share}, by declared bounds; far less than 1 wastes price"
         facts.append(("Weights", words))
     if spec.prior is not None:
-        means = [f"{name} = {mean:.4g}" for name, mean in spec.prior.means.items()]
+        sds = {name: f" (sd {sd:.3g})" for name, sd in spec.prior.sds.items()}
+        means = [
+            f"{name} = {mean:.4g}{sds.get(name, '')}" for name, mean in spec.prior.means.items()
+        ]
         shown = ", ".join(means[:6]) + (", ..." if len(means) > 6 else "")
         words = f"the penalty draws to {shown}, {spec.prior.source}, which is taken as public"
         facts.append(("Prior", words))

@@ -24,8 +24,9 @@ from privatelr.privacy import (
     to_approximate,
 )
 from privatelr.results import fit_record
-from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
-from privatelr.results.pages import sentences
+from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord, SelectedRecord
+from privatelr.results.multinomial_fit import MultinomialFit
+from privatelr.results.pages import multinomial_page, sentences
 from privatelr.results.pages.coefficient_table import shown_rows
 from privatelr.results.release_files.document import release_document
 from privatelr.results.release_files.origin import recomputed, stated
@@ -82,6 +83,12 @@ def pieces_of(fit: ModelRecord) -> list[Piece]:
     ]
 
 
+_UNCOVERED = (
+    "{} of the training data (C-index, ROC curve, counts), which the fit shows its analyst when "
+    "asked, are not covered, and not in the release file."
+)
+
+
 # -- the promise and its limits ---------------------------------------------------------------
 
 
@@ -99,7 +106,7 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
             "single records. Treat this release as you treat the data that it was computed from.",
         ]
     seen, exact = ["the estimates"], "Exact diagnostics" if fit.has_roc else "Diagnostics"
-    if isinstance(fit, FitRecord):
+    if isinstance(fit, NoisyRecord):
         seen += ["the moments that standardised the rows"] if fit.release.scale else []
         seen += ["the matrices for inference"] if fit.release.moments else []
     seen += ["the counts of scores by class"] if fit.has_roc else []
@@ -119,8 +126,7 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         "What holds for people in general is learned, as it is meant to be, and so it is learned "
         "about you as well.",
         f"{public}, and so are names, bounds and levels.",
-        f"{exact} of the training data (C-index, ROC curve, counts), which the fit shows its "
-        "analyst when asked, are not covered, and not in the release file.",
+        *([] if isinstance(fit, MultinomialFit) else [_UNCOVERED.format(exact)]),
         "Time and memory of the computation are not covered, nor is the computer that holds the "
         "data.",
     ]
@@ -218,6 +224,8 @@ def _selected(fit: SelectedRecord) -> list[Piece]:
 
 def _perturbed(fit: ModelRecord) -> list[Piece]:
     """The table of estimates, and a description of the matrices of inference in words."""
+    if isinstance(fit, MultinomialFit):
+        return [*multinomial_page.estimates_of_card(fit), *_moments_of_columns(fit)]
     assert isinstance(fit, FitRecord)
     estimates, headers, moments = (
         fit_record.in_user_units(fit),
@@ -252,7 +260,7 @@ def _perturbed(fit: ModelRecord) -> list[Piece]:
     ]
 
 
-def _moments_of_columns(fit: FitRecord) -> list[Piece]:
+def _moments_of_columns(fit: NoisyRecord) -> list[Piece]:
     """The released scale of the columns, if there is one."""
     if fit.scale is None:
         return []

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from privatelr.inference import Inference, evidence_of, penalty_bias
+from privatelr.inference import Inference, evidence_of, penalty_bias, quality
 from privatelr.page_model import Table
 from privatelr.privacy import NonPrivate
 from privatelr.results import fit_record, fit_tables, odds_ratios
@@ -166,9 +166,12 @@ def parts_of(found: Inference) -> dict[str, FloatArray]:
 def _bias_in_errors(fit: FitRecord, found: Inference) -> FloatArray | None:
     """The size ``(m,)`` of the bias of the penalty, in standard errors.
 
-    None where tests stand in its place, or nothing does because the bias was taken off.
+    None where tests stand in its place, or nothing does because the bias was taken off, or because
+    the noise hides a column, whose curvature it depends on.
     """
     if found.target != "penalised" or not np.isnan(found.null).all():
+        return None
+    if quality(fit.release).has_thin_number:
         return None
     bias = penalty_bias(evidence_of(fit.release))
     return None if bias is None else np.asarray(abs(fit.spec.user_rows() @ bias) / found.sd)

@@ -20,7 +20,8 @@ from privatelr.page_model import Piece, Table
 from privatelr.privacy import Event, Guarantee
 from privatelr.privacy.accounting import joint_guarantee
 from privatelr.results import odds_ratios
-from privatelr.results.fit_record import FitRecord, ModelRecord, in_user_units, named_fits
+from privatelr.results.answers.named_fits import named_fits
+from privatelr.results.fit_record import FitRecord, ModelRecord, in_user_units
 from privatelr.results.fit_tables import infer_coefficients
 from privatelr.results.pages.coefficient_table import rows_of_page
 from privatelr.results.pages.comparison_table import (
@@ -320,7 +321,7 @@ def together(
         If they are about different neighbours.
     """
     releases = {_paid_by(fit): fit for fit in fits}.values()
-    if len({fit.guarantee.neighbours for fit in releases}) > 1:
+    if len({fit.guarantee.neighbours for fit in releases if fit.guarantee.is_private}) > 1:
         raise GuaranteeError(
             "compare: the fits are about different neighbours, whose guarantees cannot be added "
             "up; compare those of the same neighbours."

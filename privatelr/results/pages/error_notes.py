@@ -9,7 +9,8 @@ import numpy as np
 
 from privatelr.design import DesignSpec
 from privatelr.inference import Guesses, Inference, evidence_of, penalty_bias, quality
-from privatelr.inference.noisy_moments import HIDDEN, Quality
+from privatelr.inference.noisy_moments import Quality
+from privatelr.inference.unresolved_columns import HIDDEN, thin_numbers
 from privatelr.privacy import ZCDP, NonPrivate
 from privatelr.results.fit_record import FitRecord
 
@@ -132,6 +133,8 @@ def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
         helps += " So may a share of the price for the scale of the columns."
     if found.mode == "conservative":
         why = f": that noise is {ratio}, which may come from the penalty alone"
+        if known.has_thin_number:
+            why = ": averages could miss where the noise hides a column"
         bounds = "Intervals" if np.isnan(found.null).all() else "Intervals and p-values"
         return (
             "Conservative mode: the widest errors that the noise in the information matrix leaves "
@@ -176,20 +179,30 @@ def has_long_tails(fit: FitRecord, found: Inference) -> bool:
     return quality(fit.release).is_fragile or bool(is_wide.any())
 
 
-def _hidden(fit: FitRecord, found: Inference) -> list[str]:
-    """Name the terms whose columns may hardly vary, as far as the release shows."""
-    places = np.flatnonzero(evidence_of(fit.release).resolved < HIDDEN)
-    if not len(places):
-        return []
+def _names(fit: FitRecord, places: Sequence[int]) -> str:
     names = [fit.spec.columns.names[place] for place in places]
     several = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
-    told = ", ".join(names[:_NAMED]) + several
+    return ", ".join(names[:_NAMED]) + several
+
+
+def _hidden(fit: FitRecord, found: Inference) -> list[str]:
+    """Name the terms whose columns may hardly vary, as far as the release shows.
+
+    Thin numbers are named where it is said what they do to the target.
+    """
+    evidence = evidence_of(fit.release)
+    thin = thin_numbers(fit.release.scale, evidence)
+    hidden = np.flatnonzero(evidence.resolved < HIDDEN).tolist()
+    places = [at for at in hidden if at not in thin]
+    if not places:
+        return []
+    count, told = len(places), _names(fit, places)
     varies, it, its, own = "varies", "It", "its interval allows", "its"
-    if len(names) > 1:
+    if count > 1:
         varies, it, its, own = "vary", "They", "their intervals allow", "their"
     words = f"The noise hides how much {told} {varies} from record to record. {it} may be nearly"
     words += f" constant, and {its} for that."
-    if not quality(fit.release).hides_numbers:
+    if thin or not quality(fit.release).hides_numbers:
         return [words]
     tests = "" if np.isfinite(found.null).any() else ", and there are no tests"
     return [
@@ -217,6 +230,9 @@ def _target(fit: FitRecord, found: Inference) -> list[str]:
         f"its penalty, and not about those of a {title} without one. A variable without "
         "an effect of its own may have such a coefficient if it goes with one that has"
     )
+    if known.has_thin_number:
+        tests = ", so that there are no tests of 0" * bool(np.isnan(found.null).all())
+        return [*_thin(fit), f"{aim}{tests}."]
     if not np.isnan(found.null).all():
         return [f"{aim}{_shrinkage(known, found)}"]
     source = "released information matrix with eigenvalues no smaller than its noise"
@@ -234,6 +250,22 @@ def _target(fit: FitRecord, found: Inference) -> list[str]:
     return [
         f"Estimates are shrunk, by {most}. {aim}, so that there are no tests of 0.",
         f"{bias} A smaller lambda_ (lambda){helps}.",
+    ]
+
+
+def _thin(fit: FitRecord) -> list[str]:
+    """Say which hidden columns leave the penalised target alone, and what would show them."""
+    thin = thin_numbers(fit.release.scale, evidence_of(fit.release))
+    count, told = len(thin), _names(fit, thin)
+    vary, it, that = ("varies", "it", "that") if count == 1 else ("vary", "them", "those")
+    shrunk = "Estimates are shrunk: the noise" if fit.loss.probability is not None else "The noise"
+    return [
+        f"{shrunk} hides how much {told} {vary} from record to record, so that the coefficients "
+        f"without the penalty cannot be told, neither {that} of {told} nor those of columns that "
+        f"go together with {it}.",
+        f"Narrower bounds for {told}, which privatelr.suggest_bounds can find, or a larger "
+        f"{_price(fit)} show how much {it.replace('them', 'they')} {vary}. So does a formula "
+        f"without {it}, which says what it leaves out.",
     ]
 
 

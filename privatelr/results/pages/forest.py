@@ -21,7 +21,8 @@ from privatelr.inference import Inference, Question
 from privatelr.lazy_import import axes_for
 from privatelr.page_model import shorten
 from privatelr.results import odds_ratios
-from privatelr.results.fit_record import FitRecord, in_user_units, named_fits
+from privatelr.results.answers.named_fits import named_fits
+from privatelr.results.fit_record import FitRecord, in_user_units
 from privatelr.results.fit_tables import infer_coefficients
 from privatelr.results.pages.coefficient_table import (
     ENDS,

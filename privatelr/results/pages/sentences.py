@@ -26,7 +26,8 @@ from privatelr.privacy import (
     NonPrivate,
     SharedApproxDP,
 )
-from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
+from privatelr.privacy.accounting import Receipt
+from privatelr.results.fit_record import ModelRecord, NoisyRecord, SelectedRecord
 from privatelr.results.pages.beside_terms import Facts, beside_terms
 from privatelr.results.predict import scale_of
 from privatelr.types import FACTOR_SCALE
@@ -52,6 +53,7 @@ def title(fit: ModelRecord) -> str:
     """The kind of the model, and whether its fit is private."""
     how = "Non-private" if isinstance(fit.guarantee, NonPrivate) else "Differentially private"
     what = fit.calibration.title if isinstance(fit, SelectedRecord) else fit.loss.title
+    what = f"multinomial {what}" if fit.spec.response.kind == "classes" else what
     return f"{how} {what}"
 
 
@@ -136,7 +138,7 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
     response = ("Response", fit.spec.response.describe())
     if isinstance(fit, SelectedRecord):
         return [*fit.calibration.facts, ("Rows", _entry_bounds(fit.spec)), response, *_roc(fit)]
-    assert isinstance(fit, FitRecord)
+    assert isinstance(fit, NoisyRecord)
     calibration, moments = fit.calibration, fit.release.moments
     end = "zero" if fit.spec.prior is None else "the prior"
     shrunk = f"; coefficients are penalised by it, that is, shrunk towards {end}"
@@ -197,7 +199,7 @@ def scores(made: HistogramCalibration) -> str:
     return f"paid for with {made.target}, by {counts}, with {noise}"
 
 
-def _scale(fit: FitRecord) -> Facts:
+def _scale(fit: NoisyRecord) -> Facts:
     """Return what was bought to standardise the rows, if it was."""
     made = fit.release.scale
     if made is None:
@@ -314,13 +316,14 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
         part = f", part {entry.part!r}" if entry.part is not None else ""
         times = f", {entry.times} times" if entry.times > 1 else ""
         ledger = f"charged with {entry.guarantee} for {entry.label!r}{part}{times}"
+        ledger += "".join(f"; {_place_of(receipt)}" for receipt in entry.receipts)
     spent = "all of it on the coefficients"
     if isinstance(fit, SelectedRecord):
         problem, spent = fit.calibration.problem, "all of it on the choices"
         rows = f"d = {problem.d} columns, no entry above {problem.x_bound:.6g} in size"
         own = [("Rows", rows), ("Loss", describe(fit.loss)), *fit.calibration.facts]
     else:
-        assert isinstance(fit, FitRecord)
+        assert isinstance(fit, NoisyRecord)
         own = _perturbed_of_card(fit)
         if len(parts := targets(fit)) > 1:
             spent = "; ".join(f"{part} on the {_GOODS[name]}" for name, part in parts.items())
@@ -332,13 +335,19 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
         ("Records", f"of m = {fit.nobs} persons" if persons else f"n = {fit.nobs}"),
         *own,
         ("Randomness", f"{SOURCES[document['randomness']]}{by_its_word}"),
-        ("Threshold", threshold),
+        *([] if fit.spec.response.kind == "classes" else [("Threshold", threshold)]),
         ("Ledger", ledger),
         ("Software", ", ".join(f"{name} {version}" for name, version in software)),
     ]
 
 
-def _perturbed_of_card(fit: FitRecord) -> Facts:
+def _place_of(receipt: Receipt) -> str:
+    """Say where a charge stands in a ledger on disk; its hash stands for all rows up to it."""
+    name = receipt.dataset or "unnamed data"
+    return f"row {receipt.row} of the ledger of {name} ({receipt.ledger}), head {receipt.head}"
+
+
+def _perturbed_of_card(fit: NoisyRecord) -> Facts:
     calibration, moments, spec = fit.calibration, fit.release.moments, fit.spec
     problem, noise, shield = calibration.problem, calibration.noise, calibration.shield
     constant = "no intercept" if spec.intercept is None else f"intercept {spec.intercept:g}"
@@ -350,12 +359,13 @@ def _perturbed_of_card(fit: FitRecord) -> Facts:
         source = standardised(spec)
     if spec.bound_source == "declared bounds and row_norm":
         source += f"; {_shortened_apart(spec)}"
+    several = f"softmax of {problem.classes} classes, each with coefficients for all columns"
     facts = [
         *_scale(fit),
         ("Rows", f"d = {problem.d} columns, no row longer than R = {problem.radius:.6g}"),
         ("Row length", f"covariates of length {spec.bound:.6g} at most, {source}; {constant}"),
         *beside_terms(spec),
-        ("Loss", describe(problem.loss)),
+        ("Loss", several if problem.is_multinomial else describe(problem.loss)),
         ("Lambda", lambda_(calibration, digits=6)),
         *_projection(spec),
         *_roc(fit),

@@ -11,11 +11,13 @@ from privatelr.results.release_files.document import content_hash, release_docum
 from privatelr.results.release_files.document_entries import VERSION
 from privatelr.results.release_files.json_values import MOST_MARKS, canonical, parse, read_entry
 from privatelr.results.release_files.release_file import (
+    charge_of,
     create_file,
     file_bytes,
     load,
     release_bytes,
     remove_abandoned,
     replace_file,
+    tell_ledgers,
 )
 from privatelr.results.release_files.restored_fit import restore

@@ -12,6 +12,8 @@ ZeroOrSize = Annotated[float, Meta(ge=0.0, le=1e100)]
 Positive = Annotated[float, Meta(gt=0.0)]
 NotNegative = Annotated[float, Meta(ge=0.0)]
 Count = Annotated[int, Meta(ge=1)]
+Position = Annotated[int, Meta(ge=0)]
+Times = Annotated[int, Meta(ge=1, le=10**9)]
 Phrase = Annotated[str, Meta(max_length=200)]
 """A text that is printed on one line as it is."""
 Neighbourhood = Literal["REPLACE_ONE", "REPLACE_PERSON"]
@@ -141,7 +143,14 @@ class NoNoiseEntry(FileEntry, frozen=True, tag_field="law", tag="none"):
     dimension: Count
 
 
-LawEntry = SphericalEntry | BlockLaplaceEntry | GaussianEntry | NoNoiseEntry
+class CopiedEntry(FileEntry, frozen=True, tag_field="law", tag="copied"):
+    """Independent copies of one law, one after the other: one for each class."""
+
+    each: SphericalEntry | BlockLaplaceEntry
+    copies: Count
+
+
+LawEntry = SphericalEntry | BlockLaplaceEntry | GaussianEntry | NoNoiseEntry | CopiedEntry
 
 
 # -- stages beside the coefficients ----------------------------------------------------------
@@ -266,6 +275,8 @@ class PerturbationEntry(FileEntry, frozen=True):
         returned; 0 for a fit without noise.
     grid
         A power of two; coefficients in scaled units are multiples of it. 0 for a fit without noise.
+    classes
+        The number of classes, if there are more than two, each with d coefficients.
     """
 
     _phrases = ("analysis", "lambda_origin")
@@ -286,6 +297,7 @@ class PerturbationEntry(FileEntry, frozen=True):
     tau: ZeroOrSize
     grid: ZeroOrSize
     alternatives: list[AlternativeEntry]
+    classes: Annotated[int, Meta(ge=3, le=50)] | UnsetType = UNSET
 
 
 class SelectionEntry(FileEntry, frozen=True):
@@ -362,3 +374,23 @@ class SimplexEntry(SelectionEntry, frozen=True, tag_field="mechanism", tag="simp
 
 
 AnySelection = WeightsEntry | SimplexEntry
+
+
+class ChoicesEntry(FileEntry, frozen=True):
+    """How often each option was chosen, for a mechanism that chooses columns.
+
+    Option k below d is column k, and option d + k is column k with the opposite sign; both are
+    counted from 0.
+
+    Attributes
+    ----------
+    path
+        The options in the order in which they were chosen; null if the order was not released.
+    exact
+        Coefficients in scaled units of a fit without a guarantee that did not count choices.
+    """
+
+    options: list[Position]
+    times: list[Times]
+    path: list[Position] | None
+    exact: list[float] | None

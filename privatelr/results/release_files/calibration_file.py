@@ -6,14 +6,14 @@ No claim is trusted: the noise must be enough for the guarantee, by the formulas
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from privatelr.design import LONGEST_MARGIN, DesignSpec
+from privatelr.design import DesignSpec
 from privatelr.errors import GuaranteeError, ReleaseFileError
 from privatelr.mechanisms import (
     Moments,
@@ -55,8 +55,9 @@ from privatelr.privacy import (
 )
 from privatelr.results.release_files import calibration_entries as entries
 from privatelr.results.release_files.document import calibration_entry, loss_entry, plain
-from privatelr.results.release_files.document_entries import ChoicesEntry, MomentsEntry
+from privatelr.results.release_files.document_entries import MomentsEntry
 from privatelr.results.release_files.json_values import CLOSE, named, require_same
+from privatelr.results.release_files.noise_file import read_blocks, read_law
 from privatelr.types import Block, FloatArray
 
 _FARTHEST = 1000.0
@@ -103,10 +104,8 @@ def _restore_loss(entry: entries.LossEntry) -> Loss:
 # -- noise -------------------------------------------------------------------------------------
 
 
-def restore_calibration(
-    entry: entries.PerturbationEntry, weighted: bool, offset: float, has_prior: bool, touched: int
-) -> Calibration:
-    """The calibration of noise that an entry describes, for records of such weights and offsets.
+def restore_calibration(entry: entries.PerturbationEntry, facts: Mapping[str, Any]) -> Calibration:
+    """The calibration of noise that an entry describes, with what the design has of a `Problem`.
 
     Raises
     ------
@@ -117,22 +116,23 @@ def restore_calibration(
     target = _restore_target(entry.target, "calibration.target", about)
     if entry.lambda_ == 0 and not isinstance(target, NonPrivate):
         raise ReleaseFileError("calibration.lambda takes a number above 0 beside a guarantee")
-    blocks = _read_blocks(entry.blocks)
+    blocks = read_blocks(entry.blocks)
     if len({block.bound for block in blocks if block.norm == "l2"}) > 1:
         raise ReleaseFileError("calibration.blocks takes one bound for all blocks under 'l2'")
     if blocks and sum(block.size for block in blocks) != entry.d:
         raise ReleaseFileError(f"calibration.blocks takes sizes that add up to d = {entry.d}")
     persons, loss = about is not REPLACE_ONE, _restore_loss(entry.loss)
-    known = {"blocks": blocks, "weighted": weighted, "offset": offset, "persons": persons}
-    known |= {"centre": LONGEST_MARGIN / entry.radius} if has_prior else {}
-    problem = record_of(Problem, entry, loss=loss, touched=touched, **known)
+    classes = 2 if isinstance(entry.classes, msgspec.UnsetType) else entry.classes
+    known = {"loss": loss, "blocks": blocks, "persons": persons, "classes": classes}
+    with named("calibration"):
+        problem = record_of(Problem, entry, **known, **facts)
     found: Calibration = record_of(
         Calibration,
         entry,
         problem=problem,
         target=target,
-        noise=_read_law(entry.noise, "calibration.noise", entry.d, blocks),
-        shield=_read_law(entry.shield, "calibration.shield", entry.d, blocks),
+        noise=read_law(entry.noise, "calibration.noise", problem.size, blocks),
+        shield=read_law(entry.shield, "calibration.shield", problem.size, blocks),
         lambda_rules=tuple((rule.rule, rule.lambda_) for rule in entry.lambda_rules),
         alternatives=tuple(
             (other.noise, math.inf if other.ratio is None else other.ratio)
@@ -142,26 +142,6 @@ def restore_calibration(
     if not _is_plain("calibration", found, found.noise, found.shield):
         require_worth(achieved, found, "calibration")
     return found
-
-
-def _read_blocks(listed: list[entries.BlockEntry]) -> tuple[Block, ...]:
-    return tuple(Block(b.size, b.bound, "l2" if b.norm == "l2" else "l1") for b in listed)
-
-
-def _read_law(
-    entry: entries.LawEntry, where: str, dimension: int, blocks: tuple[Block, ...] = ()
-) -> noise.NoiseLaw:
-    """A noise law on vectors of this dimension; its blocks must be those of the calibration."""
-    match entry:
-        case entries.BlockLaplaceEntry():
-            if not blocks or _read_blocks(entry.blocks) != blocks:
-                raise ReleaseFileError(f"{where}.blocks differ from calibration.blocks")
-            return noise.BlockLaplace(blocks, entry.rate)
-        case entries.SphericalEntry():
-            return noise.SphericalLaplace(dimension, entry.rate)
-        case entries.GaussianEntry():
-            return noise.GaussianNoise(dimension, entry.sd)
-    return noise.NoNoise(dimension)
 
 
 def restore_moments(entry: MomentsEntry | None, problem: Problem) -> Moments | None:
@@ -186,7 +166,7 @@ def restore_moments(entry: MomentsEntry | None, problem: Problem) -> Moments | N
         problem=problem,
         target=_restore_target(entry.target, "inference.target", problem.neighbours),
         balance=calibration.moments_balance(problem, typical),
-        noise=_read_law(entry.noise, "inference.noise", d * (d + 1)),
+        noise=read_law(entry.noise, "inference.noise", d * (d + 1)),
         grid=entry.grid,
         typical=typical,
     )
@@ -215,7 +195,7 @@ def restore_scale(entry: entries.ScaleEntry, spec: DesignSpec, problem: Problem)
     shape = ScaleCalibration(facts, target, noise.NoNoise(1), entry.grid)
     size = len(shape.means) + len(shape.squares)
     blocks = calibration.scale_blocks(facts) if isinstance(target, PureDP) else ()
-    found = replace(shape, noise=_read_law(entry.noise, "scale.noise", size, blocks))
+    found = replace(shape, noise=read_law(entry.noise, "scale.noise", size, blocks))
     if not _is_plain("scale", found, found.noise):
         require_worth(achieved_scale, found, "scale")
     if len(entry.means) != len(shape.means) or len(entry.squares) != len(shape.squares):
@@ -245,7 +225,7 @@ def restore_histogram(
     target = _restore_target(entry.target, "roc.target", about)
     cells = 2 * entry.bins + 1
     alone = (Block(cells, 1.0),)
-    law = _read_law(entry.noise, "roc.noise", cells, alone)
+    law = read_law(entry.noise, "roc.noise", cells, alone)
     found = HistogramCalibration(n, entry.bins, target, law, touched)
     if isinstance(target, NonPrivate) != isinstance(law, noise.NoNoise):
         raise ReleaseFileError("roc.noise takes none without a guarantee, and only then")
@@ -371,7 +351,7 @@ def restore_selection(entry: entries.AnySelection) -> SelectionCalibration:
     return made
 
 
-def restore_choices(entry: ChoicesEntry, made: SelectionCalibration) -> Selections:
+def restore_choices(entry: entries.ChoicesEntry, made: SelectionCalibration) -> Selections:
     """The choices that an entry describes, under a calibration."""
     d, options, path = made.problem.d, entry.options, entry.path
     if max(options, default=0) >= 2 * d or len(entry.times) != len(options):

@@ -25,8 +25,16 @@ from msgspec import UNSET
 from privatelr import design
 from privatelr.design import DesignSpec, Variable
 from privatelr.errors import PrivateLRError, ReleaseFileError
-from privatelr.formula import CLOSING, OPENING, Token, closing_index, parse_formula, tokenize
-from privatelr.results.release_files.document_entries import (
+from privatelr.formula import (
+    CLOSING,
+    OPENING,
+    Person,
+    Token,
+    closing_index,
+    parse_formula,
+    tokenize,
+)
+from privatelr.results.release_files.design_entries import (
     AnyDesign,
     FormulaEntry,
     VariableEntry,
@@ -72,12 +80,18 @@ def restore_plan(entry: AnyDesign, scale: Callable[[DesignSpec], DesignSpec] | N
     with named("design"):
         batch, declared = _declare([entry.variable], entry.intercept, entry.row_norm)
         plan = design.plan_matrix if entry.row_norm is None else design.plan_wide
-        name = entry.variable.name
-        return plan(name, batch, entry.matrix, declared)
+        name, person = entry.variable.name, None
+        if entry.person is not UNSET:
+            person = Person(entry.person.column, entry.person.records_per_person)
+            if person.column == name:
+                raise ReleaseFileError("design.person takes another column than the response")
+        return plan(name, batch, entry.matrix, declared, person)
 
 
 def offset_of(entry: AnyDesign) -> float:
-    """The largest size of an offset that the declarations of an entry allow."""
+    """The largest size of an offset that an entry allows, or of the place of a class."""
+    if isinstance(entry, FormulaEntry) and entry.response.kind == "classes":
+        return float(len(entry.response.levels) - 1)
     if not isinstance(entry, FormulaEntry) or "offset" not in entry.formula:
         return 0.0
     return plan_again(entry).offset_bound
@@ -88,6 +102,15 @@ def touched_by(entry: AnyDesign) -> int:
     if not isinstance(entry, FormulaEntry) or "by(" not in entry.formula:
         return 1
     return plan_again(entry).touched
+
+
+def prior_limits(entry: AnyDesign) -> dict[str, float]:
+    """The limits of a prior that the declarations of an entry give, as in a `Problem`."""
+    if not isinstance(entry, FormulaEntry) or entry.prior is UNSET:
+        return {}
+    is_standard = entry.standard is not UNSET
+    held = design.most_stiffness(plan_again(entry), standardised=is_standard)
+    return {"centre": design.LONGEST_MARGIN / entry.radius, "stiffness": held}
 
 
 def plan_again(entry: FormulaEntry) -> DesignSpec:
@@ -105,17 +128,22 @@ def plan_again(entry: FormulaEntry) -> DesignSpec:
                 )
             batch, declared = _declare(entry.variables, entry.intercept, norm)
             variables = design.describe_variables(batch, formula.variables, declared)
-            levels = [len(design.plan_factor(e, variables).levels) for e in formula.factors]
+            widths = [design.plan_factor(e, variables).width for e in formula.factors]
             given = len(entry.columns)
             small = len(formula.terms) <= given <= MOST_COLUMNS
-            if not small or least_columns(formula.terms, levels) > given:
+            if not small or least_columns(formula.terms, widths) > given:
                 raise ReleaseFileError(
                     "design.columns takes the columns of the formula, at most "
                     f"{MOST_COLUMNS}, not {given}"
                 )
             planned = design.plan_design(formula, batch, declared)
+            if entry.response.kind == "classes":
+                planned = design.with_classes(planned, {})
             if entry.prior is not UNSET:
-                prior = design.Prior(entry.prior.means, entry.prior.source)
+                sds = {} if entry.prior.sds is UNSET else entry.prior.sds
+                if not sds.keys() <= entry.prior.means.keys():
+                    raise ReleaseFileError("design.prior.sds takes names that means has")
+                prior = design.Prior(entry.prior.means, entry.prior.source, sds)
                 planned = replace(planned, prior=prior.for_plan(planned, only_shared=False))
             # rows are standardised later, as their length follows from the moments in the file
             return planned if apart or entry.standard is not UNSET else planned.as_whole_rows()

@@ -24,12 +24,13 @@ from privatelr.mechanisms.selection_release import Selections
 from privatelr.mechanisms.simplex import Stability
 from privatelr.numerics import Loss
 from privatelr.privacy import noise
-from privatelr.privacy.accounting import Entry
+from privatelr.privacy.accounting import Entry, Receipt
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.release_files import calibration_entries as made
+from privatelr.results.release_files import design_entries as shapes
 from privatelr.results.release_files import document_entries as entries
 from privatelr.results.release_files.json_values import canonical
-from privatelr.types import Block
+from privatelr.types import Block, FloatArray
 
 _UNHASHED = ("sha256", "signature")
 _LIBRARIES = ("formulaic", "numpy", "pandas", "python-flint", "scipy")
@@ -38,8 +39,9 @@ _ENTRIES: dict[type, Any] = {
     noise.BlockLaplace: made.BlockLaplaceEntry,
     noise.GaussianNoise: made.GaussianEntry,
     noise.NoNoise: made.NoNoiseEntry,
+    noise.CopiedNoise: made.CopiedEntry,
     Stability: made.StabilityEntry,
-    Entry: entries.ChargeEntry,
+    Receipt: entries.ReceiptEntry,
 }
 """Records whose attributes have the names of their entries; a new noise law is listed here."""
 _PLAIN = (str, bool, int, dict, type(None), UnsetType)
@@ -81,7 +83,7 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
     if isinstance(release, Selections):
         chosen = np.flatnonzero(release.counts)
         times = release.counts[chosen]
-        choices = _entry_of(entries.ChoicesEntry, release, options=chosen, times=times)
+        choices = _entry_of(made.ChoicesEntry, release, options=chosen, times=times)
     elif release.moments is not None:
         moments = release.moments
         # the numbers as they were released, because the noise was added to these
@@ -113,7 +115,7 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
     if isinstance(release.calibration.target, privacy.NonPrivate):
         randomness = "no noise"
     with np.errstate(all="ignore"):
-        estimates = (fit.spec.user_map() @ release.coef).tolist()
+        estimates = in_user_units(fit.spec.user_map(), fit.spec, release.coef).tolist()
     document: dict[str, Any] = plain(
         entries.Document(
             format=entries.FORMAT,
@@ -130,7 +132,7 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
             ledger=as_entry(release.entry),
             design=plan_entry(fit.spec),
             coefficients=entries.CoefficientsEntry(
-                names=list(fit.spec.columns.names),
+                names=_names(fit.spec),
                 user_units=[_finite(value) for value in estimates],
                 design_units=release.coef.tolist(),
             ),
@@ -144,6 +146,19 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
         )
     )
     return document
+
+
+def in_user_units(units: Any, spec: Any, coef: FloatArray) -> FloatArray:
+    """Coefficients in the units of the columns, those of each class one after the other."""
+    parts = np.split(coef, len(coef) // spec.d)
+    return np.concatenate([np.asarray(units @ part) for part in parts])
+
+
+def _names(spec: Any) -> list[str]:
+    names = list(spec.columns.names)
+    if spec.response.kind != "classes":
+        return names
+    return [f"{one}: {name}" for one in spec.response.classes for name in names]
 
 
 def plain(entry: Any) -> Any:
@@ -188,16 +203,19 @@ def as_entry(value: Any) -> Any:
         case Block():  # the usual norm, l1, is not written
             norm = UNSET if value.norm == "l1" else value.norm
             return _entry_of(made.BlockEntry, value, norm=norm)
+        case Entry():
+            receipts = as_entry(value.receipts) or UNSET
+            return _entry_of(entries.ChargeEntry, value, receipts=receipts)
         case Response():
-            return _entry_of(entries.ResponseEntry, value, expression=value.expression.label)
+            return _entry_of(shapes.ResponseEntry, value, expression=value.expression.label)
         case Variable():
             bounded = value.kind == "numeric" and value.is_bounded
             bounds = value.bounds if bounded else None
-            return _entry_of(entries.VariableEntry, value, bounds=bounds)
+            return _entry_of(shapes.VariableEntry, value, bounds=bounds)
         case Factor():
             bounded = not value.is_categorical and all(map(math.isfinite, value.interval))
             ends, label = value.interval if bounded else None, value.expression.label
-            return _entry_of(entries.FactorEntry, value, expression=label, range=ends)
+            return _entry_of(shapes.FactorEntry, value, expression=label, range=ends)
     if isinstance(value, privacy.Event | privacy.NonPrivate):
         return privacy.event_to_json(value)  # type: ignore[arg-type]
     if type(value) in _ENTRIES:
@@ -224,7 +242,8 @@ def calibration_entry(calibration: Any) -> Any:
     given: dict[str, Any] = {"loss": loss_entry(calibration.problem.loss)}
     kind: Any = made.SimplexEntry
     if isinstance(calibration, Calibration):
-        kind = made.PerturbationEntry
+        kind, problem = made.PerturbationEntry, calibration.problem
+        given["classes"] = problem.classes if problem.is_multinomial else UNSET
         rules = [made.RuleEntry(rule=r, lambda_=x) for r, x in calibration.lambda_rules]
         given["lambda_rules"] = rules
         given["alternatives"] = [
@@ -239,29 +258,31 @@ def plan_entry(spec: Any) -> Any:
     if not isinstance(spec, DesignSpec):
         (variable,) = spec.variables.values()
         row_norm = spec.bound if isinstance(spec, NormBoundedMatrix) else None
-        return _entry_of(
-            entries.MatrixEntry, spec, matrix=spec.p, row_norm=row_norm, variable=variable
-        )
+        given = {"matrix": spec.p, "row_norm": row_norm, "variable": variable}
+        person = spec.formula.person
+        whose = None if person is None else (person.column, person.most)
+        said = UNSET if whose is None else shapes.PersonEntry(*whose)
+        return _entry_of(shapes.MatrixEntry, spec, **given, person=said)
     columns = spec.columns
     numbers = (columns.parent.tolist(), columns.centre.tolist(), columns.scale.tolist())
     return _entry_of(
-        entries.FormulaEntry,
+        shapes.FormulaEntry,
         spec,
         formula=spec.formula.text,
         variables=list(spec.variables.values()),
         terms=[
-            entries.TermEntry(label=t.label, columns=list(t.columns), length=_finite(t.radius))
+            shapes.TermEntry(label=t.label, columns=list(t.columns), length=_finite(t.radius))
             for t in columns.terms
         ],
         columns=[
-            entries.ColumnEntry(name=name, parent=None if parent < 0 else parent, centre=c, scale=s)
+            shapes.ColumnEntry(name=name, parent=None if parent < 0 else parent, centre=c, scale=s)
             for name, parent, c, s in zip(columns.names, *numbers, strict=True)
         ],
         unbounded_norm=UNSET if spec.unbounded_norm is None else spec.unbounded_norm,
         standard=(
             UNSET
             if spec.standard is None
-            else entries.StandardEntry(
+            else shapes.StandardEntry(
                 length=spec.standard.length,
                 unit=spec.standard.unit,
                 weighted=spec.standard.weighted or UNSET,
@@ -270,6 +291,10 @@ def plan_entry(spec: Any) -> Any:
         prior=(
             UNSET
             if spec.prior is None
-            else entries.PriorEntry(means=dict(spec.prior.means), source=spec.prior.source)
+            else shapes.PriorEntry(
+                means=dict(spec.prior.means),
+                source=spec.prior.source,
+                sds=dict(spec.prior.sds) or UNSET,
+            )
         ),
     )

@@ -11,27 +11,23 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from msgspec import UNSET, Meta, UnsetType
 
 from privatelr.results.release_files.calibration_entries import (
+    ChoicesEntry,
     FileEntry,
     GuaranteeEntry,
     LawEntry,
-    NotNegative,
     Phrase,
     Positive,
     ScaleEntry,
     ScoreCountsEntry,
     Size,
+    Times,
     ZeroOrSize,
     require_printable,
 )
 
 FORMAT: Literal["privatelr release"] = "privatelr release"
-VERSION: Literal[5] = 5
-Position = Annotated[int, Meta(ge=0)]
-Times = Annotated[int, Meta(ge=1, le=10**9)]
-Name = Annotated[str, Meta(max_length=10_000)]
+VERSION: Literal[6] = 6
 Label = Annotated[str, Meta(max_length=10**6)]
-Level = str | bool | int | float
-Pair = Annotated[list[float], Meta(min_length=2, max_length=2)]
 Row = Annotated[list[float], Meta(min_length=1, max_length=1000)]
 Triangle = Annotated[list[Row], Meta(min_length=1, max_length=1000)]
 CalibrationType = TypeVar("CalibrationType")
@@ -55,8 +51,7 @@ class MomentsEntry(FileEntry, frozen=True):
     balance
         Factor of the scores; it follows from the loss.
     noise
-        Law of the noise on all numbers of curvature and scores together; its dimension is
-        d (d + 1).
+        Law of the noise on all d (d + 1) numbers of curvature and scores together.
     grid
         A power of two; the numbers of curvature and scores are multiples of it. 0 for moments
         without noise.
@@ -82,34 +77,27 @@ class MomentsEntry(FileEntry, frozen=True):
     typical: Size | UnsetType = UNSET
 
 
-class ChoicesEntry(FileEntry, frozen=True):
-    """How often each option was chosen, for a mechanism that chooses columns.
+class ReceiptEntry(FileEntry, frozen=True):
+    """The place of a charge in a ledger on disk: the number of its row, and its hash.
 
-    Option k below d is column k, and option d + k is column k with the opposite sign; both are
-    counted from 0.
-
-    Attributes
-    ----------
-    path
-        The options in the order in which they were chosen; null if the order was not released.
-    exact
-        Coefficients in scaled units of a fit without a guarantee that did not count choices.
+    The hash follows from all rows before it. The name is one that no other ledger has.
     """
 
-    options: list[Position]
-    times: list[Times]
-    path: list[Position] | None
-    exact: list[float] | None
+    ledger: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+    dataset: Annotated[str, Meta(max_length=10**6)]
+    row: Annotated[int, Meta(ge=2)]
+    head: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class ChargeEntry(FileEntry, frozen=True):
-    """The charge to a ledger."""
+    """The charge to a ledger, with a receipt of each ledger on disk that was charged."""
 
     label: Label
     part: Label | None
     times: Times
     guarantee: GuaranteeEntry
     events: list[dict[str, Any]]
+    receipts: Annotated[list[ReceiptEntry], Meta(min_length=1)] | UnsetType = UNSET
 
 
 class CoefficientsEntry(FileEntry, frozen=True):
@@ -120,7 +108,7 @@ class CoefficientsEntry(FileEntry, frozen=True):
     user_units
         In the units of the columns, in the order of names; null if a double cannot represent it.
     design_units
-        In scaled units, exactly as released: multiples of the grid.
+        In scaled units, exactly as released: multiples of the grid, one class after the other.
     """
 
     names: Annotated[list[str], Meta(min_length=1)]
@@ -144,182 +132,6 @@ class ThresholdEntry(FileEntry, frozen=True):
     value: Annotated[float, Meta(ge=-1e100, le=1e100)] | None
 
 
-# -- designs ---------------------------------------------------------------------------------
-
-
-class ResponseEntry(FileEntry, frozen=True):
-    """How labels are computed from the response.
-
-    Attributes
-    ----------
-    classes
-        The negative and the positive class.
-    """
-
-    expression: str
-    kind: Literal["logical", "factor", "binary"]
-    classes: Annotated[list[Level], Meta(min_length=2, max_length=2)]
-    levels: list[Level]
-    remark: str
-
-
-class VariableEntry(FileEntry, frozen=True):
-    """A variable, with its public facts.
-
-    Attributes
-    ----------
-    content
-        The kind of values that the type of the column allows.
-    bounds
-        Declared bounds (lo, hi); values beyond them are clipped.
-    levels
-        Declared levels, with the reference first.
-    """
-
-    name: Name
-    kind: Literal["numeric", "logical", "categorical", "text"]
-    content: Literal["numbers", "strings", "anything"]
-    bounds: Pair | None
-    levels: list[Level]
-
-
-class FactorEntry(FileEntry, frozen=True):
-    """An expression of the formula, with its range or its levels."""
-
-    expression: str
-    range: Pair | None
-    levels: list[Level]
-    contrast: str | None
-
-
-class TermEntry(FileEntry, frozen=True):
-    """A term of the formula.
-
-    Attributes
-    ----------
-    columns
-        Positions of its columns, from 0.
-    length
-        Largest length of these columns in a row; null if unbounded.
-    """
-
-    label: str
-    columns: list[Position]
-    length: float | None
-
-
-class ColumnEntry(FileEntry, frozen=True):
-    """Design column j is (z_j - centre_j * z_parent_j) / scale_j."""
-
-    name: str
-    parent: Position | None
-    centre: float
-    scale: Positive
-
-
-class StandardEntry(FileEntry, frozen=True):
-    """How rows of standardised columns are held.
-
-    Attributes
-    ----------
-    length
-        In lengths of a typical row.
-    unit
-        Whether every row is brought to that length, and not only longer ones.
-    weighted
-        Whether longer rows count less; in earlier versions they were shortened.
-    """
-
-    length: Size
-    unit: bool
-    weighted: bool | UnsetType = UNSET
-
-
-class PriorEntry(FileEntry, frozen=True):
-    """Public coefficients to which the penalty draws.
-
-    Attributes
-    ----------
-    means
-        In the units of the columns, by names of coefficients.
-    source
-        Where they come from, as the writer states it.
-    """
-
-    means: Annotated[dict[str, float], Meta(min_length=1)]
-    source: str
-
-
-class FormulaEntry(FileEntry, frozen=True):
-    """The public plan by which a record becomes a row.
-
-    Attributes
-    ----------
-    formula
-        R formula, with the dot expanded.
-    intercept
-        The constant in the intercept column; null without an intercept.
-    bound
-        Largest length of the covariates of a row; longer rows are shortened.
-    unbounded
-        Terms without a limit from declared bounds.
-    projection
-        Random matrix that was drawn without the data and is applied to the covariates; null
-        without a projection.
-    unbounded_norm
-        Largest length of the columns of all unbounded terms together, which are shortened to it
-        separately from the others; absent if whole rows are shortened.
-    standard
-        Present if the map of the columns follows from the moments in the entry scale.
-    prior
-        Present if the penalty draws to other coefficients than zero.
-    """
-
-    formula: str
-    response: ResponseEntry
-    variables: list[VariableEntry]
-    factors: list[FactorEntry]
-    terms: list[TermEntry]
-    columns: Annotated[list[ColumnEntry], Meta(min_length=1, max_length=5000)]
-    intercept: Positive | None
-    bound: NotNegative
-    bound_source: Literal[
-        "declared bounds", "row_norm", "declared bounds and row_norm", "private scale"
-    ]
-    unbounded: list[str]
-    radius: Positive
-    projection: list[Annotated[list[float], Meta(min_length=1)]] | None
-    unbounded_norm: Positive | UnsetType = UNSET
-    standard: StandardEntry | UnsetType = UNSET
-    prior: PriorEntry | UnsetType = UNSET
-
-
-class MatrixEntry(FileEntry, frozen=True):
-    """A response, and a matrix of numbered columns.
-
-    Attributes
-    ----------
-    matrix
-        Number of columns of the matrix.
-    row_norm
-        Largest length of a row; null if every entry is bounded by one instead.
-    intercept
-        The constant in the intercept column.
-    """
-
-    matrix: Annotated[int, Meta(ge=1, le=10**6)]
-    row_norm: Positive | None
-    response: ResponseEntry
-    variable: VariableEntry
-    intercept: Positive
-
-
-AnyDesign = FormulaEntry | MatrixEntry
-
-
-# -- the document ----------------------------------------------------------------------------
-
-
 class SignatureEntry(FileEntry, frozen=True):
     """The signature of the writer of the file.
 
@@ -341,9 +153,8 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     Attributes
     ----------
     version
-        Version 1 has no entry signature, version 2 has one, version 3 may have an entry scale,
-        version 4 one about a ROC curve, and version 5 one about a prior in its design, or a
-        ROC curve beside choices.
+        New were in 2 a signature, in 3 a scale, in 4 a ROC curve, in 5 a prior and a ROC curve
+        beside choices, in 6 receipts of ledgers, deviations of a prior, and several classes.
     notice
         What a person should know first; it begins with NOT PRIVATE if there is no guarantee.
     written_by
@@ -372,7 +183,7 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     """
 
     format: Literal["privatelr release"]
-    version: Literal[1, 2, 3, 4, 5]
+    version: Literal[1, 2, 3, 4, 5, 6]
     notice: Annotated[str, Meta(pattern="^(covered by |NOT PRIVATE: )")]
     written_by: Annotated[dict[Phrase, Phrase], Meta(max_length=100)]
     guarantee: GuaranteeEntry

@@ -20,17 +20,20 @@ import json
 import os
 import secrets
 import stat
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, ReleaseFileError, show
+from privatelr.errors import ArgumentError, PrivacyWarning, ReleaseFileError, show
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import has_file_locks, lock_file, still_has_name
+from privatelr.privacy.accounting import Entry, complete
 from privatelr.results.fit import Fit
 from privatelr.results.fit_record import ModelRecord, SelectedRecord
+from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.release_files import origin
 from privatelr.results.release_files.document import release_document
 from privatelr.results.release_files.json_values import LARGEST_FILE, canonical, parse
@@ -53,7 +56,9 @@ _SUFFIX = ".tmp"
 
 
 @suggests_arguments
-def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | SelectedFit | Strata:
+def load(
+    path: str | os.PathLike[str], *, public_key: Key = None
+) -> Fit | SelectedFit | MultinomialFit | Strata:
     """Read a fit that `Fit.save` wrote, or `Strata` of fits.
 
     Nothing in the file is run or imported. All that can be recomputed is recomputed and compared:
@@ -73,7 +78,7 @@ def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | Selec
 
     Returns
     -------
-    Fit, SelectedFit or Strata
+    Fit, SelectedFit, MultinomialFit or Strata
         Its predictions are exactly those of the fit that was saved. It has no diagnostics, because
         these are computed from the training data and are not in the file.
 
@@ -115,7 +120,7 @@ def load(path: str | os.PathLike[str], *, public_key: Key = None) -> Fit | Selec
         raise ReleaseFileError(f"{_shown(name)}: {error}.") from None
 
 
-def restore_fit(value: Any, public_key: Key = None) -> Fit | SelectedFit:
+def restore_fit(value: Any, public_key: Key = None) -> Fit | SelectedFit | MultinomialFit:
     """The fit of a value that was read from a file; see `load`.
 
     Raises
@@ -136,8 +141,10 @@ def restore_fit(value: Any, public_key: Key = None) -> Fit | SelectedFit:
         recomputed=origin.recomputed(record),
         stated=origin.stated(record),
     )
-    fit = SelectedFit if isinstance(record, SelectedRecord) else Fit
-    return fit(record.spec, record.release, record.threshold, origin=known)
+    made: type[Fit | SelectedFit | MultinomialFit] = Fit
+    if isinstance(record, SelectedRecord | MultinomialFit):
+        made = SelectedFit if isinstance(record, SelectedRecord) else MultinomialFit
+    return made(record.spec, record.release, record.threshold, origin=known)
 
 
 def write_release(fit: Any, path: str | os.PathLike[str], key: Key = None) -> None:
@@ -148,6 +155,33 @@ def write_release(fit: Any, path: str | os.PathLike[str], key: Key = None) -> No
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)} was not written: {error}.") from None
     replace_file(Path(os.path.realpath(name)), data)
+    tell_ledgers(fit, data)
+
+
+def tell_ledgers(fit: Any, data: bytes) -> None:
+    """Note the hash of a release that was written by its charge, in ledgers on disk.
+
+    Warns
+    -----
+    PrivacyWarning
+        If a ledger cannot be told. The release is saved nevertheless, and the charge counts.
+    """
+    entry = charge_of(fit)
+    if entry is None or not entry.receipts:
+        return
+    for told in complete(entry, parse(data)["sha256"]):
+        warnings.warn(
+            f"the release was saved, and its charge stands without its hash: {told}",
+            PrivacyWarning,
+            stacklevel=4,
+        )
+
+
+def charge_of(fit: Any) -> Entry | None:
+    """The charge for a fit, or for `Strata` of fits, which were paid for together."""
+    charged: ModelRecord = fit if isinstance(fit, ModelRecord) else fit.first
+    entry: Entry | None = charged.release.entry
+    return entry
 
 
 def file_bytes(fit: Any, key: Key = None) -> bytes:

@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from privatelr.design import (
     DesignSpec,
     EntryBoundedMatrix,
     NormBoundedMatrix,
-    centre_of,
     plan_standard,
+    prior_of,
     standardise,
 )
 from privatelr.errors import GuaranteeError, ReleaseFileError, show
@@ -35,10 +35,12 @@ from privatelr.privacy import (
     prices,
     pure_within,
 )
-from privatelr.privacy.accounting import Entry, join
-from privatelr.results.fit_record import FitRecord, SelectedRecord
+from privatelr.privacy.accounting import Entry, Receipt, join
+from privatelr.results.fit_record import FitRecord, NoisyRecord, SelectedRecord
+from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.predict import Scale, Threshold, scale_of
 from privatelr.results.release_files import calibration_file as parts
+from privatelr.results.release_files import design_entries as shapes
 from privatelr.results.release_files import document as documents
 from privatelr.results.release_files import document_entries as entries
 from privatelr.results.release_files import json_values
@@ -47,7 +49,12 @@ from privatelr.results.release_files.calibration_entries import (
     PerturbationEntry,
     PureEntry,
 )
-from privatelr.results.release_files.design_file import offset_of, restore_plan, touched_by
+from privatelr.results.release_files.design_file import (
+    offset_of,
+    prior_limits,
+    restore_plan,
+    touched_by,
+)
 from privatelr.results.release_files.json_values import CLOSE, require_same
 
 AnyDocument = entries.Document[Any, Any]
@@ -82,8 +89,20 @@ def read_document(value: Any) -> AnyDocument:
     if version == 1 and "signature" in value:  # the first version had none
         raise ReleaseFileError("the file has an entry 'signature', which version 1 does not know")
     calibration, design = value.get("calibration"), value.get("design")
-    if version < 5 and isinstance(design, dict) and "prior" in design:
+    if version < 6 and isinstance(calibration, dict) and "classes" in calibration:
+        raise ReleaseFileError(
+            f"calibration has an entry 'classes', which version {version} has not"
+        )
+    prior = design.get("prior") if isinstance(design, dict) else None
+    if version < 5 and prior is not None:
         raise ReleaseFileError(f"design has an entry 'prior', which version {version} has not")
+    charge = value.get("ledger")
+    if version < 6 and isinstance(charge, dict) and "receipts" in charge:
+        raise ReleaseFileError(f"ledger has an entry 'receipts', which version {version} has not")
+    if version < 6 and isinstance(prior, dict) and "sds" in prior:
+        raise ReleaseFileError(f"design.prior has 'sds', which version {version} has not")
+    if version < 6 and isinstance(design, dict) and "person" in design:
+        raise ReleaseFileError(f"design has an entry 'person', which version {version} has not")
     chosen = isinstance(calibration, dict) and "mechanism" in calibration
     if version < 5 and chosen and "roc" in value:
         raise ReleaseFileError(
@@ -92,7 +111,7 @@ def read_document(value: Any) -> AnyDocument:
     numbered = isinstance(design, dict) and "matrix" in design
     # the types are chosen here, because msgspec only distinguishes types that have tags
     made: Any = AnySelection if chosen else PerturbationEntry
-    planned: Any = entries.MatrixEntry if numbered else entries.FormulaEntry
+    planned: Any = shapes.MatrixEntry if numbered else shapes.FormulaEntry
     whole = {**value, "signature": None} if version == 1 else value
     document: AnyDocument = json_values.read_entry(whole, entries.Document[made, planned])
     if document.sha256 != documents.content_hash(value):
@@ -102,7 +121,7 @@ def read_document(value: Any) -> AnyDocument:
     return document
 
 
-def restore(value: Any) -> FitRecord | SelectedRecord:
+def restore(value: Any) -> NoisyRecord | SelectedRecord:
     """The fit of a value that `release_document` made, without diagnostics.
 
     Raises
@@ -113,7 +132,7 @@ def restore(value: Any) -> FitRecord | SelectedRecord:
     return restore_content(read_document(value), value)
 
 
-def restore_content(document: AnyDocument, value: dict[str, Any]) -> FitRecord | SelectedRecord:
+def restore_content(document: AnyDocument, value: dict[str, Any]) -> NoisyRecord | SelectedRecord:
     """The fit of a document that was read from this value, without diagnostics."""
     noisy = isinstance(document.calibration, PerturbationEntry)
     record = _restore_perturbed(document) if noisy else _restore_selected(document)
@@ -122,7 +141,8 @@ def restore_content(document: AnyDocument, value: dict[str, Any]) -> FitRecord |
     if len(given) != len(expected):
         raise ReleaseFileError(f"coefficients.user_units takes {len(expected)} numbers")
     with np.errstate(all="ignore"):
-        slack = CLOSE * (np.abs(record.spec.user_map()) @ np.abs(record.release.coef))
+        units, sizes = np.abs(record.spec.user_map()), np.abs(record.release.coef)
+        slack = CLOSE * documents.in_user_units(units, record.spec, sizes)
     for index, (item, true, room) in enumerate(zip(given, expected, slack.tolist(), strict=True)):
         at = f"coefficients.user_units[{index}]"
         if item is None or true is None:
@@ -136,14 +156,14 @@ def restore_content(document: AnyDocument, value: dict[str, Any]) -> FitRecord |
     return record
 
 
-def _restore_perturbed(document: AnyDocument) -> FitRecord:
+def _restore_perturbed(document: AnyDocument) -> NoisyRecord:
     """A fit that was released with noise."""
     planned = getattr(document.design, "standard", UNSET)
     weighted = planned is not UNSET and planned.weighted is True
     offset = offset_of(document.design)
-    drawn = getattr(document.design, "prior", UNSET) is not UNSET
-    facts = weighted, offset, drawn, touched_by(document.design)
-    calibration = parts.restore_calibration(document.calibration, *facts)
+    facts = {"weighted": weighted, "offset": offset, "touched": touched_by(document.design)}
+    facts |= prior_limits(document.design)
+    calibration = parts.restore_calibration(document.calibration, facts)
     problem = calibration.problem
     moments = parts.restore_moments(document.inference, problem)
     scale, spec = _restore_scale(document, planned, problem)
@@ -159,8 +179,13 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
     require_same(offset, spec.offset_bound, "design.formula")
     if (spec.formula.person is not None) is not problem.persons:
         raise ReleaseFileError(
-            "design.formula takes person(...) where the guarantee is about persons, and only there"
+            "design takes person(...) where the guarantee is about persons, and only there"
         )
+    several = len(spec.response.classes) if spec.response.kind == "classes" else 2
+    if problem.classes != several:
+        raise ReleaseFileError("calibration.classes takes the number of classes of the response")
+    if problem.is_multinomial and not (moments is None and counts is None and spec.prior is None):
+        raise ReleaseFileError("inference, roc and prior are left out beside several classes")
     _require_shape(document, problem, spec, "radius")
     if problem.blocks:
         given, expected = map(documents.as_entry, (problem.blocks, spec.blocks))
@@ -170,10 +195,12 @@ def _restore_perturbed(document: AnyDocument) -> FitRecord:
         raise ReleaseFileError("coefficients.design_units takes multiples of the grid")
     if counts is not None:
         counts = replace(counts, guarantee=guarantee, entry=entry)
-    made_of = moments, scale, counts, centre_of(spec)
-    release = Release(coef, guarantee, calibration, entry, *made_of)
+    made_of = moments, scale, counts
+    drawn = {} if spec.prior is None else prior_of(spec, problem)
+    release = Release(coef, guarantee, calibration, entry, *made_of, **drawn)
     cut = _read_threshold(document.threshold, scale_of(problem.loss))
-    return FitRecord(spec, release, cut)
+    kind = MultinomialFit if problem.is_multinomial else FitRecord
+    return kind(spec, release, cut)
 
 
 def _restore_scale(
@@ -239,8 +266,9 @@ def _require_shape(document: AnyDocument, problem: Any, spec: Any, size: str) ->
     """Raise an error if the plan, the calibration and the coefficients have different sizes."""
     for name in ("d", size):
         require_same(getattr(problem, name), getattr(spec, name), f"calibration.{name}")
-    if len(document.coefficients.design_units) != spec.d:
-        raise ReleaseFileError(f"coefficients.design_units takes {spec.d} numbers")
+    numbers = getattr(problem, "size", spec.d)
+    if len(document.coefficients.design_units) != numbers:
+        raise ReleaseFileError(f"coefficients.design_units takes {numbers} numbers")
 
 
 def _standing(document: AnyDocument, targets: Sequence[Guarantee]) -> Guarantee:
@@ -291,8 +319,10 @@ def _read_charge(document: AnyDocument, guarantee: Guarantee, made: Sequence[Any
     if isinstance(guarantee, NonPrivate):
         raise ReleaseFileError("ledger takes null beside a release without a guarantee")
     events = tuple(event for part in made for event in part.events) if given.events else ()
+    listed = () if isinstance(given.receipts, UnsetType) else given.receipts
+    receipts = tuple(Receipt(one.ledger, one.dataset, one.row, one.head) for one in listed)
     with json_values.named("ledger"):
-        return Entry(given.label, guarantee, events, given.part, given.times)
+        return Entry(given.label, guarantee, events, given.part, given.times, receipts)
 
 
 def _read_threshold(given: entries.ThresholdEntry, scale: Scale) -> Threshold:

@@ -1,0 +1,261 @@
+"""The command ``ledger``: accounts on disk, and how other commands charge one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from privatelr import page_model
+from privatelr.cli import files
+from privatelr.cli.option_readers import Parser
+from privatelr.cli.options import add_command, add_group, given
+from privatelr.cli.outcomes import DONE, REFUSED, STATUSES, InputError
+from privatelr.errors import ArgumentError
+from privatelr.privacy import prices
+from privatelr.privacy.accounting import (
+    NAMED,
+    Ledger,
+    entry_to_json,
+    ledger_page,
+)
+from privatelr.privacy.accounting.ledger_rows import Charge
+from privatelr.results.release_files import charge_of
+
+_NARROWEST, _WIDEST = 40, 100
+_PLAIN = "\033[0m"
+_GREEN, _YELLOW, _RED = "\033[32m", "\033[33m", "\033[31m"
+
+_TEXT = f"""\
+Keep one account of everything that is released about a data set, in a file that
+every notebook, process and command charges before it reads the data.
+
+PRIVATELR_LEDGER=FILE names a ledger for a whole shell or notebook: no private release
+escapes it then. Charges are never taken back. The file is to be kept on a disk of one
+machine, as locks over a network are not to be trusted.
+
+
+examples:
+  privatelr ledger create clinic.ledger --eps 3 --delta 1e-6 --dataset "clinic 2026"
+  privatelr fit data.csv "y ~ age" --bounds age=18:90 --ledger clinic.ledger
+  privatelr ledger show clinic.ledger
+
+{STATUSES}"""
+_ACTIONS: dict[str, tuple[str, str]] = {
+    "create": (
+        "open an account with a budget, in a new file",
+        'privatelr ledger create clinic.ledger --eps 3 --delta 1e-6 --dataset "clinic 2026"',
+    ),
+    "show": (
+        "show what is spent, by whom, and what is left",
+        "privatelr ledger show clinic.ledger",
+    ),
+    "entries": (
+        "list all charges, with the releases that were saved of them",
+        "privatelr ledger entries clinic.ledger",
+    ),
+    "check": (
+        "look at every row, and whether saved models are known; the exit status is 1 if not",
+        "privatelr ledger check clinic.ledger model.json",
+    ),
+    "export": (
+        "print all rows with their hashes as JSON, to be kept elsewhere; no account is made of it",
+        "privatelr ledger export clinic.ledger --out clinic-2026.json",
+    ),
+    "allow": (
+        "give an allowance, or change it: a limit of its own within the account",
+        "privatelr ledger allow clinic.ledger ann --eps 0.5",
+    ),
+    "budget": (
+        "change the budget from here on, with the reason",
+        'privatelr ledger budget clinic.ledger --eps 4 --reason "second wave"',
+    ),
+}
+
+
+def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add ``ledger`` with its own subcommands."""
+    line = "keep one account of all releases about a data set, on disk"
+    actions = add_group(commands, "ledger", line, _TEXT)
+    for name, (told, example) in _ACTIONS.items():
+        text = f"{told[0].upper()}{told[1:]}.\n\n\nexample:\n  {example}\n\n{STATUSES}"
+        add_command(actions, f"ledger {name}", _RUN[name], told, text)
+
+
+def ledger_of(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Keyword for a function that pays: the ledger of ``--ledger``, opened before any other work.
+
+    Raises
+    ------
+    LedgerError
+        If it cannot be opened.
+    ArgumentError
+        If there is an allowance or a note, and no ledger.
+    """
+    options = given(chosen, "allowance", "note")
+    if chosen.ledger is None:
+        for name in options:
+            raise ArgumentError(f"--{name} goes with --ledger.")
+        return {}
+    return {"ledger": Ledger.open(chosen.ledger, **options)}
+
+
+def _path(chosen: argparse.Namespace) -> str:
+    path = chosen.file or os.environ.get(NAMED)
+    if not path:
+        raise InputError(f"LEDGER: name the file of a ledger, or set {NAMED}.")
+    return str(path)
+
+
+def create(chosen: argparse.Namespace) -> int:
+    """Create a ledger, and print its page."""
+    if chosen.eps is None:
+        raise ArgumentError("--eps: a budget is needed, such as --eps 3.")
+    options = given(chosen, "delta", "dataset", "neighbours", "account")
+    made = Ledger.create(chosen.file, chosen.eps, **options)
+    _print(made, chosen)
+    return DONE
+
+
+def show(chosen: argparse.Namespace) -> int:
+    """Print what is spent, by whom, and what is left."""
+    _print(Ledger.open(_path(chosen), allowance=chosen.allowance), chosen)
+    return DONE
+
+
+def entries(chosen: argparse.Namespace) -> int:
+    """Print all charges."""
+    charges = Ledger.open(_path(chosen)).charges
+    if chosen.json:
+        print(json.dumps([_record(charge) for charge in charges], indent=1))
+        return DONE
+    pieces: list[page_model.Piece] = [ledger_page.entries(charges)] if charges else []
+    warning = ledger_page.unreleased(charges)
+    pieces += ["", page_model.Alarm(warning)] if warning else []
+    print(_text(pieces or ["Nothing was charged."]))
+    return DONE
+
+
+def check(chosen: argparse.Namespace) -> int:
+    """Check a ledger, and whether it knows saved models; the status is 1 if anything is wrong."""
+    found = list(Ledger.check(chosen.file))
+    for path in chosen.releases if not found else ():
+        entry = charge_of(files.read_model(path))
+        if entry is None or not Ledger.open(chosen.file).knows(entry):
+            found.append(
+                f"{path!r}: the ledger does not have its charge as it was; the model was charged "
+                "elsewhere, or a backup of the ledger was put back"
+            )
+    if chosen.json:
+        print(json.dumps({"sound": not found, "findings": found}, indent=1))
+    else:
+        known = ", and every model is known" if chosen.releases else ""
+        sound = f"sound: every hash, event and composition{known}"
+        print("\n".join(found) or f"{sound}. (One who writes the whole file anew is not found.)")
+    return REFUSED if found else DONE
+
+
+def export(chosen: argparse.Namespace) -> int:
+    """Print or write all rows with their hashes."""
+    with files.reserved(chosen.out, chosen.force):
+        rows = Ledger.open(_path(chosen)).rows
+        told = [{"row": json.loads(row.body), "sha256": row.hash} for row in rows]
+        text = json.dumps({"format": "privatelr-ledger-rows", "rows": told}, indent=1) + "\n"
+        if chosen.out is None:
+            sys.stdout.write(text)
+        else:
+            files.write(chosen.out, text.encode(), chosen.force)
+    return DONE
+
+
+def allow(chosen: argparse.Namespace) -> int:
+    """Give an allowance, and print its page."""
+    if chosen.eps is None:
+        raise ArgumentError("--eps: a limit is needed, such as --eps 0.5.")
+    own = Ledger.open(chosen.file).allow(chosen.name, chosen.eps, chosen.delta or 0.0)
+    _print(own, chosen)
+    return DONE
+
+
+def budget(chosen: argparse.Namespace) -> int:
+    """Change the budget, and print the page."""
+    if chosen.eps is None:
+        raise ArgumentError("--eps: a budget is needed, such as --eps 4.")
+    ledger = Ledger.open(chosen.file)
+    ledger.change_budget(chosen.eps, chosen.delta, reason=chosen.reason)
+    _print(ledger, chosen)
+    return DONE
+
+
+_RUN: dict[str, Callable[[argparse.Namespace], int]] = {
+    "create": create,
+    "show": show,
+    "entries": entries,
+    "check": check,
+    "export": export,
+    "allow": allow,
+    "budget": budget,
+}
+
+
+# -- printing ------------------------------------------------------------------------------------
+
+
+def _print(ledger: Ledger, chosen: argparse.Namespace) -> None:
+    if not chosen.json:
+        print(_text(ledger.page()))
+        return
+    charges = ledger.charges
+    facts = {
+        "dataset": ledger.dataset,
+        "epsilon": ledger.epsilon,
+        "delta": ledger.delta,
+        "neighbours": ledger.neighbours.name,
+        "account": ledger.account,
+        "spent": ledger.spent(),
+        "left": ledger.left(),
+        "charges": len(ledger.entries),
+        "without_release": sum(one.release is None for one in charges),
+        "head": ledger.head,
+    }
+    print(json.dumps(facts, indent=1, ensure_ascii=False))
+
+
+def _record(charge: Charge) -> dict[str, Any]:
+    return {
+        "row": charge.number,
+        "time": charge.time,
+        **entry_to_json(charge.entry),
+        "price": prices(charge.entry.guarantee),
+        "allowance": charge.allowance,
+        "note": charge.note,
+        "privatelr": charge.software,
+        "release": charge.release,
+    }
+
+
+def _text(pieces: list[page_model.Piece]) -> str:
+    """Write a page as wide as the terminal, and in colour if it is one."""
+    if not sys.stdout.isatty():
+        return page_model.as_text(pieces)
+    columns = shutil.get_terminal_size((page_model.WIDTH + 1, 24)).columns - 1
+    width = min(max(columns, _NARROWEST), _WIDEST)
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return page_model.as_text(pieces, width)
+    return "\n".join(
+        _coloured("\n".join(page_model.as_lines(piece, width)), piece) for piece in pieces
+    )
+
+
+def _coloured(text: str, piece: page_model.Piece) -> str:
+    if isinstance(piece, page_model.Alarm):
+        return f"{_YELLOW}{text}{_PLAIN}"
+    if isinstance(piece, str) and piece.startswith("["):
+        full = piece.count("#") / max(piece.count("#") + piece.count("."), 1)
+        colour = _GREEN if full < 0.8 else _YELLOW if full < 1 else _RED
+        return f"{colour}{text}{_PLAIN}"
+    return text

@@ -1,0 +1,114 @@
+"""Which ledgers a release is charged to: its own, those of open blocks, and a named one.
+
+``PRIVATELR_LEDGER`` names a ledger on disk for a whole notebook, shell or computer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from privatelr.errors import GuaranteeError, LedgerError
+from privatelr.privacy.accounting import open_blocks
+from privatelr.privacy.accounting.account import Account, Places
+from privatelr.privacy.accounting.ledger import Ledger
+from privatelr.privacy.accounting.ledger_books import ELSEWHERE
+
+NAMED = "PRIVATELR_LEDGER"
+"""The environment variable that names a ledger for every release of a process."""
+AnyLedger = Account | str | os.PathLike[str]
+"""What users hand over: a ledger, a part of one, or the path of one."""
+
+
+class _SeveralLedgers(Account):
+    """The account that a caller named, together with the ledgers of open blocks.
+
+    Without places it stands for a block of the process that started this one, and refuses charges.
+    """
+
+    def __init__(self, *places: tuple[Ledger, str | None]) -> None:
+        self._places = places
+
+    @property
+    def places(self) -> Places:
+        if not self._places:
+            raise GuaranteeError(ELSEWHERE)
+        return self._places
+
+
+def active_ledger() -> Account | None:
+    """Return what a fitting function charges without a ledger; None if there is none to charge.
+
+    It charges all ledgers whose blocks are open in this process, whichever thread opened them, and
+    the one of PRIVATELR_LEDGER. In a process that was started inside a block it charges the ledger
+    of the block if that is on disk, and refuses otherwise. (A pool of workers that was started
+    before the block cannot know of it; give these ``ledger=``, which charges or refuses.)
+    """
+    return account_with(None)
+
+
+def account_with(ledger: AnyLedger | None) -> Account | None:
+    """Return what a fitting function charges: the account that it is given, and every other one.
+
+    A ledger is charged once. If the given account is a part of a ledger with an open block, the
+    charge is for this part alone.
+
+    Raises
+    ------
+    LedgerError
+        If a ledger that is named, here or in the environment, cannot be opened.
+    """
+    if isinstance(ledger, str | os.PathLike):
+        ledger = Ledger.open(ledger)
+    around = open_blocks.inherited()
+    if around is None:  # the block of another process, whose ledger cannot be charged here
+        return _SeveralLedgers()
+    others = [Ledger.open(where, allowance=name, note=note) for where, name, note in around]
+    others += open_blocks.ACTIVE
+    if named := os.environ.get(NAMED):
+        others.append(_opened(named))
+    given = {} if ledger is None else {place[0]._key: place for place in ledger.places}
+    places = dict(given)
+    for other in others:
+        before = places.setdefault(other._key, (other, None))
+        places[other._key] = _narrowed(before, other)
+    if ledger is not None and places == given:
+        return ledger
+    match [*places.values()]:
+        case []:
+            return None
+        case [(one, None)]:
+            return one
+        case several:
+            return _SeveralLedgers(*several)
+
+
+@contextmanager
+def of_public_data() -> Iterator[None]:
+    """Within the block nothing is charged to the named ledger: for tables that hold no persons."""
+    named = os.environ.pop(NAMED, None)
+    try:
+        yield
+    finally:
+        if named is not None:
+            os.environ[NAMED] = named
+
+
+def _opened(named: str) -> Ledger:
+    try:
+        return Ledger.open(named)
+    except LedgerError as error:
+        raise LedgerError(f"{NAMED}: {error}") from None
+
+
+def _narrowed(place: tuple[Ledger, str | None], other: Ledger) -> tuple[Ledger, str | None]:
+    """Return the place of a charge to two accounts of one ledger: an allowance counts, too."""
+    ledger, part = place
+    own, outer = ledger._book.allowance, other._book.allowance
+    if own is not None and outer is not None and own != outer:
+        raise GuaranteeError(
+            f"ledger: a charge to the allowance {own!r} inside of a block of the allowance "
+            f"{outer!r} would be one to both; charge it outside of the block."
+        )
+    return (other, part) if own is None and outer is not None else place

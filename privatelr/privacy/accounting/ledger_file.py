@@ -1,0 +1,302 @@
+"""The file of a ledger on disk, an SQLite database, and how rows get into it: whole, or not at all.
+
+A transaction begins by taking the only lock for writing, so that nobody else can add a row between
+reading and writing. It ends when the row is on the disk. Connections are opened for one
+transaction and closed after it, under a lock of this process that `os.fork` waits for. So a forked
+child never has a connection of its parent, nor what SQLite remembers of one.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from urllib.parse import quote
+
+from privatelr.errors import LedgerError
+from privatelr.lazy_import import lazy_import
+from privatelr.privacy.accounting.ledger_rows import LedgerRow, chained
+
+if TYPE_CHECKING:
+    import sqlite3
+else:
+    sqlite3 = lazy_import("sqlite3")
+
+T = TypeVar("T")
+WAIT = 30.0
+"""Seconds that a charge waits for other processes."""
+_LONGEST_NAP = 0.02
+_MARK = 0x70_6C_72_6C
+"""The application id of a ledger among SQLite databases."""
+_SCHEMA = 1
+_TABLES = """
+CREATE TABLE rows (number INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL);
+CREATE TRIGGER kept BEFORE DELETE ON rows
+    BEGIN SELECT RAISE(ABORT, 'no row of a ledger is deleted'); END;
+CREATE TRIGGER fixed BEFORE UPDATE ON rows
+    BEGIN SELECT RAISE(ABORT, 'no row of a ledger is changed'); END;
+"""
+_OVER_NETWORK = """
+9p afs afpfs beegfs ceph cifs fuse.ceph fuse.glusterfs fuse.s3fs fuse.sshfs gfs2 glusterfs gpfs
+lustre nfs nfs4 ocfs2 smb2 smb3 smbfs virtiofs
+"""
+"""File systems over a network, whose locks SQLite warns of."""
+
+
+class _OneAtATime:
+    """A lock that a fork waits for, so that no child inherits an open connection."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=lambda: self.lock.acquire(),
+                after_in_parent=lambda: self.lock.release(),
+                after_in_child=self._renew,
+            )
+
+    def _renew(self) -> None:
+        self.lock = threading.RLock()
+
+
+CONNECTIONS = _OneAtATime()
+
+
+class Transaction(Protocol):
+    """A time in which nobody else can add a row; without `commit` nothing was added."""
+
+    def rows(self) -> Sequence[LedgerRow]: ...
+    def append(self, body: str) -> LedgerRow: ...
+    def commit(self) -> None: ...
+
+
+class Store(Protocol):
+    """A place of rows.
+
+    Attributes
+    ----------
+    address : str
+        By this another process finds the same place.
+    """
+
+    @property
+    def address(self) -> str: ...
+    def rows(self) -> Sequence[LedgerRow]: ...
+    def exclusively(self) -> Any: ...  # a context with a Transaction
+    def damage(self) -> Sequence[str]: ...
+
+
+# -- SQLite --------------------------------------------------------------------------------------
+
+
+class LedgerFile:
+    """A ledger in a file of this machine."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = os.path.realpath(path)
+        if not os.path.exists(self._path):
+            raise LedgerError(
+                f"ledger {shown(self._path)}: there is no such ledger; Ledger.create or `privatelr "
+                "ledger create` makes one."
+            )
+
+    @property
+    def address(self) -> str:
+        """The whole path of the file."""
+        return self._path
+
+    def rows(self) -> list[LedgerRow]:
+        """Return all rows; raises `LedgerError` if the file is no ledger or cannot be read."""
+        with _told(self._path), self._open() as connection:
+            return _patiently(self._path, lambda: _rows(connection))
+
+    @contextmanager
+    def exclusively(self) -> Iterator[_FileTransaction]:
+        """Begin a transaction that excludes all others; without a commit it leaves nothing."""
+        with _told(self._path), self._open() as connection:
+            _patiently(self._path, lambda: connection.execute("BEGIN IMMEDIATE"))
+            try:
+                yield _FileTransaction(self._path, connection)
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def damage(self) -> list[str]:
+        """Return what SQLite finds wrong with the file."""
+        with _told(self._path), self._open() as connection:
+            look = partial(connection.execute, "PRAGMA integrity_check(20)")
+            told = [str(line) for (line,) in _patiently(self._path, look)]
+        return [] if told == ["ok"] else told
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        with CONNECTIONS.lock:
+            connection = _connect(self._path)
+            try:
+                _patiently(self._path, lambda: _require_ledger(self._path, connection))
+                yield connection
+            finally:
+                connection.close()
+
+
+class _FileTransaction:
+    def __init__(self, path: str, connection: sqlite3.Connection) -> None:
+        self._path, self._connection, self._found = path, connection, _rows(connection)
+
+    def rows(self) -> list[LedgerRow]:
+        return list(self._found)
+
+    def append(self, body: str) -> LedgerRow:
+        row = chained(body, self._found[-1].hash if self._found else "")
+        self._found.append(row)
+        given = (len(self._found), *row)
+        self._connection.execute("INSERT INTO rows VALUES (?, ?, ?)", given)
+        return row
+
+    def commit(self) -> None:
+        _patiently(self._path, lambda: self._connection.execute("COMMIT"))
+
+
+def create(path: str | os.PathLike[str], body: str) -> None:
+    """Create the file of a ledger with its first row: complete, and never over another file.
+
+    Its owner, and whoever the umask grants it among its group, may read and write it; others may
+    not.
+
+    Raises
+    ------
+    LedgerError
+        If there is such a file, or if it cannot be written.
+    """
+    target = os.path.realpath(path)
+    there = f"ledger {shown(target)}: there is such a file, and a ledger replaces none."
+    folder, name = os.path.split(target)
+    if os.path.lexists(target):
+        raise LedgerError(there)
+    made = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
+    with _told(target), CONNECTIONS.lock:
+        os.close(os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o660))
+        try:
+            _fill(made, body)
+            try:
+                os.link(made, target)
+            except FileExistsError:
+                raise LedgerError(there) from None
+            except OSError:  # without hard links: an empty file reserves the name, and is replaced
+                os.close(os.open(target, os.O_CREAT | os.O_EXCL))
+                os.replace(made, target)
+            _sync(folder)
+        finally:
+            with suppress(OSError):
+                os.unlink(made)
+
+
+def _fill(path: str, body: str) -> None:
+    connection = _connect(path)
+    try:
+        _prepare(connection)
+        script = f"PRAGMA application_id = {_MARK}; PRAGMA user_version = {_SCHEMA};"
+        connection.executescript(f"BEGIN; {script} {_TABLES} COMMIT;")
+        row = chained(body, "")
+        connection.execute("INSERT INTO rows VALUES (1, ?, ?)", row)
+    finally:
+        connection.close()
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    """Open a file that exists; `_patiently` waits for others, so that Ctrl-C is heard meanwhile."""
+    address = f"file:{quote(path)}?mode=rw"
+    return sqlite3.connect(address, uri=True, timeout=0, isolation_level=None)
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    # FULL, and the folder as well: else a journal whose deletion was not yet on the disk would
+    # come back after a power cut, and would undo a charge after its data were read
+    connection.execute("PRAGMA synchronous=EXTRA")
+    connection.execute("PRAGMA fullfsync=ON")  # macOS
+
+
+def _require_ledger(path: str, connection: sqlite3.Connection) -> None:
+    _prepare(connection)
+    (mark,) = connection.execute("PRAGMA application_id").fetchone()
+    (schema,) = connection.execute("PRAGMA user_version").fetchone()
+    if mark != _MARK:
+        raise LedgerError(f"ledger {shown(path)}: the file is not a ledger.")
+    if schema > _SCHEMA:
+        raise LedgerError(
+            f"ledger {shown(path)}: a newer version of privatelr made it (schema {schema}, and "
+            f"this one reads up to {_SCHEMA}); upgrade privatelr."
+        )
+
+
+def _rows(connection: sqlite3.Connection) -> list[LedgerRow]:
+    found = connection.execute("SELECT body, hash FROM rows ORDER BY number")
+    return [LedgerRow(str(body), str(hashed)) for body, hashed in found]
+
+
+def _patiently(path: str, action: Callable[[], T]) -> T:
+    """Do what may find the file locked, again and again for `WAIT` seconds."""
+    last = time.monotonic() + WAIT
+    while True:
+        try:
+            return action()
+        except sqlite3.OperationalError as error:
+            # the low byte of a code is its kind
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+        if time.monotonic() > last:
+            raise LedgerError(
+                f"ledger {shown(path)}: another process has held it for {WAIT:g} seconds; nothing "
+                "was charged."
+            )
+        time.sleep(random.uniform(0.0, _LONGEST_NAP))
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Turn errors of the database and of the system into one sentence."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        closed = os.path.exists(path) and not os.access(path, os.R_OK)
+        reason = getattr(error, "strerror", None) or (closed and "permission denied") or str(error)
+        raise LedgerError(
+            f"ledger {shown(path)}: it cannot be read or written ({reason.lower()}); nothing was "
+            "charged."
+        ) from None
+
+
+def _sync(folder: str) -> None:
+    """Put the name of a new file on the disk, where a folder can be opened."""
+    with suppress(OSError):
+        held = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(held)
+        finally:
+            os.close(held)
+
+
+def shown(address: str) -> str:
+    """Return an address as an error quotes it: its end, and of a URL not the user's password."""
+    if "://" in address:
+        kind, _, rest = address.partition("://")
+        address = f"{kind}://{rest.rpartition('@')[2]}"
+    return repr(address if len(address) <= 120 else f"...{address[-120:]}")
+
+
+def network_of(path: str | os.PathLike[str]) -> str | None:
+    """Return the kind of network file system that a path is on, as far as Linux tells."""
+    target, longest, kind = os.path.realpath(path), -1, None
+    with suppress(OSError), open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
+        for line in mounts:
+            _, where, found, *_ = line.split(" ")
+            inside = target == where or target.startswith(f"{where.rstrip('/')}/")
+            if inside and len(where) >= longest:
+                longest, kind = len(where), found
+    return kind if kind in _OVER_NETWORK.split() else None

@@ -1,0 +1,131 @@
+"""The page of a ledger on disk: what is spent, by whom, what is left, and what has no release."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from privatelr.page_model import Alarm, Heading, Indented, Listing, Piece
+from privatelr.privacy.accounting import statement as statements
+from privatelr.privacy.accounting.filters import DeclaredPrices, unused
+from privatelr.privacy.accounting.ledger_rows import Charge, Content
+from privatelr.privacy.accounting.statement import Statement
+
+_BAR = 40
+"""Width of the bar, in characters."""
+_MOST_ROWS = 12
+_WIDEST_ENTRY = (79, 6, 16, 24, 12)
+
+
+def page(content: Content, allowance: str | None = None) -> list[Piece]:
+    """Lay out a ledger, or the part of it that one allowance is about."""
+    *_, own = content.statements(allowance)
+    charges = [one for one in content.charges if allowance in (None, one.allowance)]
+    whose = "" if allowance is None else f", allowance {allowance!r}"
+    name = content.dataset or "unnamed data"
+    at = f" at delta {own.delta:.6g}" if own.delta > 0 else ""
+    share = share_of(own)
+    pieces: list[Piece] = [
+        Heading(f"Ledger of {name}{whose}: epsilon {own.epsilon:.6g}{at}"),
+        Indented(f"Neighbours: {own.neighbours.value}", rest="  "),
+        Indented(f"Account: {statements.account(own)}", rest="  "),
+        Indented(f"Opened: {content.opened[:10]}; head {content.head[:16]}", rest="  "),
+        f"{bar(share)} {percent(share)} spent",
+        f"Spent: epsilon {statements.spent(own, own.delta):.6g}{at}",
+        _left(content.statements(allowance)),
+    ]
+    if charges:
+        pieces += ["", _by_whom(content, charges), "", entries(charges[-_MOST_ROWS:])]
+        hidden = len(charges) - _MOST_ROWS
+        if hidden > 0:
+            pieces.append(f"({hidden} earlier charges; `privatelr ledger entries` shows all)")
+    else:
+        pieces.append("Nothing was charged.")
+    for change in content.changes:
+        to = f"epsilon {change.epsilon:.6g}, delta {change.delta:.6g}"
+        told = f"Budget changed on {change.time[:10]} to {to}: {_line(change.reason)}"
+        pieces.append(Indented(told, rest="  "))
+    if warning := unreleased(charges):
+        pieces += ["", Alarm(warning)]
+    return pieces
+
+
+def share_of(statement: Statement) -> float:
+    """Return the used share of what an account holds; of a plan, that of its prices."""
+    if isinstance(statement.rule, DeclaredPrices):
+        total = sum(price.times for price in statement.rule.prices)
+        rest = unused(statement.rule, statement.entries)
+        return math.inf if rest is None else 1 - rest.total() / total
+    return statements.share(statement)
+
+
+def bar(share: float) -> str:
+    """Draw a share of 1 as a bar, in characters that every terminal has."""
+    full = min(max(math.ceil(share * _BAR), 0), _BAR) if share < math.inf else _BAR
+    return f"[{'#' * full}{'.' * (_BAR - full)}]"
+
+
+def percent(share: float) -> str:
+    """Write a share of 1 as a percentage, rounded up."""
+    return "more than 100%" if share > 1 else f"{math.ceil(100 * share - 1e-9)}%"
+
+
+def unreleased(charges: Sequence[Charge]) -> str:
+    """Say how many charges have no saved release; empty if all have one."""
+    count = sum(charge.release is None for charge in charges)
+    if not count:
+        return ""
+    many = "1 charge has" if count == 1 else f"{count} charges have"
+    return (
+        f"{many} no saved release: what was paid for was not saved, was no fit, or was lost in a "
+        "crash. It counts as spent."
+    )
+
+
+def entries(charges: Sequence[Charge]) -> Listing:
+    """List charges, each with its row, time, label, price and release."""
+    rows = []
+    for one in charges:
+        entry = one.entry
+        times = f" x {entry.times}" if entry.times > 1 else ""
+        part = f" [{_line(entry.part)}]" if entry.part is not None else ""
+        told = f"{_line(entry.label) or '(no label)'}{part}"
+        release = "no release" if one.release is None else one.release[:12]
+        cost = f"{statements.price(entry.guarantee)}{times}"
+        time = one.time[:16].replace("T", " ")
+        rows.append((told, str(one.number), time, cost, release))
+    return Listing(("release", "row", "time (UTC)", "price", "saved as"), rows, _WIDEST_ENTRY)
+
+
+def _by_whom(content: Content, charges: Sequence[Charge]) -> Listing:
+    """List what each allowance and each note has spent, by the rule of the whole."""
+    rows = []
+    for who in dict.fromkeys((one.allowance, one.note) for one in charges):
+        own = [one for one in charges if (one.allowance, one.note) == who]
+        alone = replace(content.budget, entries=tuple(one.entry for one in own))
+        limit = content.allowances.get(who[0]) if who[0] else None
+        name = ", ".join(_line(one) for one in who if one) or "(no note)"
+        spent = statements.spent(alone, alone.delta)
+        of = "" if limit is None else f" of {limit.epsilon:.6g}"
+        times = sum(one.entry.times for one in own)
+        if limit is not None:
+            mine = content.statements(who[0])[-1]
+            spent = statements.spent(mine, mine.delta)
+        told = f"epsilon {spent:.6g}{of}"
+        rows.append((name, str(times), told, str(sum(one.release is None for one in own))))
+    return Listing(("by whom", "releases", "spent", "unsaved"), rows, (79, 8, 30, 8))
+
+
+def _left(limits: Sequence[Statement]) -> str:
+    rule = limits[-1].rule
+    if isinstance(rule, DeclaredPrices):
+        free = unused(rule, limits[-1].entries)
+        count = 0 if free is None else free.total()
+        return f"Left: {count} of {sum(one.times for one in rule.prices)} prices"
+    pure = min(statements.left(limit, None, 0.0) for limit in limits)
+    return f"Left: epsilon {statements.rounded_down(pure)} for one more pure release"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,346 @@
+"""What a ledger on disk consists of: rows that are only ever added, each bound to the one before.
+
+A row is a line of JSON and a hash, which is that of the line and of the hash before it. The first
+row opens the ledger. Others are charges, releases that were saved, changes of the budget,
+allowances, and fingerprints of a file of data. Where rows are kept is another matter: this module
+only reads and writes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from privatelr.errors import GuaranteeError, LedgerError, show
+from privatelr.privacy.accounting import statement as statements
+from privatelr.privacy.accounting.composition_bounds import Entry
+from privatelr.privacy.accounting.filters import DeclaredPrices, Rule, Sums, renyi_rule
+from privatelr.privacy.accounting.statement import Statement, entry_from_json, entry_to_json
+
+FORMAT = "privatelr-ledger-rows"
+VERSION = 1
+_KEYS = {
+    "opened": {"format", "version", "ledger", "time", "dataset", "budget"},
+    "charged": {"time", "entry", "allowance", "note", "privatelr"},
+    "released": {"charge", "sha256"},
+    "changed": {"time", "epsilon", "delta", "reason"},
+    "allowed": {"time", "name", "epsilon", "delta"},
+    "fingerprint": {"time", "hmac"},
+}
+"""The kinds of rows, and what a row of each kind holds besides its kind.
+
+A row about a saved release has no time: between a charge and its release the data are read, so
+that the time between them would be a function of the data."""
+
+
+class LedgerRow(NamedTuple):
+    """One row: a line of JSON, and the hash that ends the chain up to here, in hexadecimal."""
+
+    body: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A charge in a ledger on disk.
+
+    Attributes
+    ----------
+    number : int
+        The number of its row.
+    time : str
+        When it was committed, in UTC.
+    entry : Entry
+        What was charged.
+    allowance : str or None
+        The allowance that it was charged to as well.
+    note : str
+        The user, the host or a sentence, if a note was asked for; empty otherwise.
+    software : str
+        The version of privatelr.
+    release : str or None
+        The SHA-256 of the content of the saved release; None as long as none was saved.
+    """
+
+    number: int
+    time: str
+    entry: Entry
+    allowance: str | None
+    note: str
+    software: str
+    release: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of the budget, with its reason."""
+
+    time: str
+    epsilon: float
+    delta: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """All that the rows of a ledger say.
+
+    Attributes
+    ----------
+    ledger : str
+        The name that no other ledger has, in hexadecimal.
+    opened : str
+        When it was opened, in UTC.
+    dataset : str
+        What it is about, in the words of the one who opened it.
+    budget : Statement
+        The budget as it is now, and its rule, without entries.
+    allowances : dict of str to Statement
+        The limits of allowances, without entries.
+    charges : tuple of Charge
+    changes : tuple of Change
+    fingerprint : str or None
+        The keyed fingerprint of the file of data.
+    head : str
+        The hash of the last row.
+    """
+
+    ledger: str
+    opened: str
+    dataset: str
+    budget: Statement
+    allowances: dict[str, Statement]
+    charges: tuple[Charge, ...]
+    changes: tuple[Change, ...]
+    fingerprint: str | None
+    head: str
+
+    def statements(self, allowance: str | None = None) -> tuple[Statement, ...]:
+        """Return all that a charge has to fit: the whole, and the allowance that it is made to."""
+        whole = replace(self.budget, entries=tuple(charge.entry for charge in self.charges))
+        if allowance is None:
+            return (whole,)
+        own = tuple(one.entry for one in self.charges if one.allowance == allowance)
+        return whole, replace(self.allowances[allowance], entries=own)
+
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+def now() -> str:
+    """Return the time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def body_of(kind: str, **content: Any) -> str:
+    """Write the line of a row."""
+    return json.dumps({"kind": kind, **content}, sort_keys=True, allow_nan=False)
+
+
+def opening(budget: Statement, dataset: str) -> str:
+    """Write the first line of a ledger; the rule of its budget is fixed here."""
+    return body_of(
+        "opened",
+        format=FORMAT,
+        version=VERSION,
+        ledger=secrets.token_hex(16),
+        time=now(),
+        dataset=dataset,
+        budget=statements.to_json(budget),
+    )
+
+
+def charging(entry: Entry, allowance: str | None, note: str) -> str:
+    """Write the line of a charge."""
+    written = entry_to_json(entry)
+    software = sys.modules["privatelr"].__version__  # an import of it would go upward
+    told = {"allowance": allowance, "note": note, "privatelr": software}
+    return body_of("charged", time=now(), entry=written, **told)
+
+
+def chained(body: str, head: str) -> LedgerRow:
+    """Return the row of a line that follows the row with this hash."""
+    return LedgerRow(body, hashlib.sha256(f"{head}\n{body}".encode()).hexdigest())
+
+
+def require_sha256(value: Any) -> None:
+    """Refuse what is not a SHA-256 in hexadecimal."""
+    if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{64}", value):
+        raise LedgerError(f"sha256={show(value)}: sha256 takes 64 hexadecimal digits.")
+
+
+def fixed_rule(epsilon: float, delta: float, account: str | None) -> Rule:
+    """Return the rule of a ledger on disk, which is fixed when it is opened."""
+    return Sums() if account == "sum" or delta == 0 else renyi_rule(epsilon, delta)
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+class RowReader:
+    """Reads rows, and of rows that it has read before only the new ones."""
+
+    def __init__(self) -> None:
+        self._rows: list[LedgerRow] = []
+        self._first: dict[str, Any] = {}
+        self._budget: Statement | None = None
+        self._allowances: dict[str, Statement] = {}
+        self._charges: dict[int, Charge] = {}
+        self._changes: list[Change] = []
+        self._fingerprint: str | None = None
+
+    def read(self, rows: Sequence[LedgerRow]) -> Content:
+        """Read all rows of a ledger.
+
+        Raises
+        ------
+        LedgerError
+            If there is none, if rows that were read before are gone or others, if a hash does not
+            follow from the one before, or if a row does not say what a row says.
+        """
+        known = len(self._rows)
+        if list(rows[:known]) != self._rows:
+            raise LedgerError(
+                "rows that this process has read are gone or others, as in a backup that was put "
+                "back; see which charges are missing before anything is charged"
+            )
+        for number, row in enumerate(rows[known:], known + 1):
+            head = self._rows[-1].hash if self._rows else ""
+            if chained(row.body, head) != row:
+                raise LedgerError(f"row {number} does not follow from the one before it")
+            try:
+                self._take(number, json.loads(row.body))
+            except (ValueError, KeyError, TypeError) as error:
+                told = str(error) if isinstance(error, GuaranteeError) else "it cannot be read"
+                raise LedgerError(f"row {number}: {told.rstrip('.')}") from None
+            self._rows.append(row)
+        if self._budget is None:
+            raise LedgerError("there is no row in it")
+        return Content(
+            ledger=self._first["ledger"],
+            opened=self._first["time"],
+            dataset=self._first["dataset"],
+            budget=self._budget,
+            allowances=dict(self._allowances),
+            charges=tuple(self._charges.values()),
+            changes=tuple(self._changes),
+            fingerprint=self._fingerprint,
+            head=self._rows[-1].hash,
+        )
+
+    def _take(self, number: int, value: dict[str, Any]) -> None:
+        kind = value.pop("kind")
+        if kind not in _KEYS or (kind == "opened") != (number == 1):
+            raise LedgerError(f"a row of the kind {show(kind)} is not known to this version here")
+        if value.keys() != _KEYS[kind] or not _are_texts(value):
+            raise LedgerError(f"a row of the kind {kind!r} takes {', '.join(sorted(_KEYS[kind]))}")
+        match kind:
+            case "opened":
+                self._open(value)
+            case "charged":
+                self._charge(number, value)
+            case "released":
+                require_sha256(value["sha256"])
+                charge = self._charges[value["charge"]]
+                self._charges[charge.number] = replace(charge, release=value["sha256"])
+            case "changed":
+                limits = {name: value[name] for name in ("epsilon", "delta")}
+                self._budget = replace(self._known, **limits)
+                self._changes.append(Change(**value))
+            case "allowed":
+                own = limit_of(self._known, value["epsilon"], value["delta"])
+                if before := self._allowances.get(value["name"]):
+                    own = replace(own, rule=before.rule)  # earlier prices were admitted by it
+                self._allowances[value["name"]] = own
+            case "fingerprint":
+                self._fingerprint = value["hmac"]
+
+    @property
+    def _known(self) -> Statement:
+        assert self._budget is not None  # the first row has it
+        return self._budget
+
+    def _open(self, value: dict[str, Any]) -> None:
+        if value["format"] != FORMAT or value["version"] not in range(1, VERSION + 1):
+            raise LedgerError(
+                f"this version of privatelr reads {FORMAT!r} in version {VERSION}; upgrade it"
+            )
+        budget = statements.from_json(value["budget"])
+        if budget.rule is None or budget.entries:
+            raise LedgerError("a budget takes a rule, and no entries")
+        self._first, self._budget = value, budget
+
+    def _charge(self, number: int, value: dict[str, Any]) -> None:
+        entry = entry_from_json(value["entry"])  # events have to account for the guarantee
+        replace(self._known, entries=(entry,))  # refuses other neighbours
+        name = value["allowance"]
+        if name is not None and name not in self._allowances:
+            raise LedgerError(f"there is no allowance {show(name)}")
+        told = (value["time"], entry, name, value["note"], value["privatelr"])
+        self._charges[number] = Charge(number, *told)
+
+
+def _are_texts(value: dict[str, Any]) -> bool:
+    """Whether what has to be text is text; an allowance may be none."""
+    texts = {"time", "dataset", "note", "privatelr", "reason", "name", "sha256", "hmac", "ledger"}
+    named = value.get("allowance")
+    given = all(isinstance(value[name], str) for name in texts & value.keys())
+    return given and (named is None or isinstance(named, str))
+
+
+def limit_of(budget: Statement, epsilon: float, delta: float) -> Statement:
+    """Return the limit of an allowance within a budget, which counts as the budget does."""
+    if isinstance(budget.rule, DeclaredPrices):
+        raise GuaranteeError("allowance: a plan of declared prices is spent as a whole, and by all")
+    account = "sum" if isinstance(budget.rule, Sums) else None
+    own = Statement(epsilon, delta, budget.neighbours)
+    return replace(own, rule=fixed_rule(own.epsilon, own.delta, account))
+
+
+# -- checking ------------------------------------------------------------------------------------
+
+
+def findings(rows: Sequence[LedgerRow]) -> Iterator[str]:
+    """Check every hash, event and composition; yields a sentence for each thing that is wrong.
+
+    Within one budget charges only add up, so what fits at its end did fit at every charge.
+    """
+    head, sound = "", True
+    for number, row in enumerate(rows, 1):
+        if chained(row.body, head) != row:
+            sound = False
+            yield f"row {number} does not follow from the one before it: it or its hash was changed"
+        head = row.hash
+    reader, spans = RowReader(), [0, *_ends_of_budgets(rows), len(rows)]
+    if not sound:  # what each row says is still looked at
+        rows = list(_rechained(rows))
+    for end in spans[1:]:
+        try:
+            found = reader.read(rows[:end])
+        except LedgerError as error:
+            yield f"{error}"
+            return
+        for allowance in (None, *found.allowances):
+            if not statements.is_within(found.statements(allowance)[-1]):
+                where = "" if allowance is None else f" of the allowance {allowance!r}"
+                yield f"the charges up to row {end} are more than the budget{where}"
+
+
+def _rechained(rows: Sequence[LedgerRow]) -> Iterator[LedgerRow]:
+    head = ""
+    for row in rows:
+        yield (made := chained(row.body, head))
+        head = made.hash
+
+
+def _ends_of_budgets(rows: Sequence[LedgerRow]) -> list[int]:
+    """Return how many rows stand before each change of a limit."""
+    marks = ('"kind": "changed"', '"kind": "allowed"')
+    return [at for at, row in enumerate(rows) if any(mark in row.body for mark in marks)]

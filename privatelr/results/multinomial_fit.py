@@ -1,0 +1,183 @@
+"""The object that `dpmultinom` returns: a record of a release, and its methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Never
+
+import numpy as np
+import pandas as pd
+
+from privatelr.arguments import suggests_arguments
+from privatelr.errors import ArgumentError, require_choice
+from privatelr.lazy_import import lazy_import
+from privatelr.numerics.rows import linear_predictor
+from privatelr.numerics.softmax_objective import softmax
+from privatelr.privacy import NonPrivate
+from privatelr.results import predict
+from privatelr.results.fit_record import ModelRecord, NoisyRecord, row_lengths_of
+from privatelr.sources import as_batch
+from privatelr.types import FloatArray
+
+if TYPE_CHECKING:
+    from privatelr.results import fit_tables
+    from privatelr.results.pages import multinomial_page
+    from privatelr.results.pages.summary import FitSummary
+else:
+    fit_tables = lazy_import("privatelr.results.fit_tables")
+    multinomial_page = lazy_import("privatelr.results.pages.multinomial_page")
+
+ClassPrediction = Literal["probabilities", "classes", "link", "probs", "class", "response", "prob"]
+"""Types of prediction; the last four are R's names."""
+_TYPES = ("probabilities", "classes", "link")
+_ALIASES = {
+    **{"probs": "probabilities", "prob": "probabilities", "response": "probabilities"},
+    "class": "classes",
+}
+
+
+@suggests_arguments
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MultinomialFit(NoisyRecord):
+    """A fitted model of several classes, whose coefficients are against the reference class.
+
+    What is released is a vector of coefficients for each class, ``release.coef`` of shape
+    ``(K d,)``. Only their differences have a meaning, and those from the first class are `coef`, as
+    in R's ``nnet::multinom``.
+    """
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The declared levels of the response, the reference first."""
+        return self.spec.response.classes
+
+    @property
+    def coef(self) -> pd.DataFrame:
+        """Coefficients in the units of the columns: terms by classes, without the reference.
+
+        They are log odds of a class against the reference. ``coef["b"] - coef["a"]`` are those of
+        b against a, with less noise than either where one record is of neither.
+        """
+        each = by_class(self) @ self._user_map().T
+        return self._table(each[1:] - each[0])
+
+    @property
+    def params(self) -> pd.DataFrame:
+        """The same as `coef`, by statsmodels' name."""
+        return self.coef
+
+    @property
+    def odds_ratios(self) -> pd.DataFrame:
+        """Exponentials of `coef`: factors of the odds of a class against the reference."""
+        with np.errstate(over="ignore"):
+            return np.exp(self.coef)
+
+    @property
+    def privacy_sd_limit(self) -> pd.DataFrame:
+        """An upper bound on the standard deviation that the noise adds to `coef`; public.
+
+        See `Calibration.coefficient_sd`; a difference of two classes has at most ``sqrt(2)`` times
+        that.
+        """
+        reach = np.sqrt(2.0) * self.calibration.coefficient_sd * row_lengths_of(self._user_map())
+        return self._table(np.tile(reach, (len(self.classes) - 1, 1)))
+
+    def predict(self, data: Any, type: ClassPrediction | None = None) -> Any:
+        """Predict each row of `data`, independently of the other rows.
+
+        Parameters
+        ----------
+        data
+            A frame with the columns of the right-hand side.
+        type
+            ``"probabilities"``, the default, a column for each class, which add up to 1;
+            ``"classes"``, the most probable one; or ``"link"``, log odds against the reference.
+            R's names are accepted, too.
+
+        Returns
+        -------
+        DataFrame or Series of length ``len(data)``
+            NaN if a value is missing or a level is not declared.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: predictions are functions of the release. *Neighbours*: replace one
+        record of the training data. *Assumed public*: nothing new. *Not covered*: the privacy of
+        `data` itself.
+        """
+        known = _ALIASES.get(type, type) if isinstance(type, str) else type
+        if known is None:
+            known = _TYPES[0]
+        if known not in _TYPES:
+            require_choice(ArgumentError, "type", type, _TYPES, "", _ALIASES)
+        return predict.over_parts(partial(_predicted, self, known), self, data)
+
+    def tidy(self) -> pd.DataFrame:
+        """One row per class and term: class, term, estimate, and the limit of the noise's sd."""
+        estimates, limits = self.coef, self.privacy_sd_limit
+        found = estimates.T.stack().rename("estimate").reset_index()
+        found.columns = pd.Index(["class", "term", "estimate"])
+        if not isinstance(self.calibration.target, NonPrivate):
+            found["privacy_sd_limit"] = limits.T.to_numpy().ravel()
+        return found
+
+    def glance(self) -> pd.DataFrame:
+        """One row about the fit; every entry is public or covered by the guarantee."""
+        return fit_tables.glance(self).assign(classes=len(self.classes))
+
+    def summary(self) -> FitSummary:
+        """The page that `print` shows, with ``as_text()`` and ``as_html()``."""
+        return multinomial_page.summarise(self)
+
+    @property
+    def roc(self) -> Never:
+        """Raise an error: a ROC curve is about two classes."""
+        raise ArgumentError("roc: a ROC curve is about two classes; dplr compares one with others.")
+
+    def private_roc(self, *data: Any, **options: Any) -> Never:
+        """Raise an error: a ROC curve is about two classes."""
+        raise ArgumentError("private_roc: a ROC curve is about two classes.")
+
+    def private_auc(self, *data: Any, **options: Any) -> Never:
+        """Raise an error: the area under a ROC curve is about two classes."""
+        raise ArgumentError("private_auc: the area under a ROC curve is about two classes.")
+
+    def private_threshold(self, *data: Any, **options: Any) -> Never:
+        """Raise an error: a threshold is between two classes."""
+        raise ArgumentError("private_threshold: the most probable of several classes has none.")
+
+    def _user_map(self) -> FloatArray:
+        return self.spec.user_rows()
+
+    def _table(self, values: FloatArray) -> pd.DataFrame:
+        classes = pd.Index(self.classes[1:], name=self.spec.response.expression.label)
+        names = pd.Index(list(self.spec.columns.names), name="term")
+        return pd.DataFrame(values.T, index=names, columns=classes)
+
+    # a frozen dataclass with slots would get methods of its own
+    __getstate__ = ModelRecord.__getstate__
+    __setstate__ = ModelRecord.__setstate__
+
+
+def by_class(fit: NoisyRecord) -> FloatArray:
+    """The released vectors ``(K, d)`` of the classes, in scaled units."""
+    return fit.release.coef.reshape(len(fit.spec.response.classes), -1)
+
+
+def _predicted(fit: MultinomialFit, kind: str, data: Any) -> Any:
+    vectors, classes, batch = by_class(fit), fit.classes, as_batch(data)
+
+    def of_rows(rows: FloatArray, offset: FloatArray) -> tuple[FloatArray, ...]:
+        return tuple(linear_predictor(rows, vector) for vector in vectors)
+
+    with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
+        found, usable = predict.of_pieces(fit, batch, of_rows)
+        links = np.column_stack(found)
+        if kind == "classes":
+            best = np.argmax(np.where(usable[:, None], links, 0.0), axis=1)
+            chosen = pd.Series([classes[k] for k in best], index=batch.index, name="class")
+            return chosen.astype(object).where(usable, np.nan)
+        values = softmax(links) if kind == "probabilities" else links - links[:, :1]
+    names = pd.Index(classes, name=fit.spec.response.expression.label)
+    return pd.DataFrame(values, index=batch.index, columns=names)

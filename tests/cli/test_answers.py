@@ -1,0 +1,313 @@
+"""``roc``, ``compare``, and what all commands share: ``--quiet``, ``--json``, Feather, stdin."""
+
+import io
+import json
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_lines import FORMULA, LINES, people, prepare
+from frames_for_laws import SCHEMA, clinic
+
+import privatelr
+from privatelr import cli, dplpsvm, dplr, dpsimplex, dpsvm, load
+from privatelr.audit import audit_table, checks, run_audit
+from privatelr.cli import files
+from privatelr.cli.options import _OPTIONS
+from privatelr.cli.outcomes import in_shell
+
+DECLARED = {"bounds": {**SCHEMA["bounds"], "größe": (0, 3)}, "levels": SCHEMA["levels"]}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with a table and one model of each method."""
+    folder = prepare(tmp_path_factory.mktemp("answers"))
+    (folder / "copy.json").write_bytes((folder / "lr.json").read_bytes())
+    return folder
+
+
+@pytest.fixture
+def home(made, monkeypatch):
+    monkeypatch.chdir(made)
+    return made
+
+
+def run(line):
+    try:
+        return cli.main(shlex.split(line))
+    except SystemExit as stop:
+        return stop.code
+
+
+MODELS = ("lr", "bought", "svm", "lp", "simplex")
+
+
+# -- predict, of every method ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_predictions_of_every_method_are_those_of_python(name, home, capsys):
+    assert run(f"predict {name}.json clinic.csv") == 0
+    printed = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    expected = load(f"{name}.json").predict(people())
+    assert list(printed.columns) == [expected.name]
+    np.testing.assert_array_equal(printed.iloc[:, 0], expected)
+
+
+@pytest.mark.parametrize(
+    ("method", "function"), [("lr", dplr), ("svm", dpsvm), ("lp", dplpsvm), ("simplex", dpsimplex)]
+)
+def test_a_fit_of_every_method_is_that_of_python(method, function, home, tmp_path, capsys):
+    line = f"fit clinic.csv --schema study.toml --method {method} --eps 20 --seed 5"
+    assert run(f"{line} --out {tmp_path}/m.json") == 0
+    with pytest.warns(privatelr.PrivacyWarning, match="seed=5"):
+        expected = function(FORMULA, people(), **DECLARED, eps=20, seed=5)
+    np.testing.assert_array_equal(load(tmp_path / "m.json").coef, expected.coef)
+    assert run(f"card {tmp_path}/m.json") == 0
+    assert "Privacy card" in capsys.readouterr().out
+
+
+# -- roc -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_curve_is_that_of_python(name, home, tmp_path, capsys):
+    assert run(f"roc {name}.json clinic.csv --eps .5 --seed 3") == 0
+    shown = capsys.readouterr()
+    with pytest.warns(privatelr.PrivacyWarning, match="seed=3"):
+        expected = load(f"{name}.json").private_roc(people(), 0.5, seed=3)
+    assert "read as numbers: y, age, dose, größe" in shown.err
+    assert shown.err.count("seed") == 1
+    assert shown.out == f"{in_shell(expected)}\n"
+    assert run(f"roc {name}.json clinic.csv --eps .5 --seed 3 --json --out {tmp_path}/r.json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
+    assert told["counts"] == expected.to_dict()["counts"]
+    assert told["numbers"][0]["estimate"] == expected.auc
+    assert told["guarantee"] == expected.to_dict()["guarantee"]
+
+
+def test_a_curve_that_was_bought_costs_nothing(home, capsys):
+    assert run("roc bought.json") == 0
+    assert capsys.readouterr().out.split() == str(load("bought.json").roc).split()
+    assert run("roc bought.json --eps 1") == 2
+    assert "takes a table" in capsys.readouterr().err
+    assert run("roc lr.json") == 1
+    assert "bought no ROC curve" in capsys.readouterr().err
+
+
+def test_a_price_of_zcdp_and_a_picture(home, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    assert run(f"roc lr.json clinic.csv --rho .1 --plot {tmp_path}/roc.svg") == 0
+    assert "rho = 0.1" in capsys.readouterr().out
+    before = (tmp_path / "roc.svg").read_bytes()
+    assert b"<svg" in before
+    assert run(f"roc lr.json clinic.csv --rho .1 --plot {tmp_path}/roc.svg") == 1
+    assert (tmp_path / "roc.svg").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "words"),
+    [
+        ("roc lr.json clinic.csv", 2, "a price is needed"),
+        ("roc lr.json clinic.csv --eps 0", 2, "eps"),
+        ("roc lr.json clinic.csv --rho 1 --delta 1e-6", 2, "--rho has none"),
+        ("roc lr.json nothing.csv --eps 1", 2, "'nothing.csv'"),
+        ("roc nothing.json clinic.csv --eps 1", 2, "'nothing.json'"),
+        ("roc lr.json short.csv --eps 1", 2, "'y'"),
+        ("roc lr.json clinic.csv --eps 1 --out lr.json", 1, "--force"),
+        ("roc lr.json clinic.csv --eps 1 --plot roc.doc", 2, "roc.doc"),
+    ],
+)
+def test_a_curve_that_is_refused_is_one_line(line, status, words, home, capsys):
+    (home / "short.csv").write_text("age,dose,smoker,größe\n30,1,no,1\n", encoding="utf-8")
+    assert run(line) == status
+    shown = capsys.readouterr()
+    said = [one for one in shown.err.splitlines() if "read as" not in one]
+    assert len(said) == 1
+    assert words in said[0]
+    assert shown.out == ""
+
+
+# -- compare ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["text", "html", "latex", "markdown"])
+def test_a_comparison_is_that_of_python(way, home, tmp_path, capsys):
+    names = ("lr", "svm", "lp")
+    line = f"compare lr.json svm.json lp.json --format {way}"
+    assert run(line) == 0
+    printed = capsys.readouterr().out
+    found = privatelr.compare({name: load(f"{name}.json") for name in names})
+    assert printed.rstrip("\n") == getattr(found, f"as_{way}")().rstrip("\n")
+    assert run(f"{line} --out {tmp_path}/table") == 0
+    assert (tmp_path / "table").read_text(encoding="utf-8") == printed
+    assert capsys.readouterr().out == ""
+
+
+def test_a_comparison_as_json(home, capsys):
+    assert run("compare lr.json lp.json --json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {one["fit"] for one in told["terms"]} == {"lr", "lp"}
+    assert set(told["facts"]) == {"lr", "lp"}
+    assert told["facts"]["lr"]["n"] == "600"
+    both = privatelr.compare(load("lr.json"), load("lp.json")).guarantee
+    assert told["guarantee"] == privatelr.privacy.to_json(both)
+
+
+def test_one_release_costs_once(home, capsys):
+    assert run("compare lr.json copy.json --json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["guarantee"]["epsilon"] == 4
+    assert any("costs once" in note for note in told["notes"])
+
+
+def test_options_of_a_comparison(home, capsys):
+    assert run("compare lr.json bought.json --exponentiate --digits 2") == 0
+    assert "Odds ratios are exponentials" in capsys.readouterr().out
+    assert run("compare lr.json svm.json --exponentiate") == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+# -- quiet and JSON, of every command --------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", LINES)
+def test_a_quiet_command_says_nothing_but_errors(command, home, capsys):
+    assert run(LINES[command]) == 0
+    loud = capsys.readouterr()
+    assert run(f"{LINES[command]} --quiet") == 0
+    quiet = capsys.readouterr()
+    if command == "check":  # its page is not private, and is all that standard error has
+        assert quiet.err == loud.err.partition("\n")[2]
+        return
+    assert quiet.err == ""
+    assert bool(quiet.out) is bool(loud.out)
+    says_something = {"fit", "bounds", "levels", "roc", "lrsimple", "svmsimple"}
+    assert bool(loud.err) is (command in says_something)
+
+
+def test_a_quiet_command_says_its_error(home, capsys):
+    assert run("predict none.json clinic.csv --quiet") == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert run("fit clinic.csv 'y ~ age' --bounds age=1:99") == 0
+    assert "read as" in capsys.readouterr().err  # the next command is loud again
+
+
+def test_a_quiet_program(home, capsys):
+    assert cli.lrsimple(["points.txt", "--seed", "3", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_quiet_audit(home, capsys, monkeypatch):
+    def audited(eps, *, effort, report):
+        report(checks.Check("ledger", "a sum", 1.0, 1.0, ""))
+        return audit_table.Audit(())
+
+    monkeypatch.setattr(run_audit, "run", audited)
+    assert run("audit") == 0
+    assert "audited: " in capsys.readouterr().err
+    assert run("audit --quiet") == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("command", LINES)
+def test_every_command_prints_json(command, home, capsys):
+    assert run(f"{LINES[command]} --json") == 0
+    shown = capsys.readouterr()
+    if command == "check":
+        assert shown.out == ""
+        told = json.loads(shown.err.partition("\n")[2])
+        assert told["private"] is False
+        assert sum(told["classes"].values()) == told["n"] == 600
+        return
+    json.loads(shown.out)
+
+
+# -- inputs ----------------------------------------------------------------------------------
+
+TABLE_READERS = {
+    "check": "check {} --schema study.toml",
+    "fit": "fit {} --schema study.toml --seed 3",
+    "schema init": "schema init {}",
+    "bounds": "bounds {} --bounds age=0:200 --eps 4 --seed 3",
+    "levels": "levels {} smoker --eps 4 --delta 1e-6 --seed 3",
+    "predict": "predict lr.json {}",
+    "roc": "roc lr.json {} --eps 1 --seed 3",
+    "plan": "plan --schema study.toml --n 600 --spend coefficients=1 --pilot {}",
+}
+
+
+def test_readers_are_all_that_take_a_table():
+    takers = {
+        command
+        for command, groups in _OPTIONS.items()
+        if {"data", "--pilot"} & {name for _, row in groups for name in row.split()}
+    }
+    assert takers == {*TABLE_READERS}
+
+
+@pytest.mark.parametrize("command", TABLE_READERS)
+def test_a_table_may_come_in_any_form(command, home, capsys, monkeypatch):
+    """As CSV, as compressed CSV, on standard input, in Parquet and in Feather."""
+    pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
+    table = people()
+    table.to_csv("c.csv.gz", index=False)
+    table.to_csv("c.csv.xz", index=False)
+    table.to_parquet("c.parquet")
+    table.to_feather("c.feather")
+    table.to_feather("c.arrow", compression="uncompressed")
+    found = {}
+    for form in ("clinic.csv", "c.csv.gz", "c.csv.xz", "-", "c.parquet", "c.feather", "c.arrow"):
+        stdin = io.TextIOWrapper(io.BytesIO(Path("clinic.csv").read_bytes()))
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert run(f"{TABLE_READERS[command].format(form)} --json") == 0, form
+        shown = capsys.readouterr()
+        text = shown.out or shown.err.partition("\n")[2]
+        told = json.loads(text)
+        if command == "schema init":
+            told = [one["name"] for one in told["columns"]]
+        found[form] = told
+    assert all(one == found["clinic.csv"] for one in found.values())
+
+
+def test_a_feather_file_that_is_none(home, capsys):
+    pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
+    Path("bad.feather").write_bytes(b"4711" * 100)
+    clinic().to_feather("cut.feather")
+    whole = Path("cut.feather").read_bytes()
+    Path("cut.feather").write_bytes(whole[: len(whole) // 2])
+    Path("text.csv").write_bytes(whole)
+    for name, words in {
+        "bad.feather": "not a Feather table",
+        "cut.feather": "not a Feather table",
+        "text.csv": "let its name end in .feather",
+    }.items():
+        assert run(f"predict lr.json {name}") == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert words in said
+        assert "4711" not in said
+
+
+def test_columns_of_a_feather_file_are_read_in_any_order(home, capsys):
+    pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
+    table = people()
+    table.assign(dates=pd.Timestamp("2020-01-01"))[
+        ["smoker", "dates", "größe", "y", "dose", "age"]
+    ].to_feather("odd.feather")
+    assert run("predict lr.json odd.feather") == 0
+    odd = capsys.readouterr().out
+    assert run("predict lr.json clinic.csv") == 0
+    assert capsys.readouterr().out == odd
+
+
+def test_no_command_has_a_file_of_its_own_left(home):
+    assert not [*home.glob(".*")]
+    assert tomllib.loads((home / "study.toml").read_text(encoding="utf-8"))
+    assert files.read_model("lr.json").nobs == 600

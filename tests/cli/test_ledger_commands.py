@@ -1,0 +1,304 @@
+"""``privatelr ledger``, and how other commands charge a ledger on disk."""
+
+import contextlib
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privatelr.fitting
+from privatelr import Ledger, load
+from privatelr.cli import ledger_commands, lrsimple, main
+from privatelr.privacy.accounting import ledger_file
+
+FIT = ["fit", "table.csv", "y ~ age", "--bounds", "age=18:90"]
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"age": rng.uniform(18, 90, 900), "y": rng.integers(0, 2, 900)})
+    frame["job"] = rng.choice(["clerk", "worker"], 900)
+    frame.to_csv("table.csv", index=False)
+    return tmp_path
+
+
+@pytest.fixture
+def ledger(home):
+    return Ledger.create("clinic.ledger", 3.0, dataset="clinic 2026")
+
+
+def said(capsys, status, *words):
+    """What a command prints; a refusal is one line on standard error, and nothing else."""
+    assert main(list(words)) == status
+    shown = capsys.readouterr()
+    if status:
+        assert shown.out == ""
+        lines = [line for line in shown.err.splitlines() if "read as numbers" not in line]
+        assert len(lines) == 1
+        return lines[0]
+    return shown.out
+
+
+def test_a_days_work(home, capsys):
+    made = said(capsys, 0, "ledger", "create", "c.ledger", "--eps", "3", "--dataset", "clinic")
+    assert made.startswith("Ledger of clinic: epsilon 3\n")
+    price = ["--eps", "1", "--ledger", "c.ledger"]
+    said(capsys, 0, *FIT, *price, "--out", "model.json", "--note", "the first")
+    said(capsys, 0, "bounds", "table.csv", "--bounds", "age=0:1000", *price, "--out", "b.toml")
+    page = said(capsys, 0, "ledger", "show", "c.ledger")
+    assert "Spent: epsilon 2" in page
+    assert "Left: epsilon 1" in page
+    assert re.search(r"the first +1 +epsilon 1 +0", page)
+    assert "no saved release" not in page
+    said(capsys, 0, "ledger", "check", "c.ledger", "model.json")
+    assert "only" in said(capsys, 0, *FIT, *price)
+    assert "1 charge has no saved release" in said(capsys, 0, "ledger", "entries", "c.ledger")
+    told = said(capsys, 1, *FIT, *price)
+    assert told.startswith("privatelr: ledger: eps=1 more would make 4 of 3; what is left is ")
+    reason = ["--reason", "second wave"]
+    assert "second wave" in said(capsys, 0, "ledger", "budget", "c.ledger", "--eps", "4", *reason)
+    said(capsys, 0, "ledger", "allow", "c.ledger", "ann", "--eps", "0.5")
+    told = said(capsys, 1, *FIT, *price, "--allowance", "ann")
+    assert told.startswith("privatelr: allowance 'ann': eps=1 more would make 1 of 0.5")
+    said(capsys, 0, *FIT, "--eps", "0.5", "--ledger", "c.ledger", "--allowance", "ann")
+    assert "0.5" in said(capsys, 0, "ledger", "show", "c.ledger", "--allowance", "ann")
+
+
+def test_the_variable_names_a_ledger_for_every_command(home, monkeypatch, capsys):
+    ledger = Ledger.create("clinic.ledger", 3.0, 1e-5, account="sum")
+    monkeypatch.setenv("PRIVATELR_LEDGER", "clinic.ledger")
+    said(capsys, 0, *FIT, "--eps", "0.5")
+    said(capsys, 0, *FIT, "--eps", "0.25", "--model", "svm")
+    said(capsys, 0, "bounds", "table.csv", "--bounds", "age=0:1000", "--eps", "1")
+    said(capsys, 0, "levels", "table.csv", "job", "--eps", "0.25", "--delta", "1e-6")
+    (home / "data.txt").write_text("2 1 9 .25  .5 .5  1 -1\n")
+    assert lrsimple(["--released-only", "data.txt"]) == 0
+    assert ledger.spent() == pytest.approx(2.5, abs=1e-12)
+    assert len(ledger.entries) == 5
+    assert ledger.entries[-1].times == 2
+    capsys.readouterr()
+    assert lrsimple(["data.txt"]) == 1
+    assert "--released-only leaves it out" in capsys.readouterr().err
+    assert "Spent: epsilon 2.5 at delta" in said(capsys, 0, "ledger", "show")
+    assert said(capsys, 1, *FIT, "--eps", "1").endswith("what is left is epsilon 0.5.")
+    monkeypatch.setenv("PRIVATELR_LEDGER", "missing.ledger")
+    assert "PRIVATELR_LEDGER: ledger" in said(capsys, 1, *FIT)
+
+
+def test_public_tables_are_not_charged(home, ledger, monkeypatch, capsys):
+    monkeypatch.setenv("PRIVATELR_LEDGER", "clinic.ledger")
+    said(capsys, 0, "demo")
+    assert ledger.entries == ()
+    assert os.environ["PRIVATELR_LEDGER"] == "clinic.ledger"
+
+
+def test_a_refused_fit_reads_nothing(home, ledger, capsys, monkeypatch):
+    def unread(*_, **__):
+        raise AssertionError("the table was read")
+
+    monkeypatch.setattr("privatelr.cli.model_commands.open_table", unread)
+    for options in (["--ledger", "none"], ["--ledger", "clinic.ledger", "--allowance", "bob"]):
+        said(capsys, 1, *FIT, *options)
+    assert "--note goes with --ledger" in said(capsys, 2, *FIT, "--note", "a")
+
+
+def test_json(home, ledger, capsys):
+    said(capsys, 0, *FIT, "--eps", "0.5", "--ledger", "clinic.ledger", "--note", "é")
+    facts = json.loads(said(capsys, 0, "ledger", "show", "clinic.ledger", "--json"))
+    assert (facts["spent"], facts["left"], facts["without_release"]) == (0.5, 2.5, 1)
+    assert facts["head"] == ledger.head
+    (entry,) = json.loads(said(capsys, 0, "ledger", "entries", "clinic.ledger", "--json"))
+    assert (entry["label"], entry["note"], entry["release"]) == ("y ~ age", "é", None)
+    found = json.loads(said(capsys, 0, "ledger", "check", "clinic.ledger", "--json"))
+    assert found == {"sound": True, "findings": []}
+    made = said(capsys, 0, "ledger", "create", "x", "--eps", "1", "--json")
+    assert json.loads(made)["epsilon"] == 1
+
+
+def test_an_export_has_every_row_and_is_no_ledger(home, ledger, capsys):
+    said(capsys, 0, *FIT, "--eps", "0.5", "--ledger", "clinic.ledger")
+    shown = said(capsys, 0, "ledger", "export", "clinic.ledger")
+    said(capsys, 0, "ledger", "export", "clinic.ledger", "--out", "rows.json")
+    assert (home / "rows.json").read_text(encoding="utf-8") == shown
+    rows = json.loads(shown)["rows"]
+    assert [row["sha256"] for row in rows] == [row.hash for row in ledger.rows]
+    assert rows[1]["row"]["kind"] == "charged"
+    said(capsys, 1, "ledger", "show", "rows.json")
+    assert "the file exists" in said(capsys, 1, "ledger", "export", "--out", "rows.json", "x")
+
+
+def tamper(path):
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        raw.execute("DROP TRIGGER fixed")
+        raw.execute("UPDATE rows SET body = replace(body, '0.5', '0.1') WHERE number = 2")
+
+
+def test_check_finds_what_was_changed(home, ledger, capsys):
+    said(capsys, 0, *FIT, "--eps", "0.5", "--ledger", "clinic.ledger", "--out", "model.json")
+    tamper("clinic.ledger")
+    assert main(["ledger", "check", "clinic.ledger", "model.json"]) == 1
+    assert "row 2 does not follow" in capsys.readouterr().out
+    told = said(capsys, 1, "ledger", "show", "clinic.ledger")
+    assert "`privatelr ledger check` looks at every row" in told
+
+
+def test_check_misses_no_model(home, ledger, capsys):
+    """A model that was charged elsewhere, or after the backup that was put back."""
+    backup = (home / "clinic.ledger").read_bytes()
+    said(capsys, 0, *FIT, "--ledger", "clinic.ledger", "--out", "charged.json")
+    said(capsys, 0, *FIT, "--out", "free.json")
+    said(capsys, 0, "ledger", "check", "clinic.ledger", "charged.json")
+    assert main(["ledger", "check", "clinic.ledger", "free.json"]) == 1
+    (home / "clinic.ledger").write_bytes(backup)
+    command = [sys.executable, "-c", "import sys; from privatelr.cli import main; sys.exit(main())"]
+    done = subprocess.run(
+        [*command, "ledger", "check", "clinic.ledger", "charged.json"], capture_output=True
+    )
+    assert done.returncode == 1
+    assert b"a backup of the ledger was put back" in done.stdout
+    assert load("charged.json").release.entry.receipts
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (1, ["create", "clinic.ledger", "--eps", "1"]),
+        (1, ["create", "none/x", "--eps", "1"]),
+        (1, ["create", "x", "--eps", "-1"]),
+        (2, ["create", "x"]),
+        (1, ["show", "none"]),
+        (2, ["show"]),
+        (1, ["show", "table.csv"]),
+        (1, ["show", "clinic.ledger", "--allowance", "bob"]),
+        (1, ["entries", "none"]),
+        (1, ["check", "none"]),
+        (2, ["check", "clinic.ledger", "none.json"]),
+        (1, ["export", "none"]),
+        (1, ["allow", "clinic.ledger", "ann", "--eps", "0"]),
+        (2, ["allow", "clinic.ledger", "ann"]),
+        (1, ["budget", "clinic.ledger", "--eps", "2", "--reason", " "]),
+        (2, ["budget", "clinic.ledger", "--reason", "a"]),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else None,
+)
+def test_what_is_refused_is_one_line(home, ledger, capsys, status, words):
+    said(capsys, status, "ledger", *words)
+    assert not (home / "x").exists()
+
+
+def test_a_terminal_has_colour_and_its_width(home, ledger, capsys, monkeypatch):
+    said(capsys, 0, *FIT, "--eps", "2.9", "--ledger", "clinic.ledger")
+    piped = said(capsys, 0, "ledger", "show", "clinic.ledger")
+    assert "\033" not in piped
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for columns in (50, 70, 200):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        text = ledger_commands._text(ledger.page())
+        assert "\033[33m[####" in text
+        bare = re.sub("\033\\[[0-9]+m", "", text)
+        assert max(map(len, bare.splitlines())) <= max(columns, 79) - (columns < 79)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\033" not in ledger_commands._text(ledger.page())
+
+
+def test_the_page_in_a_notebook(ledger):
+    ledger.charge(privatelr.PureDP(1.0), label="<b>y</b> ~ age")
+    html = ledger._repr_html_()
+    assert "&lt;b&gt;y" in html
+    assert "no saved release" in html
+    assert "33.3" not in html
+    assert "34% spent" in html
+
+
+SAVING = """
+import os, random, signal, sys, time
+from privatelr.cli import main
+kills, seed = map(int, sys.argv[1:])
+times = random.Random(seed)
+
+def fit(name):
+    main(["fit", "table.csv", "y ~ age", "--bounds", "age=18:90", "--eps", "1e-3",
+          "--do-scale", "no", "--ledger", "clinic.ledger", "--out", name])
+
+began = time.monotonic()
+fit("warm.json")
+began = time.monotonic()
+fit("first.json")
+longest = 4 * (time.monotonic() - began)
+for kill in range(kills):
+    if (child := os.fork()) == 0:
+        for number in range(1000):
+            fit(f"{kill}-{number}.json")
+    time.sleep(times.uniform(0, longest))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+"""
+
+
+def check_kills_of_saves(home, kills, seed):
+    """A killed fit leaves a whole file or none, and every file has its charge."""
+    command = [sys.executable, "-c", SAVING, str(kills), str(seed)]
+    subprocess.run(command, capture_output=True, check=True)
+    assert Ledger.check("clinic.ledger") == ()
+    ledger = Ledger.open("clinic.ledger")
+    saved = {path.name: load(path) for path in home.glob("*.json")}
+    assert len(saved) > 2
+    for name, model in saved.items():
+        assert ledger.knows(model.release.entry), name
+    hashes = {json.loads(path.read_text())["sha256"] for path in home.glob("*.json")}
+    released = {one.release for one in ledger.charges if one.release is not None}
+    assert released <= hashes
+    assert len(hashes - released) <= kills  # killed between the file and the row
+    assert len(ledger.charges) >= len(saved)
+    ledger.charge(privatelr.PureDP(1e-3))
+
+
+def test_kills_of_saves_leave_nothing_half(home, ledger):
+    check_kills_of_saves(home, kills=6, seed=1)
+
+
+@pytest.mark.full
+def test_many_kills_of_saves_leave_nothing_half(home, ledger):
+    check_kills_of_saves(home, kills=200, seed=2)
+
+
+def test_a_file_that_is_held_is_one_line(home, ledger, capsys, monkeypatch):
+    monkeypatch.setattr(ledger_file, "WAIT", 0.1)
+    with contextlib.closing(sqlite3.connect("clinic.ledger", isolation_level=None)) as raw:
+        raw.execute("BEGIN IMMEDIATE")
+        told = said(capsys, 1, *FIT, "--ledger", "clinic.ledger")
+    assert "another process has held it for 0.1 seconds; nothing was charged." in told
+
+
+AT_ONCE = """
+import os
+from privatelr.cli import main
+children = []
+for number in range(4):
+    if (child := os.fork()) == 0:
+        os._exit(main(["fit", "table.csv", "y ~ age", "--bounds", "age=18:90", "--eps", "1",
+                       "--ledger", "small.ledger", "--out", f"{number}.json"]))
+    children.append(child)
+codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+os.write(1, " ".join(map(str, codes)).encode())
+"""
+
+
+def test_four_fits_at_once_spend_what_the_ledger_has(home):
+    """As an office found it: four processes that kept no account spent four epsilons."""
+    Ledger.create("small.ledger", 2.0)
+    done = subprocess.run([sys.executable, "-c", AT_ONCE], capture_output=True, check=True)
+    assert sorted(done.stdout.split()[-4:]) == [b"0", b"0", b"1", b"1"]
+    assert done.stderr.count(b"what is left is epsilon ") == 2
+    assert len(list(home.glob("*.json"))) == 2
+    assert "no saved release" not in str(Ledger.open("small.ledger"))

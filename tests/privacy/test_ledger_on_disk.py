@@ -1,0 +1,844 @@
+"""The ledger on disk: charged before the data are read, by every process, and never less."""
+
+import contextlib
+import json
+import os
+import pickle
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import ledgers_at_work
+import pytest
+from frames_for_laws import clinic, fit_clinic
+from ledgers_at_work import check_crowd, check_kills
+
+import privatelr
+import privatelr.model_data
+from privatelr import (
+    ZCDP,
+    ApproxDP,
+    ArgumentError,
+    GuaranteeError,
+    Ledger,
+    LedgerError,
+    PrivacyWarning,
+    PureDP,
+)
+from privatelr.privacy import GaussianEvent
+from privatelr.privacy.accounting import account_with, ledger_books, ledger_file, ledger_rows
+from privatelr.privacy.accounting import statement as statements
+
+TENTH = PureDP(0.1)
+FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "clinic.ledger"
+
+
+@pytest.fixture
+def ledger(path):
+    return Ledger.create(path, epsilon=1.0, dataset="clinic")
+
+
+def one_sentence(error):
+    told = str(error.value)
+    assert "\n" not in told
+    assert told.endswith(".")
+    assert told.count(". ") == 0
+    return told
+
+
+# -- creating and opening ---------------------------------------------------------------------
+
+
+def test_what_is_created_is_opened_as_it_was(path):
+    made = Ledger.create(path, 3.0, 1e-6, dataset="clinic 2026", neighbours="zero-out")
+    opened = Ledger.open(str(path))
+    assert opened is made
+    assert (opened.epsilon, opened.delta, opened.dataset) == (3.0, 1e-6, "clinic 2026")
+    assert opened.neighbours is made.neighbours
+    assert opened.entries == opened.charges == ()
+    assert "Renyi divergence of order" in opened.account
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_no_other_user_may_read_it(path):
+    before = os.umask(0o022)
+    try:
+        Ledger.create(path, 1.0)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_a_file_is_not_replaced(path, ledger):
+    ledger.charge(TENTH)
+    with pytest.raises(LedgerError) as caught:
+        Ledger.create(path, 9.0)
+    assert "a ledger replaces none" in one_sentence(caught)
+    assert ledger.spent() == 0.1
+
+
+def test_of_two_that_create_it_at_once_one_does(path, monkeypatch):
+    """The name is taken between the look and the link."""
+    honest = ledger_file._fill
+
+    def slow(made, body):
+        honest(made, body)
+        path.write_text("theirs")
+
+    monkeypatch.setattr(ledger_file, "_fill", slow)
+    with pytest.raises(LedgerError, match="replaces none"):
+        Ledger.create(path, 1.0)
+    assert os.listdir(path.parent) == [path.name]
+    assert path.read_text() == "theirs"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, "either epsilon or prices"),
+        ({"epsilon": 1.0, "prices": [TENTH]}, "either epsilon or prices"),
+        ({"epsilon": 0}, "epsilon takes"),
+        ({"epsilon": 1.0, "delta": 1}, "delta takes"),
+        ({"epsilon": 1.0, "account": "least"}, "account takes"),
+        ({"epsilon": 1.0, "dataset": 7}, "dataset takes text"),
+    ],
+)
+def test_a_wrong_budget_makes_no_file(path, options, told):
+    with pytest.raises(ValueError, match=told):
+        Ledger.create(path, **options)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", 7])
+def test_what_is_no_path_is_refused(name):
+    with pytest.raises(ArgumentError, match="takes the name of a file"):
+        Ledger.open(name)
+
+
+def test_what_is_no_ledger_is_refused(tmp_path):
+    (tmp_path / "text").write_text("a,b\n1,2\n" * 100)
+    sqlite3.connect(tmp_path / "other").execute("CREATE TABLE t (x)").connection.close()
+    (tmp_path / "empty").touch()
+    for name in ("missing", "text", "other", "empty", "."):
+        with pytest.raises(LedgerError) as caught:
+            Ledger.open(tmp_path / name)
+        one_sentence(caught)
+    (tmp_path / "f").touch()
+    with pytest.raises(LedgerError) as caught:
+        Ledger.create(tmp_path / "f" / "g", 1.0)
+    one_sentence(caught)
+
+
+def test_a_newer_schema_is_named(path, ledger):
+    with contextlib.closing(sqlite3.connect(path)) as raw:
+        raw.execute("PRAGMA user_version = 2")
+    with pytest.raises(LedgerError, match="newer version") as caught:
+        ledger.charge(TENTH)
+    one_sentence(caught)
+
+
+def test_a_network_file_system_is_told_of(path, monkeypatch):
+    monkeypatch.setattr(ledger_file, "network_of", lambda _: "nfs4")
+    with pytest.warns(PrivacyWarning, match="nfs4, whose locks"):
+        Ledger.create(path, 1.0)
+
+
+def test_no_network_is_seen_where_there_is_none(path):
+    assert ledger_file.network_of(path) is None
+
+
+# -- charging -----------------------------------------------------------------------------------
+
+
+def test_charges_are_those_of_a_ledger_in_memory(path):
+    """The same entries, the same refusals in the same words, by the same rule."""
+    kept, memory = Ledger.create(path, 2.0, 1e-6), Ledger(2.0, 1e-6, account="renyi")
+    for guarantee, events in [
+        (PureDP(0.2), ()),
+        (ZCDP(0.02), ()),
+        (ApproxDP(0.5, 1e-8), ()),
+        (PureDP(0.1), (PureDP(0.05), PureDP(0.05))),
+        (ZCDP(5.0), ()),
+        (PureDP(1.9), ()),
+    ]:
+        told = []
+        for ledger in (kept, memory):
+            try:
+                told.append(ledger.charge(guarantee, events, "a"))
+            except GuaranteeError as error:
+                told.append(str(error))
+        assert told[0] == told[1]
+    assert kept.entries == memory.entries
+    assert kept.to_json() == memory.to_json()
+    assert (kept.spent(), kept.left()) == (memory.spent(), memory.left())
+
+
+def test_a_charge_has_its_place(ledger):
+    entry = ledger.charge(TENTH, label="y ~ age")
+    (receipt,) = entry.receipts
+    (charge,) = ledger.charges
+    assert (receipt.row, receipt.head, receipt.dataset) == (charge.number, ledger.head, "clinic")
+    assert charge.software == privatelr.__version__
+    assert charge.note == ""
+    assert ledger.knows(entry)
+    assert not ledger.knows(replace(entry, receipts=()))
+
+
+def test_a_note_is_kept_if_asked_for(path, ledger):
+    Ledger.open(path, note="second analysis").charge(TENTH)
+    Ledger.open(path, note=True).charge(TENTH)
+    ledger.charge(TENTH)
+    first, second, third = (charge.note for charge in ledger.charges)
+    assert (first, third) == ("second analysis", "")
+    assert "@" in second
+
+
+def test_parts_add_up_as_in_memory(ledger):
+    ledger.part("first").charge(PureDP(0.7))
+    ledger.part("second").charge(PureDP(0.8))
+    assert ledger.spent() == 0.8
+    assert ledger.part("first").left() == pytest.approx(0.3)
+    with pytest.raises(GuaranteeError, match="would make"):
+        ledger.charge(PureDP(0.3))
+
+
+def test_a_plan_is_kept(path):
+    prices = [ZCDP(0.01)] * 3
+    ledger = Ledger.create(path, prices=prices, delta=1e-6)
+    assert ledger.epsilon == Ledger.plan(prices, 1e-6).epsilon
+    for _ in range(3):
+        ledger.charge(ZCDP(0.01))
+    with pytest.raises(GuaranteeError, match="not among the declared prices"):
+        ledger.charge(ZCDP(0.01))
+    with pytest.raises(GuaranteeError, match="plan"):
+        ledger.change_budget(9, reason="more")
+    with pytest.raises(GuaranteeError, match="plan"):
+        ledger.allow("ann", 0.1)
+    assert "Left: 0 of 3 prices" in str(ledger)
+
+
+def test_events_that_cost_too_little_are_not_believed(ledger):
+    with pytest.raises(GuaranteeError):
+        ledger.charge(PureDP(50.0), [PureDP(1e-6)])
+    with pytest.raises(GuaranteeError):
+        ledger.charge(PureDP(0.5), [GaussianEvent(1e-9)])
+    assert ledger.entries == ()
+
+
+def test_a_change_of_budget_has_its_reason(ledger):
+    ledger.charge(PureDP(0.6))
+    for wrong in ({"epsilon": 0.5}, {"epsilon": -1.0}, {"epsilon": 2.0, "reason": " "}):
+        with pytest.raises(GuaranteeError):
+            ledger.change_budget(**{"reason": "because", **wrong})
+    ledger.change_budget(2.0, reason="the board agreed")
+    ledger.charge(PureDP(1.4))
+    assert ledger.epsilon == 2.0
+    assert ledger.left() == 0
+    assert "to epsilon 2, delta 0: the board agreed" in str(ledger)
+
+
+def test_an_allowance_is_a_limit_of_its_own(path, ledger):
+    ann = ledger.allow("ann", 0.3)
+    assert ledger.allowance("ann") is ann is Ledger.open(path, allowance="ann")
+    ann.charge(PureDP(0.2))
+    with pytest.raises(GuaranteeError, match=r"^allowance 'ann': .* left is epsilon 0\.1"):
+        ann.charge(PureDP(0.2))
+    assert (ann.epsilon, ann.spent(), ann.left()) == (0.3, 0.2, pytest.approx(0.1))
+    assert (ledger.spent(), len(ledger.entries)) == (0.2, 1)
+    ledger.charge(PureDP(0.75))
+    assert ann.left() == pytest.approx(0.05)
+    with pytest.raises(GuaranteeError, match=r"^ledger: .* of 1;"):
+        ann.charge(PureDP(0.06))
+    with pytest.raises(GuaranteeError, match="is spent already"):
+        ledger.allow("ann", 0.1)
+    with pytest.raises(LedgerError, match="no allowance 'bob'"):
+        ledger.allowance("bob")
+    assert "allowance 'ann': epsilon 0.3" in str(ann)
+
+
+def test_allowances_count_once_in_blocks(ledger):
+    ann, bob = ledger.allow("ann", 0.5), ledger.allow("bob", 0.5)
+    with ledger:
+        account_with(ann).charge(TENTH)
+        account_with(ann.part("a")).charge(TENTH)
+    with ann:
+        account_with(ledger).charge(TENTH)
+        with pytest.raises(GuaranteeError, match="one to both"):
+            account_with(bob)
+    assert [charge.allowance for charge in ledger.charges] == ["ann", "ann", "ann"]
+
+
+def test_a_ledger_in_memory_is_told_apart():
+    for work in (lambda x: x.head, lambda x: x.allow("a", 1.0), lambda x: x.charges):
+        with pytest.raises(LedgerError, match=r"Ledger\.create"):
+            work(Ledger(1.0))
+
+
+# -- before the data are read -----------------------------------------------------------------
+
+
+def check_charged_and_durable_before_reading(monkeypatch, path, **given):
+    """When the first value is read, another process finds the charge on the disk."""
+    seen = []
+    honest = privatelr.model_data.read_design
+    code = f"from privatelr import Ledger; print(Ledger.open({str(path)!r}).spent())"
+
+    def read_design(*arguments, **options):
+        if not seen:
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+            seen.append(float(done.stdout))
+        return honest(*arguments, **options)
+
+    monkeypatch.setattr(privatelr.model_data, "read_design", read_design)
+    fit_clinic(clinic(), eps=0.4, **given)
+    assert seen == [0.4]
+
+
+def test_a_path_is_charged_before_the_data_are_read(monkeypatch, path, ledger):
+    check_charged_and_durable_before_reading(monkeypatch, path, ledger=str(path))
+
+
+def test_planted_charge_after_read_is_caught(monkeypatch, path, ledger):
+    honest = ledger_books.DiskPage.commit
+    kept = []
+
+    def late(page):
+        kept.append(page)
+        return honest(page) if len(kept) > 1 else None
+
+    monkeypatch.setattr(ledger_books.DiskPage, "commit", late)
+    with pytest.raises(AssertionError):
+        check_charged_and_durable_before_reading(monkeypatch, path, ledger=path)
+
+
+def test_a_named_ledger_lets_no_fit_escape(monkeypatch, path, ledger):
+    monkeypatch.setenv("PRIVATELR_LEDGER", str(path))
+    fit_clinic(clinic(), eps=0.4)
+    fit_clinic(clinic(), eps=0.1, ledger=path)
+    other = Ledger(1.0)
+    fit_clinic(clinic(), eps=0.2, ledger=other)
+    with Ledger(1.0) as block:
+        fit_clinic(clinic(), eps=0.1)
+    with pytest.raises(GuaranteeError, match=r"^ledger: .* of 1;"):
+        fit_clinic(clinic(), eps=0.3)
+    assert (ledger.spent(), other.spent(), block.spent()) == (0.8, 0.2, 0.1)
+    with pytest.warns(PrivacyWarning, match="seed"), pytest.raises(GuaranteeError, match="price"):
+        fit_clinic(clinic(), eps=0.1, seed=1)
+
+
+def test_a_named_ledger_that_is_missing_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setenv("PRIVATELR_LEDGER", str(tmp_path / "missing"))
+    with pytest.raises(LedgerError, match=r"^PRIVATELR_LEDGER: ledger .* no such ledger"):
+        fit_clinic(clinic())
+
+
+def test_every_way_to_pay_takes_a_path(path):
+    import numpy as np
+
+    from privatelr import (
+        PrivateFTRL,
+        choose,
+        constraint_private_lp,
+        dplpsvm,
+        dpsimplex,
+        dpsvm,
+        levels_from,
+        suggest_bounds,
+    )
+
+    ledger = Ledger.create(path, 100.0, 1e-3, account="sum")
+    frame, box = clinic(n=2000), {"age": (0, 90)}
+    fits = {"a": fit_clinic(frame, eps=1.0, ledger=path)}
+    fits["b"] = fit_clinic(frame, eps=1.0, ledger=os.fspath(path), model=dpsvm)
+    dpsimplex("y ~ age", frame, bounds=box, eps=1.0, ledger=path)
+    dplpsvm("y ~ age", frame, bounds=box, eps=1.0, ledger=path)
+    suggest_bounds(frame, box, eps=1.0, ledger=path)
+    levels_from(frame, "smoker", eps=1.0, delta=1e-6, ledger=path)
+    fits["a"].private_roc(frame, eps=1.0, ledger=path)
+    fits["a"].private_threshold(frame, eps=1.0, ledger=path)
+    choose({"a": fits["a"], "c": fit_clinic(frame, eps=1.0)}, frame, eps=1.0, ledger=path)
+    PrivateFTRL(3, 20, 1.0, 0.0, ledger=path)
+    ones = np.ones
+    constraint_private_lp(
+        ones((60, 2)), ones(60), ones(2), 1.0, width=2.0, violated=50, ledger=path
+    )
+    assert len(ledger.entries) == 11
+    assert Ledger.check(path) == ()
+
+
+# -- releases -----------------------------------------------------------------------------------
+
+
+def test_a_saved_fit_completes_its_charge(tmp_path, path, ledger):
+    fit = fit_clinic(clinic(), eps=0.4, ledger=path)
+    assert ledger.charges[0].release is None
+    assert "1 charge has no saved release" in str(ledger)
+    for name in ("one.json", "two.json"):
+        fit.save(tmp_path / name)
+    saved = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))
+    assert ledger.charges[0].release == saved["sha256"]
+    assert len(ledger._book.store.rows()) == 3  # a second save of the same release adds nothing
+    assert "no saved release" not in str(ledger)
+
+
+def test_a_save_does_not_fail_with_its_ledger(tmp_path, path, ledger, monkeypatch):
+    fit = fit_clinic(clinic(), eps=0.4, ledger=path)
+    path.unlink()
+    with pytest.warns(PrivacyWarning, match="was saved, and its charge stands without its hash"):
+        fit.save(tmp_path / "fit.json")
+    assert (tmp_path / "fit.json").exists()
+
+
+def test_other_releases_can_be_completed(ledger):
+    entry = ledger.charge(TENTH)
+    with pytest.raises(LedgerError, match="64 hexadecimal digits"):
+        ledger.complete(entry, "abc")
+    with pytest.raises(LedgerError, match="no such charge"):
+        ledger.complete(Ledger(1.0).charge(TENTH), "0" * 64)
+    ledger.complete(entry, "0" * 64)
+    assert ledger.charges[0].release == "0" * 64
+
+
+def test_a_row_about_a_release_has_no_time(tmp_path, path, ledger):
+    """From a charge to its release the data are read, so the time between tells of them."""
+    fit_clinic(clinic(), eps=0.4, ledger=path).save(tmp_path / "fit.json")
+    written = json.loads(ledger._book.store.rows()[-1].body)
+    assert written.keys() == {"kind", "charge", "sha256"}
+
+
+def test_the_file_of_data_is_recognised_by_its_key(tmp_path, ledger):
+    data, key = tmp_path / "clinic.csv", os.urandom(32)
+    data.write_text("age\n30\n")
+    assert not ledger.recognises(data, key)
+    ledger.remember(data, key)
+    assert ledger.recognises(data, key)
+    assert not ledger.recognises(data, os.urandom(32))
+    data.write_text("age\n31\n")
+    assert not ledger.recognises(data, key)
+    for wrong in (b"short", "0" * 32):
+        with pytest.raises(ArgumentError, match="secret bytes"):
+            ledger.remember(data, wrong)
+    with pytest.raises(ArgumentError, match="cannot be read"):
+        ledger.remember(tmp_path / "missing", key)
+
+
+# -- other threads and processes ----------------------------------------------------------------
+
+
+def test_pickles_reopen_it(path, ledger):
+    part = ledger.allow("ann", 0.5).part("a")
+    assert pickle.loads(pickle.dumps(ledger)) is ledger
+    child = "import pickle, sys; from privatelr import PureDP\n"
+    child += "for a in pickle.load(sys.stdin.buffer): a.charge(PureDP(0.1))"
+    page = pickle.dumps([ledger, part])
+    subprocess.run([sys.executable, "-c", child], input=page, check=True)
+    assert [(c.entry.part, c.allowance) for c in ledger.charges] == [(None, None), ("a", "ann")]
+    path.rename(path.with_name("moved"))
+    with pytest.raises(LedgerError, match="no such ledger"):
+        pickle.loads(page)
+    Ledger.create(path, 1.0)
+    with pytest.raises(LedgerError, match="another ledger has taken its place"):
+        pickle.loads(pickle.dumps(ledger))
+    with pytest.raises(LedgerError, match="another ledger has taken its place"):
+        ledger.charge(TENTH)
+
+
+CHILD = """
+import ledgers_at_work
+from frames_for_laws import clinic, fit_clinic
+from ledgers_at_work import check_crowd, check_kills
+from privatelr import GuaranteeError, Ledger
+try:
+    with Ledger(9.0):
+        fit_clinic(clinic(), eps=0.25)
+    fit_clinic(clinic(), eps=0.25)
+except GuaranteeError as refused:
+    print(refused)
+"""
+
+
+def run_child(**env):
+    support = str(Path(__file__).parents[1] / "support")
+    paths = os.pathsep.join([support, *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD],
+        env={**os.environ, "PYTHONPATH": paths, **env},
+        capture_output=True,
+        check=True,
+    )
+    return done.stdout.decode()
+
+
+def test_a_process_that_starts_inside_a_block_charges_it(ledger):
+    with ledger:
+        assert run_child() == ""
+    assert ledger.spent() == 0.5
+    assert "PRIVATELR_OPEN_BLOCKS" not in os.environ
+    with ledger, Ledger(1.0) as memory:
+        assert "another process" in run_child()
+    assert (ledger.spent(), memory.spent()) == (0.5, 0)
+
+
+@pytest.mark.parametrize("mark", ["1", "{", '[[1, "/nowhere"]]', '[["a", "b", 3, "d"]]', "[null]"])
+def test_a_mark_that_cannot_be_read_is_a_refusal(monkeypatch, mark):
+    monkeypatch.setenv("PRIVATELR_OPEN_BLOCKS", mark)
+    with pytest.raises(GuaranteeError):
+        fit_clinic(clinic())
+
+
+def test_threads_share_the_file(path, ledger):
+    def work(_):
+        with contextlib.suppress(GuaranteeError):
+            return Ledger.open(path).charge(TENTH)
+
+    with ThreadPoolExecutor(8) as pool:
+        made = [entry for entry in pool.map(work, range(30)) if entry is not None]
+    assert len(made) == len(ledger.entries) == 10
+    assert ledger.left() == 0
+
+
+@FORKS
+def test_many_processes_spend_exactly_the_budget(path):
+    check_crowd(path, processes=10, charges=6, budget=20)
+
+
+@FORKS
+@pytest.mark.full
+def test_fifty_processes_spend_exactly_the_budget(path):
+    check_crowd(path, processes=50, charges=20, budget=100)
+
+
+@FORKS
+def test_planted_missing_lock_is_caught(path, monkeypatch, tmp_path):
+    """Read, compose and write without the lock of writers, as two sessions did with JSON."""
+    (tmp_path / "unlocked.py").write_text(
+        "import time\n"
+        "from privatelr.privacy.accounting import ledger_file, ledger_books\n"
+        "class Store(ledger_file.LedgerFile):\n"
+        "    def exclusively(self):\n"
+        "        return Unlocked(self)\n"
+        "class Unlocked:\n"
+        "    def __init__(self, store): self.store, self.new = store, []\n"
+        "    def __enter__(self): self.found = self.store.rows(); return self\n"
+        "    def __exit__(self, *_): return False\n"
+        "    def rows(self): return [*self.found, *self.new]\n"
+        "    def append(self, body):\n"
+        "        row = ledger_file.chained(body, self.rows()[-1].hash)\n"
+        "        self.new.append(row)\n"
+        "        return row\n"
+        "    def commit(self):\n"
+        "        time.sleep(0.01)\n"
+        "ledger_file.LedgerFile = Store\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    monkeypatch.setattr(ledgers_at_work, "CROWD", f"import unlocked\n{ledgers_at_work.CROWD}")
+    with pytest.raises(AssertionError):
+        check_crowd(path, processes=4, charges=4, budget=5)
+
+
+@FORKS
+def test_a_fork_waits_for_a_charge_of_another_thread(path, ledger, monkeypatch):
+    """So the child has no connection of its parent, and can charge."""
+    begun = threading.Event()
+    honest = ledger_books.DiskPage.add
+
+    def slow(page, entry):
+        begun.set()
+        time.sleep(0.3)
+        honest(page, entry)
+
+    monkeypatch.setattr(ledger_books.DiskPage, "add", slow)
+    thread = threading.Thread(target=ledger.charge, args=(TENTH,))
+    thread.start()
+    begun.wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads is the test
+        child = os.fork()
+    if child == 0:
+        status = 1
+        with contextlib.suppress(BaseException):
+            ledger_file.WAIT = 5.0
+            ledger.charge(TENTH)
+            status = 0
+        os._exit(status)
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert ledger.spent() == 0.2
+
+
+# -- what goes wrong ------------------------------------------------------------------------------
+
+
+def test_a_lock_that_is_not_given_back_is_told_of(path, ledger, monkeypatch):
+    monkeypatch.setattr(ledger_file, "WAIT", 0.2)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        raw.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerError, match=r"held it for 0\.2 seconds") as caught:
+            ledger.charge(TENTH)
+        one_sentence(caught)
+        assert ledger.spent() == 0  # reading goes on
+    ledger.charge(TENTH)
+
+
+def test_a_wait_can_be_interrupted(path, ledger, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ledger_file.time, "sleep", interrupt)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        raw.execute("BEGIN IMMEDIATE")
+        with pytest.raises(KeyboardInterrupt):
+            ledger.charge(TENTH)
+    ledger.charge(TENTH)
+    assert ledger.spent() == 0.1
+
+
+def as_nobody(work):
+    """Run in a child that is not root, who may do everything; returns what it says."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        said = "done"
+        try:
+            if os.getuid() == 0:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+            work()
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writing)
+    with os.fdopen(reading) as stream:
+        return stream.read()
+
+
+@FORKS
+def test_a_file_that_may_only_be_read_is_shown_and_not_charged(ledger, path, tmp_path):
+    ledger.charge(TENTH)
+    folder = tmp_path
+    while folder != folder.parent and os.getuid() == 0:  # pytest keeps its folders to their owner
+        folder.chmod(0o755)
+        folder = folder.parent
+        if folder == Path(os.environ.get("TMPDIR", "/tmp")):
+            break
+    path.chmod(0o444)
+    said = as_nobody(lambda: ledger.charge(TENTH))
+    assert said.startswith("LedgerError: ledger ")
+    assert "cannot be read or written (attempt to write a readonly database)" in said
+    assert as_nobody(lambda: ledger.show()) == "done"
+    path.chmod(0o000)
+    assert as_nobody(lambda: ledger.spent()).startswith("LedgerError: ledger ")
+    path.chmod(0o600)
+    assert ledger.spent() == 0.1
+
+
+FULL = """
+import resource, sys
+from privatelr import Ledger, LedgerError, PureDP
+path, limit = sys.argv[1], int(sys.argv[2])
+ledger = Ledger.open(path)
+ledger.charge(PureDP(0.1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+made = 0
+try:
+    for _ in range(400):
+        ledger.charge(PureDP(0.1), label="x" * 200)
+        made += 1
+except LedgerError as error:
+    print(error)
+print(made, len(ledger.entries))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits on files here")
+def test_a_full_disk_is_one_sentence_and_nothing_is_half_written(path):
+    Ledger.create(path, 1000.0)
+    # the limit is above the size of the file and below that of 400 charges
+    limit = str(path.stat().st_size + 20_000)
+    command = [sys.executable, "-c", FULL, str(path), limit]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    told, counts = done.stdout.splitlines()
+    assert "cannot be read or written" in told
+    assert told.endswith("nothing was charged.")
+    made, kept = map(int, counts.split())
+    assert kept == made + 1
+    assert 0 < made < 400
+    assert Ledger.check(path) == ()
+    Ledger.open(path).charge(TENTH)
+
+
+@FORKS
+def test_kills_lose_no_charge(path):
+    check_kills(path, kills=20, seed=1)
+    assert [name for name in os.listdir(path.parent) if name.startswith(path.name)] == [path.name]
+
+
+@FORKS
+@pytest.mark.full
+def test_many_kills_lose_no_charge(path):
+    check_kills(path, kills=200, seed=2)
+
+
+# -- what was changed -----------------------------------------------------------------------------
+
+
+def tampered(path, *statements):
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        for trigger in ("kept", "fixed"):
+            raw.execute(f"DROP TRIGGER {trigger}")
+        for statement in statements:
+            raw.execute(statement)
+
+
+CHANGES = {
+    "a price": "UPDATE rows SET body = replace(body, '0.3', '0.1') WHERE number = 3",
+    "a hash": "UPDATE rows SET hash = replace(hash, 'a', 'b') WHERE number = 3",
+    "a label": "UPDATE rows SET body = replace(body, 'second', 'first') WHERE number = 3",
+    "a row is gone": "DELETE FROM rows WHERE number = 3",
+    "the first row is gone": "DELETE FROM rows WHERE number = 1",
+    "another order": "UPDATE rows SET number = 9 WHERE number = 2",
+    "the budget": "UPDATE rows SET body = replace(body, '1.0', '9.0') WHERE number = 1",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_tampered_row_is_found(path, ledger, change):
+    ledger.charge(PureDP(0.2), label="first")
+    ledger.charge(PureDP(0.3), label="second")
+    ledger.charge(PureDP(0.1), label="third")
+    assert Ledger.check(path) == ()
+    tampered(path, change)
+    assert Ledger.check(path) != ()
+    for work in (lambda: ledger.charge(TENTH), ledger.spent):
+        with pytest.raises(LedgerError) as caught:
+            work()
+        one_sentence(caught)
+    ledger_books._reader.cache_clear()  # as another process
+    with pytest.raises(LedgerError):
+        Ledger.open(path)
+
+
+def test_rows_are_neither_changed_nor_deleted_by_chance(path, ledger):
+    ledger.charge(TENTH)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        for statement in ("DELETE FROM rows", "UPDATE rows SET body = ''"):
+            with pytest.raises(sqlite3.IntegrityError, match="no row of a ledger"):
+                raw.execute(statement)
+
+
+def forged(ledger, path, change):
+    """Write rows anew with right hashes, as someone who knows how they are made."""
+    rows, head = [json.loads(row.body) for row in ledger._book.store.rows()], ""
+    change(rows)
+    statements_ = ["DELETE FROM rows"]
+    tampered(path, *statements_)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        for number, body in enumerate(rows, 1):
+            row = ledger_rows.chained(json.dumps(body, sort_keys=True), head)
+            raw.execute("INSERT INTO rows VALUES (?, ?, ?)", (number, *row))
+            head = row.hash
+    ledger_books._reader.cache_clear()
+
+
+def cheap_event(rows):
+    rows[1]["entry"]["events"] = [{**rows[1]["entry"]["guarantee"], "epsilon": 1e-9}]
+
+
+def test_an_event_that_costs_too_little_is_found_with_right_hashes(path, ledger):
+    ledger.charge(PureDP(0.2))
+    forged(ledger, path, cheap_event)
+    assert "row 2" in Ledger.check(path)[0]
+    with pytest.raises(LedgerError, match="row 2"):
+        Ledger.open(path)
+
+
+def check_overdraft_is_found(path, ledger):
+    ledger.charge(PureDP(0.9))
+    forged(ledger, path, lambda rows: rows.append(rows[1]))
+    assert "more than the budget" in Ledger.check(path)[0]
+
+
+def test_an_overdraft_is_found_with_right_hashes(path, ledger):
+    check_overdraft_is_found(path, ledger)
+
+
+def test_planted_check_of_hashes_alone_is_caught(path, ledger, monkeypatch):
+    monkeypatch.setattr(statements, "is_within", lambda _: True)
+    with pytest.raises((AssertionError, IndexError)):
+        check_overdraft_is_found(path, ledger)
+
+
+def test_a_backup_that_was_put_back_shows(tmp_path, path, ledger):
+    ledger.charge(TENTH)
+    backup = path.read_bytes()
+    entry = ledger.charge(PureDP(0.5), label="lost")
+    path.write_bytes(backup)
+    with pytest.raises(LedgerError, match="gone or others, as in a backup"):
+        ledger.charge(TENTH)
+    ledger_books._reader.cache_clear()  # another process cannot know, but for the card
+    restored = Ledger.open(path)
+    assert Ledger.check(path) == ()
+    restored.charge(PureDP(0.3))
+    assert not restored.knows(entry)
+
+
+# -- on the card and in the file ------------------------------------------------------------------
+
+
+def test_the_card_and_the_file_have_the_place_of_the_charge(tmp_path, path, ledger, monkeypatch):
+    other = Ledger.create(tmp_path / "other.ledger", 1.0, dataset="<b>all</b> sites")
+    monkeypatch.setenv("PRIVATELR_LEDGER", str(tmp_path / "other.ledger"))
+    fit = fit_clinic(clinic(), eps=0.4, ledger=path)
+    assert {one.ledger for one in fit.release.entry.receipts} == {ledger._key, other._key}
+    fit.save(tmp_path / "fit.json")
+    loaded = privatelr.load(tmp_path / "fit.json")
+    assert loaded.release.entry.receipts == fit.release.entry.receipts
+    assert loaded.card() == loaded.card().replace("<b>", "")
+    for one in (fit, loaded):
+        for kept in (ledger, other):
+            assert kept.knows(one.release.entry)
+            head = kept._book.store.rows()[1].hash
+            assert f"head {head}" in one.card()
+    document = json.loads((tmp_path / "fit.json").read_text(encoding="utf-8"))
+    assert str(path) not in json.dumps(document)
+    assert ledger.charges[0].release == other.charges[0].release == document["sha256"]
+
+
+def test_strata_are_charged_and_completed_once(tmp_path, path, ledger):
+    options = {"bounds": {"age": (18, 90)}, "levels": {"smoker": ["no", "yes"]}}
+    fits = privatelr.dplr("y ~ age", clinic(), 0.4, by="smoker", ledger=path, **options)
+    assert len(ledger.charges) == 1
+    fits.save(tmp_path / "fits.json")
+    saved = json.loads((tmp_path / "fits.json").read_text(encoding="utf-8"))
+    assert ledger.charges[0].release == saved["sha256"]
+    loaded = privatelr.load(tmp_path / "fits.json")
+    assert all(ledger.knows(fit.release.entry) for fit in loaded.values())
+    assert f"head {ledger.rows[1].hash}" in loaded.card()
+
+
+def test_earlier_formats_have_no_receipts(tmp_path, path, ledger):
+    from privatelr.results.release_files import content_hash
+
+    fit_clinic(clinic(), eps=0.4, ledger=path).save(tmp_path / "fit.json")
+    document = json.loads((tmp_path / "fit.json").read_text(encoding="utf-8"))
+    for version in range(3, 6):
+        document["version"] = version
+        document["sha256"] = content_hash(document)
+        (tmp_path / "fit.json").write_text(json.dumps(document), encoding="utf-8")
+        with pytest.raises(privatelr.ReleaseFileError, match="entry 'receipts'"):
+            privatelr.load(tmp_path / "fit.json")

@@ -1,0 +1,212 @@
+"""The ledger on a PostgreSQL server, which the tests start where it is installed."""
+
+import os
+import pickle
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from ledgers_at_work import check_crowd, check_kills
+
+from privatelr import GuaranteeError, Ledger, LedgerError, MissingDependencyError, PureDP
+from privatelr.privacy.accounting import ledger_books, ledger_file
+
+TENTH = PureDP(0.1)
+HAVE = {name: shutil.which(name) for name in ("initdb", "postgres", "psql")}
+for _name in HAVE:  # Debian keeps them apart
+    _found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{_name}"))
+    HAVE[_name] = HAVE[_name] or (str(_found[-1]) if _found else None)
+
+
+def as_its_user():
+    """A server does not run as root."""
+    if os.getuid() != 0:
+        return {}
+    user = next((u for u in ("postgres", "nobody") if u in {p.pw_name for p in pwd.getpwall()}), "")
+    return {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
+
+
+@pytest.fixture(scope="module")
+def server():
+    """The URL of a server of its own, without its database."""
+    pytest.importorskip("sqlalchemy", reason="needs SQLAlchemy")
+    pytest.importorskip("psycopg", reason="needs psycopg")
+    if not (HAVE["initdb"] and HAVE["postgres"]):
+        pytest.skip("needs the programs initdb and postgres")
+    home = Path(tempfile.mkdtemp(prefix="pg-"))
+    how = {**as_its_user(), "cwd": home, "env": {**os.environ, "LC_ALL": "C"}}
+    if "user" in how:
+        os.chown(home, pwd.getpwnam(how["user"]).pw_uid, how["group"])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    data = str(home / "data")
+    made = [HAVE["initdb"], "-D", data, "-U", "tester", "-A", "trust", "-E", "UTF8"]
+    subprocess.run(made, check=True, capture_output=True, **how)
+    options = ["-p", str(port), "-h", "127.0.0.1", "-k", str(home), "-c", "max_connections=80"]
+    running = subprocess.Popen(
+        [HAVE["postgres"], "-D", data, *options],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        **how,
+    )
+    try:
+        url = f"postgresql+psycopg://tester:secret@127.0.0.1:{port}"
+        wait_for(url)
+        yield url
+    finally:
+        running.send_signal(signal.SIGINT)  # without waiting for clients
+        running.wait(30)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def wait_for(url):
+    import time
+
+    import sqlalchemy
+
+    engine = sqlalchemy.create_engine(f"{url}/postgres", poolclass=sqlalchemy.pool.NullPool)
+    for _ in range(300):
+        try:
+            with engine.connect():
+                return
+        except sqlalchemy.exc.OperationalError:
+            time.sleep(0.1)
+    raise TimeoutError("the server did not start")
+
+
+def run_sql(url, *commands):
+    import sqlalchemy
+
+    engine = sqlalchemy.create_engine(
+        url, poolclass=sqlalchemy.pool.NullPool, isolation_level="AUTOCOMMIT"
+    )
+    with engine.connect() as connection:
+        for command in commands:
+            connection.execute(sqlalchemy.text(command))
+
+
+@pytest.fixture
+def url(server, request):
+    name = f"t{abs(hash(request.node.name))}"
+    run_sql(f"{server}/postgres", f"CREATE DATABASE {name}")
+    return f"{server}/{name}"
+
+
+def test_a_ledger_on_a_server_is_one_as_on_disk(url):
+    ledger = Ledger.create(url, 1.0, dataset="clinic")
+    assert Ledger.open(url) is ledger
+    entry = ledger.charge(TENTH, label="\0 é")
+    Ledger.open(url, note="b").part("a").charge(TENTH)
+    ledger.allow("ann", 0.3).charge(TENTH)
+    ledger.change_budget(0.5, reason="less")
+    with pytest.raises(GuaranteeError, match="would make"):
+        ledger.charge(PureDP(0.3))
+    assert len(ledger.charges) == 3
+    assert ledger.entries[0].label == "\0 é"
+    assert ledger.knows(entry)
+    assert Ledger.check(url) == ()
+    assert pickle.loads(pickle.dumps(ledger)) is ledger
+    assert "secret" not in repr(ledger) + str(ledger)
+    with pytest.raises(LedgerError, match="has a ledger, and a ledger replaces none"):
+        Ledger.create(url, 9.0)
+
+
+def test_many_processes_spend_exactly_the_budget(url):
+    check_crowd(url, processes=8, charges=5, budget=15)
+
+
+@pytest.mark.full
+def test_fifty_processes_spend_exactly_the_budget(url):
+    check_crowd(url, processes=50, charges=20, budget=100)
+
+
+def test_kills_lose_no_charge(url):
+    check_kills(url, kills=10, seed=1)
+
+
+@pytest.mark.full
+def test_many_kills_lose_no_charge(url):
+    check_kills(url, kills=200, seed=2)
+
+
+def test_a_lock_that_is_not_given_back_is_told_of(url, monkeypatch):
+    ledger = Ledger.create(url, 1.0)
+    other = ledger_books.store_at(url)
+    with other.exclusively():
+        monkeypatch.setattr(ledger_file, "WAIT", 0.3)
+        with pytest.raises(LedgerError, match=r"held it for 0\.3 seconds; nothing was charged\.$"):
+            ledger.charge(TENTH)
+        assert ledger.spent() == 0
+    ledger.charge(TENTH)
+
+
+def test_a_killed_process_leaves_nothing_half(url):
+    """Its transaction is rolled back by the server."""
+    ledger = Ledger.create(url, 1.0)
+    killed = (
+        "import os, sys\n"
+        "from privatelr.privacy.accounting import ledger_books\n"
+        "with ledger_books.store_at(sys.argv[1]).exclusively() as transaction:\n"
+        "    transaction.append('half')\n"
+        "    os._exit(9)\n"
+    )
+    subprocess.run([sys.executable, "-c", killed, url], check=False)
+    assert len(ledger.rows) == 1
+    ledger.charge(TENTH)
+    assert Ledger.check(url) == ()
+
+
+def test_rows_are_neither_changed_nor_deleted(url):
+    import sqlalchemy
+
+    Ledger.create(url, 1.0).charge(TENTH)
+    for command in ("DELETE FROM {0}", "UPDATE {0} SET body = ''", "TRUNCATE {0}"):
+        with pytest.raises(sqlalchemy.exc.DatabaseError, match="no row of a ledger"):
+            run_sql(url, command.format("privatelr_ledger"))
+    run_sql(
+        url,
+        "ALTER TABLE privatelr_ledger DISABLE TRIGGER ALL",
+        "UPDATE privatelr_ledger SET body = replace(body, '0.1', '0.01') WHERE number = 2",
+    )
+    assert "row 2 does not follow" in Ledger.check(url)[0]
+
+
+def test_who_may_only_insert_can_charge(url, server):
+    Ledger.create(url, 1.0)
+    run_sql(
+        url,
+        "DROP ROLE IF EXISTS analyst",
+        "CREATE ROLE analyst LOGIN",
+        "GRANT SELECT, INSERT ON privatelr_ledger TO analyst",
+    )
+    analyst = Ledger.open(url.replace("tester:secret", "analyst"))
+    analyst.charge(TENTH)
+    assert Ledger.open(url).spent() == 0.1
+
+
+def test_what_cannot_be_opened_is_one_sentence(url, server):
+    gone = "postgresql+psycopg://tester:secret@127.0.0.1:1/none"
+    for address, told in [
+        (url, "no ledger in the database"),
+        (f"{server}/none", "does not exist"),
+        (gone, "the server does not do what is asked"),
+        ("sqlite:///x.db", "URL of a PostgreSQL database"),
+        ("nonsense://x", "URL of a PostgreSQL database"),
+    ]:
+        with pytest.raises(LedgerError, match=told) as caught:
+            Ledger.open(address)
+        assert "\n" not in str(caught.value)
+        assert "secret" not in str(caught.value)
+
+
+def test_without_sqlalchemy_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    with pytest.raises(MissingDependencyError, match=r"privatelr\[server\]"):
+        Ledger.open("postgresql+psycopg://host/clinic")
