@@ -84,6 +84,13 @@ class Formula:
         strata = None if self.by is None else self.by.expression
         return tuple(one for one in (self.weights, self.subset, strata) if one is not None)
 
+    @functools.cached_property
+    def selecting(self) -> tuple[str, ...]:
+        """Columns by which records count or do not: those of a subset, and of one stratum."""
+        subset = () if self.subset is None else self.subset.names
+        one = () if self.by is None or self.by.level is None else (self.by.column,)
+        return tuple(dict.fromkeys((*subset, *one)))
+
     @property
     def beside(self) -> tuple[Expression, ...]:
         """What stands beside the terms: offsets, weights, a subset, and strata."""
