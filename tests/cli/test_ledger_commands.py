@@ -302,3 +302,14 @@ def test_four_fits_at_once_spend_what_the_ledger_has(home):
     assert done.stderr.count(b"what is left is epsilon ") == 2
     assert len(list(home.glob("*.json"))) == 2
     assert "no saved release" not in str(Ledger.open("small.ledger"))
+
+
+def test_no_command_replaces_a_ledger(home, ledger, capsys, monkeypatch):
+    """The only account of what is spent is not lost by a name that was given twice."""
+    monkeypatch.setattr("privatelr.cli.model_commands.open_table", None)
+    before = (home / "clinic.ledger").read_bytes()
+    out = ["--out", "clinic.ledger", "--force"]
+    for words in ([*FIT, "--ledger", "clinic.ledger"], ["ledger", "export", "clinic.ledger"]):
+        told = said(capsys, 1, *words, *out)
+        assert "is a ledger, or another database, and is not replaced" in told
+    assert (home / "clinic.ledger").read_bytes() == before

@@ -31,6 +31,7 @@ from privatelr import (
     LedgerError,
     PrivacyWarning,
     PureDP,
+    ReleaseFileError,
 )
 from privatelr.privacy import GaussianEvent
 from privatelr.privacy.accounting import account_with, ledger_books, ledger_file, ledger_rows
@@ -399,6 +400,17 @@ def test_a_save_does_not_fail_with_its_ledger(tmp_path, path, ledger, monkeypatc
     with pytest.warns(PrivacyWarning, match="was saved, and its charge stands without its hash"):
         fit.save(tmp_path / "fit.json")
     assert (tmp_path / "fit.json").exists()
+
+
+def test_a_fit_is_not_saved_over_a_ledger(tmp_path, path, ledger):
+    fit, link = fit_clinic(clinic(), eps=0.4, ledger=path), tmp_path / "link.json"
+    link.symlink_to(path)
+    before = path.read_bytes()
+    for name in (path, link):
+        with pytest.raises(ReleaseFileError, match="is a ledger, or another database") as error:
+            fit.save(name)
+        one_sentence(error)
+    assert path.read_bytes() == before
 
 
 def test_other_releases_can_be_completed(ledger):
