@@ -24,7 +24,7 @@ from privatelr.privacy.accounting import (
     ledger_page,
 )
 from privatelr.privacy.accounting.ledger_rows import Charge
-from privatelr.results.release_files import charge_of
+from privatelr.results.release_files import charge_of, hash_of
 
 _NARROWEST, _WIDEST = 40, 100
 _PLAIN = "\033[0m"
@@ -144,11 +144,16 @@ def check(chosen: argparse.Namespace) -> int:
     """Check a ledger, and whether it knows saved models; the status is 1 if anything is wrong."""
     found = list(Ledger.check(chosen.file))
     for path in chosen.releases if not found else ():
-        entry = charge_of(files.read_model(path))
-        if entry is None or not Ledger.open(chosen.file).knows(entry):
+        entry, ledger = charge_of(files.read_model(path)), Ledger.open(chosen.file)
+        if entry is None or not ledger.knows(entry):
             found.append(
                 f"{path!r}: the ledger does not have its charge as it was; the model was charged "
                 "elsewhere, or a backup of the ledger was put back"
+            )
+        elif (first := ledger.saved_as(entry)) not in (None, hash_of(path)):
+            found.append(
+                f"{path!r}: its charge was saved as {str(first)[:12]}, and this file has another "
+                "hash"
             )
     if chosen.json:
         print(json.dumps({"sound": not found, "findings": found}, indent=1))

@@ -16,6 +16,7 @@ import privatelr.fitting
 from privatelr import Ledger, load
 from privatelr.cli import ledger_commands, lrsimple, main
 from privatelr.privacy.accounting import ledger_file
+from privatelr.results.release_files import content_hash
 
 FIT = ["fit", "table.csv", "y ~ age", "--bounds", "age=18:90"]
 
@@ -165,6 +166,20 @@ def test_check_misses_no_model(home, ledger, capsys):
     assert done.returncode == 1
     assert b"a backup of the ledger was put back" in done.stdout
     assert load("charged.json").release.entry.receipts
+
+
+def test_check_finds_another_model_of_the_same_charge(home, ledger, capsys):
+    """The receipt of a charge is public, and can be copied into a file with other numbers."""
+    said(capsys, 0, *FIT, "--ledger", "clinic.ledger", "--out", "model.json")
+    said(capsys, 0, *FIT, "--out", "other.json")
+    names = ("model.json", "other.json")
+    charged, other = (json.loads((home / name).read_text(encoding="utf-8")) for name in names)
+    forged = {**other, "ledger": charged["ledger"]}
+    forged["sha256"] = content_hash(forged)
+    (home / "forged.json").write_text(json.dumps(forged), encoding="utf-8")
+    said(capsys, 0, "ledger", "check", "clinic.ledger", "model.json")
+    assert main(["ledger", "check", "clinic.ledger", "forged.json"]) == 1
+    assert "this file has another hash" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -420,7 +420,25 @@ def test_other_releases_can_be_completed(ledger):
     with pytest.raises(LedgerError, match="no such charge"):
         ledger.complete(Ledger(1.0).charge(TENTH), "0" * 64)
     ledger.complete(entry, "0" * 64)
+    ledger.complete(entry, "0" * 64)
+    rows = len(ledger.rows)
+    with pytest.raises(LedgerError, match="row 2 was saved as 000000000000 before") as error:
+        ledger.complete(entry, "1" * 64)
+    one_sentence(error)
     assert ledger.charges[0].release == "0" * 64
+    assert len(ledger.rows) == rows
+
+
+def test_the_first_of_two_releases_of_one_charge_is_kept(tmp_path, path, ledger):
+    """Two models of one charge are two looks at the data, and one was paid for."""
+    fit = fit_clinic(clinic(), eps=0.4, ledger=path)
+    fit.save(tmp_path / "one.json")
+    first = ledger.charges[0].release
+    release = replace(fit.release, coef=fit.release.coef + fit.release.calibration.grid)
+    other = type(fit)(fit.spec, release, fit.threshold)
+    with pytest.warns(PrivacyWarning, match="before, and this file has another hash"):
+        other.save(tmp_path / "two.json")
+    assert ledger.charges[0].release == first
 
 
 def test_a_row_about_a_release_has_no_time(tmp_path, path, ledger):

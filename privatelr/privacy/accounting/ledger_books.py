@@ -146,6 +146,16 @@ class DiskBook:
         with self.exclusively() as page:
             page.put(kind, **content)
 
+    def release(self, row: int, sha256: str) -> None:
+        """Note a saved release by its charge; raises `LedgerError` if another one was noted."""
+        with self.exclusively() as page:
+            (first,) = (one.release for one in page.content.charges if one.number == row)
+            if first is None:
+                page.put("released", charge=row, sha256=sha256)
+            elif first != sha256:
+                told = f"row {row} was saved as {first[:12]} before, and this file has another hash"
+                raise LedgerError(self._sentence(told))
+
     def change(self, epsilon: float, delta: float | None, reason: str) -> None:
         """Change the budget; raises `GuaranteeError` if the charges do not fit into it."""
         with self.exclusively() as page:
@@ -274,7 +284,7 @@ def complete(entry: Entry | None, sha256: str) -> list[str]:
             book = DiskBook(store_at(address))
             known = {charge.number: charge for charge in book.content().charges}.get(receipt.row)
             if known is not None and known.release != sha256 and book.key == receipt.ledger:
-                book.add_row("released", charge=receipt.row, sha256=sha256)
+                book.release(receipt.row, sha256)
         except LedgerError as error:
             refused.append(str(error))
     return refused

@@ -15,6 +15,7 @@ from privatelr.results.release_files.release_file import (
     charge_of,
     create_file,
     file_bytes,
+    hash_of,
     is_database,
     load,
     release_bytes,

@@ -187,6 +187,11 @@ def charge_of(fit: Any) -> Entry | None:
     return entry
 
 
+def hash_of(path: str | os.PathLike[str]) -> str:
+    """The content hash that a release file states; `load` has verified it."""
+    return str(parse(Path(path).read_bytes())["sha256"])
+
+
 def file_bytes(fit: Any, key: Key = None) -> bytes:
     """The content of the file of a fit, or of `Strata` of fits."""
     made = release_bytes if isinstance(fit, ModelRecord) else strata_file.strata_bytes
