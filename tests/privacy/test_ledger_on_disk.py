@@ -215,6 +215,23 @@ def test_parts_add_up_as_in_memory(ledger):
         ledger.charge(PureDP(0.3))
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_part_takes_no_subset(ledger, monkeypatch, inside):
+    """A replaced record may leave one subset and enter another: their prices add up."""
+
+    def unread(*_, **__):
+        raise AssertionError("the data were read")
+
+    fit_clinic(clinic(), eps=0.1, ledger=ledger, subset="age > 50")
+    fit_clinic(clinic(), eps=0.1, ledger=ledger.part("first"))
+    monkeypatch.setattr(privatelr.model_data, "read_design", unread)
+    block = Ledger(1.0) if inside else contextlib.nullcontext()
+    with block, pytest.raises(GuaranteeError, match="a part of a ledger is for data") as error:
+        fit_clinic(clinic(), eps=0.1, ledger=ledger.part("old"), subset="age > 50")
+    one_sentence(error)
+    assert len(ledger.entries) == 2
+
+
 def test_a_plan_is_kept(path):
     prices = [ZCDP(0.01)] * 3
     ledger = Ledger.create(path, prices=prices, delta=1e-6)
