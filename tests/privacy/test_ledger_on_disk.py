@@ -215,6 +215,28 @@ def test_parts_add_up_as_in_memory(ledger):
         ledger.charge(PureDP(0.3))
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("postgresql://ann:SECRET@host/clinic", "postgresql://host/clinic"),
+        ("postgresql://host/clinic?user=ann&password=SECRET", "postgresql://host/clinic"),
+        ("postgresql://ann:a@SECRET@host/clinic?password=SECRET", "postgresql://host/clinic"),
+        ("postgresql://host/clinic?password=a@SECRET", "postgresql://..."),
+        ("postgresql://ann:SECRET?a@host/clinic", "postgresql://..."),
+    ],
+)
+def test_no_password_is_shown(url, told):
+    assert ledger_file.shown(url) == repr(told)
+
+
+@pytest.mark.parametrize("address", ["postgresql+psycopg://h:notaport/db", "postgresql://h:1:2/db"])
+def test_a_malformed_url_is_one_sentence(address):
+    pytest.importorskip("sqlalchemy")
+    with pytest.raises(LedgerError, match="URL of a PostgreSQL database") as error:
+        Ledger.open(address)
+    one_sentence(error)
+
+
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_part_takes_no_subset(ledger, monkeypatch, inside):
     """A replaced record may leave one subset and enter another: their prices add up."""

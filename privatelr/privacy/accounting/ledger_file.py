@@ -284,10 +284,14 @@ def _sync(folder: str) -> None:
 
 
 def shown(address: str) -> str:
-    """Return an address as an error quotes it: its end, and of a URL not the user's password."""
+    """Return an address as an error quotes it: its end, and of a URL no user and no query.
+
+    Either may hold a password. If they cannot be told apart, neither is the server shown.
+    """
     if "://" in address:
         kind, _, rest = address.partition("://")
-        address = f"{kind}://{rest.rpartition('@')[2]}"
+        place, _, query = rest.partition("?")
+        address = f"{kind}://{'...' if '@' in query else place.rpartition('@')[2]}"
     return repr(address if len(address) <= 120 else f"...{address[-120:]}")
 
 
