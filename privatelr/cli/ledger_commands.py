@@ -89,6 +89,9 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
 def ledger_of(chosen: argparse.Namespace) -> dict[str, Any]:
     """Keyword for a function that pays: the ledger of ``--ledger``, opened before any other work.
 
+    An allowance and a note without ``--ledger`` are about the ledger of PRIVATELR_LEDGER, which
+    is charged once.
+
     Raises
     ------
     LedgerError
@@ -97,11 +100,13 @@ def ledger_of(chosen: argparse.Namespace) -> dict[str, Any]:
         If there is an allowance or a note, and no ledger.
     """
     options = given(chosen, "allowance", "note")
-    if chosen.ledger is None:
-        for name in options:
-            raise ArgumentError(f"--{name} goes with --ledger.")
-        return {}
-    return {"ledger": Ledger.open(chosen.ledger, **options)}
+    named = (os.environ.get(NAMED) or None) if options else None
+    path = named if chosen.ledger is None else chosen.ledger
+    if path is not None:
+        return {"ledger": Ledger.open(path, **options)}
+    for name in options:
+        raise ArgumentError(f"--{name} goes with --ledger, or with {NAMED}.")
+    return {}
 
 
 def _path(chosen: argparse.Namespace) -> str:
@@ -227,7 +232,7 @@ def _print(ledger: Ledger, chosen: argparse.Namespace) -> None:
         "without_release": sum(one.release is None for one in charges),
         "head": ledger.head,
     }
-    print(json.dumps(facts, indent=1, ensure_ascii=False))
+    print(json.dumps(facts, indent=1))  # in ASCII, so that no text in it steers a terminal
 
 
 def _record(charge: Charge) -> dict[str, Any]:

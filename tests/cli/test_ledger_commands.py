@@ -94,6 +94,20 @@ def test_the_variable_names_a_ledger_for_every_command(home, monkeypatch, capsys
     assert "PRIVATELR_LEDGER: ledger" in said(capsys, 1, *FIT)
 
 
+def test_a_note_and_an_allowance_are_of_the_ledger_that_the_variable_names(
+    home, ledger, monkeypatch, capsys
+):
+    ledger.allow("ann", 1.0)
+    monkeypatch.setenv("PRIVATELR_LEDGER", "clinic.ledger")
+    said(capsys, 0, *FIT, "--eps", "0.5", "--note", "a wave", "--allowance", "ann")
+    said(capsys, 0, *FIT, "--eps", "0.25", "--note", "a wave")
+    told = [(one.note, one.allowance) for one in ledger.charges]
+    assert told == [("a wave", "ann"), ("a wave", None)]
+    assert ledger.spent() == 0.75
+    assert ledger.allowance("ann").spent() == 0.5
+    assert "allowance 'ann'" in said(capsys, 1, *FIT, "--eps", "0.6", "--allowance", "ann")
+
+
 def test_public_tables_are_not_charged(home, ledger, monkeypatch, capsys):
     monkeypatch.setenv("PRIVATELR_LEDGER", "clinic.ledger")
     said(capsys, 0, "demo")
@@ -108,6 +122,7 @@ def test_a_refused_fit_reads_nothing(home, ledger, capsys, monkeypatch):
     monkeypatch.setattr("privatelr.cli.model_commands.open_table", unread)
     for options in (["--ledger", "none"], ["--ledger", "clinic.ledger", "--allowance", "bob"]):
         said(capsys, 1, *FIT, *options)
+    said(capsys, 2, *FIT, "--ledger", "")
     assert "--note goes with --ledger" in said(capsys, 2, *FIT, "--note", "a")
 
 

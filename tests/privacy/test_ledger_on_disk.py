@@ -237,6 +237,25 @@ def test_a_malformed_url_is_one_sentence(address):
     one_sentence(error)
 
 
+@pytest.mark.parametrize("note", [5, b"ann", ["ann"]])
+def test_a_note_is_text(path, tmp_path, ledger, note):
+    for make in (Ledger.open, lambda name, note: Ledger.create(tmp_path / "new", 1.0, note=note)):
+        with pytest.raises(ArgumentError, match="note takes text") as error:
+            make(path, note=note)
+        one_sentence(error)
+    assert not (tmp_path / "new").exists()
+
+
+def test_no_text_in_a_ledger_steers_a_terminal(tmp_path):
+    steering = "a\x1b[2Jb\x9b1mc\u202ed\x00e\né"
+    named = Ledger.create(tmp_path / "named", 1.0, dataset=steering, note=steering)
+    named.charge(TENTH, label=steering)
+    named.change_budget(2.0, reason=steering)
+    page = str(named.allow(steering, 0.5)) + str(named)
+    assert all(one.isprintable() for line in page.split("\n") for one in line)
+    assert r"a\x1b[2Jb\x9b1mc\u202ed\x00e é" in page
+
+
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_part_takes_no_subset(ledger, monkeypatch, inside):
     """A replaced record may leave one subset and enter another: their prices add up."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from privatelr.errors import GuaranteeError, LedgerError
+from privatelr.errors import ArgumentError, GuaranteeError, LedgerError, show
 from privatelr.lazy_import import lazy_import
 from privatelr.privacy.accounting.composition_bounds import Entry, Receipt
 from privatelr.privacy.accounting.filters import DeclaredPrices
@@ -261,7 +261,11 @@ def note_of(note: str | bool | None) -> str:
     """Return what charges are noted with: a sentence, or for True the user and the host."""
     if isinstance(note, str):
         return note
-    if note is not True:
+    if not isinstance(note, bool | None):
+        raise ArgumentError(
+            f"note={show(note)}: note takes text, or True for the names of the user and the host."
+        )
+    if not note:
         return ""
     try:
         user = getpass.getuser()

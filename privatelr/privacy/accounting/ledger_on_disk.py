@@ -93,7 +93,7 @@ class LedgerOnDisk(Account):
         PrivacyWarning
             If the file is on a network file system, whose locks are not to be trusted.
         """
-        relation = read_neighbours(neighbours)
+        relation, noted = read_neighbours(neighbours), ledger_books.note_of(note)
         if (prices is None) == (epsilon is None):
             raise GuaranteeError("create: takes either epsilon or prices.")
         if prices is not None:
@@ -113,7 +113,7 @@ class LedgerOnDisk(Account):
                 PrivacyWarning,
                 stacklevel=3,
             )
-        return cls.open(address, note=note)
+        return cls.open(address, note=noted)
 
     @classmethod
     def open(
