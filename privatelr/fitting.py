@@ -257,6 +257,7 @@ def _prepare(method: Method[Any], data: FrameData, schema: Schema, options: Opti
     if method.standard:  # row_norm limits rows once they are standardised
         schema = replace(schema, row_norm=None)
     spec = data.plan_entries(schema) if method.by_entries else data.plan(schema)
+    _require_positions(options.ledger, spec)
     if method.by_class:
         spec = data.by_class(spec, schema)
     learned = 0.0 if method.buys_roc else cut  # a paid curve needs no score of each record
@@ -336,6 +337,17 @@ def _if_worth_it(
     if nominal_epsilon(plan.target) < nominal_epsilon(usual[place][1].target):
         return None
     return min(worth.values(), key=lambda made: relative_noise(made[1]))
+
+
+def _require_positions(ledger: Account | None, spec: Any) -> None:
+    """Refuse a subset of a part: one replaced record may leave a subset and enter another one."""
+    if ledger is None or spec.formula.subset is None:
+        return
+    if any(part is not None for _, part in ledger.places):
+        raise GuaranteeError(
+            "a part of a ledger is for data that no other part has; subset= chooses records of one "
+            "table by their values, so charge the ledger itself."
+        )
 
 
 def charge(
