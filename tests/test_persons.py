@@ -54,7 +54,7 @@ from privatelr.mechanisms.score_histogram import (
 from privatelr.model_data import read_data
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import grams_of_persons
-from privatelr.privacy import REPLACE_PERSON, ZCDP
+from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP, NonPrivate
 from privatelr.privacy.accounting import Ledger
 from privatelr.results.release_files.document import content_hash, release_document
 from privatelr.results.release_files.restored_fit import restore
@@ -286,6 +286,17 @@ def test_the_guarantee_is_about_persons(fitting):
     assert given.guarantee == fitted.guarantee
 
 
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("kind", "numbers"), [(PureDP, (1.0,)), (ZCDP, (0.1,)), (ApproxDP, (1, 1e-6)), (NonPrivate, ())]
+)
+def test_guarantees_take_their_neighbours_by_name(kind, numbers):
+    assert kind(*numbers, neighbours="person") == kind(*numbers, neighbours=REPLACE_PERSON)
+    for other in ("banana", None, 3, ["person"], "REPLACE_PERSON"):
+        with pytest.raises(GuaranteeError, match="neighbours takes 'replace', 'zero-out', 'person"):
+            kind(*numbers, neighbours=other)
+
+
 def test_a_delta_and_a_rho_take_laplace_noise():
     for price in ({"eps": 1, "delta": 1e-6}, {"eps": ZCDP(0.1, REPLACE_PERSON)}):
         fitted = dplr("y ~ x + z", patients([2] * 500), **price, **PERSON)
@@ -299,6 +310,7 @@ def test_a_delta_and_a_rho_take_laplace_noise():
     ("options", "error", "words"),
     [
         ({"eps": PureDP(1)}, GuaranteeError, "which are 'person'; the one that is given is about"),
+        ({"eps": ZCDP(0.1)}, GuaranteeError, r"write ZCDP\(0.1, neighbours='person'\)\."),
         ({"ledger": Ledger(5)}, GuaranteeError, "'person' and not 'replace'"),
         ({"records_per_person": 0}, FormulaError, "records_per_person=0: .* from 1 to 1000000"),
         ({"records_per_person": 2.0}, FormulaError, "records_per_person=2.0"),
