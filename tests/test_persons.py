@@ -317,13 +317,35 @@ def test_a_delta_and_a_rho_take_laplace_noise():
         ({"records_per_person": True}, FormulaError, "records_per_person=True"),
         ({"person": 3}, FormulaError, "person=3: person takes the name of a column"),
         ({"person": "pateint"}, FormulaError, "the nearest name is 'patient'"),
-        ({"person": None, "records_per_person": 2}, FormulaError, "beside person="),
+        ({"person": None, "records_per_person": 2}, FormulaError, "beside person=; a term"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_sentence(options, error, words):
     given = {"eps": 1, **PERSON, **options}
     with pytest.raises(error, match=words):
         dplr("y ~ x + z", patients(), **given)
+
+
+def test_pages_count_the_persons_of_records_outside_of_a_subset():
+    fit = dplr("y ~ x", patients(), 1, subset="z > 0", **PERSON)
+    page = " ".join(str(fit).split())
+    assert "the others are rows of zeros, and their persons belong to m" in page
+    assert "belong to n" not in page
+
+
+@pytest.mark.quick
+def test_a_number_of_records_may_be_of_numpy():
+    fits = [
+        dplr("y ~ x + z", patients(), 1, **{**PERSON, "records_per_person": most})
+        for most in (3, np.int64(3), np.uint8(3))
+    ]
+    assert {fit.spec.formula.person for fit in fits} == {Person("patient", 3)}
+    assert type(fits[1].spec.formula.person.most) is int
+    with pytest.raises(FormulaError, match=r"has it inside, as in person\(patient, 2\)"):
+        dplr("y ~ x + z + person(patient)", patients(), 1, records_per_person=2)
+    for other in (np.bool_(True), np.float64(3)):
+        with pytest.raises(FormulaError, match="whole number from 1"):
+            dplr("y ~ x + z", patients(), 1, person="patient", records_per_person=other)
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ def test_a_fit_of_another_response_or_loss_is_no_prior(tmp_path, as_file) -> Non
 
     asked = {"bounds": BOUNDS, "do_scale": False}
     opposite = given(dplr("y == 0 ~ x", FRAME, 5.0, **asked))
-    with pytest.raises(ArgumentError, match="earlier fit is y == 0: True .*; prior takes a fit of"):
+    with pytest.raises(ArgumentError, match=r"fit is y == 0: True .*; prior takes a fit of"):
         dplr("y ~ x", FRAME, 1.0, prior=opposite, **asked)
     declared = {**asked, "levels": {"g": ["b", "a", "c"]}}
     reordered = given(dplr("g ~ x", FRAME, 5.0, **declared))
