@@ -46,7 +46,7 @@ from privatelr.mechanisms import (
 from privatelr.mechanisms.calibration import nominal_epsilon
 from privatelr.mechanisms.selection_release import read_account, read_seed
 from privatelr.method import Fitted, Method, Way
-from privatelr.numerics import label
+from privatelr.numerics import describe, label
 from privatelr.privacy import (
     Event,
     Guarantee,
@@ -83,11 +83,11 @@ class Options:
     threshold: Any
     do_scale: DoScale = False
     rp_dim: int = 0
-    prior: Callable[[Any], Prior] | None = None
+    prior: Callable[[Any, Any], Prior] | None = None
 
 
-def read_prior(prior: Any) -> Callable[[Any], Prior] | None:
-    """Read the coefficients to which a penalty draws; returns a function of the plan.
+def read_prior(prior: Any) -> Callable[[Any, Any], Prior] | None:
+    """Read the coefficients to which a penalty draws; returns a function of the plan and the loss.
 
     Raises
     ------
@@ -97,7 +97,10 @@ def read_prior(prior: Any) -> Callable[[Any], Prior] | None:
     if prior is None:
         return None
     if isinstance(prior, str | os.PathLike):
-        prior = release_file.load(prior)
+        try:
+            prior = release_file.load(prior)
+        except FileNotFoundError:
+            raise ArgumentError(f"prior: there is no file {show(os.fspath(prior))}.") from None
     if isinstance(prior, FitRecord):
         if not prior.guarantee.is_private:
             warnings.warn(
@@ -107,7 +110,7 @@ def read_prior(prior: Any) -> Callable[[Any], Prior] | None:
             )
         source = f"of an earlier fit ({prior.formula}, {prior.guarantee})"
         given = Prior(prior.coef.to_dict(), source)
-        return partial(given.for_plan, only_shared=True)
+        return partial(_of_fit, prior, given)
     takes = "numbers by names of coefficients, such as {'age': 0.03} or {'age': (0.03, 0.01)} with "
     takes += "a standard deviation, an earlier fit of two classes, or its file"
     if not isinstance(prior, Mapping) or not prior:
@@ -125,7 +128,26 @@ def read_prior(prior: Any) -> Callable[[Any], Prior] | None:
         for deviation in sd:
             words = "a mean and a standard deviation above 0"
             sds[name] = require_number(ArgumentError, at, deviation, words, above=0)
-    return partial(Prior(means, "as given", sds).for_plan, only_shared=False)
+    as_given = Prior(means, "as given", sds)
+    return lambda spec, _loss: as_given.for_plan(spec, only_shared=False)
+
+
+def _of_fit(earlier: FitRecord, given: Prior, spec: Any, loss: Any) -> Prior:
+    """Return the prior for a plan; coefficients of another response or loss mean something else."""
+    if earlier.loss != loss:
+        raise ArgumentError(
+            f"prior: the earlier fit is a {earlier.loss.title} ({describe(earlier.loss)}) and this "
+            f"one a {loss.title} ({describe(loss)}); prior takes a fit by the same loss, or "
+            "numbers by names of coefficients."
+        )
+    was, now = earlier.spec.response, spec.response
+    ways = [(made.expression.label, made.kind, made.classes) for made in (was, now)]
+    if ways[0] != ways[1]:
+        raise ArgumentError(
+            f"prior: the response of the earlier fit is {was.describe()}, and here it is "
+            f"{now.describe()}; prior takes a fit of the same response."
+        )
+    return given.for_plan(spec, only_shared=True)
 
 
 def read_do_scale(do_scale: Any) -> DoScale:
@@ -273,7 +295,7 @@ def _prepare(method: Method[Any], data: FrameData, schema: Schema, options: Opti
         charge(options.ledger, guarantee, (), spec.formula.text)  # refused before data is read
     declared = _projected(_scaled(spec, data, options), options, n)
     if options.prior is not None:
-        declared = replace(declared, prior=options.prior(declared))
+        declared = replace(declared, prior=options.prior(declared, method.loss))
     if not method.by_entries:
         warn_of_one_record(guarantee, n, stacklevel=5)
     found = standardised(method, declared, n)

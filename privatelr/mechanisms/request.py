@@ -268,9 +268,11 @@ def read_target(
         require_number(GuaranteeError, "delta", beside, said, at_least=0, at_most=0)
         if eps.neighbours is not neighbours:
             names = {one: word for word, one in privacy.NEIGHBOURS.items()}
+            numbers = ", ".join(repr(getattr(eps, n)) for n in _RANGES if hasattr(eps, n))
             raise GuaranteeError(
                 f"{name}: takes a guarantee about neighbours that {neighbours.value}, which are "
-                f"{names[neighbours]!r}; the one that is given is about {names[eps.neighbours]!r}."
+                f"{names[neighbours]!r}; the one that is given is about {names[eps.neighbours]!r}; "
+                f"write {type(eps).__name__}({numbers}, neighbours={names[neighbours]!r})."
             )
         for field in _RANGES:
             if hasattr(eps, field):
