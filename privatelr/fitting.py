@@ -109,8 +109,7 @@ def read_prior(prior: Any) -> Callable[[Any, Any], Prior] | None:
                 stacklevel=5,
             )
         source = f"of an earlier fit ({prior.formula}, {prior.guarantee})"
-        given = Prior(prior.coef.to_dict(), source)
-        return partial(_of_fit, prior, given)
+        return partial(_of_fit, prior, Prior(prior.coef.to_dict(), source))
     takes = "numbers by names of coefficients, such as {'age': 0.03} or {'age': (0.03, 0.01)} with "
     takes += "a standard deviation, an earlier fit of two classes, or its file"
     if not isinstance(prior, Mapping) or not prior:
@@ -118,18 +117,15 @@ def read_prior(prior: Any) -> Callable[[Any, Any], Prior] | None:
     means, sds = {}, {}
     for name, given in prior.items():
         if isinstance(given, FitRecord):
-            raise ArgumentError(
-                f"prior: it has a fit for each stratum; prior takes one of its fits, such as that "
-                f"of {name!r}."
-            )
+            said = f"prior takes one of its fits, such as that of {name!r}."
+            raise ArgumentError(f"prior: it has a fit for each stratum; {said}")
         at, takes = f"prior[{name!r}]", "a finite number, or a mean and a standard deviation"
         mean, *sd = given if isinstance(given, tuple | list) and len(given) == 2 else (given,)
         means[name] = require_number(ArgumentError, at, mean, takes)
         for deviation in sd:
             words = "a mean and a standard deviation above 0"
             sds[name] = require_number(ArgumentError, at, deviation, words, above=0)
-    as_given = Prior(means, "as given", sds)
-    return lambda spec, _loss: as_given.for_plan(spec, only_shared=False)
+    return lambda spec, _: Prior(means, "as given", sds).for_plan(spec, only_shared=False)
 
 
 def _of_fit(earlier: FitRecord, given: Prior, spec: Any, loss: Any) -> Prior:
@@ -141,8 +137,7 @@ def _of_fit(earlier: FitRecord, given: Prior, spec: Any, loss: Any) -> Prior:
             "numbers by names of coefficients."
         )
     was, now = earlier.spec.response, spec.response
-    ways = [(made.expression.label, made.kind, made.classes) for made in (was, now)]
-    if ways[0] != ways[1]:
+    if len({(one.expression.label, one.kind, one.classes) for one in (was, now)}) > 1:
         raise ArgumentError(
             f"prior: the response of the earlier fit is {was.describe()}, and here it is "
             f"{now.describe()}; prior takes a fit of the same response."
@@ -363,9 +358,8 @@ def _if_worth_it(
 
 def _require_positions(ledger: Account | None, spec: Any) -> None:
     """Refuse a subset of a part: one replaced record may leave a subset and enter another one."""
-    if ledger is None or spec.formula.subset is None:
-        return
-    if any(part is not None for _, part in ledger.places):
+    places = [] if ledger is None or spec.formula.subset is None else ledger.places
+    if any(part is not None for _, part in places):
         raise GuaranteeError(
             "a part of a ledger is for data that no other part has; subset= chooses records of one "
             "table by their values, so charge the ledger itself."
