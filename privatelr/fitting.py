@@ -46,7 +46,7 @@ from privatelr.mechanisms import (
 from privatelr.mechanisms.calibration import nominal_epsilon
 from privatelr.mechanisms.selection_release import read_account, read_seed
 from privatelr.method import Fitted, Method, Way
-from privatelr.numerics import describe, label
+from privatelr.numerics import label
 from privatelr.privacy import (
     Event,
     Guarantee,
@@ -56,6 +56,7 @@ from privatelr.privacy import (
 from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
 from privatelr.results import FitRecord, diagnose, read_threshold
+from privatelr.results.fit_record import prior_of_fit
 from privatelr.sources import Schema
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def read_prior(prior: Any) -> Callable[[Any, Any], Prior] | None:
                 stacklevel=5,
             )
         source = f"of an earlier fit ({prior.formula}, {prior.guarantee})"
-        return partial(_of_fit, prior, Prior(prior.coef.to_dict(), source))
+        return partial(prior_of_fit, prior, Prior(prior.coef.to_dict(), source))
     takes = "numbers by names of coefficients, such as {'age': 0.03} or {'age': (0.03, 0.01)} with "
     takes += "a standard deviation, an earlier fit of two classes, or its file"
     if not isinstance(prior, Mapping) or not prior:
@@ -126,23 +127,6 @@ def read_prior(prior: Any) -> Callable[[Any, Any], Prior] | None:
             words = "a mean and a standard deviation above 0"
             sds[name] = require_number(ArgumentError, at, deviation, words, above=0)
     return lambda spec, _: Prior(means, "as given", sds).for_plan(spec, only_shared=False)
-
-
-def _of_fit(earlier: FitRecord, given: Prior, spec: Any, loss: Any) -> Prior:
-    """Return the prior for a plan; coefficients of another response or loss mean something else."""
-    if earlier.loss != loss:
-        raise ArgumentError(
-            f"prior: the earlier fit is a {earlier.loss.title} ({describe(earlier.loss)}) and this "
-            f"one a {loss.title} ({describe(loss)}); prior takes a fit by the same loss, or "
-            "numbers by names of coefficients."
-        )
-    was, now = earlier.spec.response, spec.response
-    if len({(one.expression.label, one.kind, one.classes) for one in (was, now)}) > 1:
-        raise ArgumentError(
-            f"prior: the response of the earlier fit is {was.describe()}, and here it is "
-            f"{now.describe()}; prior takes a fit of the same response."
-        )
-    return given.for_plan(spec, only_shared=True)
 
 
 def read_do_scale(do_scale: Any) -> DoScale:
