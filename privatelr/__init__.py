@@ -60,6 +60,7 @@ if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     from privatelr.planning import StudyPlan, plan
     from privatelr.privacy import (
         REPLACE_ONE,
+        REPLACE_PERSON,
         ZCDP,
         ApproxDP,
         NonPrivate,
@@ -88,8 +89,8 @@ __version__ = "0.2.0.dev0"
 __all__ = ["SelectedFit", "__version__", "dplpsvm", "dplr", "dpsimplex", "dpsvm"]
 __all__ += ["MultinomialFit", "dpmultinom"]
 __all__ += ["Calibration", "Diagnostics", "Fit", "Newton", "PrivateFTRL", "Release", "StudyPlan"]
-__all__ += ["REPLACE_ONE", "ZCDP", "ApproxDP", "Ledger", "NonPrivate", "PureDP", "compose"]
-__all__ += ["implies", "to_approximate", "to_zcdp"]
+__all__ += ["REPLACE_ONE", "REPLACE_PERSON", "ZCDP", "ApproxDP", "Ledger", "NonPrivate"]
+__all__ += ["PureDP", "compose", "implies", "to_approximate", "to_zcdp"]
 __all__ += ["MarginalEffects", "average_marginal_effects", "check", "constraint_private_lp", "plan"]
 __all__ += ["ChosenFit", "Comparison", "choose", "compare"]
 __all__ += ["ReleasedLevels", "SuggestedBounds", "levels_from", "suggest_bounds"]
@@ -112,7 +113,7 @@ _FOLDERS = {
     "numerics.solve": ("Newton",),
     "planning": ("StudyPlan", "plan"),
     "privacy": (
-        *("REPLACE_ONE", "ZCDP", "ApproxDP", "NonPrivate", "PureDP"),
+        *("REPLACE_ONE", "REPLACE_PERSON", "ZCDP", "ApproxDP", "NonPrivate", "PureDP"),
         *("compose", "implies", "to_approximate", "to_zcdp"),
     ),
     "privacy.accounting": ("Ledger",),

@@ -56,6 +56,7 @@ from privatelr.privacy import (
 from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
 from privatelr.results import FitRecord, diagnose, read_threshold
+from privatelr.results.fit_record import prior_of_fit
 from privatelr.sources import Schema
 
 if TYPE_CHECKING:
@@ -83,11 +84,11 @@ class Options:
     threshold: Any
     do_scale: DoScale = False
     rp_dim: int = 0
-    prior: Callable[[Any], Prior] | None = None
+    prior: Callable[[Any, Any], Prior] | None = None
 
 
-def read_prior(prior: Any) -> Callable[[Any], Prior] | None:
-    """Read the coefficients to which a penalty draws; returns a function of the plan.
+def read_prior(prior: Any) -> Callable[[Any, Any], Prior] | None:
+    """Read the coefficients to which a penalty draws; returns a function of the plan and the loss.
 
     Raises
     ------
@@ -97,7 +98,10 @@ def read_prior(prior: Any) -> Callable[[Any], Prior] | None:
     if prior is None:
         return None
     if isinstance(prior, str | os.PathLike):
-        prior = release_file.load(prior)
+        try:
+            prior = release_file.load(prior)
+        except FileNotFoundError:
+            raise ArgumentError(f"prior: there is no file {show(os.fspath(prior))}.") from None
     if isinstance(prior, FitRecord):
         if not prior.guarantee.is_private:
             warnings.warn(
@@ -106,8 +110,7 @@ def read_prior(prior: Any) -> Callable[[Any], Prior] | None:
                 stacklevel=5,
             )
         source = f"of an earlier fit ({prior.formula}, {prior.guarantee})"
-        given = Prior(prior.coef.to_dict(), source)
-        return partial(given.for_plan, only_shared=True)
+        return partial(prior_of_fit, prior, Prior(prior.coef.to_dict(), source))
     takes = "numbers by names of coefficients, such as {'age': 0.03} or {'age': (0.03, 0.01)} with "
     takes += "a standard deviation, an earlier fit of two classes, or its file"
     if not isinstance(prior, Mapping) or not prior:
@@ -115,17 +118,15 @@ def read_prior(prior: Any) -> Callable[[Any], Prior] | None:
     means, sds = {}, {}
     for name, given in prior.items():
         if isinstance(given, FitRecord):
-            raise ArgumentError(
-                f"prior: it has a fit for each stratum; prior takes one of its fits, such as that "
-                f"of {name!r}."
-            )
+            said = f"prior takes one of its fits, such as that of {name!r}."
+            raise ArgumentError(f"prior: it has a fit for each stratum; {said}")
         at, takes = f"prior[{name!r}]", "a finite number, or a mean and a standard deviation"
         mean, *sd = given if isinstance(given, tuple | list) and len(given) == 2 else (given,)
         means[name] = require_number(ArgumentError, at, mean, takes)
         for deviation in sd:
             words = "a mean and a standard deviation above 0"
             sds[name] = require_number(ArgumentError, at, deviation, words, above=0)
-    return partial(Prior(means, "as given", sds).for_plan, only_shared=False)
+    return lambda spec, _: Prior(means, "as given", sds).for_plan(spec, only_shared=False)
 
 
 def read_do_scale(do_scale: Any) -> DoScale:
@@ -257,6 +258,7 @@ def _prepare(method: Method[Any], data: FrameData, schema: Schema, options: Opti
     if method.standard:  # row_norm limits rows once they are standardised
         schema = replace(schema, row_norm=None)
     spec = data.plan_entries(schema) if method.by_entries else data.plan(schema)
+    _require_positions(options.ledger, spec)
     if method.by_class:
         spec = data.by_class(spec, schema)
     learned = 0.0 if method.buys_roc else cut  # a paid curve needs no score of each record
@@ -272,7 +274,7 @@ def _prepare(method: Method[Any], data: FrameData, schema: Schema, options: Opti
         charge(options.ledger, guarantee, (), spec.formula.text)  # refused before data is read
     declared = _projected(_scaled(spec, data, options), options, n)
     if options.prior is not None:
-        declared = replace(declared, prior=options.prior(declared))
+        declared = replace(declared, prior=options.prior(declared, method.loss))
     if not method.by_entries:
         warn_of_one_record(guarantee, n, stacklevel=5)
     found = standardised(method, declared, n)
@@ -336,6 +338,16 @@ def _if_worth_it(
     if nominal_epsilon(plan.target) < nominal_epsilon(usual[place][1].target):
         return None
     return min(worth.values(), key=lambda made: relative_noise(made[1]))
+
+
+def _require_positions(ledger: Account | None, spec: Any) -> None:
+    """Refuse a subset of a part: one replaced record may leave a subset and enter another one."""
+    places = [] if ledger is None or spec.formula.subset is None else ledger.places
+    if any(part is not None for _, part in places):
+        raise GuaranteeError(
+            "a part of a ledger is for data that no other part has; subset= chooses records of one "
+            "table by their values, so charge the ledger itself."
+        )
 
 
 def charge(

@@ -319,7 +319,7 @@ def read_in_memory(
 ) -> FrameData:
     """Read the data of a call that does not take Dask collections."""
     require_most(person, records_per_person)
-    whose = person, records_per_person
+    whose = person, int(records_per_person)  # perhaps a number of NumPy
     if sparse.issparse(second):
         for name in (name for name, value in counting.items() if value is not None):
             raise ArgumentError(f"{name}: it reads columns of a frame; {AS_FRAME}.")

@@ -72,7 +72,7 @@ def seconds(python, code):
     return float(python(clock + code))
 
 
-def best_of(python, code, enough, pairs=5, rounds=6):
+def best_of(python, code, enough, pairs=5, rounds=12):
     """Ratio to formulaic and seconds, each by the least time: other processes only add to it.
 
     More is measured, up to so many rounds, until it is good enough.

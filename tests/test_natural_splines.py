@@ -265,9 +265,22 @@ def test_membership_among_constants_is_a_term() -> None:
     ]
     for other in fits[1:]:
         assert np.allclose(fits[0], other, atol=1e-9)
+    one, text = (
+        dplr(f"y ~ z + {term}", frame, 0, 1e-6, **DECLARED).coef
+        for term in ("race %in% c('b')", "race %in% 'b'")
+    )
+    assert np.allclose(one, text, atol=1e-9)
+    assert list(text.index)[-1].startswith("race %in% 'b'")
+    dplr("y ~ race %in% 'b' * z", frame, 0, 1e-6, **DECLARED)
     both = dplr('y ~ race %in% c("b", "w") * z', frame, 0, 1e-6, **DECLARED)
     assert len(both.coef) == 4
-    for wrong in ("race %in% c('b'):z", "z:race %in% c('b')", "race %in% z", "race %in% c(z)"):
+    for wrong in (
+        "race %in% c('b'):z",
+        "z:race %in% c('b')",
+        "race %in% 'b':z",
+        "race %in% z",
+        "race %in% c(z)",
+    ):
         with pytest.raises(FormulaError):
             dplr(f"y ~ {wrong}", frame, 1.0, **DECLARED)
 

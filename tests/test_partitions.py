@@ -255,6 +255,10 @@ def test_a_term_is_drawn_with_its_band_where_inference_was_bought() -> None:
         ("cr(age, 4)", "write public ones, as in knots = c(40, 60)"),
         ("poly(age, 2)", "poly(age, 2, raw = TRUE)"),
         ("poly(age, 20, raw = TRUE)", "orthogonal"),
+        ("poly(age, w, degree = 2, raw = TRUE)", "poly takes one variable; write a sum"),
+        ("poly(age, w, 2, raw = TRUE)", "poly takes one variable"),
+        ("poly(age, 3, degree = 2, raw = TRUE)", "poly takes degree once"),
+        ("cut(age, c(60, 40, 18))", "takes breaks that rise: 60, 40, 18"),
     ],
 )
 def test_what_would_learn_from_the_data_or_has_no_bound_is_refused(term: str, words: str) -> None:

@@ -54,7 +54,7 @@ from privatelr.mechanisms.score_histogram import (
 from privatelr.model_data import read_data
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import grams_of_persons
-from privatelr.privacy import REPLACE_PERSON, ZCDP
+from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP, NonPrivate
 from privatelr.privacy.accounting import Ledger
 from privatelr.results.release_files.document import content_hash, release_document
 from privatelr.results.release_files.restored_fit import restore
@@ -286,6 +286,17 @@ def test_the_guarantee_is_about_persons(fitting):
     assert given.guarantee == fitted.guarantee
 
 
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("kind", "numbers"), [(PureDP, (1.0,)), (ZCDP, (0.1,)), (ApproxDP, (1, 1e-6)), (NonPrivate, ())]
+)
+def test_guarantees_take_their_neighbours_by_name(kind, numbers):
+    assert kind(*numbers, neighbours="person") == kind(*numbers, neighbours=REPLACE_PERSON)
+    for other in ("banana", None, 3, ["person"], "REPLACE_PERSON"):
+        with pytest.raises(GuaranteeError, match="neighbours takes 'replace', 'zero-out', 'person"):
+            kind(*numbers, neighbours=other)
+
+
 def test_a_delta_and_a_rho_take_laplace_noise():
     for price in ({"eps": 1, "delta": 1e-6}, {"eps": ZCDP(0.1, REPLACE_PERSON)}):
         fitted = dplr("y ~ x + z", patients([2] * 500), **price, **PERSON)
@@ -299,19 +310,42 @@ def test_a_delta_and_a_rho_take_laplace_noise():
     ("options", "error", "words"),
     [
         ({"eps": PureDP(1)}, GuaranteeError, "which are 'person'; the one that is given is about"),
+        ({"eps": ZCDP(0.1)}, GuaranteeError, r"write ZCDP\(0.1, neighbours='person'\)\."),
         ({"ledger": Ledger(5)}, GuaranteeError, "'person' and not 'replace'"),
         ({"records_per_person": 0}, FormulaError, "records_per_person=0: .* from 1 to 1000000"),
         ({"records_per_person": 2.0}, FormulaError, "records_per_person=2.0"),
         ({"records_per_person": True}, FormulaError, "records_per_person=True"),
         ({"person": 3}, FormulaError, "person=3: person takes the name of a column"),
         ({"person": "pateint"}, FormulaError, "the nearest name is 'patient'"),
-        ({"person": None, "records_per_person": 2}, FormulaError, "beside person="),
+        ({"person": None, "records_per_person": 2}, FormulaError, "beside person=; a term"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_sentence(options, error, words):
     given = {"eps": 1, **PERSON, **options}
     with pytest.raises(error, match=words):
         dplr("y ~ x + z", patients(), **given)
+
+
+def test_pages_count_the_persons_of_records_outside_of_a_subset():
+    fit = dplr("y ~ x", patients(), 1, subset="z > 0", **PERSON)
+    page = " ".join(str(fit).split())
+    assert "the others are rows of zeros, and their persons belong to m" in page
+    assert "belong to n" not in page
+
+
+@pytest.mark.quick
+def test_a_number_of_records_may_be_of_numpy():
+    fits = [
+        dplr("y ~ x + z", patients(), 1, **{**PERSON, "records_per_person": most})
+        for most in (3, np.int64(3), np.uint8(3))
+    ]
+    assert {fit.spec.formula.person for fit in fits} == {Person("patient", 3)}
+    assert type(fits[1].spec.formula.person.most) is int
+    with pytest.raises(FormulaError, match=r"has it inside, as in person\(patient, 2\)"):
+        dplr("y ~ x + z + person(patient)", patients(), 1, records_per_person=2)
+    for other in (np.bool_(True), np.float64(3)):
+        with pytest.raises(FormulaError, match="whole number from 1"):
+            dplr("y ~ x + z", patients(), 1, person="patient", records_per_person=other)
 
 
 @pytest.mark.parametrize(

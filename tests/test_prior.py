@@ -201,6 +201,30 @@ def test_an_earlier_fit_or_its_file_is_a_prior(tmp_path) -> None:
         dplr("y ~ x", FRAME, 1.0, bounds=BOUNDS, prior=void)
 
 
+@pytest.mark.parametrize("as_file", [False, True])
+def test_a_fit_of_another_response_or_loss_is_no_prior(tmp_path, as_file) -> None:
+    def given(fit):
+        fit.save(tmp_path / "old.json")
+        return tmp_path / "old.json" if as_file else fit
+
+    asked = {"bounds": BOUNDS, "do_scale": False}
+    opposite = given(dplr("y == 0 ~ x", FRAME, 5.0, **asked))
+    with pytest.raises(ArgumentError, match=r"fit is y == 0: True .*; prior takes a fit of"):
+        dplr("y ~ x", FRAME, 1.0, prior=opposite, **asked)
+    declared = {**asked, "levels": {"g": ["b", "a", "c"]}}
+    reordered = given(dplr("g ~ x", FRAME, 5.0, **declared))
+    with pytest.raises(ArgumentError, match="same response"):
+        dplr("g ~ x", FRAME, 1.0, prior=reordered, **asked)
+    dplr("g ~ x", FRAME, 1.0, prior=reordered, **declared)
+    margin = given(dpsvm("y ~ x", FRAME, 5.0, h=0.3, **asked))
+    for fitter in (dplr, dpsvm):
+        with pytest.raises(ArgumentError, match="by the same loss"):
+            fitter("y ~ x", FRAME, 1.0, prior=margin, **asked)
+    dpsvm("y ~ x", FRAME, 1.0, h=0.3, prior=margin, **asked)
+    with pytest.raises(ArgumentError, match=r"\(.*0\.3.*\).* \(.*0\.5.*\).*same loss"):
+        dpsvm("y ~ x", FRAME, 1.0, prior=margin, **asked)
+
+
 @pytest.mark.parametrize(
     "options", [{}, {"do_scale": False}, {"op": False}, {"delta": 1e-6}], ids=str
 )
@@ -260,6 +284,7 @@ def test_the_command_line_takes_means_or_a_file(tmp_path, capsys) -> None:
         ({"x": 1e4}, "linear predictors of up to"),
         ({}, "numbers by names of coefficients"),
         (3.0, "an earlier fit"),
+        ("nofile.json", "there is no file 'nofile.json'"),
     ],
 )
 def test_refusals(prior, words) -> None:

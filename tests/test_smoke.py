@@ -82,6 +82,7 @@ def found_levels():
 
 USES = {
     "REPLACE_ONE": lambda: lr.PureDP(1.0).neighbours is lr.REPLACE_ONE,
+    "REPLACE_PERSON": lambda: lr.ZCDP(0.1, "person").neighbours is lr.REPLACE_PERSON,
     "ZCDP": lambda: lr.ZCDP(0.1).rho == 0.1,
     "ApproxDP": lambda: lr.ApproxDP(1.0, 1e-6).delta == 1e-6,
     "Calibration": lambda: isinstance(fit().calibration, lr.Calibration),

@@ -30,7 +30,13 @@ from privatelr.cli.outcomes import (
 from privatelr.errors import ArgumentError, MissingDependencyError, ReleaseFileError
 from privatelr.locks import has_file_locks, lock_file, still_has_name
 from privatelr.privacy.accounting import Entry, complete
-from privatelr.results.release_files import create_file, load, replace_file
+from privatelr.results.release_files import (
+    IS_DATABASE,
+    create_file,
+    is_database,
+    load,
+    replace_file,
+)
 
 
 @contextmanager
@@ -99,6 +105,7 @@ def _require_place(path: str, force: bool) -> None:
     refuse(os.path.lexists(path) and not force, "the file exists; --force replaces it")
     is_file = target.is_file() or not target.exists()
     refuse(not is_file, "--out takes a file, and this is a device or a pipe")
+    refuse(is_database(target), IS_DATABASE)
     refuse(not os.access(target.parent, os.W_OK), "the folder may not be written to")
 
 
@@ -135,7 +142,7 @@ def write(path: str, data: bytes, force: bool, option: str = "--out") -> None:
             replace_file(Path(os.path.realpath(path)), data)
         else:
             create_file(Path(path), data)
-    except OutputError as error:
+    except (OutputError, ReleaseFileError) as error:
         raise NotWrittenError(str(error)) from None
     except FileExistsError:
         raise NotWrittenError(

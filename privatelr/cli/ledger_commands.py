@@ -24,7 +24,7 @@ from privatelr.privacy.accounting import (
     ledger_page,
 )
 from privatelr.privacy.accounting.ledger_rows import Charge
-from privatelr.results.release_files import charge_of
+from privatelr.results.release_files import charge_of, hash_of
 
 _NARROWEST, _WIDEST = 40, 100
 _PLAIN = "\033[0m"
@@ -89,6 +89,9 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
 def ledger_of(chosen: argparse.Namespace) -> dict[str, Any]:
     """Keyword for a function that pays: the ledger of ``--ledger``, opened before any other work.
 
+    An allowance and a note without ``--ledger`` are about the ledger of PRIVATELR_LEDGER, which
+    is charged once.
+
     Raises
     ------
     LedgerError
@@ -97,11 +100,13 @@ def ledger_of(chosen: argparse.Namespace) -> dict[str, Any]:
         If there is an allowance or a note, and no ledger.
     """
     options = given(chosen, "allowance", "note")
-    if chosen.ledger is None:
-        for name in options:
-            raise ArgumentError(f"--{name} goes with --ledger.")
-        return {}
-    return {"ledger": Ledger.open(chosen.ledger, **options)}
+    named = (os.environ.get(NAMED) or None) if options else None
+    path = named if chosen.ledger is None else chosen.ledger
+    if path is not None:
+        return {"ledger": Ledger.open(path, **options)}
+    for name in options:
+        raise ArgumentError(f"--{name} goes with --ledger, or with {NAMED}.")
+    return {}
 
 
 def _path(chosen: argparse.Namespace) -> str:
@@ -144,11 +149,16 @@ def check(chosen: argparse.Namespace) -> int:
     """Check a ledger, and whether it knows saved models; the status is 1 if anything is wrong."""
     found = list(Ledger.check(chosen.file))
     for path in chosen.releases if not found else ():
-        entry = charge_of(files.read_model(path))
-        if entry is None or not Ledger.open(chosen.file).knows(entry):
+        entry, ledger = charge_of(files.read_model(path)), Ledger.open(chosen.file)
+        if entry is None or not ledger.knows(entry):
             found.append(
                 f"{path!r}: the ledger does not have its charge as it was; the model was charged "
                 "elsewhere, or a backup of the ledger was put back"
+            )
+        elif (first := ledger.saved_as(entry)) not in (None, hash_of(path)):
+            found.append(
+                f"{path!r}: its charge was saved as {str(first)[:12]}, and this file has another "
+                "hash"
             )
     if chosen.json:
         print(json.dumps({"sound": not found, "findings": found}, indent=1))
@@ -222,7 +232,7 @@ def _print(ledger: Ledger, chosen: argparse.Namespace) -> None:
         "without_release": sum(one.release is None for one in charges),
         "head": ledger.head,
     }
-    print(json.dumps(facts, indent=1, ensure_ascii=False))
+    print(json.dumps(facts, indent=1))  # in ASCII, so that no text in it steers a terminal
 
 
 def _record(charge: Charge) -> dict[str, Any]:

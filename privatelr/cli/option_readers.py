@@ -139,9 +139,6 @@ def spend(text: str) -> str | dict[str, float]:
     shares = {name.strip(): float(share) for name, _, share in items}
     if len(shares) < len(items):
         raise ValueError
-    rest = 1 - sum(shares.values())
-    if "coefficients" not in shares and 0 < rest < 1:  # what is left is for the coefficients
-        return {"coefficients": rest, **shares}
     return shares
 
 

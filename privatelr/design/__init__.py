@@ -31,7 +31,13 @@ from privatelr.design.matrix_designs import (
     read_matrix_source,
     read_wide,
 )
-from privatelr.design.offsets_and_weights import Weight, read_offset, read_roots, with_equal_weights
+from privatelr.design.offsets_and_weights import (
+    Weight,
+    read_offset,
+    read_roots,
+    read_selected,
+    with_equal_weights,
+)
 from privatelr.design.persons import shares_of, with_shares
 from privatelr.design.prior import LONGEST_MARGIN, Prior, centre_of, most_stiffness, prior_of
 from privatelr.design.response import Response, read_labels, with_classes

@@ -14,7 +14,7 @@ import numpy as np
 
 from privatelr.design.coding import Factor, plan_factor
 from privatelr.design.response import labels, places
-from privatelr.design.variables import Values, Variable, level_codes, remedy
+from privatelr.design.variables import Values, Variable, level_codes, read_values, remedy
 from privatelr.errors import SchemaError
 from privatelr.formula import By, Expression, Formula, evaluate
 from privatelr.sources import Batch
@@ -185,6 +185,15 @@ def read_roots(weight: Weight | None, values: Values, n: int) -> FloatArray:
         by = weight.stratum
         root = np.where(level_codes(values[by.column], (by.level,)) == 0, root, 0.0)
     return root
+
+
+def read_selected(
+    weight: Weight, variables: Mapping[str, Variable], names: tuple[str, ...], batch: Batch
+) -> BoolArray:
+    """Return whether records ``(n,)`` are in the subset and in the stratum, by these columns."""
+    values, usable = read_values(variables, batch, names)
+    which = replace(weight, factor=None, is_equal=False)
+    return np.asarray(usable & (read_roots(which, values, len(batch)) > 0))
 
 
 def _read_number(part: Factor, values: Values, n: int) -> tuple[FloatArray, BoolArray]:

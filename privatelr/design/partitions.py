@@ -277,7 +277,7 @@ def _plan_cut(label: str, given: dict[str, Node], ends: Interval) -> Partition:
             f"term '{label}': cut takes three breaks or more, as in breaks = c(0, 10, 20); a "
             "number of intervals would place them by the data."
         )
-    _require_rising(label, breaks)
+    _require_rising(label, breaks, "breaks that rise")
     right, closed = (_truth(given, name, label) for name in ("right", "include.lowest"))
     right = right if "right" in given else True
     levels = _interval_names(breaks, right=right, closed=closed)
@@ -288,10 +288,12 @@ def _plan_cut(label: str, given: dict[str, Node], ends: Interval) -> Partition:
     return Partition(breaks, None, levels, right, closed)
 
 
-def _require_rising(label: str, knots: tuple[float, ...]) -> None:
+def _require_rising(
+    label: str, knots: tuple[float, ...], takes: str = "knots that rise, within its boundary"
+) -> None:
     if any(not low < high for low, high in pairwise(knots)):
         listed = ", ".join(f"{knot:g}" for knot in knots)
-        raise FormulaError(f"term '{label}' takes knots that rise, within its boundary: {listed}.")
+        raise FormulaError(f"term '{label}' takes {takes}: {listed}.")
 
 
 def _truth(given: dict[str, Node], name: str, label: str) -> bool:

@@ -84,6 +84,13 @@ class Formula:
         strata = None if self.by is None else self.by.expression
         return tuple(one for one in (self.weights, self.subset, strata) if one is not None)
 
+    @functools.cached_property
+    def selecting(self) -> tuple[str, ...]:
+        """Columns by which records count or do not: those of a subset, and of one stratum."""
+        subset = () if self.subset is None else self.subset.names
+        one = () if self.by is None or self.by.level is None else (self.by.column,)
+        return tuple(dict.fromkeys((*subset, *one)))
+
     @property
     def beside(self) -> tuple[Expression, ...]:
         """What stands beside the terms: offsets, weights, a subset, and strata."""
@@ -304,17 +311,20 @@ def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
 
 
 def _end_of_membership(tokens: Sequence[Token], start: int, stop: int) -> int | None:
-    """Return where ``g %in% c("a", "b")`` ends, if that is what begins at `start`.
+    """Return where ``g %in% c("a", "b")`` or ``g %in% "a"`` ends, if that begins at `start`.
 
     R has no such term. It would read a colon or a power beside it first, so it stands by itself.
     """
     before, after = tokens[start - 1 : start], tokens[stop : stop + 3]
-    if len(after) < 3 or not after[0].is_operator("%in%"):
+    if len(after) < 2 or not after[0].is_operator("%in%"):
         return None
-    called = after[1] == Token("name", "c") and after[2].is_operator("(")
-    if not (called or after[1].is_operator("[")):
+    called = after[1] == Token("name", "c") and after[2:] == [Token("operator", "(")]
+    if after[1].kind in ("text", "number"):
+        end = stop + 2
+    elif called or after[1].is_operator("["):
+        end = closing_index(tokens, stop + 1 + called) + 1
+    else:
         return None
-    end = closing_index(tokens, stop + 1 + called) + 1
     beside = (*before, *tokens[end : end + 1])
     return None if any(one.is_operator(":", "^", "**") for one in beside) else end
 

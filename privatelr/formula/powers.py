@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from privatelr.errors import FormulaError
 from privatelr.formula.parser import CLOSING, OPENING, Token, closing_index, parse, spell, tokenize
 
 _HIGHEST = 10
@@ -40,6 +41,13 @@ def _raw_powers(call: Sequence[Token]) -> str | None:
         and len(node.args) < 3
         and not given
     )
+    if raw is not None and any(type(other.value) not in (int, float) for other in node.args[1:2]):
+        raise FormulaError(
+            f"term {spell(call)!r}: poly takes one variable; write a sum of terms such as "
+            "poly(age, 2, raw = TRUE) + poly(dose, 2, raw = TRUE)."
+        )
+    if raw is not None and len(node.args) > 1 and "degree" in node.keywords:
+        raise FormulaError(f"term {spell(call)!r}: poly takes degree once.")
     highest = degree.value if degree is not None else 1
     if not is_raw or type(highest) is not int or not 1 <= highest <= _HIGHEST:
         return None

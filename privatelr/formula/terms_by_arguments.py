@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from numbers import Integral
 from typing import Any
 
 from privatelr.errors import FormulaError, listed, or_meant, show
@@ -60,14 +61,16 @@ def with_person(formula: Any, person: Any, most: Any = 1) -> Any:
             f"person={given}: person takes the name of a column of the data, whose values "
             "tell persons apart."
         )
-    return f"{text} + {spell_person(Person(person, most))}"
+    return f"{text} + {spell_person(Person(person, int(most)))}"
 
 
 def require_most(person: Any, most: Any) -> None:
     """Refuse what is no number of records of a person; raises `FormulaError`."""
-    whole = isinstance(most, int) and not isinstance(most, bool) and 1 <= most <= MOST_RECORDS
+    counts = isinstance(most, Integral) and not isinstance(most, bool)
+    whole = counts and 1 <= int(most) <= MOST_RECORDS
     if not whole or (person is None and most != 1):
-        beside = " beside person=" if whole else ""
+        term = f"; a term of the formula has it inside, as in person(patient, {most})"
+        beside = f" beside person={term}" if whole else ""
         raise FormulaError(
             f"records_per_person={show(most)}: records_per_person takes a whole number from 1 to "
             f"{MOST_RECORDS}{beside}."

@@ -86,7 +86,7 @@ Spend = Shares | Literal["inference"]
 _GOODS = ("scale", "coefficients", "inference", "roc")
 _TAKES = (
     "None (all for the coefficients), 'inference' (the usual shares), or shares that add up to 1, "
-    "such as {'coefficients': 0.6, 'inference': 0.4}"
+    "such as {'coefficients': 0.6, 'inference': 0.4}; {'roc': 0.25} leaves the rest to coefficients"
 )
 _NEARLY = 1e-9
 """Largest difference between a sum of shares and 1 that is taken for rounding."""
@@ -107,6 +107,10 @@ def read_spend(spend: Any) -> Spend:
             f"spend: {show(unknown[0])} is not a part of a fit, and takes no share; the parts are "
             f"{listed(_GOODS)}{or_meant(unknown[0], _GOODS)}"
         )
+    if "coefficients" not in spend and all(type(one) is float for one in spend.values()):
+        rest = 1 - sum(spend.values())
+        if 0 < rest < 1:  # what is left is for what everything else is about
+            return read_spend({"coefficients": rest, **spend})
     if "coefficients" not in spend:
         raise GuaranteeError(
             "spend: there is no share for the coefficients, which everything else is about; "
@@ -264,9 +268,11 @@ def read_target(
         require_number(GuaranteeError, "delta", beside, said, at_least=0, at_most=0)
         if eps.neighbours is not neighbours:
             names = {one: word for word, one in privacy.NEIGHBOURS.items()}
+            numbers = ", ".join(repr(getattr(eps, n)) for n in _RANGES if hasattr(eps, n))
             raise GuaranteeError(
                 f"{name}: takes a guarantee about neighbours that {neighbours.value}, which are "
-                f"{names[neighbours]!r}; the one that is given is about {names[eps.neighbours]!r}."
+                f"{names[neighbours]!r}; the one that is given is about {names[eps.neighbours]!r}; "
+                f"write {type(eps).__name__}({numbers}, neighbours={names[neighbours]!r})."
             )
         for field in _RANGES:
             if hasattr(eps, field):

@@ -1,5 +1,7 @@
 """Guarantees as types, each with its neighbouring relation, and the arithmetic of their prices.
 
+A relation may be given by its name in `NEIGHBOURS`, as in ``ZCDP(0.1, neighbours="person")``.
+
 Prices are read as the decimals that they print. In that reading sums, shares and comparisons are
 exact, and a conversion back to a float rounds in the direction that is asked for.
 """
@@ -66,6 +68,7 @@ class PureDP:
 
     def __post_init__(self) -> None:
         check_numbers(self, "epsilon", takes="a finite number above 0", above=0)
+        object.__setattr__(self, "neighbours", read_neighbours(self.neighbours))
 
     def __str__(self) -> str:
         return f"epsilon = {self.epsilon:.6g} (pure)"
@@ -82,6 +85,7 @@ class ZCDP:
 
     def __post_init__(self) -> None:
         check_numbers(self, "rho", takes="a finite number above 0", above=0)
+        object.__setattr__(self, "neighbours", read_neighbours(self.neighbours))
 
     def __str__(self) -> str:
         return f"rho = {self.rho:.6g} (zCDP)"
@@ -101,6 +105,7 @@ class ApproxDP:
     def __post_init__(self) -> None:
         check_numbers(self, "epsilon", takes="a finite number from 0", at_least=0)
         check_numbers(self, "delta", takes="a number above 0 and up to 1", above=0, at_most=1)
+        object.__setattr__(self, "neighbours", read_neighbours(self.neighbours))
 
     def __str__(self) -> str:
         return f"epsilon = {self.epsilon:.6g}, delta = {self.delta:.3g} (approximate)"
@@ -144,6 +149,9 @@ class NonPrivate:
     reason: str = "no privacy was asked for"
     neighbours: Neighbours = REPLACE_ONE
     is_private: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "neighbours", read_neighbours(self.neighbours))
 
     def __str__(self) -> str:
         named = self.reason.startswith(("none: ", "void: "))

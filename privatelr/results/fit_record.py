@@ -12,12 +12,12 @@ import pandas as pd
 import scipy
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design import DesignSpec, EntryBoundedMatrix
-from privatelr.errors import GuaranteeError
+from privatelr.design import DesignSpec, EntryBoundedMatrix, Prior
+from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import Release
 from privatelr.mechanisms.calibration import Calibration
-from privatelr.numerics import Loss
+from privatelr.numerics import Loss, describe
 from privatelr.numerics.rows import bounded_entries, bounded_rows
 from privatelr.privacy import Guarantee
 from privatelr.results.answers.evaluated import Evaluated
@@ -355,3 +355,20 @@ def row_lengths_of(matrix: Any) -> FloatArray:
     if scipy.sparse.issparse(matrix):
         return np.asarray(np.sqrt((matrix * matrix).sum(axis=1)))
     return np.asarray(np.linalg.norm(matrix, axis=1))
+
+
+def prior_of_fit(earlier: FitRecord, given: Prior, spec: Any, loss: Any) -> Prior:
+    """Return the prior for a plan; coefficients of another response or loss mean something else."""
+    if earlier.loss != loss:
+        raise ArgumentError(
+            f"prior: the earlier fit is a {earlier.loss.title} ({describe(earlier.loss)}) and this "
+            f"one a {loss.title} ({describe(loss)}); prior takes a fit by the same loss, or "
+            "numbers by names of coefficients."
+        )
+    was, now = earlier.spec.response, spec.response
+    if len({(one.expression.label, one.kind, one.classes) for one in (was, now)}) > 1:
+        raise ArgumentError(
+            f"prior: the response of the earlier fit is {was.describe()}, and here it is "
+            f"{now.describe()}; prior takes a fit of the same response."
+        )
+    return given.for_plan(spec, only_shared=True)

@@ -125,11 +125,11 @@ def predict(
 ) -> pd.Series[Any]:
     """Predict each row of `data`; see `Fit.predict`."""
     kind = _kind(type, fit)
-    cut = _cut(fit, threshold) if kind == "classes" else np.nan
-    return over_parts(partial(_predicted, fit, kind, cut, is_dask(data)), fit, data)
+    above = cut(fit, threshold) if kind == "classes" else np.nan
+    return over_parts(partial(_predicted, fit, kind, above, is_dask(data)), fit, data)
 
 
-def _cut(fit: ModelRecord, threshold: float | str | None) -> float:
+def cut(fit: ModelRecord, threshold: float | str | None) -> float:
     """The threshold between the classes: the given number or paid rule, or that of the fit."""
     is_rule = isinstance(threshold, str) and threshold in _RULES
     if threshold is not None and not (is_rule and fit.has_roc):

@@ -16,6 +16,7 @@ import privatelr.fitting
 from privatelr import Ledger, load
 from privatelr.cli import ledger_commands, lrsimple, main
 from privatelr.privacy.accounting import ledger_file
+from privatelr.results.release_files import content_hash
 
 FIT = ["fit", "table.csv", "y ~ age", "--bounds", "age=18:90"]
 
@@ -93,6 +94,20 @@ def test_the_variable_names_a_ledger_for_every_command(home, monkeypatch, capsys
     assert "PRIVATELR_LEDGER: ledger" in said(capsys, 1, *FIT)
 
 
+def test_a_note_and_an_allowance_are_of_the_ledger_that_the_variable_names(
+    home, ledger, monkeypatch, capsys
+):
+    ledger.allow("ann", 1.0)
+    monkeypatch.setenv("PRIVATELR_LEDGER", "clinic.ledger")
+    said(capsys, 0, *FIT, "--eps", "0.5", "--note", "a wave", "--allowance", "ann")
+    said(capsys, 0, *FIT, "--eps", "0.25", "--note", "a wave")
+    told = [(one.note, one.allowance) for one in ledger.charges]
+    assert told == [("a wave", "ann"), ("a wave", None)]
+    assert ledger.spent() == 0.75
+    assert ledger.allowance("ann").spent() == 0.5
+    assert "allowance 'ann'" in said(capsys, 1, *FIT, "--eps", "0.6", "--allowance", "ann")
+
+
 def test_public_tables_are_not_charged(home, ledger, monkeypatch, capsys):
     monkeypatch.setenv("PRIVATELR_LEDGER", "clinic.ledger")
     said(capsys, 0, "demo")
@@ -107,6 +122,7 @@ def test_a_refused_fit_reads_nothing(home, ledger, capsys, monkeypatch):
     monkeypatch.setattr("privatelr.cli.model_commands.open_table", unread)
     for options in (["--ledger", "none"], ["--ledger", "clinic.ledger", "--allowance", "bob"]):
         said(capsys, 1, *FIT, *options)
+    said(capsys, 2, *FIT, "--ledger", "")
     assert "--note goes with --ledger" in said(capsys, 2, *FIT, "--note", "a")
 
 
@@ -165,6 +181,20 @@ def test_check_misses_no_model(home, ledger, capsys):
     assert done.returncode == 1
     assert b"a backup of the ledger was put back" in done.stdout
     assert load("charged.json").release.entry.receipts
+
+
+def test_check_finds_another_model_of_the_same_charge(home, ledger, capsys):
+    """The receipt of a charge is public, and can be copied into a file with other numbers."""
+    said(capsys, 0, *FIT, "--ledger", "clinic.ledger", "--out", "model.json")
+    said(capsys, 0, *FIT, "--out", "other.json")
+    names = ("model.json", "other.json")
+    charged, other = (json.loads((home / name).read_text(encoding="utf-8")) for name in names)
+    forged = {**other, "ledger": charged["ledger"]}
+    forged["sha256"] = content_hash(forged)
+    (home / "forged.json").write_text(json.dumps(forged), encoding="utf-8")
+    said(capsys, 0, "ledger", "check", "clinic.ledger", "model.json")
+    assert main(["ledger", "check", "clinic.ledger", "forged.json"]) == 1
+    assert "this file has another hash" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -302,3 +332,14 @@ def test_four_fits_at_once_spend_what_the_ledger_has(home):
     assert done.stderr.count(b"what is left is epsilon ") == 2
     assert len(list(home.glob("*.json"))) == 2
     assert "no saved release" not in str(Ledger.open("small.ledger"))
+
+
+def test_no_command_replaces_a_ledger(home, ledger, capsys, monkeypatch):
+    """The only account of what is spent is not lost by a name that was given twice."""
+    monkeypatch.setattr("privatelr.cli.model_commands.open_table", None)
+    before = (home / "clinic.ledger").read_bytes()
+    out = ["--out", "clinic.ledger", "--force"]
+    for words in ([*FIT, "--ledger", "clinic.ledger"], ["ledger", "export", "clinic.ledger"]):
+        told = said(capsys, 1, *words, *out)
+        assert "is a ledger, or another database, and is not replaced" in told
+    assert (home / "clinic.ledger").read_bytes() == before

@@ -421,6 +421,11 @@ def test_parts_below_any_price_are_refused():
         plan_of(eps, delta, spend=None)
 
 
+def test_what_no_share_is_given_for_is_left_to_the_coefficients():
+    filled = read_request(1.0, 0.0, {"roc": 0.25, "inference": 0.25}, None, True, None, "increase")
+    assert filled.spend == (("coefficients", 0.5), ("roc", 0.25), ("inference", 0.25))
+
+
 @pytest.mark.parametrize(
     ("spend", "words"),
     [

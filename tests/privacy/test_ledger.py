@@ -16,6 +16,7 @@ from privatelr import GuaranteeError, NonPrivate, PureDP, locks
 from privatelr.privacy import (
     REPLACE_PERSON,
     ZCDP,
+    ZERO_OUT,
     ApproxDP,
     GaussianEvent,
     TiltEvent,
@@ -103,9 +104,8 @@ def test_what_is_no_charge_is_refused(arguments, options):
 
 
 def test_other_neighbours_are_refused():
-    other = object()
-    assert "other neighbours" in refusal(Ledger(1.0), PureDP(0.1, other))
-    assert "neighbours" in refusal(Ledger(1.0), PureDP(0.1), [GaussianEvent(1, other)])
+    assert "other neighbours" in refusal(Ledger(1.0), PureDP(0.1, ZERO_OUT))
+    assert "neighbours" in refusal(Ledger(1.0), PureDP(0.1), [GaussianEvent(1, ZERO_OUT)])
 
 
 @pytest.mark.parametrize(
@@ -547,7 +547,7 @@ def test_a_plan_with_events_takes_the_same_events():
         ([(PureDP(0.1), 3)], 0.0),
         ([ZCDP(0.1)], 0.0),
         ([NonPrivate()], 1e-6),
-        ([PureDP(0.1, object())], 0.0),
+        ([PureDP(0.1, ZERO_OUT)], 0.0),
         ([PureDP(0.1)], 1.0),
     ],
 )

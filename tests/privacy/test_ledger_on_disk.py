@@ -31,6 +31,7 @@ from privatelr import (
     LedgerError,
     PrivacyWarning,
     PureDP,
+    ReleaseFileError,
 )
 from privatelr.privacy import GaussianEvent
 from privatelr.privacy.accounting import account_with, ledger_books, ledger_file, ledger_rows
@@ -212,6 +213,64 @@ def test_parts_add_up_as_in_memory(ledger):
     assert ledger.part("first").left() == pytest.approx(0.3)
     with pytest.raises(GuaranteeError, match="would make"):
         ledger.charge(PureDP(0.3))
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("postgresql://ann:SECRET@host/clinic", "postgresql://host/clinic"),
+        ("postgresql://host/clinic?user=ann&password=SECRET", "postgresql://host/clinic"),
+        ("postgresql://ann:a@SECRET@host/clinic?password=SECRET", "postgresql://host/clinic"),
+        ("postgresql://host/clinic?password=a@SECRET", "postgresql://..."),
+        ("postgresql://ann:SECRET?a@host/clinic", "postgresql://..."),
+    ],
+)
+def test_no_password_is_shown(url, told):
+    assert ledger_file.shown(url) == repr(told)
+
+
+@pytest.mark.parametrize("address", ["postgresql+psycopg://h:notaport/db", "postgresql://h:1:2/db"])
+def test_a_malformed_url_is_one_sentence(address):
+    pytest.importorskip("sqlalchemy")
+    with pytest.raises(LedgerError, match="URL of a PostgreSQL database") as error:
+        Ledger.open(address)
+    one_sentence(error)
+
+
+@pytest.mark.parametrize("note", [5, b"ann", ["ann"]])
+def test_a_note_is_text(path, tmp_path, ledger, note):
+    for make in (Ledger.open, lambda name, note: Ledger.create(tmp_path / "new", 1.0, note=note)):
+        with pytest.raises(ArgumentError, match="note takes text") as error:
+            make(path, note=note)
+        one_sentence(error)
+    assert not (tmp_path / "new").exists()
+
+
+def test_no_text_in_a_ledger_steers_a_terminal(tmp_path):
+    steering = "a\x1b[2Jb\x9b1mc\u202ed\x00e\né"
+    named = Ledger.create(tmp_path / "named", 1.0, dataset=steering, note=steering)
+    named.charge(TENTH, label=steering)
+    named.change_budget(2.0, reason=steering)
+    page = str(named.allow(steering, 0.5)) + str(named)
+    assert all(one.isprintable() for line in page.split("\n") for one in line)
+    assert r"a\x1b[2Jb\x9b1mc\u202ed\x00e é" in page
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_part_takes_no_subset(ledger, monkeypatch, inside):
+    """A replaced record may leave one subset and enter another: their prices add up."""
+
+    def unread(*_, **__):
+        raise AssertionError("the data were read")
+
+    fit_clinic(clinic(), eps=0.1, ledger=ledger, subset="age > 50")
+    fit_clinic(clinic(), eps=0.1, ledger=ledger.part("first"))
+    monkeypatch.setattr(privatelr.model_data, "read_design", unread)
+    block = Ledger(1.0) if inside else contextlib.nullcontext()
+    with block, pytest.raises(GuaranteeError, match="a part of a ledger is for data") as error:
+        fit_clinic(clinic(), eps=0.1, ledger=ledger.part("old"), subset="age > 50")
+    one_sentence(error)
+    assert len(ledger.entries) == 2
 
 
 def test_a_plan_is_kept(path):
@@ -401,6 +460,17 @@ def test_a_save_does_not_fail_with_its_ledger(tmp_path, path, ledger, monkeypatc
     assert (tmp_path / "fit.json").exists()
 
 
+def test_a_fit_is_not_saved_over_a_ledger(tmp_path, path, ledger):
+    fit, link = fit_clinic(clinic(), eps=0.4, ledger=path), tmp_path / "link.json"
+    link.symlink_to(path)
+    before = path.read_bytes()
+    for name in (path, link):
+        with pytest.raises(ReleaseFileError, match="is a ledger, or another database") as error:
+            fit.save(name)
+        one_sentence(error)
+    assert path.read_bytes() == before
+
+
 def test_other_releases_can_be_completed(ledger):
     entry = ledger.charge(TENTH)
     with pytest.raises(LedgerError, match="64 hexadecimal digits"):
@@ -408,7 +478,25 @@ def test_other_releases_can_be_completed(ledger):
     with pytest.raises(LedgerError, match="no such charge"):
         ledger.complete(Ledger(1.0).charge(TENTH), "0" * 64)
     ledger.complete(entry, "0" * 64)
+    ledger.complete(entry, "0" * 64)
+    rows = len(ledger.rows)
+    with pytest.raises(LedgerError, match="row 2 was saved as 000000000000 before") as error:
+        ledger.complete(entry, "1" * 64)
+    one_sentence(error)
     assert ledger.charges[0].release == "0" * 64
+    assert len(ledger.rows) == rows
+
+
+def test_the_first_of_two_releases_of_one_charge_is_kept(tmp_path, path, ledger):
+    """Two models of one charge are two looks at the data, and one was paid for."""
+    fit = fit_clinic(clinic(), eps=0.4, ledger=path)
+    fit.save(tmp_path / "one.json")
+    first = ledger.charges[0].release
+    release = replace(fit.release, coef=fit.release.coef + fit.release.calibration.grid)
+    other = type(fit)(fit.spec, release, fit.threshold)
+    with pytest.warns(PrivacyWarning, match="before, and this file has another hash"):
+        other.save(tmp_path / "two.json")
+    assert ledger.charges[0].release == first
 
 
 def test_a_row_about_a_release_has_no_time(tmp_path, path, ledger):

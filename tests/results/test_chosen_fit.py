@@ -318,3 +318,17 @@ def test_a_refusal_charges_nothing(fits, parts):
     with pytest.raises(ArgumentError):
         choose(fits, pd.DataFrame({"age": []}).assign(dose=[], y=[]), eps=0.5, ledger=ledger)
     assert ledger.spent() == 0
+
+
+def test_fits_of_different_records_are_not_compared(parts, fits):
+    old = dplr("y ~ age", parts[0], eps=2.0, subset="age > 50", **SCHEMA)
+    with pytest.raises(ArgumentError, match="one subset"):
+        choose({**fits, "old": old}, parts[1], eps=1.0)
+
+
+def test_a_threshold_that_was_bought_is_one_for_accuracy(parts, fits):
+    spend = {"coefficients": 0.5, "roc": 0.5}
+    made = {"eps": 20.0, "spend": spend, "threshold": "youden", **SCHEMA}
+    bought = dplr("y ~ age", parts[0], **made)
+    found = choose({"dose": fits["dose"], "bought": bought}, parts[1], eps=5.0, score="accuracy")
+    assert found.label == "bought"

@@ -481,3 +481,28 @@ def test_axes_are_those_of_matplotlib(fit, answer, ax):
         answer.plot(ax=ax)
     with pytest.raises(ArgumentError, match="ax of type"):
         plot_coefficients(fit, ax=ax)
+
+
+# -- records that a fit is not about ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", [{"by": "smoker"}, {"subset": "age > 50"}], ids=str)
+@pytest.mark.parametrize("lazy", [False, True], ids=["frame", "dask"])
+def test_records_outside_of_a_stratum_or_a_subset_are_not_usable(asked, lazy, frame):
+    fits = dplr("y ~ age + dose", frame, eps=4.0, **asked, **SCHEMA)
+    one = fits["yes"] if "by" in asked else fits
+    kept = frame[frame["smoker"] == "yes" if "by" in asked else frame["age"] > 50]
+    assert 20 < len(kept) < MANY - 20
+    given = in_parts(frame) if lazy else frame
+    found, alone = one.private_roc(given, eps=200.0), one.private_roc(kept, eps=200.0)
+    assert found.auc == pytest.approx(alone.auc, abs=0.01)
+    assert found.nobs == MANY
+    with pytest.raises(FormulaError, match="smoker" if "by" in asked else "age"):
+        one.private_roc(frame.drop(columns=["smoker" if "by" in asked else "age"]), eps=1.0)
+
+
+def test_scores_of_choices_leave_out_what_a_fit_is_not_about(frame):
+    fits = dplr("y ~ age + dose", frame, eps=4.0, by="smoker", **SCHEMA)
+    opened = privatelr.results.answers.scored_records.open_data(fits["yes"], frame, None)
+    _, label = opened.scores()
+    np.testing.assert_array_equal(label == 0, frame["smoker"] != "yes")

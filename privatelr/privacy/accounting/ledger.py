@@ -211,8 +211,9 @@ class Ledger(LedgerOnDisk):
 
         The parts must be disjoint and fixed in advance by the public positions of the rows (such
         as the first 800), never by a value in them. If a value decided, replacing a record could
-        change two parts, and their costs would add up. A charge to the ledger itself is about all
-        rows, and adds to every part. A ledger about persons has no parts.
+        change two parts, and their costs would add up; so a fit with ``subset=`` is refused here. A
+        charge to the ledger itself is about all rows, and adds to every part. A ledger about
+        persons has no parts.
         """
         return PartAccount(self, name)
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from privatelr.errors import GuaranteeError, LedgerError
+from privatelr.errors import ArgumentError, GuaranteeError, LedgerError, show
 from privatelr.lazy_import import lazy_import
 from privatelr.privacy.accounting.composition_bounds import Entry, Receipt
 from privatelr.privacy.accounting.filters import DeclaredPrices
@@ -146,6 +146,16 @@ class DiskBook:
         with self.exclusively() as page:
             page.put(kind, **content)
 
+    def release(self, row: int, sha256: str) -> None:
+        """Note a saved release by its charge; raises `LedgerError` if another one was noted."""
+        with self.exclusively() as page:
+            (first,) = (one.release for one in page.content.charges if one.number == row)
+            if first is None:
+                page.put("released", charge=row, sha256=sha256)
+            elif first != sha256:
+                told = f"row {row} was saved as {first[:12]} before, and this file has another hash"
+                raise LedgerError(self._sentence(told))
+
     def change(self, epsilon: float, delta: float | None, reason: str) -> None:
         """Change the budget; raises `GuaranteeError` if the charges do not fit into it."""
         with self.exclusively() as page:
@@ -251,7 +261,11 @@ def note_of(note: str | bool | None) -> str:
     """Return what charges are noted with: a sentence, or for True the user and the host."""
     if isinstance(note, str):
         return note
-    if note is not True:
+    if not isinstance(note, bool | None):
+        raise ArgumentError(
+            f"note={show(note)}: note takes text, or True for the names of the user and the host."
+        )
+    if not note:
         return ""
     try:
         user = getpass.getuser()
@@ -274,7 +288,7 @@ def complete(entry: Entry | None, sha256: str) -> list[str]:
             book = DiskBook(store_at(address))
             known = {charge.number: charge for charge in book.content().charges}.get(receipt.row)
             if known is not None and known.release != sha256 and book.key == receipt.ledger:
-                book.add_row("released", charge=receipt.row, sha256=sha256)
+                book.release(receipt.row, sha256)
         except LedgerError as error:
             refused.append(str(error))
     return refused

@@ -35,6 +35,7 @@ _LONGEST_NAP = 0.02
 _MARK = 0x70_6C_72_6C
 """The application id of a ledger among SQLite databases."""
 _SCHEMA = 1
+_MAGIC = b"SQLite format 3\0"
 _TABLES = """
 CREATE TABLE rows (number INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL);
 CREATE TRIGGER kept BEFORE DELETE ON rows
@@ -283,11 +284,26 @@ def _sync(folder: str) -> None:
 
 
 def shown(address: str) -> str:
-    """Return an address as an error quotes it: its end, and of a URL not the user's password."""
+    """Return an address as an error quotes it: its end, and of a URL no user and no query.
+
+    Either may hold a password. If they cannot be told apart, neither is the server shown.
+    """
     if "://" in address:
         kind, _, rest = address.partition("://")
-        address = f"{kind}://{rest.rpartition('@')[2]}"
+        place, _, query = rest.partition("?")
+        address = f"{kind}://{'...' if '@' in query else place.rpartition('@')[2]}"
     return repr(address if len(address) <= 120 else f"...{address[-120:]}")
+
+
+def is_database(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a database of SQLite, as ledgers are.
+
+    It waits for the connections of this process, because closing any descriptor of a file gives
+    all locks back that the process has on it.
+    """
+    with CONNECTIONS.lock, suppress(OSError), open(path, "rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+    return False
 
 
 def network_of(path: str | os.PathLike[str]) -> str | None:

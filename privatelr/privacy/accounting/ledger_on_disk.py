@@ -93,7 +93,7 @@ class LedgerOnDisk(Account):
         PrivacyWarning
             If the file is on a network file system, whose locks are not to be trusted.
         """
-        relation = read_neighbours(neighbours)
+        relation, noted = read_neighbours(neighbours), ledger_books.note_of(note)
         if (prices is None) == (epsilon is None):
             raise GuaranteeError("create: takes either epsilon or prices.")
         if prices is not None:
@@ -113,7 +113,7 @@ class LedgerOnDisk(Account):
                 PrivacyWarning,
                 stacklevel=3,
             )
-        return cls.open(address, note=note)
+        return cls.open(address, note=noted)
 
     @classmethod
     def open(
@@ -186,6 +186,12 @@ class LedgerOnDisk(Account):
         own = [one for one in entry.receipts if one.ledger == self._key]
         return bool(own) and all(hashes[one.row - 1 : one.row] == [one.head] for one in own)
 
+    def saved_as(self, entry: Entry) -> str | None:
+        """Return the SHA-256 of the saved release of a charge; None if none is noted."""
+        rows = {one.row for one in entry.receipts if one.ledger == self._key}
+        found = (one.release for one in self.charges if one.number in rows)
+        return next(found, None)
+
     def change_budget(self, epsilon: float, delta: float | None = None, *, reason: str) -> None:
         """Change the budget of a ledger on disk from here on; the reason is kept.
 
@@ -219,13 +225,19 @@ class LedgerOnDisk(Account):
         return self._at(DiskBook(self._disk.store, name, self._disk.note))
 
     def complete(self, entry: Entry, sha256: str) -> None:
-        """Note the SHA-256 of a release by its charge, as saving a fit does."""
+        """Note the SHA-256 of a release by its charge, as saving a fit does.
+
+        Raises
+        ------
+        LedgerError
+            If it has no such charge, or if another hash was noted before, which it keeps.
+        """
         ledger_rows.require_sha256(sha256)
         receipts = [one for one in entry.receipts if one.ledger == self._key]
         if not receipts or not self.knows(entry):
             raise LedgerError("ledger: it has no such charge.")
         for receipt in receipts:
-            self._disk.add_row("released", charge=receipt.row, sha256=sha256)
+            self._disk.release(receipt.row, sha256)
 
     def remember(self, path: str | os.PathLike[str], key: bytes) -> None:
         """Keep a keyed fingerprint of the file of data, so that the wrong ledger is noticed.

@@ -23,7 +23,7 @@ def page(content: Content, allowance: str | None = None) -> list[Piece]:
     *_, own = content.statements(allowance)
     charges = [one for one in content.charges if allowance in (None, one.allowance)]
     whose = "" if allowance is None else f", allowance {allowance!r}"
-    name = content.dataset or "unnamed data"
+    name = _line(content.dataset) or "unnamed data"
     at = f" at delta {own.delta:.6g}" if own.delta > 0 else ""
     share = share_of(own)
     pieces: list[Piece] = [
@@ -128,4 +128,10 @@ def _left(limits: Sequence[Statement]) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())
+    """Write a text on one line; what would steer a terminal is escaped."""
+    letters = " ".join(text.split())
+    return "".join(one if one.isprintable() else _escaped(one) for one in letters)
+
+
+def _escaped(letter: str) -> str:
+    return letter.encode("unicode_escape").decode("ascii")

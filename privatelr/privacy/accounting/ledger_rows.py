@@ -249,7 +249,8 @@ class RowReader:
             case "released":
                 require_sha256(value["sha256"])
                 charge = self._charges[value["charge"]]
-                self._charges[charge.number] = replace(charge, release=value["sha256"])
+                first = charge.release or value["sha256"]
+                self._charges[charge.number] = replace(charge, release=first)
             case "changed":
                 limits = {name: value[name] for name in ("epsilon", "delta")}
                 self._budget = replace(self._known, **limits)

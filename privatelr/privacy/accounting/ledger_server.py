@@ -132,7 +132,7 @@ def _engine_of(url: str) -> Any:
             f"ledger {shown(url)}: its driver is not installed ({error.name}); `pip install "
             "'privatelr[server]'` brings psycopg."
         ) from None
-    except sqlalchemy.exc.ArgumentError:
+    except (sqlalchemy.exc.ArgumentError, ValueError):  # the latter of a port that is no number
         kind = ""
     if kind != "postgresql":
         raise LedgerError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -258,7 +258,15 @@ def _read_candidates(fits: Any) -> dict[str, ModelRecord]:
             "fits: choose takes fits about records, or about the same persons, by one column and "
             "one number of records per person."
         )
+    if len({_about(fit) for fit in named.values()}) > 1:
+        raise ArgumentError("fits: choose takes fits of one subset, or of one stratum.")
     return named
+
+
+def _about(fit: ModelRecord) -> tuple[str | None, str | None]:
+    """The subset and the stratum of a fit, of whose records alone it is scored."""
+    subset, by = fit.spec.formula.subset, fit.spec.formula.by
+    return None if subset is None else subset.label, None if by is None else by.label
 
 
 def _outcome(fit: ModelRecord) -> str:
@@ -272,7 +280,7 @@ def _require_score(label: str, fit: ModelRecord, score: ScoreName) -> None:
             f"score='brier': {show(label)} has margins and no probabilities; take score='auc' or "
             "score='accuracy'."
         )
-    if score == "accuracy" and isinstance(fit.threshold, str):
+    if score == "accuracy" and isinstance(fit.threshold, str) and not fit.has_roc:
         raise GuaranteeError(
             f"score='accuracy': the threshold of {show(label)} was learned from its training data, "
             "and is not private; fit it with a number for threshold, or take score='auc'."
@@ -330,5 +338,5 @@ def _predictions(fit: ModelRecord, score: ScoreName, link: FloatArray) -> FloatA
     if score == "brier":
         return scores
     with np.errstate(invalid="ignore"):
-        classes = np.where(scores > cast("float", fit.threshold), 1.0, -1.0)
+        classes = np.where(scores > predict.cut(fit, None), 1.0, -1.0)
     return np.where(np.isnan(scores), np.nan, classes)

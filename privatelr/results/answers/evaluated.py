@@ -75,7 +75,7 @@ class Evaluated:
         data
             The records to score, with the columns of the formula: the training data or other
             records, also as a Dask frame, whose partitions send counts only. A record that cannot
-            be used counts as that.
+            be used counts as that, and so does one outside of the subset or stratum of the fit.
         eps, delta
             The price of the answer, as in `dplr`; a price of 0 is refused.
         response

@@ -89,7 +89,8 @@ class Evaluation:
         if not isinstance(self.data, design.DaskTable):
             return _filled(_counts(*given, self.data, self.outcomes), given[-1])
         formula = self.fit.spec.formula
-        found = design.over_parts(self.data, formula.scored, partial(_counts_of_part, *given))
+        read = tuple(dict.fromkeys((*formula.scored, *formula.selecting)))
+        found = design.over_parts(self.data, read, partial(_counts_of_part, *given))
         return _filled(np.asarray(np.sum(found, axis=0)), given[-1])
 
     @property
@@ -126,7 +127,12 @@ def _filled(counts: FloatArray, persons: int | None) -> FloatArray:
 def _scores(fit: ModelRecord, data: Any, outcomes: Any) -> tuple[FloatArray, FloatArray]:
     link, spec = predict.linear_predictors(fit, data), fit.spec
     with np.errstate(all="ignore"):
-        return link, design.read_labels(spec.response, spec.variables, outcomes)
+        label = design.read_labels(spec.response, spec.variables, outcomes)
+        weight, names = getattr(spec, "weight", None), spec.formula.selecting
+        if weight is not None and names:  # records that the fit was not about are not usable
+            batch = data if isinstance(data, Batch) else as_batch(data)
+            label = np.where(design.read_selected(weight, spec.variables, names, batch), label, 0.0)
+        return link, label
 
 
 def open_data(fit: ModelRecord, data: Any, response: Any, person: Any = None) -> Evaluation:
@@ -147,7 +153,7 @@ def open_data(fit: ModelRecord, data: Any, response: Any, person: Any = None) ->
         )
     if is_dask(data) and response is None and isinstance(spec, design.DesignSpec):
         _, table = design.read_dask_source(spec.formula.text, data, None)
-        design.require_columns(table.typed, spec.formula.scored)
+        design.require_columns(table.typed, (*spec.formula.scored, *spec.formula.selecting))
         return Evaluation(fit, table, table, len(table))
     if isinstance(spec, design.NumberedSpec):
         n = int(design.as_matrix(spec, data).shape[0])
@@ -158,7 +164,7 @@ def open_data(fit: ModelRecord, data: Any, response: Any, person: Any = None) ->
             )
     else:
         batch = as_batch(data)
-        design.require_columns(batch, spec.formula.covariates)
+        design.require_columns(batch, (*spec.formula.covariates, *spec.formula.selecting))
         n = len(batch)
     if response is None:
         design.require_columns(batch, spec.response.expression.names)
@@ -191,7 +197,8 @@ def _open_persons(fit: ModelRecord, data: Any, response: Any, person: Any) -> Ev
     else:
         batch = as_batch(data)
         named = (*formula.scored, formula.person.column)
-        design.require_columns(batch, named if person is None else formula.covariates)
+        named = named if person is None else formula.covariates
+        design.require_columns(batch, (*named, *formula.selecting))
         rows = len(batch)
     outcomes = batch if person is None else _beside(fit, response, rows, person)
     m, _, grouped = design.with_shares(outcomes, formula.person)

@@ -10,6 +10,8 @@ Facts = list[tuple[str, str]]
 def beside_terms(spec: Any) -> Facts:
     """What stands beside the terms: offsets, which records count and how much, and a prior."""
     facts, weight = [], spec.weight
+    about_persons = getattr(spec.formula, "person", None) is not None
+    counted = "their persons belong to m" if about_persons else "belong to n"
     if getattr(spec, "offsets", ()):
         ranges = ((part.expression.label, *part.interval) for part in spec.offsets)
         words = ", ".join(
@@ -18,13 +20,13 @@ def beside_terms(spec: Any) -> Facts:
         facts.append(("Offset", f"{words}, by declared bounds; it needs no noise of its own"))
     if weight is not None and weight.subset is not None:
         words = f"records for which {weight.subset.label}; the others are rows of zeros"
-        facts.append(("Subset", f"{words}, and belong to n"))
+        facts.append(("Subset", f"{words}, and {counted}"))
     if weight is not None and weight.stratum is not None:
         by = weight.stratum
         words = f"{by.column} = {by.level}; records of other levels are rows of zeros"
         count = len(spec.variables[by.column].levels)
         paid = f"the price is that of the fits to all {count} levels together"
-        facts.append(("Stratum", f"{words}, and belong to n; {paid}"))
+        facts.append(("Stratum", f"{words}, and {counted}; {paid}"))
     if weight is not None and weight.factor is not None:
         used = weight.factor.expression
         share = f"{used.label if used.bare() else f'({used.label})'} / {weight.most:.3g}"

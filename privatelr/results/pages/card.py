@@ -69,14 +69,15 @@ def pieces_of(fit: ModelRecord) -> list[Piece]:
         *_promise(fit, document),
         Heading("How it was done"),
         page_model.FactList(sentences.facts_of_card(fit, document)),
-        Heading("What was declared, without a look at the data"),
+        Heading("What was declared"),
         Listing(
             ("Variable", "Kind", "Declared"),
             [(v.name, v.kind, _range(v)) for v in fit.spec.variables.values()],
         ),
         f"Response {fit.spec.response.describe()}.",
-        "The promise takes these as public: they must come from knowledge of the subject, not "
-        "from the table. Values beyond a bound count as the bound.",
+        "The promise takes these as public: they must come from knowledge of the subject, or from "
+        "a release that was paid for apart, such as suggest_bounds, and not from a look at the "
+        "table. Values beyond a bound count as the bound.",
         Heading("What is released"),
         *(_selected(fit) if isinstance(fit, SelectedRecord) else _perturbed(fit)),
         *_checks(fit, document),

@@ -11,9 +11,12 @@ from privatelr.results.release_files.document import content_hash, release_docum
 from privatelr.results.release_files.document_entries import VERSION
 from privatelr.results.release_files.json_values import MOST_MARKS, canonical, parse, read_entry
 from privatelr.results.release_files.release_file import (
+    IS_DATABASE,
     charge_of,
     create_file,
     file_bytes,
+    hash_of,
+    is_database,
     load,
     release_bytes,
     remove_abandoned,

@@ -143,7 +143,8 @@ def stated(fit: ModelRecord) -> tuple[str, ...]:
         "can show how its noise was drawn: if it was made from a seed, or if the best of many "
         "draws was taken, nothing is private.",
         computed,
-        "The formula, the bounds, the levels and lambda were chosen without a look at the data.",
+        "The formula, the bounds, the levels and lambda were chosen without a look at the data, or "
+        "by a release that was paid for apart.",
         charged,
         programs,
     )

@@ -42,14 +42,17 @@ from privatelr.results.release_files.restored_fit import read_document, restore,
 from privatelr.results.selected import SelectedFit
 
 if TYPE_CHECKING:
+    from privatelr.privacy.accounting import ledger_file
     from privatelr.results.release_files import strata_file
     from privatelr.results.strata_of_fits import Strata
 else:
+    ledger_file = lazy_import("privatelr.privacy.accounting.ledger_file")
     strata_file = lazy_import("privatelr.results.release_files.strata_file")
 
 _LONGEST_SHOWN = 120
 """An error quotes at most this number of characters of a path."""
 _SUFFIX = ".tmp"
+IS_DATABASE = "the file is a ledger, or another database, and is not replaced"
 
 
 # -- a fit -------------------------------------------------------------------------------------
@@ -184,6 +187,11 @@ def charge_of(fit: Any) -> Entry | None:
     return entry
 
 
+def hash_of(path: str | os.PathLike[str]) -> str:
+    """The content hash that a release file states; `load` has verified it."""
+    return str(parse(Path(path).read_bytes())["sha256"])
+
+
 def file_bytes(fit: Any, key: Key = None) -> bytes:
     """The content of the file of a fit, or of `Strata` of fits."""
     made = release_bytes if isinstance(fit, ModelRecord) else strata_file.strata_bytes
@@ -236,8 +244,21 @@ def _shown(name: str) -> str:
 # -- any file ----------------------------------------------------------------------------------
 
 
+def is_database(path: str | os.PathLike[str]) -> bool:
+    """Whether there is such a file, and it is a ledger or another database."""
+    return os.path.isfile(path) and ledger_file.is_database(path)
+
+
 def replace_file(target: Path, data: bytes) -> None:
-    """Write a complete file in place of an existing one, if there is one."""
+    """Write a complete file in place of an existing one, if there is one.
+
+    Raises
+    ------
+    ReleaseFileError
+        If the existing one is a ledger, or another database; nothing is written then.
+    """
+    if is_database(target):
+        raise ReleaseFileError(f"{_shown(str(target))}: {IS_DATABASE}.")
     with complete_beside(target, data) as temporary:
         temporary.replace(target)
 
