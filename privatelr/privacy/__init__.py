@@ -11,7 +11,6 @@ from privatelr.privacy.conversions import (
     to_zcdp,
 )
 from privatelr.privacy.events import (
-    FIRST_ORDER,
     BoundedRangeEvent,
     Event,
     GaussianEvent,
