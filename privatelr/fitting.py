@@ -258,7 +258,7 @@ def _prepare(method: Method[Any], data: FrameData, schema: Schema, options: Opti
     if method.standard:  # row_norm limits rows once they are standardised
         schema = replace(schema, row_norm=None)
     spec = data.plan_entries(schema) if method.by_entries else data.plan(schema)
-    _require_positions(options.ledger, spec)
+    _require_no_subset(options.ledger, spec)
     if method.by_class:
         spec = data.by_class(spec, schema)
     learned = 0.0 if method.buys_roc else cut  # a paid curve needs no score of each record
@@ -340,7 +340,7 @@ def _if_worth_it(
     return min(worth.values(), key=lambda made: relative_noise(made[1]))
 
 
-def _require_positions(ledger: Account | None, spec: Any) -> None:
+def _require_no_subset(ledger: Account | None, spec: Any) -> None:
     """Refuse a subset of a part: one replaced record may leave a subset and enter another one."""
     places = [] if ledger is None or spec.formula.subset is None else ledger.places
     if any(part is not None for _, part in places):
