@@ -44,7 +44,7 @@ from privatelr.mechanisms import (
     warn_of_one_record,
 )
 from privatelr.mechanisms.calibration import nominal_epsilon
-from privatelr.mechanisms.selection_release import read_account, read_seed
+from privatelr.mechanisms.request import read_account, read_seed
 from privatelr.method import Fitted, Method, Way
 from privatelr.numerics import label
 from privatelr.privacy import (
