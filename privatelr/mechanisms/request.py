@@ -11,10 +11,8 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Literal
-
-import numpy as np
 
 from privatelr import privacy
 from privatelr.errors import (
@@ -337,7 +335,7 @@ def read_seed(seed: Any, replayed: str, what: str, stacklevel: int = 4) -> int |
     """Read a seed, and warn the user of the calling function that it voids the guarantee."""
     if seed is None:
         return None
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
         raise ArgumentError(f"seed={show(seed)}: seed takes None or a whole number from 0.")
     warnings.warn(
         f"seed={seed}: the {replayed} can be replayed, so this {what} has no privacy; leave "

@@ -180,7 +180,7 @@ def test_planted_predictions_without_the_map_are_caught(monkeypatch, model):
     def forgetful(spec, *rest):
         return Fit(declared_map(spec, clinic()), *rest)
 
-    monkeypatch.setattr(privatelr.method, "Fit", forgetful)
+    monkeypatch.setattr(privatelr.results, "Fit", forgetful)
     with pytest.raises(AssertionError):
         check_predictions(model, ZCDP(0.3))
 
