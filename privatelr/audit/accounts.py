@@ -289,7 +289,7 @@ def _one_at_a_time(ledger: Ledger, path: str) -> Iterator[Check]:
 
 def _count_rows(path: str) -> int:
     with closing(sqlite3.connect(path)) as other:
-        (count,) = other.execute("SELECT count(*) FROM rows").fetchone()
+        (count,) = other.execute("SELECT count(*) FROM rows WHERE number > 0").fetchone()
     return int(count)
 
 

@@ -132,8 +132,7 @@ class DiskBook:
             with ledger_file.CONNECTIONS.lock:
                 return _reader(self.store.address, name).read(rows)
         except LedgerError as error:
-            more = f"{error}; `privatelr ledger check` looks at every row"
-            raise LedgerError(self._sentence(more)) from None
+            raise LedgerError(self._sentence(f"{error}; {ledger_rows.LOOK}")) from None
 
     @contextmanager
     def exclusively(self) -> Iterator[DiskPage]:

@@ -4,6 +4,10 @@ A row is a line of JSON and a hash, which is that of the line and of the hash be
 row opens the ledger. Others are charges, releases that were saved, changes of the budget,
 allowances, and fingerprints of a file of data. Where rows are kept is another matter: this module
 only reads and writes them.
+
+A chain of hashes does not tell where it ends. So the table of a ledger has one more row, of the
+number 0, that holds the head: how many rows there are, and the hash of the last. It changes with
+every new row, and whoever takes rows from the end has to change it, too.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from privatelr.privacy.accounting.statement import Statement, entry_from_json, e
 
 FORMAT = "privatelr-ledger-rows"
 VERSION = 1
+LOOK = "`privatelr ledger check` looks at every row"
 _KEYS = {
     "opened": {"format", "version", "ledger", "time", "dataset", "budget"},
     "charged": {"time", "entry", "allowance", "note", "privatelr"},
@@ -108,6 +113,8 @@ class Content:
     changes : tuple of Change
     fingerprint : str or None
         The keyed fingerprint of the file of data.
+    rows : int
+        How many rows there are.
     head : str
         The hash of the last row.
     """
@@ -120,6 +127,7 @@ class Content:
     charges: tuple[Charge, ...]
     changes: tuple[Change, ...]
     fingerprint: str | None
+    rows: int
     head: str
 
     def statements(self, allowance: str | None = None) -> tuple[Statement, ...]:
@@ -170,10 +178,10 @@ def chained(body: str, head: str) -> LedgerRow:
     return LedgerRow(body, hashlib.sha256(f"{head}\n{body}".encode()).hexdigest())
 
 
-def require_sha256(value: Any) -> None:
+def require_sha256(value: Any, name: str = "sha256") -> None:
     """Refuse what is not a SHA-256 in hexadecimal."""
     if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{64}", value):
-        raise LedgerError(f"sha256={show(value)}: sha256 takes 64 hexadecimal digits.")
+        raise LedgerError(f"{name}={show(value)}: {name} takes 64 hexadecimal digits.")
 
 
 def fixed_rule(epsilon: float, delta: float, account: str | None) -> Rule:
@@ -232,11 +240,12 @@ class RowReader:
             charges=tuple(self._charges.values()),
             changes=tuple(self._changes),
             fingerprint=self._fingerprint,
+            rows=len(self._rows),
             head=self._rows[-1].hash,
         )
 
-    def _take(self, number: int, value: dict[str, Any]) -> None:
-        kind = value.pop("kind")
+    def _take(self, number: int, value: Any) -> None:
+        kind = value.pop("kind") if isinstance(value, dict) else None
         if kind not in _KEYS or (kind == "opened") != (number == 1):
             raise LedgerError(f"a row of the kind {show(kind)} is not known to this version here")
         if value.keys() != _KEYS[kind] or not _are_texts(value):
@@ -306,6 +315,48 @@ def limit_of(budget: Statement, epsilon: float, delta: float) -> Statement:
 
 
 # -- checking ------------------------------------------------------------------------------------
+
+
+def in_place(table: Sequence[tuple[int, str, str]]) -> tuple[list[LedgerRow], list[str]]:
+    """Take the rows out of their table, by their numbers.
+
+    Returns
+    -------
+    list of LedgerRow
+        All rows but the one that holds the head.
+    list of str
+        Part of a sentence for each of: numbers that do not count, and a head that is another one.
+    """
+    heads = [(body, hashed) for number, body, hashed in table if number == 0]
+    rows = [LedgerRow(body, hashed) for number, body, hashed in table if number != 0]
+    faults = [
+        f"row {at} has the number {number}: it was renumbered, or a row before it is gone"
+        for at, (number, *_) in enumerate((one for one in table if one[0] != 0), 1)
+        if at != number
+    ][:1]
+    last = rows[-1].hash if rows else ""
+    if not heads:
+        faults.append("the row that holds the head is gone")
+    elif heads != [(str(len(rows)), last)]:
+        count, hashed = heads[0]
+        faults.append(
+            f"the head says that row {show(count)} is the last, of the hash {show(hashed[:12])}, "
+            f"and it is row {len(rows)}, of the hash {show(last[:12])}: rows at the end were "
+            "changed or are gone"
+        )
+    return rows, faults
+
+
+def unknown_head(rows: Sequence[LedgerRow], head: str | None) -> Iterator[str]:
+    """Say that no row has a hash that was noted as the head; rows may have followed it since.
+
+    If the chain is sound and a row has it, then all rows up to this one are as they were.
+    """
+    if head is not None and head not in {row.hash for row in rows}:
+        yield (
+            f"no row has the hash {head[:12]} that was noted as the head: rows up to it were "
+            "changed or are gone"
+        )
 
 
 def findings(rows: Sequence[LedgerRow]) -> Iterator[str]:
