@@ -859,7 +859,7 @@ def read_raw(path):
 
 @pytest.mark.parametrize("last", ["another price", "gone"])
 def test_a_noted_head_finds_one_who_computes_all_anew(path, ledger, last):
-    """Who writes the head, too, is found by what was noted outside of the file, and by that only."""
+    """Who writes the head, too, is found by what was noted outside of the file alone."""
     ledger.charge(TENTH)
     entry = ledger.charge(PureDP(0.5), label="dear")
     noted, earlier = ledger.head, ledger.rows[1].hash

@@ -173,9 +173,7 @@ def test_rows_are_neither_changed_nor_deleted(url):
             run_sql(url, command.format("privatelr_ledger"))
     run_sql(url, *UNGUARDED)
     assert [told.split("'")[1] for told in Ledger.check(url)] == ["fixed", "kept"]
-    run_sql(
-        url, "UPDATE privatelr_ledger SET body = replace(body, '0.1', '0.01') WHERE number = 2"
-    )
+    run_sql(url, "UPDATE privatelr_ledger SET body = replace(body, '0.1', '0.01') WHERE number = 2")
     assert any("row 2 does not follow" in told for told in Ledger.check(url))
 
 
@@ -259,7 +257,9 @@ def test_a_ledger_has_the_schema_that_is_current_when_it_is_made(url):
     assert Ledger.check(own) == ()
     with pytest.raises(LedgerError, match="no ledger in the database"):
         Ledger.open(url)
-    assert Ledger.open(f"{url}?options=-csearch_path%3Dother%2C%22The%5C%20Clinic%22").spent() == 0.1
+    assert (
+        Ledger.open(f"{url}?options=-csearch_path%3Dother%2C%22The%5C%20Clinic%22").spent() == 0.1
+    )
     with pytest.raises(LedgerError, match="no schema on its search path"):
         Ledger.create(f"{url}?options=-csearch_path%3Dnone", 1.0)
 
