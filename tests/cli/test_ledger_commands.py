@@ -16,7 +16,7 @@ import pytest
 import privatelr.fitting
 from privatelr import Ledger, load
 from privatelr.cli import ledger_commands, lrsimple, main
-from privatelr.privacy.accounting import ledger_books, ledger_file
+from privatelr.privacy.accounting import ledger_books, ledger_file, ledger_rows
 from privatelr.results.release_files import content_hash
 
 FIT = ["fit", "table.csv", "y ~ age", "--bounds", "age=18:90"]
@@ -246,6 +246,22 @@ def test_a_model_that_was_printed_into_a_file_is_saved(home, ledger, capsys, mon
     said(capsys, 0, *words)
     assert len(ledger.charges) == before + 1
     assert ledger.charges[-1].release is None
+
+
+def test_a_long_ledger_says_how_far_it_is_read(home, ledger, capsys, monkeypatch):
+    for _ in range(5):
+        ledger.charge(privatelr.PureDP(0.1))
+    monkeypatch.setattr(ledger_rows, "PATIENCE", 0.0)
+    for words in (["show", "clinic.ledger"], ["check", "clinic.ledger"]):
+        for quiet in ([], ["--quiet"]):
+            ledger_books._reader.cache_clear()
+            assert main(["ledger", *words, *quiet]) == 0
+            told = capsys.readouterr().err
+            assert ("ledger: 3 of 6 rows are read\n" in told) is (not quiet)
+            assert "\r" not in told
+    ledger_books._reader.cache_clear()
+    assert ledger.spent() == 0.5
+    assert capsys.readouterr().err == ""  # a notebook is not told
 
 
 @pytest.mark.parametrize(

@@ -251,9 +251,40 @@ def test_no_text_in_a_ledger_steers_a_terminal(tmp_path):
     named = Ledger.create(tmp_path / "named", 1.0, dataset=steering, note=steering)
     named.charge(TENTH, label=steering)
     named.change_budget(2.0, reason=steering)
-    page = str(named.allow(steering, 0.5)) + str(named)
+    check_steers_nothing(str(named))
+    fit = fit_clinic(clinic(), eps=0.4, ledger=named)
+    for form in ("markdown", "html"):
+        check_steers_nothing(fit.card(form))
+    memory = Ledger(1.0)
+    memory.part(steering).charge(TENTH, label=steering)
+    check_steers_nothing(str(memory))
+
+
+def check_steers_nothing(page):
     assert all(one.isprintable() for line in page.split("\n") for one in line)
-    assert r"a\x1b[2Jb\x9b1mc\u202ed\x00e é" in page
+    assert r"\x1b" in page.replace("\\\\", "\\")
+
+
+@pytest.mark.parametrize("name", ["", " ", "ann\n", " ann", "a\x1b[2J", "a\u202eb"])
+def test_an_allowance_has_a_name_that_can_be_typed_again(ledger, name):
+    with pytest.raises(GuaranteeError, match="takes a name on one line") as error:
+        ledger.allow(name, 0.5)
+    one_sentence(error)
+    with pytest.raises(ArgumentError, match="name takes text"):
+        ledger.allow(7, 0.5)
+
+
+def test_an_allowance_is_within_the_budget(path, ledger):
+    for limit in ({"epsilon": 1.1}, {"epsilon": 0.5, "delta": 1e-9}):
+        with pytest.raises(
+            GuaranteeError, match=r"within the budget, which is epsilon 1, delta 0\.$"
+        ):
+            ledger.allow("ann", **limit)
+    assert len(ledger.rows) == 1
+    assert ledger.allow("ann", 1.0).left() == 1
+    ledger.change_budget(0.5, reason="less")  # an earlier allowance stays, and the whole limits it
+    assert ledger.allowance("ann").left() == 0.5
+    assert Ledger.check(path) == ()
 
 
 @pytest.mark.parametrize("inside", [False, True])

@@ -234,9 +234,16 @@ class LedgerOnDisk(Account):
         -------
         Ledger
             Its charges count in the whole ledger, and have to fit into the allowance as well.
+
+        Raises
+        ------
+        GuaranteeError
+            If the name is no name, the limit is above the budget, or less than was charged to it.
         """
-        if not _text("name", name).strip():
-            raise GuaranteeError("name: an allowance takes a name.")
+        if not (_text("name", name).isprintable() and name and name == name.strip()):
+            raise GuaranteeError(
+                f"name={show(name)}: an allowance takes a name on one line, no space around it."
+            )
         self._disk.allow(name, epsilon, delta)
         return self.allowance(name)
 

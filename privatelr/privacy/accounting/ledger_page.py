@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from privatelr.page_model import Alarm, Heading, Indented, Listing, Piece
+from privatelr.page_model import Alarm, Heading, Indented, Listing, Piece, on_one_line
 from privatelr.privacy.accounting import statement as statements
 from privatelr.privacy.accounting.filters import DeclaredPrices, unused
 from privatelr.privacy.accounting.ledger_rows import Charge, Content
@@ -23,7 +23,7 @@ def page(content: Content, allowance: str | None = None) -> list[Piece]:
     *_, own = content.statements(allowance)
     charges = [one for one in content.charges if allowance in (None, one.allowance)]
     whose = "" if allowance is None else f", allowance {allowance!r}"
-    name = _line(content.dataset) or "unnamed data"
+    name = on_one_line(content.dataset) or "unnamed data"
     at = f" at delta {own.delta:.6g}" if own.delta > 0 else ""
     share = share_of(own)
     pieces: list[Piece] = [
@@ -45,7 +45,7 @@ def page(content: Content, allowance: str | None = None) -> list[Piece]:
         pieces.append("Nothing was charged.")
     for change in content.changes:
         to = f"epsilon {change.epsilon:.6g}, delta {change.delta:.6g}"
-        told = f"Budget changed on {change.time[:10]} to {to}: {_line(change.reason)}"
+        told = f"Budget changed on {change.time[:10]} to {to}: {on_one_line(change.reason)}"
         pieces.append(Indented(told, rest="  "))
     if warning := unreleased(charges):
         pieces += ["", Alarm(warning)]
@@ -90,8 +90,8 @@ def entries(charges: Sequence[Charge]) -> Listing:
     for one in charges:
         entry = one.entry
         times = f" x {entry.times}" if entry.times > 1 else ""
-        part = f" [{_line(entry.part)}]" if entry.part is not None else ""
-        told = f"{_line(entry.label) or '(no label)'}{part}"
+        part = f" [{on_one_line(entry.part)}]" if entry.part is not None else ""
+        told = f"{on_one_line(entry.label) or '(no label)'}{part}"
         release = "no release" if one.release is None else one.release[:12]
         cost = f"{statements.price(entry.guarantee)}{times}"
         time = one.time[:16].replace("T", " ")
@@ -106,7 +106,7 @@ def _by_whom(content: Content, charges: Sequence[Charge]) -> Listing:
         own = [one for one in charges if (one.allowance, one.note) == who]
         alone = replace(content.budget, entries=tuple(one.entry for one in own))
         limit = content.allowances.get(who[0]) if who[0] else None
-        name = ", ".join(_line(one) for one in who if one) or "(no note)"
+        name = ", ".join(on_one_line(one) for one in who if one) or "(no note)"
         spent = statements.spent(alone, alone.delta)
         of = "" if limit is None else f" of {limit.epsilon:.6g}"
         times = sum(one.entry.times for one in own)
@@ -126,13 +126,3 @@ def _left(limits: Sequence[Statement]) -> str:
         return f"Left: {count} of {sum(one.times for one in rule.prices)} prices"
     pure = min(statements.left(limit, None, 0.0) for limit in limits)
     return f"Left: epsilon {statements.rounded_down(pure)} for one more pure release"
-
-
-def _line(text: str) -> str:
-    """Write a text on one line; what would steer a terminal is escaped."""
-    letters = " ".join(text.split())
-    return "".join(one if one.isprintable() else _escaped(one) for one in letters)
-
-
-def _escaped(letter: str) -> str:
-    return letter.encode("unicode_escape").decode("ascii")

@@ -17,7 +17,10 @@ import json
 import re
 import secrets
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -191,6 +194,30 @@ def fixed_rule(epsilon: float, delta: float, account: str | None) -> Rule:
 
 # -- reading -------------------------------------------------------------------------------------
 
+_WATCH: ContextVar[Callable[[str], None] | None] = ContextVar("watch", default=None)
+PATIENCE = 1.0
+"""Seconds of reading after which a line says how far it is, and after which the next one does."""
+
+
+@contextmanager
+def watched(report: Callable[[str], None]) -> Iterator[None]:
+    """Within the block, say how far the reading of a long ledger is."""
+    before = _WATCH.set(report)
+    try:
+        yield
+    finally:
+        _WATCH.reset(before)
+
+
+def _told(rows: Sequence[LedgerRow], known: int) -> Iterator[tuple[int, LedgerRow]]:
+    """Yield the rows that are not known yet, with their numbers, and say how far it is."""
+    report, last = _WATCH.get(), time.monotonic()
+    for number, row in enumerate(rows[known:], known + 1):
+        if report is not None and time.monotonic() - last >= PATIENCE:
+            report(f"ledger: {number - 1:,} of {len(rows):,} rows are read")
+            last = time.monotonic()
+        yield number, row
+
 
 class RowReader:
     """Reads rows, and of rows that it has read before only the new ones."""
@@ -219,7 +246,7 @@ class RowReader:
                 "rows that this process has read are gone or others, as in a backup that was put "
                 "back; see which charges are missing before anything is charged"
             )
-        for number, row in enumerate(rows[known:], known + 1):
+        for number, row in _told(rows, known):
             head = self._rows[-1].hash if self._rows else ""
             if chained(row.body, head) != row:
                 raise LedgerError(f"row {number} does not follow from the one before it")

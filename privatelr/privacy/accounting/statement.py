@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from privatelr.errors import GuaranteeError, require_number, show
-from privatelr.page_model import Heading, Indented, Listing, Piece
+from privatelr.page_model import Heading, Indented, Listing, Piece, on_one_line
 from privatelr.privacy import at_most, event_from_json, event_to_json, exact, guarantees
 from privatelr.privacy.accounting import filters
 from privatelr.privacy.accounting.agreement import require_agreement
@@ -292,7 +292,7 @@ def _entries(statement: Statement) -> Piece:
         return Indented("nothing was released", first="  ")
     cells: list[tuple[str, ...]] = []
     for entry, times in rows.items():
-        label, part = (" ".join(text.split()) for text in (entry.label, entry.part or ""))
+        label, part = (on_one_line(text) for text in (entry.label, entry.part or ""))
         cells.append((label, part, price(entry.guarantee), str(times)))
     hidden = max(len(cells) - _MOST_ROWS, 0)
     before = [(f"... {hidden} before",)] if hidden else []
