@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import bz2
-import codecs
 import gzip
 import io
 import lzma
@@ -25,6 +24,7 @@ from privatelr.cli.outcomes import (
     OutputError,
     drop_output,
     flush_output,
+    is_kept,
     reason_of,
     say,
 )
@@ -196,7 +196,7 @@ def deliver_paid(
             _tell(entry, hash_of(data))
     finally:
         print_page(page, written)
-    if prints_file and written is None and _is_kept(data):
+    if prints_file and written is None and is_kept(data):
         flush_output()  # an error of it leaves the charge without a release
         _tell(entry, hash_of(data))
 
@@ -204,12 +204,6 @@ def deliver_paid(
 def _tell(entry: Entry | None, digest: str) -> None:
     for told in complete(entry, digest):
         say("privatelr", f"what was saved stands in the ledger without its hash: {told}")
-
-
-def _is_kept(data: bytes) -> bool:
-    """Whether what was printed went to a file or a pipe, and byte by byte."""
-    as_it_is = data.isascii() or codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
-    return as_it_is and not sys.stdout.isatty()
 
 
 def deliver(text: str, chosen: argparse.Namespace) -> None:

@@ -34,7 +34,13 @@ from privatelr import (
     ReleaseFileError,
 )
 from privatelr.privacy import GaussianEvent
-from privatelr.privacy.accounting import account_with, ledger_books, ledger_file, ledger_rows
+from privatelr.privacy.accounting import (
+    account_with,
+    ledger_books,
+    ledger_checks,
+    ledger_file,
+    ledger_rows,
+)
 from privatelr.privacy.accounting import statement as statements
 
 TENTH = PureDP(0.1)
@@ -875,7 +881,7 @@ def test_a_last_row_with_a_right_hash_is_found(path, ledger):
     ledger.charge(PureDP(0.5), label="dear")
     row = rewritten(ledger, lambda body: body.replace("0.5", "0.1"))
     tampered(path, ("UPDATE rows SET body = ?, hash = ? WHERE number = 3", row))
-    assert [*ledger_rows.findings(ledger_rows.in_place(read_raw(path))[0])] == []
+    assert [*ledger_checks.findings(ledger_checks.in_place(read_raw(path))[0])] == []
     assert "the head says that row '3' is the last" in Ledger.check(path)[0]
     ledger_books._reader.cache_clear()
     with pytest.raises(LedgerError, match="the head says") as error:

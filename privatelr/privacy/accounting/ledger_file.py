@@ -21,7 +21,8 @@ from urllib.parse import quote
 
 from privatelr.errors import LedgerError
 from privatelr.lazy_import import lazy_import
-from privatelr.privacy.accounting.ledger_rows import LOOK, LedgerRow, chained, in_place
+from privatelr.privacy.accounting.ledger_checks import in_place
+from privatelr.privacy.accounting.ledger_rows import LOOK, LedgerRow, chained
 
 if TYPE_CHECKING:
     import sqlite3

@@ -25,9 +25,10 @@ from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours
 
 if TYPE_CHECKING:
-    from privatelr.privacy.accounting import ledger_file, ledger_rows
+    from privatelr.privacy.accounting import ledger_checks, ledger_file, ledger_rows
     from privatelr.privacy.accounting.ledger_rows import Charge
 else:
+    ledger_checks = lazy_import("privatelr.privacy.accounting.ledger_checks")
     ledger_file = lazy_import("privatelr.privacy.accounting.ledger_file")
     ledger_rows = lazy_import("privatelr.privacy.accounting.ledger_rows")
 
@@ -173,8 +174,8 @@ class LedgerOnDisk(Account):
         if head is not None:
             ledger_rows.require_sha256(head, "head")
         rows, faults = ledger_books.store_at(_address(path)).inspect()
-        noted = ledger_rows.unknown_head(rows, head)
-        return (*faults, *ledger_rows.findings(rows), *noted)
+        noted = ledger_checks.unknown_head(rows, head)
+        return (*faults, *ledger_checks.findings(rows), *noted)
 
     @property
     def dataset(self) -> str:

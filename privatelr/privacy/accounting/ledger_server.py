@@ -17,8 +17,9 @@ from typing import Any
 
 from privatelr.errors import LedgerError, MissingDependencyError
 from privatelr.privacy.accounting import ledger_file
+from privatelr.privacy.accounting.ledger_checks import in_place
 from privatelr.privacy.accounting.ledger_file import CONNECTIONS, require_moved, rows_of, shown
-from privatelr.privacy.accounting.ledger_rows import LedgerRow, chained, in_place
+from privatelr.privacy.accounting.ledger_rows import LedgerRow, chained
 
 _KEY = 0x70_6C_72_6C
 """The advisory lock of a ledger in its database."""
