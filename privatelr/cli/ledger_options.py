@@ -28,7 +28,7 @@ READ: dict[str, dict[str, Any]] = {
     "--reason": {"metavar": "TEXT", "required": True},
     "--head": {"metavar": "HASH"},
     "name": {"metavar": "NAME"},
-    "releases": {"metavar": "MODEL", "nargs": "*"},
+    "releases": {"metavar": "MODEL", "nargs": "*", "default": []},
     **{
         f"ledger {action} file": {"metavar": "LEDGER"}
         for action in ("create", "check", "allow", "budget")

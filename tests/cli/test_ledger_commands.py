@@ -291,6 +291,12 @@ def test_what_is_refused_is_one_line(home, ledger, capsys, status, words):
     assert not (home / "x").exists()
 
 
+def test_what_is_left_out_is_named(home, capsys):
+    with pytest.raises(SystemExit):
+        main(["ledger", "check"])
+    assert "are required: LEDGER (see" in capsys.readouterr().err
+
+
 def test_a_terminal_has_colour_and_its_width(home, ledger, capsys, monkeypatch):
     said(capsys, 0, *FIT, "--eps", "2.9", "--ledger", "clinic.ledger")
     piped = said(capsys, 0, "ledger", "show", "clinic.ledger")

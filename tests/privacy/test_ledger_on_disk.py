@@ -138,14 +138,22 @@ def test_what_is_no_ledger_is_refused(tmp_path):
     (tmp_path / "text").write_text("a,b\n1,2\n" * 100)
     sqlite3.connect(tmp_path / "other").execute("CREATE TABLE t (x)").connection.close()
     (tmp_path / "empty").touch()
-    for name in ("missing", "text", "other", "empty", "."):
+    for name, told in {
+        "missing": "there is no such ledger",
+        "text": "the file is not a ledger.",
+        "other": "the file is not a ledger.",
+        "empty": "the file is not a ledger.",
+        ".": "it cannot be read (it is a folder).",
+    }.items():
         with pytest.raises(LedgerError) as caught:
             Ledger.open(tmp_path / name)
-        one_sentence(caught)
+        assert told in one_sentence(caught)
     (tmp_path / "f").touch()
     with pytest.raises(LedgerError) as caught:
         Ledger.create(tmp_path / "f" / "g", 1.0)
-    one_sentence(caught)
+    assert "it cannot be created (not a directory)." in one_sentence(caught)
+    with pytest.raises(LedgerError, match="there is such a folder, and a ledger replaces none"):
+        Ledger.create(tmp_path, 1.0)
 
 
 def test_a_newer_schema_is_named(path, ledger):
@@ -273,7 +281,7 @@ def check_steers_nothing(page):
 
 @pytest.mark.parametrize("name", ["", " ", "ann\n", " ann", "a\x1b[2J", "a\u202eb"])
 def test_an_allowance_has_a_name_that_can_be_typed_again(ledger, name):
-    with pytest.raises(GuaranteeError, match="takes a name on one line") as error:
+    with pytest.raises(GuaranteeError, match="takes a name without line breaks") as error:
         ledger.allow(name, 0.5)
     one_sentence(error)
     with pytest.raises(ArgumentError, match="name takes text"):
@@ -283,7 +291,7 @@ def test_an_allowance_has_a_name_that_can_be_typed_again(ledger, name):
 def test_an_allowance_is_within_the_budget(path, ledger):
     for limit in ({"epsilon": 1.1}, {"epsilon": 0.5, "delta": 1e-9}):
         with pytest.raises(
-            GuaranteeError, match=r"within the budget, which is epsilon 1, delta 0\.$"
+            GuaranteeError, match=r"at most the budget, which is epsilon 1, delta 0\.$"
         ):
             ledger.allow("ann", **limit)
     assert len(ledger.rows) == 1

@@ -290,6 +290,24 @@ def test_what_cannot_be_opened_is_one_sentence(url, server):
             Ledger.open(address)
         assert "\n" not in str(caught.value)
         assert "secret" not in str(caught.value)
+        assert "may count" not in str(caught.value)
+    with pytest.raises(LedgerError, match=r"asked \(.*\); it was not created\.$"):
+        Ledger.create(gone, 1.0)
+
+
+def test_a_connection_that_ends_during_a_charge_is_one_sentence(url, server):
+    ledger = Ledger.create(url, 1.0)
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'"
+
+    def charge():
+        with ledger._book.store.exclusively() as transaction:
+            transaction.append("half")
+            run_sql(f"{server}/postgres", end.format(url.rpartition("/")[2]))
+            transaction.commit()
+
+    with pytest.raises(LedgerError, match=r"no data were read, and a charge .* may count\.$"):
+        charge()
+    assert len(ledger.rows) == 1
 
 
 def test_without_sqlalchemy_the_extra_is_named(monkeypatch):

@@ -174,7 +174,7 @@ class DiskBook:
             own = ledger_rows.limit_of(whole, epsilon, delta)
             if own.epsilon > whole.epsilon or own.delta > whole.delta:
                 raise GuaranteeError(
-                    f"allowance {name!r}: it is within the budget, which is epsilon "
+                    f"allowance {name!r}: takes at most the budget, which is epsilon "
                     f"{whole.epsilon:.6g}, delta {whole.delta:.6g}."
                 )
             if name in page.content.allowances:

@@ -52,6 +52,8 @@ CREATE TRIGGER headed AFTER INSERT ON rows WHEN NEW.number > 0
     BEGIN UPDATE rows SET body = NEW.number, hash = NEW.hash WHERE number = 0; END;
 """
 """The row of the number 0 holds the head, which moves with each row that is added."""
+_NO_LEDGER = "the file is not a ledger"
+_NOT_CHARGED = "it cannot be read or written ({}); nothing was charged"
 HEAD = "SELECT body, hash FROM rows WHERE number = 0"
 _OVER_NETWORK = """
 9p afs afpfs beegfs ceph cifs fuse.ceph fuse.glusterfs fuse.s3fs fuse.sshfs gfs2 glusterfs gpfs
@@ -130,7 +132,7 @@ class LedgerFile:
     @contextmanager
     def exclusively(self) -> Iterator[_FileTransaction]:
         """Begin a transaction that excludes all others; without a commit it leaves nothing."""
-        with _told(self._path), self._open() as connection:
+        with _told(self._path, _NOT_CHARGED), self._open() as connection:
             _patiently(self._path, lambda: connection.execute("BEGIN IMMEDIATE"))
             try:
                 yield _FileTransaction(self._path, connection)
@@ -195,12 +197,13 @@ def create(path: str | os.PathLike[str], body: str) -> None:
         If there is such a file, or if it cannot be written.
     """
     target = os.path.realpath(path)
-    there = f"ledger {shown(target)}: there is such a file, and a ledger replaces none."
+    kind = "folder" if os.path.isdir(target) else "file"
+    there = f"ledger {shown(target)}: there is such a {kind}, and a ledger replaces none."
     folder, name = os.path.split(target)
     if os.path.lexists(target):
         raise LedgerError(there)
     made = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
-    with _told(target), CONNECTIONS.lock:
+    with _told(target, "it cannot be created ({})"), CONNECTIONS.lock:
         os.close(os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o660))
         try:
             _fill(made, body)
@@ -247,7 +250,7 @@ def _require_ledger(path: str, connection: sqlite3.Connection) -> None:
     (mark,) = connection.execute("PRAGMA application_id").fetchone()
     (schema,) = connection.execute("PRAGMA user_version").fetchone()
     if mark != _MARK:
-        raise LedgerError(f"ledger {shown(path)}: the file is not a ledger.")
+        raise LedgerError(f"ledger {shown(path)}: {_NO_LEDGER}.")
     if schema > _SCHEMA:
         raise LedgerError(
             f"ledger {shown(path)}: a newer version of privatelr made it (schema {schema}, and "
@@ -309,17 +312,18 @@ def _patiently(path: str, action: Callable[[], T]) -> T:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
-    """Turn errors of the database and of the system into one sentence."""
+def _told(path: str, told: str = "it cannot be read ({})") -> Iterator[None]:
+    """Turn errors of the database and of the system into one sentence, with the reason in it."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
         closed = os.path.exists(path) and not os.access(path, os.R_OK)
         reason = getattr(error, "strerror", None) or (closed and "permission denied") or str(error)
-        raise LedgerError(
-            f"ledger {shown(path)}: it cannot be read or written ({reason.lower()}); nothing was "
-            "charged."
-        ) from None
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
+            told = _NO_LEDGER
+        elif os.path.isdir(path):
+            reason = "it is a folder"
+        raise LedgerError(f"ledger {shown(path)}: {told.format(reason.lower())}.") from None
 
 
 def _sync(folder: str) -> None:

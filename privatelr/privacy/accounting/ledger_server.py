@@ -71,7 +71,7 @@ ORDER BY 1
 _TIMED_OUT, _TAKEN = "55P03", {"42P07", "23505", "42723"}
 """States of SQL: a lock that was not got, and a name that is taken."""
 _THERE = "the database has a ledger, and a ledger replaces none"
-_UNSURE = "no data were read, and a charge that was under way may count"
+_UNSURE = "; no data were read, and a charge that was under way may count"
 
 
 class LedgerServer:
@@ -106,7 +106,7 @@ class LedgerServer:
     @contextmanager
     def exclusively(self) -> Iterator[_ServerTransaction]:
         """Begin a transaction that excludes all others; without a commit it leaves nothing."""
-        with self._open() as connection:
+        with self._open(_UNSURE) as connection:
             _execute(connection, f"SET LOCAL lock_timeout = '{int(1000 * ledger_file.WAIT)}ms'")
             _execute(connection, "SET LOCAL synchronous_commit = on")
             _execute(connection, f"SELECT pg_catalog.pg_advisory_xact_lock({_KEY})")
@@ -128,10 +128,16 @@ class LedgerServer:
         return rows, [*guards, *faults]
 
     @contextmanager
-    def _open(self) -> Iterator[Any]:
-        """Connect for one transaction, which is rolled back unless it was committed."""
-        with CONNECTIONS.lock, _told(self._url), self._engine.connect() as connection:
-            yield connection
+    def _open(self, after: str = "") -> Iterator[Any]:
+        """Connect for one transaction, which is rolled back unless it was committed.
+
+        `after` is what an error adds that comes when the connection is there.
+        """
+        with CONNECTIONS.lock:
+            with _told(self._url, "; nothing was charged" if after else ""):
+                connection = self._engine.connect()
+            with _told(self._url, after), connection:
+                yield connection
 
 
 class _ServerTransaction:
@@ -166,7 +172,7 @@ def create(url: str, body: str) -> None:
         If the database has a ledger, or the server does not answer.
     """
     row, engine = chained(body, ""), _engine_of(url)
-    with CONNECTIONS.lock, _told(url), engine.connect() as connection:
+    with CONNECTIONS.lock, _told(url, "; it was not created"), engine.connect() as connection:
         if _execute(connection, _FIND_TABLES).all():
             raise LedgerError(f"ledger {shown(url)}: {_THERE}.")
         (schema,) = _execute(
@@ -246,8 +252,8 @@ def _insert(connection: Any, table: str, number: int, row: LedgerRow) -> None:
 
 
 @contextmanager
-def _told(url: str) -> Iterator[None]:
-    """Turn errors of the server into one sentence."""
+def _told(url: str, after: str) -> Iterator[None]:
+    """Turn errors of the server into one sentence, with an end about charges."""
     import sqlalchemy
 
     try:
@@ -263,5 +269,5 @@ def _told(url: str) -> Iterator[None]:
                 told = _THERE
             case _:
                 reason = " ".join(lines[0].split()).rstrip(".") if lines else "no reason was given"
-                told = f"the server does not do what is asked ({reason}); {_UNSURE}"
+                told = f"the server does not do what is asked ({reason}){after}"
         raise LedgerError(f"ledger {shown(url)}: {told}.") from None
