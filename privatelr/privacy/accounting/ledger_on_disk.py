@@ -243,7 +243,7 @@ class LedgerOnDisk(Account):
         """
         if not (_text("name", name).isprintable() and name and name == name.strip()):
             raise GuaranteeError(
-                f"name={show(name)}: an allowance takes a name without line breaks and outer spaces."
+                f"name={show(name)}: it takes a name without line breaks or outer spaces."
             )
         self._disk.allow(name, epsilon, delta)
         return self.allowance(name)
