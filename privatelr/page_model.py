@@ -203,6 +203,12 @@ def _table_lines(table: Table) -> list[str]:
     return [line.rstrip() for line in lines]
 
 
+def on_one_line(text: str) -> str:
+    """Return a text of somebody else on one line; what would steer a terminal is escaped."""
+    letters = " ".join(text.split())
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in letters)
+
+
 def shorten(text: str, longest: int) -> str:
     """Return the text; if it is longer than `longest`, without its middle."""
     if len(text) <= longest:

@@ -1,12 +1,14 @@
 """The command, as its user meets it."""
 
 import os
+import shutil
 import subprocess
 import sys
 import warnings
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import argcomplete
 import pytest
 
 from privatelr import PrivacyWarning, __version__, cli, load
@@ -209,6 +211,32 @@ def test_a_shell_can_complete_a_line(line, completed, tmp_path):
     command = [sys.executable, "-m", "privatelr"]
     subprocess.run(command, env={**os.environ, **words}, capture_output=True, check=False)
     assert completed <= {word.strip() for word in told.read_text("utf-8").split("\n")}
+
+
+TAB = """
+eval "$CODE"
+COMP_LINE=$1; COMP_POINT=${#1}; COMP_WORDS=($1); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); COMP_TYPE=9
+_python_argcomplete privatelr "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+echo "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [("privatelr ledger ch", "check"), ("privatelr fit d.csv --method multi", "multinomial")],
+)
+def test_bash_completes_a_line(line, completed, tmp_path):
+    """By the code that ``register-python-argcomplete privatelr`` prints, as the document says."""
+    command = tmp_path / "privatelr"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m privatelr "$@"\n', "utf-8")
+    command.chmod(0o755)
+    told = {"CODE": argcomplete.shellcode(["privatelr"])}
+    told["PATH"] = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
+    told["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    bash = ["bash", "--norc", "-c", TAB, "bash", line]
+    done = subprocess.run(bash, env={**os.environ, **told}, capture_output=True, check=True)
+    assert done.stdout.decode().split() == [completed]
 
 
 def test_dashes_do_not_make_options_alike(capsys):

@@ -29,7 +29,7 @@ from privatelr import (
     dpsvm,
 )
 from privatelr.locks import working_precision
-from privatelr.mechanisms import Problem, calibrate, read_request, selection_release
+from privatelr.mechanisms import Problem, calibrate, read_request
 from privatelr.numerics import LOSSES
 from privatelr.privacy import TiltEvent, exact, renyi, to_approximate
 from privatelr.privacy.accounting import Entry, active_ledger, delta_of
@@ -167,7 +167,7 @@ def test_a_named_ledger_does_not_hide_the_block(release):
 def test_planted_named_ledger_alone_is_caught(monkeypatch):
     """As it was: the ledger that is named, and only without one the block."""
     alone = lambda ledger: ledger if ledger is not None else active_ledger()  # noqa: E731
-    monkeypatch.setattr(selection_release, "account_with", alone)
+    monkeypatch.setattr("privatelr.mechanisms.request.account_with", alone)
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         check_named_ledger_does_not_hide_the_block(
             lambda ledger, eps=0.7: fit_clinic(clinic(), eps=eps, ledger=ledger)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from test_partitions import DECLARED, FRAME, KNOTS, log_loss, made
 
 import privatelr
 from privatelr import dplr, dpsvm, plan
@@ -19,7 +20,6 @@ from privatelr.model_data import read_data
 from privatelr.numerics.rows import SparseRows
 from privatelr.results.predict import design_rows
 from privatelr.sources import as_batch, declare_schema
-from tests.test_partitions import DECLARED, FRAME, KNOTS, log_loss, made
 
 NS = "ns(age, knots = c(35, 50, 65))"
 CR = "cr(age, knots = [35, 50, 65])"

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import optimize
+from test_prior import BOUNDS, FRAME, MEANS, N, made
 
 import privatelr
 from privatelr import ZCDP, dplr, dpsvm
@@ -31,7 +32,6 @@ from privatelr.numerics.solve.certified import gradient_bound
 from privatelr.privacy.noise import SystemRandomness
 from privatelr.results.release_files.document import content_hash
 from privatelr.sources import declare_schema
-from tests.test_prior import BOUNDS, FRAME, MEANS, N, made
 
 SDS = {"(Intercept)": (-3.0, 0.2), "x": (1.0, 0.05), "u": (-0.5, 0.02)}
 

@@ -10,12 +10,12 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 270,
-    "code lines": 37_152,
+    "modules": 271,
+    "code lines": 37_424,
     "lines of the longest module": 400,
     "modules of the fullest folder": 17,
     "call depth": 14,
-    "functions": 352,
+    "functions": 356,
     "types": 36,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of a
@@ -26,9 +26,9 @@ and a prior has a module, as has what a call asks for; splines have a module, an
 persons have eight: who they are, in memory and in partitions, and their audit. `python -m
 privatelr` takes a module of one line. Strata have six: their term, fits, card, file and audit; a
 fit is prepared by a function of its own, one call deeper, so that strata are prepared once; and the
-command for plans has a module. A ledger on disk has twelve: rows, files, a server, books, what they
-do, pages, blocks, and accounts in one process or around several, two of commands, and planted bugs.
-Several classes have twelve, from their formulas to their page."""
+command for plans has a module. A ledger on disk has thirteen: rows, checks, files, a server, books,
+what they do, pages, blocks, and accounts in one process or around several, two of commands, and
+planted bugs. Several classes have twelve, from their formulas to their page."""
 
 
 def test_the_package_does_not_grow():

@@ -6,7 +6,6 @@ import argparse
 import json
 import math
 from collections import Counter
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,11 +75,10 @@ def compare(chosen: argparse.Namespace) -> int:
         names = [Path(path).stem for path in chosen.models]
         often = Counter(names)
         fits: dict[str, Any] = {}
-        read: dict[bytes, Any] = {}
+        read: dict[str, Any] = {}
         for name, path in zip(names, chosen.models, strict=True):
             label = name if often[name] == 1 else path
-            fit = files.read_model(path)
-            content = sha256(Path(path).read_bytes()).digest()
+            fit, content = files.read_release(path)
             found = read.setdefault(content, fit)  # one release costs once
             each = (
                 {f"{label}, {level}": one for level, one in found.items()}
@@ -148,8 +146,8 @@ def _show(found: PrivateRoc, chosen: argparse.Namespace, entry: Entry | None) ->
     numbers = {**found.to_dict(), "numbers": _records(found.tidy()), "curve": _lists(found.curve)}
     data = json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False)
     try:
-        page = data if chosen.json else in_shell(found)
-        files.deliver_paid(page, f"{data}\n".encode(), chosen, entry)
+        made = f"{data}\n".encode
+        files.deliver_paid(in_shell(found), made, chosen, entry, chosen.json)
     finally:
         if chosen.plot is not None:
             files.save_picture(found.plot, chosen.plot, (5.0, 5.0))

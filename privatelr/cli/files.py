@@ -24,6 +24,7 @@ from privatelr.cli.outcomes import (
     OutputError,
     drop_output,
     flush_output,
+    is_kept,
     reason_of,
     say,
 )
@@ -34,7 +35,7 @@ from privatelr.results.release_files import (
     IS_DATABASE,
     create_file,
     is_database,
-    load,
+    load_with_hash,
     replace_file,
 )
 
@@ -172,21 +173,37 @@ def print_page(page: str, written: str | None) -> None:
 
 
 def deliver_paid(
-    page: str, data: bytes, chosen: argparse.Namespace, entry: Entry | None = None
+    page: str,
+    content: Callable[[], bytes],
+    chosen: argparse.Namespace,
+    entry: Entry | None,
+    prints_file: bool,
+    hash_of: Callable[[bytes], str] = lambda data: sha256(data).hexdigest(),
 ) -> None:
     """Write the file of ``--out``, and print a page even if that fails, because it is paid for.
 
-    The ledger of the charge `entry` is told of a file that was written.
+    The ledgers of the charge `entry` are told of what was saved: a file that was written, or what
+    was printed if that is the file (`prints_file`) and went elsewhere than to a terminal.
     """
-    written = None
+    written, data = None, b""
     try:
+        if prints_file or chosen.out is not None:
+            data = content()
+            page = data.decode().removesuffix("\n") if prints_file else page
         if chosen.out is not None:
             write(chosen.out, data, chosen.force)
             written = chosen.out
-            for told in complete(entry, sha256(data).hexdigest()):
-                say("privatelr", told)
+            _tell(entry, hash_of(data))
     finally:
         print_page(page, written)
+    if prints_file and written is None and is_kept(data):
+        flush_output()  # an error of it leaves the charge without a release
+        _tell(entry, hash_of(data))
+
+
+def _tell(entry: Entry | None, digest: str) -> None:
+    for told in complete(entry, digest):
+        say("privatelr", f"what was saved stands in the ledger without its hash: {told}")
 
 
 def deliver(text: str, chosen: argparse.Namespace) -> None:
@@ -200,8 +217,13 @@ def deliver(text: str, chosen: argparse.Namespace) -> None:
 
 def read_model(path: str) -> Any:
     """Read a saved model; raises `InputError` if that fails."""
+    return read_release(path)[0]
+
+
+def read_release(path: str) -> tuple[Any, str]:
+    """Read a saved model once; returns it and the hash of its content."""
     try:
-        return load(path)
+        return load_with_hash(path)
     except FileNotFoundError:
         raise InputError(f"{path!r}: there is no such file.") from None
     except ReleaseFileError as error:

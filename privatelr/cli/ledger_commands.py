@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from privatelr import page_model
@@ -24,7 +24,7 @@ from privatelr.privacy.accounting import (
     ledger_page,
 )
 from privatelr.privacy.accounting.ledger_rows import Charge
-from privatelr.results.release_files import charge_of, hash_of
+from privatelr.results.release_files import charge_of
 
 _NARROWEST, _WIDEST = 40, 100
 _PLAIN = "\033[0m"
@@ -59,7 +59,8 @@ _ACTIONS: dict[str, tuple[str, str]] = {
         "privatelr ledger entries clinic.ledger",
     ),
     "check": (
-        "look at every row, and whether saved models are known; the exit status is 1 if not",
+        "look at every row, and whether a noted head and saved models are known; the exit status "
+        "is 1 if not",
         "privatelr ledger check clinic.ledger model.json",
     ),
     "export": (
@@ -147,26 +148,42 @@ def entries(chosen: argparse.Namespace) -> int:
 
 def check(chosen: argparse.Namespace) -> int:
     """Check a ledger, and whether it knows saved models; the status is 1 if anything is wrong."""
-    found = list(Ledger.check(chosen.file))
-    for path in chosen.releases if not found else ():
-        entry, ledger = charge_of(files.read_model(path)), Ledger.open(chosen.file)
-        if entry is None or not ledger.knows(entry):
-            found.append(
-                f"{path!r}: the ledger does not have its charge as it was; the model was charged "
-                "elsewhere, or a backup of the ledger was put back"
-            )
-        elif (first := ledger.saved_as(entry)) not in (None, hash_of(path)):
-            found.append(
-                f"{path!r}: its charge was saved as {str(first)[:12]}, and this file has another "
-                "hash"
-            )
+    found = list(Ledger.check(chosen.file, head=chosen.head))
+    ledger = None if found else Ledger.open(chosen.file)
+    if ledger is not None:
+        for path in chosen.releases:
+            found += _strange(ledger, path, *files.read_release(path))
     if chosen.json:
-        print(json.dumps({"sound": not found, "findings": found}, indent=1))
+        head = None if ledger is None else ledger.head
+        print(json.dumps({"sound": not found, "findings": found, "head": head}, indent=1))
+    elif ledger is None or found:
+        print("\n".join(f"{told}." for told in found))
     else:
-        known = ", and every model is known" if chosen.releases else ""
-        sound = f"sound: every hash, event and composition{known}"
-        print("\n".join(found) or f"{sound}. (One who writes the whole file anew is not found.)")
+        known = [f"sound: every hash, event and composition of {len(ledger.rows)} rows"]
+        known += ["the head that was noted"] if chosen.head is not None else []
+        known += ["every model is known"] if chosen.releases else []
+        print(f"{', and '.join(known)}. The head is {ledger.head}")
+        if chosen.head is None:
+            print(_NOTE_IT)
     return REFUSED if found else DONE
+
+
+_NOTE_IT = (
+    "(One who computes the whole file anew is found by models, and by a head that was noted "
+    "elsewhere: --head.)"
+)
+
+
+def _strange(ledger: Ledger, path: str, model: Any, digest: str) -> Iterator[str]:
+    """Say that a ledger does not have the charge of a model, or has it for another model."""
+    entry = charge_of(model)
+    if entry is None or not ledger.knows(entry):
+        yield (
+            f"{path!r}: the ledger does not have its charge as it was; the model was charged "
+            "elsewhere, or a backup of the ledger was put back"
+        )
+    elif (first := ledger.saved_as(entry)) not in (None, digest):
+        yield f"{path!r}: its charge was saved as {str(first)[:12]}, and this file has another hash"
 
 
 def export(chosen: argparse.Namespace) -> int:
@@ -174,7 +191,9 @@ def export(chosen: argparse.Namespace) -> int:
     with files.reserved(chosen.out, chosen.force):
         rows = Ledger.open(_path(chosen)).rows
         told = [{"row": json.loads(row.body), "sha256": row.hash} for row in rows]
-        text = json.dumps({"format": "privatelr-ledger-rows", "rows": told}, indent=1) + "\n"
+        head = {"row": len(rows), "sha256": rows[-1].hash}
+        whole = {"format": "privatelr-ledger-rows", "head": head, "rows": told}
+        text = json.dumps(whole, indent=1) + "\n"
         if chosen.out is None:
             sys.stdout.write(text)
         else:

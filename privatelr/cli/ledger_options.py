@@ -12,7 +12,7 @@ COMMANDS: dict[str, tuple[tuple[str, str], ...]] = {
     "ledger create": (("", "file --eps --delta --dataset --neighbours --account --json --quiet"),),
     "ledger show": (("", "file --allowance --json --quiet"),),
     "ledger entries": (("", "file --json --quiet"),),
-    "ledger check": (("", "file releases --json --quiet"),),
+    "ledger check": (("", "file releases --head --json --quiet"),),
     "ledger export": (("", "file --out --force --json --quiet"),),
     "ledger allow": (("", "file name --eps --delta --json --quiet"),),
     "ledger budget": (("", "file --eps --delta --reason --json --quiet"),),
@@ -26,8 +26,9 @@ READ: dict[str, dict[str, Any]] = {
     "--neighbours": {"choices": tuple(NEIGHBOURS), "default": "replace"},
     "--account": {"choices": ACCOUNTS},
     "--reason": {"metavar": "TEXT", "required": True},
+    "--head": {"metavar": "HASH"},
     "name": {"metavar": "NAME"},
-    "releases": {"metavar": "MODEL", "nargs": "*"},
+    "releases": {"metavar": "MODEL", "nargs": "*", "default": []},
     **{
         f"ledger {action} file": {"metavar": "LEDGER"}
         for action in ("create", "check", "allow", "budget")
@@ -43,6 +44,7 @@ HELP = {
     "--neighbours": "what a release hides; default replace: one record is replaced",
     "--account": "how charges add up; default renyi if there is a delta, else sum",
     "--reason": "why; it stays in the ledger",
+    "--head": "the hash of a head that was noted elsewhere, as show, check and export have it",
     "name": "the name of the allowance",
     "releases": "files that fit has written; each must be known to the ledger",
     **dict.fromkeys(

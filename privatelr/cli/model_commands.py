@@ -7,6 +7,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,7 @@ from privatelr.model import dplr, dpsvm
 from privatelr.numerics import find_hinge
 from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.results import DataCheck
-from privatelr.results.release_files import file_bytes, tell_ledgers
+from privatelr.results.release_files import charge_of, file_bytes, hash_in
 from privatelr.results.strata_of_fits import Strata
 
 if TYPE_CHECKING:
@@ -199,20 +200,16 @@ def fit(chosen: argparse.Namespace) -> int:
             # the line above says the same
             warnings.filterwarnings("ignore", message="seed=", category=PrivacyWarning)
             model = _fitter(chosen)(formula, frame, **arguments, **declared)
-        page, written = in_shell(model), None
-        try:
-            if chosen.out is not None or chosen.json:
-                data = file_bytes(model)
-                page = data.decode().removesuffix("\n") if chosen.json else page
-                if chosen.out is not None:
-                    files.write(chosen.out, data, chosen.force)
-                    written = chosen.out
-                    tell_ledgers(model, data)
-        except ReleaseFileError as error:
-            raise NotWrittenError(f"the model cannot be saved: {error}.") from None
-        finally:  # the budget is spent, so the page is printed even if the file cannot be written
-            files.print_page(page, written)
+        made, entry = partial(_file_of, model), charge_of(model)
+        files.deliver_paid(in_shell(model), made, chosen, entry, chosen.json, hash_in)
     return DONE
+
+
+def _file_of(model: Any) -> bytes:
+    try:
+        return file_bytes(model)
+    except ReleaseFileError as error:
+        raise NotWrittenError(f"the model cannot be saved: {error}.") from None
 
 
 def _fitters() -> dict[str, Callable[..., Any]]:

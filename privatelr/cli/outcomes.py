@@ -8,6 +8,7 @@ package handle an interrupt during imports.
 from __future__ import annotations
 
 import atexit
+import codecs
 import logging
 import os
 import re
@@ -134,6 +135,12 @@ def flush_output() -> None:
     except OSError:
         drop_output()
         raise
+
+
+def is_kept(data: bytes) -> bool:
+    """Whether these bytes, if they are printed, go to a file or a pipe, and as they are."""
+    as_they_are = data.isascii() or codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
+    return as_they_are and not sys.stdout.isatty()
 
 
 def drop_output(stream: TextIO | None = None) -> None:

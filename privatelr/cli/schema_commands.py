@@ -218,7 +218,8 @@ def _deliver(
     schema = "\n".join([*lines, declarations.schema_text(**{**chosen.study, **declared})])
     shown = {**declared, "guarantee": to_json(found.guarantee)} if chosen.json else None
     text = json.dumps(shown, indent=1, ensure_ascii=False, default=dict) if shown else schema
-    files.deliver_paid(text.removesuffix("\n"), schema.encode(), chosen, found.entry)
+    page, prints_file = text.removesuffix("\n"), not chosen.json
+    files.deliver_paid(page, schema.encode, chosen, found.entry, prints_file)
     return DONE
 
 

@@ -1,19 +1,22 @@
 """Law 14: a ledger survives clone, deepcopy, pickle, searches and workers: charged or refused."""
 
 import copy
+import multiprocessing
 import os
 import pickle
+import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic
 
 from privatelr import GuaranteeError, PureDP
-from privatelr.privacy.accounting import Ledger, active_ledger
+from privatelr.privacy.accounting import Ledger, account_with, active_ledger
 
 EIGHTH = PureDP(0.125)
 
@@ -173,6 +176,86 @@ def test_another_process_is_refused():
     assert "ledger: it is kept in another process" in given
     assert "ledger: it is kept in another process" in block
     assert ledger.spent() == 0.125
+
+
+def charge_in_worker(path=None):
+    """What a fit does in a worker: charge what is active there, or what it is given."""
+    try:
+        account = account_with(path)
+        return None if account is None else account.charge(EIGHTH).label
+    except GuaranteeError as refused:
+        return str(refused)
+
+
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="a block is seen from afar on Linux")
+STARTED = ("fork", "spawn", "forkserver")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", STARTED)
+def test_workers_that_were_started_before_a_block(how, tmp_path, monkeypatch):
+    """They charge the ledger of the block if that is on disk, and are refused otherwise."""
+    if how not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"no {how} here")
+    kept, memory = Ledger.create(tmp_path / "kept.ledger", 1.0), Ledger(1.0)
+    with (
+        warnings.catch_warnings(),
+        ProcessPoolExecutor(1, multiprocessing.get_context(how)) as pool,
+    ):
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads
+
+        def work(*given):
+            return pool.submit(charge_in_worker, *given).result()
+
+        assert work() is None  # outside of every block
+        if sys.platform == "linux":
+            with kept:
+                assert work() == ""
+                with memory:
+                    assert "kept in another process" in work()
+                assert work() == ""
+            assert work() is None
+            with memory:
+                assert "kept in another process" in work()
+            assert (len(kept.entries), memory.entries) == (2, ())
+        before = len(kept.entries)
+        assert work(str(tmp_path / "kept.ledger")) == ""  # named, it is charged on every system
+        assert len(kept.entries) == before + 1
+    monkeypatch.setenv("PRIVATELR_LEDGER", str(tmp_path / "kept.ledger"))
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        assert pool.submit(charge_in_worker).result() == ""
+    assert len(kept.entries) == before + 2
+
+
+@ON_LINUX
+def test_planted_silence_about_blocks_is_caught(tmp_path, monkeypatch):
+    from privatelr.privacy.accounting import open_blocks
+
+    monkeypatch.setattr(open_blocks, "_tell", lambda: None)
+    with pytest.raises(AssertionError):
+        test_workers_that_were_started_before_a_block("fork", tmp_path, monkeypatch)
+
+
+@ON_LINUX
+def test_a_block_leaves_no_file_behind(tmp_path, monkeypatch):
+    from privatelr.privacy.accounting import open_blocks
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with Ledger(1.0), Ledger(2.0):
+        (folder,) = tmp_path.iterdir()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        (board,) = folder.iterdir()
+        board.with_name("1-1").touch()  # of a process that was killed
+        board.with_name("note").touch()
+    assert not board.exists()
+    with Ledger(1.0):
+        assert {one.name for one in folder.iterdir()} == {board.name, "note"}
+    folder.chmod(0o777)  # others could write there, so nothing there is believed
+    with Ledger(1.0):
+        assert not board.exists()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    with Ledger(1.0):
+        assert open_blocks.inherited() == []
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

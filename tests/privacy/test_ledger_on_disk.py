@@ -34,7 +34,13 @@ from privatelr import (
     ReleaseFileError,
 )
 from privatelr.privacy import GaussianEvent
-from privatelr.privacy.accounting import account_with, ledger_books, ledger_file, ledger_rows
+from privatelr.privacy.accounting import (
+    account_with,
+    ledger_books,
+    ledger_checks,
+    ledger_file,
+    ledger_rows,
+)
 from privatelr.privacy.accounting import statement as statements
 
 TENTH = PureDP(0.1)
@@ -132,14 +138,22 @@ def test_what_is_no_ledger_is_refused(tmp_path):
     (tmp_path / "text").write_text("a,b\n1,2\n" * 100)
     sqlite3.connect(tmp_path / "other").execute("CREATE TABLE t (x)").connection.close()
     (tmp_path / "empty").touch()
-    for name in ("missing", "text", "other", "empty", "."):
+    for name, told in {
+        "missing": "there is no such ledger",
+        "text": "the file is not a ledger.",
+        "other": "the file is not a ledger.",
+        "empty": "the file is not a ledger.",
+        ".": "it cannot be read (it is a folder).",
+    }.items():
         with pytest.raises(LedgerError) as caught:
             Ledger.open(tmp_path / name)
-        one_sentence(caught)
+        assert told in one_sentence(caught)
     (tmp_path / "f").touch()
     with pytest.raises(LedgerError) as caught:
         Ledger.create(tmp_path / "f" / "g", 1.0)
-    one_sentence(caught)
+    assert "it cannot be created (not a directory)." in one_sentence(caught)
+    with pytest.raises(LedgerError, match="there is such a folder, and a ledger replaces none"):
+        Ledger.create(tmp_path, 1.0)
 
 
 def test_a_newer_schema_is_named(path, ledger):
@@ -251,9 +265,40 @@ def test_no_text_in_a_ledger_steers_a_terminal(tmp_path):
     named = Ledger.create(tmp_path / "named", 1.0, dataset=steering, note=steering)
     named.charge(TENTH, label=steering)
     named.change_budget(2.0, reason=steering)
-    page = str(named.allow(steering, 0.5)) + str(named)
+    check_steers_nothing(str(named))
+    fit = fit_clinic(clinic(), eps=0.4, ledger=named)
+    for form in ("markdown", "html"):
+        check_steers_nothing(fit.card(form))
+    memory = Ledger(1.0)
+    memory.part(steering).charge(TENTH, label=steering)
+    check_steers_nothing(str(memory))
+
+
+def check_steers_nothing(page):
     assert all(one.isprintable() for line in page.split("\n") for one in line)
-    assert r"a\x1b[2Jb\x9b1mc\u202ed\x00e é" in page
+    assert r"\x1b" in page.replace("\\\\", "\\")
+
+
+@pytest.mark.parametrize("name", ["", " ", "ann\n", " ann", "a\x1b[2J", "a\u202eb"])
+def test_an_allowance_has_a_name_that_can_be_typed_again(ledger, name):
+    with pytest.raises(GuaranteeError, match="takes a name without line breaks") as error:
+        ledger.allow(name, 0.5)
+    one_sentence(error)
+    with pytest.raises(ArgumentError, match="name takes text"):
+        ledger.allow(7, 0.5)
+
+
+def test_an_allowance_is_within_the_budget(path, ledger):
+    for limit in ({"epsilon": 1.1}, {"epsilon": 0.5, "delta": 1e-9}):
+        with pytest.raises(
+            GuaranteeError, match=r"at most the budget, which is epsilon 1, delta 0\.$"
+        ):
+            ledger.allow("ann", **limit)
+    assert len(ledger.rows) == 1
+    assert ledger.allow("ann", 1.0).left() == 1
+    ledger.change_budget(0.5, reason="less")  # an earlier allowance stays, and the whole limits it
+    assert ledger.allowance("ann").left() == 0.5
+    assert Ledger.check(path) == ()
 
 
 @pytest.mark.parametrize("inside", [False, True])
@@ -786,11 +831,15 @@ def test_many_kills_lose_no_charge(path):
 
 
 def tampered(path, *statements):
+    """Run statements on a ledger whose triggers are away meanwhile."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
-        for trigger in ("kept", "fixed"):
-            raw.execute(f"DROP TRIGGER {trigger}")
+        guards = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY rowid"
+        for name, _ in (found := raw.execute(guards).fetchall()):
+            raw.execute(f"DROP TRIGGER {name}")
         for statement in statements:
-            raw.execute(statement)
+            raw.execute(*([statement] if isinstance(statement, str) else statement))
+        for _, made in found:
+            raw.execute(made)
 
 
 CHANGES = {
@@ -801,6 +850,13 @@ CHANGES = {
     "the first row is gone": "DELETE FROM rows WHERE number = 1",
     "another order": "UPDATE rows SET number = 9 WHERE number = 2",
     "the budget": "UPDATE rows SET body = replace(body, '1.0', '9.0') WHERE number = 1",
+    "the last row is gone": "DELETE FROM rows WHERE number = 4",
+    "the last rows are gone": "DELETE FROM rows WHERE number > 2",
+    "the last row has another number": "UPDATE rows SET number = 7 WHERE number = 4",
+    "all rows have other numbers": "UPDATE rows SET number = number + 9 WHERE number > 0",
+    "the head is gone": "DELETE FROM rows WHERE number = 0",
+    "the head counts less": "UPDATE rows SET body = '3' WHERE number = 0",
+    "the head has another hash": "UPDATE rows SET hash = replace(hash, 'a', 'b') WHERE number = 0",
 }
 
 
@@ -821,26 +877,127 @@ def test_a_tampered_row_is_found(path, ledger, change):
         Ledger.open(path)
 
 
+def rewritten(ledger, change):
+    """Return a last row that was changed, with the hash that follows."""
+    *_, before, last = ledger.rows
+    return ledger_rows.chained(change(last.body), before.hash)
+
+
+def test_a_last_row_with_a_right_hash_is_found(path, ledger):
+    """A chain of hashes has nothing after its last row, so the head stands for that."""
+    ledger.charge(TENTH)
+    ledger.charge(PureDP(0.5), label="dear")
+    row = rewritten(ledger, lambda body: body.replace("0.5", "0.1"))
+    tampered(path, ("UPDATE rows SET body = ?, hash = ? WHERE number = 3", row))
+    assert [*ledger_checks.findings(ledger_checks.in_place(read_raw(path))[0])] == []
+    assert "the head says that row '3' is the last" in Ledger.check(path)[0]
+    ledger_books._reader.cache_clear()
+    with pytest.raises(LedgerError, match="the head says") as error:
+        Ledger.open(path)
+    one_sentence(error)
+
+
+def read_raw(path):
+    with contextlib.closing(sqlite3.connect(path)) as raw:
+        return raw.execute("SELECT number, body, hash FROM rows ORDER BY number").fetchall()
+
+
+@pytest.mark.parametrize("last", ["another price", "gone"])
+def test_a_noted_head_finds_one_who_computes_all_anew(path, ledger, last):
+    """Who writes the head, too, is found by what was noted outside of the file alone."""
+    ledger.charge(TENTH)
+    entry = ledger.charge(PureDP(0.5), label="dear")
+    noted, earlier = ledger.head, ledger.rows[1].hash
+    if last == "gone":
+        row = ledger.rows[1]
+        tampered(
+            path,
+            "DELETE FROM rows WHERE number = 3",
+            ("UPDATE rows SET body = '2', hash = ? WHERE number = 0", (row.hash,)),
+        )
+    else:
+        row = rewritten(ledger, lambda body: body.replace("0.5", "0.1"))
+        tampered(
+            path,
+            ("UPDATE rows SET body = ?, hash = ? WHERE number = 3", row),
+            ("UPDATE rows SET hash = ? WHERE number = 0", (row.hash,)),
+        )
+    ledger_books._reader.cache_clear()
+    assert Ledger.check(path) == ()  # as SECURITY.md says
+    assert Ledger.check(path, head=earlier) == ()
+    assert "no row has the hash" in Ledger.check(path, head=noted)[0]
+    assert not Ledger.open(path).knows(entry)  # its release would tell, too
+
+
+def test_a_noted_head_is_an_earlier_row(path, ledger):
+    for _ in range(3):
+        noted = ledger.head
+        ledger.charge(TENTH)
+        assert Ledger.check(path, head=noted) == Ledger.check(path, head=ledger.head) == ()
+        assert f"Head: row {len(ledger.rows)}, {ledger.head}" in str(ledger)
+    for wrong in ("abc", noted[:16], noted.upper(), 7):
+        with pytest.raises(LedgerError, match="head takes 64 hexadecimal digits") as error:
+            Ledger.check(path, head=wrong)
+        one_sentence(error)
+
+
 def test_rows_are_neither_changed_nor_deleted_by_chance(path, ledger):
     ledger.charge(TENTH)
+    statements = {
+        "DELETE FROM rows": "no row of a ledger",
+        "UPDATE rows SET body = ''": "no row of a ledger",
+        "UPDATE rows SET number = 9 WHERE number = 0": "no row of a ledger",
+        "UPDATE rows SET body = '1' WHERE number = 0": "no row of a ledger",
+        "INSERT INTO rows VALUES (5, '', '')": "follows the last one",
+        "INSERT OR REPLACE INTO rows VALUES (2, '', '')": "follows the last one",
+        "INSERT OR REPLACE INTO rows VALUES (0, '1', '')": "follows the last one",
+    }
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
-        for statement in ("DELETE FROM rows", "UPDATE rows SET body = ''"):
-            with pytest.raises(sqlite3.IntegrityError, match="no row of a ledger"):
+        for statement, told in statements.items():
+            with pytest.raises(sqlite3.IntegrityError, match=told):
                 raw.execute(statement)
+    assert Ledger.check(path) == ()
+
+
+@pytest.mark.parametrize("name", ["kept", "fixed", "following", "headed"])
+def test_a_dropped_trigger_is_found(path, ledger, name):
+    ledger.charge(TENTH)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        (made,) = raw.execute("SELECT sql FROM sqlite_master WHERE name = ?", (name,)).fetchone()
+        raw.execute(f"DROP TRIGGER {name}")
+    told = f"the trigger '{name}' of the database is gone, changed or new"
+    assert Ledger.check(path) == (told,)
+    refused = name == "headed"  # else the next reader would find one row too many
+    with pytest.raises(LedgerError, match="a trigger") if refused else contextlib.nullcontext():
+        ledger.charge(TENTH)
+    assert ledger.spent() == (0.1 if refused else 0.2)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        raw.execute(made.replace("BEGIN", "BEGIN /* */"))
+    assert Ledger.check(path) == (told,)
 
 
 def forged(ledger, path, change):
-    """Write rows anew with right hashes, as someone who knows how they are made."""
+    """Write rows and the head anew with right hashes, as one who knows how they are made."""
     rows, head = [json.loads(row.body) for row in ledger._book.store.rows()], ""
     change(rows)
     statements_ = ["DELETE FROM rows"]
+    for number, body in enumerate(rows, 1):
+        row = ledger_rows.chained(json.dumps(body, sort_keys=True), head)
+        statements_.append(("INSERT INTO rows VALUES (?, ?, ?)", (number, *row)))
+        head = row.hash
+    statements_.append(("INSERT INTO rows VALUES (0, ?, ?)", (len(rows), head)))
     tampered(path, *statements_)
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
-        for number, body in enumerate(rows, 1):
-            row = ledger_rows.chained(json.dumps(body, sort_keys=True), head)
-            raw.execute("INSERT INTO rows VALUES (?, ?, ?)", (number, *row))
-            head = row.hash
     ledger_books._reader.cache_clear()
+
+
+@pytest.mark.parametrize("line", [7, None, "kind", ["kind"], {}, {"kind": ["opened"]}])
+def test_a_line_that_is_no_row_is_one_sentence(path, ledger, line):
+    ledger.charge(TENTH)
+    forged(ledger, path, lambda rows: rows.append(line))
+    assert "row 3" in Ledger.check(path)[0]
+    with pytest.raises(LedgerError, match="row 3") as error:
+        Ledger.open(path)
+    one_sentence(error)
 
 
 def cheap_event(rows):

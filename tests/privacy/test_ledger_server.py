@@ -1,5 +1,6 @@
 """The ledger on a PostgreSQL server, which the tests start where it is installed."""
 
+import contextlib
 import os
 import pickle
 import pwd
@@ -170,12 +171,97 @@ def test_rows_are_neither_changed_nor_deleted(url):
     for command in ("DELETE FROM {0}", "UPDATE {0} SET body = ''", "TRUNCATE {0}"):
         with pytest.raises(sqlalchemy.exc.DatabaseError, match="no row of a ledger"):
             run_sql(url, command.format("privatelr_ledger"))
-    run_sql(
-        url,
-        "ALTER TABLE privatelr_ledger DISABLE TRIGGER ALL",
-        "UPDATE privatelr_ledger SET body = replace(body, '0.1', '0.01') WHERE number = 2",
+    run_sql(url, *UNGUARDED)
+    assert [told.split("'")[1] for told in Ledger.check(url)] == ["fixed", "kept"]
+    run_sql(url, "UPDATE privatelr_ledger SET body = replace(body, '0.1', '0.01') WHERE number = 2")
+    assert any("row 2 does not follow" in told for told in Ledger.check(url))
+
+
+UNGUARDED = ("ALTER TABLE privatelr_ledger DISABLE TRIGGER ALL",)
+GUARDED = ("ALTER TABLE privatelr_ledger ENABLE TRIGGER ALL",)
+TAIL = {
+    "the last row is gone": "DELETE FROM privatelr_ledger WHERE number = 3",
+    "the last row has another number": "UPDATE privatelr_ledger SET number = 7 WHERE number = 3",
+    "the head is gone": "DELETE FROM privatelr_ledger WHERE number = 0",
+}
+
+
+@pytest.mark.parametrize("change", TAIL.values(), ids=TAIL)
+def test_a_tail_that_was_changed_is_found(url, change):
+    ledger = Ledger.create(url, 1.0)
+    ledger.charge(TENTH)
+    ledger.charge(TENTH)
+    run_sql(url, *UNGUARDED, change, *GUARDED)
+    assert Ledger.check(url) != ()
+    for work in (lambda: ledger.charge(TENTH), ledger.spent):
+        with pytest.raises(LedgerError, match="`privatelr ledger check` looks at every row"):
+            work()
+
+
+GUARDS = {
+    "DROP TRIGGER fixed ON {0}": True,
+    "ALTER TABLE {0} DISABLE TRIGGER kept": False,
+    "CREATE OR REPLACE FUNCTION {0}_kept() RETURNS trigger LANGUAGE plpgsql "
+    "AS $$ BEGIN RETURN NEW; END $$": True,
+    "CREATE TRIGGER more BEFORE INSERT ON {0} FOR EACH ROW EXECUTE FUNCTION {0}_kept()": True,
+}
+"""Changes, and whether the head does not move any more; then nothing is charged."""
+
+
+@pytest.mark.parametrize(("change", "refused"), GUARDS.items())
+def test_a_changed_trigger_is_found(url, change, refused):
+    ledger = Ledger.create(url, 1.0)
+    ledger.charge(TENTH)
+    run_sql(url, change.format("privatelr_ledger"))
+    assert all("trigger" in told for told in Ledger.check(url))
+    assert Ledger.check(url) != ()
+    with pytest.raises(LedgerError) if refused else contextlib.nullcontext():
+        ledger.charge(TENTH)
+    assert ledger.spent() == (0.1 if refused else 0.2)
+
+
+def test_no_row_is_put_beside_the_last(url):
+    import sqlalchemy
+
+    Ledger.create(url, 1.0).charge(TENTH)
+    for number in (0, 2, 4):
+        with pytest.raises(sqlalchemy.exc.DatabaseError):
+            run_sql(url, f"INSERT INTO privatelr_ledger VALUES ({number}, '', '')")
+    assert Ledger.check(url) == ()
+
+
+def test_a_schema_in_front_hides_no_ledger(url):
+    """Nobody is to charge an empty ledger that another role has put in front of the true one."""
+    true = Ledger.create(url, 1.0)
+    true.charge(TENTH)
+    run_sql(url, "CREATE SCHEMA tester")
+    assert Ledger.open(url).spent() == 0.1  # an empty schema hides nothing
+    for made in (
+        "CREATE TABLE tester.privatelr_ledger AS SELECT * FROM public.privatelr_ledger LIMIT 2",
+        "CREATE VIEW tester.privatelr_ledger AS SELECT * FROM public.privatelr_ledger LIMIT 2",
+    ):
+        run_sql(url, made)
+        for work in (lambda: true.charge(TENTH), lambda: Ledger.open(url)):
+            with pytest.raises(LedgerError, match="schemas public and tester on the search path"):
+                work()
+        run_sql(url, f"DROP {made.split()[1]} tester.privatelr_ledger")
+    true.charge(TENTH)
+    assert true.spent() == 0.2
+
+
+def test_a_ledger_has_the_schema_that_is_current_when_it_is_made(url):
+    run_sql(url, 'CREATE SCHEMA "The Clinic"', "CREATE SCHEMA other")
+    own = f"{url}?options=-csearch_path%3D%22The%5C%20Clinic%22"
+    ledger = Ledger.create(own, 1.0)
+    ledger.charge(TENTH)
+    assert Ledger.check(own) == ()
+    with pytest.raises(LedgerError, match="no ledger in the database"):
+        Ledger.open(url)
+    assert (
+        Ledger.open(f"{url}?options=-csearch_path%3Dother%2C%22The%5C%20Clinic%22").spent() == 0.1
     )
-    assert "row 2 does not follow" in Ledger.check(url)[0]
+    with pytest.raises(LedgerError, match="no schema on its search path"):
+        Ledger.create(f"{url}?options=-csearch_path%3Dnone", 1.0)
 
 
 def test_who_may_only_insert_can_charge(url, server):
@@ -204,6 +290,24 @@ def test_what_cannot_be_opened_is_one_sentence(url, server):
             Ledger.open(address)
         assert "\n" not in str(caught.value)
         assert "secret" not in str(caught.value)
+        assert "may count" not in str(caught.value)
+    with pytest.raises(LedgerError, match=r"asked \(.*\); it was not created\.$"):
+        Ledger.create(gone, 1.0)
+
+
+def test_a_connection_that_ends_during_a_charge_is_one_sentence(url, server):
+    ledger = Ledger.create(url, 1.0)
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'"
+
+    def charge():
+        with ledger._book.store.exclusively() as transaction:
+            transaction.append("half")
+            run_sql(f"{server}/postgres", end.format(url.rpartition("/")[2]))
+            transaction.commit()
+
+    with pytest.raises(LedgerError, match=r"no data were read, and a charge .* may count\.$"):
+        charge()
+    assert len(ledger.rows) == 1
 
 
 def test_without_sqlalchemy_the_extra_is_named(monkeypatch):

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from privatelr.audit.mutations.planted import LEDGER, Mutation, list_bug, nothing
-from privatelr.privacy.accounting import ledger_rows
+from privatelr.privacy.accounting import ledger_checks, ledger_rows
 from privatelr.privacy.accounting.ledger_books import DiskPage
 from privatelr.privacy.accounting.ledger_file import LedgerFile, _FileTransaction
 
@@ -32,7 +32,7 @@ def _(honest: Any, body: str, head: str) -> Any:
     return honest(body, "")
 
 
-@bug("a check of a ledger looks at hashes alone", ledger_rows.findings, LEDGER)
+@bug("a check of a ledger looks at hashes alone", ledger_checks.findings, LEDGER)
 def _hashes_alone(honest: Any, rows: Any) -> list[str]:
     found, head = [], ""
     for row in rows:
@@ -40,3 +40,8 @@ def _hashes_alone(honest: Any, rows: Any) -> list[str]:
             found.append("changed")
         head = row.hash
     return found
+
+
+@bug("the last rows of a ledger are taken away unseen", ledger_checks.in_place, LEDGER)
+def _headless(honest: Any, table: Any) -> Any:
+    return honest(table)[0], []

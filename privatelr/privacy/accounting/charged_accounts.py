@@ -42,8 +42,10 @@ def active_ledger() -> Account | None:
 
     It charges all ledgers whose blocks are open in this process, whichever thread opened them, and
     the one of PRIVATELR_LEDGER. In a process that was started inside a block it charges the ledger
-    of the block if that is on disk, and refuses otherwise. (A pool of workers that was started
-    before the block cannot know of it; give these ``ledger=``, which charges or refuses.)
+    of the block if that is on disk, and refuses otherwise, and so it does on Linux in a worker
+    that was started before the block. (Elsewhere, on another machine, or two processes down, a
+    worker of an earlier pool cannot know of the block; give these ``ledger=``, which charges or
+    refuses, or set PRIVATELR_LEDGER before the pool is started.)
     """
     return account_with(None)
 

@@ -132,8 +132,7 @@ class DiskBook:
             with ledger_file.CONNECTIONS.lock:
                 return _reader(self.store.address, name).read(rows)
         except LedgerError as error:
-            more = f"{error}; `privatelr ledger check` looks at every row"
-            raise LedgerError(self._sentence(more)) from None
+            raise LedgerError(self._sentence(f"{error}; {ledger_rows.LOOK}")) from None
 
     @contextmanager
     def exclusively(self) -> Iterator[DiskPage]:
@@ -171,7 +170,13 @@ class DiskBook:
     def allow(self, name: str, epsilon: float, delta: float) -> None:
         """Give an allowance, or change it."""
         with self.exclusively() as page:
-            own = ledger_rows.limit_of(page.content.budget, epsilon, delta)
+            whole = page.content.budget
+            own = ledger_rows.limit_of(whole, epsilon, delta)
+            if own.epsilon > whole.epsilon or own.delta > whole.delta:
+                raise GuaranteeError(
+                    f"allowance {name!r}: takes at most the budget, which is epsilon "
+                    f"{whole.epsilon:.6g}, delta {whole.delta:.6g}."
+                )
             if name in page.content.allowances:
                 own = replace(
                     page.content.statements(name)[-1], epsilon=own.epsilon, delta=own.delta

@@ -14,14 +14,15 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote
 
 from privatelr.errors import LedgerError
 from privatelr.lazy_import import lazy_import
-from privatelr.privacy.accounting.ledger_rows import LedgerRow, chained
+from privatelr.privacy.accounting.ledger_checks import in_place
+from privatelr.privacy.accounting.ledger_rows import LOOK, LedgerRow, chained
 
 if TYPE_CHECKING:
     import sqlite3
@@ -41,8 +42,19 @@ CREATE TABLE rows (number INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT
 CREATE TRIGGER kept BEFORE DELETE ON rows
     BEGIN SELECT RAISE(ABORT, 'no row of a ledger is deleted'); END;
 CREATE TRIGGER fixed BEFORE UPDATE ON rows
+    WHEN OLD.number <> 0 OR NEW.number <> 0
+        OR CAST(NEW.body AS INTEGER) <> CAST(OLD.body AS INTEGER) + 1
     BEGIN SELECT RAISE(ABORT, 'no row of a ledger is changed'); END;
+CREATE TRIGGER following BEFORE INSERT ON rows
+    WHEN NEW.number <> (SELECT CAST(body AS INTEGER) + 1 FROM rows WHERE number = 0)
+    BEGIN SELECT RAISE(ABORT, 'a row of a ledger follows the last one'); END;
+CREATE TRIGGER headed AFTER INSERT ON rows WHEN NEW.number > 0
+    BEGIN UPDATE rows SET body = NEW.number, hash = NEW.hash WHERE number = 0; END;
 """
+"""The row of the number 0 holds the head, which moves with each row that is added."""
+_NO_LEDGER = "the file is not a ledger"
+_NOT_CHARGED = "it cannot be read or written ({}); nothing was charged"
+HEAD = "SELECT body, hash FROM rows WHERE number = 0"
 _OVER_NETWORK = """
 9p afs afpfs beegfs ceph cifs fuse.ceph fuse.glusterfs fuse.s3fs fuse.sshfs gfs2 glusterfs gpfs
 lustre nfs nfs4 ocfs2 smb2 smb3 smbfs virtiofs
@@ -90,7 +102,7 @@ class Store(Protocol):
     def address(self) -> str: ...
     def rows(self) -> Sequence[LedgerRow]: ...
     def exclusively(self) -> Any: ...  # a context with a Transaction
-    def damage(self) -> Sequence[str]: ...
+    def inspect(self) -> tuple[Sequence[LedgerRow], Sequence[str]]: ...  # and what is wrong
 
 
 # -- SQLite --------------------------------------------------------------------------------------
@@ -115,12 +127,12 @@ class LedgerFile:
     def rows(self) -> list[LedgerRow]:
         """Return all rows; raises `LedgerError` if the file is no ledger or cannot be read."""
         with _told(self._path), self._open() as connection:
-            return _patiently(self._path, lambda: _rows(connection))
+            return rows_of(self._path, _patiently(self._path, lambda: _table(connection)))
 
     @contextmanager
     def exclusively(self) -> Iterator[_FileTransaction]:
         """Begin a transaction that excludes all others; without a commit it leaves nothing."""
-        with _told(self._path), self._open() as connection:
+        with _told(self._path, _NOT_CHARGED), self._open() as connection:
             _patiently(self._path, lambda: connection.execute("BEGIN IMMEDIATE"))
             try:
                 yield _FileTransaction(self._path, connection)
@@ -128,12 +140,19 @@ class LedgerFile:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
-    def damage(self) -> list[str]:
-        """Return what SQLite finds wrong with the file."""
+    def inspect(self) -> tuple[list[LedgerRow], list[str]]:
+        """Return all rows, and what is wrong with the file, its triggers, and their places."""
         with _told(self._path), self._open() as connection:
             look = partial(connection.execute, "PRAGMA integrity_check(20)")
             told = [str(line) for (line,) in _patiently(self._path, look)]
-        return [] if told == ["ok"] else told
+            table = _patiently(self._path, lambda: _table(connection))
+            changed = {kind_and_name for kind_and_name, _ in _made_of(connection) ^ _sound()}
+        rows, faults = in_place(table)
+        guards = [
+            f"the {kind} {shown(name)} of the database is gone, changed or new"
+            for kind, name in sorted(changed)
+        ]
+        return rows, [*([] if told == ["ok"] else told), *guards, *faults]
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -148,7 +167,8 @@ class LedgerFile:
 
 class _FileTransaction:
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:
-        self._path, self._connection, self._found = path, connection, _rows(connection)
+        self._path, self._connection = path, connection
+        self._found = rows_of(path, _table(connection))
 
     def rows(self) -> list[LedgerRow]:
         return list(self._found)
@@ -158,6 +178,7 @@ class _FileTransaction:
         self._found.append(row)
         given = (len(self._found), *row)
         self._connection.execute("INSERT INTO rows VALUES (?, ?, ?)", given)
+        require_moved(self._path, self._connection.execute(HEAD).fetchall(), self._found)
         return row
 
     def commit(self) -> None:
@@ -176,12 +197,13 @@ def create(path: str | os.PathLike[str], body: str) -> None:
         If there is such a file, or if it cannot be written.
     """
     target = os.path.realpath(path)
-    there = f"ledger {shown(target)}: there is such a file, and a ledger replaces none."
+    kind = "folder" if os.path.isdir(target) else "file"
+    there = f"ledger {shown(target)}: there is such a {kind}, and a ledger replaces none."
     folder, name = os.path.split(target)
     if os.path.lexists(target):
         raise LedgerError(there)
     made = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
-    with _told(target), CONNECTIONS.lock:
+    with _told(target, "it cannot be created ({})"), CONNECTIONS.lock:
         os.close(os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o660))
         try:
             _fill(made, body)
@@ -204,8 +226,8 @@ def _fill(path: str, body: str) -> None:
         _prepare(connection)
         script = f"PRAGMA application_id = {_MARK}; PRAGMA user_version = {_SCHEMA};"
         connection.executescript(f"BEGIN; {script} {_TABLES} COMMIT;")
-        row = chained(body, "")
-        connection.execute("INSERT INTO rows VALUES (1, ?, ?)", row)
+        for row in ((0, "0", ""), (1, *chained(body, ""))):
+            connection.execute("INSERT INTO rows VALUES (?, ?, ?)", row)
     finally:
         connection.close()
 
@@ -228,7 +250,7 @@ def _require_ledger(path: str, connection: sqlite3.Connection) -> None:
     (mark,) = connection.execute("PRAGMA application_id").fetchone()
     (schema,) = connection.execute("PRAGMA user_version").fetchone()
     if mark != _MARK:
-        raise LedgerError(f"ledger {shown(path)}: the file is not a ledger.")
+        raise LedgerError(f"ledger {shown(path)}: {_NO_LEDGER}.")
     if schema > _SCHEMA:
         raise LedgerError(
             f"ledger {shown(path)}: a newer version of privatelr made it (schema {schema}, and "
@@ -236,9 +258,39 @@ def _require_ledger(path: str, connection: sqlite3.Connection) -> None:
         )
 
 
-def _rows(connection: sqlite3.Connection) -> list[LedgerRow]:
-    found = connection.execute("SELECT body, hash FROM rows ORDER BY number")
-    return [LedgerRow(str(body), str(hashed)) for body, hashed in found]
+def _table(connection: sqlite3.Connection) -> list[tuple[int, str, str]]:
+    found = connection.execute("SELECT number, body, hash FROM rows ORDER BY number")
+    return [(int(number), str(body), str(hashed)) for number, body, hashed in found]
+
+
+def _made_of(connection: sqlite3.Connection) -> set[tuple[tuple[str, str], str]]:
+    """Return the tables and triggers of a database: kind, name, and how each was made."""
+    found = connection.execute("SELECT type, name, sql FROM sqlite_master")
+    return {((str(kind), str(name)), str(sql)) for kind, name, sql in found}
+
+
+def _sound() -> set[tuple[tuple[str, str], str]]:
+    """Return the tables and triggers of a ledger."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(_TABLES)
+        return _made_of(connection)
+
+
+def rows_of(address: str, table: Sequence[tuple[int, str, str]]) -> list[LedgerRow]:
+    """Return the rows of a table; raises `LedgerError` if they or the head are out of place."""
+    rows, faults = in_place(table)
+    for fault in faults:
+        raise LedgerError(f"ledger {shown(address)}: {fault}; {LOOK}.")
+    return rows
+
+
+def require_moved(address: str, heads: Sequence[Any], rows: Sequence[LedgerRow]) -> None:
+    """Refuse a row that was added without moving the head, which a trigger of the table does."""
+    if [(str(body), str(hashed)) for body, hashed in heads] != [(str(len(rows)), rows[-1].hash)]:
+        raise LedgerError(
+            f"ledger {shown(address)}: a trigger of the database is gone, and nothing was charged; "
+            f"{LOOK}."
+        )
 
 
 def _patiently(path: str, action: Callable[[], T]) -> T:
@@ -260,17 +312,18 @@ def _patiently(path: str, action: Callable[[], T]) -> T:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
-    """Turn errors of the database and of the system into one sentence."""
+def _told(path: str, told: str = "it cannot be read ({})") -> Iterator[None]:
+    """Turn errors of the database and of the system into one sentence, with the reason in it."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
         closed = os.path.exists(path) and not os.access(path, os.R_OK)
         reason = getattr(error, "strerror", None) or (closed and "permission denied") or str(error)
-        raise LedgerError(
-            f"ledger {shown(path)}: it cannot be read or written ({reason.lower()}); nothing was "
-            "charged."
-        ) from None
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
+            told = _NO_LEDGER
+        elif os.path.isdir(path):
+            reason = "it is a folder"
+        raise LedgerError(f"ledger {shown(path)}: {told.format(reason.lower())}.") from None
 
 
 def _sync(folder: str) -> None:

@@ -25,9 +25,10 @@ from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours
 
 if TYPE_CHECKING:
-    from privatelr.privacy.accounting import ledger_file, ledger_rows
+    from privatelr.privacy.accounting import ledger_checks, ledger_file, ledger_rows
     from privatelr.privacy.accounting.ledger_rows import Charge
 else:
+    ledger_checks = lazy_import("privatelr.privacy.accounting.ledger_checks")
     ledger_file = lazy_import("privatelr.privacy.accounting.ledger_file")
     ledger_rows = lazy_import("privatelr.privacy.accounting.ledger_rows")
 
@@ -145,16 +146,36 @@ class LedgerOnDisk(Account):
         return cls._at(DiskBook(store, allowance, ledger_books.note_of(note)))
 
     @staticmethod
-    def check(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    def check(path: str | os.PathLike[str], *, head: str | None = None) -> tuple[str, ...]:
         """Return a sentence for everything that is wrong with a ledger on disk; empty if sound.
 
-        The chain of hashes is computed again, and so is what all charges compose to; every event
-        is compared with the guarantee it stands for. That finds accidents and edits. It does not
-        find that the whole file was written anew or put back from a backup; the hash on the card of
-        a later release shows this, as `knows` does.
+        The chain of hashes is computed again, and so is what all charges compose to. Every event is
+        compared with the guarantee it stands for, every row with its number, the last row with
+        what the ledger holds as its head, and the triggers that keep rows with those of a ledger.
+
+        Parameters
+        ----------
+        path
+            Name of the file, or URL of the database.
+        head
+            The hash of the last row (`head`), as it was noted elsewhere. Rows may have followed it.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such ledger, or `head` is no hash.
+
+        Notes
+        -----
+        That finds accidents, and edits of one who does not compute anew all that an edit changes.
+        One who does, or puts a backup back, is found by what was noted outside of the file: by
+        `head`, up to the row that had it, and by `knows`, up to the charge of a saved release.
         """
-        store = ledger_books.store_at(_address(path))
-        return (*store.damage(), *ledger_rows.findings(store.rows()))
+        if head is not None:
+            ledger_rows.require_sha256(head, "head")
+        rows, faults = ledger_books.store_at(_address(path)).inspect()
+        noted = ledger_checks.unknown_head(rows, head)
+        return (*faults, *ledger_checks.findings(rows), *noted)
 
     @property
     def dataset(self) -> str:
@@ -163,7 +184,7 @@ class LedgerOnDisk(Account):
 
     @property
     def head(self) -> str:
-        """The hash of the last row of a ledger on disk; it stands for all rows."""
+        """The hash of the last row of a ledger on disk, which stands for all rows; see `check`."""
         return self._disk.content().head
 
     @property
@@ -214,9 +235,16 @@ class LedgerOnDisk(Account):
         -------
         Ledger
             Its charges count in the whole ledger, and have to fit into the allowance as well.
+
+        Raises
+        ------
+        GuaranteeError
+            If the name is no name, the limit is above the budget, or less than was charged to it.
         """
-        if not _text("name", name).strip():
-            raise GuaranteeError("name: an allowance takes a name.")
+        if not (_text("name", name).isprintable() and name and name == name.strip()):
+            raise GuaranteeError(
+                f"name={show(name)}: it takes a name without line breaks or outer spaces."
+            )
         self._disk.allow(name, epsilon, delta)
         return self.allowance(name)
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from privatelr.page_model import Alarm, Heading, Indented, Listing, Piece
+from privatelr.page_model import Alarm, Heading, Indented, Listing, Piece, on_one_line
 from privatelr.privacy.accounting import statement as statements
 from privatelr.privacy.accounting.composition_bounds import Entry
 from privatelr.privacy.accounting.filters import DeclaredPrices, Renyi, unused
@@ -28,14 +28,15 @@ def page(content: Content, allowance: str | None = None) -> list[Piece]:
     *_, own = content.statements(allowance)
     charges = [one for one in content.charges if allowance in (None, one.allowance)]
     whose = "" if allowance is None else f", allowance {allowance!r}"
-    name = _line(content.dataset) or "unnamed data"
+    name = on_one_line(content.dataset) or "unnamed data"
     at = f" at delta {own.delta:.6g}" if own.delta > 0 else ""
     share = share_of(own)
     pieces: list[Piece] = [
         Heading(f"Ledger of {name}{whose}: epsilon {own.epsilon:.6g}{at}"),
         Indented(f"Neighbours: {own.neighbours.value}", rest="  "),
         Indented(f"Account: {statements.account(own)}", rest="  "),
-        Indented(f"Opened: {content.opened[:10]}; head {content.head[:16]}", rest="  "),
+        Indented(f"Opened: {content.opened[:10]}", rest="  "),
+        Indented(f"Head: row {content.rows}, {content.head}", rest="  "),
         f"{bar(share)} {percent(share)} spent",
         f"Spent: epsilon {statements.spent(own, own.delta):.6g}{at}",
         _left(content.statements(allowance)),
@@ -49,7 +50,7 @@ def page(content: Content, allowance: str | None = None) -> list[Piece]:
         pieces.append("Nothing was charged.")
     for change in content.changes:
         to = f"epsilon {change.epsilon:.6g}, delta {change.delta:.6g}"
-        told = f"Budget changed on {change.time[:10]} to {to}: {_line(change.reason)}"
+        told = f"Budget changed on {change.time[:10]} to {to}: {on_one_line(change.reason)}"
         pieces.append(Indented(told, rest="  "))
     if warning := unreleased(charges):
         pieces += ["", Alarm(warning)]
@@ -94,8 +95,8 @@ def entries(charges: Sequence[Charge]) -> Listing:
     for one in charges:
         entry = one.entry
         times = f" x {entry.times}" if entry.times > 1 else ""
-        part = f" [{_line(entry.part)}]" if entry.part is not None else ""
-        told = f"{_line(entry.label) or '(no label)'}{part}"
+        part = f" [{on_one_line(entry.part)}]" if entry.part is not None else ""
+        told = f"{on_one_line(entry.label) or '(no label)'}{part}"
         release = "no release" if one.release is None else one.release[:12]
         cost = f"{statements.price(entry.guarantee)}{times}"
         time = one.time[:16].replace("T", " ")
@@ -110,7 +111,7 @@ def _by_whom(content: Content, charges: Sequence[Charge]) -> Listing:
         own = [one for one in charges if (one.allowance, one.note) == who]
         alone = replace(content.budget, entries=tuple(one.entry for one in own))
         limit = content.allowances.get(who[0]) if who[0] else None
-        name = ", ".join(_line(one) for one in who if one) or "(no note)"
+        name = ", ".join(on_one_line(one) for one in who if one) or "(no note)"
         spent = statements.spent(alone, alone.delta)
         of = "" if limit is None else f" of {limit.epsilon:.6g}"
         times = sum(one.entry.times for one in own)
@@ -130,16 +131,6 @@ def _left(limits: Sequence[Statement]) -> str:
         return f"Left: {count} of {sum(one.times for one in rule.prices)} prices"
     pure = min(statements.left(limit, None, 0.0) for limit in limits)
     return f"Left: epsilon {statements.rounded_down(pure)} for one more pure release"
-
-
-def _line(text: str) -> str:
-    """Write a text on one line; what would steer a terminal is escaped."""
-    letters = " ".join(text.split())
-    return "".join(one if one.isprintable() else _escaped(one) for one in letters)
-
-
-def _escaped(letter: str) -> str:
-    return letter.encode("unicode_escape").decode("ascii")
 
 
 # -- in memory -------------------------------------------------------------------------------
@@ -176,7 +167,7 @@ def _entries_in_memory(statement: Statement) -> Piece:
         return Indented("nothing was released", first="  ")
     cells: list[tuple[str, ...]] = []
     for entry, times in rows.items():
-        label, part = (_line(text) for text in (entry.label, entry.part or ""))
+        label, part = (on_one_line(text) for text in (entry.label, entry.part or ""))
         cells.append((label, part, statements.price(entry.guarantee), str(times)))
     hidden = max(len(cells) - _MOST_ROWS_IN_MEMORY, 0)
     before = [(f"... {hidden} before",)] if hidden else []

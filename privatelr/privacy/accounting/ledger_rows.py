@@ -4,6 +4,10 @@ A row is a line of JSON and a hash, which is that of the line and of the hash be
 row opens the ledger. Others are charges, releases that were saved, changes of the budget,
 allowances, and fingerprints of a file of data. Where rows are kept is another matter: this module
 only reads and writes them.
+
+A chain of hashes does not tell where it ends. So the table of a ledger has one more row, of the
+number 0, that holds the head: how many rows there are, and the hash of the last. It changes with
+every new row, and whoever takes rows from the end has to change it, too.
 """
 
 from __future__ import annotations
@@ -13,7 +17,10 @@ import json
 import re
 import secrets
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -26,6 +33,7 @@ from privatelr.privacy.accounting.statement import Statement, entry_from_json, e
 
 FORMAT = "privatelr-ledger-rows"
 VERSION = 1
+LOOK = "`privatelr ledger check` looks at every row"
 _KEYS = {
     "opened": {"format", "version", "ledger", "time", "dataset", "budget"},
     "charged": {"time", "entry", "allowance", "note", "privatelr"},
@@ -108,6 +116,8 @@ class Content:
     changes : tuple of Change
     fingerprint : str or None
         The keyed fingerprint of the file of data.
+    rows : int
+        How many rows there are.
     head : str
         The hash of the last row.
     """
@@ -120,6 +130,7 @@ class Content:
     charges: tuple[Charge, ...]
     changes: tuple[Change, ...]
     fingerprint: str | None
+    rows: int
     head: str
 
     def statements(self, allowance: str | None = None) -> tuple[Statement, ...]:
@@ -170,10 +181,10 @@ def chained(body: str, head: str) -> LedgerRow:
     return LedgerRow(body, hashlib.sha256(f"{head}\n{body}".encode()).hexdigest())
 
 
-def require_sha256(value: Any) -> None:
+def require_sha256(value: Any, name: str = "sha256") -> None:
     """Refuse what is not a SHA-256 in hexadecimal."""
     if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{64}", value):
-        raise LedgerError(f"sha256={show(value)}: sha256 takes 64 hexadecimal digits.")
+        raise LedgerError(f"{name}={show(value)}: {name} takes 64 hexadecimal digits.")
 
 
 def fixed_rule(epsilon: float, delta: float, account: str | None) -> Rule:
@@ -182,6 +193,30 @@ def fixed_rule(epsilon: float, delta: float, account: str | None) -> Rule:
 
 
 # -- reading -------------------------------------------------------------------------------------
+
+_WATCH: ContextVar[Callable[[str], None] | None] = ContextVar("watch", default=None)
+PATIENCE = 1.0
+"""Seconds of reading after which a line says how far it is, and after which the next one does."""
+
+
+@contextmanager
+def watched(report: Callable[[str], None]) -> Iterator[None]:
+    """Within the block, say how far the reading of a long ledger is."""
+    before = _WATCH.set(report)
+    try:
+        yield
+    finally:
+        _WATCH.reset(before)
+
+
+def _told(rows: Sequence[LedgerRow], known: int) -> Iterator[tuple[int, LedgerRow]]:
+    """Yield the rows that are not known yet, with their numbers, and say how far it is."""
+    report, last = _WATCH.get(), time.monotonic()
+    for number, row in enumerate(rows[known:], known + 1):
+        if report is not None and time.monotonic() - last >= PATIENCE:
+            report(f"ledger: {number - 1:,} of {len(rows):,} rows are read")
+            last = time.monotonic()
+        yield number, row
 
 
 class RowReader:
@@ -211,7 +246,7 @@ class RowReader:
                 "rows that this process has read are gone or others, as in a backup that was put "
                 "back; see which charges are missing before anything is charged"
             )
-        for number, row in enumerate(rows[known:], known + 1):
+        for number, row in _told(rows, known):
             head = self._rows[-1].hash if self._rows else ""
             if chained(row.body, head) != row:
                 raise LedgerError(f"row {number} does not follow from the one before it")
@@ -232,11 +267,12 @@ class RowReader:
             charges=tuple(self._charges.values()),
             changes=tuple(self._changes),
             fingerprint=self._fingerprint,
+            rows=len(self._rows),
             head=self._rows[-1].hash,
         )
 
-    def _take(self, number: int, value: dict[str, Any]) -> None:
-        kind = value.pop("kind")
+    def _take(self, number: int, value: Any) -> None:
+        kind = value.pop("kind") if isinstance(value, dict) else None
         if kind not in _KEYS or (kind == "opened") != (number == 1):
             raise LedgerError(f"a row of the kind {show(kind)} is not known to this version here")
         if value.keys() != _KEYS[kind] or not _are_texts(value):
@@ -303,45 +339,3 @@ def limit_of(budget: Statement, epsilon: float, delta: float) -> Statement:
     account = "sum" if isinstance(budget.rule, Sums) else None
     own = Statement(epsilon, delta, budget.neighbours)
     return replace(own, rule=fixed_rule(own.epsilon, own.delta, account))
-
-
-# -- checking ------------------------------------------------------------------------------------
-
-
-def findings(rows: Sequence[LedgerRow]) -> Iterator[str]:
-    """Check every hash, event and composition; yields a sentence for each thing that is wrong.
-
-    Within one budget charges only add up, so what fits at its end did fit at every charge.
-    """
-    head, sound = "", True
-    for number, row in enumerate(rows, 1):
-        if chained(row.body, head) != row:
-            sound = False
-            yield f"row {number} does not follow from the one before it: it or its hash was changed"
-        head = row.hash
-    reader, spans = RowReader(), [0, *_ends_of_budgets(rows), len(rows)]
-    if not sound:  # what each row says is still looked at
-        rows = list(_rechained(rows))
-    for end in spans[1:]:
-        try:
-            found = reader.read(rows[:end])
-        except LedgerError as error:
-            yield f"{error}"
-            return
-        for allowance in (None, *found.allowances):
-            if not statements.is_within(found.statements(allowance)[-1]):
-                where = "" if allowance is None else f" of the allowance {allowance!r}"
-                yield f"the charges up to row {end} are more than the budget{where}"
-
-
-def _rechained(rows: Sequence[LedgerRow]) -> Iterator[LedgerRow]:
-    head = ""
-    for row in rows:
-        yield (made := chained(row.body, head))
-        head = made.hash
-
-
-def _ends_of_budgets(rows: Sequence[LedgerRow]) -> list[int]:
-    """Return how many rows stand before each change of a limit."""
-    marks = ('"kind": "changed"', '"kind": "allowed"')
-    return [at for at, row in enumerate(rows) if any(mark in row.body for mark in marks)]

@@ -17,6 +17,7 @@ from privatelr.mechanisms.calibration import (
 )
 from privatelr.mechanisms.score_histogram import HistogramCalibration
 from privatelr.numerics import Loss, describe
+from privatelr.page_model import on_one_line
 from privatelr.privacy import (
     REPLACE_ONE,
     REPLACE_PERSON,
@@ -343,7 +344,7 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
 
 def _place_of(receipt: Receipt) -> str:
     """Say where a charge stands in a ledger on disk; its hash stands for all rows up to it."""
-    name = receipt.dataset or "unnamed data"
+    name = on_one_line(receipt.dataset) or "unnamed data"
     return f"row {receipt.row} of the ledger of {name} ({receipt.ledger}), head {receipt.head}"
 
 

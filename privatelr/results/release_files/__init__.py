@@ -15,12 +15,12 @@ from privatelr.results.release_files.release_file import (
     charge_of,
     create_file,
     file_bytes,
-    hash_of,
+    hash_in,
     is_database,
     load,
+    load_with_hash,
     release_bytes,
     remove_abandoned,
     replace_file,
-    tell_ledgers,
 )
 from privatelr.results.release_files.restored_fit import restore

@@ -105,6 +105,13 @@ def load(
     accidental changes, but a forger can compute it, too. Of a forged file, `load` only verifies
     that the guarantee follows from the numbers. A signature shows who states them.
     """
+    return load_with_hash(path, public_key)[0]
+
+
+def load_with_hash(
+    path: str | os.PathLike[str], public_key: Key = None
+) -> tuple[Fit | SelectedFit | MultinomialFit | Strata, str]:
+    """Read a file as `load` does, once; returns its fit, or fits, and the hash of its content."""
     name = _require_path(path)
     try:
         try:
@@ -117,8 +124,8 @@ def load(
             raise ReleaseFileError(f"the file cannot be opened ({reason})") from None
         value = parse(data)
         if strata_file.is_strata(value):
-            return strata_file.restore_strata(value, public_key)
-        return restore_fit(value, public_key)
+            return strata_file.restore_strata(value, public_key), str(value["sha256"])
+        return restore_fit(value, public_key), str(value["sha256"])
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)}: {error}.") from None
 
@@ -172,7 +179,7 @@ def tell_ledgers(fit: Any, data: bytes) -> None:
     entry = charge_of(fit)
     if entry is None or not entry.receipts:
         return
-    for told in complete(entry, parse(data)["sha256"]):
+    for told in complete(entry, hash_in(data)):
         warnings.warn(
             f"the release was saved, and its charge stands without its hash: {told}",
             PrivacyWarning,
@@ -187,9 +194,9 @@ def charge_of(fit: Any) -> Entry | None:
     return entry
 
 
-def hash_of(path: str | os.PathLike[str]) -> str:
-    """The content hash that a release file states; `load` has verified it."""
-    return str(parse(Path(path).read_bytes())["sha256"])
+def hash_in(data: bytes) -> str:
+    """The hash of its content that a release file states, as its writer computed it."""
+    return str(parse(data)["sha256"])
 
 
 def file_bytes(fit: Any, key: Key = None) -> bytes:
