@@ -23,6 +23,7 @@ from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.density.pairs import WIDER, straight_pair, usual_pair
 from privatelr.audit.density.search import deep_pair, search
 from privatelr.audit.density.worst_classes import audit_classes
+from privatelr.audit.density.gaussian_persons import audit_gaussian_persons
 from privatelr.audit.density.worst_persons import audit_persons
 from privatelr.audit.designs import audit_rows
 from privatelr.audit.enumeration.answers import audit_answers
@@ -138,6 +139,7 @@ def _all_found(
         yield from audit_offsets(epsilon, other)
         yield from audit_weights(epsilon, other)
         yield from audit_persons(epsilon, other)
+        yield from audit_gaussian_persons(epsilon, other)
         yield from audit_persons_of_fits(epsilon)
         yield from audit_moves(epsilon)
         yield from audit_strata(epsilon)
