@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 270,
-    "code lines": 37_120,
+    "modules": 272,
+    "code lines": 37_400,
     "lines of the longest module": 400,
     "modules of the fullest folder": 17,
     "call depth": 14,

@@ -19,11 +19,11 @@ from privatelr.audit.checks import (
     plan_in,
 )
 from privatelr.audit.density import exact
+from privatelr.audit.density.gaussian_persons import audit_gaussian_persons
 from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.density.pairs import WIDER, straight_pair, usual_pair
 from privatelr.audit.density.search import deep_pair, search
 from privatelr.audit.density.worst_classes import audit_classes
-from privatelr.audit.density.gaussian_persons import audit_gaussian_persons
 from privatelr.audit.density.worst_persons import audit_persons
 from privatelr.audit.designs import audit_rows
 from privatelr.audit.enumeration.answers import audit_answers

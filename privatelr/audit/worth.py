@@ -22,7 +22,7 @@ from privatelr.mechanisms.calibration import Calibration, MomentsCalibration, Sc
 from privatelr.numerics import Loss
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, SphericalLaplace
-from privatelr.types import ColumnGroup
+from privatelr.types import ColumnGroup, FloatArray
 
 _JOINT_ROUNDING = 1e-9
 _SPLITS = np.linspace(0.5, 1.0, 4001)

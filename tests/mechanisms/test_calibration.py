@@ -228,9 +228,7 @@ def test_the_curvature_of_a_person_is_free_at_the_same_penalty(eps):
     assert found.noise == calibrated(eps, "free", of=alone).noise
 
 
-@pytest.mark.parametrize(
-    "target", [ApproxDP(1.0, 1e-6, REPLACE_PERSON), ZCDP(0.1, REPLACE_PERSON)]
-)
+@pytest.mark.parametrize("target", [ApproxDP(1.0, 1e-6, REPLACE_PERSON), ZCDP(0.1, REPLACE_PERSON)])
 @pytest.mark.parametrize("d", [3, 200])
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=[*LOSSES])
 def test_persons_have_the_shortest_law_under_every_guarantee(target, d, loss):

@@ -79,11 +79,12 @@ def worst_under_gaussian(
 
     def share_at(parameters: FloatArray) -> float:
         if d == 1:
-            *persons, _ = in_one_column(calibration, parameters, 0.0, most)
+            case = in_one_column(calibration, parameters, 0.0, most)
         else:
             margins = np.clip(parameters[size:], -_FARTHEST, _FARTHEST)
-            *persons, _ = adversarial(calibration, parameters[:size], margins, most, turns=0.0)
-        law = person_law(calibration, *persons, np.random.default_rng(1))
+            case = adversarial(calibration, parameters[:size], margins, most, turns=0.0)
+        shared, old, new, _ = case
+        law = person_law(calibration, shared, old, new, np.random.default_rng(1))
         return share_of_claim(calibration, law)
 
     even = np.linspace(-1.0, 1.0, size) if size > 1 else np.zeros(1)
@@ -103,9 +104,7 @@ def _starts() -> Iterator[tuple[float, float]]:
     yield from ((0.0, -_FARTHEST), (0.5, -_FARTHEST), (0.3, -2.0), (0.8, 0.0))
 
 
-def gaussian_for(
-    loss: Loss, target: ApproxDP | ZCDP, d: int, small: float
-) -> Calibration:
+def gaussian_for(loss: Loss, target: ApproxDP | ZCDP, d: int, small: float) -> Calibration:
     """Gaussian noise for persons at the free penalty over `small`, as a fit would have it."""
     facts = replace(Setting(persons=True).facts(loss), d=d)
     penalty = free_penalty(facts, target, proven(None, loss), kinds=GAUSSIAN) / small

@@ -64,7 +64,7 @@ def person_losses(
     new: SignedPerson,
     w: FloatArray,
 ) -> FloatArray:
-    """Log ratios ``(m,)`` of the densities of the minimiser at w ``(m, d)``, old person over new."""
+    """Log ratios ``(m,)`` of densities of the minimiser at w ``(m, d)``, old person over new."""
     problem = calibration.problem
     loss = problem.loss
     pulled, pulls = old.pull(loss, w), new.pull(loss, w)

@@ -55,8 +55,7 @@ def objective_log_delta(
     beside: float = 0.0,
     analysis: str = "joint",
 ) -> float:
-    """Return the logarithm of delta at epsilon (Theorem 4.2 of privacy.md, and for persons its
-    counterpart in `privatelr.privacy.noise.person_tilt`).
+    """Return the logarithm of delta at epsilon (Theorem 4.2 of privacy.md; `person_tilt`).
 
     `shield_ratio` is ``mu_out / m``, and `beside` the mu of other Gaussian releases;
     ``analysis="one-log"`` takes (a) alone.

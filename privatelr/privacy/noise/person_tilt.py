@@ -105,7 +105,9 @@ def _survival(some: Cases, loss: FloatArray) -> FloatArray:
 
 def _log_excess(some: Cases, x: FloatArray, out: float = 0.0) -> FloatArray:
     """Return ``log sum E (X - x)_+``, each X being beside Gaussian releases of mu `out`."""
-    logs = [math.log(times) + mean_excess(math.hypot(v, out), x - shift) for times, v, shift in some]
+    logs = [
+        math.log(times) + mean_excess(math.hypot(v, out), x - shift) for times, v, shift in some
+    ]
     return np.asarray(np.logaddexp.reduce(logs))
 
 
