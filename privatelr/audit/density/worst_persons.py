@@ -54,7 +54,8 @@ class SignedPerson:
         """What the person's curvature adds to the log determinants of matrices ``(m, d, d)``."""
         bend = self.shares * loss.curvature(w @ self.rows.T)
         own = np.einsum("mk,ki,kj->mij", bend, self.rows, self.rows)
-        return np.linalg.slogdet(np.eye(self.rows.shape[1]) + np.linalg.solve(others, own))[1]
+        inner = np.eye(self.rows.shape[1]) + np.linalg.solve(others, own)
+        return np.asarray(np.linalg.slogdet(inner)[1])
 
 
 def person_losses(
@@ -76,8 +77,8 @@ def person_losses(
 
 def person_loss(calibration: Calibration, *case: Any) -> float:
     """The same at one output w ``(d,)``."""
-    *persons, w = case
-    return float(person_losses(calibration, *persons, w[None])[0])
+    shared, old, new, w = case
+    return float(person_losses(calibration, shared, old, new, w[None])[0])
 
 
 def adversarial(
