@@ -103,11 +103,11 @@ class Problem:
             bound = getattr(self, name)
             if not 0 <= bound < math.inf:
                 raise GuaranteeError(f"{name}={bound}: takes a finite bound from 0.")
-        beside = self.persons, self.touched > 1, self.centre > 0, self.stiffness > 0
+        beside = self.touched > 1, self.centre > 0, self.stiffness > 0
         if self.is_multinomial and (any(beside) or self.loss.name != "logistic"):
             raise GuaranteeError(
-                f"classes={self.classes}: several classes take the logistic loss, records that are "
-                "each of a person of its own, one stratum, and no prior."
+                f"classes={self.classes}: several classes take the logistic loss, one stratum, and "
+                "no prior."
             )
         if self.blocks and sum(block.size for block in self.blocks) != self.d:
             raise GuaranteeError(f"blocks={self.blocks}: their sizes take the sum d={self.d}.")
