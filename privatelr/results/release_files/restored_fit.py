@@ -168,7 +168,7 @@ def _restore_perturbed(document: AnyDocument) -> NoisyRecord:
     moments = parts.restore_moments(document.inference, problem)
     scale, spec = _restore_scale(document, planned, problem)
     made: tuple[Any, ...] = (calibration, moments.calibration) if moments else (calibration,)
-    about = problem.n, problem.neighbours, problem.touched
+    about = problem.n, problem.neighbours, problem.moved
     counts = parts.restore_histogram(document.roc, *about)
     made = made if scale is None else (scale.calibration, *made)
     made = made if counts is None else (*made, counts.calibration)
