@@ -24,11 +24,11 @@ at 20,000 before there was one. Private answers around a fit (ROC, AUC, threshol
 modules and lines of their own, offsets have two modules, a fit plans and reads which records count,
 and a prior has a module, as has what a call asks for; splines have a module, and their plot;
 persons have ten: who they are, in memory and in partitions, their Gaussian tilts, and their audit.
-`python -m privatelr` takes a module of one line. Strata have six: their term, fits, card, file and audit; a
-fit is prepared by a function of its own, one call deeper, so that strata are prepared once; and the
-command for plans has a module. A ledger on disk has twelve: rows, files, a server, books, what they
-do, pages, blocks, and accounts in one process or around several, two of commands, and planted bugs.
-Several classes have twelve, from their formulas to their page."""
+`python -m privatelr` takes a module of one line. Strata have six: their term, fits, card, file and
+audit; a fit is prepared by a function of its own, one call deeper, so that strata are prepared
+once; and the command for plans has a module. A ledger on disk has twelve: rows, files, a server,
+books, what they do, pages, blocks, and accounts in one process or around several, two of commands,
+and planted bugs. Several classes have twelve, from their formulas to their page."""
 
 
 def test_the_package_does_not_grow():
