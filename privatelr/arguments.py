@@ -47,12 +47,14 @@ NOTES = {
     "freq_weights": "a row that stands for several records is one record here, and protected "
     "as one; if each is protected by itself, repeat it instead",
     "offset": "a formula of dplr or dpsvm has it, as in 'y ~ age + offset(z)'",
-    "person": "dplr and dpsvm protect persons, all of whose records go together",
+    "person": "dplr, dpsvm and dpmultinom protect persons, all of whose records go together",
     "prior": "dplr and dpsvm take one, and no noise depends on it",
-    "records_per_person": "it goes with person, which dplr and dpsvm take",
+    "records_per_person": "it goes with person, which dplr, dpsvm and dpmultinom take",
     "start": "the minimum does not depend on where the solver starts",
-    "subset": "dplr and dpsvm take one, and formulas have it, as in 'y ~ age + subset(age > 50)'",
-    "weights": "dplr and dpsvm take them, and formulas have them, as in 'y ~ age + weights(w)'",
+    "subset": "dplr, dpsvm and dpmultinom take one, and formulas have it, "
+    "as in 'y ~ age + subset(age > 50)'",
+    "weights": "dplr, dpsvm and dpmultinom take them, and formulas have them, "
+    "as in 'y ~ age + weights(w)'",
 }
 """Sentences about arguments that other packages have and this package does not have."""
 

@@ -8,9 +8,11 @@ any method. Any other object counts as missing.
 from __future__ import annotations
 
 import math
+from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -65,6 +67,35 @@ def constant(value: Any) -> str | bool | int | float | None:
     plain: bool | int | float = float(value) if kind is np.longdouble else value
     plain = plain.item() if isinstance(plain, np.generic) else plain
     return None if plain != plain else plain
+
+
+def identity(value: Any) -> Any:
+    """Return a key that is equal for equal cells; None for a missing cell and what is not known.
+
+    Beside the constants these are dates, times, `UUID` and `Decimal`, and tuples of all of them.
+    Of a time with a zone the clock counts alone, as a zone may run code of its own.
+    """
+    if type(value) is tuple:
+        keys = tuple(map(_single_identity, value))
+        return None if all(key is None for key in keys) else keys
+    return _single_identity(value)
+
+
+def _single_identity(value: Any) -> Any:
+    kind = type(value)
+    if kind is datetime:
+        return value.replace(tzinfo=None)
+    if kind is date:
+        return value
+    if kind is pd.Timestamp:
+        return value.replace(tzinfo=None).to_datetime64()
+    if kind is np.datetime64 or kind is np.timedelta64:
+        return None if np.isnat(value) else value
+    if kind is Decimal:
+        return None if value.is_nan() else value
+    if kind is UUID:
+        return value.int if type(value.int) is int else None
+    return constant(value)
 
 
 def is_missing(value: Any) -> bool:

@@ -111,7 +111,10 @@ def read_prior(prior: Any) -> Callable[[Any, Any], Prior] | None:
                 stacklevel=5,
             )
         source = f"of an earlier fit ({prior.formula}, {prior.guarantee})"
-        return partial(fit_record.prior_of_fit, prior, Prior(prior.coef.to_dict(), source))
+        chained = prior.spec.prior is not None and prior.spec.prior.uncovered
+        found = Prior(prior.coef.to_dict(), source, uncovered=not prior.guarantee.is_private)
+        found = replace(found, uncovered=found.uncovered or chained)
+        return partial(fit_record.prior_of_fit, prior, found)
     takes = "numbers by names of coefficients, such as {'age': 0.03} or {'age': (0.03, 0.01)} with "
     takes += "a standard deviation, an earlier fit of two classes, or its file"
     if not isinstance(prior, Mapping) or not prior:
@@ -346,12 +349,19 @@ def _if_worth_it(
 
 
 def _require_no_subset(ledger: Account | None, spec: Any) -> None:
-    """Refuse a subset of a part: one replaced record may leave a subset and enter another one."""
-    places = [] if ledger is None or spec.formula.subset is None else ledger.places
+    """Refuse a subset of a part: one replaced record may leave a subset and enter another one.
+
+    Weights of 0 leave records out as well, and so does a stratum alone.
+    """
+    formula = spec.formula
+    alone = formula.by is not None and formula.by.level is not None
+    chosen = {"subset=": formula.subset, "weights=": formula.weights, "by(...)": alone or None}
+    named = next((name for name, term in chosen.items() if term is not None), None)
+    places = [] if ledger is None or named is None else ledger.places
     if any(part is not None for _, part in places):
         raise GuaranteeError(
-            "a part of a ledger is for data that no other part has; subset= chooses records of one "
-            "table by their values, so charge the ledger itself."
+            f"a part of a ledger is for data that no other part has; {named} chooses records of "
+            "one table by their values, so charge the ledger itself."
         )
 
 

@@ -260,8 +260,11 @@ def dpsvm(
         ``"joint"`` for softplus.
     target, weights, subset, by, person, records_per_person, delta, bounds, levels, row_norm
         As in `dplr`.
-    intercept_scale, spend, ledger, do_scale, rp_dim, prior, on_small_lambda, na_action, solver
+    intercept_scale, spend, ledger, do_scale, rp_dim, on_small_lambda, na_action, solver
         As in `dplr`.
+    prior
+        As in `dplr`; an earlier fit has the same loss. A plain one takes ``loss="softplus"`` to be
+        the prior of a private one.
     seed, verbose
         As in `dplr`.
 

@@ -30,6 +30,8 @@ def dpmultinom(
     target: str | int | None = None,
     weights: str | None = None,
     subset: str | None = None,
+    person: Any = None,
+    records_per_person: int = 1,
     delta: float = 0.0,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
@@ -55,8 +57,8 @@ def dpmultinom(
     formula, data, target
         As in `dplr`. The response is a column of three or more declared levels, reference first:
         of a categorical type, or named in `levels`. Levels in an order are refused, as the model
-        would ignore it. A record of another level is a row of zeros. A formula takes no offset and
-        no person.
+        would ignore it. A record of another level is a row of zeros. A formula takes no
+        offset.
     eps, delta
         Total price, as in `dplr`; 0 gives the plain fit, with its penalty.
     lambda_ : float or str, optional
@@ -64,7 +66,7 @@ def dpmultinom(
         classes. As differences of two classes are what counts, they are penalised half as much.
     op : bool
         True for objective perturbation, False for output perturbation.
-    weights, subset, bounds, levels, row_norm, intercept_scale
+    weights, subset, person, records_per_person, bounds, levels, row_norm, intercept_scale
         As in `dplr`.
     spend : mapping, optional
         Shares of ``"coefficients"`` and ``"scale"``; inference and ROC curves are not built.
@@ -90,10 +92,13 @@ def dpmultinom(
     Notes
     -----
     **Privacy.** *Covered*: ``fit.coef`` and what is computed from it, by ``fit.guarantee``.
-    *Neighbours*: datasets of the same n that differ in one record. *Assumed public*: n, names,
-    types, declared bounds and levels, and every argument. *Not covered*: time and memory.
+    *Neighbours*: datasets of the same n that differ in one record, or with `person` of as many
+    persons that differ in the records of one of them. *Assumed public*: n (or the number of
+    persons), names, types, declared bounds and levels, and every argument. *Not covered*: time and
+    memory.
     """
-    source = read_data(formula, data, target, weights=weights, subset=subset)
+    given = {"weights": weights, "subset": subset, "person": person}
+    source = read_data(formula, data, target, **given, records_per_person=records_per_person)
     price = spend, lambda_, op, analysis, on_small_lambda
     request = read_request(eps, delta, *price, source.neighbours)
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)

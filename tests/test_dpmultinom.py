@@ -68,6 +68,20 @@ def test_weights_are_records_and_a_subset_is_zero_rows():
     assert part.nobs == 300
 
 
+def test_a_person_counts_once_by_the_mean_over_the_records():
+    data = study(300)
+    repeated = pd.concat([data, data[:100], data[:100]]).assign(
+        who=[*range(300), *range(100), *range(100)]
+    )
+    once = plain(data, lambda_=1e-4 / 300)
+    ours = plain(repeated, person="who", lambda_=1e-4 / 300)
+    assert ours.nobs == 300
+    np.testing.assert_allclose(ours.coef, once.coef, rtol=1e-6)
+    fit = dpmultinom(FORMULA, repeated, 3.0, person="who", **SCHEMA)
+    assert "all records of one of m = 300 persons" in " ".join(str(fit).split())
+    assert "500" not in str(fit)
+
+
 def test_an_undeclared_class_or_a_missing_value_is_a_zero_row():
     data = study(200)
     odd = data.copy()
@@ -85,14 +99,19 @@ PROMISES = {
     "output": {"eps": 3.0, "op": False},
     "scale": {"eps": 3.0, "do_scale": "private"},
     "scale, zcdp": {"eps": ZCDP(2.0), "do_scale": "private"},
+    "persons": {"eps": lr.PureDP(3.0, "person"), "person": "who"},
+    "persons, zcdp": {"eps": ZCDP(2.0, "person"), "person": "who"},
+    "persons, delta": {"eps": 3.0, "delta": 1e-6, "person": "who"},
     "weights": {"eps": 3.0, "weights": "w", "subset": "age > 30"},
 }
 
 
 @pytest.mark.parametrize("name", PROMISES)
 def test_a_fit_under_every_promise_is_charged_shown_and_saved(name, tmp_path):
-    data, ledger = study(), lr.Ledger(4.0, 1e-5)
     options = dict(PROMISES[name])
+    about = "person" if "person" in options else "replace"
+    data, ledger = study(), lr.Ledger(4.0, 1e-5, neighbours=about)
+    data["who"] = np.arange(len(data)) // 2
     if not isinstance(options["eps"], ZCDP):
         options["ledger"] = ledger
     with warnings.catch_warnings():
@@ -181,8 +200,6 @@ REFUSED = {
     "an order": ({"y": pd.Categorical(["a", "b", "c"] * 100, ordered=True)}, {}, "an order"),
     "ordered()": ({}, {"formula": "ordered(y) ~ age"}, "%in%"),
     "an offset": ({}, {"formula": "y ~ age + offset(dose)"}, "every class alike"),
-    "persons": ({}, {"formula": "y ~ age + person(dose)"}, "go together"),
-    "persons by argument": ({}, {"person": "dose"}, "dplr and dpsvm protect persons"),
     "strata": ({}, {"formula": "y ~ age + by(smoker)"}, "change strata"),
     "one stratum": ({}, {"formula": "y ~ age + by(smoker, 'no')"}, "change strata"),
     "strata by argument": ({}, {"by": "smoker"}, "dplr and dpsvm fit strata"),
@@ -269,7 +286,7 @@ def test_dask_and_sparse_rows_give_the_same_fit():
 def test_arguments_of_the_two_models_are_the_same_but_for_what_is_not_built():
     ours, theirs = (set(inspect.signature(f).parameters) for f in (dpmultinom, lr.dplr))
     assert ours < theirs
-    missing = {"person", "records_per_person", "by", "threshold", "prior", "solver"}
+    missing = {"by", "threshold", "prior", "solver"}
     assert theirs - ours == missing
 
 
@@ -293,7 +310,6 @@ def test_the_command_line_fits_predicts_and_refuses(tmp_path, capsys):
         (["predict", str(model), str(table), "--threshold", "0.3"], "--threshold"),
         (["fit", str(table), FORMULA, *several, "--prior", "age=1"], "--prior"),
         (["fit", str(table), "y ~ age", *several, "--by", "smoker"], "--by goes with"),
-        (["fit", str(table), "y ~ age", *several, "--person", "dose"], "--person goes with"),
         (["fit", str(table), FORMULA, *several, "--spend", "inference"], "not built"),
     ):
         assert main(wrong) != 0

@@ -1,10 +1,13 @@
 """Fits to persons with several records: who they are, how much they count, what stays unseen."""
 
+import copy
 import datetime
 import json
 import pickle
 import re
+import uuid
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -183,7 +186,7 @@ SHARED = [
     ([1, 1.0, True, 2, "1"], [3, 3, 3, 1, 1]),
     (
         [None, float("nan"), pd.NA, Hostile(), ["a"], (1,), datetime.date(2020, 1, 1), 4],
-        [7] * 7 + [1],
+        [5] * 5 + [1] * 3,
     ),
     (np.array([0.0, -0.0, np.nan, np.nan, np.inf]), [2, 2, 2, 2, 1]),
     (pd.Series(["a", None, "b", "a"], dtype="string"), [2, 1, 1, 2]),
@@ -841,3 +844,58 @@ def test_the_command_line_takes_persons(tmp_path, capsys):
     assert main(["fit", str(path), "y ~ x + z + person(patient)", *declared]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert f"one of m = {patients().patient.nunique()} persons" in told
+
+
+# -- values that tell persons apart ---------------------------------------------------------------
+
+
+class Odd:
+    """An object whose code would tell that it is there."""
+
+    def __hash__(self):
+        raise AssertionError("the code of a cell ran")
+
+    __eq__ = __repr__ = __hash__
+
+
+IDENTITIES = {
+    "tuples": [("a", 1), ("a", 2), ("b", 1), (None, 1), ("a", datetime.date(2020, 1, 1))],
+    "dates": [datetime.date(2020, 1, day) for day in (1, 2, 3, 4, 5)],
+    "times": [datetime.datetime(2020, 1, 1, hour, tzinfo=datetime.UTC) for hour in range(5)],
+    "timestamps": [pd.Timestamp(2020, 1, day) for day in range(1, 6)],
+    "units": [np.datetime64("2020-01-01") + day for day in range(5)],
+    "decimals": [Decimal(k) / 3 for k in range(5)],
+    "uuids": [uuid.UUID(int=k) for k in range(5)],
+    "mixed": ["a", 1, ("a", 1), datetime.date(2020, 1, 1), uuid.UUID(int=7)],
+}
+
+
+@pytest.mark.parametrize("name", IDENTITIES)
+def test_cells_of_known_types_are_persons_of_their_own(name):
+    values = IDENTITIES[name]
+    cells = np.empty(2 * len(values), dtype=object)
+    cells[:] = [*values, *copy.deepcopy(values)]
+    table = pd.DataFrame({"x": np.linspace(0, 1, len(cells)), "y": np.arange(len(cells)) % 2})
+    table["who"] = pd.Series(cells, dtype=object)
+    assert dplr("y ~ x", table, 0, 0.1, person="who", bounds={"x": (0, 1)}).nobs == len(values)
+
+
+def test_cells_of_other_types_are_one_person_and_run_no_code():
+    cells = np.empty(8, dtype=object)
+    cells[:] = [Odd(), (Odd(), Odd()), None, np.nan, pd.NaT, Decimal("NaN"), [1], "a"]
+    table = pd.DataFrame({"x": np.linspace(0, 1, 8), "y": np.arange(8) % 2})
+    table["who"] = pd.Series(cells, dtype=object)
+    assert dplr("y ~ x", table, 0, 0.1, person="who", bounds={"x": (0, 1)}).nobs == 2
+    # a tuple is told apart by what is known of it
+    cells[:2] = [(Odd(), "b"), (Odd(), "c")]
+    table["who"] = pd.Series(cells, dtype=object)
+    assert dplr("y ~ x", table, 0, 0.1, person="who", bounds={"x": (0, 1)}).nobs == 4
+
+
+@pytest.mark.parametrize("kind", ["datetime64[s]", "timedelta64[s]", "complex128"])
+def test_a_column_of_dates_is_no_column_of_persons(kind):
+    table = pd.DataFrame({"x": [0.0, 1.0], "y": [0, 1], "who": np.array([1, 2]).astype(kind)})
+    with pytest.raises(SchemaError, match=r"told apart by.*astype\(str\)"):
+        dplr("y ~ x", table, 1.0, person="who", bounds={"x": (0, 1)})
+    table["who"] = table.who.astype(str)
+    assert dplr("y ~ x", table, 0, 0.1, person="who", bounds={"x": (0, 1)}).nobs == 2

@@ -198,7 +198,22 @@ def test_an_earlier_fit_or_its_file_is_a_prior(tmp_path) -> None:
         assert "of an earlier fit (y ~ x + u, epsilon = 5" in " ".join(str(fit).split())
     void = dplr("y ~ x", FRAME, 0, bounds=BOUNDS)
     with pytest.warns(PrivacyWarning, match="protects none of its records"):
-        dplr("y ~ x", FRAME, 1.0, bounds=BOUNDS, prior=void)
+        new = dplr("y ~ x", FRAME, 1.0, bounds=BOUNDS, prior=void)
+    said = "records of the earlier fit behind the prior are not covered, as it has no guarantee"
+    new.save(tmp_path / "new.json")
+    again = privatelr.load(tmp_path / "new.json")
+    later = dplr("y ~ x", FRAME, 1.0, bounds=BOUNDS, prior=again)  # what it knows is passed on
+    for fit in (new, again, later):
+        assert fit.spec.prior.uncovered
+        assert said in " ".join(str(fit).split())
+        assert f"- {said[0].upper()}{said[1:]}, even where" in " ".join(fit.card().split())
+    assert said not in " ".join(str(fits[0]).split())
+    document = json.loads((tmp_path / "new.json").read_text())
+    document["version"] = 5
+    document["sha256"] = content_hash(document)
+    (tmp_path / "bad.json").write_text(json.dumps(document))
+    with pytest.raises(ReleaseFileError, match="'uncovered', which version 5 has not"):
+        privatelr.load(tmp_path / "bad.json")
 
 
 @pytest.mark.parametrize("as_file", [False, True])
@@ -223,6 +238,15 @@ def test_a_fit_of_another_response_or_loss_is_no_prior(tmp_path, as_file) -> Non
     dpsvm("y ~ x", FRAME, 1.0, h=0.3, prior=margin, **asked)
     with pytest.raises(ArgumentError, match=r"\(.*0\.3.*\).* \(.*0\.5.*\).*same loss"):
         dpsvm("y ~ x", FRAME, 1.0, prior=margin, **asked)
+    plain = given(dpsvm("y ~ x", FRAME, 0, **asked))  # by huber, as the published programs
+    said = "loss='softplus', h=0.5 in the earlier call, or loss='huber', h=0.5 in this one"
+    with pytest.warns(PrivacyWarning), pytest.raises(ArgumentError, match=said):
+        dpsvm("y ~ x", FRAME, 1.0, prior=plain, **asked)
+    with pytest.warns(PrivacyWarning):
+        dpsvm("y ~ x", FRAME, 1.0, prior=plain, loss="huber", **asked)
+    same = given(dpsvm("y ~ x", FRAME, 0, loss="softplus", **asked))
+    with pytest.warns(PrivacyWarning):
+        dpsvm("y ~ x", FRAME, 1.0, prior=same, **asked)
 
 
 @pytest.mark.parametrize(

@@ -280,6 +280,21 @@ def test_private_intervals_hold(options: dict) -> None:
         assert all(low[name] <= value <= high[name] for name, value in truth.items())
 
 
+def test_beside_persons_a_deviation_counts_as_their_records_do() -> None:
+    """With k records of everyone and k in the call, the fit is that of the records alone."""
+    frame = FRAME.assign(who=np.arange(N) // 4)[: N // 4 * 4]
+    given, asked = {**SDS}, {"bounds": BOUNDS, "do_scale": False}
+    alone = dplr("y ~ x + u", frame, 0, 1e-9, prior=given, **asked)
+    fits = [
+        dplr("y ~ x + u", frame, 0, 1e-9, prior=given, person="who", records_per_person=k, **asked)
+        for k in (4, 1)
+    ]
+    np.testing.assert_allclose(fits[0].coef, alone.coef, rtol=1e-5)
+    # a person who counts once has a fourth of what the records have, beside the same prior
+    weights = map_by_scipy(alone, frame.assign(w=0.25), given)
+    np.testing.assert_allclose(fits[1].coef, weights, rtol=1e-4)
+
+
 # --- files, pages, the command line ---------------------------------------------------------
 
 

@@ -301,7 +301,6 @@ def test_the_card_speaks_of_all_strata(fits):
         ("y ~ age + by(sex + age)", {}, "takes a column"),
         ("y ~ age + by(sex, 'other')", {}, "not declared"),
         ("y ~ age:by(sex)", {}, "by"),
-        ("y ~ age", {"by": "sex", "person": "id"}, "several strata"),
         ("y ~ 1", {"by": "text"}, "'text' takes declared levels"),
     ],
 )
@@ -310,6 +309,47 @@ def test_what_has_no_strata_is_refused_in_a_sentence(formula, given, sentence, t
     with pytest.raises((FormulaError, SchemaError), match=sentence) as caught:
         dplr(formula, table, 1.0, **given, **DECLARED)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"eps": 2.0, "spend": "inference"},
+        {"eps": ZCDP(1.0, "person"), "do_scale": "private"},
+        {"eps": 3.0, "delta": 1e-6, "spend": {"coefficients": 0.5, "roc": 0.5}},
+        {"eps": 2.0, "op": False},
+    ],
+    ids=["inference", "zcdp", "roc", "output"],
+)
+def test_persons_may_have_records_in_several_strata(options, table, tmp_path):
+    table = table.assign(id=np.arange(len(table)) // 3)
+    ledger = privatelr.Ledger(9.0, 1e-5, neighbours="person")
+    fits = dplr("y ~ age", table, by="sex", person="id", ledger=ledger, **options, **DECLARED)
+    m = table.id.nunique()
+    for level in ("female", "male"):
+        one = fits[level]
+        assert one.nobs == m
+        assert one.release.calibration.problem.touched == 2
+        assert f"one of m = {m} persons" in " ".join(str(one).split())
+        one.save(tmp_path / "one.json")
+        assert privatelr.load(tmp_path / "one.json").guarantee == one.guarantee
+    assert len(ledger.entries) == 1
+    fits.save(tmp_path / "all.json")
+    again = privatelr.load(tmp_path / "all.json")
+    np.testing.assert_array_equal(again["male"].coef, fits["male"].coef)
+
+
+def test_a_person_counts_once_in_all_strata_together(table):
+    """Without noise: records of a person count by their number in all strata, as weights do."""
+    table = table.assign(id=np.arange(len(table)) // 3)
+    fits = dplr("y ~ age", table, 0, 1e-3, by="sex", person="id", **DECLARED)
+    weights = table.assign(w=1 / table.groupby("id").id.transform("size"))
+    m = table.id.nunique()
+    male = weights.assign(w=weights.w * (weights.sex == "male"))
+    bounds = {**DECLARED["bounds"], "w": (0.0, 1.0)}
+    given = {**DECLARED, "bounds": bounds}
+    lone = dplr("y ~ age", male, 0, 1e-3 * m / len(table), weights="w", **given)
+    np.testing.assert_allclose(fits["male"].coef, lone.coef, rtol=1e-6)
 
 
 def test_other_models_refuse_strata(table):

@@ -6,7 +6,7 @@ their noise is independent. The theorem that this attacks is in `privatelr.mecha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +31,7 @@ from privatelr.numerics import LOSSES, Loss
 from privatelr.privacy import PureDP
 from privatelr.privacy.accounting import Ledger
 from privatelr.sources import declare_schema
+from privatelr.types import FloatArray
 
 _STARTS = np.array([-30.0, -3.0, -1.0, 0.0, 1.0])
 """Margins of the removed record at which searches start."""
@@ -44,13 +45,22 @@ _STEEPEST = np.array([0.0, -0.158])
 
 
 def calibrated_strata(
-    loss: Loss, epsilon: float, d: int, small: float, kinds: tuple[Any, ...] = ()
+    loss: Loss,
+    epsilon: float,
+    d: int,
+    small: float,
+    kinds: tuple[Any, ...] = (),
+    *,
+    persons: int = 0,
 ) -> Calibration:
-    """Noise of each stratum at the free penalty over `small`, as fits to strata have it."""
-    facts = replace(Setting().facts(loss), d=d, blocks=(), touched=2)
+    """Noise of each stratum at the free penalty over `small`, as fits to strata have it.
+
+    If there are persons it is that of so many strata.
+    """
+    facts = replace(Setting(persons=persons > 0).facts(loss), d=d, blocks=(), touched=persons or 2)
     proof = pure.proven(None, loss)
     penalty = pure.laplace_free_penalty(facts, epsilon, proof) / small
-    target = PureDP(epsilon)
+    target = PureDP(epsilon, facts.neighbours)
     return calibrate(
         Request(target, "objective", None, penalty / facts.n, "keep", kinds=kinds), facts
     )
@@ -75,6 +85,34 @@ def loss_of_move(made: Calibration, margin: float, angle: float = 0.0) -> float:
     return lost + gained + 2 * apart / made.shield.scale
 
 
+def loss_of_spread(made: Calibration, parts: FloatArray, margins: FloatArray) -> float:
+    """Log ratio of the densities of fits to strata in which a person has these parts ``(K,)``.
+
+    The old person has a record in each, with these margins ``(K,)``, and the new one has one there,
+    too. What is left open by each minimum is added.
+    """
+    total = 0.0
+    for part, margin in zip(parts / parts.sum(), margins, strict=True):
+        shared, old, new, w = adversarial(made, np.zeros(1), np.array([margin]), 1)
+        smaller = (SignedPerson(each.rows, part * each.shares) for each in (old, new))
+        total += person_loss(made, shared, *smaller, w)
+    apart = 2 * made.tau / made.problem.penalty
+    return total + len(parts) * apart / made.shield.scale
+
+
+def worst_spread(made: Calibration, strata: int) -> float:
+    """The largest loss that a search over parts and margins in so many strata finds."""
+
+    def loss_at(at: FloatArray) -> float:
+        return loss_of_spread(made, np.exp(at[:strata]), at[strata:])
+
+    starts = [np.append(np.zeros(strata), np.full(strata, margin)) for margin in _STARTS]
+    found = optimize.minimize(
+        lambda at: -loss_at(at), max(starts, key=loss_at), method="Nelder-Mead", tol=1e-9
+    )
+    return max(-float(found.fun), *map(loss_at, starts))
+
+
 def worst_move(made: Calibration) -> float:
     """The largest loss of a move that a search over margins finds."""
     found = [
@@ -93,10 +131,18 @@ def audit_moves(epsilon: float, losses: Iterable[Loss] = tuple(LOSSES.values()))
         for small in (1.0, _SMALL):
             subject = f"{loss.name}, free lambda / {small:g}: loss of two strata over the claim"
             yield from guarded("strata", subject, _largest, loss, epsilon, small, subject)
+        subject = f"{loss.name}: loss of a person in three strata over the claim"
+        yield from guarded("strata", subject, _largest_spread, loss, epsilon, subject)
 
 
 def _largest(loss: Loss, epsilon: float, small: float, subject: str) -> Iterator[Check]:
     worst = max(worst_move(calibrated_strata(loss, epsilon, d, small)) for d in (1, 2, 3))
+    yield Check("strata", subject, worst / epsilon, 1.0)
+
+
+def _largest_spread(loss: Loss, epsilon: float, subject: str) -> Iterator[Check]:
+    made = [calibrated_strata(loss, epsilon, 2, small, persons=3) for small in (1.0, _SMALL)]
+    worst = max(worst_spread(each, 3) for each in made)
     yield Check("strata", subject, worst / epsilon, 1.0)
 
 
@@ -110,6 +156,9 @@ def audit_strata(epsilon: float) -> Iterator[Check]:
         ("matrices of two strata: how far a record moves them, over what noise hides", _moved),
         ("counts of two strata: how far a record moves them, over what noise hides", _counted),
         ("price of all strata in a ledger, over the claim", _charged),
+        ("what a person counts in all strata together, in records", _weighed),
+        ("matrices of all strata: how far a person moves them, over what noise hides", _spread),
+        ("counts of all strata: how far a person moves them, over what noise hides", _scored),
     ):
         yield from guarded("strata", subject, work, subject, epsilon)
 
@@ -122,14 +171,24 @@ def _tables() -> list[pd.DataFrame]:
     return [table, table.assign(site=["b", *site[1:]])]
 
 
-def _strata(table: pd.DataFrame) -> tuple[Problem, list[Any]]:
+def _strata(table: pd.DataFrame, formula: str = _FORMULA) -> tuple[Problem, list[Any]]:
     """The public facts of the fits to a table, and the rows of each."""
-    source = read_data(_FORMULA, table, None)
+    source = read_data(formula, table, None)
     spec = source.plan(declare_schema(_BOUNDS, _LEVELS, None, None))
-    facts = Problem(len(source), spec.d, LOSSES["logistic"], spec.radius, lambda_=0.1)
+    given: Any = {"lambda_": 0.1, "persons": source.persons is not None}
+    facts = Problem(len(source), spec.d, LOSSES["logistic"], spec.radius, **given)
     levels = _LEVELS["site"]
     rows = [source.rows(spec.at_level(level), bar=False)[0] for level in levels]
     return replace(facts, touched=spec.touched), rows
+
+
+_Pair = tuple[Callable[[], list[pd.DataFrame]], str] | None
+"""Two tables and a formula; those of records if there are none."""
+
+
+def _both(pair: _Pair) -> list[tuple[Problem, list[Any]]]:
+    tables, formula = pair or (_tables, _FORMULA)
+    return [_strata(table, formula) for table in tables()]
 
 
 def _changed(subject: str, epsilon: float) -> Iterator[Check]:
@@ -142,9 +201,9 @@ def _changed(subject: str, epsilon: float) -> Iterator[Check]:
     yield Check("strata", subject, max(changed / 2, float(counted)), 1.0)
 
 
-def _moved(subject: str, epsilon: float) -> Iterator[Check]:
-    (facts, first), (_, second) = map(_strata, _tables())
-    plan = calibrate_moments(facts, PureDP(epsilon))
+def _moved(subject: str, epsilon: float, pair: _Pair = None) -> Iterator[Check]:
+    (facts, first), (_, second) = _both(pair)
+    plan = calibrate_moments(facts, PureDP(epsilon, facts.neighbours))
     noise: Any = plan.noise
     moved = [
         np.linalg.norm(mean_moments(one, _STEEPEST, plan) - mean_moments(other, _STEEPEST, plan))
@@ -153,9 +212,10 @@ def _moved(subject: str, epsilon: float) -> Iterator[Check]:
     yield Check("strata", subject, float(sum(moved)) * noise.rate / epsilon, 1.0)
 
 
-def _counted(subject: str, epsilon: float) -> Iterator[Check]:
-    (facts, first), (_, second) = map(_strata, _tables())
-    plan, edges = calibrate_histogram(facts.n, PureDP(epsilon), (), facts.touched), np.zeros(1)
+def _counted(subject: str, epsilon: float, pair: _Pair = None) -> Iterator[Check]:
+    (facts, first), (_, second) = _both(pair)
+    price, edges = PureDP(epsilon, facts.neighbours), np.zeros(1)
+    plan = calibrate_histogram(facts.n, price, (), facts.moved)
     noise: Any = plan.noise
     moved = sum(
         np.abs(score_counts(one, _STEEPEST, edges) - score_counts(other, _STEEPEST, edges)).sum()
@@ -169,3 +229,40 @@ def _charged(subject: str, epsilon: float) -> Iterator[Check]:
     dplr(_FORMULA, _tables()[0], epsilon, bounds=_BOUNDS, levels=_LEVELS, ledger=ledger)
     spent = sum(entry.guarantee.epsilon for entry in ledger.entries)
     yield Check("strata", subject, float(abs(spent / epsilon - 1)), 0.0)
+
+
+_OF_PERSONS = _FORMULA + " + person(who)"
+
+
+def _persons() -> list[pd.DataFrame]:
+    """Two tables that differ in the first person, with records in all strata or in one."""
+    first, others = np.arange(_RECORDS) % 3, np.arange(_RECORDS)
+    table = pd.DataFrame(
+        {
+            "who": np.append(np.zeros(_RECORDS, dtype=int), 1 + others),
+            "site": np.array(["a", "b", "c"])[np.append(first, others % 3)],
+            "x": np.append(np.ones(_RECORDS), others / _RECORDS),
+            "y": np.append(np.ones(_RECORDS, dtype=int), others % 2),
+        }
+    )
+    # the other has one record, opposite to those, in one stratum
+    alone = table[_RECORDS - 1 :].copy()
+    alone.iloc[0] = [0, "b", 0.0, 0]
+    return [table, alone]
+
+
+def _weighed(subject: str, epsilon: float) -> Iterator[Check]:
+    table = _persons()[0]
+    counted = np.zeros(_RECORDS + 1)
+    for rows in _strata(table, _OF_PERSONS)[1]:
+        counts = np.where(rows.y == 0, 0.0, 1 / np.maximum(rows.y**2, 1.0))
+        counted += np.bincount(table.who, counts)
+    yield Check("strata", subject, float(np.max(counted)), 1.0)
+
+
+def _spread(subject: str, epsilon: float) -> Iterator[Check]:
+    yield from _moved(subject, epsilon, (_persons, _OF_PERSONS))
+
+
+def _scored(subject: str, epsilon: float) -> Iterator[Check]:
+    yield from _counted(subject, epsilon, (_persons, _OF_PERSONS))

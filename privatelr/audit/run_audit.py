@@ -19,6 +19,7 @@ from privatelr.audit.checks import (
     plan_in,
 )
 from privatelr.audit.density import exact
+from privatelr.audit.density.gaussian_persons import audit_gaussian_persons
 from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.density.pairs import WIDER, straight_pair, usual_pair
 from privatelr.audit.density.search import deep_pair, search
@@ -138,6 +139,7 @@ def _all_found(
         yield from audit_offsets(epsilon, other)
         yield from audit_weights(epsilon, other)
         yield from audit_persons(epsilon, other)
+        yield from audit_gaussian_persons(epsilon, other)
         yield from audit_persons_of_fits(epsilon)
         yield from audit_moves(epsilon)
         yield from audit_strata(epsilon)

@@ -22,10 +22,12 @@ from privatelr.mechanisms.calibration import Calibration, MomentsCalibration, Sc
 from privatelr.numerics import Loss
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, SphericalLaplace
-from privatelr.types import ColumnGroup
+from privatelr.types import ColumnGroup, FloatArray
 
 _JOINT_ROUNDING = 1e-9
 _SPLITS = np.linspace(0.5, 1.0, 4001)
+_TOUCHED = np.append(0.0, np.geomspace(1e-8, 4.0, 4001))
+"""How far beyond epsilon lines touch the curve of what a loss adds to delta."""
 _ENTRIES = np.linspace(-1.0, 1.0, 401)
 """Entries of a column of which a record has one and its neighbour another."""
 
@@ -303,12 +305,18 @@ def _rho_of_gaussian(problem: Problem, sd: float) -> float:
     factor, kappa = joint_factor(problem.loss), problem.radius**2 / problem.penalty
     if factor is not None and factor * kappa <= m * m / 2 and not problem.weighted:
         return found
-    return found + math.log1p(_sharpest(problem.loss) * kappa)
+    bend = _sharpest(problem.loss) * kappa
+    return found + (bend if problem.persons else math.log1p(bend))
 
 
 def _delta_of_gaussian(problem: Problem, sd: float, epsilon: float, mu: float) -> float:
-    """The delta of a Gaussian tilt: the smallest of the three bounds of privacy.md 4.2."""
+    """The delta of a Gaussian tilt: the smallest of the three bounds of privacy.md 4.2.
+
+    For a person it is that of two bounds on the mean of a line that no delta exceeds.
+    """
     m, kappa = _steepest(problem.loss) * problem.radius / sd, problem.radius**2 / problem.penalty
+    if problem.persons:
+        return _delta_of_person(problem, m, kappa, epsilon, mu)
     one, two = math.hypot(m, mu), math.hypot(2 * m, mu)
     bounds = [1.0]
     paid = epsilon - math.log1p(_sharpest(problem.loss) * kappa)
@@ -330,3 +338,28 @@ def _delta_of_gaussian(problem: Problem, sd: float, epsilon: float, mu: float) -
         whole = _delta(paid_by_split, two) + _delta(paid_by_split, part) + _delta(rest, part)
         bounds.append(float((whole + 2 * _delta(rest, one)).min()) + still)
     return min(bounds)
+
+
+def _delta_of_person(problem: Problem, m: float, kappa: float, epsilon: float, mu: float) -> float:
+    """The least mean of a line above ``1 - exp(epsilon - loss)``, over the points it touches at."""
+    ends = epsilon + _TOUCHED
+    slopes = np.exp(epsilon - ends)
+    starts = ends - np.expm1(ends - epsilon)
+
+    def mean(v: float, shift: float) -> FloatArray:
+        """The mean of what a normal number is above where each line starts."""
+        sd = math.hypot(v, mu)
+        far = shift + sd * sd / 2 - starts
+        if sd == 0:
+            return np.maximum(far, 0.0)
+        z = far / sd
+        normal = np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+        return np.asarray(far * special.ndtr(z) + sd * normal)
+
+    bend = _sharpest(problem.loss) * kappa
+    bounds = [mean(2 * m, bend) + 2 * mean(m, bend) + mean(0.0, bend)]
+    if (factor := joint_factor(problem.loss)) is not None:
+        gap = max(0.0, factor * kappa - m * m / 2)
+        gap = max(gap, factor * kappa / 4) if problem.weighted else gap
+        bounds.append(mean(2 * m, 0.0) + mean(m, 0.0) + mean(m, gap) + mean(0.0, gap))
+    return float(min(1.0, *((slopes * each).min() for each in bounds)))

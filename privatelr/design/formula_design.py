@@ -151,8 +151,15 @@ class DesignSpec:
 
     @property
     def touched(self) -> int:
-        """How many fits neighbours may change at once; see `privatelr.mechanisms.Problem`."""
-        return 1 if self.formula.by is None else 2
+        """How many fits neighbours may change at once; see `privatelr.mechanisms.Problem`.
+
+        A record leaves one stratum for another, and a person may have records in all of them.
+        """
+        by = self.formula.by
+        if by is None:
+            return 1
+        found = 0 if self.formula.person is None else len(self.variables[by.column].levels or ())
+        return max(found, 2)
 
     @property
     def offset_bound(self) -> float:

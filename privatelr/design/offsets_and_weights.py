@@ -91,17 +91,12 @@ def plan_beside(
             f"subset({subset.names[0]} > 50)."
         )
     if formula.by is not None:
-        _require_strata(formula, formula.by, variables)
+        _require_strata(formula.by, variables)
     return offsets, Weight(factor, subset, formula.by)
 
 
-def _require_strata(formula: Formula, by: By, variables: Mapping[str, Variable]) -> None:
+def _require_strata(by: By, variables: Mapping[str, Variable]) -> None:
     variable = variables[by.column]
-    if formula.person is not None:
-        raise SchemaError(
-            f"by: {by.label} divides records, and a person may have records in several strata; "
-            "take by or person, and not both."
-        )
     if not variable.levels:
         raise SchemaError(
             f"by: the column {by.column!r} takes declared levels, each of which gets a fit; "

@@ -192,7 +192,15 @@ def plan_partition(expression: Expression, ends: Interval) -> Partition:
     known = _KEYWORDS[call.name]
     clips = call.name != "cut" and _clips(given.pop("extrapolation", None), label)
     if len(args) > 1 + (call.name == "cut") or not given.keys() <= known:
-        strange = next((name for name in given if name not in known), "further argument")
+        unknown = [name for name in given if name not in known]
+        strange = min(unknown, key=lambda name: name not in _USUAL, default="further argument")
+        if strange in _USUAL and call.name in _FUNCTIONS:
+            shown = "" if "knots" not in given else ", knots = ..."
+            raise FormulaError(
+                f"term '{label}': {strange} = TRUE adds the column that the intercept of a model "
+                f"has; write 0 + {call.name}({call.args[0].name or 'x'}{shown}) for all columns of "
+                "the spline, or leave it out."
+            )
         if strange == "df":
             remedy = _remedy(call.name, given, ends)
             raise SchemaError(f"term '{label}' would place knots by the data; {remedy}.")

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from privatelr.cells import constant
+from privatelr.cells import constant, identity
 from privatelr.design.variables import as_objects, content_of
-from privatelr.errors import ArgumentError, show
+from privatelr.errors import ArgumentError, SchemaError, show
 from privatelr.formula import Person
 from privatelr.sources import Batch
 from privatelr.types import BoolArray, FloatArray, IntArray
@@ -42,8 +42,9 @@ def shares_of(sizes: IntArray, most: int) -> FloatArray:
 def with_shares(batch: Batch, person: Person) -> tuple[int, IntArray, Batch]:
     """Return the number m of persons, and who each record is of and how much it counts.
 
-    Values are compared for equality only: those of numbers, texts, booleans and categories. All
-    records whose person is anything else, or missing, are of one person.
+    Values are compared for equality only: those of numbers, texts, booleans and categories, and
+    among objects also dates and tuples. All records whose person is anything else, or missing, are
+    of one person.
 
     Returns
     -------
@@ -66,9 +67,20 @@ def with_shares(batch: Batch, person: Person) -> tuple[int, IntArray, Batch]:
     records there are, which nothing may show.
     """
     column = batch[person.column]
-    content_of(person.column, column.dtype)
+    _require_identities(person.column, column.dtype)
     m, owners, sizes = _grouped(_codes(column))
     return m, owners, replace(batch, shares=shares_of(sizes, person.most))
+
+
+def _require_identities(name: str, dtype: Any) -> None:
+    """Refuse types of which no values tell persons apart."""
+    try:
+        content_of(name, dtype)
+    except SchemaError:
+        raise SchemaError(
+            f"person: the column {name!r} has the type {dtype}; persons are told apart by numbers, "
+            f"texts, booleans or categories, such as frame[{name!r}].astype(str)."
+        ) from None
 
 
 def _grouped(codes: IntArray) -> tuple[int, IntArray, IntArray]:
@@ -188,6 +200,6 @@ def _codes(column: Any) -> IntArray:
     if set(map(id, map(type, values))) <= _TEXTS:  # no code of an object runs
         return np.asarray(pd.factorize(values)[0], dtype=np.intp)
     places: dict[Any, int] = {}
-    cells = (constant(cell) for cell in values)
+    cells = (identity(cell) for cell in values)
     numbers = (-1 if cell is None else places.setdefault(cell, len(places)) for cell in cells)
     return np.fromiter(numbers, dtype=np.intp, count=len(column))

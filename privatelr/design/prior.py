@@ -34,11 +34,14 @@ class Prior:
         Where they come from, in words.
     sds : mapping from str to float
         Standard deviations, for some of the same names. The others have that of the penalty.
+    uncovered : bool
+        Whether they are of an earlier fit that no guarantee covers.
     """
 
     means: Mapping[str, float]
     source: str
     sds: Mapping[str, float] = field(default_factory=dict)
+    uncovered: bool = False
 
     def for_plan(self, spec: Any, *, only_shared: bool) -> Prior:
         """Check the means against a plan; if asked, drop those that it has no coefficient for.
@@ -61,7 +64,8 @@ class Prior:
                 f"prior: the model has no coefficient {name!r}; it has {listed}"
                 f"{or_meant(name, known)}"
             )
-        found = Prior(shared, self.source, {n: sd for n, sd in self.sds.items() if n in known})
+        sds = {n: sd for n, sd in self.sds.items() if n in known}
+        found = replace(self, means=shared, sds=sds)
         margin = spec.radius * float(np.linalg.norm(_centre(spec, shared)))
         if not margin <= LONGEST_MARGIN:
             raise ArgumentError(
@@ -85,13 +89,15 @@ def _precisions(spec: Any) -> tuple[FloatArray, FloatArray]:
     A coefficient in the user's units is ``u.w`` with a row u of the map, so that a deviation s is a
     penalty of ``(u.w)**2 / (2 s**2)``, which has the curvature ``|u|**2 / s**2`` along u. Where
     records have weights, they count the share a of the largest weight W. So does the prior, or else
-    it would count W times as much beside them as beside the weights that the user gave.
+    it would count W times as much beside them as beside the weights that the user gave. Records of
+    persons count 1 / k or less, by `records_per_person`, and so does the prior.
     """
     prior, place = spec.prior, {name: index for index, name in enumerate(spec.columns.names)}
     units = spec.user_map()[np.array([place[name] for name in prior.sds], dtype=np.intp)]
     rows = np.asarray(units.toarray() if sparse.issparse(units) else units)
     lengths = np.linalg.norm(rows, axis=1)
     sds, most = np.array(list(prior.sds.values())), 1.0 if spec.weight is None else spec.weight.most
+    most *= 1 if spec.formula.person is None else spec.formula.person.most
     return rows / lengths[:, None], (lengths / sds) ** 2 / most
 
 

@@ -102,6 +102,11 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
     return Response(expression, "binary", (0, 1), (0, 1), remark=remark)
 
 
+_ONE_STRATUM = (
+    "nothing is proven about records that change strata; take subset= for each stratum, and each "
+    "fit at a price of its own"
+)
+_ALIKE = "it would be added to every class alike; dplr of one class against the others takes one"
 MOST_CLASSES = 50
 """Largest number of classes of a model that has coefficients for each."""
 
@@ -114,14 +119,13 @@ def with_classes(spec: Any, dtypes: Mapping[str, Any]) -> Any:
     Raises
     ------
     FormulaError, SchemaError
-        For fewer than three levels, levels in an order, persons, strata and offsets.
+        For fewer than three levels, levels in an order, strata and offsets.
     """
     formula, response = spec.formula, spec.response
     label = response.expression.label
     for term, why in (
-        (formula.person and "person(...)", "nothing is proven about records that go together"),
-        (formula.by and formula.by.label, "nothing is proven about records that change strata"),
-        (getattr(spec, "offsets", ()) and "offset(...)", "it would be added to every class alike"),
+        (formula.by and formula.by.label, _ONE_STRATUM),
+        (getattr(spec, "offsets", ()) and "offset(...)", _ALIKE),
     ):
         if term:
             raise FormulaError(f"formula: {term} does not go with dpmultinom, as {why}.")

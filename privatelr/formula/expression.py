@@ -154,7 +154,9 @@ def constants(node: Node, term: str) -> list[Any]:
 
 
 def number_list(node: Node, term: str) -> list[float]:
-    """Return the numbers of ``c(1, Inf)`` or ``[1, 2]``, or of a single number."""
+    """Return the numbers of ``c(1, Inf)``, ``[1, 2]`` or ``seq(1, 9, 2)``, or a single number."""
+    if node.kind == "call" and node.name == "seq":
+        return _sequence(node, term)
     items = _items(node)
     found = []
     for item in [node] if items is None else items:
@@ -166,6 +168,43 @@ def number_list(node: Node, term: str) -> list[float]:
             raise FormulaError(f"formula: {term!r} takes public numbers, as in c(1, 2.5).")
         found.append(sign * float(value))
     return found
+
+
+_STEPS = {"from": 0, "to": 1, "by": 2, "length.out": 3, "length": 3, "len": 3}
+"""Arguments of R's ``seq`` by their places."""
+_LONGEST = 1000
+"""Most numbers of a sequence."""
+_FUZZ = 1e-10
+"""As in R, a sequence ends at `to` if its steps miss it by less than this share of one."""
+
+
+def _sequence(call: Node, term: str) -> list[float]:
+    """Return the numbers of ``seq(from, to, by)`` or ``seq(from, to, length.out = n)``."""
+    given = dict(enumerate(call.args))
+    given |= {_STEPS[name]: node for name, node in call.keywords.items() if name in _STEPS}
+    wrong = FormulaError(
+        f"formula: {term!r}: seq takes two public numbers, and a step towards the second or "
+        f"length.out, as in seq(20, 60, 10), for up to {_LONGEST} numbers."
+    )
+    known = len(given) == len(call.args) + len(call.keywords) and max(given, default=9) < 4
+    if not known or not {0, 1} <= given.keys() or {2, 3} <= given.keys():
+        raise wrong
+    numbers = {place: number_list(node, term) for place, node in given.items()}
+    if any(len(each) != 1 or not math.isfinite(each[0]) for each in numbers.values()):
+        raise wrong
+    start, stop = numbers[0][0], numbers[1][0]
+    if 3 in numbers:
+        count = numbers[3][0]
+        if count != int(count) or not 2 <= count <= _LONGEST:
+            raise wrong
+        step = (stop - start) / (count - 1)
+        return [*(start + step * k for k in range(int(count) - 1)), stop]
+    step = numbers[2][0] if 2 in numbers else math.copysign(1.0, stop - start)
+    steps = (stop - start) / step if step else -1.0
+    if not 0 <= steps < _LONGEST:
+        raise wrong
+    held = min if step > 0 else max
+    return [held(start + step * k, stop) for k in range(int(steps + _FUZZ) + 1)]
 
 
 def _levels(call: Node, label: str) -> tuple[Any, ...]:

@@ -49,8 +49,13 @@ def _raw_powers(call: Sequence[Token]) -> str | None:
     if raw is not None and len(node.args) > 1 and "degree" in node.keywords:
         raise FormulaError(f"term {spell(call)!r}: poly takes degree once.")
     highest = degree.value if degree is not None else 1
-    if not is_raw or type(highest) is not int or not 1 <= highest <= _HIGHEST:
+    if not is_raw:
         return None
+    if type(highest) is not int or not 1 <= highest <= _HIGHEST:
+        raise FormulaError(
+            f"term {spell(call)!r}: poly takes a degree from 1 to {_HIGHEST}; a spline such as "
+            "bs(age, knots = c(40, 60)) bends more often."
+        )
     depth, end = 0, len(call) - 1
     for place, token in enumerate(call):
         depth += token.is_operator(*OPENING) - token.is_operator(*CLOSING)

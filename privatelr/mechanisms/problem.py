@@ -17,6 +17,16 @@ which together is the ``2 L R / Lambda`` of 3.3. A fit whose rows stay the same 
 QED. What each fit sums up (matrices of inference, counts of scores) moves in two fits, by what a
 record adds in each: `Problem.touched`, and the sensitivities that read it. The scale of columns is
 released once, over the records of all strata.
+
+*Persons.* The records of a person may lie in all strata, with weights whose sum over all of them is
+at most 1. They are rows of blocks, too, each as long as before, so that what is proven of persons
+for one fit (`calibration.pure`, `privatelr.privacy.noise.person_tilt`) holds for the rows of blocks
+in the sum of the norms: it takes no more than ``N(u) <= 1`` of a row, and of curvatures that log
+determinants are subadditive. Minimisers move by ``L R A_k / Lambda`` in stratum k, where A_k is the
+weight of the person there and ``sum A_k <= 1``, so all together by ``2 L R / Lambda``. QED. Sums
+move by what the old person adds and by what the new one adds, over all strata as much as a record
+in one: matrices of scores by A_k^2, and counts by the larger of both weights. So they move as for a
+record in two fits (`Problem.moved`). What rounding and minimisation leave open counts in every fit.
 Halving epsilon is not needed: it is for K fits whose losses under a removed record are as large
 as under a replaced one, and here a removal costs half, or the curvature is paid in one direction.
 """
@@ -72,7 +82,7 @@ class Problem:
     touched : int
         How many fits neighbours may change at once, of those that are released together and are
         all calibrated like this one: 2 for fits to strata, as a record may leave one stratum and
-        join another. See the theorem above.
+        join another, and all of them for persons. See the theorem above.
     classes : int
         K. With 2 the loss is a function of one margin, and one vector of coefficients is released.
         With more there is one vector for each class, and the loss is minus the logarithm of the
@@ -103,11 +113,11 @@ class Problem:
             bound = getattr(self, name)
             if not 0 <= bound < math.inf:
                 raise GuaranteeError(f"{name}={bound}: takes a finite bound from 0.")
-        beside = self.persons, self.touched > 1, self.centre > 0, self.stiffness > 0
+        beside = self.touched > 1, self.centre > 0, self.stiffness > 0
         if self.is_multinomial and (any(beside) or self.loss.name != "logistic"):
             raise GuaranteeError(
-                f"classes={self.classes}: several classes take the logistic loss, records that are "
-                "each of a person of its own, one stratum, and no prior."
+                f"classes={self.classes}: several classes take the logistic loss, one stratum, and "
+                "no prior."
             )
         if self.blocks and sum(block.size for block in self.blocks) != self.d:
             raise GuaranteeError(f"blocks={self.blocks}: their sizes take the sum d={self.d}.")
@@ -120,6 +130,11 @@ class Problem:
     def neighbours(self) -> Neighbours:
         """What neighbouring data differ in."""
         return REPLACE_PERSON if self.persons else REPLACE_ONE
+
+    @property
+    def moved(self) -> int:
+        """Of how many records the sums of all fits that are touched move together, at most."""
+        return min(self.touched, 2)
 
     @property
     def is_multinomial(self) -> bool:

@@ -193,7 +193,7 @@ def calibrate_all(
                 first = calibrate_scale(scale, cast("Promise", parts["scale"]))
             beside = GAUSSIAN if meant else request.kinds  # stages that share a delta
             if "roc" in parts:
-                counts = calibrate_histogram(facts.n, parts["roc"], beside, facts.touched)
+                counts = calibrate_histogram(facts.n, parts["roc"], beside, facts.moved)
             if "inference" in parts:
                 usual = None if first is None else first.typical
                 last = calibrate_moments(coefficients.problem, parts["inference"], beside, usual)

@@ -19,6 +19,7 @@ from privatelr.errors import GuaranteeError
 from privatelr.privacy.guarantees import (
     KINDS,
     REPLACE_ONE,
+    REPLACE_PERSON,
     ZCDP,
     ApproxDP,
     Neighbours,
@@ -31,6 +32,7 @@ from privatelr.privacy.guarantees import (
     from_json,
     to_json,
 )
+from privatelr.privacy.noise.person_tilt import person_survival
 from privatelr.privacy.renyi_divergence import renyi_of_draw, renyi_of_range, require_times
 from privatelr.types import FloatArray
 
@@ -144,10 +146,16 @@ class TiltEvent:
         k = None if self.weighted else self.joint_factor
         if self.classes > 2:
             free = k is not None and self.kappa <= self.m**2 / 4
-            return 0.0 if free else softmax_curvature_cost(self.kappa, self.classes)
+            spread = self.kappa * (self.classes - 1) / self.classes
+            full = softmax_curvature_cost(self.kappa, self.classes)
+            return 0.0 if free else spread if self.neighbours is REPLACE_PERSON else full
         if k is not None and self.kappa * k <= self.m**2 / 2:
             return 0.0
-        return math.log1p(self.curvature_bound * self.kappa)
+        return self._added(self.curvature_bound * self.kappa)
+
+    def _added(self, curvature: float) -> float:
+        """What this curvature adds to a log determinant; a person may spread it over directions."""
+        return curvature if self.neighbours is REPLACE_PERSON else math.log1p(curvature)
 
     @property
     def small_slope_cost(self) -> float:
@@ -159,7 +167,7 @@ class TiltEvent:
         ``A = log(1 + kappa / 4)``, and there it is ``max(A, kappa - m^2 / 2)``.
         """
         kappa = self.kappa * (self.joint_factor or 0.0)
-        least = math.log1p(kappa / 4) if self.weighted else 0.0
+        least = self._added(kappa / 4) if self.weighted else 0.0
         return max(least, kappa - self.m**2 / 2)
 
     @property
@@ -300,6 +308,8 @@ def tilt_survival(event: TiltEvent, loss: FloatArray) -> FloatArray:
     loss
         Numbers from 0, of shape ``(k,)``.
     """
+    if event.neighbours is REPLACE_PERSON:
+        return person_survival(event, loss)
     m = event.m
 
     def above(paid: float, shift: float) -> FloatArray:

@@ -357,13 +357,21 @@ def row_lengths_of(matrix: Any) -> FloatArray:
     return np.asarray(np.linalg.norm(matrix, axis=1))
 
 
+def _asked(loss: Any) -> str:
+    """Return the arguments of `dpsvm` that ask for a loss."""
+    return f"loss={loss.name!r}, h={loss.parameters['h']:g}"
+
+
 def prior_of_fit(earlier: FitRecord, given: Prior, spec: Any, loss: Any) -> Prior:
     """Return the prior for a plan; coefficients of another response or loss mean something else."""
     if earlier.loss != loss:
+        remedy = "prior takes a fit by the same loss, or numbers by names of coefficients"
+        if "h" in earlier.loss.parameters and "h" in loss.parameters:  # two bends of a hinge
+            remedy = f"prior takes a fit by the same loss: write {_asked(loss)} in the earlier "
+            remedy += f"call, or {_asked(earlier.loss)} in this one"
         raise ArgumentError(
             f"prior: the earlier fit is a {earlier.loss.title} ({describe(earlier.loss)}) and this "
-            f"one a {loss.title} ({describe(loss)}); prior takes a fit by the same loss, or "
-            "numbers by names of coefficients."
+            f"one a {loss.title} ({describe(loss)}); {remedy}."
         )
     was, now = earlier.spec.response, spec.response
     if len({(one.expression.label, one.kind, one.classes) for one in (was, now)}) > 1:

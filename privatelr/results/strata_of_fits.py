@@ -58,7 +58,8 @@ class Strata(Mapping[Any, Fit]):
     Notes
     -----
     **Privacy.** *Covered*: all fits together, by `guarantee`. *Neighbours*: replace one record,
-    which may then be of another level, and so change two fits. *Assumed public*: n and the levels.
+    which may then be of another level, and so change two fits; or all records of a person, in as
+    many strata as there are. *Assumed public*: n and the levels.
     *Not covered*: how many records each stratum has is in none of the fits; diagnostics of each fit
     are no more private than those of a fit to all records.
     """

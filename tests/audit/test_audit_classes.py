@@ -30,6 +30,21 @@ def test_no_pair_exceeds_the_claim_and_the_bound_is_attained(epsilon, small):
     assert 0.9 * epsilon < found <= spent < epsilon
 
 
+@pytest.mark.parametrize("small", [1.0, 7.0])
+def test_no_person_exceeds_the_claim_and_the_price_of_a_record_is_too_low(small):
+    """Of up to four records in three columns; two cost more than one if the curvature is paid."""
+    rng, made = np.random.default_rng(2), calibrated_for_classes(1.0, 3, 3, small, persons=True)
+    one, two, four = (worst_classes(made, rng, size) for size in (1, 2, 4))
+    assert 0.8 < one <= two + 1e-6 <= 1
+    assert 0.88 < max(two, four) <= 1
+    if small > 1:
+        assert two > 1.05 * one
+        rate = pure.objective_rate(replace(made.problem, persons=False), 1.0, "joint")
+        each = replace(made.noise.each, rate=0.99 * rate / made.problem.radius)
+        record = replace(made, noise=replace(made.noise, each=each))
+        assert worst_classes(record, rng, 2) > 1.02
+
+
 @pytest.mark.parametrize("classes", [3, 4])
 def test_no_pair_of_one_column_exceeds_the_claim(classes):
     rng = np.random.default_rng(5)

@@ -13,7 +13,9 @@ from privatelr.audit.moved_records import (
     audit_strata,
     calibrated_strata,
     loss_of_move,
+    loss_of_spread,
     worst_move,
+    worst_spread,
 )
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import LOSSES
@@ -63,10 +65,22 @@ def test_strata_are_one_fit_of_longer_rows():
 
 def test_every_claim_about_strata_holds():
     moves, tables = list(audit_moves(1.0)), list(audit_strata(1.0))
-    assert len(moves) == 2 * len(LOSSES)
-    assert len(tables) == 4
-    assert [check.verdict for check in (*moves, *tables)] == ["ok"] * (len(moves) + 4)
-    assert all(check.found > 0.9 for check in (*moves, *tables[:3]))
+    assert len(moves) == 3 * len(LOSSES)
+    assert len(tables) == 7
+    assert [check.verdict for check in (*moves, *tables)] == ["ok"] * (len(moves) + 7)
+    assert all(check.found > 0.9 for check in (*moves, *tables[:3], tables[4]))
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("small", [1.0, 7.0])
+def test_a_person_in_several_strata_keeps_the_claim_and_attains_it(loss, small):
+    """The weights of all strata together add up to 1, whichever they are."""
+    for strata in (2, 4):
+        made = calibrated_strata(loss, 1.0, 2, small, persons=strata)
+        assert 0.85 < worst_spread(made, strata) <= 1
+    if small == 1:  # were weights those of each stratum by itself, there would be four persons
+        whole = loss_of_spread(made, np.ones(1), np.full(1, -30.0))
+        assert 4 * whole > 3
 
 
 def test_two_shields_are_counted():

@@ -224,7 +224,6 @@ def test_a_person_is_read_as_it_is_written(home, capsys):
     [
         (["--by", "sx"], 2, "by"),
         (["--by", "p"], 2, "declared levels"),
-        (["--by", "sex", "--person", "patient"], 2, "several strata"),
         (["--records-per-person", "2"], 2, "records"),
         (["--records-per-person", "two"], 2, "whole number"),
         (["--records-per-person", "0", "--person", "patient"], 2, "whole number from 1"),

@@ -17,7 +17,7 @@ from privatelr.mechanisms import Problem, calibrate, read_request
 from privatelr.mechanisms.calibration import pure, softmax
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import LOSSES
-from privatelr.privacy import ZCDP, PureDP, TiltEvent, implies, renyi
+from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP, PureDP, TiltEvent, implies, renyi
 from privatelr.privacy.events import mean_maximum, tilt_survival
 from privatelr.privacy.noise import gaussian_delta, mean_square
 from privatelr.types import Block
@@ -88,9 +88,7 @@ def test_slopes_add_up_to_two_and_have_length_root_two():
     assert facts.size == 8
 
 
-@pytest.mark.parametrize(
-    "beside", [{"persons": True}, {"touched": 2}, {"centre": 1.0}, {"stiffness": 1.0}], ids=str
-)
+@pytest.mark.parametrize("beside", [{"touched": 2}, {"centre": 1.0}, {"stiffness": 1.0}], ids=str)
 def test_no_calibration_goes_by_what_is_proven_for_two_classes_alone(beside):
     assert Problem(100, 2, LOGISTIC, 3.0, **beside).classes == 2
     with pytest.raises(GuaranteeError, match="several classes"):
@@ -238,6 +236,65 @@ def test_noise_does_not_grow_with_the_number_of_classes():
     alone = Problem(10_000, 5, LOGISTIC, 1.5)
     each = calibrate(read_request(1.0 / 3, 0.0, None, "free", True, None, "keep"), alone)
     assert lengths[0] < 0.8 * math.sqrt(mean_square(each.noise))
+
+
+# -- persons ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classes", [3, 4, 8])
+def test_persons_are_bounded_by_the_trace_of_an_average(classes):
+    """Weights, directions and probabilities are drawn freely."""
+    rng, kappa = np.random.default_rng(6), 1.3
+    for index in range(UNITS // 3):
+        k = int(rng.integers(1, 5))
+        a, p = rng.dirichlet(np.ones(k)) * rng.choice([1.0, 0.6]), records(classes, k, index)[0]
+        rows = rng.standard_normal((k, 3))
+        rows /= np.linalg.norm(rows, axis=1)[:, None]
+        own = sum(
+            weight * np.kron(np.diag(q) - np.outer(q, q), np.outer(x, x))
+            for weight, q, x in zip(a, p, rows, strict=True)
+        )
+        found = np.linalg.slogdet(np.eye(3 * classes) + kappa * own)[1]
+        s = float(a @ (1 - p[:, 0]))
+        bound = kappa * (2 * s - s * s * classes / (classes - 1))
+        assert found <= bound + 1e-9
+        assert bound <= softmax.person_cost(kappa, classes) + 1e-9
+        moved = sum(
+            weight * np.kron(q - np.eye(classes)[0], x)
+            for weight, q, x in zip(a, p, rows, strict=True)
+        ).reshape(classes, 3)
+        assert np.linalg.norm(moved, axis=1).sum() <= 2 * s + 1e-9
+    # many small records: at a small kappa the trace is nearly the log determinant
+    even = np.full(classes, 1 / classes)
+    close = log_det(even, 1e-4) / softmax.person_cost(1e-4, classes)
+    assert 0.999 < close <= 1
+
+
+@pytest.mark.parametrize("classes", [3, 6])
+@pytest.mark.parametrize("kappa", [0.05, 0.7, 4.0])
+@pytest.mark.parametrize("g", [0.05, 0.5, 3.0])
+def test_the_joint_price_of_persons_is_the_largest_over_their_slopes(g, kappa, classes):
+    s = np.linspace(0, 1, 20_001)
+    values = g * s + kappa * (2 * s - s * s * classes / (classes - 1))
+    found = softmax.person_epsilon(g, kappa, classes)
+    assert found == pytest.approx(g + values.max(), rel=1e-7)
+    assert found >= softmax.joint_epsilon(g, kappa, classes)
+    own = softmax.kappa_costing(0.3, classes, persons=True)
+    assert softmax.person_cost(own, classes) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    "target", [(1.0, 0.0), (0.3, 1e-6), (ZCDP(0.2, REPLACE_PERSON), 0.0), (8.0, 1e-9)]
+)
+@pytest.mark.parametrize("d", [4, 40])
+def test_noise_for_persons_is_enough_and_more_than_for_records(target, d):
+    request = read_request(*target, None, None, True, None, "increase", REPLACE_PERSON)
+    facts = Problem(1000, d, LOGISTIC, 1.6, classes=4, persons=True)
+    made = calibrate(request, facts)
+    assert implies(achieved(made), made.target)
+    alone = replace(made, problem=replace(made.problem, persons=False))
+    price = {PureDP: "epsilon", ZCDP: "rho", ApproxDP: "delta"}[type(achieved(made))]
+    assert getattr(achieved(alone), price) < getattr(achieved(made), price)
 
 
 def test_a_pure_claim_is_spent_to_the_last_hundredth():

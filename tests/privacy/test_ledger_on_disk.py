@@ -17,7 +17,7 @@ from pathlib import Path
 
 import ledgers_at_work
 import pytest
-from frames_for_laws import clinic, fit_clinic
+from frames_for_laws import SCHEMA, clinic, fit_clinic
 from ledgers_at_work import check_crowd, check_kills
 
 import privatelr
@@ -302,8 +302,12 @@ def test_an_allowance_is_within_the_budget(path, ledger):
 
 
 @pytest.mark.parametrize("inside", [False, True])
-def test_a_part_takes_no_subset(ledger, monkeypatch, inside):
-    """A replaced record may leave one subset and enter another: their prices add up."""
+@pytest.mark.parametrize("chosen", ["subset(age > 50)", "weights(age)", "by(smoker, 'no')"])
+def test_a_part_takes_no_choice_of_records(ledger, monkeypatch, inside, chosen):
+    """A replaced record may leave one subset and enter another: their prices add up.
+
+    Weights of 0 are a subset, too, and so is a stratum alone.
+    """
 
     def unread(*_, **__):
         raise AssertionError("the data were read")
@@ -313,7 +317,7 @@ def test_a_part_takes_no_subset(ledger, monkeypatch, inside):
     monkeypatch.setattr(privatelr.model_data, "read_design", unread)
     block = Ledger(1.0) if inside else contextlib.nullcontext()
     with block, pytest.raises(GuaranteeError, match="a part of a ledger is for data") as error:
-        fit_clinic(clinic(), eps=0.1, ledger=ledger.part("old"), subset="age > 50")
+        privatelr.dplr(f"y ~ dose + {chosen}", clinic(), 0.1, ledger=ledger.part("old"), **SCHEMA)
     one_sentence(error)
     assert len(ledger.entries) == 2
 
@@ -590,7 +594,7 @@ def test_pickles_reopen_it(path, ledger):
 
 CHILD = """
 import ledgers_at_work
-from frames_for_laws import clinic, fit_clinic
+from frames_for_laws import SCHEMA, clinic, fit_clinic
 from ledgers_at_work import check_crowd, check_kills
 from privatelr import GuaranteeError, Ledger
 try:

@@ -81,9 +81,9 @@ class PrivacyLossDistribution:
 
     def rho(self) -> float:
         """Largest ratio of a Renyi divergence to its order; a lower bound if the law is sampled."""
-        return max(self._divergence(order) / order for order in ORDERS)
+        return max(self.divergence(order) / order for order in ORDERS)
 
-    def _divergence(self, order: float) -> float:
+    def divergence(self, order: float) -> float:
         """``log E exp((a - 1) loss) / (a - 1)``, and ``E loss`` at order 1.
 
         The mean of ``exp(-loss)`` is one, so a multiple of ``exp(-loss) - 1`` may be added to the
@@ -146,22 +146,22 @@ def loss_law(
         return PrivacyLossDistribution(losses, weights, 1 / math.sqrt(_DRAWS), follows)
     if calibration.placement == "output":
         furthest = float(np.linalg.norm(shift)) / noise.sd
-        return _integrated(released, noise, -shift, furthest, rng, beside)
+        return integrated(released, noise, -shift, furthest, rng, beside)
     w, _ = released(noise.sd * rng.standard_normal((200, pair.d)))
     old, new = record_gradients(pair, problem.loss, w)
     change = new - old
     # a Renyi divergence of order a weighs losses by a density that is shifted by a times 2 m
     furthest = 2 * problem.loss.slope_bound * problem.radius / noise.sd
-    return _integrated(released, noise, change.mean(axis=0), furthest, rng, beside)
+    return integrated(released, noise, change.mean(axis=0), furthest, rng, beside)
 
 
-def _integrated(
+def integrated(
     released: Released,
     noise: GaussianNoise,
     apart: FloatArray,
     furthest: float,
     rng: np.random.Generator,
-    beside: Beside | None,
+    beside: Beside | None = None,
 ) -> PrivacyLossDistribution:
     """The law of the loss from points on lines along `apart` ``(d,)``, where the datasets differ.
 

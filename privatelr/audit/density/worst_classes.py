@@ -15,6 +15,7 @@ from scipy import optimize, special
 
 from privatelr.audit.checks import Check, Setting, guarded
 from privatelr.audit.density import exact
+from privatelr.design import shares_of
 from privatelr.mechanisms import Request, calibrate
 from privatelr.mechanisms.calibration import Calibration, pure
 from privatelr.numerics import LOSSES
@@ -38,6 +39,8 @@ _PAIRS = 3000
 _STARTS, _STEPS = 3, 250
 _LINKS, _REACH = np.linspace(-11.0, 1.0, 48), 300.0
 """Links of a record's own class to start from, and how much steeper those of the new record are."""
+_SPREADS = (0.0, 0.4, 1.0)
+"""Angles between the records of a person to start from."""
 _SMALL = 7.0
 """The penalty is divided by this where the most is to pay for the curvature."""
 
@@ -66,13 +69,17 @@ class ClassedRows:
         return np.asarray(total + np.zeros((size, size)))
 
     def log_det(self, vectors: FloatArray, others: FloatArray) -> float:
-        """What a record alone adds to the log determinant of the matrix ``(K d, K d)``.
+        """What these rows add to the log determinant of the matrix ``(K d, K d)``.
 
-        A factor of its curvature has K columns, in which nothing cancels.
+        A factor of the curvature of each has K columns, in which nothing cancels.
         """
-        (p,) = special.softmax(self.rows @ vectors.T, axis=1)
-        root = np.kron(np.diag(np.sqrt(p)) - np.outer(p, np.sqrt(p)), self.rows.T)
-        inner = np.eye(len(p)) + root.T @ np.linalg.solve(others, root)
+        shares = special.softmax(self.rows @ vectors.T, axis=1)
+        roots = [
+            np.sqrt(count) * np.kron(np.diag(np.sqrt(p)) - np.outer(p, np.sqrt(p)), x[:, None])
+            for x, p, count in zip(self.rows, shares, self.counts, strict=True)
+        ]
+        root = np.hstack(roots)
+        inner = np.eye(root.shape[1]) + root.T @ np.linalg.solve(others, root)
         return float(np.linalg.slogdet(inner)[1])
 
 
@@ -105,31 +112,41 @@ def one_record(row: FloatArray, place: int) -> ClassedRows:
 
 
 def adversarial_classes(
-    calibration: Calibration, links: FloatArray, reach: float
+    calibration: Calibration,
+    links: FloatArray,
+    reach: float,
+    angles: FloatArray | None = None,
 ) -> tuple[ClassedRows, ClassedRows, ClassedRows, FloatArray]:
     """Two datasets of two columns that differ in a record of the first class, and vectors.
 
     The old record has these links ``(K,)`` at the vectors, the new one lies opposite to it and has
-    `reach` times those. Other records, whose classes are certain to be other ones, turn the tilt
-    of each class in the direction that tells most, and make the vectors the minimisers.
+    `reach` times those. In three columns the old person has a record of equal weight at each of
+    these angles ``(k,)``, whose mean is 0, and the new person has one. Other records, whose classes
+    are certain to be other ones, turn the tilt of each class in the direction that tells most, and
+    make the vectors the minimisers.
     """
     problem = calibration.problem
     radius, k = problem.radius, problem.classes
     links = links - links.mean()
-    vectors = np.outer(links, [0.0, _DEPTH / radius])
+    d = 2 if angles is None else 3
+    vectors = np.outer(links, _DEPTH / radius * np.eye(d)[-1])
 
-    def row(first: float, along: float) -> FloatArray:
-        return radius * np.array([first * np.sqrt(1 - along**2), along])
+    def row(first: float, along: float, angle: float = 0.0) -> FloatArray:
+        across = first * np.sqrt(1 - along**2) * np.array([np.cos(angle), np.sin(angle)])
+        return radius * np.append(across[: d - 1], along)
 
-    old = one_record(row(1.0, 1 / _DEPTH), 0)
+    turned = np.zeros(1) if angles is None else angles
+    records = np.array([row(1.0, 1 / _DEPTH, angle) for angle in turned])
+    k_old = len(records)
+    old = ClassedRows(records, np.zeros(k_old, dtype=int), shares_of(np.full(k_old, k_old), 1))
     new = one_record(row(-1.0, np.clip(reach / _DEPTH, -_STEEP, _STEEP)), 0)
     change = new.gradient(vectors) - old.gradient(vectors)
     tilt = -_TURNS * change / np.linalg.norm(change) * radius
-    tilt[:, -1] = 0.0
+    tilt[:, 1:] = 0.0
     wanted = -problem.penalty * vectors - old.gradient(vectors) - tilt
     certain = [row(a, b * _STEEP) for a in (1.0, -1.0) for b in (1.0, -1.0)]
     # short rows along the last column, whose classes are open, hold the vectors against the penalty
-    open_ = np.array([0.0, radius / _DEPTH / np.ptp(links)])
+    open_ = radius / _DEPTH / np.ptp(links) * np.eye(d)[-1]
     offered = [(each, place) for each in (*certain, open_, -open_) for place in range(k)]
     pulls = np.array([one_record(*each).gradient(vectors).ravel() for each in offered])
     useful = np.linalg.norm(pulls, axis=1) > _LEAST * radius  # others are of the certain class
@@ -149,12 +166,19 @@ def in_one_column(
     return nothing, old, new, links[:, None] / calibration.problem.radius
 
 
-def worst_classes(calibration: Calibration, rng: np.random.Generator) -> float:
-    """The largest loss over pairs of records that a search from several starts finds."""
+def worst_classes(calibration: Calibration, rng: np.random.Generator, size: int = 1) -> float:
+    """The largest loss over pairs of records that a search from several starts finds.
+
+    In three columns the old person has so many records.
+    """
     k, d = calibration.problem.classes, calibration.problem.d
+    fan = np.linspace(-1.0, 1.0, size) if size > 1 else np.zeros(1)
 
     def case(parameters: FloatArray, classes: IntArray) -> float:
-        if d == 1:
+        if d == 3:
+            some = parameters[:k], float(parameters[k]), float(parameters[k + 1]) * fan
+            made = adversarial_classes(calibration, *some)
+        elif d == 1:
             made = in_one_column(calibration, parameters[:k], parameters[k:], classes)
         else:
             made = adversarial_classes(calibration, parameters[:k], float(parameters[k]))
@@ -170,7 +194,8 @@ def worst_classes(calibration: Calibration, rng: np.random.Generator) -> float:
         else:
             # the old record may be of any other class, the new one is certain to be of one of them
             even = 0.1 * (np.arange(k - 1) + 0.1 * rng.standard_normal(k - 1))
-            tried = [np.append(np.append(low, even), _REACH) for low in _LINKS[start::_STARTS]]
+            last = [_REACH] if d == 2 else [_REACH, _SPREADS[start]]
+            tried = [np.r_[low, even, last] for low in _LINKS[start::_STARTS]]
             first = max(tried, key=lambda parameters: case(parameters, classes))
         found = optimize.minimize(
             lambda p, c=classes: -case(p, c), first, method="Nelder-Mead", options=limits
@@ -180,13 +205,19 @@ def worst_classes(calibration: Calibration, rng: np.random.Generator) -> float:
 
 
 def calibrated_for_classes(
-    epsilon: float, classes: int, d: int, small: float, analysis: pure.Analysis | None = None
+    epsilon: float,
+    classes: int,
+    d: int,
+    small: float,
+    analysis: pure.Analysis | None = None,
+    *,
+    persons: bool = False,
 ) -> Calibration:
     """Noise for so many classes at the automatic penalty over `small`, as a fit would have it."""
     loss = LOSSES["logistic"]
     known = Setting().facts(loss)
-    facts = type(known)(known.n, d, loss, known.radius, classes=classes)
-    target, proof = PureDP(epsilon), pure.proven(analysis, loss)
+    facts = type(known)(known.n, d, loss, known.radius, classes=classes, persons=persons)
+    target, proof = PureDP(epsilon, facts.neighbours), pure.proven(analysis, loss)
     penalty = pure.laplace_free_penalty(facts, epsilon, proof) / small
     request = Request(target, "objective", analysis, penalty / facts.n, "keep")
     return calibrate(request, facts)
@@ -203,6 +234,8 @@ def audit_classes(epsilon: float, rng: np.random.Generator) -> Iterator[Check]:
     for small in (1.0, _SMALL):
         subject = f"softmax, automatic lambda / {small:g}: loss of a record over the claim"
         yield from guarded("classes", subject, _largest, epsilon, small, subject, rng)
+        subject = f"softmax, automatic lambda / {small:g}: loss of a person over the claim"
+        yield from guarded("classes", subject, _largest_person, epsilon, small, subject, rng)
 
 
 def _moved(subject: str, rng: np.random.Generator) -> Iterator[Check]:
@@ -228,4 +261,12 @@ def _largest(
         for classes in (3, 4)
         for d in (1, 2)
     ]
+    yield Check("classes", subject, max(found) / epsilon, 1.0)
+
+
+def _largest_person(
+    epsilon: float, small: float, subject: str, rng: np.random.Generator
+) -> Iterator[Check]:
+    made = [calibrated_for_classes(epsilon, k, 3, small, persons=True) for k in (3, 4)]
+    found = [worst_classes(each, rng, size) for each in made for size in (1, 3)]
     yield Check("classes", subject, max(found) / epsilon, 1.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import optimize
@@ -46,42 +47,53 @@ class SignedPerson:
     shares: FloatArray
 
     def pull(self, loss: Loss, w: FloatArray) -> FloatArray:
-        """The gradient ``(d,)`` of the person's loss at w."""
-        return np.asarray((self.shares * loss.slope(self.rows @ w)) @ self.rows)
+        """The gradients ``(m, d)`` of the person's loss at each w ``(m, d)``."""
+        return np.asarray((self.shares * loss.slope(w @ self.rows.T)) @ self.rows)
 
-    def log_det(self, loss: Loss, w: FloatArray, others: FloatArray) -> float:
-        """What the person's curvature adds to the log determinant of the matrix ``(d, d)``."""
-        bend = self.shares * loss.curvature(self.rows @ w)
-        own = (bend * self.rows.T) @ self.rows
-        return float(np.linalg.slogdet(np.eye(len(w)) + np.linalg.solve(others, own))[1])
+    def log_det(self, loss: Loss, w: FloatArray, others: FloatArray) -> FloatArray:
+        """What the person's curvature adds to the log determinants of matrices ``(m, d, d)``."""
+        bend = self.shares * loss.curvature(w @ self.rows.T)
+        own = np.einsum("mk,ki,kj->mij", bend, self.rows, self.rows)
+        inner = np.eye(self.rows.shape[1]) + np.linalg.solve(others, own)
+        return np.asarray(np.linalg.slogdet(inner)[1])
 
 
-def person_loss(
+def person_losses(
     calibration: Calibration,
     shared: SignedRows,
     old: SignedPerson,
     new: SignedPerson,
     w: FloatArray,
-) -> float:
-    """Log ratio of the densities of the minimiser at w, with the old person over the new one."""
+) -> FloatArray:
+    """Log ratios ``(m,)`` of densities of the minimiser at w ``(m, d)``, old person over new."""
     problem = calibration.problem
-    loss, at = problem.loss, w[None]
+    loss = problem.loss
     pulled, pulls = old.pull(loss, w), new.pull(loss, w)
-    b = -exact.gradient(shared, problem, at) - pulled
-    ratio = exact.log_ratios(calibration.noise, b, (pulls - pulled)[None])[0]
-    others = exact.hessian(shared, problem, at)[0]
-    return float(ratio) + old.log_det(loss, w, others) - new.log_det(loss, w, others)
+    b = -exact.gradient(shared, problem, w) - pulled
+    ratios = exact.log_ratios(calibration.noise, b, pulls - pulled)
+    others = exact.hessian(shared, problem, w)
+    return ratios + old.log_det(loss, w, others) - new.log_det(loss, w, others)
+
+
+def person_loss(calibration: Calibration, *case: Any) -> float:
+    """The same at one output w ``(d,)``."""
+    shared, old, new, w = case
+    return float(person_losses(calibration, shared, old, new, w[None])[0])
 
 
 def adversarial(
-    calibration: Calibration, angles: FloatArray, margins: FloatArray, most: int
+    calibration: Calibration,
+    angles: FloatArray,
+    margins: FloatArray,
+    most: int,
+    turns: float = _TURNS,
 ) -> tuple[SignedRows, SignedPerson, SignedPerson, FloatArray]:
     """Two datasets that differ in a person with these records, and an output w ``(d,)``.
 
     The old person's records have these margins at w, and lie at these angles in the plane across w;
     in two columns only the signs of their cosines matter. The new person has one record, opposite
     to what the old ones pull, with the largest slope. Other records make w the minimiser and turn
-    the tilt in the direction that tells most.
+    the tilt in the direction that tells most, if there are to be such `turns`.
     """
     problem = calibration.problem
     d, loss, radius = problem.d, problem.loss, problem.radius
@@ -99,16 +111,16 @@ def adversarial(
         plane[:, 1] = np.sin(angles)
     rows = np.array([at(*each) for each in zip(plane, margins, strict=True)])
     old = SignedPerson(rows, shares_of(np.full(len(rows), len(rows)), most))
-    pulled = -old.pull(loss, w)
+    (pulled,) = -old.pull(loss, w[None])
     pulled[-1] = 0.0
     length = float(np.linalg.norm(pulled))
     towards = pulled / length if length > 0 else np.eye(d)[0]
     new = SignedPerson(np.array([at(-towards, -_FARTHEST)]), shares_of(np.ones(1, dtype=int), most))
     turning, hold = at(-towards, TURN), radius * PULL / _DEPTH * along
     slopes = loss.slope(np.array([TURN, PULL]))
-    others = old.pull(loss, w) + _TURNS * slopes[0] * turning + problem.penalty * w
+    others = old.pull(loss, w[None])[0] + turns * slopes[0] * turning + problem.penalty * w
     count = float(others @ along) / float(-slopes[1] * hold @ along)
-    shared = SignedRows(np.array([hold, turning]), np.array([max(count, 0.0), _TURNS]))
+    shared = SignedRows(np.array([hold, turning]), np.array([max(count, 0.0), turns]))
     return shared, old, new, w
 
 

@@ -36,6 +36,11 @@ def _(honest: Any, s: float, kappa: float, classes: int) -> Any:
     return 0.0 if s == 1.0 else honest(s, kappa, classes)
 
 
+@bug("a person of several classes costs what a record does", softmax.person_epsilon, _CLASSES)
+def _(honest: Any, g: float, kappa: float, classes: int) -> Any:
+    return softmax.joint_epsilon(g, kappa, classes)
+
+
 @bug("each class has the price of all", softmax.joint_epsilon, _CLASSES)
 def _(honest: Any, g: float, kappa: float, classes: int) -> Any:
     return honest(g, kappa, classes) / classes

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from privatelr.audit.density.gaussian_persons import audit_gaussian_persons
 from privatelr.audit.density.worst_persons import audit_persons
 from privatelr.audit.mutations.planted import Look, Mutation, list_bug
 from privatelr.audit.persons_of_fits import audit_persons_of_fits
+from privatelr.audit.recomputed import audit_noise
 from privatelr.design import offsets_and_weights, persons, read_wide, shares_of, with_shares
 from privatelr.mechanisms import Problem
-from privatelr.mechanisms.calibration import pure
+from privatelr.mechanisms.calibration import gaussian_objective, pure
 from privatelr.mechanisms.calibration.moment_noise import clip_for
 from privatelr.mechanisms.calibration.scale_noise import scale_sensitivity
 from privatelr.mechanisms.candidate_choice import total_score_of_persons
@@ -21,6 +23,8 @@ from privatelr.mechanisms.score_histogram import counts_of_shares, filled_up
 from privatelr.model_data import FrameData
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import column_sums, grams_of_persons
+from privatelr.privacy import TiltEvent
+from privatelr.privacy.noise import person_tilt
 from privatelr.types import FloatArray, IntArray
 
 OF_PERSONS: list[Mutation] = []
@@ -30,6 +34,10 @@ _LOGISTIC, _HUBER = (
     Look(f"persons, {name}", partial(audit_persons, 1.0, losses=[LOSSES[name]]))
     for name in ("logistic", "huber")
 )
+_GAUSSIAN = Look(
+    "Gaussian noise of persons", partial(audit_gaussian_persons, 1.0, losses=[LOSSES["logistic"]])
+)
+_NOISE = Look("noise of objective perturbation", lambda rng: audit_noise(1.0, "objective, *delta*"))
 _FITS = Look("fits of persons", lambda rng: audit_persons_of_fits(1.0))
 
 
@@ -54,6 +62,21 @@ def _(honest: Any, rate: float, facts: Problem) -> Any:
 @bug("the curvature of a person keeps its logarithm", pure.curvature_cost, _HUBER)
 def _(honest: Any, facts: Problem) -> Any:
     return honest(replace(facts, persons=False))
+
+
+@bug("Gaussian noise of persons is half as long", gaussian_objective.objective_sigma, _GAUSSIAN)
+def _(honest: Any, facts: Problem, *given: Any, **known: Any) -> float:
+    return float(honest(facts, *given, **known)) / (2 if facts.persons else 1)
+
+
+@bug("a person's rho is that of a tilt half as far", gaussian_objective.sigma_for_rho, _GAUSSIAN)
+def _(honest: Any, facts: Problem, *given: Any) -> float:
+    return float(honest(facts, *given)) / (2 if facts.persons else 1)
+
+
+@bug("the curvature of persons is free under a delta", person_tilt.cases, _NOISE)
+def _(honest: Any, event: TiltEvent) -> Any:
+    return honest(replace(event, kappa=0.0))
 
 
 @bug("weights of a person add up to more than 1", shares_of, _LOGISTIC)

@@ -35,6 +35,16 @@ def _(honest: Any, facts: Problem, *given: Any) -> Any:
     return honest(replace(facts, touched=1), *given)
 
 
+@bug("a person changes two strata at most", proven_noise.shield_for, _MOVES)
+def _(honest: Any, facts: Problem, *given: Any) -> Any:
+    return honest(replace(facts, touched=min(facts.touched, 2)), *given)
+
+
+@bug("a person weighs as much in each stratum", offsets_and_weights.read_person_roots, _TABLES)
+def _(honest: Any, batch: Any) -> Any:
+    return np.ones(len(honest(batch)))
+
+
 @bug("matrices of two strata move as those of one", moment_noise.moments_sensitivity, _TABLES)
 def _(honest: Any, facts: Problem, *given: Any) -> Any:
     return honest(replace(facts, touched=1), *given)

@@ -3,7 +3,8 @@
 The symbols are those of `privatelr.mechanisms.calibration.pure`, and ``m = L R / sigma`` for a tilt
 of standard deviation sigma per coordinate, in the sum form. The bounds of Theorem 4.2 on
 (epsilon, delta), with a Gaussian shield of mu_out on the minimiser, are in
-`privatelr.privacy.noise.gaussian_delta`; the zCDP of section 4.3 is in `objective_rho`.
+`privatelr.privacy.noise.gaussian_delta`; the zCDP of section 4.3 is in `objective_rho`. Where
+neighbours replace a person, both have the bounds of `privatelr.privacy.noise.person_tilt`.
 """
 
 from __future__ import annotations
@@ -35,21 +36,14 @@ def tilt_event(
 ) -> TiltEvent:
     """Return what a tilt of this sigma is to a ledger; only "joint" uses the joint bound.
 
-    Raises
-    ------
-    GuaranteeError
-        If neighbours replace a person. Theorem 4.2 counts the vertices of ``s' u' - s u``, of
-        which a person with several records has one for each subset of them.
+    Persons are neighbours of their own, and their events have bounds of their own
+    (`privatelr.privacy.noise.person_tilt`).
     """
-    if problem.persons:
-        raise GuaranteeError(
-            "person: objective perturbation of persons takes Laplace noise; nothing is proven "
-            "about Gaussian noise there."
-        )
+    whose = problem.neighbours if problem.persons else neighbours
     m, loss = problem.reach / sigma, problem.loss
     factor = loss.joint_factor if analysis == "joint" else None
     bend = problem.kappa, loss.curvature_bound, factor, problem.weighted
-    return TiltEvent(m, *bend, neighbours, problem.classes)
+    return TiltEvent(m, *bend, whose, problem.classes)
 
 
 def objective_log_delta(
@@ -61,7 +55,7 @@ def objective_log_delta(
     beside: float = 0.0,
     analysis: str = "joint",
 ) -> float:
-    """Return the logarithm of delta at epsilon (Theorem 4.2 of privacy.md).
+    """Return the logarithm of delta at epsilon (Theorem 4.2 of privacy.md; `person_tilt`).
 
     `shield_ratio` is ``mu_out / m``, and `beside` the mu of other Gaussian releases;
     ``analysis="one-log"`` takes (a) alone.

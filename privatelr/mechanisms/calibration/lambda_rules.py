@@ -65,7 +65,7 @@ def free_penalty(
     """
     epsilon = pure_part(target)
     laplace = max(at_least, pure.laplace_free_penalty(facts, epsilon, analysis))
-    if not isinstance(target, ApproxDP) or facts.persons or not _among(GAUSSIAN, kinds):
+    if not isinstance(target, ApproxDP) or not _among(GAUSSIAN, kinds):
         return laplace
     at = facts.with_lambda(laplace / facts.n)
     found = {laplace: laplace_tilts(at, epsilon, analysis, proven_noise.BESIDE_SHIELD)}
@@ -117,7 +117,7 @@ def lambda_by_rule(
         # takes a part of it
         return balanced(free, laplace_tilts(at, target.epsilon, analysis)[0])
     laplace = lambda_by_rule("auto", facts, PureDP(pure_part(target)), analysis)
-    if facts.persons or not _among(GAUSSIAN, kinds):
+    if not _among(GAUSSIAN, kinds):
         return laplace
     found = [(laplace, LAPLACE)]
     with suppress(GuaranteeError):
@@ -264,8 +264,6 @@ def _smallest_feasible_penalty(facts: Problem, target: Promise, analysis: pure.A
     if isinstance(target, ZCDP):
         rho = proven_noise.tilt_rho(target.rho)
         laplace = pure.smallest_feasible_penalty(facts, pure_within(rho), analysis)
-        if facts.persons:
-            return laplace
         # above the second one some Gaussian noise suffices, even if curvature is paid in full
         return min(laplace, pure.penalty_costing(facts, min(rho, pure.LARGEST_EXPONENT)))
     laplace = pure.smallest_feasible_penalty(facts, pure_part(target), analysis)

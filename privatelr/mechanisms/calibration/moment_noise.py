@@ -160,7 +160,8 @@ def moments_sensitivity(
     slope, and of any loss at most ``c R^2``. The gradients add up to g with ``|g| <= s R``, and S
     gains ``g g'``. Both are positive semidefinite. So no pair is longer than that of some record.
 
-    Of two fits that are touched, one loses what the record added and one gains it. Laplace noise
+    Of two fits that are touched, one loses what the record added and one gains it; and in all fits
+    together a person loses and gains as much (`privatelr.mechanisms.problem`). Laplace noise
     hides the sum of these lengths, Gaussian noise the length of both: the root of 2 times one.
     """
     largest = _largest_pair(problem) * problem.radius**2
@@ -171,7 +172,7 @@ def moments_sensitivity(
     records = MOST_IN_MEMORY if problem.persons else problem.n  # that of persons is not public
     lost = 2 * mean_error(records, problem.d)
     if problem.touched > 1 and law is not GaussianNoise:
-        return largest * problem.touched * (1 / problem.n + lost)
+        return largest * (problem.moved / problem.n + problem.touched * lost)
     return largest * (math.sqrt(2) / problem.n + problem.touched * lost)
 
 

@@ -62,16 +62,14 @@ def candidates(problem: Problem, target: Promise, analysis: pure.Analysis) -> li
     """Return every law of the tilt that is proven for a target at this lambda.
 
     They are Laplace laws under pure epsilon, and Laplace and Gaussian laws under (epsilon, delta)
-    and zCDP, because a pure guarantee implies both. For persons there are Laplace laws only.
+    and zCDP, because a pure guarantee implies both.
     """
     if isinstance(target, ZCDP):
         rho = tilt_rho(target.rho)
-        if problem.persons:
-            return laplace_tilts(problem, pure_within(rho), analysis)
         sigma = gaussian_objective.sigma_for_rho(problem, rho, analysis)
         return laplace_tilts(problem, pure_within(rho), analysis) + _gaussian(problem, sigma)
     laplace = laplace_tilts(problem, pure_part(target), analysis, BESIDE_SHIELD)
-    if isinstance(target, PureDP) or problem.persons:
+    if isinstance(target, PureDP):
         return laplace
     return laplace + gaussian_tilts(problem, target, analysis)
 

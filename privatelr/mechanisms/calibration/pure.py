@@ -61,7 +61,8 @@ def curvature_cost(problem: Problem) -> float:
     A person changes it by at most ``c kappa``.
     """
     if problem.is_multinomial:
-        return softmax.curvature_cost(problem.kappa, problem.classes)
+        cost = softmax.person_cost if problem.persons else softmax.curvature_cost
+        return cost(problem.kappa, problem.classes)
     most = problem.loss.curvature_bound * problem.kappa
     return most if problem.persons else math.log1p(most)
 
@@ -78,7 +79,8 @@ def joint_epsilon(rate: float, problem: Problem) -> float:
         raise GuaranteeError(f"analysis='joint': the {problem.loss.name} loss has no joint bound.")
     g = rate * problem.pull
     if problem.is_multinomial:
-        return softmax.joint_epsilon(g, problem.kappa, problem.classes)
+        price = softmax.person_epsilon if problem.persons else softmax.joint_epsilon
+        return price(g, problem.kappa, problem.classes)
     kappa = problem.kappa * factor
     if kappa <= g:
         return 2 * g
@@ -133,7 +135,8 @@ def smallest_feasible_penalty(facts: Problem, epsilon: float, analysis: str) -> 
 def penalty_costing(facts: Problem, share: float) -> float:
     """Return the Lambda (sum form) at which the curvature costs this share of epsilon."""
     if facts.is_multinomial:
-        return facts.radius**2 / softmax.kappa_costing(share, facts.classes)
+        kappa = softmax.kappa_costing(share, facts.classes, persons=facts.persons)
+        return facts.radius**2 / kappa
     cost = share if facts.persons else math.expm1(share)
     return facts.loss.curvature_bound * facts.radius**2 / cost
 
@@ -146,7 +149,8 @@ def laplace_free_penalty(facts: Problem, epsilon: float, analysis: str) -> float
     the rate of the noise.
     """
     if facts.is_multinomial and analysis == "joint":
-        return softmax.penalty_keeping(SHARE_KEPT, epsilon, facts.radius, facts.classes)
+        given = SHARE_KEPT, epsilon, facts.radius, facts.classes
+        return softmax.penalty_keeping(*given, persons=facts.persons)
     if analysis == "joint":
         return 2 * (facts.loss.joint_factor or 0.0) * facts.radius**2 / epsilon
     return penalty_costing(facts, min(epsilon / (10 * _LOGS[analysis]), LARGEST_SHARE))

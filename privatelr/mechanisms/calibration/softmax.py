@@ -59,6 +59,16 @@ C is ``(K - 1) log(1 + kappa / K)``, and 0 where ``kappa <= m^2 / 4``: the logar
 determinant is at most ``kappa (1 - |p|^2)``, and with the ``m^2 / 4 |p|^2`` of the square a convex
 function of p, whose vertices have no curvature. For a record that counts a, and v its a (e_y - p),
 ``kappa a (1 - |p|^2)`` grows in a at the same v, so that a = 1 is the worst; but not for long rows.
+
+**Persons.** A person's records have weights a_j whose sum is at most 1. Let ``s = sum_j a_j s_j``.
+Their gradients have slopes whose sizes add up to at most ``2 s``, and their curvatures add to the
+logarithm of the determinant at most ``kappa sum_j a_j (1 - |p_j|^2)``, as that is subadditive and
+at most a trace. With p_y given ``1 - |p|^2`` is largest where the others share s equally:
+``q(s) = 2 s - s^2 K / (K - 1)``, which is concave and 0 at 0, so that the sum is at most q(s). So
+the tilt costs ``g + max_s [g s + kappa q(s)]``, or by one term ``2 g + kappa (K - 1) / K``. At
+s = 1 its curvature costs ``kappa (K - 2) / (K - 1)``. QED. A long row that counts less lowers g s
+and leaves q. For Gaussian tilts `privatelr.privacy.noise.person_tilt` averages over records, whose
+vertices are those above, with ``C = kappa (K - 1) / K`` or 0.
 """
 
 from __future__ import annotations
@@ -75,8 +85,10 @@ _PRECISE = 1e-12
 curvature_cost = softmax_curvature_cost
 
 
-def kappa_costing(share: float, classes: int) -> float:
+def kappa_costing(share: float, classes: int, *, persons: bool = False) -> float:
     """Return the kappa at which the curvature costs this much."""
+    if persons:
+        return share * classes / (classes - 1)
     return classes * math.expm1(share / (classes - 1))
 
 
@@ -113,10 +125,28 @@ def joint_epsilon(g: float, kappa: float, classes: int) -> float:
     return g + g * high + log_determinant(low, kappa, classes) + slope(low) * (high - low)
 
 
-def penalty_keeping(share: float, epsilon: float, radius: float, classes: int) -> float:
+def person_cost(kappa: float, classes: int) -> float:
+    """Return ``kappa (K - 1) / K``, the most that a person changes the log determinant."""
+    return kappa * (classes - 1) / classes
+
+
+def person_epsilon(g: float, kappa: float, classes: int) -> float:
+    """Return ``g + max_s [g s + kappa q(s)]``, the price of a Laplace tilt for persons."""
+    rest = classes - 1
+    if not math.isfinite(kappa):
+        return math.inf
+    if g * rest >= 2 * kappa:  # the maximum is at s = 1
+        return 2 * g + kappa * (classes - 2) / rest
+    return g + (g + 2 * kappa) ** 2 * rest / (4 * kappa * classes)
+
+
+def penalty_keeping(
+    share: float, epsilon: float, radius: float, classes: int, *, persons: bool = False
+) -> float:
     """Return the least Lambda at which this share of the rate without curvature costs epsilon."""
+    price = person_epsilon if persons else joint_epsilon
 
     def holds(ratio: float) -> bool:
-        return joint_epsilon(share * epsilon / 2, 1 / ratio, classes) <= epsilon
+        return price(share * epsilon / 2, 1 / ratio, classes) <= epsilon
 
     return smallest(holds, 1.0, _FLAT) * radius**2

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
+from privatelr.privacy.guarantees import REPLACE_PERSON
+from privatelr.privacy.noise.person_tilt import person_log_delta
+
 if TYPE_CHECKING:
     from privatelr.privacy.events import TiltEvent
 
@@ -164,8 +167,11 @@ _NEVER = -1e6
 def tilt_log_delta(event: TiltEvent, epsilon: float, out: float = 0.0) -> float:
     """Return the logarithm of the delta of a tilt at epsilon (Theorem 4.2 of privacy.md).
 
-    It is the smallest of the bounds (a), (b) and (c) that hold for the loss.
+    It is the smallest of the bounds (a), (b) and (c) that hold for the loss. `person_tilt` has
+    those for persons.
     """
+    if event.neighbours is REPLACE_PERSON:
+        return person_log_delta(event, epsilon, out)
     m = event.m
     if event.classes > 2:
         return _several_classes(event, epsilon, out)

@@ -7,6 +7,13 @@ from typing import Any
 Facts = list[tuple[str, str]]
 
 
+def beyond_promise(spec: Any) -> str:
+    """What a promise leaves out because of the prior: records of an earlier fit without one."""
+    if spec.prior is None or not spec.prior.uncovered:
+        return ""
+    return "records of the earlier fit behind the prior are not covered, as it has no guarantee"
+
+
 def beside_terms(spec: Any) -> Facts:
     """What stands beside the terms: offsets, which records count and how much, and a prior."""
     facts, weight = [], spec.weight

@@ -27,6 +27,7 @@ from privatelr.results import fit_record
 from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord, SelectedRecord
 from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.pages import multinomial_page, sentences
+from privatelr.results.pages.beside_terms import beyond_promise
 from privatelr.results.pages.coefficient_table import shown_rows
 from privatelr.results.release_files.document import release_document
 from privatelr.results.release_files.origin import recomputed, stated
@@ -133,6 +134,8 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
     ]
     if fit.spec.formula.by is not None:
         limits[1] += " The fits to other strata of the same call are covered by the same promise."
+    if beyond := beyond_promise(fit.spec):
+        limits.insert(2, f"{beyond[0].upper()}{beyond[1:]}, even where they are among these.")
     if fit.spec.formula.person is not None:
         limits.insert(
             1,

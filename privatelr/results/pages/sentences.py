@@ -29,7 +29,7 @@ from privatelr.privacy import (
 )
 from privatelr.privacy.accounting import Receipt
 from privatelr.results.fit_record import ModelRecord, NoisyRecord, SelectedRecord
-from privatelr.results.pages.beside_terms import Facts, beside_terms
+from privatelr.results.pages.beside_terms import Facts, beside_terms, beyond_promise
 from privatelr.results.predict import scale_of
 from privatelr.types import FACTOR_SCALE
 
@@ -77,7 +77,8 @@ def promise(fit: ModelRecord) -> str:
             bought = f"{bought}, and counts of scores; {divided(made)}"
     elif len(parts := targets(fit)) > 1:
         bought = f": {divided(parts)}"
-    return neighbours(f"{fit.guarantee}{bought}", fit.nobs, fit.guarantee.neighbours)
+    told = neighbours(f"{fit.guarantee}{bought}", fit.nobs, fit.guarantee.neighbours)
+    return "; ".join(filter(None, (told, beyond_promise(fit.spec))))
 
 
 def targets(fit: ModelRecord) -> dict[str, Guarantee]:

@@ -122,11 +122,14 @@ class PriorEntry(FileEntry, frozen=True):
         Where they come from, as the writer states it.
     sds
         Standard deviations for some of the same names; absent without any.
+    uncovered
+        True where they are of an earlier fit that no guarantee covers; else absent.
     """
 
     means: Annotated[dict[str, float], Meta(min_length=1)]
     source: str
     sds: Annotated[dict[str, Positive], Meta(min_length=1)] | UnsetType = UNSET
+    uncovered: Literal[True] | UnsetType = UNSET
 
 
 class FormulaEntry(FileEntry, frozen=True):

@@ -143,7 +143,8 @@ def plan_again(entry: FormulaEntry) -> DesignSpec:
                 sds = {} if entry.prior.sds is UNSET else entry.prior.sds
                 if not sds.keys() <= entry.prior.means.keys():
                     raise ReleaseFileError("design.prior.sds takes names that means has")
-                prior = design.Prior(entry.prior.means, entry.prior.source, sds)
+                made = entry.prior.means, entry.prior.source, sds, entry.prior.uncovered is True
+                prior = design.Prior(*made)
                 planned = replace(planned, prior=prior.for_plan(planned, only_shared=False))
             # rows are standardised later, as their length follows from the moments in the file
             return planned if apart or entry.standard is not UNSET else planned.as_whole_rows()

@@ -295,6 +295,7 @@ def plan_entry(spec: Any) -> Any:
                 means=dict(spec.prior.means),
                 source=spec.prior.source,
                 sds=dict(spec.prior.sds) or UNSET,
+                uncovered=spec.prior.uncovered or UNSET,
             )
         ),
     )

@@ -99,8 +99,9 @@ def read_document(value: Any) -> AnyDocument:
     charge = value.get("ledger")
     if version < 6 and isinstance(charge, dict) and "receipts" in charge:
         raise ReleaseFileError(f"ledger has an entry 'receipts', which version {version} has not")
-    if version < 6 and isinstance(prior, dict) and "sds" in prior:
-        raise ReleaseFileError(f"design.prior has 'sds', which version {version} has not")
+    for name in ("sds", "uncovered"):
+        if version < 6 and isinstance(prior, dict) and name in prior:
+            raise ReleaseFileError(f"design.prior has {name!r}, which version {version} has not")
     if version < 6 and isinstance(design, dict) and "person" in design:
         raise ReleaseFileError(f"design has an entry 'person', which version {version} has not")
     chosen = isinstance(calibration, dict) and "mechanism" in calibration
@@ -168,7 +169,7 @@ def _restore_perturbed(document: AnyDocument) -> NoisyRecord:
     moments = parts.restore_moments(document.inference, problem)
     scale, spec = _restore_scale(document, planned, problem)
     made: tuple[Any, ...] = (calibration, moments.calibration) if moments else (calibration,)
-    about = problem.n, problem.neighbours, problem.touched
+    about = problem.n, problem.neighbours, problem.moved
     counts = parts.restore_histogram(document.roc, *about)
     made = made if scale is None else (scale.calibration, *made)
     made = made if counts is None else (*made, counts.calibration)
