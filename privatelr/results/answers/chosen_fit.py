@@ -24,6 +24,7 @@ from privatelr.privacy import REPLACE_PERSON, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.accounting import AnyLedger, Entry
 from privatelr.results import predict
 from privatelr.results.answers.named_fits import named_fits
+from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.answers.scored_records import Evaluation, open_data, read_price
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.pages.comparison import together
@@ -45,54 +46,63 @@ _CHANCE = 0.05
 
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ChosenFit:
+class ChosenFit(PaidAnswer):
     """A fit that was chosen privately among several; no score is kept or told.
 
     Attributes
     ----------
-    label : str
-        The label of the chosen fit.
-    fit : Fit or SelectedFit
-        The chosen fit.
+    place : int
+        Which of the candidates was chosen, counted from 0.
     labels : tuple of str
         The labels of all candidates.
+    candidates : tuple of Fit and SelectedFit
+        All candidates, each of which was paid for by itself.
     calibration : ChoiceCalibration
         The score, the number of records that were scored, and the price of the choice.
-    guarantee : Guarantee
-        The guarantee of all candidates together with the choice. It holds for every record, even
-        for one that was scored and that all fits were trained on.
     choice_guarantee : Guarantee
         The guarantee of the choice alone: what a record pays that was scored and that no candidate
         was trained on.
-    candidates_guarantee : Guarantee
-        The guarantee of all candidates together: what a record pays that was not scored.
     entry : Entry or None
         The entry that a ledger was charged with for the choice.
     """
 
-    label: str
-    fit: ModelRecord
+    place: int
     labels: tuple[str, ...]
+    candidates: tuple[ModelRecord, ...]
     calibration: ChoiceCalibration
-    guarantee: Guarantee
     choice_guarantee: Guarantee
-    candidates_guarantee: Guarantee
     entry: Entry | None = None
+
+    @property
+    def label(self) -> str:
+        """The label of the chosen fit."""
+        return self.labels[self.place]
+
+    @property
+    def fit(self) -> ModelRecord:
+        """The chosen fit."""
+        return self.candidates[self.place]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee of all candidates together with the choice.
+
+        It holds for every record, even for one that was scored and that all fits were trained on.
+        """
+        return together(self.candidates, [(self.choice_guarantee, self.calibration.events)])
+
+    @property
+    def candidates_guarantee(self) -> Guarantee:
+        """The guarantee of all candidates together: what a record pays that was not scored."""
+        return together(self.candidates)
 
     @property
     def nobs(self) -> int:
         """Number of records that were scored; it is public."""
         return self.calibration.n
 
-    def as_text(self) -> str:
-        """The page as text of at most 79 columns."""
-        return page_model.as_text(self._page())
-
-    def as_html(self) -> str:
-        """The page as HTML, with the same words."""
-        return page_model.as_html(self._page())
-
-    def _page(self) -> list[Piece]:
+    def page(self) -> list[Piece]:
+        """The pieces of the page that `print` shows."""
         made = self.calibration
         whose, scored = "records", f"n = {made.n} scored records"
         for_all = "for every record; neighbours replace one of them"
@@ -133,14 +143,8 @@ class ChosenFit:
             "Scores were not released, and nothing else of the scored records was."
         )
 
-    def __str__(self) -> str:
-        return self.as_text()
-
     def __repr__(self) -> str:
         return f"<ChosenFit {self.label!r} of {len(self.labels)}, {self.guarantee}>"
-
-    def _repr_html_(self) -> str:
-        return self.as_html()
 
 
 _APART = (
@@ -302,13 +306,12 @@ def _release(
     if not isinstance(price.target, PureDP):
         raise GuaranteeError(f"{price.target}: choose takes a pure epsilon, such as eps=1.")
     calibration = calibrate_choice(n, len(fits), score, price.target)
-    candidates = together(fits.values())
-    whole = together(fits.values(), [(price.guarantee, calibration.events)])
+    together(fits.values())  # refuses what cannot be added up, before anything is paid
     entry = price.pay(calibration.events, f"choice among {listed(fits)}")
     scores = scores_of(opened, score)
-    label = list(fits)[choose_candidate(scores, calibration, price.randomness)]
-    guarantees = whole, price.guarantee, candidates
-    return ChosenFit(label, fits[label], tuple(fits), calibration, *guarantees, entry)
+    place = choose_candidate(scores, calibration, price.randomness)
+    candidates = tuple(fits), tuple(fits.values())
+    return ChosenFit(place, *candidates, calibration, price.guarantee, entry)
 
 
 def scores_of(opened: Mapping[str, Evaluation], score: ScoreName) -> FloatArray:
