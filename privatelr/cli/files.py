@@ -16,7 +16,7 @@ from hashlib import sha256
 from io import TextIOWrapper
 from itertools import count
 from pathlib import Path, PurePath
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from privatelr.cli.outcomes import (
     InputError,
@@ -28,8 +28,10 @@ from privatelr.cli.outcomes import (
     say,
 )
 from privatelr.errors import ArgumentError, MissingDependencyError, ReleaseFileError
+from privatelr.lazy_import import lazy_import
 from privatelr.locks import has_file_locks, lock_file, still_has_name
 from privatelr.privacy.accounting import Entry, complete
+from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.release_files import (
     IS_DATABASE,
     create_file,
@@ -37,6 +39,11 @@ from privatelr.results.release_files import (
     load,
     replace_file,
 )
+
+if TYPE_CHECKING:
+    from privatelr.results.answers import chosen_fit
+else:
+    chosen_fit = lazy_import("privatelr.results.answers.chosen_fit")
 
 
 @contextmanager
@@ -199,7 +206,17 @@ def deliver(text: str, chosen: argparse.Namespace) -> None:
 
 
 def read_model(path: str) -> Any:
-    """Read a saved model; raises `InputError` if that fails."""
+    """Read a saved model, or the one that was chosen; raises `InputError` if that fails."""
+    found = read_release(path)
+    if not isinstance(found, PaidAnswer):
+        return found
+    if isinstance(found, chosen_fit.ChosenFit):
+        return found.fit
+    raise InputError(f"{path!r} has an answer about a model, and no model.")
+
+
+def read_release(path: str) -> Any:
+    """Read a saved model or answer; raises `InputError` if that fails."""
     try:
         return load(path)
     except FileNotFoundError:

@@ -149,7 +149,7 @@ def check(chosen: argparse.Namespace) -> int:
     """Check a ledger, and whether it knows saved models; the status is 1 if anything is wrong."""
     found = list(Ledger.check(chosen.file))
     for path in chosen.releases if not found else ():
-        entry, ledger = charge_of(files.read_model(path)), Ledger.open(chosen.file)
+        entry, ledger = charge_of(files.read_release(path)), Ledger.open(chosen.file)
         if entry is None or not ledger.knows(entry):
             found.append(
                 f"{path!r}: the ledger does not have its charge as it was; the model was charged "

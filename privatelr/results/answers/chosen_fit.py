@@ -20,12 +20,18 @@ from privatelr.mechanisms.candidate_choice import (
     total_score_of_persons,
 )
 from privatelr.page_model import Piece
-from privatelr.privacy import REPLACE_PERSON, Guarantee, NonPrivate, PureDP
+from privatelr.privacy import REPLACE_PERSON, Guarantee, NonPrivate
+from privatelr.privacy import to_json as guarantee_to_json
 from privatelr.privacy.accounting import AnyLedger, Entry
 from privatelr.results import predict
 from privatelr.results.answers.named_fits import named_fits
 from privatelr.results.answers.paid_answer import PaidAnswer
-from privatelr.results.answers.scored_records import Evaluation, open_data, read_price
+from privatelr.results.answers.scored_records import (
+    Evaluation,
+    open_data,
+    pure_price,
+    read_price,
+)
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.pages.comparison import together
 from privatelr.sources import is_dask
@@ -100,6 +106,18 @@ class ChosenFit(PaidAnswer):
     def nobs(self) -> int:
         """Number of records that were scored; it is public."""
         return self.calibration.n
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: the label, what was compared, and the prices."""
+        return {
+            "chosen": self.label,
+            "labels": list(self.labels),
+            "score": self.calibration.score,
+            "n": self.nobs,
+            "guarantee": guarantee_to_json(self.guarantee),
+            "candidates_guarantee": guarantee_to_json(self.candidates_guarantee),
+            "choice_guarantee": guarantee_to_json(self.choice_guarantee),
+        }
 
     def page(self) -> list[Piece]:
         """The pieces of the page that `print` shows."""
@@ -185,8 +203,9 @@ def choose(
         The records to score, with the columns of all formulas: best a part of the data that was
         set apart beforehand, by public positions, because a fit does too well on its own records,
         and for the price.
-    eps : float or PureDP
-        The price of the choice, a pure epsilon.
+    eps : float, PureDP or ZCDP
+        The price of the choice: a pure epsilon, or a rho, of which the choice uses the largest pure
+        epsilon that implies it.
     score : {"auc", "accuracy", "brier"}
         What is compared: the area under the ROC curve, the share of records in their right class
         at the threshold of each fit, or the mean squared error of the probabilities. A record
@@ -303,9 +322,7 @@ def _release(
     first = next(iter(opened.values()))
     n, about = first.n, first.neighbours
     price = read_price(eps, 0.0, ledger, seed, n, "choose", about)
-    if not isinstance(price.target, PureDP):
-        raise GuaranteeError(f"{price.target}: choose takes a pure epsilon, such as eps=1.")
-    calibration = calibrate_choice(n, len(fits), score, price.target)
+    calibration = calibrate_choice(n, len(fits), score, pure_price(price, "choose"))
     together(fits.values())  # refuses what cannot be added up, before anything is paid
     entry = price.pay(calibration.events, f"choice among {listed(fits)}")
     scores = scores_of(opened, score)

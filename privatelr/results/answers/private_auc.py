@@ -9,7 +9,7 @@ import numpy as np
 
 from privatelr import page_model
 from privatelr.design import DaskTable
-from privatelr.errors import ArgumentError, GuaranteeError, require_number
+from privatelr.errors import ArgumentError, require_number
 from privatelr.inference import released_roc as roc
 from privatelr.mechanisms.score_histogram import (
     HistogramCalibration,
@@ -26,7 +26,8 @@ from privatelr.mechanisms.smooth_area import (
     release_area,
 )
 from privatelr.page_model import Piece
-from privatelr.privacy import REPLACE_PERSON, Guarantee, PureDP
+from privatelr.privacy import REPLACE_PERSON, Guarantee
+from privatelr.privacy import to_json as guarantee_to_json
 from privatelr.privacy.accounting import Entry
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.answers.scored_records import (
@@ -34,6 +35,7 @@ from privatelr.results.answers.scored_records import (
     Price,
     fit_price,
     promise_of,
+    pure_price,
     read_price,
     score_scale,
 )
@@ -118,6 +120,22 @@ class PrivateAuc(PaidAnswer):
         """Whether `nobs` is the number of persons, of whom all records count as one together."""
         return self.release.calibration.target.neighbours is REPLACE_PERSON
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: the area with its errors, what it is, and the price."""
+        return {
+            "auc": self.value,
+            "std_error": self.std_error,
+            "sampling_sd": self.sampling_sd,
+            "privacy_sd": self.privacy_sd,
+            "binning_sd": self.binning_sd,
+            "mechanism": self.mechanism,
+            "n": self.nobs,
+            "formula": self.formula,
+            "positive": self.positive,
+            "guarantee": guarantee_to_json(self.guarantee),
+            "fit_guarantee": guarantee_to_json(self.fit_guarantee),
+        }
+
     def __float__(self) -> float:
         return self.value
 
@@ -159,17 +177,13 @@ def private_auc(
         ArgumentError, "smaller_class", smaller_class, takes, above=0, at_most=0.5
     )
     price = read_price(eps, 0.0, ledger, seed, opened.n, "private_auc", opened.neighbours)
-    if not isinstance(price.target, PureDP):
-        raise GuaranteeError(
-            f"{price.target}: private_auc takes a pure epsilon, such as eps=1; private_roc takes "
-            "other guarantees."
-        )
-    counts = calibrate_histogram(opened.n, price.target)
+    target = pure_price(price, "private_auc")
+    counts = calibrate_histogram(opened.n, target)
     # partitions send counts and nothing else, and the sensitivity is proven for records alone
     by_counts = isinstance(opened.data, DaskTable) or opened.persons
-    if by_counts or price.target.epsilon < LEAST_EPSILON:
+    if by_counts or target.epsilon < LEAST_EPSILON:
         return _by_counts(opened, price, counts)
-    made = calibrate_area(opened.n, price.target, share)
+    made = calibrate_area(opened.n, target, share)
     if not is_better_than_counts(made, counts, share):
         return _by_counts(opened, price, counts)
     return _by_sensitivity(opened, price, made)

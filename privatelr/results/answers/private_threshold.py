@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from privatelr import page_model
-from privatelr.errors import ArgumentError, GuaranteeError, require_choice
+from privatelr.errors import ArgumentError, require_choice
 from privatelr.mechanisms.score_histogram import ScoreScale
 from privatelr.mechanisms.threshold_choice import (
     THRESHOLDS,
@@ -18,13 +18,15 @@ from privatelr.mechanisms.threshold_choice import (
 )
 from privatelr.numerics import Loss, ThresholdRule
 from privatelr.page_model import Piece
-from privatelr.privacy import REPLACE_PERSON, Guarantee, PureDP
+from privatelr.privacy import REPLACE_PERSON, Guarantee
+from privatelr.privacy import to_json as guarantee_to_json
 from privatelr.privacy.accounting import Entry
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.answers.scored_records import (
     Evaluation,
     fit_price,
     promise_of,
+    pure_price,
     read_price,
     score_scale,
 )
@@ -93,6 +95,18 @@ class PrivateThreshold(PaidAnswer):
         """Whether `nobs` is the number of persons, of whom all records count as one together."""
         return self.calibration.target.neighbours is REPLACE_PERSON
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: the threshold, what it is, and the price."""
+        return {
+            "threshold": self.value,
+            "rule": self.rule,
+            "score": self.score,
+            "n": self.nobs,
+            "formula": self.formula,
+            "guarantee": guarantee_to_json(self.guarantee),
+            "fit_guarantee": guarantee_to_json(self.fit_guarantee),
+        }
+
     def __float__(self) -> float:
         return self.value
 
@@ -120,12 +134,8 @@ def private_threshold(
     """Choose a threshold; see `privatelr.results.answers.evaluated`."""
     require_choice(ArgumentError, "rule", rule, tuple(_RULES))
     price = read_price(eps, 0.0, ledger, seed, opened.n, "private_threshold", opened.neighbours)
-    if not isinstance(price.target, PureDP):
-        raise GuaranteeError(
-            f"{price.target}: private_threshold takes a pure epsilon, such as eps=1; private_roc "
-            "takes other guarantees."
-        )
-    calibration = calibrate_threshold(opened.n, price.target, cast("ThresholdRule", rule))
+    target = pure_price(price, "private_threshold")
+    calibration = calibrate_threshold(opened.n, target, cast("ThresholdRule", rule))
     scale = score_scale(fit)
     entry = price.pay(calibration.events, f"{fit.formula}, threshold")
     counts = opened.counts(scale.edges(THRESHOLDS + 1))

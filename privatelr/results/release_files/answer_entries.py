@@ -127,7 +127,9 @@ class CandidatesEntry(FileEntry, frozen=True, tag_field="kind", tag="choice"):
     n
         Number of records that were scored, or of their persons.
     target
-        The guarantee of the choice alone.
+        The guarantee that the mechanism has.
+    choice_guarantee
+        The guarantee of the choice alone, which follows from it; or none if a seed was used.
     place
         Which of the candidates was chosen, counted from 0.
     candidates
@@ -137,6 +139,7 @@ class CandidatesEntry(FileEntry, frozen=True, tag_field="kind", tag="choice"):
     n: _Records
     score: Literal["auc", "accuracy", "brier"]
     target: PureEntry
+    choice_guarantee: GuaranteeEntry
     labels: Annotated[list[Label], Meta(min_length=2, max_length=1000)]
     place: Position
     candidates: Annotated[list[dict[str, Any]], Meta(min_length=2, max_length=1000)]

@@ -34,7 +34,7 @@ from privatelr.results.release_files import document as documents
 from privatelr.results.release_files import json_values, origin, release_file
 from privatelr.results.release_files.calibration_entries import ScoreCountsEntry
 from privatelr.results.release_files.origin import Key
-from privatelr.results.release_files.restored_fit import read_charge
+from privatelr.results.release_files.restored_fit import is_implied, read_charge
 
 AnyAnswer = PrivateRoc | PrivateAuc | PrivateThreshold | ChosenFit
 _OPEN = ("written_by", "sha256", "signature")
@@ -177,6 +177,7 @@ def _candidates_entry(answer: ChosenFit) -> entries.CandidatesEntry:
         n=answer.nobs,
         score=answer.calibration.score,
         target=documents.as_entry(answer.calibration.target),
+        choice_guarantee=documents.as_entry(answer.choice_guarantee),
         labels=list(answer.labels),
         place=answer.place,
         candidates=[documents.release_document(fit) for fit in answer.candidates],
@@ -306,8 +307,9 @@ def _restore_choice(document: entries.AnswerDocument, given: entries.CandidatesE
     candidates = tuple(fits[str(each.get("sha256"))] for each in given.candidates)
     with json_values.named("answer"):
         calibration = calibrate_choice(given.n, len(labels), given.score, target)
-        void = document.randomness == "seed"
-        own: Guarantee = NonPrivate("void: seeded noise") if void else target
+        own = parts.restore_guarantee(given.choice_guarantee, "answer.choice_guarantee")
+        if not isinstance(own, NonPrivate) and own != target and not is_implied(own, target):
+            raise ReleaseFileError(f"answer.choice_guarantee is {own}, and the choice has {target}")
         found = ChosenFit(given.place, labels, candidates, calibration, own)
         stated = _stated_guarantee(found)  # refuses what cannot be added up
     if parts.restore_guarantee(document.guarantee, "guarantee") != stated:
@@ -355,6 +357,6 @@ def _paid(
     if isinstance(guarantee, NonPrivate):
         if not guarantee.reason.startswith("void: "):
             raise ReleaseFileError("guarantee.reason takes 'void: ' and why, beside noise")
-    elif guarantee != target:
+    elif guarantee != target and not is_implied(guarantee, target):
         raise ReleaseFileError(f"guarantee is {guarantee}, and the noise was made for {target}")
     return guarantee, read_charge(document.ledger, guarantee, [calibration])
