@@ -11,6 +11,7 @@ import numpy as np
 from privatelr import page_model
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, GuaranteeError, listed, require_choice, show
+from privatelr.mechanisms import read_target
 from privatelr.mechanisms.candidate_choice import (
     ChoiceCalibration,
     ScoreName,
@@ -20,7 +21,7 @@ from privatelr.mechanisms.candidate_choice import (
     total_score_of_persons,
 )
 from privatelr.page_model import Piece
-from privatelr.privacy import REPLACE_PERSON, Guarantee, NonPrivate
+from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Guarantee, NonPrivate
 from privatelr.privacy import to_json as guarantee_to_json
 from privatelr.privacy.accounting import AnyLedger, Entry
 from privatelr.results import predict
@@ -29,8 +30,8 @@ from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.answers.scored_records import (
     Evaluation,
     open_data,
-    pure_price,
     read_price,
+    require_pure,
 )
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.pages.comparison import together
@@ -43,8 +44,8 @@ _SCORES: Mapping[ScoreName, str] = {
     "brier": "mean squared error of the probabilities (Brier score)",
 }
 _TAKES = (
-    'fits in a mapping from labels, such as {"small": fit1, "full": fit2}; call a function that '
-    "makes a fit before"
+    'fits in a mapping from labels, such as {"small": fit1, "full": fit2}, or calls without '
+    "arguments that make them"
 )
 _CHANCE = 0.05
 """Chance of a fit that is worse by the difference on the page."""
@@ -197,7 +198,10 @@ def choose(
     ----------
     fits : mapping
         Maps labels to fits of this package, of any formula and loss and also from files, which
-        have one response. They were made and paid for before. All are about records, or all about
+        have one response; or to calls without arguments that make them, such as
+        ``lambda: dplr("y ~ age", train, eps=0.5)``, so that one expression makes and pays for all
+        that its guarantee is about. Calls are made in their order, once score and `eps` are known
+        to be right; if one fails, those before it are paid for. All are about records, or all about
         the same persons, by the same column and number of records per person.
     data
         The records to score, with the columns of all formulas: best a part of the data that was
@@ -217,7 +221,7 @@ def choose(
         Who the records are of, beside `response`, for fits about persons; as in `private_roc`.
     ledger : Ledger or path, optional
         Account to charge for the choice before the records are scored; as in `dplr`. It is not
-        charged for the candidates, which their own calls have charged.
+        charged for the candidates, which their own calls charge.
     seed : int, optional
         Repeats the choice, for tests and teaching. Voids the guarantee.
 
@@ -249,24 +253,44 @@ def choose(
     --------
     >>> fits = {"small": dplr("y ~ age", train, eps=0.5), "full": dplr("y ~ .", train, eps=0.5)}
     >>> chosen = choose(fits, test, eps=0.2, score="auc")
+
+    Or with the calls in it, whose prices are a part of ``chosen.guarantee`` as well:
+
+    >>> calls = {
+    ...     "small": lambda: dplr("y ~ age", train, eps=0.5),
+    ...     "full": lambda: dplr("y ~ .", train, eps=0.5),
+    ... }
+    >>> chosen = choose(calls, test, eps=0.2, score="auc")
     >>> chosen.fit.predict(new)
     """
-    named = _read_candidates(fits)
+    if not isinstance(fits, Mapping) or len(fits) < 2:
+        raise ArgumentError(
+            f"fits of type {type(fits).__name__}: choose takes two or more {_TAKES}."
+        )
     require_choice(ArgumentError, "score", score, tuple(_SCORES))
     if is_dask(data):
         raise ArgumentError("data is a Dask collection: choose takes a table, as data.compute().")
+    named = _read_candidates(_called(fits, eps))
     opened = {label: open_data(fit, data, response, person) for label, fit in named.items()}
     for label, fit in named.items():
         _require_score(label, fit, score)
     return _release(named, opened, score, eps, ledger, seed)
 
 
-def _read_candidates(fits: Any) -> dict[str, ModelRecord]:
+def _called(fits: Mapping[str, Any], eps: Any) -> dict[str, Any]:
+    """Make the fits that are given as calls, which pay, after what can be refused without them."""
+    calls = {label for label, given in fits.items() if callable(given)}
+    for label, given in fits.items():
+        if label not in calls and not isinstance(given, ModelRecord):
+            raise ArgumentError(f"choose: {show(given)} is no fit; it takes {_TAKES}.")
+    if calls:
+        about = getattr(eps, "neighbours", REPLACE_ONE)
+        require_pure(read_target(eps, 0.0, plain=None, neighbours=about), "choose")
+    return {label: given() if label in calls else given for label, given in fits.items()}
+
+
+def _read_candidates(fits: Mapping[str, Any]) -> dict[str, ModelRecord]:
     """Read two fits or more, of one response and about the same neighbours."""
-    if not isinstance(fits, Mapping) or len(fits) < 2:
-        raise ArgumentError(
-            f"fits of type {type(fits).__name__}: choose takes two or more {_TAKES}."
-        )
     named: dict[str, ModelRecord] = named_fits("choose", ModelRecord, _TAKES, fits, (), list)
     first, *others = named
     responses = {label: _outcome(fit) for label, fit in named.items()}
@@ -322,7 +346,7 @@ def _release(
     first = next(iter(opened.values()))
     n, about = first.n, first.neighbours
     price = read_price(eps, 0.0, ledger, seed, n, "choose", about)
-    calibration = calibrate_choice(n, len(fits), score, pure_price(price, "choose"))
+    calibration = calibrate_choice(n, len(fits), score, require_pure(price.target, "choose"))
     together(fits.values())  # refuses what cannot be added up, before anything is paid
     entry = price.pay(calibration.events, f"choice among {listed(fits)}")
     scores = scores_of(opened, score)

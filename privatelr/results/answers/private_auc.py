@@ -35,8 +35,8 @@ from privatelr.results.answers.scored_records import (
     Price,
     fit_price,
     promise_of,
-    pure_price,
     read_price,
+    require_pure,
     score_scale,
 )
 
@@ -177,7 +177,7 @@ def private_auc(
         ArgumentError, "smaller_class", smaller_class, takes, above=0, at_most=0.5
     )
     price = read_price(eps, 0.0, ledger, seed, opened.n, "private_auc", opened.neighbours)
-    target = pure_price(price, "private_auc")
+    target = require_pure(price.target, "private_auc")
     counts = calibrate_histogram(opened.n, target)
     # partitions send counts and nothing else, and the sensitivity is proven for records alone
     by_counts = isinstance(opened.data, DaskTable) or opened.persons

@@ -26,8 +26,8 @@ from privatelr.results.answers.scored_records import (
     Evaluation,
     fit_price,
     promise_of,
-    pure_price,
     read_price,
+    require_pure,
     score_scale,
 )
 from privatelr.results.fit_record import ModelRecord
@@ -134,7 +134,7 @@ def private_threshold(
     """Choose a threshold; see `privatelr.results.answers.evaluated`."""
     require_choice(ArgumentError, "rule", rule, tuple(_RULES))
     price = read_price(eps, 0.0, ledger, seed, opened.n, "private_threshold", opened.neighbours)
-    target = pure_price(price, "private_threshold")
+    target = require_pure(price.target, "private_threshold")
     calibration = calibrate_threshold(opened.n, target, cast("ThresholdRule", rule))
     scale = score_scale(fit)
     entry = price.pay(calibration.events, f"{fit.formula}, threshold")

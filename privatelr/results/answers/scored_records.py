@@ -323,7 +323,7 @@ def read_price(
     return Price(target, account, randomness)
 
 
-def pure_price(price: Price, what: str) -> PureDP:
+def require_pure(target: Guarantee, what: str) -> PureDP:
     """Return the pure epsilon of an answer whose mechanism has a pure guarantee.
 
     Under a rho it is the largest one that implies it.
@@ -333,13 +333,13 @@ def pure_price(price: Price, what: str) -> PureDP:
     GuaranteeError
         If the price has a delta, which such a mechanism cannot use.
     """
-    match price.target:
+    match target:
         case PureDP():
-            return price.target
+            return target
         case ZCDP(rho=rho):
-            return PureDP(pure_within(rho), price.target.neighbours)
+            return PureDP(pure_within(rho), target.neighbours)
     raise GuaranteeError(
-        f"{price.target}: {what} has no use for a delta; it takes a pure epsilon, such as eps=1, "
+        f"{target}: {what} has no use for a delta; it takes a pure epsilon, such as eps=1, "
         "or ZCDP(rho)."
     )
 
