@@ -65,8 +65,16 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         *_PAID[2:],
     ),
     "schema init": (("", f"data {_TEXT}"), _WRITTEN),
-    "bounds": (("", f"data {_TEXT}"), *_PAID),
-    "levels": (("", f"data {_TEXT} column"), *_PAID),
+    "bounds": (
+        *(("", f"data {_TEXT}"), _PAID[0]),
+        ("what is promised", "--eps|--rho --delta --person --seed"),
+        *_PAID[2:],
+    ),
+    "levels": (
+        *(("", f"data {_TEXT} column"), _PAID[0]),
+        ("what is promised", "--eps --delta --person --seed"),
+        *_PAID[2:],
+    ),
     "predict": (("", f"model data {_TEXT} --type --threshold --out --force {_ALWAYS}"),),
     "card": (("", f"model --format --out --force {_ALWAYS}"),),
     "roc": (
@@ -181,6 +189,10 @@ _HELP = {
     "--by": "column with declared levels, each of which gets a fit; together they cost as one",
     "--person": "column that tells persons apart, all of whose records are protected together; "
     "their number is then public, and that of records is not",
+    "bounds --person": "column that tells persons apart, all of whose records are protected "
+    "together; each counts one over their number",
+    "levels --person": "column that tells persons apart, all of whose records are protected "
+    "together; each person counts for one level",
     "--records-per-person": "a record counts one over this number, or over that of its person's "
     "records if they are more; default 1",
     "--schema": "a TOML file with bounds, levels, and other options as keys; the command line "
