@@ -223,8 +223,9 @@ class PrivateRoc(PaidAnswer):
     def calibration_slope(self) -> float:
         """Slope of the outcome on the linear predictor, in a logistic regression; 1 is ideal.
 
-        A slope below 1 says that probabilities are too extreme.
+        A slope below 1 says that probabilities are too extreme. Margins have none.
         """
+        self._probabilities("calibration_slope")
         return float(roc.calibration_lines(self._counts, self._middles())[1])
 
     def calibration(self, groups: int = 10) -> pd.DataFrame:
