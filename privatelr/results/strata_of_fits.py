@@ -137,8 +137,8 @@ class Strata(Mapping[Any, Fit]):
     def _one_by_one(self, name: str) -> NoReturn:
         raise ArgumentError(
             f"{name}: it is about one fit; fits[{self.levels[0]!r}].{name}(data, eps=...) scores "
-            "the records of that stratum, and prices add up. spend={'coefficients': 0.75, 'roc': 0.25} "
-            "buys a curve for each with the fits, at one price."
+            "the records of that stratum, and prices add up. spend={'coefficients': 0.75, 'roc': "
+            "0.25} buys a curve for each with the fits, at one price."
         )
 
     def tidy(
