@@ -31,7 +31,7 @@ from privatelr.mechanisms.range_selection import (
     slots_of,
     unit_of_person,
 )
-from privatelr.mechanisms.selection_release import read_account, read_seed
+from privatelr.mechanisms.request import read_account, read_seed
 from privatelr.model_data import FrameData, read_data
 from privatelr.privacy import (
     REPLACE_ONE,

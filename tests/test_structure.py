@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 270,
-    "code lines": 37_120,
+    "code lines": 37_152,
     "lines of the longest module": 400,
     "modules of the fullest folder": 17,
     "call depth": 14,
