@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 270,
-    "code lines": 37_152,
+    "modules": 275,
+    "code lines": 38_080,
     "lines of the longest module": 400,
     "modules of the fullest folder": 17,
     "call depth": 14,
@@ -21,13 +21,14 @@ MOST = {
 """What the package may have. A change that takes less lowers its number here, and a new stage of a
 fit may raise code lines, functions, and modules by the one that attacks it; code lines were aimed
 at 20,000 before there was one. Private answers around a fit (ROC, AUC, threshold, choice) have
-modules and lines of their own, offsets have two modules, a fit plans and reads which records count,
-and a prior has a module, as has what a call asks for; splines have a module, and their plot;
-persons have eight: who they are, in memory and in partitions, and their audit. `python -m
-privatelr` takes a module of one line. Strata have six: their term, fits, card, file and audit; a
-fit is prepared by a function of its own, one call deeper, so that strata are prepared once; and the
-command for plans has a module. A ledger on disk has twelve: rows, files, a server, books, what they
-do, pages, blocks, and accounts in one process or around several, two of commands, and planted bugs.
+modules and lines of their own, also for their files and cards, offsets have two modules, a fit
+plans and reads which records count, and a prior has a module, as has what a call asks for; splines
+have a module, and their plot; persons have eight: who they are, in memory and in partitions, and
+their audit. `python -m privatelr` takes a module of one line. Strata have six: their term, fits,
+card, file and audit; a fit is prepared by a function of its own, one call deeper, so that strata
+are prepared once; and the command for plans has a module. A ledger on disk has twelve: rows, files,
+a server, books, what they do, pages, blocks, and accounts in one process or around several, two of
+commands, and planted bugs.
 Several classes have twelve, from their formulas to their page."""
 
 

@@ -152,7 +152,8 @@ class Evaluated:
 
         Notes
         -----
-        **Privacy.** As of `private_roc`; *Covered*: the area and its standard error.
+        **Privacy.** As of `private_roc`; *Covered*: the area and its standard error, and the noisy
+        counts if it is that of a curve, which its file has.
         """
         fit = cast("ModelRecord", self)
         opened = scored_records.open_data(fit, data, response, person)
