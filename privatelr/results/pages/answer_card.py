@@ -45,7 +45,7 @@ def write_card(answer: PaidAnswer, format: card.CardFormat) -> str:
         "Reading the file recomputes:",
         Bullets(_recomputed(answer)),
         "What remains the word of its writer:",
-        Bullets(_stated(answer)),
+        Bullets(_stated(answer, is_seeded=document["randomness"] == "seed")),
         Heading("How to check this"),
         "Content hash (SHA-256) of the release file, as this software writes it:",
         Code(document["sha256"]),
@@ -65,7 +65,10 @@ def _promise(guarantee: Guarantee) -> list[Piece]:
     if guarantee.neighbours is REPLACE_PERSON:
         of = "persons"
         odds = odds.replace("your record", "your records").replace("any other record ", "others ")
-    return [f"{odds} A group of k {of} is covered with {groups}."]
+    return [
+        f"Suppose someone knows all other {of} and everything but this answer, and can compute "
+        f"without limit. {odds} A group of k {of} is covered with {groups}."
+    ]
 
 
 def _recomputed(answer: PaidAnswer) -> list[str]:
@@ -74,7 +77,7 @@ def _recomputed(answer: PaidAnswer) -> list[str]:
     return [_SAME_HASH, _ENOUGH, own, *charged]
 
 
-def _stated(answer: PaidAnswer) -> list[str]:
+def _stated(answer: PaidAnswer, *, is_seeded: bool) -> list[str]:
     charged = "A ledger was charged for this answer before the records were scored."
     if answer.entry is None:
         charged = (
@@ -86,8 +89,9 @@ def _stated(answer: PaidAnswer) -> list[str]:
         if isinstance(answer, ChosenFit)
         else ["Formula, classes and the guarantee of the fit are those of the fit that scored."]
     )
+    drawn = "The randomness came from the operating system, was drawn once, and was not kept."
     return [
-        "The randomness came from the operating system, was drawn once, and was not kept.",
+        "The noise was made from a seed." if is_seeded else drawn,
         "The numbers were computed from so many records, by the stated mechanism.",
         *fit,
         charged,
