@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 275,
-    "code lines": 38_080,
+    "code lines": 38_084,
     "lines of the longest module": 400,
     "modules of the fullest folder": 17,
     "call depth": 14,
