@@ -6,16 +6,17 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design import Variable, describe_variables, read_variable
-from privatelr.errors import GuaranteeError, SchemaError, listed, or_meant, show
+from privatelr.design import Variable, describe_variables, read_variable, with_shares
+from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, listed, or_meant, show
 from privatelr.fitting import charge
+from privatelr.formula import Person
 from privatelr.mechanisms import (
     read_target,
     require_below_one_record,
@@ -28,14 +29,23 @@ from privatelr.mechanisms.range_selection import (
     candidate_ends,
     choose_range,
     slots_of,
+    unit_of_person,
 )
 from privatelr.mechanisms.request import read_account, read_seed
 from privatelr.model_data import FrameData, read_data
-from privatelr.privacy import ApproxDP, Guarantee, Promise, unless_seeded
+from privatelr.privacy import (
+    REPLACE_ONE,
+    REPLACE_PERSON,
+    ZCDP,
+    ApproxDP,
+    Guarantee,
+    Promise,
+    unless_seeded,
+)
 from privatelr.privacy.accounting import AnyLedger
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
-from privatelr.sources import Batch, BoundsLike, Schema, declare_schema
+from privatelr.sources import Batch, BoundsLike, Schema, declare_schema, is_dask
 from privatelr.types import FloatArray, IntArray
 
 _NOT_PARSED = "~"
@@ -49,6 +59,7 @@ def suggest_bounds(
     eps: float | Guarantee,
     delta: float = 0.0,
     *,
+    person: str | None = None,
     ledger: AnyLedger | None = None,
     seed: int | None = None,
 ) -> SuggestedBounds:
@@ -65,6 +76,10 @@ def suggest_bounds(
         Price of all columns together, which is divided evenly among both ends of each column.
     delta : float
         0 for pure privacy; many columns are cheaper with a delta.
+    person : str, optional
+        The name of a column that tells persons apart, all of whose records are protected together.
+        A record counts one over the number of records of its person, and the number of persons is
+        public in place of that of records. No Dask frame then.
     ledger : Ledger or path, optional
         Account to charge before the data is read, as is that of an open block.
     seed : int, optional
@@ -85,8 +100,9 @@ def suggest_bounds(
     Notes
     -----
     **Privacy.** *Covered*: the ranges, by ``guarantee``. *Neighbours*: datasets of the same n that
-    differ in one record. *Assumed public*: n, names, types, the outer ranges and the price. *Not
-    covered*: time and memory.
+    differ in one record, or of as many persons that differ in the records of one. *Assumed public*:
+    n (or the number of persons), names, types, the outer ranges and the price. *Not covered*: time
+    and memory.
 
     Candidates for the ends are public, see `candidate_ends`, and are chosen by the exponential
     mechanism, see `scores_of_low`. A missing value, an infinite one, and one that is not a number
@@ -97,21 +113,28 @@ def suggest_bounds(
     >>> suggested = suggest_bounds(frame, {"age": (0, 150), "income": (0, 1e7)}, eps=0.2)
     >>> fit = dplr("y ~ age + income", frame, eps=0.8, bounds=suggested)
     """
-    target = _read_price(eps, delta)
+    target = _read_price(eps, delta, person)
     outer = dict(declare_schema(bounds).bounds)
     if not outer:
         raise SchemaError('bounds: takes an outer range for each column, as in {"age": (0, 150)}.')
     source = _read_table(data)
     variables = describe_variables(source.batch, outer, Schema(outer))
     _require_no_text(variables)
+    owned = None if person is None else _read_persons(data, source, person)
     account, randomness = read_account(ledger), _randomness(seed)
     n, ends = len(source), {name: candidate_ends(*pair) for name, pair in outer.items()}
+    n = n if owned is None else owned.persons
     calibration = calibrate_ranges(n, [len(found) - 1 for found in ends.values()], target)
     warn_of_one_record(target, n, stacklevel=3)
     guarantee = unless_seeded(target, not randomness.is_secret)
     entry = charge(account, guarantee, calibration.events, f"bounds of {listed(outer)}")
-    parts = source.over_parts(list(outer), partial(_slots, variables, ends))
-    slots = {name: np.sum([part[name] for part in parts], axis=0) for name in outer}
+    if owned is None:
+        parts = source.over_parts(list(outer), partial(_slots, variables, ends))
+        slots = {name: np.sum([part[name] for part in parts], axis=0) for name in outer}
+    else:
+        unit = unit_of_person(n)
+        counted = _slots(variables, ends, owned.batch, np.floor(owned.shares / unit))
+        slots = {name: unit * count for name, count in counted.items()}
     ranges = {
         name: choose_range(slots[name], ends[name], calibration, randomness) for name in outer
     }
@@ -133,14 +156,18 @@ def _require_no_text(variables: Mapping[str, Variable]) -> None:
 
 
 def _slots(
-    variables: Mapping[str, Variable], ends: Mapping[str, FloatArray], batch: Batch
-) -> dict[str, IntArray]:
+    variables: Mapping[str, Variable],
+    ends: Mapping[str, FloatArray],
+    batch: Batch,
+    units: FloatArray | None = None,
+) -> dict[str, FloatArray]:
     """Count the values of some rows between the candidates of their columns."""
     found = {}
     with np.errstate(all="ignore"):  # a warning about an overflow would be a fact about the data
         for name, variable in variables.items():
             values, valid = read_variable(variable, batch[name])
-            found[name] = slots_of(np.asarray(values[valid], dtype=np.float64), ends[name])
+            own = None if units is None else units[valid]
+            found[name] = slots_of(np.asarray(values[valid], dtype=np.float64), ends[name], own)
     return found
 
 
@@ -151,6 +178,7 @@ def levels_from(
     eps: float | Guarantee,
     delta: float = 0.0,
     *,
+    person: str | None = None,
     ledger: AnyLedger | None = None,
     seed: int | None = None,
 ) -> ReleasedLevels:
@@ -162,11 +190,16 @@ def levels_from(
         A frame, a mapping of columns, an array, or a Dask frame, as for `dplr`.
     column : str
         The name of a column of texts, booleans, numbers or categories.
-    eps : float or guarantee
-        Price; ``eps=ApproxDP(0.1, 1e-8)`` is the same as ``eps=0.1, delta=1e-8``.
+    eps : float or ApproxDP
+        Price; ``eps=ApproxDP(0.1, 1e-8)`` is the same as ``eps=0.1, delta=1e-8``. A rho is refused:
+        it does not allow to tell what is never told of a neighbour.
     delta : float
         The chance, at most, that a level is told which only one record has; far below 1/n. It
         cannot be 0.
+    person : str, optional
+        The name of a column that tells persons apart, all of whose records are protected together.
+        A person counts for one level, that of most of the records, and among equals for the least
+        one. No Dask frame then.
     ledger : Ledger or path, optional
         Account to charge before the data is read, as is that of an open block.
     seed : int, optional
@@ -187,11 +220,18 @@ def levels_from(
     -----
     **Privacy.** *Covered*: the levels, by ``guarantee``; a rare level is not released, and in a
     fit its records count as rows of zeros. *Neighbours*: datasets of the same n that differ in
-    one record. *Assumed public*: n, names, types and the price. *Not covered*: time and memory.
+    one record, or of as many persons that differ in the records of one. *Assumed public*: n (or the
+    number of persons), names, types and the price. *Not covered*: time and memory.
 
     Numbers and booleans that are equal are one level; in a column of objects True is the number 1.
     """
-    target = _read_price(eps, delta)
+    target = _read_price(eps, delta, person)
+    if isinstance(target, ZCDP):
+        raise GuaranteeError(
+            f"rho={target.rho:g}: no rho covers levels, since one that a single record has would "
+            "have to be told as often as one that none has; levels_from takes eps=ApproxDP(0.1, "
+            "1e-8), or eps=0.1, delta=1e-8."
+        )
     if not isinstance(target, ApproxDP):
         raise GuaranteeError(
             f"delta={show(delta)}: levels_from takes an epsilon and a delta above 0, because a "
@@ -206,29 +246,56 @@ def levels_from(
             f"{or_meant(column, names)}"
         )
     describe_variables(source.batch, [column], Schema())
+    owned = None if person is None else _read_persons(data, source, person)
     account, randomness = read_account(ledger), _randomness(seed)
     n, calibration = len(source), calibrate_levels(target)
+    n = n if owned is None else owned.persons
     require_below_one_record(target, n)
     warn_of_large_delta(target, n, stacklevel=3)
     guarantee = unless_seeded(target, not randomness.is_secret)
     entry = charge(account, guarantee, (), f"levels of {column!r}")
-    counts: Counter[Any] = Counter()
-    for part in source.over_parts([column], partial(_level_counts, column)):
-        counts.update(part)
-    ordered = sorted(counts, key=lambda level: (isinstance(level, str), level))
+    if owned is None:
+        counts: Counter[Any] = Counter()
+        for part in source.over_parts([column], partial(_level_counts, column)):
+            counts.update(part)
+    else:
+        counts = _counts_of_persons(column, owned)
+    ordered = sorted(counts, key=_order)
     found = tuple(level for level in ordered if calibration.releases(counts[level], randomness))
     return ReleasedLevels(column, found, n, calibration, guarantee, entry)
 
 
+def _order(level: Any) -> tuple[bool, Any]:
+    """The place of a level among others: numbers before texts."""
+    return isinstance(level, str), level
+
+
 def _level_counts(column: str, batch: Batch) -> Counter[Any]:
     """Count the levels of some rows; how a level is spelled depends on its value alone."""
+    return Counter(level for level in _levels_of(column, batch) if level is not None)
+
+
+def _counts_of_persons(column: str, owned: _Owned) -> Counter[Any]:
+    """Count the persons by one level of each, which is a function of that person's records."""
+    votes: dict[int, Counter[Any]] = {}
+    for owner, level in zip(owned.owners.tolist(), _levels_of(column, owned.batch), strict=True):
+        if level is not None:
+            votes.setdefault(owner, Counter())[level] += 1
+    return Counter(
+        min(own, key=lambda level: (-own[level], _order(level))) for own in votes.values()
+    )
+
+
+def _levels_of(column: str, batch: Batch) -> list[Any]:
+    """Return the level of each row ``(n,)``, None where there is none."""
     values, valid = read_variable(Variable(column, "text"), batch[column])
     has_truths = pd.api.types.is_bool_dtype(batch.column(column).dtype)
-    return Counter(
+    return [
         _spelled(value, has_truths)
-        for value in np.asarray(values)[valid].tolist()
-        if not isinstance(value, float) or math.isfinite(value)
-    )
+        if is_valid and not (isinstance(value, float) and not math.isfinite(value))
+        else None
+        for value, is_valid in zip(np.asarray(values).tolist(), valid.tolist(), strict=True)
+    ]
 
 
 def _spelled(value: Any, has_truths: bool) -> Any:
@@ -237,9 +304,36 @@ def _spelled(value: Any, has_truths: bool) -> Any:
     return int(value) if whole or (isinstance(value, bool) and not has_truths) else value
 
 
-def _read_price(eps: Any, delta: Any) -> Promise:
+class _Owned(NamedTuple):
+    """Records of persons: how many of these there are, whose each record is, and its share."""
+
+    persons: int
+    owners: IntArray
+    shares: FloatArray
+    batch: Batch
+
+
+def _read_persons(data: Any, source: FrameData, person: Any) -> _Owned:
+    """Tell the persons of a table apart; their number is public, and that of records is not."""
+    if is_dask(data):
+        raise ArgumentError(
+            "data is a Dask collection: person takes a table, as data.compute(), for suggestions."
+        )
+    names = list(source.batch.names)
+    if person not in names:
+        raise SchemaError(
+            f"person={show(person)}: it is not a column of the data, which has {listed(names)}"
+            f"{or_meant(person, names)}"
+        )
+    m, owners, batch = with_shares(source.batch, Person(person, 1))
+    assert batch.shares is not None
+    return _Owned(m, owners, batch.shares, batch)
+
+
+def _read_price(eps: Any, delta: Any, person: Any) -> Promise:
     """Read a price; there is no suggestion without privacy, which would be a value of the data."""
-    target = read_target(eps, delta, plain=None)
+    about = REPLACE_ONE if person is None else REPLACE_PERSON
+    target = read_target(eps, delta, plain=None, neighbours=about)
     assert isinstance(target, Promise)
     return target
 

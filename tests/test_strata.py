@@ -12,7 +12,9 @@ import privatelr
 from privatelr import (
     ZCDP,
     ApproxDP,
+    ArgumentError,
     FormulaError,
+    GuaranteeError,
     Ledger,
     PureDP,
     ReleaseFileError,
@@ -396,3 +398,25 @@ def test_a_plan_has_the_noise_of_a_stratum_and_says_what_it_guesses(table):
 def test_a_check_counts_the_column_of_strata(table):
     found = privatelr.check("y ~ age", table, by="sex", **DECLARED)
     assert found.table.loc["sex", "undeclared"] == (table.sex == "other").sum()
+
+
+# -- ROC curves --------------------------------------------------------------------------------
+
+
+def test_strata_have_the_curves_that_they_bought(table, fits):
+    bought = dplr(
+        "y ~ .", table, 4.0, by="sex", spend={"coefficients": 0.5, "roc": 0.5}, **DECLARED
+    )
+    assert list(bought.roc) == ["female", "male"]
+    assert bought.roc["male"].auc == bought["male"].roc.auc
+    assert {curve.guarantee for curve in bought.roc.values()} == {PureDP(4.0)}
+    with pytest.raises(GuaranteeError, match="bought no ROC curve"):
+        _ = fits.roc
+
+
+@pytest.mark.parametrize("name", ["private_roc", "private_auc", "private_threshold"])
+def test_each_stratum_answers_for_itself(name, table, fits):
+    with pytest.raises(ArgumentError, match=rf"fits\['female'\].{name}"):
+        getattr(fits, name)(table, eps=1.0)
+    answer = getattr(fits["female"], name)(table, eps=1.0)
+    assert answer.nobs == len(table)

@@ -10,7 +10,7 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 273,
+    "modules": 278,
     "code lines": 99_999,
     "lines of the longest module": 400,
     "modules of the fullest folder": 17,
@@ -21,14 +21,15 @@ MOST = {
 """What the package may have. A change that takes less lowers its number here, and a new stage of a
 fit may raise code lines, functions, and modules by the one that attacks it; code lines were aimed
 at 20,000 before there was one. Private answers around a fit (ROC, AUC, threshold, choice) have
-modules and lines of their own, offsets have two modules, a fit plans and reads which records count,
-and a prior has a module, as has what a call asks for; splines have a module, and their plot;
-persons have ten: who they are, in memory and in partitions, their Gaussian tilts, and their audit.
-`python -m privatelr` takes a module of one line. Strata have six: their term, fits, card, file and
-audit; a fit is prepared by a function of its own, one call deeper, so that strata are prepared
-once; and the command for plans has a module. A ledger on disk has thirteen: rows, checks, files, a
-server, books, what they do, pages, blocks, and accounts in one process or around several, two of commands,
-and planted bugs. Several classes have twelve, from their formulas to their page."""
+modules and lines of their own, also for their files and cards, offsets have two modules, a fit
+plans and reads which records count, and a prior has a module, as has what a call asks for; splines
+have a module, and their plot; persons have ten: who they are, in memory and in partitions, their
+Gaussian tilts, and their audit. `python -m privatelr` takes a module of one line. Strata have six:
+their term, fits, card, file and audit; a fit is prepared by a function of its own, one call deeper,
+so that strata are prepared once; and the command for plans has a module. A ledger on disk has
+thirteen: rows, checks, files, a server, books, what they do, pages, blocks, and accounts in one
+process or around several, two of commands, and planted bugs. Several classes have thirteen, from
+their formulas to their page and plans."""
 
 
 def test_the_package_does_not_grow():

@@ -189,7 +189,9 @@ def test_a_seed_voids_the_promise_and_no_ledger_takes_it():
         (lambda f: suggest(f, ledger=7), lr.ArgumentError, "ledger takes"),
         (lambda f: lr.suggest_bounds(f, limits=OUTER, eps=1), lr.ArgumentError, "mean bounds"),
         (lambda f: levels(f, delta=0), lr.GuaranteeError, "no level could be"),
-        (lambda f: levels(f, eps=lr.ZCDP(1.0), delta=0), lr.GuaranteeError, "no level could be"),
+        (lambda f: levels(f, eps=lr.ZCDP(1.0), delta=0), lr.GuaranteeError, r"ApproxDP\(0.1, 1e-8"),
+        (lambda f: suggest(f, person="who"), lr.SchemaError, "person='who'"),
+        (lambda f: levels(f, person=3), lr.SchemaError, "person=3"),
         (lambda f: levels(f, delta=1e-3), lr.GuaranteeError, "below 1/n"),
         (lambda f: levels(f, "jobs"), lr.SchemaError, "did you mean 'job'"),
         (lambda f: levels(f.assign(job=pd.Timestamp(0))), lr.SchemaError, "has the type"),
@@ -300,3 +302,70 @@ def test_text_is_refused_before_it_is_paid_for():
     with pytest.raises(lr.SchemaError, match="the column 'name' is text, which has no range"):
         lr.suggest_bounds(frame, {"name": (0, 10)}, eps=0.5, ledger=ledger)
     assert ledger.entries == ()
+
+
+# -- persons -----------------------------------------------------------------------------------
+
+
+def many(times=3, m=N):
+    """Persons with so many equal records each, or one more."""
+    one = people(m).assign(who=np.arange(m))
+    again = one[one["who"] % 2 == 0]
+    return pd.concat([*[one] * times, again]).sample(frac=1.0, random_state=1)
+
+
+@pytest.mark.parametrize("call", [suggest, levels])
+def test_records_of_a_person_count_as_one(call, monkeypatch):
+    """Persons with one record each are as records are, and repeating a record changes nothing."""
+    monkeypatch.setattr(privatelr.suggestions, "SystemRandomness", FixedRandomness)
+    plain = call(people())
+    found = call(many(), person="who")
+    assert dict(found) == dict(plain)
+    assert dict(call(many(1).drop_duplicates(), person="who")) == dict(plain)
+    assert found.guarantee.neighbours is lr.REPLACE_PERSON
+    assert f"all records of one of m = {N} persons" in " ".join(str(found).split())
+    assert f"{len(many())}" not in str(found)
+
+
+@pytest.mark.parametrize("call", [suggest, levels])
+def test_a_ledger_about_persons_is_charged(call):
+    ledger = lr.Ledger(5.0, 1e-5, neighbours="person")
+    call(many(), person="who", ledger=ledger)
+    assert ledger.entries[0].guarantee.neighbours is lr.REPLACE_PERSON
+    with pytest.raises(lr.GuaranteeError):
+        call(many(), ledger=ledger)
+
+
+def test_counts_of_levels_are_of_persons():
+    """Neighbours replace all records of one person: two counts change, and each by one."""
+    frame = many(3, 50)
+    counts = {}
+    for job in (["farmer"] * 200, ["clerk", "worker", "astronaut"], ["astronaut"], []):
+        rows = people(max(len(job), 1)).assign(who=7)[: len(job)].assign(job=job)
+        table = pd.concat([frame[frame["who"] != 7], rows]) if job else frame[frame["who"] != 7]
+        owned = privatelr.suggestions._read_persons(
+            table, privatelr.suggestions._read_table(table), "who"
+        )
+        counts[len(job)] = privatelr.suggestions._counts_of_persons("job", owned)
+        assert sum(counts[len(job)].values()) == 49 + bool(job)
+    for many_jobs in (1, 3, 200):
+        changed = counts[many_jobs] - counts[0]
+        assert sum(changed.values()) == 1
+        assert not counts[0] - counts[many_jobs]
+    assert counts[3]["astronaut"] == 1  # the least of three levels with as many records
+
+
+def test_one_person_shows_nowhere():
+    """Errors and pages have the number of persons, and not that of records."""
+    few = many(40, 4)
+    with pytest.raises(lr.GuaranteeError, match="m = 4: a range takes at least 5 persons"):
+        suggest(few, person="who")
+    with pytest.raises(lr.GuaranteeError, match=r"at m = 30 .* mostly noise"):
+        suggest(many(40, 30), person="who", eps=0.01)
+
+
+@pytest.mark.parametrize("call", [suggest, levels])
+def test_persons_in_a_dask_frame_are_refused(call):
+    dask = pytest.importorskip("dask.dataframe")
+    with pytest.raises(lr.ArgumentError, match="Dask"):
+        call(dask.from_pandas(many(1), npartitions=2), person="who")

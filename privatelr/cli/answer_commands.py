@@ -1,4 +1,4 @@
-"""The commands ``compare`` and ``roc``: fits side by side, and how well one tells classes apart."""
+"""Commands about saved fits: ``compare`` them, ``choose`` one, or release a ``roc`` of one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import argparse
 import json
 import math
 from collections import Counter
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,20 +18,23 @@ from privatelr.cli.ledger_commands import ledger_of
 from privatelr.cli.model_commands import rows_of
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import TEXT, add_command, given
-from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell, note
+from privatelr.cli.outcomes import DONE, STATUSES, NotWrittenError, OutputError, in_shell, note
 from privatelr.cli.schema_commands import read_price, seed_said
 from privatelr.cli.table_files import DeclaredColumn, by_variable, describe, open_table
-from privatelr.errors import ArgumentError
+from privatelr.errors import ArgumentError, ReleaseFileError
 from privatelr.lazy_import import lazy_import
-from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, to_json
+from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Guarantee, to_json
+from privatelr.results.answers.paid_answer import PaidAnswer
+from privatelr.results.release_files import charge_of, file_bytes, hash_in
 from privatelr.results.strata_of_fits import Strata
 
 if TYPE_CHECKING:
     from privatelr.audit import audit_table
-    from privatelr.privacy.accounting import Entry
-    from privatelr.results.answers.private_roc import PrivateRoc
+    from privatelr.results.answers import chosen_fit, private_roc
     from privatelr.results.pages import comparison
 else:
+    chosen_fit = lazy_import("privatelr.results.answers.chosen_fit")
+    private_roc = lazy_import("privatelr.results.answers.private_roc")
     comparison = lazy_import("privatelr.results.pages.comparison")
     audit_table = lazy_import("privatelr.audit.audit_table")
 
@@ -44,6 +49,18 @@ examples:
   privatelr compare small.json full.json --format latex --out table.tex
 
 {STATUSES}"""
+_CHOOSE = f"""\
+Choose one of several saved models privately, by how well each predicts the records of
+a table. The price is for the choice. Together with all models it is a promise for every
+record; scores are not told.
+
+
+examples:
+  privatelr choose small.json full.json test.csv --eps 0.2
+  privatelr choose small.json full.json test.csv --eps 0.2 --score brier --out chosen.json
+  privatelr predict chosen.json new.csv
+
+{STATUSES}"""
 _ROC = f"""\
 Release how well a saved model tells the classes of a table apart: a ROC curve, its
 area, thresholds and calibration, from noisy counts of scores. The price is for the
@@ -51,20 +68,25 @@ records of the table, and is added to that of the model if it was fitted to them
 
 The table needs the columns of the model and its response; it is read as the model's
 own table was. Without a table, the curve is shown that the model has bought with
---spend roc=X; this costs nothing.
+--spend roc=X, or an answer that --out has written; this costs nothing.
+
+--only auc and --only threshold release one number in place of the curve.
 
 
 examples:
   privatelr roc model.json new.csv --eps 0.2
   privatelr roc model.json data.csv --rho 0.02 --plot roc.png --out roc.json
+  privatelr roc model.json new.csv --eps 0.2 --only threshold --rule topleft
 
 {STATUSES}"""
 
 
 def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
-    """Add the two commands to the subcommands."""
+    """Add the three commands to the subcommands."""
     line = "release a ROC curve of a saved model on a table with outcomes"
     add_command(commands, "roc", roc, line, _ROC)
+    line = "choose one of several saved models by a private score on a table"
+    add_command(commands, "choose", choose, line, _CHOOSE)
     line = "show saved models side by side, with the guarantee of all together"
     add_command(commands, "compare", compare, line, _COMPARE)
 
@@ -79,7 +101,7 @@ def compare(chosen: argparse.Namespace) -> int:
         for name, path in zip(names, chosen.models, strict=True):
             label = name if often[name] == 1 else path
             fit, content = files.read_release(path)
-            found = read.setdefault(content, fit)  # one release costs once
+            found = read.setdefault(content, files.model_in(fit, path))  # one release costs once
             each = (
                 {f"{label}, {level}": one for level, one in found.items()}
                 if (isinstance(found, Strata))
@@ -108,50 +130,127 @@ def compare(chosen: argparse.Namespace) -> int:
 
 def roc(chosen: argparse.Namespace) -> int:
     """Score the records of a table, release the scores by class, and print what follows."""
-    if chosen.plot is not None and Path(audit_table.require_plot(chosen.plot)).exists():
-        raise OutputError(f"--plot {chosen.plot!r}: the file exists, and roc replaces none.")
+    _require_options(chosen)
     if chosen.data is None:
-        for option in given(chosen, "eps", "rho", "delta", "seed", "ledger", "allowance", "note"):
+        for option in given(
+            chosen, *("eps", "rho", "delta", "seed", "ledger", "allowance", "note", "only", "out")
+        ):
             raise ArgumentError(f"--{option}: it takes a table whose records are scored.")
-        with files.reserved(chosen.out, chosen.force):
-            return _show(_one_fit(chosen).roc, chosen, None)
+        found, _ = files.read_release(chosen.model)
+        found = found if isinstance(found, PaidAnswer) else _one_fit(chosen).roc
+        if chosen.plot is not None and not isinstance(found, private_roc.PrivateRoc):
+            raise ArgumentError(f"--plot: it draws a curve, and {chosen.model!r} has none.")
+        return _show(found, chosen)
     with files.reserved(chosen.out, chosen.force):  # before a budget is spent
         model = _one_fit(chosen)
-        variables, formula = model.spec.variables, model.spec.formula
-        reads, whose = formula.scored, formula.person
-        price = read_price(chosen, REPLACE_ONE if whose is None else REPLACE_PERSON)
-        paid = {"seed": chosen.seed, **ledger_of(chosen)}
-        with open_table(chosen.data, **given(chosen, *TEXT)) as table:
-            wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
-            if whose is not None and whose.column in {*table.names} - {*reads}:
-                wanted[whose.column] = DeclaredColumn("text")  # as fit reads it
-            frame, readings = rows_of(table, wanted, formula)
-        note("privatelr", f"{describe(readings, table.numbers_note)}.")
+        price, paid = _price(chosen, model)
+        frame = _scored(chosen, {chosen.model: model})
         with seed_said(chosen):
-            found = model.private_roc(frame, price, **paid)
-        return _show(found, chosen, found.release.entry)
+            if chosen.only == "auc":
+                paid |= given(chosen, "smaller_class")
+                return _show(model.private_auc(frame, price, **paid), chosen)
+            if chosen.only == "threshold":
+                paid |= given(chosen, "rule")
+                return _show(model.private_threshold(frame, price, **paid), chosen)
+            return _show(model.private_roc(frame, price, **paid), chosen)
+
+
+def _require_options(chosen: argparse.Namespace) -> None:
+    """Refuse options that have no part in what is released, before anything is read."""
+    for name, goes_with in (("rule", "threshold"), ("smaller_class", "auc")):
+        if getattr(chosen, name) is not None and chosen.only != goes_with:
+            raise ArgumentError(f"--{name.replace('_', '-')} goes with --only {goes_with}.")
+    if chosen.plot is None:
+        return
+    if chosen.only is not None:
+        raise ArgumentError(f"--plot: it draws a curve, and --only {chosen.only} releases none.")
+    if Path(audit_table.require_plot(chosen.plot)).exists():
+        raise OutputError(f"--plot {chosen.plot!r}: the file exists, and roc replaces none.")
+
+
+def choose(chosen: argparse.Namespace) -> int:
+    """Score the records of a table by each model, and print which one was chosen."""
+    with files.reserved(chosen.out, chosen.force):
+        names = [Path(path).stem for path in chosen.models]
+        labels = names if len({*names}) == len(names) else chosen.models
+        if len({*labels}) < len(labels):
+            raise ArgumentError("MODEL: a model is named twice.")
+        fits = {
+            label: _require_one(files.read_model(path), path, "choose")
+            for label, path in zip(labels, chosen.models, strict=True)
+        }
+        price, paid = _price(chosen, next(iter(fits.values())))
+        frame = _scored(chosen, fits)
+        with seed_said(chosen):
+            found = chosen_fit.choose(fits, frame, price, **given(chosen, "score"), **paid)
+        return _show(found, chosen)
+
+
+def _price(chosen: argparse.Namespace, model: Any) -> tuple[Guarantee, dict[str, Any]]:
+    """The price of an answer about a model, and who pays it."""
+    whose = model.spec.formula.person
+    price = read_price(chosen, REPLACE_ONE if whose is None else REPLACE_PERSON)
+    return price, {"seed": chosen.seed, **ledger_of(chosen)}
+
+
+def _scored(chosen: argparse.Namespace, fits: Mapping[str, Any]) -> pd.DataFrame:
+    """The columns of a table that models read, as each was declared."""
+    wanted: dict[str, DeclaredColumn] = {}
+    with open_table(chosen.data, **given(chosen, *TEXT)) as table:
+        for label, fit in fits.items():
+            variables, formula = fit.spec.variables, fit.spec.formula
+            reads, whose = formula.scored, formula.person
+            own = {name: by_variable(variables[name]) for name in reads if name in table.names}
+            if whose is not None and whose.column in {*table.names} - {*reads}:
+                own[whose.column] = DeclaredColumn("text")  # as fit reads it
+            for name, column in own.items():
+                if wanted.setdefault(name, column) != column:
+                    raise ArgumentError(
+                        f"{label!r} reads the column {name!r} in another way than the models "
+                        "before it."
+                    )
+        frame, readings = rows_of(table, wanted, formula)
+    note("privatelr", f"{describe(readings, table.numbers_note)}.")
+    found: pd.DataFrame = frame
+    return found
 
 
 def _one_fit(chosen: argparse.Namespace) -> Any:
-    model = files.read_model(chosen.model)
+    return _require_one(files.read_model(chosen.model), chosen.model, "roc")
+
+
+def _require_one(model: Any, path: str, command: str) -> Any:
     if isinstance(model, Strata):
+        takes = "fits that are not strata" if command == "choose" else "one fit"
         raise ArgumentError(
-            f"{chosen.model!r} has a fit for each level of {model.by}: roc takes one fit."
+            f"{path!r} has a fit for each level of {model.by}: {command} takes {takes}."
         )
     return model
 
 
-def _show(found: PrivateRoc, chosen: argparse.Namespace, entry: Entry | None) -> int:
-    """Write, print and draw a curve, which is paid for, so that one failure stops no other."""
-    numbers = {**found.to_dict(), "numbers": _records(found.tidy()), "curve": _lists(found.curve)}
-    data = json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False)
+def _show(found: Any, chosen: argparse.Namespace) -> int:
+    """Write, print and draw an answer, which is paid for, so that one failure stops no other."""
+    page = in_shell(found)
+    if chosen.json:
+        numbers = found.to_dict()
+        if isinstance(found, private_roc.PrivateRoc):
+            numbers |= {"numbers": _records(found.tidy()), "curve": _lists(found.curve)}
+        plain = {name: _plain(value) for name, value in numbers.items()}
+        page = json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False)
     try:
-        made = f"{data}\n".encode
-        files.deliver_paid(in_shell(found), made, chosen, entry, chosen.json)
+        made, entry = partial(_file_of, found), charge_of(found)
+        files.deliver_paid(page, made, chosen, entry, False, hash_in)
     finally:
-        if chosen.plot is not None:
+        if getattr(chosen, "plot", None) is not None:
             files.save_picture(found.plot, chosen.plot, (5.0, 5.0))
     return DONE
+
+
+def _file_of(answer: Any) -> bytes:
+    try:
+        return file_bytes(answer)
+    except ReleaseFileError as error:
+        raise NotWrittenError(f"the answer cannot be saved: {error}.") from None
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:

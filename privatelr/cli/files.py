@@ -16,7 +16,7 @@ from hashlib import sha256
 from io import TextIOWrapper
 from itertools import count
 from pathlib import Path, PurePath
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from privatelr.cli.outcomes import (
     InputError,
@@ -29,8 +29,10 @@ from privatelr.cli.outcomes import (
     say,
 )
 from privatelr.errors import ArgumentError, MissingDependencyError, ReleaseFileError
+from privatelr.lazy_import import lazy_import
 from privatelr.locks import has_file_locks, lock_file, still_has_name
 from privatelr.privacy.accounting import Entry, complete
+from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.release_files import (
     IS_DATABASE,
     create_file,
@@ -38,6 +40,11 @@ from privatelr.results.release_files import (
     load_with_hash,
     replace_file,
 )
+
+if TYPE_CHECKING:
+    from privatelr.results.answers import chosen_fit
+else:
+    chosen_fit = lazy_import("privatelr.results.answers.chosen_fit")
 
 
 @contextmanager
@@ -216,12 +223,21 @@ def deliver(text: str, chosen: argparse.Namespace) -> None:
 
 
 def read_model(path: str) -> Any:
-    """Read a saved model; raises `InputError` if that fails."""
-    return read_release(path)[0]
+    """Read a saved model, or the one that was chosen; raises `InputError` if that fails."""
+    return model_in(read_release(path)[0], path)
+
+
+def model_in(found: Any, path: str) -> Any:
+    """The model of a file that was read; raises `InputError` if it has none."""
+    if not isinstance(found, PaidAnswer):
+        return found
+    if isinstance(found, chosen_fit.ChosenFit):
+        return found.fit
+    raise InputError(f"{path!r} has an answer about a model, and no model.")
 
 
 def read_release(path: str) -> tuple[Any, str]:
-    """Read a saved model once; returns it and the hash of its content."""
+    """Read a saved model or answer once; returns it and the hash of its content."""
     try:
         return load_with_hash(path)
     except FileNotFoundError:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pandas as pd
 
@@ -48,7 +48,7 @@ from privatelr.mechanisms import USUAL_DELTA, read_request, read_target
 from privatelr.mechanisms.selection_release import read_roc_share
 from privatelr.model import check as check_data
 from privatelr.model import dplr, dpsvm
-from privatelr.numerics import find_hinge
+from privatelr.numerics import ThresholdRule, find_hinge
 from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.results import DataCheck
 from privatelr.results.release_files import charge_of, file_bytes, hash_in
@@ -247,6 +247,11 @@ def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
         _require_price(chosen, found)
     except GuaranteeError as error:
         raise InputError(str(error)) from None  # a number on the command line is out of its range
+    if found.get("threshold") in get_args(ThresholdRule) and "roc" not in (chosen.spend or ()):
+        raise ArgumentError(
+            f"--threshold {found['threshold']}: it is read from a curve, which --spend roc=0.25 "
+            "buys; without one it would be learned from the table, and could not be saved."
+        )
     return found
 
 
@@ -350,7 +355,7 @@ def predict(chosen: argparse.Namespace) -> int:
 def card(chosen: argparse.Namespace) -> int:
     """Print or write the privacy card of a saved model."""
     with files.reserved(chosen.out, chosen.force):
-        text = files.read_model(chosen.model).card(chosen.format)
+        text = files.read_release(chosen.model)[0].card(chosen.format)
         if chosen.json:
             told = {"format": chosen.format, "card": text}
             text = json.dumps(told, indent=1, ensure_ascii=False)

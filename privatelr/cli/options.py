@@ -13,7 +13,8 @@ from privatelr.cli import ledger_options
 from privatelr.cli import option_readers as read
 from privatelr.cli.option_readers import Parser
 from privatelr.mechanisms.calibration import ANALYSES
-from privatelr.numerics import HINGES
+from privatelr.mechanisms.candidate_choice import ScoreName
+from privatelr.numerics import HINGES, ThresholdRule
 from privatelr.results import PredictionType
 
 METHODS = ("lr", "svm", "lp", "simplex", "multinomial")
@@ -64,15 +65,25 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         *_PAID[2:],
     ),
     "schema init": (("", f"data {_TEXT}"), _WRITTEN),
-    "bounds": (("", f"data {_TEXT}"), *_PAID),
-    "levels": (("", f"data {_TEXT} column"), *_PAID),
+    "bounds": (
+        *(("", f"data {_TEXT}"), _PAID[0]),
+        ("what is promised", "--eps|--rho --delta --person --seed"),
+        *_PAID[2:],
+    ),
+    "levels": (
+        *(("", f"data {_TEXT} column"), _PAID[0]),
+        ("what is promised", "--eps --delta --person --seed"),
+        *_PAID[2:],
+    ),
     "predict": (("", f"model data {_TEXT} --type --threshold --out --force {_ALWAYS}"),),
     "card": (("", f"model --format --out --force {_ALWAYS}"),),
     "roc": (
         ("", f"model data {_TEXT}"),
         *_PAID[1:3],
+        ("what is released, if not the whole curve", "--only --rule --smaller-class"),
         ("", f"--plot --out --force {_ALWAYS}"),
     ),
+    "choose": (("", f"models data {_TEXT} --score"), *_PAID[1:]),
     "compare": (
         (
             "",
@@ -88,7 +99,7 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
 _SWITCHES = "--json --quiet --force --released-only --strict --full --mutations --exponentiate"
 _NUMBERS = (
     "--row-norm --intercept-scale --eps --rho --delta --h --n --balance --c-index --correlation "
-    "--width --share --density --slack --minority --radius --level"
+    "--smaller-class --width --share --density --slack --minority --radius --level"
 )
 _READ: dict[str, dict[str, Any]] = {
     **{name: {"action": "store_true"} for name in _SWITCHES.split()},
@@ -129,6 +140,9 @@ _READ: dict[str, dict[str, Any]] = {
     **{name: {"metavar": "N", "type": read.automatic} for name in ("--rounds", "--draws")},
     "--step": {"metavar": "X", "type": read.automatic},
     "--score": {"choices": ("margin", "count")},
+    "choose --score": {"choices": get_args(ScoreName)},
+    "--only": {"choices": ("auc", "threshold")},
+    "--rule": {"choices": get_args(ThresholdRule)},
     "--term": {"metavar": "NAME"},
     "--weights": {"metavar": "NAME"},
     "--subset": {"metavar": "CONDITION"},
@@ -175,6 +189,10 @@ _HELP = {
     "--by": "column with declared levels, each of which gets a fit; together they cost as one",
     "--person": "column that tells persons apart, all of whose records are protected together; "
     "their number is then public, and that of records is not",
+    "bounds --person": "column that tells persons apart, all of whose records are protected "
+    "together; each counts one over their number",
+    "levels --person": "column that tells persons apart, all of whose records are protected "
+    "together; each person counts for one level",
     "--records-per-person": "a record counts one over this number, or over that of its person's "
     "records if they are more; default 1",
     "--schema": "a TOML file with bounds, levels, and other options as keys; the command line "
@@ -186,6 +204,10 @@ _HELP = {
     "of a typical row",
     "--intercept-scale": "constant in the intercept column; default 0.5, and for scaled rows 1 if "
     "epsilon is pure, else 0.25, or 0.5 with inference",
+    "roc model": "a file that fit has written; or one of roc or choose, which is shown again",
+    "choose models": "files that fit has written, two or more, of one response",
+    "choose data": "the table with the response, best set apart beforehand; - reads CSV from "
+    "standard input",
     "--eps": "epsilon; default 1; 0 is the plain fit",
     "audit --eps": "epsilon of the claims, from 0.01 to 10; default 1",
     "bounds --eps": "epsilon of all columns together",
@@ -201,7 +223,7 @@ _HELP = {
     "released first, for a tenth of the promise; by default where their noise is small",
     "--seed": "repeat the noise of this whole number; for tests: the output is then not private",
     **dict.fromkeys(
-        ("bounds --seed", "levels --seed", "roc --seed"),
+        ("bounds --seed", "levels --seed", "choose --seed"),
         "repeats the choices, for tests; voids the guarantee",
     ),
     **dict.fromkeys(
@@ -225,6 +247,14 @@ _HELP = {
     "--rounds": "how many columns lp chooses; default auto",
     "--step": "how fast the weights of records fall; default auto",
     "--score": "what a round compares; default margin",
+    "choose --score": "what is compared: the area under the curve, the share of right classes, or "
+    "the squared error of probabilities; default auc",
+    "--only": "release this alone: the area with its standard error, or one threshold",
+    "--rule": "what --only threshold is the best by; default youden",
+    "--smaller-class": "a guess of the share of the smaller class, for --only auc; default 0.1",
+    "choose --eps": "epsilon of the choice, beside that of the models; it has no default",
+    "choose --out": "also write the choice, with all models, to a file; an existing file is "
+    "refused",
     "--slack": "for --score count, from 0 to below 1",
     "--minority": "public share of the smaller class",
     "--radius": "sum of the sizes of the coefficients; default 1",
@@ -253,9 +283,10 @@ _HELP = {
     "--level": "confidence of intervals; default 0.95",
     "--exponentiate": "odds ratios in place of coefficients",
     "--digits": "number of decimals; by default each term has at least three digits",
-    "roc --eps": "epsilon of the curve, beside that of the model; it has no default",
+    "roc --eps": "epsilon of the answer, beside that of the model; it has no default",
     "roc --plot": "also draw the curve: .png, .svg or .pdf",
-    "roc --out": "also write the curve as JSON to a file; an existing file is refused",
+    "roc --out": "also write the answer to a file, for card, ledger check and load; an existing "
+    "file is refused",
     **dict.fromkeys(
         ("bounds --out", "levels --out"),
         "also write the schema to a file; an existing file is refused",
@@ -280,7 +311,9 @@ _HELP = {
     "predict --json": "write JSON: the name of the prediction and a list",
     "card --json": "print the card as one JSON text",
     "audit --json": "print JSON in place of the table",
-    **dict.fromkeys(("roc --json", "check --json"), "print JSON in place of the page"),
+    **dict.fromkeys(
+        ("roc --json", "choose --json", "check --json"), "print JSON in place of the page"
+    ),
     "compare --json": "print the numbers, facts and notes as JSON",
     "schema init --json": "print the names and types as JSON in place of the template",
     "--quiet": "print nothing on standard error but errors",

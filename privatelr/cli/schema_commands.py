@@ -26,7 +26,7 @@ from privatelr.cli.table_files import (
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_target
-from privatelr.privacy import REPLACE_ONE, ZCDP, Guarantee, Neighbours, to_json
+from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, ZCDP, Guarantee, Neighbours, to_json
 
 if TYPE_CHECKING:
     from privatelr import suggestions
@@ -152,14 +152,14 @@ _TEXT_TYPE = re.compile("string|binary|bool")
 
 def bounds(chosen: argparse.Namespace) -> int:
     """Read the columns with outer ranges, choose ranges within them, and print a schema."""
-    price, paid = read_price(chosen), {"seed": chosen.seed, **ledger_of(chosen)}
+    price, paid = _price(chosen)
     with files.reserved(chosen.out, chosen.force):  # before a budget is spent
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             declared = read_declarations(chosen, table.names)
             wanted = {name: by_levels(name, None) for name in declared["bounds"]}
             if not wanted:
                 raise ArgumentError("--bounds: takes an outer range for each column, as age=0:150.")
-            frame, readings = table.read(wanted)
+            frame, readings = _rows(table, wanted, chosen)
         note("privatelr", f"{describe(readings, table.numbers_note)}.")
         with seed_said(chosen):
             found = suggestions.suggest_bounds(frame, declared["bounds"], price, **paid)
@@ -168,7 +168,7 @@ def bounds(chosen: argparse.Namespace) -> int:
 
 def levels(chosen: argparse.Namespace) -> int:
     """Read a column as it is written, release its levels, and print a schema."""
-    price, paid = read_price(chosen), {"seed": chosen.seed, **ledger_of(chosen)}
+    price, paid = _price(chosen)
     with files.reserved(chosen.out, chosen.force):
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             declared = read_declarations(chosen, table.names)
@@ -177,21 +177,41 @@ def levels(chosen: argparse.Namespace) -> int:
                 raise InputError(f"{name!r} is not a column of the table.")
             if name in declared["bounds"]:
                 raise ArgumentError(f"{name!r} has bounds, and a column takes bounds or levels.")
-            frame, readings = table.read({name: DeclaredColumn("text")})
+            frame, readings = _rows(table, {name: DeclaredColumn("text")}, chosen)
         note("privatelr", f"{describe(readings, '')}.")
         with seed_said(chosen):
             found = suggestions.levels_from(frame, name, price, **paid)
         return _deliver(found, {**declared, "levels": {**declared["levels"], **found}}, chosen)
 
 
+def _price(chosen: argparse.Namespace) -> tuple[Guarantee, dict[str, Any]]:
+    """The price of a declaration, who pays it, and whom it is about."""
+    price = read_price(chosen, REPLACE_ONE if chosen.person is None else REPLACE_PERSON)
+    return price, {"seed": chosen.seed, "person": chosen.person, **ledger_of(chosen)}
+
+
+def _rows(table: Any, wanted: dict[str, DeclaredColumn], chosen: argparse.Namespace) -> Any:
+    """Read columns, and the one that tells persons apart, as it is written."""
+    person = chosen.person
+    if person is None:
+        return table.read(wanted)
+    if person not in table.names:
+        raise InputError(f"{person!r} is not a column of the table.")
+    try:
+        return table.read({person: DeclaredColumn("text"), **wanted})
+    except files.LineError as error:  # the number of records is not public
+        raise InputError(error.unnumbered) from None
+
+
 def read_price(chosen: argparse.Namespace, about: Neighbours = REPLACE_ONE) -> Guarantee:
     """The price, which is checked before the table is read."""
-    if chosen.eps is None and chosen.rho is None:
+    rho = getattr(chosen, "rho", None)  # not every command takes one
+    if chosen.eps is None and rho is None:
         raise ArgumentError("--eps: a price is needed, such as --eps 0.2.")
-    if chosen.rho is not None and chosen.delta is not None:
+    if rho is not None and chosen.delta is not None:
         raise ArgumentError("--delta goes with --eps, and --rho has none.")
     try:
-        asked = chosen.eps if chosen.rho is None else ZCDP(chosen.rho, about)
+        asked = chosen.eps if rho is None else ZCDP(rho, about)
         return read_target(asked, chosen.delta or 0.0, plain=None, neighbours=about)
     except GuaranteeError as error:
         raise InputError(str(error)) from None

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from privatelr.errors import GuaranteeError
+from privatelr.mechanisms.score_histogram import share_grid
 from privatelr.privacy import (
+    REPLACE_PERSON,
     ZCDP,
     BoundedRangeEvent,
     Event,
@@ -25,7 +27,7 @@ from privatelr.privacy import (
 from privatelr.privacy.accounting import in_agreement
 from privatelr.privacy.noise import Randomness
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
-from privatelr.types import FloatArray, IntArray
+from privatelr.types import FloatArray
 
 TOO_LOOSE, TOO_TIGHT = 0.75, 0.25
 """What a record costs that lies too little, or too much, beyond a cell; together they are 1.
@@ -86,7 +88,7 @@ class RangeCalibration:
     Attributes
     ----------
     n : int
-        Number of records, those without a value included.
+        Number of records, those without a value included, or of persons.
     target : Guarantee
         The guarantee of all ranges together.
     eta : float
@@ -118,7 +120,8 @@ class RangeCalibration:
         target = self.target
         if not isinstance(target, Promise):
             return ()
-        return in_agreement(target, (BoundedRangeEvent(self.eta, self.choices),))
+        event = BoundedRangeEvent(self.eta, self.choices, target.neighbours)
+        return in_agreement(target, (event,))
 
 
 def calibrate_ranges(n: int, cells: list[int], target: Promise) -> RangeCalibration:
@@ -142,11 +145,12 @@ def calibrate_ranges(n: int, cells: list[int], target: Promise) -> RangeCalibrat
         If there are fewer than five records, or more than a fifth of them would have to lie beyond
         an end, because the choices would be mostly noise.
     """
+    size, whose = ("m", "persons") if target.neighbours is REPLACE_PERSON else ("n", "records")
     if _MOST_BEYOND * n < 1:
         raise GuaranteeError(
-            f"n = {n}: a range takes at least {math.ceil(1 / _MOST_BEYOND)} records, of which a "
-            "fifth may lie beyond either end, and no price helps with fewer; declare bounds= from "
-            "what is publicly known."
+            f"{size} = {n}: a range takes at least {math.ceil(1 / _MOST_BEYOND)} {whose}, of which "
+            "a fifth may lie beyond either end, and no price helps with fewer; declare bounds= "
+            "from what is publicly known."
         )
     eta = range_within(target, 2 * len(cells))
     needed = math.log(max(cells)) + CERTAINTY
@@ -154,7 +158,7 @@ def calibrate_ranges(n: int, cells: list[int], target: Promise) -> RangeCalibrat
     if beyond > _MOST_BEYOND * n:
         least = needed / (TOO_LOOSE * math.floor(_MOST_BEYOND * n))
         raise GuaranteeError(
-            f"{_name(target)}: at n = {n} the ends of {len(cells)} "
+            f"{_name(target)}: at {size} = {n} the ends of {len(cells)} "
             f"column{'s' * (len(cells) > 1)} would be mostly noise; "
             f"{_needed(target, least, len(cells))}or declare bounds= from what is publicly known."
         )
@@ -172,17 +176,26 @@ def _needed(target: Promise, eta: float, columns: int) -> str:
     return f"take eps of at least {math.ceil(2 * columns * eta * 1000) / 1000:g}, "
 
 
-def slots_of(values: FloatArray, ends: FloatArray) -> IntArray:
+def slots_of(values: FloatArray, ends: FloatArray, units: FloatArray | None = None) -> FloatArray:
     """Count the values in each slot of ``(2 k + 3,)``: between candidates, and equal to one.
 
     Slot ``2 i + 1`` holds the values equal to candidate i, and slot ``2 i`` those below it and
-    above the one before. Counts of parts of the records add up.
+    above the one before. Counts of parts of the records add up. Where `units` ``(n,)`` say how much
+    a record counts, they are whole numbers.
     """
     slots = np.searchsorted(ends, values, "left") + np.searchsorted(ends, values, "right")
-    return np.bincount(slots, minlength=2 * len(ends) + 1).astype(np.intp)
+    return np.bincount(slots, units, minlength=2 * len(ends) + 1).astype(np.float64)
 
 
-def scores_of_low(slots: IntArray, beyond: int) -> FloatArray:
+def unit_of_person(persons: int) -> float:
+    """Return the unit of counts by shares: scores of so many persons are exact in doubles.
+
+    A score takes two bits more than a sum of shares, as its factors are quarters.
+    """
+    return 4 * share_grid(persons)
+
+
+def scores_of_low(slots: FloatArray, beyond: int) -> FloatArray:
     """Return the score of each cell ``(k,)`` as the one in which a range begins.
 
     Let A be the number of values below a cell ``[s, t)``, and B the number below t. The score is
@@ -197,6 +210,14 @@ def scores_of_low(slots: IntArray, beyond: int) -> FloatArray:
     ``[-TOO_TIGHT, TOO_LOOSE]``: in one interval of length `WIDTH`, whichever it is. A record
     without a value is below no point, as if its value were above the outer range, so the same
     holds if a value appears or disappears.
+
+    *Persons*, whose records count 1 at most together. Let F(t) be what the records of a person
+    count below t; it rises with t, from 0 to at most 1, as F'(t) does for the person instead. Let u
+    be the most by which a count rises, and v the most by which one falls. Then ``u + v <= 1``: for
+    ``t < s``, ``F'(t) - F(t) + F(s) - F'(s) <= F(s) - F(t)``, and for ``t > s`` it is at most
+    ``F'(t) - F'(s)``. A score rises by at most ``max(TOO_TIGHT v, TOO_LOOSE u)`` and falls by at
+    most ``max(TOO_TIGHT u, TOO_LOOSE v)``. The sum of one of each is at most ``TOO_TIGHT (u + v)``,
+    ``TOO_LOOSE (u + v)``, ``(TOO_TIGHT + TOO_LOOSE) u`` or the same times v: at most `WIDTH`.
     """
     below = np.cumsum(slots)[::2][:-1]  # of each candidate: the values that are less than it
     less, more = below[:-1].astype(np.float64), below[1:].astype(np.float64)
@@ -204,7 +225,7 @@ def scores_of_low(slots: IntArray, beyond: int) -> FloatArray:
     return -np.maximum(loss, 0.0)
 
 
-def scores_of_high(slots: IntArray, beyond: int) -> FloatArray:
+def scores_of_high(slots: FloatArray, beyond: int) -> FloatArray:
     """Return the score of each cell as the one in which a range ends.
 
     These are the scores of `scores_of_low` for values of opposite sign, and a cell contains its
@@ -214,7 +235,7 @@ def scores_of_high(slots: IntArray, beyond: int) -> FloatArray:
 
 
 def choose_range(
-    slots: IntArray, ends: FloatArray, calibration: RangeCalibration, randomness: Randomness
+    slots: FloatArray, ends: FloatArray, calibration: RangeCalibration, randomness: Randomness
 ) -> tuple[float, float]:
     """Choose a range by the number of values in each slot.
 
@@ -223,8 +244,9 @@ def choose_range(
     Notes
     -----
     **Privacy.** *Covered*: the range, by two choices of ``calibration.mechanism``. *Neighbours*:
-    one record is replaced, or has a value in one dataset and none in the other. *Assumed
-    public*: n and the candidates. *Not covered*: the counts, time and memory.
+    one record is replaced, or has a value in one dataset and none in the other, or all records of
+    a person are. *Assumed public*: n (of persons then) and the candidates. *Not covered*: the
+    counts, time and memory.
     """
     choice, beyond = calibration.mechanism, calibration.beyond
     first = choice.choose(scores_of_low(slots, beyond), randomness)

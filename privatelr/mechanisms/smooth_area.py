@@ -28,7 +28,7 @@ _MOST_STRETCH = 1 / 3
 """Largest part of the price that goes into hiding the change of the scale."""
 _LEAST_CLASS = 3
 """The smaller class is planned to have at least so many records."""
-_GRID = 2.0**-40
+AREA_GRID = 2.0**-40
 """Areas are released as multiples of this."""
 _OF_AREA = 2.0**-48
 """What is added to a sensitivity, since an area is rounded to the nearest double."""
@@ -135,14 +135,34 @@ def calibrate_area(n: int, target: PureDP, smaller_class: float = 0.1) -> AreaCa
         raise GuaranteeError(
             f"epsilon={target.epsilon:g}: an area takes {LEAST_EPSILON:g} or more."
         )
+    area = _parts(target)[1]
+    planned = max(n * smaller_class / 2, _LEAST_CLASS)
+    beta = min(math.log(planned) / (planned - 1), _MOST_STRETCH * area.epsilon / STRETCH_LOSS)
+    return area_with(n, target, beta)
+
+
+def area_with(n: int, target: PureDP, beta: float) -> AreaCalibration:
+    """Return the calibration of an area with this beta: what it leaves of the price is the shift's.
+
+    Raises
+    ------
+    GuaranteeError
+        If it leaves nothing.
+    """
+    sizes, area = _parts(target)
+    left = area.epsilon * DOWN - STRETCH_LOSS * beta - _SPARE
+    if not (beta > 0 and left > 0):
+        raise GuaranteeError(f"beta={beta:g}: nothing of epsilon={target.epsilon:g} is left.")
+    return AreaCalibration(n, target, sizes, area, beta, left / SHIFT_LOSS * DOWN)
+
+
+def _parts(target: PureDP) -> tuple[PureDP, PureDP]:
+    """Return the prices of the sizes and of the area."""
     parts = split(target, _SHARES)
     sizes, area = parts["sizes"], parts["area"]
     assert isinstance(sizes, PureDP)
     assert isinstance(area, PureDP)
-    planned = max(n * smaller_class / 2, _LEAST_CLASS)
-    beta = min(math.log(planned) / (planned - 1), _MOST_STRETCH * area.epsilon / STRETCH_LOSS)
-    left = area.epsilon * DOWN - STRETCH_LOSS * beta - _SPARE
-    return AreaCalibration(n, target, sizes, area, beta, left / SHIFT_LOSS * DOWN)
+    return sizes, area
 
 
 def is_better_than_counts(
@@ -237,5 +257,5 @@ def release_area(
     exact = np.array([positive, negative], dtype=np.float64)
     sizes = rounded_sum(exact, randomness.draw(calibration.size_noise), 1.0)
     noise = randomness.draw(calibration.noise(min(positive, negative)))
-    (noisy,) = rounded_sum(np.array([area]), noise, _GRID)
+    (noisy,) = rounded_sum(np.array([area]), noise, AREA_GRID)
     return AreaRelease(min(max(float(noisy), 0.0), 1.0), int(sizes[0]), int(sizes[1]), calibration)

@@ -276,6 +276,7 @@ def plan(
         intervals=intervals,
         pessimistic=longer,
         assumptions=assumptions_of(spec, guesses, records, scaled=sim.stages.scale is not None),
+        simulator=sim,
     )
 
 

@@ -19,8 +19,9 @@ from privatelr.numerics import describe
 from privatelr.page_model import Bullets, Code, FactList, Heading, Piece, Table, as_html, as_text
 from privatelr.planning import needed_records
 from privatelr.planning.alternatives import alternatives
+from privatelr.planning.expected_area import ExpectedCurves, entries_of
 from privatelr.planning.expected_intervals import Intervals
-from privatelr.planning.forecast import Errors
+from privatelr.planning.forecast import Errors, Simulator
 from privatelr.planning.study import Study
 from privatelr.privacy import to_json as guarantee_json
 from privatelr.results.pages import sentences
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class StudyPlan:
+class StudyPlan(ExpectedCurves):
     """A forecast of the errors of a private fit, made before any data is read.
 
     Attributes
@@ -51,6 +52,8 @@ class StudyPlan:
         What nine of ten studies reach under pessimistic guesses.
     assumptions : tuple of str
         The assumptions of the forecast, in words.
+    simulator : Simulator
+        The calibrated study on its made-up records.
     """
 
     study: Study
@@ -60,6 +63,7 @@ class StudyPlan:
     intervals: Intervals | None
     pessimistic: Intervals | None
     assumptions: tuple[str, ...]
+    simulator: Simulator
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -213,6 +217,7 @@ def _document(plan: StudyPlan) -> dict[str, Any]:
         "moments_noise_sd": moments.entry_sd if moments else None,
         "score_bins": counts.bins if counts else None,
         "score_count_sd": counts.count_sd if counts else None,
+        **entries_of(plan.roc),
         "mode": intervals.mode if intervals else None,
         "target": intervals.target if intervals else None,
         "noise_to_signal": intervals.noise_to_signal if intervals else None,
@@ -273,7 +278,7 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
         beside = [stage.target for stage in (moments, counts) if stage]
         facts.append(("Scale", sentences.scale(scale, calibration, beside)))
     if counts is not None:
-        facts.append(("ROC curve", sentences.scores(counts)))
+        facts.append(("ROC curve", f"{sentences.scores(counts)}; {plan.roc}"))
     facts += [
         ("Rows", _rows(plan.spec)),
         *beside_terms(plan.spec),

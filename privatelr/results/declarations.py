@@ -14,7 +14,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.mechanisms.level_selection import LevelCalibration
 from privatelr.mechanisms.range_selection import RangeCalibration
 from privatelr.page_model import FactList, Heading, Piece, Table, as_html, as_text
-from privatelr.privacy import Guarantee
+from privatelr.privacy import REPLACE_PERSON, Guarantee, Neighbours
 from privatelr.privacy.accounting import Entry
 from privatelr.results.pages.sentences import neighbours
 
@@ -86,9 +86,10 @@ class SuggestedBounds(ReleasedDeclaration[Range]):
         made = self.calibration
         whose = f"each of {len(self)} columns" if len(self) > 1 else "one column"
         quantiles = f"a private quantile near either end of {whose}"
-        beyond = f"{made.beyond} records ({made.beyond / made.n:.2%}) beyond either end"
+        about = made.target.neighbours
+        beyond = f"{made.beyond} {_whose(about)} ({made.beyond / made.n:.2%}) beyond either end"
         facts = [
-            ("Promise", neighbours(str(self.guarantee), made.n)),
+            ("Promise", neighbours(str(self.guarantee), made.n, about)),
             ("Price", f"{quantiles}, with epsilon = {made.eta:.3g} each"),
             ("Aim", f"{beyond}, which are clipped; a missing value is beyond neither"),
         ]
@@ -111,7 +112,7 @@ class ReleasedLevels(ReleasedDeclaration[tuple[Hashable, ...]]):
     found : tuple
         The released levels in increasing order, numbers before texts; the first is the reference.
     n : int
-        Number of records.
+        Number of records, or of persons.
     calibration : LevelCalibration
         The chances of levels by their counts; they are public.
     guarantee : Guarantee
@@ -139,19 +140,24 @@ class ReleasedLevels(ReleasedDeclaration[tuple[Hashable, ...]]):
         return schema_text(levels=self)
 
     def page(self) -> list[Piece]:
+        about = self.calibration.target.neighbours
         half, sure = (self.calibration.count_of(odds) for odds in (0.0, math.inf))
         facts = [
-            ("Promise", neighbours(str(self.guarantee), self.n)),
+            ("Promise", neighbours(str(self.guarantee), self.n, about)),
             (
                 "Rule",
-                f"a level of {half} records is released with a chance of one half, and one of "
-                f"{sure} always; other levels may exist",
+                f"a level of {half} {_whose(about)} is released with a chance of one half, and one "
+                f"of {sure} always; other levels may exist",
             ),
             ("Levels", ", ".join(map(repr, self.found)) or "none"),
         ]
         note = "Nothing on this page but the levels was computed from the data."
         heading = Heading(f"Released levels of {self.column!r}")
         return [heading, "", FactList(facts), "", f"{note} {_ADDS_UP}"]
+
+
+def _whose(about: Neighbours) -> str:
+    return "persons" if about is REPLACE_PERSON else "records"
 
 
 def schema_text(

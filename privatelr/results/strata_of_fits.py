@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import os
 
     from privatelr.page_model import Piece
+    from privatelr.results.answers.private_roc import PrivateRoc
     from privatelr.results.pages import comparison, sentences, strata_card
     from privatelr.results.pages.card import CardFormat
     from privatelr.results.pages.comparison import Comparison
@@ -103,6 +104,43 @@ class Strata(Mapping[Any, Fit]):
     def coef(self) -> pd.DataFrame:
         """Coefficients in the units of the columns: a row per term, a column per level."""
         return pd.DataFrame({level: fit.coef for level, fit in self.fits.items()})
+
+    @property
+    def roc(self) -> dict[Hashable, PrivateRoc]:
+        """The ROC curve of each stratum, which was bought with the fits; see `Fit.roc`.
+
+        Each is of the records of its stratum; `guarantee` covers all of them together.
+
+        Raises
+        ------
+        GuaranteeError
+            If the fits bought none.
+        """
+        return {level: fit.roc for level, fit in self.fits.items()}
+
+    def private_roc(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: each fit answers for its own stratum, at a price that is added to the others'.
+
+        Raises
+        ------
+        ArgumentError
+        """
+        self._one_by_one("private_roc")
+
+    def private_auc(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as `private_roc` does."""
+        self._one_by_one("private_auc")
+
+    def private_threshold(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as `private_roc` does."""
+        self._one_by_one("private_threshold")
+
+    def _one_by_one(self, name: str) -> NoReturn:
+        raise ArgumentError(
+            f"{name}: it is about one fit; fits[{self.levels[0]!r}].{name}(data, eps=...) scores "
+            "the records of that stratum, and prices add up. spend={'coefficients': 0.75, 'roc': "
+            "0.25} buys a curve for each with the fits, at one price."
+        )
 
     def tidy(
         self,

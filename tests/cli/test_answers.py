@@ -19,6 +19,7 @@ from privatelr.audit import audit_table, checks, run_audit
 from privatelr.cli import files
 from privatelr.cli.options import _OPTIONS
 from privatelr.cli.outcomes import in_shell
+from privatelr.results.release_files import content_hash
 
 DECLARED = {"bounds": {**SCHEMA["bounds"], "größe": (0, 3)}, "levels": SCHEMA["levels"]}
 
@@ -86,7 +87,7 @@ def test_a_curve_is_that_of_python(name, home, tmp_path, capsys):
     assert shown.out == f"{in_shell(expected)}\n"
     assert run(f"roc {name}.json clinic.csv --eps .5 --seed 3 --json --out {tmp_path}/r.json") == 0
     told = json.loads(capsys.readouterr().out)
-    assert told == json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
+    assert str(load(tmp_path / "r.json")) == str(expected)
     assert told["counts"] == expected.to_dict()["counts"]
     assert told["numbers"][0]["estimate"] == expected.auc
     assert told["guarantee"] == expected.to_dict()["guarantee"]
@@ -122,6 +123,19 @@ def test_a_price_of_zcdp_and_a_picture(home, tmp_path, capsys):
         ("roc lr.json short.csv --eps 1", 2, "'y'"),
         ("roc lr.json clinic.csv --eps 1 --out lr.json", 1, "--force"),
         ("roc lr.json clinic.csv --eps 1 --plot roc.doc", 2, "roc.doc"),
+        ("roc lr.json clinic.csv --eps 1 --only auc --plot roc.png", 2, "--plot"),
+        ("roc lr.json clinic.csv --eps 1 --only auc --rule youden", 2, "--only threshold"),
+        ("roc lr.json clinic.csv --eps 1 --rule youden", 2, "--only threshold"),
+        ("roc lr.json clinic.csv --eps 1 --smaller-class .2", 2, "--only auc"),
+        ("roc lr.json clinic.csv --eps 1 --only auc --smaller-class .7", 2, "smaller_class"),
+        ("roc lr.json clinic.csv --eps 1 --delta 1e-6 --only auc", 1, "no use for a delta"),
+        ("roc lr.json --only auc", 2, "takes a table"),
+        ("roc bought.json --out r.json", 2, "takes a table"),
+        ("choose lr.json clinic.csv --eps 1", 2, "two or more"),
+        ("choose lr.json svm.json clinic.csv", 2, "a price is needed"),
+        ("choose lr.json lr.json clinic.csv --eps 1", 2, "named twice"),
+        ("choose lr.json svm.json clinic.csv --eps 1 --score brier", 2, "margins"),
+        ("fit clinic.csv --schema study.toml --threshold youden", 2, "--spend roc=0.25"),
     ],
 )
 def test_a_curve_that_is_refused_is_one_line(line, status, words, home, capsys):
@@ -132,6 +146,73 @@ def test_a_curve_that_is_refused_is_one_line(line, status, words, home, capsys):
     assert len(said) == 1
     assert words in said[0]
     assert shown.out == ""
+
+
+# -- one number, and one of several models ---------------------------------------------------
+
+
+@pytest.mark.parametrize("only", ["auc", "threshold"])
+@pytest.mark.parametrize("name", ["lr", "svm", "lp"])
+def test_a_number_alone_is_that_of_python(only, name, home, tmp_path, capsys):
+    more = "--rule topleft" if only == "threshold" else "--smaller-class .3"
+    line = f"roc {name}.json clinic.csv --eps 2 --seed 3 --only {only} {more}"
+    assert run(f"{line} --out {tmp_path}/a.json") == 0
+    own = {"rule": "topleft"} if only == "threshold" else {"smaller_class": 0.3}
+    answer = getattr(load(f"{name}.json"), f"private_{only}")
+    with pytest.warns(privatelr.PrivacyWarning, match="seed=3"):
+        expected = answer(people(), 2, seed=3, **own)
+    assert capsys.readouterr().out == f"{in_shell(expected)}\n"
+    assert load(tmp_path / "a.json").value == expected.value
+    assert run(f"{line} --json") == 0
+    assert json.loads(capsys.readouterr().out) == expected.to_dict()
+
+
+def test_a_choice_is_that_of_python(home, tmp_path, capsys):
+    assert run(f"choose lr.json lp.json clinic.csv --eps 2 --seed 3 --out {tmp_path}/c.json") == 0
+    fits = {name: load(f"{name}.json") for name in ("lr", "lp")}
+    with pytest.warns(privatelr.PrivacyWarning, match="seed=3"):
+        expected = privatelr.choose(fits, people(), 2, seed=3)
+    assert capsys.readouterr().out == f"{in_shell(expected)}\n"
+    assert load(tmp_path / "c.json").label == expected.label
+    assert run("choose lr.json lp.json clinic.csv --eps 2 --seed 3 --json") == 0
+    assert json.loads(capsys.readouterr().out) == expected.to_dict()
+    # a choice predicts as the model that was chosen
+    assert run(f"predict {tmp_path}/c.json clinic.csv --json") == 0
+    chosen = json.loads(capsys.readouterr().out)
+    assert run(f"predict {expected.label}.json clinic.csv --json") == 0
+    assert chosen == json.loads(capsys.readouterr().out)
+
+
+def test_a_saved_answer_is_shown_again_and_known_to_its_ledger(home, tmp_path, capsys):
+    lines = {
+        "r.json": "roc lr.json clinic.csv --eps .5",
+        "t.json": "roc lr.json clinic.csv --eps .5 --only threshold",
+        "a.json": "roc lr.json clinic.csv --eps .5 --only auc",
+        "c.json": "choose lr.json lp.json clinic.csv --eps .5",
+    }
+    assert run(f"ledger create {tmp_path}/l.ledger --eps 10") == 0
+    for name, line in lines.items():
+        path = tmp_path / name
+        assert run(f"{line} --ledger {tmp_path}/l.ledger --out {path}") == 0
+        capsys.readouterr()
+        assert run(f"roc {path}") == 0
+        assert capsys.readouterr().out == f"{in_shell(load(path))}\n"
+        assert run(f"card {path}") == 0
+        assert "Privacy card of an answer" in capsys.readouterr().out
+        if name != "c.json":
+            assert run(f"predict {path} clinic.csv") == 2
+            assert "an answer about a model" in capsys.readouterr().err
+    saved = " ".join(str(tmp_path / name) for name in lines)
+    assert run(f"ledger check {tmp_path}/l.ledger {saved}") == 0
+    assert "every model is known" in capsys.readouterr().out
+    assert run(f"ledger check clinic.ledger {tmp_path}/t.json") == 1
+    document = json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))
+    document["answer"]["formula"] = "y ~ 1"
+    document["sha256"] = content_hash(document)
+    (tmp_path / "t.json").write_text(json.dumps(document), encoding="utf-8")
+    capsys.readouterr()
+    assert run(f"ledger check {tmp_path}/l.ledger {tmp_path}/t.json") == 1
+    assert "another hash" in capsys.readouterr().out
 
 
 # -- compare ---------------------------------------------------------------------------------
@@ -188,7 +269,7 @@ def test_a_quiet_command_says_nothing_but_errors(command, home, capsys):
         return
     assert quiet.err == ""
     assert bool(quiet.out) is bool(loud.out)
-    says_something = {"fit", "bounds", "levels", "roc", "lrsimple", "svmsimple"}
+    says_something = {"fit", "bounds", "levels", "roc", "choose", "lrsimple", "svmsimple"}
     assert bool(loud.err) is (command in says_something)
 
 
@@ -239,6 +320,7 @@ TABLE_READERS = {
     "levels": "levels {} smoker --eps 4 --delta 1e-6 --seed 3",
     "predict": "predict lr.json {}",
     "roc": "roc lr.json {} --eps 1 --seed 3",
+    "choose": "choose lr.json lp.json {} --eps 1 --seed 3",
     "plan": "plan --schema study.toml --n 600 --spend coefficients=1 --pilot {}",
 }
 

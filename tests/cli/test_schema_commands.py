@@ -61,6 +61,22 @@ def test_json(home, capsys):
     assert "worker" in json.loads(capsys.readouterr().out)["levels"]["job"]
 
 
+def test_persons(home, capsys):
+    frame = pd.read_csv("table.csv")
+    frame = pd.concat([frame.assign(who=range(len(frame)))] * 2)
+    frame.to_csv("twice.csv", index=False)
+    for line in (["bounds", "twice.csv", *OUTER], ["levels", "twice.csv", "job", "--delta=1e-7"]):
+        assert main([*line, "--eps", "2", "--person", "who"]) == 0
+        shown = capsys.readouterr()
+        assert "one of m = 3000 persons" in " ".join(shown.out.replace("#", "").split())
+        assert "6000" not in shown.out + shown.err
+    frame.iloc[:4, :2].to_csv("cut.csv", index=False)
+    with open("cut.csv", "a", encoding="utf-8") as file:
+        file.write("1,2,3,4\n")
+    assert main(["bounds", "cut.csv", *OUTER, "--eps", "2", "--person", "age"]) == 2
+    assert "line 6" not in capsys.readouterr().err
+
+
 def test_any_name_of_a_parquet_file_can_be_written(home, capsys):
     name = "a\nb\x01 é"
     pd.DataFrame({name: np.linspace(0, 1, 500)}).to_parquet("odd.parquet")
@@ -92,7 +108,9 @@ def test_a_seed_is_said_once(home, capsys):
             2,
             "has bounds",
         ),
-        (["levels", "table.csv", "job", "--rho", "1", "--delta", "1e-7"], 2, "--rho has none"),
+        (["bounds", "table.csv", *OUTER, "--rho", "1", "--delta", "1e-7"], 2, "--rho has none"),
+        (["levels", "table.csv", "job", "--eps", "1"], 1, "a delta above 0"),
+        (["bounds", "table.csv", *OUTER, "--eps", "1", "--person", "who"], 2, "'who'"),
         (["bounds", "no.csv", *OUTER, "--eps", "1"], 2, "no.csv"),
     ],
 )

@@ -80,7 +80,7 @@ SAME = [
     ("", "row_norm = 1.5", "--row-norm 1.5"),
     ("", "intercept_scale = 0.7", "--intercept-scale .7"),
     ("", "threshold = 0.3", "--threshold .3"),
-    ("", 'threshold = "topleft"', "--threshold topleft"),
+    ("--spend roc=.2", 'threshold = "topleft"', "--threshold topleft"),
     ("", "rp_dim = 2", "--rp-dim 2"),
     ("--lambda 2e-3", 'on_small_lambda = "keep"', "--on-small-lambda keep"),
     ("", 'weights = "dose"', "--weights dose"),

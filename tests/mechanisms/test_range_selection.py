@@ -108,6 +108,31 @@ def test_changes_of_scores_lie_in_an_interval_of_the_width():
         assert widest == range_selection.WIDTH if beyond == 1 else widest <= range_selection.WIDTH
 
 
+def of_person(values, units):
+    """Slots of one person whose records count so many quarters of one together, 4 or less."""
+    return slots_of(np.array(values), ENDS, np.array(units, dtype=float)) / 4
+
+
+def test_changes_of_scores_by_a_person_lie_in_an_interval_of_the_width():
+    """A person may have records at several places, so that counts rise here and fall there."""
+    places = [0.5, 1.5, 3.0]
+    shares = [units for units in product(range(5), repeat=3) if sum(units) <= 4]
+    persons = [of_person(places, units) for units in shares]
+    rest, widest = slots([0.5, 1.5, 3.0]), 0.0
+    for beyond, first, second in product((0, 1, 2), persons, persons):
+        for score in (scores_of_low, scores_of_high):
+            change = score(rest + first, beyond) - score(rest + second, beyond)
+            widest = max(widest, np.ptp(np.append(change, 0.0)))
+    assert widest == range_selection.WIDTH
+
+
+def test_a_person_with_more_than_one_share_would_be_caught():
+    """The bug that the law is for: shares that add up to two."""
+    rest = slots([0.5, 1.5, 3.0])
+    change = [scores_of_low(rest + 2 * of_person([x], [4]), 2) for x in (0.5, 3.0)]
+    assert np.ptp(np.append(change[0] - change[1], 0.0)) > range_selection.WIDTH
+
+
 def test_less_than_the_width_would_be_too_little(monkeypatch):
     """Scores move up and down: the larger of the two costs alone does not cover them."""
     monkeypatch.setattr(range_selection, "WIDTH", range_selection.TOO_LOOSE)

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -17,12 +18,16 @@ from privatelr import (
     Ledger,
     NonPrivate,
     PrivacyWarning,
+    PrivateLRError,
     PureDP,
     choose,
+    compose,
     dplpsvm,
     dplr,
     dpsvm,
+    implies,
     load,
+    to_zcdp,
 )
 from privatelr.audit.enumeration.answers import law_of_flips
 from privatelr.mechanisms.candidate_choice import calibrate_choice
@@ -267,6 +272,47 @@ def test_the_choice_of_neighbouring_tables_loses_at_most_the_claim(score, fits, 
     assert 0 < worst <= epsilon * (1 + 1e-9)
 
 
+# -- calls in place of fits ------------------------------------------------------------------------
+
+
+def test_calls_are_made_in_their_order_and_paid_for(parts):
+    ledger, train = Ledger(10.0), parts[0]
+    calls = {
+        "dose": partial(dplr, "y ~ dose", train, eps=1.5, ledger=ledger, **SCHEMA),
+        "age": lambda: dplr("y ~ age", train, eps=2.0, ledger=ledger, **SCHEMA),
+    }
+    found = choose(calls, parts[1], eps=1.0, ledger=ledger)
+    assert [entry.guarantee for entry in ledger.entries] == [PureDP(1.5), PureDP(2.0), PureDP(1.0)]
+    assert found.guarantee == PureDP(4.5)
+    assert found.candidates_guarantee == PureDP(3.5)
+    assert found.label == "age"
+    assert found.fit.formula == "y ~ age"
+
+
+def test_a_call_and_a_fit_stand_side_by_side(fits, parts):
+    calls = {"made": fits["dose"], "later": lambda: fits["age"]}
+    assert choose(calls, parts[1], eps=1.0).fit is fits["age"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"eps": 0}, {"eps": "one"}, {"eps": ApproxDP(1.0, 1e-6)}, {"score": "log_loss"}, {"fit": 3}],
+)
+def test_no_call_is_made_for_what_would_be_refused(wrong, fits, parts):
+    made = []
+    calls = {"made": lambda: made.append(1), "other": wrong.pop("fit", fits["age"])}
+    with pytest.raises(PrivateLRError):
+        choose(calls, parts[1], **{"eps": 1.0, **wrong})
+    assert made == []
+
+
+def test_a_rho_buys_the_pure_epsilon_that_implies_it(fits, parts):
+    found = choose(fits, parts[1], ZCDP(0.1))
+    assert found.choice_guarantee == ZCDP(0.1)
+    assert to_zcdp(found.calibration.target).rho == pytest.approx(0.1)
+    assert implies(compose([found.candidates_guarantee, ZCDP(0.1)]), found.guarantee)
+
+
 # -- refusals --------------------------------------------------------------------------------------
 
 
@@ -276,12 +322,14 @@ def test_wrong_arguments_are_refused(fits, parts):
         choose({"one": fits["age"]}, test, eps=1.0)
     with pytest.raises(ArgumentError, match="mapping from labels"):
         choose([*fits.values()], test, eps=1.0)
-    with pytest.raises(ArgumentError, match="call a function that makes a fit"):
-        choose({**fits, "later": lambda: fits["age"]}, test, eps=1.0)
+    with pytest.raises(ArgumentError, match="calls without arguments that make them"):
+        choose({**fits, "later": "y ~ age"}, test, eps=1.0)
+    with pytest.raises(ArgumentError, match="is no fit"):
+        choose({**fits, "later": lambda: "y ~ age"}, test, eps=1.0)
     with pytest.raises(ArgumentError, match="score takes 'auc', 'accuracy', 'brier'"):
         choose(fits, test, eps=1.0, score="log_loss")
-    with pytest.raises(GuaranteeError, match="pure"):
-        choose(fits, test, ZCDP(0.1))
+    with pytest.raises(GuaranteeError, match="no use for a delta"):
+        choose(fits, test, ApproxDP(1.0, 1e-6))
     with pytest.raises(GuaranteeError, match="above 0"):
         choose(fits, test, 0)
     with pytest.raises(ArgumentError, match="empty"):

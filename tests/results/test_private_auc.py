@@ -9,6 +9,7 @@ from frames_for_laws import SCHEMA, FixedRandomness, clinic_by_age, replaced
 
 from privatelr import (
     ZCDP,
+    ApproxDP,
     ArgumentError,
     GuaranteeError,
     Ledger,
@@ -18,6 +19,7 @@ from privatelr import (
     dplpsvm,
     dplr,
     dpsvm,
+    to_zcdp,
 )
 from privatelr.mechanisms import smooth_area
 from privatelr.privacy.noise import SeededRandomness
@@ -169,12 +171,20 @@ def test_outcomes_beside_the_data_and_partitions(fit, frame):
     assert float(parts) == pytest.approx(fit.diagnostics.c_index, abs=0.02)
 
 
+@pytest.mark.parametrize("rho", [0.001, 1.0])
+def test_a_rho_buys_the_pure_epsilon_that_implies_it(fit, frame, rho):
+    found = fit.private_auc(frame, ZCDP(rho))
+    assert by_sensitivity(found) is (rho == 1.0)
+    assert found.guarantee == ZCDP(rho)
+    assert to_zcdp(found.release.calibration.target).rho == pytest.approx(rho)
+
+
 def test_wrong_arguments_are_refused(fit, frame):
     for bad in (0, 0.7, "few", None):
         with pytest.raises(ArgumentError, match="smaller_class"):
             fit.private_auc(frame, smaller_class=bad)
-    with pytest.raises(GuaranteeError, match="pure"):
-        fit.private_auc(frame, ZCDP(0.1))
+    with pytest.raises(GuaranteeError, match="no use for a delta"):
+        fit.private_auc(frame, ApproxDP(1.0, 1e-6))
     with pytest.raises(ArgumentError, match="empty"):
         fit.private_auc(frame[:0])
     with pytest.raises(GuaranteeError, match="eps=0"):

@@ -166,7 +166,7 @@ def test_outcomes_may_stand_beside_the_data(fit, frame, monkeypatch):
 
 def test_margins_have_no_calibration(frame):
     found = MODELS["dpsvm"](FORMULA, frame, eps=4.0, **SCHEMA).private_roc(frame)
-    for ask in (lambda: found.brier, found.calibration):
+    for ask in (lambda: found.brier, found.calibration, lambda: found.calibration_slope):
         with pytest.raises(ArgumentError, match="margins"):
             ask()
     assert list(found.tidy().term) == ["auc", "prevalence"]

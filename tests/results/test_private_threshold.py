@@ -8,6 +8,7 @@ from frames_for_laws import MODELS, SCHEMA, FixedRandomness, clinic, fixed_noise
 
 from privatelr import (
     ZCDP,
+    ApproxDP,
     ArgumentError,
     GuaranteeError,
     Ledger,
@@ -15,6 +16,8 @@ from privatelr import (
     PrivacyWarning,
     PureDP,
     dplr,
+    implies,
+    to_zcdp,
 )
 from privatelr.results import predict
 from privatelr.results.answers import scored_records
@@ -95,10 +98,21 @@ def test_one_class_takes_the_same_path(fit, frame, y):
     assert 0 < float(fit.private_threshold(frame.assign(y=y), eps=0.5)) < 1
 
 
+def test_a_rho_buys_the_pure_epsilon_that_implies_it(fit, frame):
+    ledger = Ledger(10.0, 1e-6)
+    found = fit.private_threshold(frame, ZCDP(0.1), ledger=ledger)
+    assert found.guarantee == ZCDP(0.1)
+    assert ledger.entries[-1].guarantee == ZCDP(0.1)
+    bought = found.calibration.target
+    assert to_zcdp(bought).rho == pytest.approx(0.1)
+    assert implies(bought, ZCDP(0.1))
+    assert not implies(PureDP(bought.epsilon * 1.001), ZCDP(0.1))
+
+
 def test_wrong_arguments_are_refused(fit, frame):
     with pytest.raises(ArgumentError, match="rule"):
         fit.private_threshold(frame, rule="best")
-    with pytest.raises(GuaranteeError, match="pure"):
-        fit.private_threshold(frame, ZCDP(0.1))
+    with pytest.raises(GuaranteeError, match="no use for a delta"):
+        fit.private_threshold(frame, ApproxDP(1.0, 1e-6))
     with pytest.raises(GuaranteeError, match="two"):
         fit.private_threshold(frame[:1])

@@ -8,7 +8,8 @@ ROC curve is released for each. Shown are, over these releases: the root mean sq
 AUC, beside the one that is stated (of noise and bins), and the bias; the error of an AUC that is
 bought alone at the same price, beside the one that is stated; that of the calibration slope; and
 the mean loss of Youden's J by the released threshold, against the best threshold for the same
-records, and against the best one for the population.
+records, and against the best one for the population; of the latter also the largest loss in a
+release, and both for a threshold that is bought alone.
 
 With ``--bins`` the error of the AUC is shown for other numbers of bins, with ``--shares`` what a
 threshold alone loses by the share of its price that counts the classes. With ``--draw`` nothing is
@@ -54,7 +55,7 @@ SIZES, EPSILONS = (1000, 10_000), (0.1, 0.5, 1.0)
 BINS = (8, 10, 12, 16, 32)
 JUDGED = {0.1: 0.016, 0.5: 0.0033, 1.0: 0.0017}
 """Errors of the AUC at n = 10,000 that a release is to keep, up to a quarter."""
-STATISTICS = ("auc", "sd", "alone", "alone sd", "slope", "own", "all")
+STATISTICS = ("auc", "sd", "alone", "alone sd", "slope", "own", "all", "lone")
 SHARES = (0.05, 0.1, 0.2, 0.3)
 COLUMNS = [f"x{k}" for k in range(1, 6)]
 
@@ -143,6 +144,8 @@ def row(case: Case, n: int, epsilon: float, releases: int) -> dict[str, Any]:
         best, at = best_and_at(link, positive)
         found["own"].append(best - at(cut))
         found["all"].append(best_of_all - at_of_all(cut))
+        lone = case.fit.private_threshold(records, eps=epsilon).value
+        found["lone"].append(best_of_all - at_of_all(answer._links(np.array([lone]))[0]))
     return {
         "records": case.name,
         "n": n,
@@ -156,6 +159,9 @@ def row(case: Case, n: int, epsilon: float, releases: int) -> dict[str, Any]:
         "slope error": root_mean_square(found["slope"]),
         "J lost, own": float(np.nanmean(found["own"])),
         "J lost, all": float(np.nanmean(found["all"])),
+        "worst of all": float(np.nanmax(found["all"])),
+        "J lost, lone": float(np.nanmean(found["lone"])),
+        "worst lone": float(np.nanmax(found["lone"])),
     }
 
 

@@ -33,6 +33,7 @@ LINES = {
     "predict": "predict lr.json clinic.csv",
     "card": "card lr.json",
     "roc": "roc lr.json clinic.csv --eps 1 --seed 3",
+    "choose": "choose lr.json svm.json clinic.csv --rho 1 --seed 3",
     "compare": "compare lr.json lp.json",
     "lrsimple": "lrsimple points.txt --seed 3",
     "svmsimple": "svmsimple svm.txt --seed 3",

@@ -11,6 +11,7 @@ import numpy as np
 from privatelr import page_model
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, GuaranteeError, listed, require_choice, show
+from privatelr.mechanisms import read_target
 from privatelr.mechanisms.candidate_choice import (
     ChoiceCalibration,
     ScoreName,
@@ -20,11 +21,18 @@ from privatelr.mechanisms.candidate_choice import (
     total_score_of_persons,
 )
 from privatelr.page_model import Piece
-from privatelr.privacy import REPLACE_PERSON, Guarantee, NonPrivate, PureDP
+from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Guarantee, NonPrivate
+from privatelr.privacy import to_json as guarantee_to_json
 from privatelr.privacy.accounting import AnyLedger, Entry
 from privatelr.results import predict
 from privatelr.results.answers.named_fits import named_fits
-from privatelr.results.answers.scored_records import Evaluation, open_data, read_price
+from privatelr.results.answers.paid_answer import PaidAnswer
+from privatelr.results.answers.scored_records import (
+    Evaluation,
+    open_data,
+    read_price,
+    require_pure,
+)
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.pages.comparison import together
 from privatelr.sources import is_dask
@@ -36,8 +44,8 @@ _SCORES: Mapping[ScoreName, str] = {
     "brier": "mean squared error of the probabilities (Brier score)",
 }
 _TAKES = (
-    'fits in a mapping from labels, such as {"small": fit1, "full": fit2}; call a function that '
-    "makes a fit before"
+    'fits in a mapping from labels, such as {"small": fit1, "full": fit2}, or calls without '
+    "arguments that make them"
 )
 _CHANCE = 0.05
 """Chance of a fit that is worse by the difference on the page."""
@@ -45,54 +53,75 @@ _CHANCE = 0.05
 
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ChosenFit:
+class ChosenFit(PaidAnswer):
     """A fit that was chosen privately among several; no score is kept or told.
 
     Attributes
     ----------
-    label : str
-        The label of the chosen fit.
-    fit : Fit or SelectedFit
-        The chosen fit.
+    place : int
+        Which of the candidates was chosen, counted from 0.
     labels : tuple of str
         The labels of all candidates.
+    candidates : tuple of Fit and SelectedFit
+        All candidates, each of which was paid for by itself.
     calibration : ChoiceCalibration
         The score, the number of records that were scored, and the price of the choice.
-    guarantee : Guarantee
-        The guarantee of all candidates together with the choice. It holds for every record, even
-        for one that was scored and that all fits were trained on.
     choice_guarantee : Guarantee
         The guarantee of the choice alone: what a record pays that was scored and that no candidate
         was trained on.
-    candidates_guarantee : Guarantee
-        The guarantee of all candidates together: what a record pays that was not scored.
     entry : Entry or None
         The entry that a ledger was charged with for the choice.
     """
 
-    label: str
-    fit: ModelRecord
+    place: int
     labels: tuple[str, ...]
+    candidates: tuple[ModelRecord, ...]
     calibration: ChoiceCalibration
-    guarantee: Guarantee
     choice_guarantee: Guarantee
-    candidates_guarantee: Guarantee
     entry: Entry | None = None
+
+    @property
+    def label(self) -> str:
+        """The label of the chosen fit."""
+        return self.labels[self.place]
+
+    @property
+    def fit(self) -> ModelRecord:
+        """The chosen fit."""
+        return self.candidates[self.place]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee of all candidates together with the choice.
+
+        It holds for every record, even for one that was scored and that all fits were trained on.
+        """
+        return together(self.candidates, [(self.choice_guarantee, self.calibration.events)])
+
+    @property
+    def candidates_guarantee(self) -> Guarantee:
+        """The guarantee of all candidates together: what a record pays that was not scored."""
+        return together(self.candidates)
 
     @property
     def nobs(self) -> int:
         """Number of records that were scored; it is public."""
         return self.calibration.n
 
-    def as_text(self) -> str:
-        """The page as text of at most 79 columns."""
-        return page_model.as_text(self._page())
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: the label, what was compared, and the prices."""
+        return {
+            "chosen": self.label,
+            "labels": list(self.labels),
+            "score": self.calibration.score,
+            "n": self.nobs,
+            "guarantee": guarantee_to_json(self.guarantee),
+            "candidates_guarantee": guarantee_to_json(self.candidates_guarantee),
+            "choice_guarantee": guarantee_to_json(self.choice_guarantee),
+        }
 
-    def as_html(self) -> str:
-        """The page as HTML, with the same words."""
-        return page_model.as_html(self._page())
-
-    def _page(self) -> list[Piece]:
+    def page(self) -> list[Piece]:
+        """The pieces of the page that `print` shows."""
         made = self.calibration
         whose, scored = "records", f"n = {made.n} scored records"
         for_all = "for every record; neighbours replace one of them"
@@ -133,14 +162,8 @@ class ChosenFit:
             "Scores were not released, and nothing else of the scored records was."
         )
 
-    def __str__(self) -> str:
-        return self.as_text()
-
     def __repr__(self) -> str:
         return f"<ChosenFit {self.label!r} of {len(self.labels)}, {self.guarantee}>"
-
-    def _repr_html_(self) -> str:
-        return self.as_html()
 
 
 _APART = (
@@ -175,14 +198,18 @@ def choose(
     ----------
     fits : mapping
         Maps labels to fits of this package, of any formula and loss and also from files, which
-        have one response. They were made and paid for before. All are about records, or all about
+        have one response; or to calls without arguments that make them, such as
+        ``lambda: dplr("y ~ age", train, eps=0.5)``, so that one expression makes and pays for all
+        that its guarantee is about. Calls are made in their order, once score and `eps` are known
+        to be right; if one fails, those before it are paid for. All are about records, or all about
         the same persons, by the same column and number of records per person.
     data
         The records to score, with the columns of all formulas: best a part of the data that was
         set apart beforehand, by public positions, because a fit does too well on its own records,
         and for the price.
-    eps : float or PureDP
-        The price of the choice, a pure epsilon.
+    eps : float, PureDP or ZCDP
+        The price of the choice: a pure epsilon, or a rho, of which the choice uses the largest pure
+        epsilon that implies it.
     score : {"auc", "accuracy", "brier"}
         What is compared: the area under the ROC curve, the share of records in their right class
         at the threshold of each fit, or the mean squared error of the probabilities. A record
@@ -194,7 +221,7 @@ def choose(
         Who the records are of, beside `response`, for fits about persons; as in `private_roc`.
     ledger : Ledger or path, optional
         Account to charge for the choice before the records are scored; as in `dplr`. It is not
-        charged for the candidates, which their own calls have charged.
+        charged for the candidates, which their own calls charge.
     seed : int, optional
         Repeats the choice, for tests and teaching. Voids the guarantee.
 
@@ -226,24 +253,44 @@ def choose(
     --------
     >>> fits = {"small": dplr("y ~ age", train, eps=0.5), "full": dplr("y ~ .", train, eps=0.5)}
     >>> chosen = choose(fits, test, eps=0.2, score="auc")
+
+    Or with the calls in it, whose prices are a part of ``chosen.guarantee`` as well:
+
+    >>> calls = {
+    ...     "small": lambda: dplr("y ~ age", train, eps=0.5),
+    ...     "full": lambda: dplr("y ~ .", train, eps=0.5),
+    ... }
+    >>> chosen = choose(calls, test, eps=0.2, score="auc")
     >>> chosen.fit.predict(new)
     """
-    named = _read_candidates(fits)
+    if not isinstance(fits, Mapping) or len(fits) < 2:
+        raise ArgumentError(
+            f"fits of type {type(fits).__name__}: choose takes two or more {_TAKES}."
+        )
     require_choice(ArgumentError, "score", score, tuple(_SCORES))
     if is_dask(data):
         raise ArgumentError("data is a Dask collection: choose takes a table, as data.compute().")
+    named = _read_candidates(_called(fits, eps))
     opened = {label: open_data(fit, data, response, person) for label, fit in named.items()}
     for label, fit in named.items():
         _require_score(label, fit, score)
     return _release(named, opened, score, eps, ledger, seed)
 
 
-def _read_candidates(fits: Any) -> dict[str, ModelRecord]:
+def _called(fits: Mapping[str, Any], eps: Any) -> dict[str, Any]:
+    """Make the fits that are given as calls, which pay, after what can be refused without them."""
+    calls = {label for label, given in fits.items() if callable(given)}
+    for label, given in fits.items():
+        if label not in calls and not isinstance(given, ModelRecord):
+            raise ArgumentError(f"choose: {show(given)} is no fit; it takes {_TAKES}.")
+    if calls:
+        about = getattr(eps, "neighbours", REPLACE_ONE)
+        require_pure(read_target(eps, 0.0, plain=None, neighbours=about), "choose")
+    return {label: given() if label in calls else given for label, given in fits.items()}
+
+
+def _read_candidates(fits: Mapping[str, Any]) -> dict[str, ModelRecord]:
     """Read two fits or more, of one response and about the same neighbours."""
-    if not isinstance(fits, Mapping) or len(fits) < 2:
-        raise ArgumentError(
-            f"fits of type {type(fits).__name__}: choose takes two or more {_TAKES}."
-        )
     named: dict[str, ModelRecord] = named_fits("choose", ModelRecord, _TAKES, fits, (), list)
     first, *others = named
     responses = {label: _outcome(fit) for label, fit in named.items()}
@@ -299,16 +346,13 @@ def _release(
     first = next(iter(opened.values()))
     n, about = first.n, first.neighbours
     price = read_price(eps, 0.0, ledger, seed, n, "choose", about)
-    if not isinstance(price.target, PureDP):
-        raise GuaranteeError(f"{price.target}: choose takes a pure epsilon, such as eps=1.")
-    calibration = calibrate_choice(n, len(fits), score, price.target)
-    candidates = together(fits.values())
-    whole = together(fits.values(), [(price.guarantee, calibration.events)])
+    calibration = calibrate_choice(n, len(fits), score, require_pure(price.target, "choose"))
+    together(fits.values())  # refuses what cannot be added up, before anything is paid
     entry = price.pay(calibration.events, f"choice among {listed(fits)}")
     scores = scores_of(opened, score)
-    label = list(fits)[choose_candidate(scores, calibration, price.randomness)]
-    guarantees = whole, price.guarantee, candidates
-    return ChosenFit(label, fits[label], tuple(fits), calibration, *guarantees, entry)
+    place = choose_candidate(scores, calibration, price.randomness)
+    candidates = tuple(fits), tuple(fits.values())
+    return ChosenFit(place, *candidates, calibration, price.guarantee, entry)
 
 
 def scores_of(opened: Mapping[str, Evaluation], score: ScoreName) -> FloatArray:

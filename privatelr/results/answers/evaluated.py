@@ -134,8 +134,8 @@ class Evaluated:
             As in `private_roc`. The area of a Dask frame, and of persons, is always that of a
             curve.
         eps
-            Pure epsilon. A tenth of it is for the sizes of the classes, from which the standard
-            error is computed.
+            Pure epsilon, or ``ZCDP(rho)``, which buys the pure epsilon that implies it. A tenth of
+            it is for the sizes of the classes, from which the standard error is computed.
         smaller_class : float
             A guess, without a look at the data, of the share of the smaller class. It decides on
             accuracy alone: where the class has less than half of that, the noise may be large, and
@@ -152,7 +152,8 @@ class Evaluated:
 
         Notes
         -----
-        **Privacy.** As of `private_roc`; *Covered*: the area and its standard error.
+        **Privacy.** As of `private_roc`; *Covered*: the area and its standard error, and the noisy
+        counts if it is that of a curve, which its file has.
         """
         fit = cast("ModelRecord", self)
         opened = scored_records.open_data(fit, data, response, person)
@@ -179,7 +180,8 @@ class Evaluated:
         data, response, person, ledger, seed
             As in `private_roc`.
         eps
-            Pure epsilon. A fifth of it is for a count of the positive class.
+            Pure epsilon, or ``ZCDP(rho)``, which buys the pure epsilon that implies it. A fifth of
+            it is for a count of the positive class.
         rule : {"youden", "topleft"}
             The threshold of the largest sensitivity + specificity, or that whose point on the
             curve is nearest to the corner (0, 1).

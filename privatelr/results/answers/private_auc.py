@@ -9,7 +9,7 @@ import numpy as np
 
 from privatelr import page_model
 from privatelr.design import DaskTable
-from privatelr.errors import ArgumentError, GuaranteeError, require_number
+from privatelr.errors import ArgumentError, require_number
 from privatelr.inference import released_roc as roc
 from privatelr.mechanisms.score_histogram import (
     HistogramCalibration,
@@ -20,19 +20,23 @@ from privatelr.mechanisms.score_histogram import (
 from privatelr.mechanisms.smooth_area import (
     LEAST_EPSILON,
     AreaCalibration,
+    AreaRelease,
     calibrate_area,
     is_better_than_counts,
     release_area,
 )
 from privatelr.page_model import Piece
-from privatelr.privacy import Guarantee, PureDP
+from privatelr.privacy import REPLACE_PERSON, Guarantee
+from privatelr.privacy import to_json as guarantee_to_json
 from privatelr.privacy.accounting import Entry
+from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.answers.scored_records import (
     Evaluation,
     Price,
     fit_price,
     promise_of,
     read_price,
+    require_pure,
     score_scale,
 )
 
@@ -41,20 +45,13 @@ _LAST = "Std. Error is of sampling, noise and bins, and takes the model as given
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PrivateAuc:
+class PrivateAuc(PaidAnswer):
     """An area under the ROC curve that was released alone; ``float()`` gives the number.
 
     Attributes
     ----------
-    value : float
-        The area, from 0 to 1; NaN if the noise left a class empty.
-    sampling_sd, privacy_sd, binning_sd : float
-        Parts of the standard error: for other records of the same population, for the noise, and,
-        if the area is one of counts, for the places of scores within bins.
-    mechanism : str
-        How it was released, in words.
-    nobs : int
-        The number of records that were scored; it is public.
+    release : AreaRelease or HistogramRelease
+        The released numbers: the area with the sizes of the classes, or counts of scores.
     formula, positive : str
         The formula of the fit, and the positive class.
     guarantee : Guarantee
@@ -63,47 +60,91 @@ class PrivateAuc:
         The guarantee of the fit itself, which is paid apart.
     entry : Entry or None
         The entry that a ledger was charged with.
-    persons : bool
-        Whether `nobs` is the number of persons, of whom all records count as one together.
     """
 
-    value: float
-    sampling_sd: float
-    privacy_sd: float
-    binning_sd: float
-    mechanism: str
-    nobs: int
+    release: AreaRelease | HistogramRelease
     formula: str
     positive: str
     guarantee: Guarantee
     fit_guarantee: Guarantee
     entry: Entry | None = None
-    persons: bool = False
+
+    @property
+    def value(self) -> float:
+        """The area, from 0 to 1; NaN if the noise left a class empty."""
+        if isinstance(self.release, AreaRelease):
+            return self.release.area
+        return float(roc.areas(roc.counts_of(self.release)))
+
+    @property
+    def sampling_sd(self) -> float:
+        """Standard error for other records of the same population."""
+        if isinstance(self.release, AreaRelease):
+            return self.release.sampling_sd
+        return roc.sampling_sd_of_area(roc.counts_of(self.release))
+
+    @property
+    def privacy_sd(self) -> float:
+        """Standard error for the noise."""
+        if isinstance(self.release, AreaRelease):
+            return self.release.privacy_sd
+        return float(roc.parts_of(self.release, roc.areas).privacy)
+
+    @property
+    def binning_sd(self) -> float:
+        """Standard error for the places of scores within bins, if the area is one of counts."""
+        return (
+            0.0 if isinstance(self.release, AreaRelease) else roc.binning_sd_of_area(self.release)
+        )
 
     @property
     def std_error(self) -> float:
         """Standard error of the area, of all parts together."""
         return float(np.linalg.norm([self.sampling_sd, self.privacy_sd, self.binning_sd]))
 
+    @property
+    def mechanism(self) -> str:
+        """How it was released, in words."""
+        if isinstance(self.release, AreaRelease):
+            return _SMOOTH
+        made = self.release.calibration
+        return f"{made.noise_name} on the counts of scores in {made.bins} bins of either class"
+
+    @property
+    def nobs(self) -> int:
+        """Number of records that were scored, or of their persons; it is public."""
+        return self.release.calibration.n
+
+    @property
+    def persons(self) -> bool:
+        """Whether `nobs` is the number of persons, of whom all records count as one together."""
+        return self.release.calibration.target.neighbours is REPLACE_PERSON
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: the area with its errors, what it is, and the price."""
+        return {
+            "auc": self.value,
+            "std_error": self.std_error,
+            "sampling_sd": self.sampling_sd,
+            "privacy_sd": self.privacy_sd,
+            "binning_sd": self.binning_sd,
+            "mechanism": self.mechanism,
+            "n": self.nobs,
+            "formula": self.formula,
+            "positive": self.positive,
+            "guarantee": guarantee_to_json(self.guarantee),
+            "fit_guarantee": guarantee_to_json(self.fit_guarantee),
+        }
+
     def __float__(self) -> float:
         return self.value
 
-    def as_text(self) -> str:
-        """The page as text of at most 79 columns."""
-        return page_model.as_text(_page(self))
-
-    def as_html(self) -> str:
-        """The page as HTML, with the same words."""
-        return page_model.as_html(_page(self))
-
-    def __str__(self) -> str:
-        return self.as_text()
+    def page(self) -> list[Piece]:
+        """The pieces of the page that `print` shows."""
+        return _page(self)
 
     def __repr__(self) -> str:
         return f"<PrivateAuc {self.value:.6g}, {self.guarantee}>"
-
-    def _repr_html_(self) -> str:
-        return self.as_html()
 
 
 def _page(found: PrivateAuc) -> list[Piece]:
@@ -136,17 +177,13 @@ def private_auc(
         ArgumentError, "smaller_class", smaller_class, takes, above=0, at_most=0.5
     )
     price = read_price(eps, 0.0, ledger, seed, opened.n, "private_auc", opened.neighbours)
-    if not isinstance(price.target, PureDP):
-        raise GuaranteeError(
-            f"{price.target}: private_auc takes a pure epsilon, such as eps=1; private_roc takes "
-            "other guarantees."
-        )
-    counts = calibrate_histogram(opened.n, price.target)
+    target = require_pure(price.target, "private_auc")
+    counts = calibrate_histogram(opened.n, target)
     # partitions send counts and nothing else, and the sensitivity is proven for records alone
     by_counts = isinstance(opened.data, DaskTable) or opened.persons
-    if by_counts or price.target.epsilon < LEAST_EPSILON:
+    if by_counts or target.epsilon < LEAST_EPSILON:
         return _by_counts(opened, price, counts)
-    made = calibrate_area(opened.n, price.target, share)
+    made = calibrate_area(opened.n, target, share)
     if not is_better_than_counts(made, counts, share):
         return _by_counts(opened, price, counts)
     return _by_sensitivity(opened, price, made)
@@ -155,8 +192,7 @@ def private_auc(
 def _by_sensitivity(opened: Evaluation, price: Price, made: AreaCalibration) -> PrivateAuc:
     entry = price.pay(made.events, f"{opened.fit.formula}, area")
     found = release_area(*opened.scores(), made, price.randomness)
-    errors = found.sampling_sd, found.privacy_sd, 0.0
-    return _answer(opened, price, found.area, errors, _SMOOTH, entry)
+    return _answer(opened, price, found, entry)
 
 
 def _by_counts(opened: Evaluation, price: Price, made: HistogramCalibration) -> PrivateAuc:
@@ -164,26 +200,14 @@ def _by_counts(opened: Evaluation, price: Price, made: HistogramCalibration) -> 
     entry = price.pay(made.events, f"{opened.fit.formula}, area")
     noise = price.randomness.draw(made.noise)
     noisy = release_histogram(opened.counts(scale.edges(made.bins)), made, noise)
-    release = HistogramRelease(noisy, scale, made, price.guarantee, entry)
-    counts = roc.counts_of(release)
-    errors = (
-        roc.sampling_sd_of_area(counts),
-        float(roc.parts_of(release, roc.areas).privacy),
-        roc.binning_sd_of_area(release),
+    return _answer(
+        opened, price, HistogramRelease(noisy, scale, made, price.guarantee, entry), entry
     )
-    words = f"{made.noise_name} on the counts of scores in {made.bins} bins of either class"
-    return _answer(opened, price, float(roc.areas(counts)), errors, words, entry)
 
 
 def _answer(
-    opened: Evaluation,
-    price: Price,
-    area: float,
-    errors: tuple[float, float, float],
-    words: str,
-    entry: Entry | None,
+    opened: Evaluation, price: Price, found: AreaRelease | HistogramRelease, entry: Entry | None
 ) -> PrivateAuc:
-    fit, about = opened.fit, (words, opened.n, opened.fit.formula)
-    positive = str(fit.spec.response.classes[1])
-    paid = price.guarantee, fit.guarantee, entry
-    return PrivateAuc(area, *errors, *about, positive, *paid, opened.persons)
+    fit = opened.fit
+    about = fit.formula, str(fit.spec.response.classes[1])
+    return PrivateAuc(found, *about, price.guarantee, fit.guarantee, entry)

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from privatelr import page_model
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, GuaranteeError, require_number
 from privatelr.inference import released_roc as roc
@@ -20,8 +19,11 @@ from privatelr.mechanisms.score_histogram import (
     release_histogram,
 )
 from privatelr.numerics import Loss, RocCurve, ThresholdRule, best_threshold
+from privatelr.page_model import Piece
 from privatelr.privacy import Guarantee
 from privatelr.privacy import to_json as guarantee_to_json
+from privatelr.privacy.accounting import Entry
+from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.answers.scored_records import (
     Evaluation,
     read_price,
@@ -48,7 +50,7 @@ _BEYOND = 1e-12
 
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PrivateRoc:
+class PrivateRoc(PaidAnswer):
     """A ROC curve with what follows from it: a function of noisy counts, which were paid for.
 
     It contains no record, and it can be pickled, printed and published under its guarantee. The
@@ -87,6 +89,11 @@ class PrivateRoc:
         Of a curve that was bought with a fit, it is that of the fit, of which it is a part.
         """
         return self.release.guarantee
+
+    @property
+    def entry(self) -> Entry | None:
+        """The entry that a ledger was charged with."""
+        return self.release.entry
 
     @property
     def nobs(self) -> int:
@@ -216,8 +223,9 @@ class PrivateRoc:
     def calibration_slope(self) -> float:
         """Slope of the outcome on the linear predictor, in a logistic regression; 1 is ideal.
 
-        A slope below 1 says that probabilities are too extreme.
+        A slope below 1 says that probabilities are too extreme. Margins have none.
         """
+        self._probabilities("calibration_slope")
         return float(roc.calibration_lines(self._counts, self._middles())[1])
 
     def calibration(self, groups: int = 10) -> pd.DataFrame:
@@ -338,22 +346,12 @@ class PrivateRoc:
             "positive": self.positive,
         }
 
-    def as_text(self) -> str:
-        """The page as text of at most 79 columns."""
-        return page_model.as_text(roc_page.page_of(self))
-
-    def as_html(self) -> str:
-        """The page as HTML, with the same words."""
-        return page_model.as_html(roc_page.page_of(self))
-
-    def __str__(self) -> str:
-        return self.as_text()
+    def page(self) -> list[Piece]:
+        """The pieces of the page that `print` shows."""
+        return roc_page.page_of(self)
 
     def __repr__(self) -> str:
         return f"<PrivateRoc of {self.formula!r}, {self.guarantee}>"
-
-    def _repr_html_(self) -> str:
-        return self.as_html()
 
 
 def private_roc(

@@ -8,20 +8,26 @@ from typing import Any, cast
 import numpy as np
 
 from privatelr import page_model
-from privatelr.errors import ArgumentError, GuaranteeError, require_choice
+from privatelr.errors import ArgumentError, require_choice
+from privatelr.mechanisms.score_histogram import ScoreScale
 from privatelr.mechanisms.threshold_choice import (
     THRESHOLDS,
+    ThresholdCalibration,
     calibrate_threshold,
     choose_threshold,
 )
-from privatelr.numerics import ThresholdRule
-from privatelr.privacy import Guarantee, PureDP
+from privatelr.numerics import Loss, ThresholdRule
+from privatelr.page_model import Piece
+from privatelr.privacy import REPLACE_PERSON, Guarantee
+from privatelr.privacy import to_json as guarantee_to_json
 from privatelr.privacy.accounting import Entry
+from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.answers.scored_records import (
     Evaluation,
     fit_price,
     promise_of,
     read_price,
+    require_pure,
     score_scale,
 )
 from privatelr.results.fit_record import ModelRecord
@@ -31,19 +37,19 @@ _RULES = {"youden": "largest sensitivity + specificity", "topleft": "nearest to 
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PrivateThreshold:
+class PrivateThreshold(PaidAnswer):
     """A threshold between the classes that was chosen privately; ``float()`` gives the number.
 
     Attributes
     ----------
-    value : float
-        A probability or a margin, for ``predict(threshold=...)``.
-    rule : {"youden", "topleft"}
-        What it is about the best by.
-    score : str
-        ``"probability"`` or ``"margin"``.
-    nobs : int
-        The number of records that were scored; it is public.
+    place : int
+        Which of the public thresholds was chosen, counted from 0.
+    scale : ScoreScale
+        By which the thresholds were made.
+    calibration : ThresholdCalibration
+        The rule, the number of records that were scored, and the price.
+    loss : Loss
+        The loss of the fit, which says whether scores are probabilities or margins.
     formula : str
         The formula of the fit.
     guarantee : Guarantee
@@ -52,37 +58,71 @@ class PrivateThreshold:
         The guarantee of the fit itself, which is paid apart.
     entry : Entry or None
         The entry that a ledger was charged with.
-    persons : bool
-        Whether `nobs` is the number of persons, of whom all records count as one together.
     """
 
-    value: float
-    rule: ThresholdRule
-    score: str
-    nobs: int
+    place: int
+    scale: ScoreScale
+    calibration: ThresholdCalibration
+    loss: Loss
     formula: str
     guarantee: Guarantee
     fit_guarantee: Guarantee
     entry: Entry | None = None
-    persons: bool = False
+
+    @property
+    def value(self) -> float:
+        """A probability or a margin, for ``predict(threshold=...)``."""
+        link = self.scale.edges(THRESHOLDS + 1)[self.place : self.place + 1]
+        return float(np.asarray(score(self.loss, link))[0])
+
+    @property
+    def rule(self) -> ThresholdRule:
+        """What it is about the best by, ``"youden"`` or ``"topleft"``."""
+        return self.calibration.rule
+
+    @property
+    def score(self) -> str:
+        """``"probability"`` or ``"margin"``."""
+        return scale_of(self.loss).name
+
+    @property
+    def nobs(self) -> int:
+        """Number of records that were scored, or of their persons; it is public."""
+        return self.calibration.n
+
+    @property
+    def persons(self) -> bool:
+        """Whether `nobs` is the number of persons, of whom all records count as one together."""
+        return self.calibration.target.neighbours is REPLACE_PERSON
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: the threshold, what it is, and the price."""
+        return {
+            "threshold": self.value,
+            "rule": self.rule,
+            "score": self.score,
+            "n": self.nobs,
+            "formula": self.formula,
+            "guarantee": guarantee_to_json(self.guarantee),
+            "fit_guarantee": guarantee_to_json(self.fit_guarantee),
+        }
 
     def __float__(self) -> float:
         return self.value
 
-    def __str__(self) -> str:
+    def page(self) -> list[Piece]:
+        """The pieces of the page that `print` shows."""
         promise = promise_of(self.guarantee, self.nobs, persons=self.persons)
         how = f"permute-and-flip among {THRESHOLDS} public thresholds, by {_RULES[self.rule]}"
         facts = [("Promise", promise), ("Fit", fit_price(self.fit_guarantee)), ("Mechanism", how)]
-        return page_model.as_text(
-            [
-                page_model.Heading("Private threshold"),
-                page_model.Code(self.formula),
-                "",
-                page_model.FactList(facts),
-                "",
-                f"{self.score.capitalize()} {self.value:.4g}",
-            ]
-        )
+        return [
+            page_model.Heading("Private threshold"),
+            page_model.Code(self.formula),
+            "",
+            page_model.FactList(facts),
+            "",
+            f"{self.score.capitalize()} {self.value:.4g}",
+        ]
 
     def __repr__(self) -> str:
         return f"<PrivateThreshold {self.value:.6g} by {self.rule}, {self.guarantee}>"
@@ -94,17 +134,11 @@ def private_threshold(
     """Choose a threshold; see `privatelr.results.answers.evaluated`."""
     require_choice(ArgumentError, "rule", rule, tuple(_RULES))
     price = read_price(eps, 0.0, ledger, seed, opened.n, "private_threshold", opened.neighbours)
-    if not isinstance(price.target, PureDP):
-        raise GuaranteeError(
-            f"{price.target}: private_threshold takes a pure epsilon, such as eps=1; private_roc "
-            "takes other guarantees."
-        )
-    chosen = cast("ThresholdRule", rule)
-    calibration = calibrate_threshold(opened.n, price.target, chosen)
-    edges = score_scale(fit).edges(THRESHOLDS + 1)
+    target = require_pure(price.target, "private_threshold")
+    calibration = calibrate_threshold(opened.n, target, cast("ThresholdRule", rule))
+    scale = score_scale(fit)
     entry = price.pay(calibration.events, f"{fit.formula}, threshold")
-    place = choose_threshold(opened.counts(edges), calibration, price.randomness)
-    value = float(np.asarray(score(fit.loss, edges[place : place + 1]))[0])
-    name, guarantee = scale_of(fit.loss).name, price.guarantee
-    made = (chosen, name, opened.n, fit.formula, guarantee, fit.guarantee)
-    return PrivateThreshold(value, *made, entry, opened.persons)
+    counts = opened.counts(scale.edges(THRESHOLDS + 1))
+    place = choose_threshold(counts, calibration, price.randomness)
+    paid = price.guarantee, fit.guarantee, entry
+    return PrivateThreshold(place, scale, calibration, fit.loss, fit.formula, *paid)

@@ -36,11 +36,14 @@ from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import (
     REPLACE_ONE,
     REPLACE_PERSON,
+    ZCDP,
     Event,
     Guarantee,
     Neighbours,
     NonPrivate,
     Promise,
+    PureDP,
+    pure_within,
     unless_seeded,
 )
 from privatelr.privacy.accounting import Account, Entry
@@ -318,6 +321,27 @@ def read_price(
     account, replayed = read_account(ledger), read_seed(seed, "noise", what, stacklevel=6)
     randomness = SystemRandomness() if replayed is None else SeededRandomness(replayed)
     return Price(target, account, randomness)
+
+
+def require_pure(target: Guarantee, what: str) -> PureDP:
+    """Return the pure epsilon of an answer whose mechanism has a pure guarantee.
+
+    Under a rho it is the largest one that implies it.
+
+    Raises
+    ------
+    GuaranteeError
+        If the price has a delta, which such a mechanism cannot use.
+    """
+    match target:
+        case PureDP():
+            return target
+        case ZCDP(rho=rho):
+            return PureDP(pure_within(rho), target.neighbours)
+    raise GuaranteeError(
+        f"{target}: {what} has no use for a delta; it takes a pure epsilon, such as eps=1, "
+        "or ZCDP(rho)."
+    )
 
 
 def promise_of(guarantee: Guarantee, n: int, *, persons: bool) -> str:

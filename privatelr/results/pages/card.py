@@ -114,7 +114,7 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
     seen += ["the counts of scores by class"] if fit.has_roc else []
     shown = " and ".join([", ".join(seen[:-1]), seen[-1]] if seen[1:] else seen)
     hidden = "the estimates and the ROC curve" if fit.has_roc else "the estimates"
-    odds, groups = _meaning(guarantee)
+    odds, groups = meaning(guarantee)
     whom, others = f"everyone who has one of the {fit.nobs} records", f"{fit.nobs - 1} records"
     public, of = f"The number of records, n = {fit.nobs}, is public", "records"
     if guarantee.neighbours is REPLACE_PERSON:
@@ -159,7 +159,7 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
     ]
 
 
-def _meaning(guarantee: Promise) -> tuple[str, str]:
+def meaning(guarantee: Promise) -> tuple[str, str]:
     """The meaning of a guarantee for a conclusion about one record, and for a group of records."""
     concluded = (
         "Whatever they may conclude is at most {} times as probable as it would be with any other "

@@ -320,13 +320,18 @@ def together(
     GuaranteeError
         If they are about different neighbours.
     """
-    releases = {_paid_by(fit): fit for fit in fits}.values()
+    releases = paid_once(fits)
     if len({fit.guarantee.neighbours for fit in releases if fit.guarantee.is_private}) > 1:
         raise GuaranteeError(
             "compare: the fits are about different neighbours, whose guarantees cannot be added "
             "up; compare those of the same neighbours."
         )
     return joint_guarantee([*((fit.guarantee, _events(fit)) for fit in releases), *beside])
+
+
+def paid_once(fits: Iterable[ModelRecord]) -> Sequence[ModelRecord]:
+    """Return one of the fits for each price that was paid."""
+    return [*{_paid_by(fit): fit for fit in fits}.values()]
 
 
 def _paid_by(fit: ModelRecord) -> int:

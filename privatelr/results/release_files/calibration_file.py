@@ -60,7 +60,7 @@ from privatelr.results.release_files.json_values import CLOSE, named, require_sa
 from privatelr.results.release_files.noise_file import read_blocks, read_law
 from privatelr.types import Block, FloatArray
 
-_FARTHEST = 1000.0
+FARTHEST = 1000.0
 """Noise beyond this number of standard deviations is never drawn, so a file with it is refused."""
 
 
@@ -82,7 +82,7 @@ def restore_guarantee(entry: entries.GuaranteeEntry | entries.SharedEntry, where
     return guarantee
 
 
-def _restore_target(entry: Any, where: str, about: Neighbours = REPLACE_ONE) -> Guarantee:
+def restore_target(entry: Any, where: str, about: Neighbours = REPLACE_ONE) -> Guarantee:
     """The guarantee for which noise was calibrated; it must be one that a fit accepts."""
     target = restore_guarantee(entry, where)
     if not isinstance(target, NonPrivate):
@@ -91,8 +91,13 @@ def _restore_target(entry: Any, where: str, about: Neighbours = REPLACE_ONE) -> 
     return target
 
 
-def _restore_loss(entry: entries.LossEntry) -> Loss:
-    where = "calibration.loss"
+def neighbours_of(entry: Any) -> Neighbours:
+    """What the guarantee of an entry is about."""
+    return Neighbours[entry.neighbours]
+
+
+def restore_loss(entry: entries.LossEntry, where: str = "calibration.loss") -> Loss:
+    """The loss of an entry."""
     given: dict[str, Any] = {"name": entry} if isinstance(entry, str) else {"name": "", **entry}
     with named(where):
         loss = find_loss(**given)
@@ -112,8 +117,8 @@ def restore_calibration(entry: entries.PerturbationEntry, facts: Mapping[str, An
     ReleaseFileError
         If an entry is wrong, or the noise does not give the target, in a part of a sentence.
     """
-    about = Neighbours[entry.target.neighbours]
-    target = _restore_target(entry.target, "calibration.target", about)
+    about = neighbours_of(entry.target)
+    target = restore_target(entry.target, "calibration.target", about)
     if entry.lambda_ == 0 and not isinstance(target, NonPrivate):
         raise ReleaseFileError("calibration.lambda takes a number above 0 beside a guarantee")
     blocks = read_blocks(entry.blocks)
@@ -121,7 +126,7 @@ def restore_calibration(entry: entries.PerturbationEntry, facts: Mapping[str, An
         raise ReleaseFileError("calibration.blocks takes one bound for all blocks under 'l2'")
     if blocks and sum(block.size for block in blocks) != entry.d:
         raise ReleaseFileError(f"calibration.blocks takes sizes that add up to d = {entry.d}")
-    persons, loss = about is not REPLACE_ONE, _restore_loss(entry.loss)
+    persons, loss = about is not REPLACE_ONE, restore_loss(entry.loss)
     classes = 2 if isinstance(entry.classes, msgspec.UnsetType) else entry.classes
     known = {"loss": loss, "blocks": blocks, "persons": persons, "classes": classes}
     with named("calibration"):
@@ -164,7 +169,7 @@ def restore_moments(entry: MomentsEntry | None, problem: Problem) -> Moments | N
         raise ReleaseFileError("inference.typical takes a length that is well below the radius")
     found = MomentsCalibration(
         problem=problem,
-        target=_restore_target(entry.target, "inference.target", problem.neighbours),
+        target=restore_target(entry.target, "inference.target", problem.neighbours),
         balance=calibration.moments_balance(problem, typical),
         noise=read_law(entry.noise, "inference.noise", d * (d + 1)),
         grid=entry.grid,
@@ -189,7 +194,7 @@ def restore_scale(entry: entries.ScaleEntry, spec: DesignSpec, problem: Problem)
     assert standard is not None
     known = calibration.scale_floor(problem.loss), spec.intercept or 0.0, problem.persons
     facts = ScaleFacts(problem.n, standard.groups, standard.centred, *known)
-    target = _restore_target(entry.target, "scale.target", problem.neighbours)
+    target = restore_target(entry.target, "scale.target", problem.neighbours)
     if not isinstance(target, PureDP | ZCDP):
         raise ReleaseFileError("scale.target takes a pure guarantee, or one of rho")
     shape = ScaleCalibration(facts, target, noise.NoNoise(1), entry.grid)
@@ -204,14 +209,14 @@ def restore_scale(entry: entries.ScaleEntry, spec: DesignSpec, problem: Problem)
     if np.any(np.fmod(values, entry.grid)):
         raise ReleaseFileError("scale takes multiples of the grid")
     largest = max(1.0, *(group.largest for group in facts.groups))
-    most = shape.weight * largest**2 + _FARTHEST * math.sqrt(found.noise.variances.max())
+    most = shape.weight * largest**2 + FARTHEST * math.sqrt(found.noise.variances.max())
     if np.any(np.abs(values) > most):
         raise ReleaseFileError("scale takes numbers that rows and noise can make")
     return ScaleRelease(values, found)
 
 
 def restore_histogram(
-    entry: Any, n: int, about: Neighbours = REPLACE_ONE, touched: int = 1
+    entry: Any, n: int, about: Neighbours = REPLACE_ONE, touched: int = 1, where: str = "roc"
 ) -> HistogramRelease | None:
     """The counts of scores that an entry describes, without the guarantee of their release.
 
@@ -222,19 +227,19 @@ def restore_histogram(
     """
     if isinstance(entry, msgspec.UnsetType):
         return None
-    target = _restore_target(entry.target, "roc.target", about)
+    target = restore_target(entry.target, f"{where}.target", about)
     cells = 2 * entry.bins + 1
     alone = (Block(cells, 1.0),)
-    law = read_law(entry.noise, "roc.noise", cells, alone)
+    law = read_law(entry.noise, f"{where}.noise", cells, alone)
     found = HistogramCalibration(n, entry.bins, target, law, touched)
     if isinstance(target, NonPrivate) != isinstance(law, noise.NoNoise):
-        raise ReleaseFileError("roc.noise takes none without a guarantee, and only then")
+        raise ReleaseFileError(f"{where}.noise takes none without a guarantee, and only then")
     if target.is_private:
-        require_worth(achieved_histogram, found, "roc")
+        require_worth(achieved_histogram, found, where)
     if len(entry.counts) != cells:
-        raise ReleaseFileError(f"roc.counts takes {cells} numbers beside {entry.bins} bins")
-    if max(map(abs, entry.counts)) > n + _FARTHEST * max(found.count_sd, 1.0):
-        raise ReleaseFileError("roc.counts takes numbers that records and noise can make")
+        raise ReleaseFileError(f"{where}.counts takes {cells} numbers beside {entry.bins} bins")
+    if max(map(abs, entry.counts)) > n + FARTHEST * max(found.count_sd, 1.0):
+        raise ReleaseFileError(f"{where}.counts takes numbers that records and noise can make")
     scale = ScoreScale(entry.middle, entry.spread)
     return HistogramRelease(np.array(entry.counts, dtype=np.float64), scale, found, target)
 
@@ -249,7 +254,7 @@ def _read_triangle(rows: list[list[float]], where: str, made: MomentsCalibration
         raise ReleaseFileError(f"{where} takes multiples of the grid")
     # a mean over n rows is at most n times the largest change that one row can cause
     reach = calibration.moments_sensitivity(problem, made.typical)
-    largest = problem.n * reach + _FARTHEST * made.entry_sd
+    largest = problem.n * reach + FARTHEST * made.entry_sd
     if np.any(np.abs(found) > largest):
         raise ReleaseFileError(f"{where} takes numbers that rows and noise can make")
     return found
@@ -316,7 +321,7 @@ def restore_selection(entry: entries.AnySelection) -> SelectionCalibration:
         If an entry is wrong, or the choices cost more than the target. The message is part of a
         sentence.
     """
-    target, found = _restore_target(entry.target, "calibration.target"), None
+    target, found = restore_target(entry.target, "calibration.target"), None
     plainly = isinstance(target, NonPrivate)
     with named("calibration"):
         if isinstance(entry, entries.WeightsEntry):
@@ -331,7 +336,7 @@ def restore_selection(entry: entries.AnySelection) -> SelectionCalibration:
                 raise ReleaseFileError(
                     "calibration.draws takes 0 without a guarantee, and only then"
                 )
-            loss = _restore_loss(entry.loss)
+            loss = restore_loss(entry.loss)
             problem = record_of(simplex.SimplexProblem, entry, loss=loss)
             found = record_of(
                 simplex.SimplexCalibration,

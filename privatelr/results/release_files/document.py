@@ -20,6 +20,7 @@ from privatelr.design import DesignSpec, Factor, NormBoundedMatrix, Response, Va
 from privatelr.errors import GuaranteeError, ReleaseFileError
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.linear_programs import ProgramCalibration
+from privatelr.mechanisms.score_histogram import HistogramRelease
 from privatelr.mechanisms.selection_release import Selections
 from privatelr.mechanisms.simplex import Stability
 from privatelr.numerics import Loss
@@ -104,9 +105,7 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
         scale = _entry_of(made.ScaleEntry, made_scale, means=means, squares=squares)
     counts: Any = UNSET
     if fit.has_roc:
-        scored = release.histogram
-        whole = [int(count) for count in scored.counts]
-        counts = _entry_of(made.ScoreCountsEntry, scored.calibration, scored.scale, counts=whole)
+        counts = counts_entry(release.histogram)
     notice = f"covered by {guarantee}; holds no row of the data, and no moment of it without noise"
     randomness = "operating system"
     if isinstance(guarantee, privacy.NonPrivate):
@@ -227,6 +226,12 @@ def as_entry(value: Any) -> Any:
         f"a level of type {type(value).__name__} has no place in a release file; declare "
         "levels= of texts, numbers or booleans"
     )
+
+
+def counts_entry(scored: HistogramRelease) -> Any:
+    """Noisy counts of scores as an entry."""
+    whole = [int(count) for count in scored.counts]
+    return _entry_of(made.ScoreCountsEntry, scored.calibration, scored.scale, counts=whole)
 
 
 def loss_entry(loss: Loss) -> Any:

@@ -31,6 +31,7 @@ from privatelr.errors import ArgumentError, PrivacyWarning, ReleaseFileError, sh
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import has_file_locks, lock_file, still_has_name
 from privatelr.privacy.accounting import Entry, complete
+from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.fit import Fit
 from privatelr.results.fit_record import ModelRecord, SelectedRecord
 from privatelr.results.multinomial_fit import MultinomialFit
@@ -43,9 +44,11 @@ from privatelr.results.selected import SelectedFit
 
 if TYPE_CHECKING:
     from privatelr.privacy.accounting import ledger_file
-    from privatelr.results.release_files import strata_file
+    from privatelr.results.release_files import answer_file, strata_file
+    from privatelr.results.release_files.answer_file import AnyAnswer
     from privatelr.results.strata_of_fits import Strata
 else:
+    answer_file = lazy_import("privatelr.results.release_files.answer_file")
     ledger_file = lazy_import("privatelr.privacy.accounting.ledger_file")
     strata_file = lazy_import("privatelr.results.release_files.strata_file")
 
@@ -61,8 +64,8 @@ IS_DATABASE = "the file is a ledger, or another database, and is not replaced"
 @suggests_arguments
 def load(
     path: str | os.PathLike[str], *, public_key: Key = None
-) -> Fit | SelectedFit | MultinomialFit | Strata:
-    """Read a fit that `Fit.save` wrote, or `Strata` of fits.
+) -> Fit | SelectedFit | MultinomialFit | Strata | AnyAnswer:
+    """Read a fit that `Fit.save` wrote, or `Strata` of fits, or a private answer about a fit.
 
     Nothing in the file is run or imported. All that can be recomputed is recomputed and compared:
     the content hash, the columns and their map from the formula and the declared bounds and
@@ -81,9 +84,10 @@ def load(
 
     Returns
     -------
-    Fit, SelectedFit, MultinomialFit or Strata
-        Its predictions are exactly those of the fit that was saved. It has no diagnostics, because
-        these are computed from the training data and are not in the file.
+    Fit, SelectedFit, MultinomialFit, Strata, or an answer
+        What was saved; an answer is a `PrivateRoc`, `PrivateAuc`, `PrivateThreshold` or
+        `ChosenFit`. The predictions of a fit are exactly those of the fit that was saved. It has no
+        diagnostics, because these are computed from the training data and are not in the file.
 
     Raises
     ------
@@ -110,7 +114,7 @@ def load(
 
 def load_with_hash(
     path: str | os.PathLike[str], public_key: Key = None
-) -> tuple[Fit | SelectedFit | MultinomialFit | Strata, str]:
+) -> tuple[Fit | SelectedFit | MultinomialFit | Strata | AnyAnswer, str]:
     """Read a file as `load` does, once; returns its fit, or fits, and the hash of its content."""
     name = _require_path(path)
     try:
@@ -123,9 +127,14 @@ def load_with_hash(
             reason = getattr(error, "strerror", None) or str(error)
             raise ReleaseFileError(f"the file cannot be opened ({reason})") from None
         value = parse(data)
+        found: Fit | SelectedFit | MultinomialFit | Strata | AnyAnswer
         if strata_file.is_strata(value):
-            return strata_file.restore_strata(value, public_key), str(value["sha256"])
-        return restore_fit(value, public_key), str(value["sha256"])
+            found = strata_file.restore_strata(value, public_key)
+        elif answer_file.is_answer(value):
+            found = answer_file.restore_answer(value, public_key)
+        else:
+            found = restore_fit(value, public_key)
+        return found, str(value["sha256"])
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)}: {error}.") from None
 
@@ -188,7 +197,10 @@ def tell_ledgers(fit: Any, data: bytes) -> None:
 
 
 def charge_of(fit: Any) -> Entry | None:
-    """The charge for a fit, or for `Strata` of fits, which were paid for together."""
+    """The charge for a fit, for `Strata` of fits, which were paid for together, or an answer."""
+    if isinstance(fit, PaidAnswer):
+        paid: Entry | None = fit.entry
+        return paid
     charged: ModelRecord = fit if isinstance(fit, ModelRecord) else fit.first
     entry: Entry | None = charged.release.entry
     return entry
@@ -200,7 +212,9 @@ def hash_in(data: bytes) -> str:
 
 
 def file_bytes(fit: Any, key: Key = None) -> bytes:
-    """The content of the file of a fit, or of `Strata` of fits."""
+    """The content of the file of a fit, of `Strata` of fits, or of a private answer."""
+    if isinstance(fit, PaidAnswer):
+        return answer_file.answer_bytes(fit, key)
     made = release_bytes if isinstance(fit, ModelRecord) else strata_file.strata_bytes
     return made(fit, key)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -23,6 +23,7 @@ from privatelr.design import (
     standardise,
 )
 from privatelr.errors import GuaranteeError, ReleaseFileError, show
+from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import Problem, Release, ScaleRelease, scale_map
 from privatelr.mechanisms.calibration import counts_long_rows_less, may_have_one_length
 from privatelr.privacy import (
@@ -36,7 +37,7 @@ from privatelr.privacy import (
     pure_within,
 )
 from privatelr.privacy.accounting import Entry, Receipt, join
-from privatelr.results.fit_record import FitRecord, NoisyRecord, SelectedRecord
+from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord, SelectedRecord
 from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.predict import Scale, Threshold, scale_of
 from privatelr.results.release_files import calibration_file as parts
@@ -57,9 +58,16 @@ from privatelr.results.release_files.design_file import (
 )
 from privatelr.results.release_files.json_values import CLOSE, require_same
 
+if TYPE_CHECKING:
+    from privatelr.results.answers import scored_records
+else:
+    scored_records = lazy_import("privatelr.results.answers.scored_records")
+
 AnyDocument = entries.Document[Any, Any]
 _OPEN = ("version", "written_by", "sha256", "signature")
 """These entries are about the file and not about the fit."""
+_SCALES_FROM = 6
+"""From this version on, bins of scores are where today's guesses about records put them."""
 
 
 def read_document(value: Any) -> AnyDocument:
@@ -138,6 +146,8 @@ def restore_content(document: AnyDocument, value: dict[str, Any]) -> NoisyRecord
     noisy = isinstance(document.calibration, PerturbationEntry)
     record = _restore_perturbed(document) if noisy else _restore_selected(document)
     written = documents.unhashed_document(record)
+    if record.has_roc and document.version >= _SCALES_FROM:
+        _require_scale(record)
     given, expected = (one["coefficients"]["user_units"] for one in (value, written))
     if len(given) != len(expected):
         raise ReleaseFileError(f"coefficients.user_units takes {len(expected)} numbers")
@@ -157,6 +167,19 @@ def restore_content(document: AnyDocument, value: dict[str, Any]) -> NoisyRecord
     return record
 
 
+def _require_scale(record: ModelRecord) -> None:
+    """Raise an error if bins are not where coefficients and declarations put them.
+
+    The guesses about records are therefore a part of the format: if they change, so does
+    `_SCALES_FROM`.
+    """
+    given, expected = record.release.histogram.scale, scored_records.score_scale(record)
+    room = CLOSE * (abs(expected.middle) + expected.spread)
+    for name in ("middle", "spread"):
+        if not abs(getattr(given, name) - getattr(expected, name)) <= room:
+            raise ReleaseFileError(f"roc.{name} is not what coefficients and declarations give")
+
+
 def _restore_perturbed(document: AnyDocument) -> NoisyRecord:
     """A fit that was released with noise."""
     planned = getattr(document.design, "standard", UNSET)
@@ -174,7 +197,7 @@ def _restore_perturbed(document: AnyDocument) -> NoisyRecord:
     made = made if scale is None else (scale.calibration, *made)
     made = made if counts is None else (*made, counts.calibration)
     guarantee = _standing(document, [part.target for part in made])
-    entry = _read_charge(document, guarantee, made)
+    entry = read_charge(document.ledger, guarantee, made)
     if isinstance(spec, EntryBoundedMatrix):
         raise ReleaseFileError("design.row_norm takes a number beside noise")
     require_same(offset, spec.offset_bound, "design.formula")
@@ -245,7 +268,7 @@ def _restore_selected(document: AnyDocument) -> SelectedRecord:
     counts = parts.restore_histogram(document.roc, problem.n)
     made: list[Any] = [calibration] if counts is None else [calibration, counts.calibration]
     guarantee = _standing(document, [part.target for part in made])
-    entry = _read_charge(document, guarantee, made)
+    entry = read_charge(document.ledger, guarantee, made)
     spec: Any = restore_plan(document.design)
     if isinstance(spec, NormBoundedMatrix):
         raise ReleaseFileError("design.row_norm takes null beside choices")
@@ -312,9 +335,10 @@ def is_implied(guarantee: Guarantee, total: Guarantee) -> bool:
     return is_total(made, total)
 
 
-def _read_charge(document: AnyDocument, guarantee: Guarantee, made: Sequence[Any]) -> Entry | None:
+def read_charge(
+    given: entries.ChargeEntry | None, guarantee: Guarantee, made: Sequence[Any]
+) -> Entry | None:
     """The ledger entry of a release, which has its guarantee and its events; None without one."""
-    given = document.ledger
     if given is None:
         return None
     if isinstance(guarantee, NonPrivate):

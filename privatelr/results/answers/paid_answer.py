@@ -1,0 +1,96 @@
+"""What private answers have in common: a page, a file, and a card."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from privatelr import page_model
+from privatelr.arguments import suggests_arguments
+from privatelr.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    import os
+
+    from privatelr.results.pages import answer_card
+    from privatelr.results.pages.card import CardFormat
+    from privatelr.results.release_files import release_file
+    from privatelr.results.release_files.origin import Key
+else:
+    answer_card = lazy_import("privatelr.results.pages.answer_card")
+    release_file = lazy_import("privatelr.results.release_files.release_file")
+
+
+@suggests_arguments
+class PaidAnswer:
+    """An answer about a fit that was paid for by itself, and may be published by itself."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # attributes of every answer
+
+        @property
+        def guarantee(self) -> Any: ...
+
+        @property
+        def entry(self) -> Any: ...
+
+    def page(self) -> list[page_model.Piece]:
+        """The pieces of the page that `print` shows; subclasses define it."""
+        raise NotImplementedError
+
+    def save(self, path: str | os.PathLike[str], *, key: Key = None) -> None:
+        """Write the answer to a release file, for `privatelr.load` and for other programs.
+
+        The file is JSON. It has the released numbers with the calibration of their noise, what
+        follows from them, the guarantee, the ledger entry, versions, and a content hash; of a
+        choice also the release of each candidate. An existing file is replaced, either completely
+        or not at all.
+
+        Parameters
+        ----------
+        path, key
+            As in `Fit.save`.
+
+        Raises
+        ------
+        ArgumentError, MissingDependencyError
+            As in `Fit.save`.
+        GuaranteeError
+            If the answer was bought with a fit, whose own file has it; or if columns of a
+            candidate were scaled by the data.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: everything in the file, by the guarantee of the answer. *Neighbours*
+        and *Assumed public*: those of the answer. *Not covered*: nothing in the file.
+        """
+        release_file.write_release(self, path, key)
+
+    def card(self, format: CardFormat = "markdown") -> str:
+        """The privacy card: what is promised and to whom, and how to check it.
+
+        Parameters
+        ----------
+        format
+            ``"markdown"``, or ``"html"`` for a complete HTML page.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: the card, which repeats what the release file contains.
+        *Neighbours* and *Assumed public*: as for `save`. *Not covered*: nothing on the card.
+        """
+        return answer_card.write_card(self, format)
+
+    def as_text(self) -> str:
+        """The page as text of at most 79 columns."""
+        return page_model.as_text(self.page())
+
+    def as_html(self) -> str:
+        """The page as HTML, with the same words."""
+        return page_model.as_html(self.page())
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    def _repr_html_(self) -> str:
+        return self.as_html()

@@ -1,0 +1,182 @@
+"""The entries of the file of a private answer; `document_entries` has those of a fit."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from privatelr.results.release_files.calibration_entries import (
+    FileEntry,
+    GuaranteeEntry,
+    LossEntry,
+    Phrase,
+    Position,
+    Positive,
+    PureEntry,
+    ScoreCountsEntry,
+    Size,
+    require_printable,
+)
+from privatelr.results.release_files.document_entries import ChargeEntry, Label, SignatureEntry
+
+ANSWER_FORMAT: Literal["privatelr answer"] = "privatelr answer"
+ANSWER_VERSION: Literal[1] = 1
+_Records = Annotated[int, Meta(ge=1, le=10**15)]
+_Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+_Pair = Annotated[list[float], Meta(min_length=2, max_length=2)]
+
+
+class AboutEntry(FileEntry, frozen=True):
+    """The fit that an answer is about, and the records that were scored by it.
+
+    Attributes
+    ----------
+    n
+        Number of records that were scored, or of their persons.
+    fit_guarantee
+        The guarantee of the fit itself, which was paid apart.
+    """
+
+    n: _Records
+    formula: Label
+    fit_guarantee: GuaranteeEntry
+
+
+class CurveEntry(AboutEntry, frozen=True, tag_field="kind", tag="roc"):
+    """A ROC curve, by counts of scores.
+
+    Attributes
+    ----------
+    edges
+        What follows from the counts' scale: where the outer two bins end, in linear predictors.
+    auc, youden, topleft
+        What follows from the counts: the area, and two thresholds of scores; null if the noise left
+        a class empty.
+    """
+
+    positive: Label
+    loss: LossEntry
+    counts: ScoreCountsEntry
+    edges: _Pair
+    auc: float | None
+    youden: float | None
+    topleft: float | None
+
+
+class SmoothAreaEntry(FileEntry, frozen=True):
+    """An area by its smooth sensitivity, and the sizes of both classes, with their noise.
+
+    Attributes
+    ----------
+    beta
+        The logarithm of the scale of the noise changes by at most this between neighbours.
+    """
+
+    target: PureEntry
+    beta: Positive
+    area: _Share
+    sizes: Annotated[list[int], Meta(min_length=2, max_length=2)]
+
+
+class AreaEntry(AboutEntry, frozen=True, tag_field="kind", tag="auc"):
+    """An area under the ROC curve, by one of two mechanisms, whose entry is present.
+
+    Attributes
+    ----------
+    auc
+        What follows from that entry; null if the noise left a class empty.
+    edges
+        As of a curve; present beside counts.
+    """
+
+    positive: Label
+    auc: float | None
+    smooth: SmoothAreaEntry | UnsetType = UNSET
+    counts: ScoreCountsEntry | UnsetType = UNSET
+    edges: _Pair | UnsetType = UNSET
+
+
+class CutEntry(AboutEntry, frozen=True, tag_field="kind", tag="threshold"):
+    """A threshold that was chosen among public ones.
+
+    Attributes
+    ----------
+    middle, spread
+        As of the counts of a ROC curve: by these the thresholds were made.
+    place
+        Which of the thresholds it is, counted from 0.
+    value
+        What follows from them: a probability, or a margin.
+    """
+
+    loss: LossEntry
+    rule: Literal["youden", "topleft"]
+    target: PureEntry
+    middle: Annotated[float, Meta(ge=-1e100, le=1e100)]
+    spread: Size
+    place: Position
+    value: float
+
+
+class CandidatesEntry(FileEntry, frozen=True, tag_field="kind", tag="choice"):
+    """A choice among fits.
+
+    Attributes
+    ----------
+    n
+        Number of records that were scored, or of their persons.
+    target
+        The guarantee that the mechanism has.
+    choice_guarantee
+        The guarantee of the choice alone, which follows from it; or none if a seed was used.
+    place
+        Which of the candidates was chosen, counted from 0.
+    candidates
+        The release of each, as its own file has it.
+    """
+
+    n: _Records
+    score: Literal["auc", "accuracy", "brier"]
+    target: PureEntry
+    choice_guarantee: GuaranteeEntry
+    labels: Annotated[list[Label], Meta(min_length=2, max_length=1000)]
+    place: Position
+    candidates: Annotated[list[dict[str, Any]], Meta(min_length=2, max_length=1000)]
+
+
+AnyAnswerEntry = CurveEntry | AreaEntry | CutEntry | CandidatesEntry
+
+
+class AnswerDocument(FileEntry, frozen=True):
+    """A private answer about a fit, which was paid for by itself.
+
+    Attributes
+    ----------
+    notice
+        What a person should know first; it begins with NOT PRIVATE if there is no guarantee.
+    guarantee
+        The guarantee of the numbers of the answer; of a choice the sum of all prices.
+    randomness
+        The source of the noise; a seed makes the guarantee void.
+    ledger
+        Null if no ledger was charged.
+    sha256, signature
+        As of the file of a fit.
+    """
+
+    format: Literal["privatelr answer"]
+    version: Literal[1]
+    notice: Annotated[str, Meta(pattern="^(covered by |NOT PRIVATE: )")]
+    written_by: Annotated[dict[Phrase, Phrase], Meta(max_length=100)]
+    guarantee: GuaranteeEntry
+    randomness: Literal["operating system", "seed"]
+    ledger: ChargeEntry | None
+    answer: AnyAnswerEntry
+    sha256: str
+    signature: SignatureEntry | None
+
+    def __post_init__(self) -> None:
+        for name, version in self.written_by.items():
+            require_printable(name, "a name in written_by")
+            require_printable(version, "a version in written_by")

@@ -1,0 +1,308 @@
+"""Private answers in files: what is read back, what is refused, and what a ledger knows of them."""
+
+import copy
+import json
+import warnings
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from frames_for_laws import SCHEMA, clinic_by_age
+
+from privatelr import (
+    REPLACE_PERSON,
+    ZCDP,
+    ApproxDP,
+    GuaranteeError,
+    Ledger,
+    PrivacyWarning,
+    ReleaseFileError,
+    choose,
+    dplpsvm,
+    dplr,
+    dpsvm,
+    load,
+)
+from privatelr.privacy.accounting import of_public_data
+from privatelr.results.release_files import content_hash, load_with_hash
+
+FORMULA, MANY = "y ~ age + dose + smoker", 1200
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return clinic_by_age(MANY)
+
+
+@pytest.fixture(scope="module")
+def answers(frame):
+    """An answer of every kind, of several models and guarantees."""
+    with of_public_data():
+        fit = dplr(FORMULA, frame, eps=4.0, **SCHEMA)
+        svm = dpsvm(FORMULA, frame, eps=4.0, loss="huber", h=0.3, **SCHEMA)
+        lp = dplpsvm("y ~ age + dose", frame, eps=4.0, rounds=10, **SCHEMA)
+        other = dplr("y ~ dose", frame, eps=2.0, delta=1e-6, **SCHEMA)
+        many = clinic_by_age(MANY).assign(who=np.arange(MANY) // 2)
+        persons = dplr(FORMULA, many, eps=4.0, person="who", records_per_person=2, **SCHEMA)
+        several = {"one": fit, "again": fit, "svm": svm}
+        return {
+            "curve": fit.private_roc(frame, eps=2.0),
+            "curve of margins": svm.private_roc(frame, eps=ZCDP(0.2)),
+            "curve with a delta": lp.private_roc(frame, eps=1.0, delta=1e-5),
+            "area": fit.private_auc(frame, eps=8.0),
+            "area of counts": svm.private_auc(frame, eps=0.1),
+            "threshold": fit.private_threshold(frame, eps=1.0),
+            "threshold of margins": svm.private_threshold(frame, eps=1.0, rule="topleft"),
+            "choice": choose(several, frame, eps=0.5),
+            "choice with a delta": choose({"fit": fit, "other": other}, frame, 0.5, score="brier"),
+            "curve of persons": persons.private_roc(many, eps=2.0),
+            "area of persons": persons.private_auc(many, eps=2.0),
+            "threshold of persons": persons.private_threshold(many, eps=2.0),
+            "choice of persons": choose({"a": persons, "b": persons}, many, 1.0),
+        }
+
+
+NAMES = (
+    *("curve", "curve of margins", "curve with a delta", "area", "area of counts", "threshold"),
+    *("threshold of margins", "choice", "choice with a delta", "curve of persons"),
+    *("area of persons", "threshold of persons", "choice of persons"),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_answer_is_read_back_as_it_was(name, answers, tmp_path):
+    answer, path = answers[name], tmp_path / "answer.json"
+    answer.save(path)
+    found = load(path)
+    assert type(found) is type(answer)
+    assert str(found) == str(answer)
+    assert found.guarantee == answer.guarantee
+    found.save(tmp_path / "again.json")
+    assert path.read_bytes() == (tmp_path / "again.json").read_bytes()
+
+
+def test_what_is_read_back_can_be_used(answers, frame, tmp_path):
+    for name, answer in answers.items():
+        answer.save(tmp_path / f"{name}.json")
+    curve = load(tmp_path / "curve.json")
+    assert curve.auc == answers["curve"].auc
+    assert curve.curve.equals(answers["curve"].curve)
+    assert curve.at(0.3).equals(answers["curve"].at(0.3))
+    assert float(load(tmp_path / "area.json")) == answers["area"].value
+    assert load(tmp_path / "area.json").std_error == answers["area"].std_error
+    assert float(load(tmp_path / "threshold.json")) == answers["threshold"].value
+    chosen = load(tmp_path / "choice.json")
+    assert chosen.label == answers["choice"].label
+    assert chosen.fit.predict(frame).equals(answers["choice"].fit.predict(frame))
+    assert chosen.candidates[0] is chosen.candidates[1]  # one release, which was paid for once
+    assert isinstance(load(tmp_path / "choice with a delta.json").guarantee, ApproxDP)
+    assert load(tmp_path / "curve of persons.json").guarantee.neighbours is REPLACE_PERSON
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+def leaves(value, where=()):
+    """All places of plain values in a document."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from leaves(item, (*where, key))
+    else:
+        yield where, value
+
+
+def edited(document, where, value):
+    found = copy.deepcopy(document)
+    inside = found
+    for key in where[:-1]:
+        inside = inside[key]
+    inside[where[-1]] = value
+    found["sha256"] = content_hash(found)
+    return found
+
+
+def read(document, path):
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return load(path)
+
+
+FREE = {"formula", "positive", "fit_guarantee", "written_by", "labels", "label"}
+"""Statements that nothing else in the file depends on."""
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "persons" not in name])
+def test_an_edited_number_with_a_new_hash_is_refused(name, answers, tmp_path):
+    path, survived = tmp_path / "answer.json", []
+    answers[name].save(path)
+    document = json.loads(path.read_bytes())
+    for where, value in leaves(document):
+        candidate = "candidates" in where  # its own hash is not repaired here
+        if FREE & {*where} or candidate or where[0] in ("sha256", "signature"):
+            continue
+        other = {bool: True, str: f"{value}x", type(None): 1.0}.get(type(value))
+        other = value * 1.001 + 1 if isinstance(value, int | float) else other
+        other = int(other) if isinstance(value, int) else other
+        with suppress(ReleaseFileError):
+            read(edited(document, where, other), path)
+            survived.append((where, value, other))
+    # another number that could have been released, or more noise than the guarantee takes
+    silent = ("counts", "counts"), ("smooth", "sizes"), ("smooth", "beta"), ("place",), ("n",)
+    silent = *silent, ("counts", "noise", "sd")
+    assert [one for one in survived if not any(one[0][1 : 1 + len(s)] == s for s in silent)] == []
+
+
+def test_less_noise_than_the_guarantee_takes_is_refused(answers, tmp_path):
+    for name, law in (("curve", "rate"), ("curve of margins", "sd")):
+        path = tmp_path / "answer.json"
+        answers[name].save(path)
+        document = json.loads(path.read_bytes())
+        less = document["answer"]["counts"]["noise"][law] * (1.01 if law == "rate" else 0.99)
+        with pytest.raises(ReleaseFileError, match="less than the target"):
+            read(edited(document, ("answer", "counts", "noise", law), less), path)
+
+
+@pytest.mark.parametrize("name", ["curve", "curve of margins", "threshold", "area of counts"])
+@pytest.mark.parametrize("entry", ["spread", "middle"])
+@pytest.mark.parametrize("factor", [1.001, 0.5, 3.0])
+def test_an_edited_scale_of_scores_does_not_load(name, entry, factor, answers, tmp_path):
+    path = tmp_path / "answer.json"
+    answers[name].save(path)
+    document = json.loads(path.read_bytes())
+    inside = document["answer"] if name == "threshold" else document["answer"]["counts"]
+    where = ("answer", entry) if name == "threshold" else ("answer", "counts", entry)
+    moved = inside[entry] * factor + (factor - 1 if entry == "middle" else 0.0)
+    with pytest.raises(ReleaseFileError, match=r"answer\.(edges\[.\]|value) is"):
+        read(edited(document, where, moved), path)
+
+
+@pytest.mark.parametrize("model", [dplr, dpsvm, dplpsvm])
+@pytest.mark.parametrize("entry", ["spread", "middle"])
+def test_an_edited_scale_of_scores_in_the_file_of_a_fit_does_not_load(
+    model, entry, frame, tmp_path
+):
+    path = tmp_path / "fit.json"
+    spend = {"coefficients": 0.75, "roc": 0.25}
+    model("y ~ age + dose", frame, eps=4.0, spend=spend, **SCHEMA).save(path)
+    document = json.loads(path.read_bytes())
+    assert load(path).roc.auc > 0
+    for factor in (1.000001, 1.5):
+        given = document["roc"][entry] * factor + (factor - 1)
+        with pytest.raises(ReleaseFileError, match=rf"roc\.{entry} is not what coefficients"):
+            read(edited(document, ("roc", entry), given), path)
+
+
+def test_a_choice_keeps_what_each_candidate_promises(answers, tmp_path):
+    path = tmp_path / "answer.json"
+    answers["choice with a delta"].save(path)
+    document = json.loads(path.read_bytes())
+    assert document["guarantee"]["epsilon"] == pytest.approx(6.5)
+    inside = document["answer"]["candidates"][1]
+    inside["guarantee"]["epsilon"] = 1.0
+    document["sha256"] = content_hash(document)
+    with pytest.raises(ReleaseFileError, match="candidate 'other': its content does not have"):
+        read(document, path)
+    inside["sha256"] = content_hash(inside)
+    document["sha256"] = content_hash(document)
+    with pytest.raises(ReleaseFileError, match="candidate 'other': guarantee"):
+        read(document, path)
+
+
+def test_a_curve_of_a_fit_is_in_the_file_of_the_fit(frame):
+    fit = dplr(FORMULA, frame, eps=4.0, spend={"coefficients": 0.75, "roc": 0.25}, **SCHEMA)
+    with pytest.raises(GuaranteeError, match="save the fit, whose file has it"):
+        fit.roc.save("nowhere.json")
+
+
+def test_a_file_of_a_later_version_is_refused(answers, tmp_path):
+    path = tmp_path / "answer.json"
+    answers["curve"].save(path)
+    document = json.loads(path.read_bytes())
+    for version, words in ((2, "upgrade privatelr"), (0, "version takes 1"), ("1", "version")):
+        with pytest.raises(ReleaseFileError, match=words):
+            read(edited(document, ("version",), version), path)
+    path.write_text(json.dumps({**document, "auc": 0.99}), encoding="utf-8")
+    with pytest.raises(ReleaseFileError, match="'auc'"):
+        load(path)
+
+
+def test_a_void_answer_says_so(frame, tmp_path):
+    with of_public_data(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        fit = dplr(FORMULA, frame, eps=4.0, **SCHEMA)
+        given = {"seed": 3, "eps": 1.0}
+        made = [fit.private_roc(frame, **given), fit.private_auc(frame, **given)]
+        made += [fit.private_threshold(frame, **given)]
+        made += [choose({"a": fit, "b": fit}, frame, **given)]
+    for answer in made:
+        answer.save(tmp_path / "void.json")
+        document = json.loads((tmp_path / "void.json").read_bytes())
+        assert document["notice"].startswith("NOT PRIVATE")
+        assert document["randomness"] == "seed"
+        assert str(load(tmp_path / "void.json")) == str(answer)
+        assert "has no guarantee as a whole" in answer.card()
+        assert "made from a seed" in answer.card()
+        assert "operating system" not in answer.card().partition("The chosen fit")[0]
+
+
+# -- signatures, ledgers, cards --------------------------------------------------------------------
+
+
+def test_a_signature_is_checked(answers, tmp_path):
+    path, other = tmp_path / "answer.json", Ed25519PrivateKey.from_private_bytes(bytes(32))
+    answers["area"].save(path, key=KEY)
+    assert load(path, public_key=KEY.public_key()).value == answers["area"].value
+    with pytest.raises(ReleaseFileError, match="key"):
+        load(path, public_key=other.public_key())
+    answers["area"].save(path)
+    with pytest.raises(ReleaseFileError, match="not signed"):
+        load(path, public_key=KEY.public_key())
+
+
+def test_a_ledger_on_disk_is_told_of_the_file(frame, tmp_path):
+    ledger = Ledger.create(tmp_path / "l.ledger", 20.0)
+    fits = {name: dplr(f"y ~ {name}", frame, eps=1.0, **SCHEMA) for name in ("age", "dose")}
+    made = [
+        fits["age"].private_roc(frame, eps=1.0, ledger=ledger),
+        fits["age"].private_auc(frame, eps=1.0, ledger=ledger),
+        fits["age"].private_threshold(frame, eps=1.0, ledger=ledger),
+        choose(fits, frame, eps=1.0, ledger=ledger),
+    ]
+    for answer in made:
+        path = tmp_path / "answer.json"
+        answer.save(path)
+        entry = load(path).entry
+        assert entry == answer.entry
+        assert ledger.knows(entry)
+        assert ledger.saved_as(entry) == load_with_hash(path)[1]
+        document = json.loads(path.read_bytes())
+        with pytest.raises(ReleaseFileError, match="ledger"):
+            read(edited(document, ("ledger", "events", 0, "epsilon"), 0.001), path)
+    assert Ledger.check(tmp_path / "l.ledger") == ()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_card_has_the_hash_and_the_page(name, answers, tmp_path):
+    answer = answers[name]
+    answer.save(tmp_path / "answer.json")
+    card = answer.card()
+    assert load_with_hash(tmp_path / "answer.json")[1] in card
+    assert "odds" in card or "probable" in card
+    assert "<html" in answer.card("html")
+    if "choice" not in name:  # the card of a candidate says that it was read from a file
+        assert load(tmp_path / "answer.json").card() == card
+
+
+def test_nothing_exact_is_in_the_file(frame, tmp_path):
+    """The exact number of positive records, of an answer that is about them."""
+    fit = dplr(FORMULA, frame, eps=4.0, **SCHEMA)
+    area = fit.private_auc(frame, eps=8.0)
+    other = replace(area, release=replace(area.release, area=0.5))
+    area.save(tmp_path / "a.json")
+    other.save(tmp_path / "b.json")
+    a, b = (json.loads((tmp_path / f"{name}.json").read_bytes()) for name in "ab")
+    a["answer"]["smooth"]["area"], a["answer"]["auc"], a["sha256"] = 0.5, 0.5, b["sha256"]
+    assert a == b
