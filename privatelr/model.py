@@ -18,7 +18,7 @@ from privatelr.numerics import find_hinge, find_loss
 from privatelr.numerics.solve import Newton, Solver
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import AnyLedger
-from privatelr.results import DataCheck, DataCounts, Fit
+from privatelr.results import DataCheck, DataCounts, Fit, count_persons
 from privatelr.sources import BoundsLike, LevelsLike, declare_schema, is_dask, totals
 
 
@@ -297,6 +297,8 @@ def check(
     weights: str | None = None,
     subset: str | None = None,
     by: str | None = None,
+    person: Any = None,
+    records_per_person: int = 1,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
@@ -308,15 +310,18 @@ def check(
 
     Parameters
     ----------
-    formula, data, target, weights, subset, by, bounds, levels, row_norm, intercept_scale
+    formula, data, target, weights, subset, by, person, records_per_person
         As in `dplr`, except that Dask collections are not counted. The same functions read them.
+    bounds, levels, row_norm, intercept_scale
+        As in `dplr`.
 
     Returns
     -------
     DataCheck
         A page. Its ``table`` counts for each variable the values that are usable, missing (or not
         finite), outside the bounds (these would be clipped) and undeclared. Its ``classes`` counts
-        the usable records of both classes. It cannot be saved.
+        the usable records of both classes, and its ``persons`` those who have records, with the
+        largest number of records of one of them. It cannot be saved.
 
     Raises
     ------
@@ -337,7 +342,8 @@ def check(
             "one of its partitions."
         )
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
-    source = read_in_memory(formula, data, target, weights=weights, subset=subset, by=by)
+    given = {"weights": weights, "subset": subset, "by": by, "person": person}
+    source = read_in_memory(formula, data, target, **given, records_per_person=records_per_person)
     spec = source.plan(schema)
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         rows, tally = source.rows(spec, bar=False)
@@ -345,4 +351,5 @@ def check(
     found = None if tally is None else totals(tally)
     negative, positive = int(np.count_nonzero(label < 0)), int(np.count_nonzero(label > 0))
     counts = DataCounts(rows.records, negative, positive, spec.response, spec.variables, found)
-    return DataCheck(spec.formula.text, counts, tuple(doubts(spec, source.batch, schema)))
+    persons = count_persons(source.owners, spec.formula.person)
+    return DataCheck(spec.formula, counts, tuple(doubts(spec, source.batch, schema)), persons)

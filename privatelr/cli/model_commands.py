@@ -60,7 +60,7 @@ else:
     selected_model = lazy_import("privatelr.selected_model")
 
 _RECORDS = "records_per_person"
-_OF_RECORDS = ("weights", "subset", "by", "person", _RECORDS)
+OF_RECORDS = ("weights", "subset", "by", "person", _RECORDS)
 _MOST_VARIABLES = 2000
 _LIMIT = (
     f"fit takes up to {_MOST_VARIABLES}, because a solver holds their square in memory; name fewer "
@@ -177,6 +177,7 @@ def _counted(found: DataCheck) -> dict[str, Any]:
         "n": found.counts.n,
         "classes": found.classes.to_dict(),
         "unusable": found.counts.zero_rows,
+        "persons": found.persons,
         "variables": table.to_dict(orient="index"),
         "doubts": list(found.doubts),
     }
@@ -253,7 +254,7 @@ def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-_OF_TABLE = (*_OF_RECORDS, "row_norm")
+_OF_TABLE = (*OF_RECORDS, "row_norm")
 _READ_APART = {
     *("formula", "data", "bounds", "levels", "intercept_scale", "do_scale", "prior", "ledger")
 }
@@ -294,7 +295,7 @@ def _read_table(chosen: argparse.Namespace) -> tuple[Formula, pd.DataFrame, dict
     """
     with open_table(chosen.data, **given(chosen, *TEXT)) as table:
         # a dot for far too many columns is refused before a formula is made of them
-        terms = given(chosen, *_OF_RECORDS)
+        terms = given(chosen, *OF_RECORDS)
         whose = [terms.pop(name, usual) for name, usual in (("person", None), (_RECORDS, 1))]
         text = with_person(with_terms(chosen.formula, table.names, **terms), *whose)
         tokens = tokenize(text)

@@ -47,14 +47,18 @@ _PROGRAM = (
 _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "demo": (("", _ALWAYS),),
     "plan": (
-        ("", "formula --n --weights --subset --by"),
+        ("", "formula --n --weights --subset --by --person --records-per-person"),
         _DECLARED,
         ("what is promised", _PROMISE),
         _MODEL,
         ("what is guessed", "--balance --spread --c-index --correlation --pilot"),
         ("what is asked", f"--width --term --share --plot {_ALWAYS}"),
     ),
-    "check": (("", f"data {_TEXT} formula --weights --subset --by"), _DECLARED, ("", _ALWAYS)),
+    "check": (
+        ("", f"data {_TEXT} formula --weights --subset --by --person --records-per-person"),
+        _DECLARED,
+        ("", _ALWAYS),
+    ),
     "fit": (
         ("", f"data {_TEXT} formula --weights --subset --by"),
         _DECLARED,
@@ -167,7 +171,7 @@ _HELP = {
     "--decimal": "what the numbers of a text file have before their fraction; default point. A "
     "number with the other one counts as missing, and so does 1 234",
     "--encoding": "of a text file, such as latin-1, cp1252 or utf-16; default utf-8",
-    "--n": "number of records",
+    "--n": "number of records, or of persons",
     "--weights": "column of how much a record counts, over the largest weight by its bounds; or an "
     "expression such as 1/p",
     "--subset": "condition on declared columns, such as 'age > 50', of the records that count; the "

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privatelr.cli import files
-from privatelr.cli.model_commands import read_arguments
+from privatelr.cli.model_commands import OF_RECORDS, read_arguments
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import add_command, given
-from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell, note
+from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell
 from privatelr.cli.study_file import read_declarations
 from privatelr.cli.table_files import by_levels, open_table
 from privatelr.errors import ArgumentError, GuaranteeError
-from privatelr.formula import tokenize
+from privatelr.formula import tokenize, with_person
 from privatelr.lazy_import import lazy_import
+from privatelr.privacy import ZCDP
 
 if TYPE_CHECKING:
     from privatelr.audit import audit_table
@@ -96,10 +97,10 @@ def _read(chosen: argparse.Namespace) -> dict[str, Any]:
         published = chosen.analysis == "cms11" or found.get("eps") == 0  # as in dpsvm
         found.setdefault("loss", "huber" if published else "softplus")
     found |= read_declarations(chosen)
-    if "person" in chosen.study:
-        said = "takes --n for the number of persons, whose noise is near to that"
-        note("privatelr", f"person, as the schema has it, is left out: a plan {said}.")
-    found |= given(chosen, "balance", "c_index", "correlation", "weights", "subset", "by")
+    found |= given(chosen, "balance", "c_index", "correlation", *OF_RECORDS)
+    if chosen.rho is not None:
+        whole = with_person(chosen.formula, chosen.person, chosen.records_per_person or 1)
+        found["eps"] = ZCDP(chosen.rho, make_plan.neighbours_of(whole))
     if chosen.spread:
         named = dict(chosen.spread)
         if "" in named and len(chosen.spread) > 1:
