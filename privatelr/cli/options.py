@@ -29,7 +29,7 @@ _SHORT_SCHEMA, _PRICE = "--schema --bounds --levels", "--eps|--rho --delta --see
 _PROMISE = "--eps|--rho --delta --spend --do-scale"
 _MODEL = (
     "what is fitted, and how",
-    "--method|--model --loss --h --lambda --output-perturbation --analysis",
+    "--method|--model --loss --h --lambda --output-perturbation --analysis --prior",
 )
 _CHOOSING = "--density --rounds --step --score --slack --minority --radius --draws"
 _ALWAYS = "--json --quiet"
@@ -63,7 +63,7 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("", f"data {_TEXT} formula --weights --subset --by"),
         _DECLARED,
         ("what is promised", f"{_PROMISE} --person --records-per-person --seed"),
-        (_MODEL[0], f"{_MODEL[1]} --prior --on-small-lambda --rp-dim --threshold"),
+        (_MODEL[0], f"{_MODEL[1]} --on-small-lambda --rp-dim --threshold"),
         ("how --method lp and simplex choose columns", _CHOOSING),
         *_PAID[2:],
     ),

@@ -98,6 +98,7 @@ def _read(chosen: argparse.Namespace) -> dict[str, Any]:
         found.setdefault("loss", "huber" if published else "softplus")
     found |= read_declarations(chosen)
     found |= given(chosen, "balance", "c_index", "correlation", *OF_RECORDS)
+    found |= files.read_prior(chosen.prior)
     if chosen.rho is not None:
         whole = with_person(chosen.formula, chosen.person, chosen.records_per_person or 1)
         found["eps"] = ZCDP(chosen.rho, make_plan.neighbours_of(whole))

@@ -11,11 +11,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from privatelr import inference, mechanisms
 from privatelr.audit.density.exact import matrix_weights, minimisers
+from privatelr.design import prior_of
 from privatelr.inference import PUBLIC_SEED, Mode, Question
 from privatelr.inference.intervals import factors_of
 from privatelr.planning.forecast import Simulator, moments_of
@@ -223,9 +225,12 @@ def _releases(sim: Simulator) -> list[mechanisms.Release]:
     values += _opposite(moments.noise, rng)
     noisy, held = [mechanisms.Moments(value, moments) for value in values], sim.stages.scale
     scale = None if held is None else mechanisms.ScaleRelease(moments_of(sim.study, held), held)
+    prior: dict[str, Any] = {}
+    if sim.spec.prior is not None:
+        prior = prior_of(sim.spec, problem)
     return [
-        mechanisms.Release(coef, sim.stages.target, calibration, moments=one, scale=scale)
-        for coef, one in zip(w, noisy, strict=True)
+        mechanisms.Release(coef, sim.stages.target, calibration, moments=one, scale=scale, **prior)
+        for coef, one in zip(w + sim.drawn, noisy, strict=True)
     ]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from privatelr import inference, mechanisms
 from privatelr.audit.density.exact import hessian, minimisers
 from privatelr.audit.density.pairs import SignedRows
-from privatelr.design import DesignSpec, standardise, with_equal_weights
+from privatelr.design import DesignSpec, prior_of, standardise, with_equal_weights
 from privatelr.fitting import standardised
 from privatelr.inference import PUBLIC_SEED
 from privatelr.mechanisms.calibration import ScaleCalibration
@@ -70,8 +70,11 @@ class Simulator:
     data : SignedRows
     units : ndarray of shape (p + 1, d)
         The map from design coefficients to those in the user's units.
+    drawn : ndarray of shape (d,)
+        The coefficients to which the penalty draws; 0 without a prior. Coefficients here are
+        differences from them, so that margins of the data are beside those of the prior.
     centre : ndarray of shape (d,)
-        The minimiser without noise.
+        The minimiser without noise, less `drawn`.
     curvature : ndarray of shape (d, d)
         H, the second derivative of the mean objective at the minimiser, with the penalty.
     """
@@ -81,6 +84,7 @@ class Simulator:
     stages: mechanisms.StagedCalibration
     data: SignedRows
     units: FloatArray
+    drawn: FloatArray
     centre: FloatArray
     curvature: FloatArray
 
@@ -88,6 +92,11 @@ class Simulator:
     def problem(self) -> mechanisms.Problem:
         """The public facts of the coefficients, with lambda."""
         return self.stages.coefficients.problem
+
+    @property
+    def penalty(self) -> FloatArray:
+        """The second derivative ``(d, d)`` of the penalty of the mean objective, with a prior's."""
+        return penalty_of(self.data, self.problem)
 
 
 def simulate(study: Study, like: DesignSpec | None = None) -> Simulator:
@@ -105,11 +114,35 @@ def simulate(study: Study, like: DesignSpec | None = None) -> Simulator:
     spec, stages = found or (like or declared, method.calibrate(method.facts(n, like or declared)))
     if stages.scale is not None:
         spec = _standardised_by(spec, moments_of(study, stages.scale), stages.scale)
-    shares = study.population.signed(spec)
-    problem, data = stages.coefficients.problem, replace(shares, counts=n * shares.counts)
+    problem = stages.coefficients.problem
+    data, drawn = _records(study, spec, problem)
     centre = minimisers(data, problem, np.zeros((1, problem.d)))
     curvature = hessian(data, problem, centre)[0] / problem.n
-    return Simulator(study, spec, stages, data, spec.user_rows(), centre[0], curvature)
+    return Simulator(study, spec, stages, data, spec.user_rows(), drawn, centre[0], curvature)
+
+
+def _records(
+    study: Study, spec: DesignSpec, problem: mechanisms.Problem
+) -> tuple[SignedRows, FloatArray]:
+    """The made-up records of a study, and the coefficients w0 to which its penalty draws.
+
+    The penalty of a prior is ``(w - w0)' P (w - w0) / 2``. So ``w - w0`` minimises an objective
+    with a penalty about 0, in which a record has its margin by w0 beforehand, as by an offset.
+    """
+    shares = study.population.signed(spec)
+    data = replace(shares, counts=study.n * shares.counts)
+    if spec.prior is None:
+        return data, np.zeros(problem.d)
+    prior = prior_of(spec, problem)
+    w0, stiff = prior["centre"], prior["stiff"]
+    held = None if stiff is None else problem.n * stiff.T @ stiff
+    return replace(data, shifts=data.shifts + data.rows @ w0, held=held), w0
+
+
+def penalty_of(data: SignedRows, problem: mechanisms.Problem) -> FloatArray:
+    """The second derivative ``(d, d)`` of the penalty of the mean objective."""
+    held = 0.0 if data.held is None else data.held / problem.n
+    return np.asarray(problem.lambda_ * np.eye(problem.d) + held)
 
 
 def errors(sim: Simulator, draws: int = MOST_DRAWS, target: str = "penalised") -> Errors:
@@ -118,10 +151,11 @@ def errors(sim: Simulator, draws: int = MOST_DRAWS, target: str = "penalised") -
     The argument `draws` is that of `privacy_sd`.
     """
     problem = sim.problem
-    sim = replace(sim, units=sim.units @ _step(sim.curvature, problem.lambda_, target).T)
+    sim = replace(sim, units=sim.units @ _step(sim, target).T)
     solved = _solved(sim)
     scores = _scores(sim, sim.centre[None])[0]
-    scores -= problem.lambda_**2 * np.outer(sim.centre, sim.centre)
+    pulled = sim.penalty @ sim.centre
+    scores -= np.outer(pulled, pulled)
     sampling = np.einsum("dm,de,em->m", solved, scores, solved) / problem.n
     privacy = np.hypot(privacy_sd(sim, draws), scale_sd(sim))
     return Errors(privacy, np.sqrt(np.maximum(sampling, 0.0)), kept_by_penalty(sim))
@@ -141,9 +175,9 @@ def scale_sd(sim: Simulator) -> FloatArray:
     plain, found = replace(sim.spec, columns=study.spec.columns), []
     for values in moments_of(study, calibration) + noise:
         spec = _standardised_by(plain, values, calibration)
-        shares = study.population.signed(spec)
-        data = replace(shares, counts=study.n * shares.counts)
-        found.append(spec.user_rows() @ minimisers(data, sim.problem, sim.centre[None] * 0)[0])
+        data, drawn = _records(study, spec, sim.problem)
+        w = drawn + minimisers(data, sim.problem, sim.centre[None] * 0)[0]
+        found.append(spec.user_rows() @ w)
     return np.asarray(np.std(found, axis=0, ddof=1))
 
 
@@ -164,10 +198,11 @@ def _standardised_by(
 def kept_by_penalty(sim: Simulator) -> FloatArray:
     """The share ``(d,)`` of a small effect that remains under the penalty.
 
-    Effects w become ``H^-1 (H - lambda) w``, in the units of the design, in which a column counts
-    from the middle of its bounds, or from its mean if that is released.
+    Effects w become ``H^-1 (H - P) w`` by the penalty P, in the units of the design, in which a
+    column counts from the middle of its bounds, or from its mean if that is released. With a prior
+    they are differences from it.
     """
-    return np.asarray(1 - sim.problem.lambda_ * np.diag(np.linalg.inv(sim.curvature)))
+    return np.asarray(1 - np.diag(np.linalg.solve(sim.curvature, sim.penalty)))
 
 
 def privacy_sd(sim: Simulator, draws: int = MOST_DRAWS) -> FloatArray:
@@ -201,17 +236,16 @@ def _solved(sim: Simulator) -> FloatArray:
     return np.asarray(np.linalg.solve(sim.curvature, sim.units.T))
 
 
-def _step(curvature: FloatArray, lambda_: float, target: str) -> FloatArray:
-    """``H H0^-1`` with ``H0 = H - lambda``: errors of the target from those of the minimiser.
+def _step(sim: Simulator, target: str) -> FloatArray:
+    """``H H0^-1`` with ``H0 = H - P``: errors of the target from those of the minimiser.
 
     It is the identity for the penalised target (inference.md 3.4).
     """
-    identity = np.eye(len(curvature))
     if target != "unpenalised":
-        return identity
-    least = _FLAT * float(np.trace(curvature))
-    bare = inference.floored(curvature - lambda_ * identity, least)
-    return np.asarray(curvature @ np.linalg.inv(bare))
+        return np.eye(len(sim.curvature))
+    least = _FLAT * float(np.trace(sim.curvature))
+    bare = inference.floored(sim.curvature - sim.penalty, least)
+    return np.asarray(sim.curvature @ np.linalg.inv(bare))
 
 
 def _scores(sim: Simulator, w: FloatArray) -> FloatArray:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from privatelr import errors
 from privatelr.arguments import suggests_arguments
-from privatelr.design import DesignSpec, plan_design
+from privatelr.design import DesignSpec, Prior, plan_design
 from privatelr.errors import ArgumentError, FormulaError, SchemaError
-from privatelr.fitting import read_do_scale
+from privatelr.fitting import read_do_scale, read_prior
 from privatelr.formula import (
     RESERVED,
     parse_expression,
@@ -23,7 +24,7 @@ from privatelr.formula import (
 )
 from privatelr.mechanisms import find_mechanism, read_request, warn_of_one_record
 from privatelr.method import perturbation
-from privatelr.numerics import LOSSES, find_hinge, find_loss
+from privatelr.numerics import LOSSES, Loss, find_hinge, find_loss
 from privatelr.planning import expected_intervals, forecast
 from privatelr.planning.made_up_records import (
     assumptions_of,
@@ -137,6 +138,7 @@ def plan(
     by: str | None = None,
     person: str | None = None,
     records_per_person: int = 1,
+    prior: Any = None,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
@@ -167,7 +169,7 @@ def plan(
         for an intercept and d - 1 covariates in a ball of length `row_norm`.
     n : int
         Number of records, which is public, or of persons.
-    eps, delta, weights, subset, by, person, records_per_person, lambda_, op, analysis
+    eps, delta, weights, subset, by, person, records_per_person, prior, lambda_, op, analysis
         The same as for `dplr`. Every person is taken to have one record that counts fully, or as
         many as `records_per_person` that are alike. Columns of weights and of a subset are guessed
         as covariates are. With `by` the plan is of one stratum, and all are guessed to have as many
@@ -229,7 +231,7 @@ def plan(
     priced = eps, delta, spend, lambda_, op, analysis, on_small_lambda
     request = read_request(*priced, neighbours_of(whole))
     find_mechanism(request)
-    scaling = read_do_scale(do_scale)
+    scaling, asked = read_do_scale(do_scale), read_prior(prior, stacklevel=4)
     if scaling is True:
         raise ArgumentError("do_scale=True: it reads the data, and a plan has none.")
     takes = f"a whole number from 1 to {LARGEST_N:.0e}"
@@ -248,7 +250,7 @@ def plan(
     if isinstance(formula, int | np.integer) and not isinstance(formula, bool):
         if records is not None:
             raise ArgumentError(f"pilot: it belongs to a formula, and formula={formula} is none.")
-        beside = counting | {"person": person}
+        beside = counting | {"person": person, "prior": prior}
         for name in (name for name, given in beside.items() if given is not None):
             raise ArgumentError(f"{name}: it goes with a formula, and formula={formula} is none.")
         spec = generic_design(int(formula), declared)
@@ -257,6 +259,8 @@ def plan(
         strata = spec.formula.by
         if strata is not None and strata.level is None:
             spec = spec.at_level(spec.variables[strata.column].levels[0])
+        if asked is not None:
+            spec = _with_prior(spec, asked, chosen)
     population = population_of(spec, guesses, records)
     worse = population_of(spec, pessimistic(guesses), records)
     study = Study(spec, chosen, request, int(size), population, schema, scaling, worse)
@@ -277,6 +281,26 @@ def plan(
         pessimistic=longer,
         assumptions=assumptions_of(spec, guesses, records, scaled=sim.stages.scale is not None),
     )
+
+
+def _with_prior(spec: DesignSpec, asked: Callable[[Any, Any], Prior], loss: Loss) -> DesignSpec:
+    """The design with what a penalty draws to; a response that is not declared is the earlier's.
+
+    Raises
+    ------
+    ArgumentError
+        If the model has no such coefficients, or an earlier fit has another response or loss.
+    """
+    like, earlier = spec, asked.args[0] if isinstance(asked, partial) else None
+    if earlier is not None and spec.formula.response.names == (_STAND_IN,):
+        named, was = (one.partition("~")[0].strip() for one in (spec.formula.text, earlier.formula))
+        if named != was:
+            raise ArgumentError(
+                f"prior: the response of the earlier fit is {was}, and here it is {named}; prior "
+                "takes a fit of the same response."
+            )
+        like = replace(spec, response=earlier.spec.response)
+    return replace(spec, prior=asked(like, loss))
 
 
 def _read_pilot(pilot: Any) -> Batch:

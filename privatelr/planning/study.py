@@ -50,7 +50,8 @@ class Study:
     @property
     def method(self) -> Method[Fit]:
         """The mechanism of a fit."""
-        return perturbation(self.loss, self.request, self.schema, self.do_scale)
+        asked = self.request, self.schema, self.do_scale
+        return perturbation(self.loss, *asked, prior=self.spec.prior)
 
     @property
     def terms(self) -> tuple[str, ...]:

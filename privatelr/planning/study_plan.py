@@ -336,7 +336,8 @@ def _alternatives(plan: StudyPlan) -> Table:
 
 def _notes(plan: StudyPlan) -> list[str]:
     both = "privacy sd: what the noise adds to a coefficient; Std. Error: noise and sample together"
-    kept = "kept: the share of a small effect that the penalty leaves"
+    effect = "effect" if plan.spec.prior is None else "difference from the prior"
+    kept = f"kept: the share of a small {effect} that the penalty leaves"
     if plan.intervals is None or plan.intervals.target == "penalised":
         notes = [f"{kept}, since all of this is about the penalised coefficients."]
     else:

@@ -244,6 +244,7 @@ def test_what_is_wrong_is_said_in_one_line(options, status, sentence, home, caps
     )
 
 
+PRIOR = {"age": 0.03, "(Intercept)": (-2.0, 0.5)}
 PLANNED = ["plan", "y ~ age", "--n", 400, "--spend", "coefficients=1", "--json"]
 
 
@@ -255,16 +256,27 @@ PLANNED = ["plan", "y ~ age", "--n", 400, "--spend", "coefficients=1", "--json"]
             ["--person", "patient", "--records-per-person", 3, "--rho", 0.1],
             {"person": "patient", "records_per_person": 3, "eps": ZCDP(0.1, REPLACE_PERSON)},
         ),
+        (["--prior", "age=0.03", "--prior", "(Intercept)=-2:0.5"], {"prior": PRIOR}),
+        (["--by", "sex", "--prior", "age=0.03"], {"by": "sex", "prior": {"age": 0.03}}),
+        (["--weights", "1 / p", "--subset", "age > 30"], {"weights": "1/p", "subset": "age > 30"}),
     ],
     ids=str,
 )
-def test_a_plan_takes_persons_as_a_fit_does(options, keywords, home, capsys):
+def test_a_plan_takes_what_a_fit_does(options, keywords, home, capsys):
     shown = json.loads(run(capsys, *PLANNED, *options, *DECLARED))
     spend = {"coefficients": 1.0}
     declared = {"bounds": BOUNDS, "levels": {"sex": ["female", "male"]}}
     planned = privatelr.plan("y ~ age", 400, spend=spend, **keywords, **declared)
     assert shown == json.loads(planned.to_json())
-    assert shown["guarantee"]["neighbours"] == "REPLACE_PERSON"
+    about = "REPLACE_PERSON" if "person" in keywords else "REPLACE_ONE"
+    assert shown["guarantee"]["neighbours"] == about
+
+
+def test_a_plan_takes_an_earlier_model_as_a_prior(home, capsys):
+    run(capsys, "fit", "clinic.csv", "y ~ age", *DECLARED, "--out", "old.json")
+    page = run(capsys, *PLANNED[:-1], "--prior", "old.json", *DECLARED)
+    assert "of an earlier fit (y ~ age, epsilon = 1 (pure))" in " ".join(page.split())
+    assert "no such file" in run(capsys, *PLANNED, "--prior", "none.json", *DECLARED, status=2)
 
 
 def test_a_plan_takes_the_person_of_a_schema(home, capsys):
