@@ -122,7 +122,7 @@ _READ: dict[str, dict[str, Any]] = {
     "--do-scale": {"choices": ("private", "no")},
     "--seed": {"metavar": "N", "type": read.whole},
     "--method": {"choices": METHODS},
-    "plan --method": {"choices": METHODS[:2]},
+    "plan --method": {"choices": ("lr", "svm", "multinomial")},
     "--model": {"choices": ("logistic", "svm"), "dest": "method"},
     "--loss": {"choices": (*HINGES, "logistic")},
     "--lambda": {"metavar": "X", "type": read.lambda_, "dest": "lambda_"},
@@ -213,7 +213,8 @@ _HELP = {
     ),
     "--method": "lr is logistic regression, the default; svm a support vector machine; lp and "
     "simplex choose few columns of many; multinomial is for three or more classes",
-    "plan --method": "lr is logistic regression, the default; svm a support vector machine",
+    "plan --method": "lr is logistic regression, the default; svm a support vector machine; "
+    "multinomial is for three or more classes, and buys no inference",
     "--model": "older spelling of --method; logistic is lr",
     "--loss": "hinge of the svm, by default softplus; simplex takes huber, its default, or "
     "logistic",

@@ -47,6 +47,7 @@ examples:
       --levels famhist=Absent,Present --width 0.1 --term age
   privatelr plan 5 --n 10000 --eps 0.5 --plot widths.png
   privatelr plan --schema study.toml --n 900
+  privatelr plan "Species ~ ." --n 150 --eps 4 --method multinomial --schema iris.toml
 
 {STATUSES}"""
 
@@ -90,9 +91,11 @@ def plan_study(chosen: argparse.Namespace) -> int:
 
 def _read(chosen: argparse.Namespace) -> dict[str, Any]:
     """Keywords for `plan`; of a pilot, only columns that are declared or named are read."""
-    if chosen.spend is None:
+    if chosen.spend is None and chosen.method != "multinomial":
         chosen.spend = "inference"
     found = read_arguments(chosen)
+    if chosen.method == "multinomial":
+        found["loss"] = "softmax"
     if chosen.method == "svm":
         published = chosen.analysis == "cms11" or found.get("eps") == 0  # as in dpsvm
         found.setdefault("loss", "huber" if published else "softplus")

@@ -17,6 +17,7 @@ import numpy as np
 
 from privatelr import inference, mechanisms
 from privatelr.audit.density.exact import matrix_weights, minimisers
+from privatelr.audit.density.pairs import SignedRows
 from privatelr.design import prior_of
 from privatelr.inference import PUBLIC_SEED, Mode, Question
 from privatelr.inference.intervals import factors_of
@@ -208,6 +209,7 @@ def _releases(sim: Simulator) -> list[mechanisms.Release]:
     """Simulated releases, in pairs with opposite noise and samples with opposite errors."""
     calibration, moments = sim.stages.coefficients, sim.stages.moments
     assert moments is not None
+    assert isinstance(sim.data, SignedRows)
     problem, rows, rng = sim.problem, sim.data.rows, np.random.default_rng(PUBLIC_SEED)
     sizes = sim.data.sizes
     noise, is_tilt = _opposite(calibration.noise, rng), calibration.placement == "objective"

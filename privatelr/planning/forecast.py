@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from privatelr import inference, mechanisms
-from privatelr.audit.density.exact import hessian, minimisers
+from privatelr.audit.density import exact
 from privatelr.audit.density.pairs import SignedRows
 from privatelr.design import DesignSpec, prior_of, standardise, with_equal_weights
 from privatelr.fitting import standardised
 from privatelr.inference import PUBLIC_SEED
 from privatelr.mechanisms.calibration import ScaleCalibration
+from privatelr.planning import several_classes
+from privatelr.planning.several_classes import ClassRows
 from privatelr.planning.study import Study
 from privatelr.privacy.noise import draw_many
 from privatelr.types import FloatArray
@@ -24,6 +26,8 @@ from privatelr.types import FloatArray
 _WORK = 1e8
 """One Newton step of all minimisers takes about this number of products."""
 FEWEST_DRAWS, MOST_DRAWS = 64, 256
+_MOST_WORK = 2e9
+"""Beyond this, minimisers of several classes are not drawn, and follow linearly from the noise."""
 _FEWEST_SCALES, _MOST_SCALES = 8, 24
 """Between so many releases of the scale of the columns are simulated."""
 _SMALLEST = 1e-300
@@ -67,9 +71,10 @@ class Simulator:
         The rows of a fit, standardised if it releases the scale of the columns.
     stages : StagedCalibration
         The calibration of a fit.
-    data : SignedRows
-    units : ndarray of shape (p + 1, d)
-        The map from design coefficients to those in the user's units.
+    data : SignedRows or ClassRows
+    units : ndarray of shape (m, d)
+        The map from design coefficients to those in the user's units; those of K classes are
+        ``(K d,)``, and differences from the first class in the user's units.
     drawn : ndarray of shape (d,)
         The coefficients to which the penalty draws; 0 without a prior. Coefficients here are
         differences from them, so that margins of the data are beside those of the prior.
@@ -82,7 +87,7 @@ class Simulator:
     study: Study
     spec: DesignSpec
     stages: mechanisms.StagedCalibration
-    data: SignedRows
+    data: SignedRows | ClassRows
     units: FloatArray
     drawn: FloatArray
     centre: FloatArray
@@ -96,7 +101,10 @@ class Simulator:
     @property
     def penalty(self) -> FloatArray:
         """The second derivative ``(d, d)`` of the penalty of the mean objective, with a prior's."""
-        return penalty_of(self.data, self.problem)
+        found = self.problem.lambda_ * np.eye(self.problem.size)
+        if isinstance(self.data, ClassRows) or self.data.held is None:
+            return found
+        return np.asarray(found + self.data.held / self.problem.n)
 
 
 def simulate(study: Study, like: DesignSpec | None = None) -> Simulator:
@@ -116,14 +124,37 @@ def simulate(study: Study, like: DesignSpec | None = None) -> Simulator:
         spec = _standardised_by(spec, moments_of(study, stages.scale), stages.scale)
     problem = stages.coefficients.problem
     data, drawn = _records(study, spec, problem)
-    centre = minimisers(data, problem, np.zeros((1, problem.d)))
-    curvature = hessian(data, problem, centre)[0] / problem.n
-    return Simulator(study, spec, stages, data, spec.user_rows(), drawn, centre[0], curvature)
+    centre = minimisers(data, problem, np.zeros((1, problem.size)))[0]
+    curvature = _hessian(data, problem, centre) / problem.n
+    units = _units(study, spec)
+    return Simulator(study, spec, stages, data, units, drawn, centre, curvature)
+
+
+def minimisers(
+    data: SignedRows | ClassRows, problem: mechanisms.Problem, tilts: FloatArray
+) -> FloatArray:
+    """Minimisers ``(m, d)`` of the sum form under the tilts ``(m, d)``."""
+    if isinstance(data, ClassRows):
+        return several_classes.minimisers(data, problem, tilts)
+    return exact.minimisers(data, problem, tilts)
+
+
+def _hessian(
+    data: SignedRows | ClassRows, problem: mechanisms.Problem, w: FloatArray
+) -> FloatArray:
+    if isinstance(data, ClassRows):
+        return several_classes.hessian(data, problem, w)
+    return np.asarray(exact.hessian(data, problem, w[None])[0])
+
+
+def _units(study: Study, spec: DesignSpec) -> FloatArray:
+    rows, classes = spec.user_rows(), len(study.classes)
+    return several_classes.contrasts(rows, classes) if classes else rows
 
 
 def _records(
     study: Study, spec: DesignSpec, problem: mechanisms.Problem
-) -> tuple[SignedRows, FloatArray]:
+) -> tuple[SignedRows | ClassRows, FloatArray]:
     """The made-up records of a study, and the coefficients w0 to which its penalty draws.
 
     The penalty of a prior is ``(w - w0)' P (w - w0) / 2``. So ``w - w0`` minimises an objective
@@ -131,18 +162,12 @@ def _records(
     """
     shares = study.population.signed(spec)
     data = replace(shares, counts=study.n * shares.counts)
-    if spec.prior is None:
-        return data, np.zeros(problem.d)
+    if isinstance(data, ClassRows) or spec.prior is None:
+        return data, np.zeros(problem.size)
     prior = prior_of(spec, problem)
     w0, stiff = prior["centre"], prior["stiff"]
     held = None if stiff is None else problem.n * stiff.T @ stiff
     return replace(data, shifts=data.shifts + data.rows @ w0, held=held), w0
-
-
-def penalty_of(data: SignedRows, problem: mechanisms.Problem) -> FloatArray:
-    """The second derivative ``(d, d)`` of the penalty of the mean objective."""
-    held = 0.0 if data.held is None else data.held / problem.n
-    return np.asarray(problem.lambda_ * np.eye(problem.d) + held)
 
 
 def errors(sim: Simulator, draws: int = MOST_DRAWS, target: str = "penalised") -> Errors:
@@ -153,7 +178,7 @@ def errors(sim: Simulator, draws: int = MOST_DRAWS, target: str = "penalised") -
     problem = sim.problem
     sim = replace(sim, units=sim.units @ _step(sim, target).T)
     solved = _solved(sim)
-    scores = _scores(sim, sim.centre[None])[0]
+    scores = _scores(sim)
     pulled = sim.penalty @ sim.centre
     scores -= np.outer(pulled, pulled)
     sampling = np.einsum("dm,de,em->m", solved, scores, solved) / problem.n
@@ -169,7 +194,7 @@ def scale_sd(sim: Simulator) -> FloatArray:
     study, calibration = sim.study, sim.stages.scale
     if calibration is None:
         return np.zeros(len(sim.units))
-    per_draw = len(sim.data.rows) * sim.problem.d**2
+    per_draw = len(sim.data.rows) * sim.problem.size**2
     count = int(np.clip(_WORK / per_draw, _FEWEST_SCALES, _MOST_SCALES))
     noise = draw_many(calibration.noise, count, np.random.default_rng(PUBLIC_SEED))
     plain, found = replace(sim.spec, columns=study.spec.columns), []
@@ -177,7 +202,7 @@ def scale_sd(sim: Simulator) -> FloatArray:
         spec = _standardised_by(plain, values, calibration)
         data, drawn = _records(study, spec, sim.problem)
         w = drawn + minimisers(data, sim.problem, sim.centre[None] * 0)[0]
-        found.append(spec.user_rows() @ w)
+        found.append(_units(study, spec) @ w)
     return np.asarray(np.std(found, axis=0, ddof=1))
 
 
@@ -196,13 +221,17 @@ def _standardised_by(
 
 
 def kept_by_penalty(sim: Simulator) -> FloatArray:
-    """The share ``(d,)`` of a small effect that remains under the penalty.
+    """The share ``(m,)`` of a small effect that remains under the penalty.
 
     Effects w become ``H^-1 (H - P) w`` by the penalty P, in the units of the design, in which a
     column counts from the middle of its bounds, or from its mean if that is released. With a prior
     they are differences from it.
     """
-    return np.asarray(1 - np.diag(np.linalg.solve(sim.curvature, sim.penalty)))
+    lost = np.linalg.solve(sim.curvature, sim.penalty)
+    if not sim.study.classes:
+        return np.asarray(1 - np.diag(lost))
+    effects = several_classes.contrasts(np.eye(sim.problem.d), len(sim.study.classes))
+    return np.asarray(1 - np.einsum("md,de,me->m", effects, lost, effects) / 2)
 
 
 def privacy_sd(sim: Simulator, draws: int = MOST_DRAWS) -> FloatArray:
@@ -221,8 +250,10 @@ def privacy_sd(sim: Simulator, draws: int = MOST_DRAWS) -> FloatArray:
     if calibration.placement == "output" or calibration.noise.scale == 0:
         return np.asarray(np.sqrt(sim.units**2 @ calibration.noise.variances))
     carried = _solved(sim) / sim.problem.n
-    per_draw = len(sim.data.rows) * sim.problem.d**2
+    per_draw = len(sim.data.rows) * sim.problem.size**2
     count = int(np.clip(_WORK / per_draw, FEWEST_DRAWS, draws))
+    if isinstance(sim.data, ClassRows) and count * per_draw > _MOST_WORK:
+        return np.asarray(np.sqrt((carried**2).T @ calibration.noise.variances))
     tilts = draw_many(calibration.noise, count, np.random.default_rng(PUBLIC_SEED))
     found = minimisers(sim.data, sim.problem, tilts) @ sim.units.T
     ratio = found.std(axis=0) / np.maximum((tilts @ carried).std(axis=0), _SMALLEST)
@@ -248,9 +279,10 @@ def _step(sim: Simulator, target: str) -> FloatArray:
     return np.asarray(sim.curvature @ np.linalg.inv(bare))
 
 
-def _scores(sim: Simulator, w: FloatArray) -> FloatArray:
-    """The means ``(k, d, d)`` of ``l'^2 x x'`` at coefficients ``(k, d)``."""
-    rows = sim.data.rows
-    slopes = sim.problem.loss.slope(sim.data.margins(w)) / sim.data.sizes
-    weight = slopes**2 * (sim.data.counts / sim.problem.n)
-    return np.stack([(rows * share[:, None]).T @ rows for share in weight])
+def _scores(sim: Simulator) -> FloatArray:
+    """The mean ``(d, d)`` of the squares of gradients of records, ``l'^2 x x'``, at the centre."""
+    data, n = sim.data, sim.problem.n
+    if isinstance(data, ClassRows):
+        return several_classes.scores(data, sim.centre) / n
+    slopes = sim.problem.loss.slope(data.margins(sim.centre)) / data.sizes
+    return np.asarray((data.rows * (slopes**2 * data.counts / n)[:, None]).T @ data.rows)

@@ -11,7 +11,7 @@ import numpy as np
 
 from privatelr import errors
 from privatelr.arguments import suggests_arguments
-from privatelr.design import DesignSpec, Prior, plan_design
+from privatelr.design import DesignSpec, Prior, plan_design, with_classes
 from privatelr.errors import ArgumentError, FormulaError, SchemaError
 from privatelr.fitting import read_do_scale, read_prior
 from privatelr.formula import (
@@ -22,8 +22,10 @@ from privatelr.formula import (
     with_person,
     with_terms,
 )
+from privatelr.inference import Guesses
 from privatelr.mechanisms import find_mechanism, read_request, warn_of_one_record
-from privatelr.method import perturbation
+from privatelr.method import Method, perturbation
+from privatelr.multinomial_model import several_classes
 from privatelr.numerics import LOSSES, Loss, find_hinge, find_loss
 from privatelr.planning import expected_intervals, forecast
 from privatelr.planning.made_up_records import (
@@ -40,7 +42,7 @@ from privatelr.sources import Batch, BoundsLike, LevelsLike, Schema, as_batch, d
 
 LARGEST_D = 200
 """A design that is given by its number of columns alone has at most this number of them."""
-_USUAL_H = 0.5
+_USUAL_H, _SOFTMAX = 0.5, "softmax"
 _STAND_IN = "\ue000response"
 """A response without a declaration gets this name, which cannot occur in a user's formula."""
 
@@ -184,8 +186,9 @@ def plan(
     do_scale : str or bool, optional
         The same as for `dplr`, except True, which reads the data. Whether the scale of the columns
         is worth its price is public.
-    loss : {"logistic", "huber", "softplus"}
-        The loss of `dplr`, or one of `dpsvm`.
+    loss : {"logistic", "huber", "softplus", "softmax"}
+        The loss of `dplr`, one of `dpsvm`, or that of `dpmultinom`, which takes the levels of the
+        response, and buys coefficients alone whatever `spend` says of inference by default.
     h : float, optional
         Width of the bend of the hinge, as for `dpsvm`; by default 0.5.
     balance : float
@@ -228,7 +231,8 @@ def plan(
     counting = {"weights": weights, "subset": subset, "by": by}
     known = (*schema.bounds, *schema.levels, *(() if records is None else records.names))
     whole = with_person(with_terms(formula, known, **counting), person, records_per_person)
-    priced = eps, delta, spend, lambda_, op, analysis, on_small_lambda
+    bought = None if loss == _SOFTMAX and spend == "inference" else spend
+    priced = eps, delta, bought, lambda_, op, analysis, on_small_lambda
     request = read_request(*priced, neighbours_of(whole))
     find_mechanism(request)
     scaling, asked = read_do_scale(do_scale), read_prior(prior, stacklevel=4)
@@ -238,13 +242,12 @@ def plan(
     size = errors.require_number(ArgumentError, "n", n, takes, at_least=1, at_most=LARGEST_N)
     if size != int(size):
         raise ArgumentError(f"n={errors.show(n)}: n takes {takes}.")
-    errors.require_choice(ArgumentError, "loss", loss, tuple(LOSSES))
-    if loss == "logistic" and h is not None:
-        raise ArgumentError(f"h={errors.show(h)}: h goes with loss='huber' and loss='softplus'.")
-    usual = _USUAL_H if h is None else h
-    chosen = find_loss(loss) if loss == "logistic" else find_hinge(loss, usual)
+    chosen = _read_loss(loss, h)
     warn_of_one_record(request.target, int(size), stacklevel=3)
-    method = perturbation(chosen, request, schema, scaling)
+    method: Method[Any] = perturbation(chosen, request, schema, scaling)
+    if loss == _SOFTMAX:
+        method = several_classes(request, schema, scaling)
+        _require_classes(formula, balance, prior)
     # row_norm limits rows once they are standardised
     declared = schema if not method.standard else replace(schema, row_norm=None)
     if isinstance(formula, int | np.integer) and not isinstance(formula, bool):
@@ -256,6 +259,8 @@ def plan(
         spec = generic_design(int(formula), declared)
     else:
         spec = formula_design(whole, declared, records)
+        if loss == _SOFTMAX:
+            spec = _by_class(spec, schema, records)
         strata = spec.formula.by
         if strata is not None and strata.level is None:
             spec = spec.at_level(spec.variables[strata.column].levels[0])
@@ -281,6 +286,46 @@ def plan(
         pessimistic=longer,
         assumptions=assumptions_of(spec, guesses, records, scaled=sim.stages.scale is not None),
     )
+
+
+def _read_loss(loss: str, h: float | None) -> Loss:
+    errors.require_choice(ArgumentError, "loss", loss, (*LOSSES, _SOFTMAX))
+    if loss in ("logistic", _SOFTMAX):
+        if h is not None:
+            given = f"h={errors.show(h)}"
+            raise ArgumentError(f"{given}: h goes with loss='huber' and loss='softplus'.")
+        return find_loss("logistic")
+    return find_hinge(loss, _USUAL_H if h is None else h)
+
+
+def _require_classes(formula: Any, balance: float, prior: Any) -> None:
+    """Refuse what a plan of several classes has no place for; raises `ArgumentError`."""
+    if not isinstance(formula, str):
+        raise ArgumentError(
+            f"formula={errors.show(formula)}: several classes take a formula, whose response says "
+            "which they are."
+        )
+    if balance != Guesses().balance:
+        raise ArgumentError(
+            f"balance={balance:g}: balance is a guess about two classes; of several, shares fall "
+            "by one factor."
+        )
+    if prior is not None:
+        raise ArgumentError("prior: it goes with two classes, and loss='softmax' is of several.")
+
+
+def _by_class(spec: DesignSpec, schema: Schema, pilot: Batch | None) -> DesignSpec:
+    """The design with a class for each level of the response."""
+    if _STAND_IN in spec.variables:
+        name = spec.formula.text.partition("~")[0].strip()
+        raise SchemaError(
+            f"loss='softmax': it takes the levels of the response, the reference first, as in "
+            f'levels={{"{name}": ["a", "b", "c"]}}.'
+        )
+    dtypes = {} if pilot is None else {name: pilot.column(name).dtype for name in pilot.names}
+    read_off = {name: of for name, of in dtypes.items() if name not in schema.levels}
+    found: DesignSpec = with_classes(spec, read_off)
+    return found
 
 
 def _with_prior(spec: DesignSpec, asked: Callable[[Any, Any], Prior], loss: Loss) -> DesignSpec:

@@ -69,14 +69,16 @@ class StudyPlan:
     def to_frame(self) -> pd.DataFrame:
         """One row per coefficient, in the user's units.
 
-        The columns are term, privacy_sd, sampling_sd, std_error (both together), width (that of
-        the 95% interval; NaN if inference is not requested), pessimistic (the width that nine of
-        ten studies reach under pessimistic guesses), and kept (the share of a small effect that
-        remains under the penalty).
+        The columns are term (after class, if there are several), privacy_sd, sampling_sd, std_error
+        (both together), width (that of the 95% interval; NaN if inference is not requested),
+        pessimistic (the width that nine of ten studies reach under pessimistic guesses), and kept
+        (the share of a small effect that remains under the penalty).
         """
+        classes, names = zip(*self.study.named, strict=True)
         return pd.DataFrame(
-            {
-                "term": list(self.terms),
+            ({"class": classes} if self.study.classes else {})
+            | {
+                "term": names,
                 "privacy_sd": self.errors.privacy_sd,
                 "sampling_sd": self.errors.sampling_sd,
                 "std_error": self.errors.sd,
@@ -193,6 +195,7 @@ def _document(plan: StudyPlan) -> dict[str, Any]:
     return {
         "formula": study.spec.formula.text,
         "loss": describe(study.loss),
+        **({"classes": list(study.classes)} if study.classes else {}),
         "n": study.n,
         "d": plan.spec.d,
         "radius": plan.spec.radius,
@@ -232,8 +235,9 @@ def _finite(value: Any) -> Any:
 
 def _page(plan: StudyPlan) -> list[Piece]:
     """The page: the plan, its alternatives, and the assumptions of both."""
+    several = bool(plan.study.classes)
     return [
-        Heading(f"Plan of a {plan.study.loss.title}, before any data"),
+        Heading(f"Plan of a {'multinomial ' * several}{plan.study.loss.title}, before any data"),
         Code(plan.study.spec.formula.text),
         "",
         FactList(_facts(plan)),
@@ -266,7 +270,10 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
         parts = sentences.divided({name: part for name, part in bought.items() if part})
         if moments is None:
             alone = parts if scale or counts else "the coefficients alone"
-            parts = f"{alone}: spend='inference' adds intervals"
+            more = "spend='inference' adds intervals"
+            if plan.study.classes:
+                more = "standard errors of several classes are not built"
+            parts = f"{alone}: {more}"
         facts.append(("Spent on", parts))
     facts.append(("Mechanism", sentences.mechanism(calibration)))
     if scale is not None:
