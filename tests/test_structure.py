@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 270,
-    "code lines": 37_120,
+    "modules": 271,
+    "code lines": 37_395,
     "lines of the longest module": 400,
     "modules of the fullest folder": 17,
     "call depth": 14,
@@ -28,7 +28,7 @@ privatelr` takes a module of one line. Strata have six: their term, fits, card, 
 fit is prepared by a function of its own, one call deeper, so that strata are prepared once; and the
 command for plans has a module. A ledger on disk has twelve: rows, files, a server, books, what they
 do, pages, blocks, and accounts in one process or around several, two of commands, and planted bugs.
-Several classes have twelve, from their formulas to their page."""
+Several classes have thirteen, from their formulas and plans to their page."""
 
 
 def test_the_package_does_not_grow():

@@ -91,10 +91,13 @@ def plan_study(chosen: argparse.Namespace) -> int:
 
 def _read(chosen: argparse.Namespace) -> dict[str, Any]:
     """Keywords for `plan`; of a pilot, only columns that are declared or named are read."""
-    if chosen.spend is None and chosen.method != "multinomial":
+    several = chosen.method == "multinomial"
+    if several and chosen.spend == "inference":
+        raise ArgumentError("--spend inference: standard errors of several classes are not built.")
+    if chosen.spend is None and not several:
         chosen.spend = "inference"
     found = read_arguments(chosen)
-    if chosen.method == "multinomial":
+    if several:
         found["loss"] = "softmax"
     if chosen.method == "svm":
         published = chosen.analysis == "cms11" or found.get("eps") == 0  # as in dpsvm
