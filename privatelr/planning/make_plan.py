@@ -319,8 +319,8 @@ def _by_class(spec: DesignSpec, schema: Schema, pilot: Batch | None) -> DesignSp
     if _STAND_IN in spec.variables:
         name = spec.formula.text.partition("~")[0].strip()
         raise SchemaError(
-            f"loss='softmax': it takes the levels of the response, the reference first, as in "
-            f'levels={{"{name}": ["a", "b", "c"]}}.'
+            f"response {name!r}: a plan of several classes takes its levels, the reference first, "
+            f'as in levels={{"{name}": ["a", "b", "c"]}}.'
         )
     dtypes = {} if pilot is None else {name: pilot.column(name).dtype for name in pilot.names}
     read_off = {name: of for name, of in dtypes.items() if name not in schema.levels}

@@ -149,7 +149,7 @@ def test_more_records_and_a_larger_epsilon_help():
 @pytest.mark.parametrize(
     ("changed", "error", "words"),
     [
-        ({"levels": None}, SchemaError, "levels of the response"),
+        ({"levels": None}, SchemaError, "takes its levels"),
         ({"levels": {"y": ["a", "b"]}}, SchemaError, "three or more"),
         ({"spend": {"coefficients": 0.5, "inference": 0.5}}, ArgumentError, "not built"),
         ({"prior": {"age": 1.0}}, ArgumentError, "prior"),
