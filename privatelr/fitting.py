@@ -44,7 +44,7 @@ from privatelr.mechanisms import (
     warn_of_one_record,
 )
 from privatelr.mechanisms.calibration import nominal_epsilon
-from privatelr.mechanisms.selection_release import read_account, read_seed
+from privatelr.mechanisms.request import read_account, read_seed
 from privatelr.method import Fitted, Method, Way
 from privatelr.numerics import label
 from privatelr.privacy import (
@@ -55,18 +55,19 @@ from privatelr.privacy import (
 )
 from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
-from privatelr.results import FitRecord, diagnose, read_threshold
-from privatelr.results.fit_record import prior_of_fit
 from privatelr.sources import Schema
 
 if TYPE_CHECKING:
+    from privatelr import results
     from privatelr.formula import By
     from privatelr.model_data import FrameData
-    from privatelr.results import strata_of_fits
+    from privatelr.results import fit_record, strata_of_fits
     from privatelr.results.answers import scored_records
     from privatelr.results.release_files import release_file
 else:
+    fit_record = lazy_import("privatelr.results.fit_record")
     release_file = lazy_import("privatelr.results.release_files.release_file")
+    results = lazy_import("privatelr.results")
     scored_records = lazy_import("privatelr.results.answers.scored_records")
     strata_of_fits = lazy_import("privatelr.results.strata_of_fits")
 
@@ -102,7 +103,7 @@ def read_prior(prior: Any, stacklevel: int = 5) -> Callable[[Any, Any], Prior] |
             prior = release_file.load(prior)
         except FileNotFoundError:
             raise ArgumentError(f"prior: there is no file {show(os.fspath(prior))}.") from None
-    if isinstance(prior, FitRecord):
+    if isinstance(prior, fit_record.FitRecord):
         if not prior.guarantee.is_private:
             warnings.warn(
                 "prior: the earlier fit has no guarantee; this one protects none of its records.",
@@ -110,14 +111,14 @@ def read_prior(prior: Any, stacklevel: int = 5) -> Callable[[Any, Any], Prior] |
                 stacklevel=stacklevel,
             )
         source = f"of an earlier fit ({prior.formula}, {prior.guarantee})"
-        return partial(prior_of_fit, prior, Prior(prior.coef.to_dict(), source))
+        return partial(fit_record.prior_of_fit, prior, Prior(prior.coef.to_dict(), source))
     takes = "numbers by names of coefficients, such as {'age': 0.03} or {'age': (0.03, 0.01)} with "
     takes += "a standard deviation, an earlier fit of two classes, or its file"
     if not isinstance(prior, Mapping) or not prior:
         raise ArgumentError(f"prior={show(prior)}: prior takes {takes}.")
     means, sds = {}, {}
     for name, given in prior.items():
-        if isinstance(given, FitRecord):
+        if isinstance(given, fit_record.FitRecord):
             said = f"prior takes one of its fits, such as that of {name!r}."
             raise ArgumentError(f"prior: it has a fit for each stratum; {said}")
         at, takes = f"prior[{name!r}]", "a finite number, or a mean and a standard deviation"
@@ -242,7 +243,11 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
                 counts = scored_records.count_training_scores(made, *given)
                 release = replace(release, histogram=counts)
             told = at, tally
-            found = diagnose(rows, release.coef, method.loss, *told) if ready.is_scored else None
+            found = (
+                results.diagnose(rows, release.coef, method.loss, *told)
+                if ready.is_scored
+                else None
+            )
             fits[level] = method.fit(at, release, ready.cut, found)
     if by is None:
         only: Fitted = fits[None]
@@ -253,7 +258,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
 
 def _prepare(method: Method[Any], data: FrameData, schema: Schema, options: Options) -> _Ready:
     """Plan the rows and calibrate, from public facts alone."""
-    cut = read_threshold(options.threshold, method.loss)
+    cut = results.read_threshold(options.threshold, method.loss)
     data.require_plain(do_scale=options.do_scale, rp_dim=options.rp_dim)
     if method.standard:  # row_norm limits rows once they are standardised
         schema = replace(schema, row_norm=None)

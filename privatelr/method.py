@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from privatelr.design import LONGEST_MARGIN, most_stiffness, plan_standard
 from privatelr.errors import ArgumentError, GuaranteeError, show
+from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import (
     Problem,
     Request,
@@ -34,8 +35,13 @@ from privatelr.numerics import Loss
 from privatelr.numerics.solve import Newton
 from privatelr.privacy import REPLACE_PERSON, ApproxDP, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.noise import Randomness
-from privatelr.results import Fit
 from privatelr.sources import Schema
+
+if TYPE_CHECKING:
+    from privatelr import results
+    from privatelr.results import Fit
+else:
+    results = lazy_import("privatelr.results")
 
 Fitted = TypeVar("Fitted")
 Way = Callable[[Any, int], tuple[Any, Any]]
@@ -159,7 +165,7 @@ def perturbation(
         return tuple(partial(standard, price, way) for way in product(promises, laws))
 
     stages = partial(calibrate_all, request), draw_all, partial(release_all, solver=solver)
-    method = Method(Fit, loss, target, facts, *stages, buys_roc=request.buys_roc)
+    method = Method(results.Fit, loss, target, facts, *stages, buys_roc=request.buys_roc)
     match do_scale:
         case "private":
             released = not isinstance(target, NonPrivate)

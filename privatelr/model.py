@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.design import doubts
 from privatelr.errors import SchemaError
 from privatelr.fitting import fit, read_options
+from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_request
 from privatelr.method import perturbation
 from privatelr.model_data import read_data, read_in_memory
@@ -18,8 +19,13 @@ from privatelr.numerics import find_hinge, find_loss
 from privatelr.numerics.solve import Newton, Solver
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import AnyLedger
-from privatelr.results import DataCheck, DataCounts, Fit, count_persons
 from privatelr.sources import BoundsLike, LevelsLike, declare_schema, is_dask, totals
+
+if TYPE_CHECKING:
+    from privatelr import results
+    from privatelr.results import DataCheck, Fit
+else:
+    results = lazy_import("privatelr.results")
 
 
 @suggests_arguments
@@ -350,6 +356,9 @@ def check(
         _, label = rows.scores(np.zeros(rows.d))
     found = None if tally is None else totals(tally)
     negative, positive = int(np.count_nonzero(label < 0)), int(np.count_nonzero(label > 0))
-    counts = DataCounts(rows.records, negative, positive, spec.response, spec.variables, found)
-    persons = count_persons(source.owners, spec.formula.person)
-    return DataCheck(spec.formula, counts, tuple(doubts(spec, source.batch, schema)), persons)
+    counts = results.DataCounts(
+        rows.records, negative, positive, spec.response, spec.variables, found
+    )
+    persons = results.count_persons(source.owners, spec.formula.person)
+    doubtful = tuple(doubts(spec, source.batch, schema))
+    return results.DataCheck(spec.formula, counts, doubtful, persons)

@@ -29,7 +29,7 @@ from privatelr.mechanisms.range_selection import (
     choose_range,
     slots_of,
 )
-from privatelr.mechanisms.selection_release import read_account, read_seed
+from privatelr.mechanisms.request import read_account, read_seed
 from privatelr.model_data import FrameData, read_data
 from privatelr.privacy import ApproxDP, Guarantee, Promise, unless_seeded
 from privatelr.privacy.accounting import AnyLedger

@@ -12,10 +12,7 @@ import functools
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-from formulaic.errors import FormulaicError
-from formulaic.formula import SimpleFormula
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from privatelr.errors import FormulaError, listed, nearest, show
 from privatelr.formula.by import By, read_by
@@ -23,6 +20,12 @@ from privatelr.formula.expression import Expression, parse_expression
 from privatelr.formula.parser import CLOSING, OPENING, Token, closing_index, spell, tokenize
 from privatelr.formula.person import Person, column_of, read_person
 from privatelr.formula.powers import expand_powers
+from privatelr.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    import formulaic
+else:
+    formulaic = lazy_import("formulaic")
 
 _ALGEBRA = ("+", "-", "*", "/", ":", "^", "**", "(", ")")
 _LARGEST_POWER = 10
@@ -335,8 +338,8 @@ def _expand_terms(algebra: str, text: str) -> tuple[tuple[tuple[int, ...], ...],
     if others and all(_PRODUCT.fullmatch(term) for term in others):
         algebra = f"{first} + {_halved(others)}"
     try:
-        resolved = list(SimpleFormula.from_spec(algebra))
-    except (FormulaicError, ValueError, TypeError, AttributeError):
+        resolved = list(formulaic.SimpleFormula.from_spec(algebra))
+    except (formulaic.errors.FormulaicError, ValueError, TypeError, AttributeError):
         raise FormulaError(
             f"formula {text!r}: the right-hand side takes terms joined by + - : * / and ^."
         ) from None

@@ -17,14 +17,19 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy
-from formulaic.transforms.contrasts import Contrasts, ContrastsRegistry
 
 from privatelr.errors import FormulaError, PrivateLRError, SchemaError, nearest, show
+from privatelr.lazy_import import lazy_import
 from privatelr.types import FloatArray
+
+if TYPE_CHECKING:
+    from formulaic.transforms import contrasts
+else:
+    contrasts = lazy_import("formulaic.transforms.contrasts")
 
 CONTRASTS = frozenset(
     f"contr.{name}" for name in ("treatment", "sum", "SAS", "helmert", "diff", "poly")
@@ -35,14 +40,14 @@ Contrast = tuple[str, list[Any], dict[str, Any], str]
 formulaic."""
 
 
-def contrasts_of(contrast: Contrast | None) -> Contrasts:
+def contrasts_of(contrast: Contrast | None) -> contrasts.Contrasts:
     """Return formulaic's contrasts of this name, or R's default if no contrast is named.
 
     They may raise any error for arguments that they do not take.
     """
     name, given, named, _ = contrast or (TREATMENT, [], {}, "")
-    kind: Any = getattr(ContrastsRegistry, name.removeprefix("contr."))
-    return cast("Contrasts", kind(*given, **named))
+    kind: Any = getattr(contrasts.ContrastsRegistry, name.removeprefix("contr."))
+    return cast("contrasts.Contrasts", kind(*given, **named))
 
 
 def require_base(label: str, contrast: Contrast | None, levels: Sequence[Any]) -> None:

@@ -7,14 +7,18 @@ satisfies (0, 1/n)-privacy for every record.
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal
 
+import numpy as np
+
 from privatelr import privacy
 from privatelr.errors import (
+    ArgumentError,
     GuaranteeError,
     PrivacyWarning,
     listed,
@@ -30,6 +34,7 @@ from privatelr.mechanisms.calibration.lambda_rules import (
     SmallLambda,
 )
 from privatelr.mechanisms.calibration.pure import ANALYSES, Analysis
+from privatelr.privacy.accounting import Account, account_with
 from privatelr.types import Placement
 
 USUAL_DELTA = 1e-6
@@ -318,3 +323,26 @@ def _read_lambda(lambda_: Any) -> float | LambdaRule:
         return 0.0
     limits = {"at_least": SMALLEST_LAMBDA, "at_most": LARGEST_LAMBDA}
     return require_number(GuaranteeError, "lambda_", lambda_, takes, **limits)
+
+
+def read_account(ledger: Any) -> Account | None:
+    """Return the account to charge: the given ledger, and every other one that is to be charged."""
+    if ledger is not None and not isinstance(ledger, Account | str | os.PathLike):
+        takes = "ledger takes a Ledger, a part of one, or the path of one on disk"
+        raise ArgumentError(f"ledger={show(ledger)}: {takes}.")
+    return account_with(ledger)
+
+
+def read_seed(seed: Any, replayed: str, what: str, stacklevel: int = 4) -> int | None:
+    """Read a seed, and warn the user of the calling function that it voids the guarantee."""
+    if seed is None:
+        return None
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ArgumentError(f"seed={show(seed)}: seed takes None or a whole number from 0.")
+    warnings.warn(
+        f"seed={seed}: the {replayed} can be replayed, so this {what} has no privacy; leave "
+        "seed=None for a release.",
+        PrivacyWarning,
+        stacklevel=stacklevel,
+    )
+    return int(seed)

@@ -9,8 +9,6 @@ entry is read never depends on another one, so that changing a record changes on
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -18,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from privatelr.cells import number
-from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, require_number, show
+from privatelr.errors import ArgumentError, GuaranteeError, require_number, show
 from privatelr.mechanisms.perturbation import require_shape
 from privatelr.mechanisms.request import read_spend, require_usual
 from privatelr.mechanisms.score_histogram import (
@@ -28,7 +26,7 @@ from privatelr.mechanisms.score_histogram import (
 )
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import Event, Guarantee, split
-from privatelr.privacy.accounting import Account, Entry, account_with
+from privatelr.privacy.accounting import Entry
 from privatelr.privacy.noise import Draw, Randomness
 from privatelr.types import FloatArray, IntArray
 
@@ -288,26 +286,3 @@ def read_range(name: str, given: Any, takes: str) -> tuple[float, float]:
     if not high - low >= 1 / LARGEST_NUMBER:
         raise ArgumentError(f"{name}={show(given)}: {name} takes {takes}.")
     return low, high
-
-
-def read_account(ledger: Any) -> Account | None:
-    """Return the account to charge: the given ledger, and every other one that is to be charged."""
-    if ledger is not None and not isinstance(ledger, Account | str | os.PathLike):
-        takes = "ledger takes a Ledger, a part of one, or the path of one on disk"
-        raise ArgumentError(f"ledger={show(ledger)}: {takes}.")
-    return account_with(ledger)
-
-
-def read_seed(seed: Any, replayed: str, what: str, stacklevel: int = 4) -> int | None:
-    """Read a seed, and warn the user of the calling function that it voids the guarantee."""
-    if seed is None:
-        return None
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ArgumentError(f"seed={show(seed)}: seed takes None or a whole number from 0.")
-    warnings.warn(
-        f"seed={seed}: the {replayed} can be replayed, so this {what} has no privacy; leave "
-        "seed=None for a release.",
-        PrivacyWarning,
-        stacklevel=stacklevel,
-    )
-    return int(seed)

@@ -13,9 +13,14 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import cache
 from threading import Condition
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from threadpoolctl import ThreadpoolController
+from privatelr.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    import threadpoolctl
+else:
+    threadpoolctl = lazy_import("threadpoolctl")
 
 T = TypeVar("T")
 _MOST = 16
@@ -122,8 +127,8 @@ if hasattr(os, "register_at_fork"):
 
 
 @cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()
+def _libraries() -> threadpoolctl.ThreadpoolController:
+    return threadpoolctl.ThreadpoolController()
 
 
 def _library_threads(limit: int) -> Any:

@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, cast
 import numpy as np
 import pandas as pd
 
-from privatelr import numerics, page_model
+from privatelr import numerics
 from privatelr.arguments import suggests_arguments
 from privatelr.design import Response, Variable
 from privatelr.errors import GuaranteeError
-from privatelr.page_model import Piece
+from privatelr.lazy_import import lazy_import
 from privatelr.results.predict import scale_of, score
 from privatelr.sources import Tally, totals
 from privatelr.types import BoolArray, FloatArray, IntArray, ScoredRows
 
 if TYPE_CHECKING:
+    from privatelr import page_model
     from privatelr.formula import Formula, Person
+    from privatelr.page_model import Piece
+else:
+    page_model = lazy_import("privatelr.page_model")
 
 _HEADERS = ("usable", "missing", "outside bounds", "undeclared")
 _MOST_SHOWN = 100

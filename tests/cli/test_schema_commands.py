@@ -32,10 +32,10 @@ def home(tmp_path, monkeypatch):
 
 
 def test_what_one_command_prints_the_next_one_takes(home, capsys):
-    assert main(["bounds", "table.csv", *OUTER, "--eps", "4", "--out", "ranges.toml"]) == 0
+    assert main(["bounds", "table.csv", *OUTER, "--eps", "16", "--out", "ranges.toml"]) == 0
     shown = capsys.readouterr()
     assert shown.out == (home / "ranges.toml").read_text(encoding="utf-8")
-    assert "# Promise     epsilon = 4 (pure)" in shown.out
+    assert "# Promise     epsilon = 16 (pure)" in shown.out
     assert "read as numbers: age, income" in shown.err
     (low, high), wide = tomllib.loads(shown.out)["bounds"].values()
     assert 0 <= low < 30 < 60 < high < 300

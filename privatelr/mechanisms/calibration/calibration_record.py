@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from privatelr import privacy
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError
+from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms.calibration import gaussian_objective, proven_noise, pure
 from privatelr.mechanisms.calibration.lambda_rules import require_tilt, settle_lambda
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import Request
-from privatelr.page_model import FactList, Heading, Piece, as_html
 from privatelr.privacy.noise import (
     GaussianNoise,
     NoiseLaw,
@@ -24,6 +24,12 @@ from privatelr.privacy.noise import (
     shortest,
 )
 from privatelr.types import Placement
+
+if TYPE_CHECKING:
+    from privatelr import page_model
+    from privatelr.page_model import Piece
+else:
+    page_model = lazy_import("privatelr.page_model")
 
 
 @suggests_arguments
@@ -217,7 +223,7 @@ class Calibration:
         for title, ratio in self.alternatives:
             others.append((title, "not possible" if math.isinf(ratio) else f"{ratio:.3g}"))
         heading = f"Length of the noise at this lambda and d = {problem.d}, the chosen being 1:"
-        return facts_html(self._title, facts, heading, FactList(others))
+        return facts_html(self._title, facts, heading, page_model.FactList(others))
 
 
 def proven_by(noise: NoiseLaw, target: privacy.Guarantee) -> privacy.Guarantee:
@@ -236,7 +242,7 @@ def event_of(noise: NoiseLaw, reach: float, neighbours: privacy.Neighbours) -> p
 
 def facts_html(title: str, facts: Sequence[tuple[str, str]], *below: Piece) -> str:
     """Lay out a title above a table of labels and sentences, as HTML."""
-    return as_html([Heading(title), FactList(facts), *below])
+    return page_model.as_html([page_model.Heading(title), page_model.FactList(facts), *below])
 
 
 # -- from a request and public facts --------------------------------------------------------------

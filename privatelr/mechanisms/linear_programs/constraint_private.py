@@ -25,12 +25,16 @@ from privatelr.mechanisms.linear_programs.lp_calibration import (
     read_rounds,
 )
 from privatelr.mechanisms.linear_programs.lp_rounds import play
-from privatelr.mechanisms.request import USUAL_DELTA, read_target, require_below_one_record
+from privatelr.mechanisms.request import (
+    USUAL_DELTA,
+    read_account,
+    read_seed,
+    read_target,
+    require_below_one_record,
+)
 from privatelr.mechanisms.selection_release import (
     private_numbers,
-    read_account,
     read_range,
-    read_seed,
 )
 from privatelr.numerics.solve.dense_weights import projection_error
 from privatelr.privacy import Guarantee, unless_seeded

@@ -20,11 +20,9 @@ from privatelr.mechanisms.online.online_calibration import (
     read_problem,
     read_promise,
 )
-from privatelr.mechanisms.request import USUAL_DELTA
+from privatelr.mechanisms.request import USUAL_DELTA, read_account, read_seed
 from privatelr.mechanisms.selection_release import (
     private_numbers,
-    read_account,
-    read_seed,
 )
 from privatelr.page_model import FactList, Heading, Piece, as_html, as_text
 from privatelr.privacy import REPLACE_ONE, Guarantee, unless_seeded

@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakValueDictionary
 
-from privatelr import page_model
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError, LedgerError, require_number
 from privatelr.lazy_import import lazy_import
@@ -30,10 +29,12 @@ from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours
 
 if TYPE_CHECKING:
+    from privatelr import page_model
     from privatelr.privacy.accounting import ledger_file, ledger_page
 else:
     ledger_file = lazy_import("privatelr.privacy.accounting.ledger_file")
     ledger_page = lazy_import("privatelr.privacy.accounting.ledger_page")
+    page_model = lazy_import("privatelr.page_model")
 
 _OPEN: WeakValueDictionary[tuple[str, str, str | None, str], Ledger] = WeakValueDictionary()
 """The ledgers of this process by name, address, allowance and note, so that a pickle or a path
@@ -273,7 +274,7 @@ class Ledger(LedgerOnDisk):
         """Return its page in pieces, as `privatelr.page_model` writes them."""
         book = self._book
         if isinstance(book, MemoryBook):
-            return statements.page(book.statement)
+            return ledger_page.page_in_memory(book.statement)
         return ledger_page.page(book.content(), book.allowance)
 
     def __str__(self) -> str:

@@ -1,14 +1,16 @@
-"""The page of a ledger on disk: what is spent, by whom, what is left, and what has no release."""
+"""The page of a ledger: what is spent, by whom, what is left, and what has no release."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 from privatelr.page_model import Alarm, Heading, Indented, Listing, Piece
 from privatelr.privacy.accounting import statement as statements
-from privatelr.privacy.accounting.filters import DeclaredPrices, unused
+from privatelr.privacy.accounting.composition_bounds import Entry
+from privatelr.privacy.accounting.filters import DeclaredPrices, Renyi, unused
 from privatelr.privacy.accounting.ledger_rows import Charge, Content
 from privatelr.privacy.accounting.statement import Statement
 
@@ -16,6 +18,9 @@ _BAR = 40
 """Width of the bar, in characters."""
 _MOST_ROWS = 12
 _WIDEST_ENTRY = (79, 6, 16, 24, 12)
+_MOST_ROWS_IN_MEMORY = 20
+_WIDEST_IN_MEMORY = (79, 16, 34, 79)
+"""Largest width of each column, in characters."""
 
 
 def page(content: Content, allowance: str | None = None) -> list[Piece]:
@@ -135,3 +140,46 @@ def _line(text: str) -> str:
 
 def _escaped(letter: str) -> str:
     return letter.encode("unicode_escape").decode("ascii")
+
+
+# -- in memory -------------------------------------------------------------------------------
+
+
+def page_in_memory(statement: Statement) -> list[Piece]:
+    """Lay out the budget, the last entries (equal ones in one row), what is spent and left."""
+    rule, delta = statement.rule, statement.delta
+    at = f" at delta {delta:.6g}" if delta > 0 else ""
+    facts = [f"Neighbours: {statement.neighbours.value}"]
+    if isinstance(rule, DeclaredPrices):
+        facts.append(f"Account: {statements.account(statement)}")
+    elif delta > 0:  # a pure budget is always counted by sums
+        facts.append(f"Account: {statements.account(statement)}; prices may depend on results")
+    total = f"Spent: epsilon {statements.spent(statement, delta):.6g}{at}"
+    if isinstance(rule, Renyi):
+        # the first release also pays for the conversion, so epsilon alone would mislead
+        total += f", {math.ceil(100 * statements.share(statement))}% of what the account holds"
+    return [
+        Heading(f"Ledger: epsilon {statement.epsilon:.6g}{at}"),
+        *(Indented(fact, rest="  ") for fact in facts),
+        _entries_in_memory(statement),
+        total,
+        _left([statement]),
+    ]
+
+
+def _entries_in_memory(statement: Statement) -> Piece:
+    """Lay out the last rows, and how many rows before them are left out."""
+    rows: Counter[Entry] = Counter()
+    for entry in statement.entries:
+        rows[replace(entry, times=1)] += entry.times
+    if not rows:
+        return Indented("nothing was released", first="  ")
+    cells: list[tuple[str, ...]] = []
+    for entry, times in rows.items():
+        label, part = (_line(text) for text in (entry.label, entry.part or ""))
+        cells.append((label, part, statements.price(entry.guarantee), str(times)))
+    hidden = max(len(cells) - _MOST_ROWS_IN_MEMORY, 0)
+    before = [(f"... {hidden} before",)] if hidden else []
+    return Listing(
+        ("release", "part", "price", "times"), [*before, *cells[hidden:]], _WIDEST_IN_MEMORY
+    )

@@ -1,16 +1,14 @@
-"""A budget and its entries as one record: what is spent and what fits, its page and its JSON."""
+"""A budget and its entries as one record: what is spent, what fits, and its JSON."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from privatelr.errors import GuaranteeError, require_number, show
-from privatelr.page_model import Heading, Indented, Listing, Piece
 from privatelr.privacy import at_most, event_from_json, event_to_json, exact, guarantees
 from privatelr.privacy.accounting import filters
 from privatelr.privacy.accounting.agreement import require_agreement
@@ -23,11 +21,6 @@ _FORMAT = "privatelr-ledger"
 _VERSION = 2
 _KEYS = {"format", "version", "epsilon", "delta", "neighbours", "account", "entries"}
 _ENTRY_KEYS = {"label", "guarantee", "events", "part", "times"}
-_MOST_ROWS = 20
-"""Largest number of rows that a page lists."""
-_HEADINGS = ("release", "part", "price", "times")
-_WIDEST = (79, 16, 34, 79)
-"""Largest width of each column of a page, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,59 +237,12 @@ def _delta_left(statement: Statement) -> float:
     return at_most(max(exact(there) - lost, Fraction(0)))
 
 
-# -- the page --------------------------------------------------------------------------------
-
-
-def page(statement: Statement) -> list[Piece]:
-    """Lay out the budget, the last entries (equal ones in one row), what is spent and left."""
-    rule, delta = statement.rule, statement.delta
-    at = f" at delta {delta:.6g}" if delta > 0 else ""
-    facts = [f"Neighbours: {statement.neighbours.value}"]
-    if isinstance(rule, DeclaredPrices):
-        facts.append(f"Account: {account(statement)}")
-    elif delta > 0:  # a pure budget is always counted by sums
-        facts.append(f"Account: {account(statement)}; prices may depend on results")
-    total = f"Spent: epsilon {spent(statement, delta):.6g}{at}"
-    if isinstance(rule, Renyi):
-        # the first release also pays for the conversion, so epsilon alone would mislead
-        total += f", {math.ceil(100 * share(statement))}% of what the account holds"
-    if isinstance(rule, DeclaredPrices):
-        free = unused(rule, statement.entries) or Counter()
-        rest = f"Left: {free.total()} of {sum(one.times for one in rule.prices)} prices"
-    else:
-        pure = rounded_down(left(statement, None, 0.0))
-        rest = f"Left: epsilon {pure} for one more pure release"
-    return [
-        Heading(f"Ledger: epsilon {statement.epsilon:.6g}{at}"),
-        *(Indented(fact, rest="  ") for fact in facts),
-        _entries(statement),
-        total,
-        rest,
-    ]
-
-
 def account(statement: Statement) -> str:
     """Say in words how the entries are counted."""
     if statement.rule is None:
         return "decided by the first charge"
     pure = isinstance(statement.rule, Sums) and statement.delta == 0
     return "the sum of epsilons" if pure else str(statement.rule)
-
-
-def _entries(statement: Statement) -> Piece:
-    """Lay out the last rows, and how many rows before them are left out."""
-    rows: Counter[Entry] = Counter()
-    for entry in statement.entries:
-        rows[replace(entry, times=1)] += entry.times
-    if not rows:
-        return Indented("nothing was released", first="  ")
-    cells: list[tuple[str, ...]] = []
-    for entry, times in rows.items():
-        label, part = (" ".join(text.split()) for text in (entry.label, entry.part or ""))
-        cells.append((label, part, price(entry.guarantee), str(times)))
-    hidden = max(len(cells) - _MOST_ROWS, 0)
-    before = [(f"... {hidden} before",)] if hidden else []
-    return Listing(_HEADINGS, [*before, *cells[hidden:]], _WIDEST)
 
 
 # -- JSON ------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from privatelr.mechanisms import (
     require_below_one_record,
     warn_of_large_delta,
 )
+from privatelr.mechanisms.request import read_account, read_seed
 from privatelr.mechanisms.score_histogram import (
     HistogramCalibration,
     HistogramRelease,
@@ -31,7 +32,6 @@ from privatelr.mechanisms.score_histogram import (
     filled_up,
     release_scores,
 )
-from privatelr.mechanisms.selection_release import read_account, read_seed
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import (
     REPLACE_ONE,
