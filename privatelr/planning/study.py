@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from privatelr import errors
 from privatelr.design import DesignSpec
@@ -82,6 +84,32 @@ def rows_of(study: Study, term: Any) -> list[int]:
         listed, end = ", ".join(map(repr, study.terms)), errors.or_meant(term, study.terms)
         raise ArgumentError(f"term={errors.show(term)}: term takes one of {listed}{end}")
     return [study.terms.index(term)]
+
+
+class Counted(NamedTuple):
+    """How many records count where some count less, or not at all; by guesses or by a pilot.
+
+    Attributes
+    ----------
+    total : float
+        What they add up to, in records that count fully. The noise is that of n of these.
+    effective : float
+        The number of records that count equally and have the same sampling errors (Kish).
+    """
+
+    total: float
+    effective: float
+
+
+def counted(study: Study) -> Counted | None:
+    """How many records of a study count; None if each of them does."""
+    if study.spec.weight is None:
+        return None
+    y = study.population.rows(study.spec).y
+    weights = np.where(y == 0, 0.0, 1 / np.maximum(np.abs(y), 1.0) ** 2)
+    total = float(weights.mean())
+    square = float((weights**2).mean())
+    return Counted(study.n * total, study.n * total**2 / square if square else 0.0)
 
 
 def price_of(study: Study) -> tuple[str, float]:

@@ -21,7 +21,7 @@ from privatelr.planning import needed_records
 from privatelr.planning.alternatives import alternatives
 from privatelr.planning.expected_intervals import Intervals
 from privatelr.planning.forecast import Errors
-from privatelr.planning.study import Study
+from privatelr.planning.study import Study, counted
 from privatelr.privacy import to_json as guarantee_json
 from privatelr.results.pages import sentences
 from privatelr.results.pages.beside_terms import beside_terms
@@ -197,6 +197,7 @@ def _document(plan: StudyPlan) -> dict[str, Any]:
         "loss": describe(study.loss),
         **({"classes": list(study.classes)} if study.classes else {}),
         "n": study.n,
+        "counted": None if (found := counted(study)) is None else found._asdict(),
         "d": plan.spec.d,
         "radius": plan.spec.radius,
         "guarantee": guarantee_json(study.request.target),
@@ -284,6 +285,7 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
     facts += [
         ("Rows", _rows(plan.spec)),
         *beside_terms(plan.spec),
+        *_counted(study),
         *sentences.loss(study.loss),
         ("Lambda", sentences.lambda_(calibration)),
     ]
@@ -296,6 +298,15 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
         words = f"{intervals.mode}{sure}; the noise in the information matrix is {noise}"
         facts.append(("Intervals", words))
     return facts
+
+
+def _counted(study: Study) -> list[tuple[str, str]]:
+    """The line about how many records count, if some count less; nothing if all do."""
+    found = counted(study)
+    if found is None:
+        return []
+    words = f"records add up to {found.total:,.0f} that count fully, under the noise of {study.n:,}"
+    return [("Counted", f"{words}, and have the sampling errors of {found.effective:,.0f}")]
 
 
 def _rows(spec: DesignSpec) -> str:
