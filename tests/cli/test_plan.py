@@ -189,7 +189,7 @@ def test_several_classes_are_planned(capsys):
     planned = privatelr.plan("stage ~ age", 4000, 2.0, loss="softmax", **declared)
     assert shown == json.loads(planned.to_json())
     assert "three: age" in printed(capsys, *given)
-    for wrong in ("--spend inference", "--person who", "--prior age=1", "--h 0.5"):
+    for wrong in ("--spend inference", "--prior age=1", "--h 0.5"):
         assert run(*given, *wrong.split()) == 2
     capsys.readouterr()
     assert run(*given, "--width", "0.1") == 0

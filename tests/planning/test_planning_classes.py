@@ -1,5 +1,6 @@
 """`plan(loss="softmax")`: several classes, as `dpmultinom` fits them."""
 
+import inspect
 import json
 import warnings
 
@@ -153,7 +154,6 @@ def test_more_records_and_a_larger_epsilon_help():
         ({"levels": {"y": ["a", "b"]}}, SchemaError, "three or more"),
         ({"spend": {"coefficients": 0.5, "inference": 0.5}}, ArgumentError, "not built"),
         ({"prior": {"age": 1.0}}, ArgumentError, "prior"),
-        ({"person": "who"}, FormulaError, "person"),
         ({"balance": 0.5}, ArgumentError, "balance=0.5: balance is a guess about two classes"),
         ({"formula": 3, "bounds": None, "levels": None}, ArgumentError, "formula=3"),
         ({"h": 0.5}, ArgumentError, "h=0.5"),
@@ -164,6 +164,20 @@ def test_what_is_refused(changed, error, words):
     with pytest.raises(error, match=words) as refused:
         plan(**asked)
     assert str(refused.value).endswith(".")
+
+
+def test_persons_are_planned_where_they_are_fitted():
+    frame = FRAME.assign(who=np.arange(N) // 2)
+    asked = {"person": "who", "records_per_person": 2, **PUBLIC}
+    if "person" not in inspect.signature(dpmultinom).parameters:
+        with pytest.raises(FormulaError, match="person"):
+            plan(FORMULA, N // 2, loss="softmax", **asked)
+        return
+    fit, outlook = (
+        dpmultinom(FORMULA, frame, **asked),
+        plan(FORMULA, N // 2, loss="softmax", **asked),
+    )
+    assert outlook.calibration.coefficients == fit.calibration
 
 
 def test_widths_are_not_looked_for():
