@@ -305,7 +305,8 @@ def _counted(study: Study) -> list[tuple[str, str]]:
     found = counted(study)
     if found is None:
         return []
-    words = f"records add up to {found.total:,.0f} that count fully, under the noise of {study.n:,}"
+    who = "records" if study.spec.formula.person is None else "persons"
+    words = f"{who} add up to {found.total:,.0f} that count fully, under the noise of {study.n:,}"
     return [("Counted", f"{words}, and have the sampling errors of {found.effective:,.0f}")]
 
 

@@ -244,6 +244,13 @@ def test_a_plan_says_how_many_records_count(counting, total, kish):
     assert f"and have the sampling errors of {kish:,.0f}" in page
 
 
+def test_persons_that_count_less_are_called_persons():
+    counting = {"person": "who", "subset": "age > 40", "spend": None}
+    page = " ".join(str(planned_for(n=900, **counting)).split())
+    assert "Counted persons add up to" in page
+    assert "of one of m = 900 persons" in page
+
+
 def test_a_plan_of_all_records_says_nothing_of_how_many_count():
     outlook = planned_for(spend=None)
     assert "Counted" not in str(outlook)
