@@ -34,8 +34,9 @@ length of 95% intervals that "privatelr fit ... --spend inference" will give, be
 other promises, mechanisms and penalties.
 
 No data is read. Every covariate of the formula takes --bounds or --levels; the
-response need not be declared. Where FORMULA is a whole number, it is the number of
-columns of a design that nothing is known of, its intercept included.
+response need not be declared, but for --method multinomial. Where FORMULA is a whole
+number, it is the number of columns of a design that nothing is known of, its intercept
+included.
 
 What is not public has to be guessed: --balance, --spread, --c-index and --correlation,
 or a public --pilot, a table of records like those of the study. Never give the data of

@@ -21,6 +21,7 @@ from privatelr import (
 )
 from privatelr.inference import Guesses
 from privatelr.numerics import c_index
+from privatelr.planning import forecast
 from privatelr.planning.forecast import simulate
 from privatelr.planning.several_classes import class_shares
 
@@ -100,6 +101,15 @@ def test_the_noise_is_that_of_releases(options):
     ratio = outlook.errors.privacy_sd / found
     assert np.abs(np.log(ratio)).max() < 0.25
     assert abs(np.log(ratio).mean()) < 0.1
+
+
+def test_where_draws_are_dear_errors_follow_linearly_from_the_noise(monkeypatch):
+    asked = {"eps": 8.0, "loss": "softmax", "do_scale": False, **PUBLIC}
+    drawn = plan(FORMULA, 10 * N, **asked).errors.privacy_sd
+    monkeypatch.setattr(forecast, "_MOST_WORK", 0.0)
+    linear = plan(FORMULA, 10 * N, **asked).errors.privacy_sd
+    assert not (linear == drawn).any()
+    np.testing.assert_allclose(linear, drawn, rtol=0.02)
 
 
 @pytest.mark.parametrize("classes", [3, 5])
