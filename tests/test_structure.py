@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 271,
-    "code lines": 37_623,
+    "code lines": 37_626,
     "lines of the longest module": 400,
     "modules of the fullest folder": 17,
     "call depth": 14,

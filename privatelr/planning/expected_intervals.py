@@ -217,7 +217,7 @@ def _releases(sim: Simulator) -> list[mechanisms.Release]:
     off = rng.multinomial(problem.n, shares, _PAIRS) - sim.data.counts
     off = np.concatenate([off, -off])
     # the sample moves the minimiser as a tilt by its gradient would, up to its share in H
-    slopes = problem.loss.slope(sim.data.margins(sim.centre)) / sizes
+    slopes = problem.loss.slope(sim.data.margins(sim.moved)) / sizes
     sampled = (off * slopes) @ rows
     w = minimisers(sim.data, problem, sampled + noise if is_tilt else sampled)
     w = w if is_tilt else w + noise

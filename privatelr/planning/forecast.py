@@ -76,10 +76,10 @@ class Simulator:
         The map from design coefficients to those in the user's units; those of K classes are
         ``(K d,)``, and differences from the first class in the user's units.
     drawn : ndarray of shape (d,)
-        The coefficients to which the penalty draws; 0 without a prior. Coefficients here are
-        differences from them, so that margins of the data are beside those of the prior.
+        The coefficients to which the penalty draws; 0 without a prior. The data have their margins
+        by these beforehand, as by offsets.
     centre : ndarray of shape (d,)
-        The minimiser without noise, less `drawn`.
+        The minimiser without noise.
     curvature : ndarray of shape (d, d)
         H, the second derivative of the mean objective at the minimiser, with the penalty.
     """
@@ -97,6 +97,11 @@ class Simulator:
     def problem(self) -> mechanisms.Problem:
         """The public facts of the coefficients, with lambda."""
         return self.stages.coefficients.problem
+
+    @property
+    def moved(self) -> FloatArray:
+        """The minimiser less what the penalty draws to, ``(d,)``, at which `data` have margins."""
+        return self.centre - self.drawn
 
     @property
     def penalty(self) -> FloatArray:
@@ -127,7 +132,7 @@ def simulate(study: Study, like: DesignSpec | None = None) -> Simulator:
     centre = minimisers(data, problem, np.zeros((1, problem.size)))[0]
     curvature = _hessian(data, problem, centre) / problem.n
     units = _units(study, spec)
-    return Simulator(study, spec, stages, data, units, drawn, centre, curvature)
+    return Simulator(study, spec, stages, data, units, drawn, drawn + centre, curvature)
 
 
 def minimisers(
@@ -179,7 +184,7 @@ def errors(sim: Simulator, draws: int = MOST_DRAWS, target: str = "penalised") -
     sim = replace(sim, units=sim.units @ _step(sim, target).T)
     solved = _solved(sim)
     scores = _scores(sim)
-    pulled = sim.penalty @ sim.centre
+    pulled = sim.penalty @ sim.moved
     scores -= np.outer(pulled, pulled)
     sampling = np.einsum("dm,de,em->m", solved, scores, solved) / problem.n
     privacy = np.hypot(privacy_sd(sim, draws), scale_sd(sim))
@@ -201,7 +206,7 @@ def scale_sd(sim: Simulator) -> FloatArray:
     for values in moments_of(study, calibration) + noise:
         spec = _standardised_by(plain, values, calibration)
         data, drawn = _records(study, spec, sim.problem)
-        w = drawn + minimisers(data, sim.problem, sim.centre[None] * 0)[0]
+        w = drawn + minimisers(data, sim.problem, np.zeros((1, sim.problem.size)))[0]
         found.append(_units(study, spec) @ w)
     return np.asarray(np.std(found, axis=0, ddof=1))
 
@@ -283,6 +288,6 @@ def _scores(sim: Simulator) -> FloatArray:
     """The mean ``(d, d)`` of the squares of gradients of records, ``l'^2 x x'``, at the centre."""
     data, n = sim.data, sim.problem.n
     if isinstance(data, ClassRows):
-        return several_classes.scores(data, sim.centre) / n
-    slopes = sim.problem.loss.slope(data.margins(sim.centre)) / data.sizes
+        return several_classes.scores(data, sim.moved) / n
+    slopes = sim.problem.loss.slope(data.margins(sim.moved)) / data.sizes
     return np.asarray((data.rows * (slopes**2 * data.counts / n)[:, None]).T @ data.rows)
