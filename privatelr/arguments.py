@@ -7,9 +7,9 @@ import inspect
 import math
 from collections.abc import Callable, Collection
 from types import FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
-from privatelr.errors import CallError, nearest
+from privatelr.errors import ArgumentError, CallError, PrivateLRError, nearest
 
 Called = TypeVar("Called", bound="Callable[..., Any]")
 
@@ -33,21 +33,21 @@ _CALLED = {
 }
 """Arguments, each with its names in other packages."""
 SAME = {other: one for one, others in _CALLED.items() for other in others.split()}
-_ONE_RECORD = "every record counts once and is protected by itself"
+_PERSONS = "dplr, dpsvm and dpmultinom take person=, all of whose records are protected together"
 NOTES = {
     "by": "dplr and dpsvm fit strata, by the levels of a column",
     "C": "for the C of scikit-learn lambda_ is 1 / (C n)",
-    "cluster": _ONE_RECORD,
+    "cluster": _PERSONS,
     "data": "it takes the number of records, and never the data",
     "family": "logistic regression is the one family that there is",
     "fit_intercept": "a formula leaves the intercept out by 0, as in 'y ~ 0 + age'",
-    "groups": _ONE_RECORD,
+    "groups": _PERSONS,
     "intercept": "a formula leaves the intercept out by 0, as in 'y ~ 0 + age'",
     "kernel": "a support vector machine is linear here",
     "freq_weights": "a row that stands for several records is one record here, and protected "
     "as one; if each is protected by itself, repeat it instead",
     "offset": "a formula of dplr or dpsvm has it, as in 'y ~ age + offset(z)'",
-    "person": "dplr, dpsvm and dpmultinom protect persons, all of whose records go together",
+    "person": _PERSONS,
     "prior": "dplr and dpsvm take one, and no noise depends on it",
     "records_per_person": "it goes with person, which dplr, dpsvm and dpmultinom take",
     "start": "the minimum does not depend on where the solver starts",
@@ -111,6 +111,49 @@ def _checked(function: Any, title: str, implied: int) -> Any:
         return function(*args, **kwargs)
 
     return checked
+
+
+class Refused:
+    """In the place of an attribute that other objects of its kind have, one sentence why not.
+
+    A method may be looked up, and raises the error once it is called.
+    """
+
+    def __init__(self, name: str, why: str, error: type[PrivateLRError], *, called: bool) -> None:
+        self.sentence, self.error, self.called = f"{name}: {why}", error, called
+        self.__doc__ = f"Raise an error: {why}"
+
+    def __get__(self, one: object, owner: type | None = None) -> Any:
+        if one is None:
+            return self
+        return self._refuse if self.called else self._refuse()
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise self.error(self.sentence)
+
+
+Kind = TypeVar("Kind", bound=type)
+
+
+def refuses(
+    why: str,
+    *,
+    methods: str = "",
+    properties: str = "",
+    error: type[PrivateLRError] = ArgumentError,
+) -> Callable[[Kind], Kind]:
+    """Decorate a class that has no such methods and properties: a sentence says why not.
+
+    Type checkers see a class without them, or what it inherits.
+    """
+
+    def decorated(kind: Kind) -> Kind:
+        for names, called in ((methods, True), (properties, False)):
+            for name in names.split():
+                setattr(kind, name, Refused(name, why, error, called=called))
+        return kind
+
+    return decorated
 
 
 def _hint(name: str, known: Collection[str]) -> str:

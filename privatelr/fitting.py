@@ -88,7 +88,7 @@ class Options:
     prior: Callable[[Any, Any], Prior] | None = None
 
 
-def read_prior(prior: Any) -> Callable[[Any, Any], Prior] | None:
+def read_prior(prior: Any, stacklevel: int = 5) -> Callable[[Any, Any], Prior] | None:
     """Read the coefficients to which a penalty draws; returns a function of the plan and the loss.
 
     Raises
@@ -108,7 +108,7 @@ def read_prior(prior: Any) -> Callable[[Any, Any], Prior] | None:
             warnings.warn(
                 "prior: the earlier fit has no guarantee; this one protects none of its records.",
                 PrivacyWarning,
-                stacklevel=5,
+                stacklevel=stacklevel,
             )
         source = f"of an earlier fit ({prior.formula}, {prior.guarantee})"
         chained = prior.spec.prior is not None and prior.spec.prior.uncovered

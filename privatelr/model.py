@@ -306,6 +306,8 @@ def check(
     weights: str | None = None,
     subset: str | None = None,
     by: str | None = None,
+    person: Any = None,
+    records_per_person: int = 1,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
@@ -317,15 +319,18 @@ def check(
 
     Parameters
     ----------
-    formula, data, target, weights, subset, by, bounds, levels, row_norm, intercept_scale
+    formula, data, target, weights, subset, by, person, records_per_person
         As in `dplr`, except that Dask collections are not counted. The same functions read them.
+    bounds, levels, row_norm, intercept_scale
+        As in `dplr`.
 
     Returns
     -------
     DataCheck
         A page. Its ``table`` counts for each variable the values that are usable, missing (or not
         finite), outside the bounds (these would be clipped) and undeclared. Its ``classes`` counts
-        the usable records of both classes. It cannot be saved.
+        the usable records of both classes, and its ``persons`` those who have records, with the
+        largest number of records of one of them. It cannot be saved.
 
     Raises
     ------
@@ -346,7 +351,8 @@ def check(
             "one of its partitions."
         )
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
-    source = read_in_memory(formula, data, target, weights=weights, subset=subset, by=by)
+    given = {"weights": weights, "subset": subset, "by": by, "person": person}
+    source = read_in_memory(formula, data, target, **given, records_per_person=records_per_person)
     spec = source.plan(schema)
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         rows, tally = source.rows(spec, bar=False)
@@ -356,4 +362,6 @@ def check(
     counts = results.DataCounts(
         rows.records, negative, positive, spec.response, spec.variables, found
     )
-    return results.DataCheck(spec.formula.text, counts, tuple(doubts(spec, source.batch, schema)))
+    persons = results.count_persons(source.owners, spec.formula.person)
+    doubtful = tuple(doubts(spec, source.batch, schema))
+    return results.DataCheck(spec.formula, counts, doubtful, persons)

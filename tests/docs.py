@@ -2,6 +2,7 @@
 
     python -m tests.docs            write what the examples print into the documents
     python -m tests.docs --check    only compare
+    python -m tests.docs splines.md one document, or several
 
 The ``python`` blocks of a document run in order in one namespace, warnings being errors. A
 ``text`` block right after one holds what it prints and must be equal to the letter. In a
@@ -20,6 +21,7 @@ on in the next line. Commands run in order with the Python blocks, in the same f
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import difflib
 import io
@@ -267,14 +269,25 @@ def _rewritten(example: Example, seen: str) -> str:
 
 
 def main() -> int:
-    """Refresh or check all documents; returns the exit status."""
-    failed = 0
+    """Refresh or check documents; returns the exit status."""
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        "python -m tests.docs", description=__doc__, formatter_class=form
+    )
+    names = [path.name for path in DOCUMENTS]
+    parser.add_argument("names", nargs="*", metavar="NAME.md", help="documents; by default all")
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    chosen, failed = parser.parse_args(), 0
+    if unknown := {*chosen.names} - {*names}:
+        parser.error(f"no document is called {min(unknown)}; there are {', '.join(names)}")
     for path in DOCUMENTS:
+        if chosen.names and path.name not in chosen.names:
+            continue
         text = path.read_text(encoding="utf-8")
         if message := absent(text):
             print(f"{path.name} {message}")
             continue
-        if "--check" not in sys.argv:
+        if not chosen.check:
             path.write_text(refresh(text), encoding="utf-8")
             continue
         found = wrong(read(text, path.name))

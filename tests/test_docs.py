@@ -257,3 +257,37 @@ def test_contributors_find_what_the_table_of_theorems_names():
 def test_a_lost_function_is_noticed():
     assert lost("`privacy/guarantees.py: PureDP, nothing`") == ["privacy/guarantees.py: nothing"]
     assert lost("`privacy/nowhere.py`") == ["privacy/nowhere.py"]
+
+
+def options(monkeypatch, tmp_path, *arguments):
+    """The status of the program, and the documents that it leaves behind."""
+    paths = [tmp_path / "one.md", tmp_path / "two.md"]
+    for path in paths:
+        path.write_text("```python\nprint(1)\n```\n\n```text\n2\n```\n", encoding="utf-8")
+    monkeypatch.setattr(docs, "DOCUMENTS", tuple(paths))
+    monkeypatch.setattr("sys.argv", ["docs", *arguments])
+    try:
+        status = docs.main()
+    except SystemExit as stop:
+        status = stop.code
+    return status, ["\n2\n" in path.read_text(encoding="utf-8") for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "kept"),
+    [
+        ([], 0, [False, False]),
+        (["--check"], 1, [True, True]),
+        (["--help"], 0, [True, True]),
+        (["--chek"], 2, [True, True]),
+        (["none.md"], 2, [True, True]),
+        (["two.md"], 0, [True, False]),
+        (["one.md", "--check"], 1, [True, True]),
+    ],
+)
+def test_documents_change_only_where_that_is_asked_for(
+    arguments, status, kept, monkeypatch, tmp_path, capsys
+):
+    assert options(monkeypatch, tmp_path, *arguments) == (status, kept)
+    shown = capsys.readouterr()
+    assert ("--check" in shown.out) == (arguments == ["--help"])

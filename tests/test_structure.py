@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 278,
-    "code lines": 99_999,
+    "modules": 279,
+    "code lines": 39_277,
     "lines of the longest module": 400,
     "modules of the fullest folder": 17,
     "call depth": 14,

@@ -22,13 +22,13 @@ from privatelr.cli.outcomes import (
     InputError,
     NotWrittenError,
     OutputError,
-    drop_output,
     flush_output,
     is_kept,
+    print_page,
     reason_of,
     say,
 )
-from privatelr.errors import ArgumentError, MissingDependencyError, ReleaseFileError
+from privatelr.errors import MissingDependencyError, ReleaseFileError
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import has_file_locks, lock_file, still_has_name
 from privatelr.privacy.accounting import Entry, complete
@@ -158,25 +158,6 @@ def write(path: str, data: bytes, force: bool, option: str = "--out") -> None:
         ) from None
     except OSError as error:
         raise NotWrittenError(f"{option} {path!r} was not written ({reason_of(error)}).") from None
-
-
-def print_page(page: str, written: str | None) -> None:
-    """Print a page; if a file was written, a closed output is no error.
-
-    A user who sees an error would fit again, and would spend the budget twice.
-    """
-    try:
-        print(page)
-        if written is not None:
-            flush_output()
-    except OSError as error:
-        if written is None:
-            raise
-        drop_output()
-        if not isinstance(error, BrokenPipeError):
-            raise NotWrittenError(
-                f"--out {written!r} was written, but not the page ({reason_of(error)})."
-            ) from None
 
 
 def deliver_paid(
@@ -404,13 +385,3 @@ def _hint(start: bytes) -> str | None:
         if pair == b"\0":
             return f"this holds zeros as UTF-16 does; pass --encoding utf-16-{ending}"
     return None
-
-
-def read_prior(given: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The keyword for coefficients to which a penalty draws: numbers by names, or a model."""
-    named = {name: mean for name, mean in given if mean is not None}
-    if len(given) == 1 and not named:
-        return {"prior": read_model(given[0][0])}
-    if len(named) < len(given):
-        raise ArgumentError("--prior: it takes NAME=X for each of some coefficients, or one FILE.")
-    return {"prior": named} if named else {}

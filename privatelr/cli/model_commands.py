@@ -61,7 +61,7 @@ else:
     selected_model = lazy_import("privatelr.selected_model")
 
 _RECORDS = "records_per_person"
-_OF_RECORDS = ("weights", "subset", "by", "person", _RECORDS)
+OF_RECORDS = ("weights", "subset", "by", "person", _RECORDS)
 _MOST_VARIABLES = 2000
 _LIMIT = (
     f"fit takes up to {_MOST_VARIABLES}, because a solver holds their square in memory; name fewer "
@@ -178,6 +178,7 @@ def _counted(found: DataCheck) -> dict[str, Any]:
         "n": found.counts.n,
         "classes": found.classes.to_dict(),
         "unusable": found.counts.zero_rows,
+        "persons": found.persons,
         "variables": table.to_dict(orient="index"),
         "doubts": list(found.doubts),
     }
@@ -185,7 +186,7 @@ def _counted(found: DataCheck) -> dict[str, Any]:
 
 def fit(chosen: argparse.Namespace) -> int:
     """Read a table, fit a model, write the model, and print its page."""
-    arguments = read_arguments(chosen) | files.read_prior(chosen.prior) | ledger_of(chosen)
+    arguments = read_arguments(chosen) | read_prior(chosen.prior) | ledger_of(chosen)
     with files.reserved(chosen.out, chosen.force):  # before a budget is spent
         formula, frame, declared = _read_table(chosen)
         if formula.person is not None and isinstance(arguments.get("eps"), ZCDP):
@@ -203,6 +204,16 @@ def fit(chosen: argparse.Namespace) -> int:
         made, entry = partial(_file_of, model), charge_of(model)
         files.deliver_paid(in_shell(model), made, chosen, entry, chosen.json, hash_in)
     return DONE
+
+
+def read_prior(given: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The keyword for coefficients to which a penalty draws: numbers by names, or a model."""
+    named = {name: mean for name, mean in given if mean is not None}
+    if len(given) == 1 and not named:
+        return {"prior": files.read_model(given[0][0])}
+    if len(named) < len(given):
+        raise ArgumentError("--prior: it takes NAME=X for each of some coefficients, or one FILE.")
+    return {"prior": named} if named else {}
 
 
 def _file_of(model: Any) -> bytes:
@@ -255,7 +266,7 @@ def read_arguments(chosen: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-_OF_TABLE = (*_OF_RECORDS, "row_norm")
+_OF_TABLE = (*OF_RECORDS, "row_norm")
 _READ_APART = {
     *("formula", "data", "bounds", "levels", "intercept_scale", "do_scale", "prior", "ledger")
 }
@@ -296,7 +307,7 @@ def _read_table(chosen: argparse.Namespace) -> tuple[Formula, pd.DataFrame, dict
     """
     with open_table(chosen.data, **given(chosen, *TEXT)) as table:
         # a dot for far too many columns is refused before a formula is made of them
-        terms = given(chosen, *_OF_RECORDS)
+        terms = given(chosen, *OF_RECORDS)
         whose = [terms.pop(name, usual) for name, usual in (("person", None), (_RECORDS, 1))]
         text = with_person(with_terms(chosen.formula, table.names, **terms), *whose)
         tokens = tokenize(text)

@@ -30,7 +30,7 @@ _SHORT_SCHEMA, _PRICE = "--schema --bounds --levels", "--eps|--rho --delta --see
 _PROMISE = "--eps|--rho --delta --spend --do-scale"
 _MODEL = (
     "what is fitted, and how",
-    "--method|--model --loss --h --lambda --output-perturbation --analysis",
+    "--method|--model --loss --h --lambda --output-perturbation --analysis --prior",
 )
 _CHOOSING = "--density --rounds --step --score --slack --minority --radius --draws"
 _ALWAYS = "--json --quiet"
@@ -48,19 +48,23 @@ _PROGRAM = (
 _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "demo": (("", _ALWAYS),),
     "plan": (
-        ("", "formula --n --weights --subset --by"),
+        ("", "formula --n --weights --subset --by --person --records-per-person"),
         _DECLARED,
         ("what is promised", _PROMISE),
         _MODEL,
         ("what is guessed", "--balance --spread --c-index --correlation --pilot"),
         ("what is asked", f"--width --term --share --plot {_ALWAYS}"),
     ),
-    "check": (("", f"data {_TEXT} formula --weights --subset --by"), _DECLARED, ("", _ALWAYS)),
+    "check": (
+        ("", f"data {_TEXT} formula --weights --subset --by --person --records-per-person"),
+        _DECLARED,
+        ("", _ALWAYS),
+    ),
     "fit": (
         ("", f"data {_TEXT} formula --weights --subset --by"),
         _DECLARED,
         ("what is promised", f"{_PROMISE} --person --records-per-person --seed"),
-        (_MODEL[0], f"{_MODEL[1]} --prior --on-small-lambda --rp-dim --threshold"),
+        (_MODEL[0], f"{_MODEL[1]} --on-small-lambda --rp-dim --threshold"),
         ("how --method lp and simplex choose columns", _CHOOSING),
         *_PAID[2:],
     ),
@@ -129,7 +133,7 @@ _READ: dict[str, dict[str, Any]] = {
     "--do-scale": {"choices": ("private", "no")},
     "--seed": {"metavar": "N", "type": read.whole},
     "--method": {"choices": METHODS},
-    "plan --method": {"choices": METHODS[:2]},
+    "plan --method": {"choices": ("lr", "svm", "multinomial")},
     "--model": {"choices": ("logistic", "svm"), "dest": "method"},
     "--loss": {"choices": (*HINGES, "logistic")},
     "--lambda": {"metavar": "X", "type": read.lambda_, "dest": "lambda_"},
@@ -181,7 +185,7 @@ _HELP = {
     "--decimal": "what the numbers of a text file have before their fraction; default point. A "
     "number with the other one counts as missing, and so does 1 234",
     "--encoding": "of a text file, such as latin-1, cp1252 or utf-16; default utf-8",
-    "--n": "number of records",
+    "--n": "number of records, or of persons",
     "--weights": "column of how much a record counts, over the largest weight by its bounds; or an "
     "expression such as 1/p",
     "--subset": "condition on declared columns, such as 'age > 50', of the records that count; the "
@@ -231,7 +235,8 @@ _HELP = {
     ),
     "--method": "lr is logistic regression, the default; svm a support vector machine; lp and "
     "simplex choose few columns of many; multinomial is for three or more classes",
-    "plan --method": "lr is logistic regression, the default; svm a support vector machine",
+    "plan --method": "lr is logistic regression, the default; svm a support vector machine; "
+    "multinomial is for three or more classes, and buys no inference",
     "--model": "older spelling of --method; logistic is lr",
     "--loss": "hinge of the svm, by default softplus; simplex takes huber, its default, or "
     "logistic",

@@ -305,3 +305,22 @@ def _ending(error: BaseException) -> tuple[int, str]:
 def reason_of(error: Exception) -> str:
     """The message of the operating system in lower case, for the middle of a sentence."""
     return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+def print_page(page: str, written: str | None) -> None:
+    """Print a page; if a file was written, a closed output is no error.
+
+    A user who sees an error would fit again, and would spend the budget twice.
+    """
+    try:
+        print(page)
+        if written is not None:
+            flush_output()
+    except OSError as error:
+        if written is None:
+            raise
+        drop_output()
+        if not isinstance(error, BrokenPipeError):
+            raise NotWrittenError(
+                f"--out {written!r} was written, but not the page ({reason_of(error)})."
+            ) from None

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privatelr.cli import files
-from privatelr.cli.model_commands import read_arguments
+from privatelr.cli.model_commands import OF_RECORDS, read_arguments, read_prior
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import add_command, given
-from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell, note
+from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell
 from privatelr.cli.study_file import read_declarations
 from privatelr.cli.table_files import by_levels, open_table
 from privatelr.errors import ArgumentError, GuaranteeError
-from privatelr.formula import tokenize
+from privatelr.formula import tokenize, with_person
 from privatelr.lazy_import import lazy_import
+from privatelr.privacy import ZCDP
 
 if TYPE_CHECKING:
     from privatelr.audit import audit_table
@@ -33,8 +34,9 @@ length of 95% intervals that "privatelr fit ... --spend inference" will give, be
 other promises, mechanisms and penalties.
 
 No data is read. Every covariate of the formula takes --bounds or --levels; the
-response need not be declared. Where FORMULA is a whole number, it is the number of
-columns of a design that nothing is known of, its intercept included.
+response need not be declared, but for --method multinomial. Where FORMULA is a whole
+number, it is the number of columns of a design that nothing is known of, its intercept
+included.
 
 What is not public has to be guessed: --balance, --spread, --c-index and --correlation,
 or a public --pilot, a table of records like those of the study. Never give the data of
@@ -46,6 +48,7 @@ examples:
       --levels famhist=Absent,Present --width 0.1 --term age
   privatelr plan 5 --n 10000 --eps 0.5 --plot widths.png
   privatelr plan --schema study.toml --n 900
+  privatelr plan "Species ~ ." --n 150 --eps 4 --method multinomial --schema iris.toml
 
 {STATUSES}"""
 
@@ -89,17 +92,23 @@ def plan_study(chosen: argparse.Namespace) -> int:
 
 def _read(chosen: argparse.Namespace) -> dict[str, Any]:
     """Keywords for `plan`; of a pilot, only columns that are declared or named are read."""
-    if chosen.spend is None:
+    several = chosen.method == "multinomial"
+    if several and chosen.spend == "inference":
+        raise ArgumentError("--spend inference: standard errors of several classes are not built.")
+    if chosen.spend is None and not several:
         chosen.spend = "inference"
     found = read_arguments(chosen)
+    if several:
+        found["loss"] = "softmax"
     if chosen.method == "svm":
         published = chosen.analysis == "cms11" or found.get("eps") == 0  # as in dpsvm
         found.setdefault("loss", "huber" if published else "softplus")
     found |= read_declarations(chosen)
-    if "person" in chosen.study:
-        said = "takes --n for the number of persons, whose noise is near to that"
-        note("privatelr", f"person, as the schema has it, is left out: a plan {said}.")
-    found |= given(chosen, "balance", "c_index", "correlation", "weights", "subset", "by")
+    found |= given(chosen, "balance", "c_index", "correlation", *OF_RECORDS)
+    found |= read_prior(chosen.prior)
+    if chosen.rho is not None:
+        whole = with_person(chosen.formula, chosen.person, chosen.records_per_person or 1)
+        found["eps"] = ZCDP(chosen.rho, make_plan.neighbours_of(whole))
     if chosen.spread:
         named = dict(chosen.spread)
         if "" in named and len(chosen.spread) > 1:

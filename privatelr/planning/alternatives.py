@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -13,6 +13,7 @@ from privatelr import privacy
 from privatelr.design import DesignSpec
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import USUAL_DELTA, Request, read_spend, shares_of
+from privatelr.page_model import Table
 from privatelr.planning.expected_intervals import NEARLY_ALL, TYPICAL, intervals
 from privatelr.planning.forecast import FEWEST_DRAWS, Simulator, errors, simulate
 from privatelr.planning.study import Study, rows_of
@@ -215,3 +216,22 @@ def _rho_within(target: privacy.ApproxDP) -> float:
         else:
             high = middle
     return low
+
+
+def table_of(rows: Sequence[StudyAlternative]) -> Table:
+    """Lay out alternatives, the plan itself marked by a star."""
+    names = tuple(f"{'*' if row.is_chosen else ' '} {row.title}" for row in rows)
+    columns = {
+        "lambda": [f"{row.lambda_:.3g}" for row in rows],
+        "privacy sd": [_multiple(row.privacy_sd) for row in rows],
+        "width": [_multiple(row.width) for row in rows],
+        "kept": [f"{row.kept:.2f}" for row in rows],
+        "intervals": [row.mode or "-" for row in rows],
+    }
+    return Table(names, tuple(columns), tuple(zip(*columns.values(), strict=True)))
+
+
+def _multiple(value: float) -> str:
+    if not math.isfinite(value):
+        return "-"
+    return f"{value:.2f}" if value < 100 else f"{value:.3g}"

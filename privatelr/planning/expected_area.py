@@ -100,7 +100,7 @@ class ExpectedCurves:
         It has the ``value`` of the area, its ``std_error``, and the parts of that: ``sampling_sd``,
         ``privacy_sd`` and ``binning_sd``.
         """
-        counts = self.calibration.histogram
+        counts = None if self.study.classes else self.calibration.histogram
         return None if counts is None else expected_area(self.simulator, counts)
 
     def private_roc(
@@ -120,6 +120,8 @@ class ExpectedCurves:
         ArgumentError, GuaranteeError
             As in `Fit.private_roc`.
         """
+        if self.study.classes:
+            raise ArgumentError("a ROC curve is about two classes, and this plan is about more.")
         most = LARGEST_N
         takes, size = f"a whole number from 1 to {most:.0e}", self.study.n if n is None else n
         require_number(ArgumentError, "n", size, takes, at_least=1, at_most=most)

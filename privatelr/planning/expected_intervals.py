@@ -11,11 +11,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from privatelr import inference, mechanisms
 from privatelr.audit.density.exact import matrix_weights, minimisers
+from privatelr.audit.density.pairs import SignedRows
+from privatelr.design import prior_of
 from privatelr.inference import PUBLIC_SEED, Mode, Question
 from privatelr.inference.intervals import factors_of
 from privatelr.planning.forecast import Simulator, moments_of
@@ -206,6 +209,7 @@ def _releases(sim: Simulator) -> list[mechanisms.Release]:
     """Simulated releases, in pairs with opposite noise and samples with opposite errors."""
     calibration, moments = sim.stages.coefficients, sim.stages.moments
     assert moments is not None
+    assert isinstance(sim.data, SignedRows)
     problem, rows, rng = sim.problem, sim.data.rows, np.random.default_rng(PUBLIC_SEED)
     sizes = sim.data.sizes
     noise, is_tilt = _opposite(calibration.noise, rng), calibration.placement == "objective"
@@ -213,7 +217,7 @@ def _releases(sim: Simulator) -> list[mechanisms.Release]:
     off = rng.multinomial(problem.n, shares, _PAIRS) - sim.data.counts
     off = np.concatenate([off, -off])
     # the sample moves the minimiser as a tilt by its gradient would, up to its share in H
-    slopes = problem.loss.slope(sim.data.margins(sim.centre)) / sizes
+    slopes = problem.loss.slope(sim.data.margins(sim.moved)) / sizes
     sampled = (off * slopes) @ rows
     w = minimisers(sim.data, problem, sampled + noise if is_tilt else sampled)
     w = w if is_tilt else w + noise
@@ -223,9 +227,12 @@ def _releases(sim: Simulator) -> list[mechanisms.Release]:
     values += _opposite(moments.noise, rng)
     noisy, held = [mechanisms.Moments(value, moments) for value in values], sim.stages.scale
     scale = None if held is None else mechanisms.ScaleRelease(moments_of(sim.study, held), held)
+    prior: dict[str, Any] = {}
+    if sim.spec.prior is not None:
+        prior = prior_of(sim.spec, problem)
     return [
-        mechanisms.Release(coef, sim.stages.target, calibration, moments=one, scale=scale)
-        for coef, one in zip(w, noisy, strict=True)
+        mechanisms.Release(coef, sim.stages.target, calibration, moments=one, scale=scale, **prior)
+        for coef, one in zip(w + sim.drawn, noisy, strict=True)
     ]
 
 

@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from privatelr import inference, mechanisms
-from privatelr.audit.density.exact import hessian, minimisers
+from privatelr.audit.density import exact
 from privatelr.audit.density.pairs import SignedRows
-from privatelr.design import DesignSpec, standardise, with_equal_weights
+from privatelr.design import DesignSpec, prior_of, standardise, with_equal_weights
 from privatelr.fitting import standardised
 from privatelr.inference import PUBLIC_SEED
 from privatelr.mechanisms.calibration import ScaleCalibration
+from privatelr.planning import several_classes
+from privatelr.planning.several_classes import ClassRows
 from privatelr.planning.study import Study
 from privatelr.privacy.noise import draw_many
 from privatelr.types import FloatArray
@@ -24,6 +26,8 @@ from privatelr.types import FloatArray
 _WORK = 1e8
 """One Newton step of all minimisers takes about this number of products."""
 FEWEST_DRAWS, MOST_DRAWS = 64, 256
+_MOST_WORK = 2e9
+"""Beyond this, minimisers of several classes are not drawn, and follow linearly from the noise."""
 _FEWEST_SCALES, _MOST_SCALES = 8, 24
 """Between so many releases of the scale of the columns are simulated."""
 _SMALLEST = 1e-300
@@ -67,9 +71,13 @@ class Simulator:
         The rows of a fit, standardised if it releases the scale of the columns.
     stages : StagedCalibration
         The calibration of a fit.
-    data : SignedRows
-    units : ndarray of shape (p + 1, d)
-        The map from design coefficients to those in the user's units.
+    data : SignedRows or ClassRows
+    units : ndarray of shape (m, d)
+        The map from design coefficients to those in the user's units; those of K classes are
+        ``(K d,)``, and differences from the first class in the user's units.
+    drawn : ndarray of shape (d,)
+        The coefficients to which the penalty draws; 0 without a prior. The data have their margins
+        by these beforehand, as by offsets.
     centre : ndarray of shape (d,)
         The minimiser without noise.
     curvature : ndarray of shape (d, d)
@@ -79,8 +87,9 @@ class Simulator:
     study: Study
     spec: DesignSpec
     stages: mechanisms.StagedCalibration
-    data: SignedRows
+    data: SignedRows | ClassRows
     units: FloatArray
+    drawn: FloatArray
     centre: FloatArray
     curvature: FloatArray
 
@@ -88,6 +97,19 @@ class Simulator:
     def problem(self) -> mechanisms.Problem:
         """The public facts of the coefficients, with lambda."""
         return self.stages.coefficients.problem
+
+    @property
+    def moved(self) -> FloatArray:
+        """The minimiser less what the penalty draws to, ``(d,)``, at which `data` have margins."""
+        return self.centre - self.drawn
+
+    @property
+    def penalty(self) -> FloatArray:
+        """The second derivative ``(d, d)`` of the penalty of the mean objective, with a prior's."""
+        found = self.problem.lambda_ * np.eye(self.problem.size)
+        if isinstance(self.data, ClassRows) or self.data.held is None:
+            return found
+        return np.asarray(found + self.data.held / self.problem.n)
 
 
 def simulate(study: Study, like: DesignSpec | None = None) -> Simulator:
@@ -105,11 +127,52 @@ def simulate(study: Study, like: DesignSpec | None = None) -> Simulator:
     spec, stages = found or (like or declared, method.calibrate(method.facts(n, like or declared)))
     if stages.scale is not None:
         spec = _standardised_by(spec, moments_of(study, stages.scale), stages.scale)
+    problem = stages.coefficients.problem
+    data, drawn = _records(study, spec, problem)
+    centre = minimisers(data, problem, np.zeros((1, problem.size)))[0]
+    curvature = _hessian(data, problem, centre) / problem.n
+    units = _units(study, spec)
+    return Simulator(study, spec, stages, data, units, drawn, drawn + centre, curvature)
+
+
+def minimisers(
+    data: SignedRows | ClassRows, problem: mechanisms.Problem, tilts: FloatArray
+) -> FloatArray:
+    """Minimisers ``(m, d)`` of the sum form under the tilts ``(m, d)``."""
+    if isinstance(data, ClassRows):
+        return several_classes.minimisers(data, problem, tilts)
+    return exact.minimisers(data, problem, tilts)
+
+
+def _hessian(
+    data: SignedRows | ClassRows, problem: mechanisms.Problem, w: FloatArray
+) -> FloatArray:
+    if isinstance(data, ClassRows):
+        return several_classes.hessian(data, problem, w)
+    return np.asarray(exact.hessian(data, problem, w[None])[0])
+
+
+def _units(study: Study, spec: DesignSpec) -> FloatArray:
+    rows, classes = spec.user_rows(), len(study.classes)
+    return several_classes.contrasts(rows, classes) if classes else rows
+
+
+def _records(
+    study: Study, spec: DesignSpec, problem: mechanisms.Problem
+) -> tuple[SignedRows | ClassRows, FloatArray]:
+    """The made-up records of a study, and the coefficients w0 to which its penalty draws.
+
+    The penalty of a prior is ``(w - w0)' P (w - w0) / 2``. So ``w - w0`` minimises an objective
+    with a penalty about 0, in which a record has its margin by w0 beforehand, as by an offset.
+    """
     shares = study.population.signed(spec)
-    problem, data = stages.coefficients.problem, replace(shares, counts=n * shares.counts)
-    centre = minimisers(data, problem, np.zeros((1, problem.d)))
-    curvature = hessian(data, problem, centre)[0] / problem.n
-    return Simulator(study, spec, stages, data, spec.user_rows(), centre[0], curvature)
+    data = replace(shares, counts=study.n * shares.counts)
+    if isinstance(data, ClassRows) or spec.prior is None:
+        return data, np.zeros(problem.size)
+    prior = prior_of(spec, problem)
+    w0, stiff = prior["centre"], prior["stiff"]
+    held = None if stiff is None else problem.n * stiff.T @ stiff
+    return replace(data, shifts=data.shifts + data.rows @ w0, held=held), w0
 
 
 def errors(sim: Simulator, draws: int = MOST_DRAWS, target: str = "penalised") -> Errors:
@@ -118,10 +181,11 @@ def errors(sim: Simulator, draws: int = MOST_DRAWS, target: str = "penalised") -
     The argument `draws` is that of `privacy_sd`.
     """
     problem = sim.problem
-    sim = replace(sim, units=sim.units @ _step(sim.curvature, problem.lambda_, target).T)
+    sim = replace(sim, units=sim.units @ _step(sim, target).T)
     solved = _solved(sim)
-    scores = _scores(sim, sim.centre[None])[0]
-    scores -= problem.lambda_**2 * np.outer(sim.centre, sim.centre)
+    scores = _scores(sim)
+    pulled = sim.penalty @ sim.moved
+    scores -= np.outer(pulled, pulled)
     sampling = np.einsum("dm,de,em->m", solved, scores, solved) / problem.n
     privacy = np.hypot(privacy_sd(sim, draws), scale_sd(sim))
     return Errors(privacy, np.sqrt(np.maximum(sampling, 0.0)), kept_by_penalty(sim))
@@ -135,15 +199,15 @@ def scale_sd(sim: Simulator) -> FloatArray:
     study, calibration = sim.study, sim.stages.scale
     if calibration is None:
         return np.zeros(len(sim.units))
-    per_draw = len(sim.data.rows) * sim.problem.d**2
+    per_draw = len(sim.data.rows) * sim.problem.size**2
     count = int(np.clip(_WORK / per_draw, _FEWEST_SCALES, _MOST_SCALES))
     noise = draw_many(calibration.noise, count, np.random.default_rng(PUBLIC_SEED))
     plain, found = replace(sim.spec, columns=study.spec.columns), []
     for values in moments_of(study, calibration) + noise:
         spec = _standardised_by(plain, values, calibration)
-        shares = study.population.signed(spec)
-        data = replace(shares, counts=study.n * shares.counts)
-        found.append(spec.user_rows() @ minimisers(data, sim.problem, sim.centre[None] * 0)[0])
+        data, drawn = _records(study, spec, sim.problem)
+        w = drawn + minimisers(data, sim.problem, np.zeros((1, sim.problem.size)))[0]
+        found.append(_units(study, spec) @ w)
     return np.asarray(np.std(found, axis=0, ddof=1))
 
 
@@ -162,12 +226,17 @@ def _standardised_by(
 
 
 def kept_by_penalty(sim: Simulator) -> FloatArray:
-    """The share ``(d,)`` of a small effect that remains under the penalty.
+    """The share ``(m,)`` of a small effect that remains under the penalty.
 
-    Effects w become ``H^-1 (H - lambda) w``, in the units of the design, in which a column counts
-    from the middle of its bounds, or from its mean if that is released.
+    Effects w become ``H^-1 (H - P) w`` by the penalty P, in the units of the design, in which a
+    column counts from the middle of its bounds, or from its mean if that is released. With a prior
+    they are differences from it.
     """
-    return np.asarray(1 - sim.problem.lambda_ * np.diag(np.linalg.inv(sim.curvature)))
+    lost = np.linalg.solve(sim.curvature, sim.penalty)
+    if not sim.study.classes:
+        return np.asarray(1 - np.diag(lost))
+    effects = several_classes.contrasts(np.eye(sim.problem.d), len(sim.study.classes))
+    return np.asarray(1 - np.einsum("md,de,me->m", effects, lost, effects) / 2)
 
 
 def privacy_sd(sim: Simulator, draws: int = MOST_DRAWS) -> FloatArray:
@@ -186,8 +255,10 @@ def privacy_sd(sim: Simulator, draws: int = MOST_DRAWS) -> FloatArray:
     if calibration.placement == "output" or calibration.noise.scale == 0:
         return np.asarray(np.sqrt(sim.units**2 @ calibration.noise.variances))
     carried = _solved(sim) / sim.problem.n
-    per_draw = len(sim.data.rows) * sim.problem.d**2
+    per_draw = len(sim.data.rows) * sim.problem.size**2
     count = int(np.clip(_WORK / per_draw, FEWEST_DRAWS, draws))
+    if isinstance(sim.data, ClassRows) and count * per_draw > _MOST_WORK:
+        return np.asarray(np.sqrt((carried**2).T @ calibration.noise.variances))
     tilts = draw_many(calibration.noise, count, np.random.default_rng(PUBLIC_SEED))
     found = minimisers(sim.data, sim.problem, tilts) @ sim.units.T
     ratio = found.std(axis=0) / np.maximum((tilts @ carried).std(axis=0), _SMALLEST)
@@ -201,22 +272,22 @@ def _solved(sim: Simulator) -> FloatArray:
     return np.asarray(np.linalg.solve(sim.curvature, sim.units.T))
 
 
-def _step(curvature: FloatArray, lambda_: float, target: str) -> FloatArray:
-    """``H H0^-1`` with ``H0 = H - lambda``: errors of the target from those of the minimiser.
+def _step(sim: Simulator, target: str) -> FloatArray:
+    """``H H0^-1`` with ``H0 = H - P``: errors of the target from those of the minimiser.
 
     It is the identity for the penalised target (inference.md 3.4).
     """
-    identity = np.eye(len(curvature))
     if target != "unpenalised":
-        return identity
-    least = _FLAT * float(np.trace(curvature))
-    bare = inference.floored(curvature - lambda_ * identity, least)
-    return np.asarray(curvature @ np.linalg.inv(bare))
+        return np.eye(len(sim.curvature))
+    least = _FLAT * float(np.trace(sim.curvature))
+    bare = inference.floored(sim.curvature - sim.penalty, least)
+    return np.asarray(sim.curvature @ np.linalg.inv(bare))
 
 
-def _scores(sim: Simulator, w: FloatArray) -> FloatArray:
-    """The means ``(k, d, d)`` of ``l'^2 x x'`` at coefficients ``(k, d)``."""
-    rows = sim.data.rows
-    slopes = sim.problem.loss.slope(sim.data.margins(w)) / sim.data.sizes
-    weight = slopes**2 * (sim.data.counts / sim.problem.n)
-    return np.stack([(rows * share[:, None]).T @ rows for share in weight])
+def _scores(sim: Simulator) -> FloatArray:
+    """The mean ``(d, d)`` of the squares of gradients of records, ``l'^2 x x'``, at the centre."""
+    data, n = sim.data, sim.problem.n
+    if isinstance(data, ClassRows):
+        return several_classes.scores(data, sim.moved) / n
+    slopes = sim.problem.loss.slope(data.margins(sim.moved)) / data.sizes
+    return np.asarray((data.rows * (slopes**2 * data.counts / n)[:, None]).T @ data.rows)

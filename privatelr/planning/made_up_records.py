@@ -23,6 +23,8 @@ from privatelr.inference.guessed_columns import (
     positive_shares,
 )
 from privatelr.numerics.rows import DenseRows
+from privatelr.numerics.softmax_objective import classes_of
+from privatelr.planning.several_classes import ClassRows, class_shares
 from privatelr.sources import Batch, as_batch, constant_column
 from privatelr.types import FloatArray
 
@@ -82,8 +84,9 @@ class Population:
     ----------
     batch : Batch
         Their values, all of them usable.
-    positive : ndarray of shape (m,) or None
-        The probability of the positive class; None if the batch has the classes itself.
+    positive : ndarray of shape (m,) or (m, K), or None
+        The probability of the positive class, or of each of several classes; None if the batch has
+        the classes itself.
     """
 
     batch: Batch
@@ -95,13 +98,18 @@ class Population:
         assert isinstance(rows, DenseRows)
         return rows
 
-    def signed(self, spec: DesignSpec) -> SignedRows:
-        """Rows ``y x`` whose counts are shares that add up to 1.
+    def signed(self, spec: DesignSpec) -> SignedRows | ClassRows:
+        """Rows ``y x`` whose counts are shares that add up to 1; of several classes, rows x.
 
-        Without classes each record has both, weighted by their probabilities.
+        Without classes each record has all of them, weighted by their probabilities.
         """
         rows = self.rows(spec)
         sizes = np.maximum(np.abs(rows.y), 1.0)
+        if spec.response.kind == "classes":
+            shares = self.positive
+            if shares is None:
+                shares = np.eye(len(spec.response.levels))[classes_of(rows.y, rows.offset)]
+            return ClassRows(rows.x, shares * (rows.y != 0)[:, None] / rows.n, sizes)
         offset = np.zeros(rows.n) if rows.offset is None else rows.offset
         if self.positive is None:
             signs = np.sign(rows.y)
@@ -150,6 +158,8 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> Po
         )
     if not missing:
         return found
+    if spec.response.kind == "classes":
+        return replace(found, positive=class_shares(rows.x, guesses, len(spec.response.levels)))
     offset = 0.0 if rows.offset is None else rows.offset * np.maximum(np.abs(rows.y), 1.0)
     return replace(found, positive=positive_shares(rows.x, guesses, offset))
 
@@ -166,18 +176,27 @@ def assumptions_of(
         k = spec.formula.person.most
         many = "one record" if k == 1 else f"{k} records that are alike"
         moments = (f"every person has {many}", *moments)
-    worse = pessimistic(guesses)
+    worse, doubtful = pessimistic(guesses), _PESSIMISTIC
     labels = (
         f"{guesses.balance:.3g} of the records are positive (balance)",
         f"the true probabilities are logistic with a C-index of {guesses.c_index:g} (c_index), to "
         "which all columns contribute alike",
     )
     both = f"{worse.balance:.3g} are positive and the C-index is {worse.c_index:.3g}"
+    if spec.response.kind == "classes":
+        rarest = f"{level_shares(len(spec.response.levels))[-1]:.2g}"
+        labels = (
+            f"shares of classes fall by one factor, from the reference to the rarest: {rarest}",
+            f"each class is told from the reference with a C-index of {guesses.c_index:g} "
+            "(c_index), to which all columns contribute alike",
+        )
+        doubtful = "pessimistic guesses"
+        both = f"the reference is the rarest class and the C-index is {worse.c_index:.3g}"
     if pilot is not None:
         if all(name in pilot.names for name in spec.formula.response.names):
             return (f"records are like the {len(pilot):,} of the public pilot", *moments)
         like = f"covariates are like those of the {len(pilot):,} records of the public pilot"
-        return (like, *moments, *labels, f"{_PESSIMISTIC}, where {both}")
+        return (like, *moments, *labels, f"{doubtful}, where {both}")
     variables = [spec.variables[name] for name in spec.formula.guessed]
     numbers = [v for v in variables if not v.levels and v.is_bounded]
     limit = spec.bound if spec.unbounded_norm is None else spec.unbounded_norm
@@ -209,5 +228,5 @@ def assumptions_of(
     spread = f"spreads are {worse.narrowing:g} times as large, " if len(numbers) else ""
     corr = f"the correlation is {worse.correlation:.3g}, " if several else ""
     rare = "the first level of a factor is the rarest, " * bool(factors)
-    doubts = f"{_PESSIMISTIC}, where {spread}{corr}{rare}{both}"
+    doubts = f"{doubtful}, where {spread}{corr}{rare}{both}"
     return (*holding, *moments, *labels, "no value is missing", doubts)

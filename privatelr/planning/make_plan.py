@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from privatelr import errors
 from privatelr.arguments import suggests_arguments
-from privatelr.design import DesignSpec, plan_design
+from privatelr.design import DesignSpec, Prior, plan_design, with_classes
 from privatelr.errors import ArgumentError, FormulaError, SchemaError
-from privatelr.fitting import read_do_scale
+from privatelr.fitting import read_do_scale, read_prior
 from privatelr.formula import (
     RESERVED,
     parse_expression,
@@ -21,9 +22,11 @@ from privatelr.formula import (
     with_person,
     with_terms,
 )
+from privatelr.inference import Guesses
 from privatelr.mechanisms import find_mechanism, read_request, warn_of_one_record
-from privatelr.method import perturbation
-from privatelr.numerics import LOSSES, find_hinge, find_loss
+from privatelr.method import Method, perturbation
+from privatelr.multinomial_model import several_classes
+from privatelr.numerics import LOSSES, Loss, find_hinge, find_loss
 from privatelr.planning import expected_intervals, forecast
 from privatelr.planning.made_up_records import (
     assumptions_of,
@@ -39,7 +42,7 @@ from privatelr.sources import Batch, BoundsLike, LevelsLike, Schema, as_batch, d
 
 LARGEST_D = 200
 """A design that is given by its number of columns alone has at most this number of them."""
-_USUAL_H = 0.5
+_USUAL_H, _SOFTMAX = 0.5, "softmax"
 _STAND_IN = "\ue000response"
 """A response without a declaration gets this name, which cannot occur in a user's formula."""
 
@@ -137,6 +140,7 @@ def plan(
     by: str | None = None,
     person: str | None = None,
     records_per_person: int = 1,
+    prior: Any = None,
     bounds: BoundsLike | None = None,
     levels: LevelsLike | None = None,
     row_norm: float | None = None,
@@ -167,7 +171,7 @@ def plan(
         for an intercept and d - 1 covariates in a ball of length `row_norm`.
     n : int
         Number of records, which is public, or of persons.
-    eps, delta, weights, subset, by, person, records_per_person, lambda_, op, analysis
+    eps, delta, weights, subset, by, person, records_per_person, prior, lambda_, op, analysis
         The same as for `dplr`. Every person is taken to have one record that counts fully, or as
         many as `records_per_person` that are alike. Columns of weights and of a subset are guessed
         as covariates are. With `by` the plan is of one stratum, and all are guessed to have as many
@@ -182,8 +186,9 @@ def plan(
     do_scale : str or bool, optional
         The same as for `dplr`, except True, which reads the data. Whether the scale of the columns
         is worth its price is public.
-    loss : {"logistic", "huber", "softplus"}
-        The loss of `dplr`, or one of `dpsvm`.
+    loss : {"logistic", "huber", "softplus", "softmax"}
+        The loss of `dplr`, one of `dpsvm`, or that of `dpmultinom`, which takes the levels of the
+        response, and buys coefficients alone whatever `spend` says of inference by default.
     h : float, optional
         Width of the bend of the hinge, as for `dpsvm`; by default 0.5.
     balance : float
@@ -226,37 +231,41 @@ def plan(
     counting = {"weights": weights, "subset": subset, "by": by}
     known = (*schema.bounds, *schema.levels, *(() if records is None else records.names))
     whole = with_person(with_terms(formula, known, **counting), person, records_per_person)
-    priced = eps, delta, spend, lambda_, op, analysis, on_small_lambda
+    bought = None if loss == _SOFTMAX and spend == "inference" else spend
+    priced = eps, delta, bought, lambda_, op, analysis, on_small_lambda
     request = read_request(*priced, neighbours_of(whole))
     find_mechanism(request)
-    scaling = read_do_scale(do_scale)
+    scaling, asked = read_do_scale(do_scale), read_prior(prior, stacklevel=4)
     if scaling is True:
         raise ArgumentError("do_scale=True: it reads the data, and a plan has none.")
     takes = f"a whole number from 1 to {LARGEST_N:.0e}"
     size = errors.require_number(ArgumentError, "n", n, takes, at_least=1, at_most=LARGEST_N)
     if size != int(size):
         raise ArgumentError(f"n={errors.show(n)}: n takes {takes}.")
-    errors.require_choice(ArgumentError, "loss", loss, tuple(LOSSES))
-    if loss == "logistic" and h is not None:
-        raise ArgumentError(f"h={errors.show(h)}: h goes with loss='huber' and loss='softplus'.")
-    usual = _USUAL_H if h is None else h
-    chosen = find_loss(loss) if loss == "logistic" else find_hinge(loss, usual)
+    chosen = _read_loss(loss, h)
     warn_of_one_record(request.target, int(size), stacklevel=3)
-    method = perturbation(chosen, request, schema, scaling)
+    method: Method[Any] = perturbation(chosen, request, schema, scaling)
+    if loss == _SOFTMAX:
+        method = several_classes(request, schema, scaling)
+        _require_classes(formula, balance, prior)
     # row_norm limits rows once they are standardised
     declared = schema if not method.standard else replace(schema, row_norm=None)
     if isinstance(formula, int | np.integer) and not isinstance(formula, bool):
         if records is not None:
             raise ArgumentError(f"pilot: it belongs to a formula, and formula={formula} is none.")
-        beside = counting | {"person": person}
+        beside = counting | {"person": person, "prior": prior}
         for name in (name for name, given in beside.items() if given is not None):
             raise ArgumentError(f"{name}: it goes with a formula, and formula={formula} is none.")
         spec = generic_design(int(formula), declared)
     else:
         spec = formula_design(whole, declared, records)
+        if loss == _SOFTMAX:
+            spec = _by_class(spec, schema, records)
         strata = spec.formula.by
         if strata is not None and strata.level is None:
             spec = spec.at_level(spec.variables[strata.column].levels[0])
+        if asked is not None:
+            spec = _with_prior(spec, asked, chosen)
     population = population_of(spec, guesses, records)
     worse = population_of(spec, pessimistic(guesses), records)
     study = Study(spec, chosen, request, int(size), population, schema, scaling, worse)
@@ -278,6 +287,66 @@ def plan(
         assumptions=assumptions_of(spec, guesses, records, scaled=sim.stages.scale is not None),
         simulator=sim,
     )
+
+
+def _read_loss(loss: str, h: float | None) -> Loss:
+    errors.require_choice(ArgumentError, "loss", loss, (*LOSSES, _SOFTMAX))
+    if loss in ("logistic", _SOFTMAX):
+        if h is not None:
+            given = f"h={errors.show(h)}"
+            raise ArgumentError(f"{given}: h goes with loss='huber' and loss='softplus'.")
+        return find_loss("logistic")
+    return find_hinge(loss, _USUAL_H if h is None else h)
+
+
+def _require_classes(formula: Any, balance: float, prior: Any) -> None:
+    """Refuse what a plan of several classes has no place for; raises `ArgumentError`."""
+    if not isinstance(formula, str):
+        raise ArgumentError(
+            f"formula={errors.show(formula)}: several classes take a formula, whose response says "
+            "which they are."
+        )
+    if balance != Guesses().balance:
+        raise ArgumentError(
+            f"balance={balance:g}: balance is a guess about two classes; of several, shares fall "
+            "by one factor."
+        )
+    if prior is not None:
+        raise ArgumentError("prior: it goes with two classes, and loss='softmax' is of several.")
+
+
+def _by_class(spec: DesignSpec, schema: Schema, pilot: Batch | None) -> DesignSpec:
+    """The design with a class for each level of the response."""
+    if _STAND_IN in spec.variables:
+        name = spec.formula.text.partition("~")[0].strip()
+        raise SchemaError(
+            f"response {name!r}: a plan of several classes takes its levels, the reference first, "
+            f'as in levels={{"{name}": ["a", "b", "c"]}}.'
+        )
+    dtypes = {} if pilot is None else {name: pilot.column(name).dtype for name in pilot.names}
+    read_off = {name: of for name, of in dtypes.items() if name not in schema.levels}
+    found: DesignSpec = with_classes(spec, read_off)
+    return found
+
+
+def _with_prior(spec: DesignSpec, asked: Callable[[Any, Any], Prior], loss: Loss) -> DesignSpec:
+    """The design with what a penalty draws to; a response that is not declared is the earlier's.
+
+    Raises
+    ------
+    ArgumentError
+        If the model has no such coefficients, or an earlier fit has another response or loss.
+    """
+    like, earlier = spec, asked.args[0] if isinstance(asked, partial) else None
+    if earlier is not None and spec.formula.response.names == (_STAND_IN,):
+        named, was = (one.partition("~")[0].strip() for one in (spec.formula.text, earlier.formula))
+        if named != was:
+            raise ArgumentError(
+                f"prior: the response of the earlier fit is {was}, and here it is {named}; prior "
+                "takes a fit of the same response."
+            )
+        like = replace(spec, response=earlier.spec.response)
+    return replace(spec, prior=asked(like, loss))
 
 
 def _read_pilot(pilot: Any) -> Batch:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from privatelr import errors
 from privatelr.design import DesignSpec
@@ -11,10 +13,10 @@ from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.fitting import DoScale
 from privatelr.mechanisms import Request
 from privatelr.method import Method, perturbation
+from privatelr.multinomial_model import several_classes
 from privatelr.numerics import Loss
 from privatelr.planning.made_up_records import Population
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
-from privatelr.results import Fit
 from privatelr.sources import Schema
 
 
@@ -48,24 +50,66 @@ class Study:
     worse: Population | None = None
 
     @property
-    def method(self) -> Method[Fit]:
+    def method(self) -> Method[Any]:
         """The mechanism of a fit."""
-        return perturbation(self.loss, self.request, self.schema, self.do_scale)
+        asked, prior = (self.request, self.schema, self.do_scale), self.spec.prior
+        if self.classes:
+            return several_classes(*asked)
+        return perturbation(self.loss, *asked, prior=prior)
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The classes of the response if there are several, the reference first; else none."""
+        response = self.spec.response
+        return response.classes if response.kind == "classes" else ()
+
+    @property
+    def named(self) -> list[tuple[Any, str]]:
+        """Each coefficient as its class and its column; of two classes the class is None."""
+        classes = self.classes[1:] or (None,)
+        return [(of, name) for of in classes for name in self.spec.columns.names]
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Names of the columns, with the intercept first."""
-        return self.spec.columns.names
+        """Names of the coefficients: those of the columns, or ``class: column`` for each class."""
+        return tuple(name if of is None else f"{of}: {name}" for of, name in self.named)
 
 
 def rows_of(study: Study, term: Any) -> list[int]:
     """The position of one coefficient, or the positions of all but the intercept."""
     if term is None:
-        return list(range(study.spec.columns.has_intercept, len(study.terms))) or [0]
+        p, first = len(study.spec.columns.names), study.spec.columns.has_intercept
+        return [at for at in range(len(study.terms)) if at % p >= first] or [0]
     if term not in study.terms:
         listed, end = ", ".join(map(repr, study.terms)), errors.or_meant(term, study.terms)
         raise ArgumentError(f"term={errors.show(term)}: term takes one of {listed}{end}")
     return [study.terms.index(term)]
+
+
+class Counted(NamedTuple):
+    """How many records count where some count less, or not at all; by guesses or by a pilot.
+
+    Attributes
+    ----------
+    total : float
+        What they add up to, in records that count fully. The noise is that of n of these.
+    effective : float
+        The number of records that count equally and have the same sampling errors (Kish).
+    """
+
+    total: float
+    effective: float
+
+
+def counted(study: Study) -> Counted | None:
+    """How many records of a study count; None if each of them does."""
+    if study.spec.weight is None:
+        return None
+    y = study.population.rows(study.spec).y
+    weights = np.where(y == 0, 0.0, 1 / np.maximum(np.abs(y), 1.0) ** 2)
+    total = float(weights.mean())
+    square = float((weights**2).mean())
+    return Counted(study.n * total, study.n * total**2 / square if square else 0.0)
 
 
 def price_of(study: Study) -> tuple[str, float]:

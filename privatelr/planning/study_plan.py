@@ -18,11 +18,11 @@ from privatelr.mechanisms import StagedCalibration
 from privatelr.numerics import describe
 from privatelr.page_model import Bullets, Code, FactList, Heading, Piece, Table, as_html, as_text
 from privatelr.planning import needed_records
-from privatelr.planning.alternatives import alternatives
+from privatelr.planning.alternatives import alternatives, table_of
 from privatelr.planning.expected_area import ExpectedCurves, entries_of
 from privatelr.planning.expected_intervals import Intervals
 from privatelr.planning.forecast import Errors, Simulator
-from privatelr.planning.study import Study
+from privatelr.planning.study import Study, counted
 from privatelr.privacy import to_json as guarantee_json
 from privatelr.results.pages import sentences
 from privatelr.results.pages.beside_terms import beside_terms
@@ -73,14 +73,16 @@ class StudyPlan(ExpectedCurves):
     def to_frame(self) -> pd.DataFrame:
         """One row per coefficient, in the user's units.
 
-        The columns are term, privacy_sd, sampling_sd, std_error (both together), width (that of
-        the 95% interval; NaN if inference is not requested), pessimistic (the width that nine of
-        ten studies reach under pessimistic guesses), and kept (the share of a small effect that
-        remains under the penalty).
+        The columns are term (after class, if there are several), privacy_sd, sampling_sd, std_error
+        (both together), width (that of the 95% interval; NaN if inference is not requested),
+        pessimistic (the width that nine of ten studies reach under pessimistic guesses), and kept
+        (the share of a small effect that remains under the penalty).
         """
+        classes, names = zip(*self.study.named, strict=True)
         return pd.DataFrame(
-            {
-                "term": list(self.terms),
+            ({"class": classes} if self.study.classes else {})
+            | {
+                "term": names,
                 "privacy_sd": self.errors.privacy_sd,
                 "sampling_sd": self.errors.sampling_sd,
                 "std_error": self.errors.sd,
@@ -197,7 +199,9 @@ def _document(plan: StudyPlan) -> dict[str, Any]:
     return {
         "formula": study.spec.formula.text,
         "loss": describe(study.loss),
+        **({"classes": list(study.classes)} if study.classes else {}),
         "n": study.n,
+        "counted": None if (found := counted(study)) is None else found._asdict(),
         "d": plan.spec.d,
         "radius": plan.spec.radius,
         "guarantee": guarantee_json(study.request.target),
@@ -237,8 +241,9 @@ def _finite(value: Any) -> Any:
 
 def _page(plan: StudyPlan) -> list[Piece]:
     """The page: the plan, its alternatives, and the assumptions of both."""
+    several = bool(plan.study.classes)
     return [
-        Heading(f"Plan of a {plan.study.loss.title}, before any data"),
+        Heading(f"Plan of a {'multinomial ' * several}{plan.study.loss.title}, before any data"),
         Code(plan.study.spec.formula.text),
         "",
         FactList(_facts(plan)),
@@ -247,7 +252,7 @@ def _page(plan: StudyPlan) -> list[Piece]:
         *_notes(plan),
         "",
         " ".join(_words_on_alternatives(plan)),
-        _alternatives(plan),
+        table_of(alternatives(plan.study)),
         "",
         "Assumed:",
         Bullets(plan.assumptions),
@@ -271,7 +276,10 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
         parts = sentences.divided({name: part for name, part in bought.items() if part})
         if moments is None:
             alone = parts if scale or counts else "the coefficients alone"
-            parts = f"{alone}: spend='inference' adds intervals"
+            more = "spend='inference' adds intervals"
+            if plan.study.classes:
+                more = "standard errors of several classes are not built"
+            parts = f"{alone}: {more}"
         facts.append(("Spent on", parts))
     facts.append(("Mechanism", sentences.mechanism(calibration)))
     if scale is not None:
@@ -282,6 +290,7 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
     facts += [
         ("Rows", _rows(plan.spec)),
         *beside_terms(plan.spec),
+        *_counted(study),
         *sentences.loss(study.loss),
         ("Lambda", sentences.lambda_(calibration)),
     ]
@@ -294,6 +303,16 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
         words = f"{intervals.mode}{sure}; the noise in the information matrix is {noise}"
         facts.append(("Intervals", words))
     return facts
+
+
+def _counted(study: Study) -> list[tuple[str, str]]:
+    """The line about how many records count, if some count less; nothing if all do."""
+    found = counted(study)
+    if found is None:
+        return []
+    who = "records" if study.spec.formula.person is None else "persons"
+    words = f"{who} add up to {found.total:,.0f} that count fully, under the noise of {study.n:,}"
+    return [("Counted", f"{words}, and have the sampling errors of {found.effective:,.0f}")]
 
 
 def _rows(spec: DesignSpec) -> str:
@@ -326,22 +345,10 @@ def _words_on_alternatives(plan: StudyPlan) -> list[str]:
     return words
 
 
-def _alternatives(plan: StudyPlan) -> Table:
-    rows = alternatives(plan.study)
-    names = tuple(f"{'*' if row.is_chosen else ' '} {row.title}" for row in rows)
-    columns = {
-        "lambda": [f"{row.lambda_:.3g}" for row in rows],
-        "privacy sd": [_multiple(row.privacy_sd) for row in rows],
-        "width": [_multiple(row.width) for row in rows],
-        "kept": [f"{row.kept:.2f}" for row in rows],
-        "intervals": [row.mode or "-" for row in rows],
-    }
-    return Table(names, tuple(columns), tuple(zip(*columns.values(), strict=True)))
-
-
 def _notes(plan: StudyPlan) -> list[str]:
     both = "privacy sd: what the noise adds to a coefficient; Std. Error: noise and sample together"
-    kept = "kept: the share of a small effect that the penalty leaves"
+    effect = "effect" if plan.spec.prior is None else "difference from the prior"
+    kept = f"kept: the share of a small {effect} that the penalty leaves"
     if plan.intervals is None or plan.intervals.target == "penalised":
         notes = [f"{kept}, since all of this is about the penalised coefficients."]
     else:
@@ -376,9 +383,3 @@ def _number(value: float) -> str:
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else "-"
     return f"{value:.3g}" if 1e-4 <= abs(value) < 1e6 else f"{value:.2e}"
-
-
-def _multiple(value: float) -> str:
-    if not math.isfinite(value):
-        return "-"
-    return f"{value:.2f}" if value < 100 else f"{value:.3g}"

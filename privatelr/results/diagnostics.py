@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, cast
 
 import numpy as np
 import pandas as pd
@@ -18,10 +18,11 @@ from privatelr.errors import GuaranteeError
 from privatelr.lazy_import import lazy_import
 from privatelr.results.predict import scale_of, score
 from privatelr.sources import Tally, totals
-from privatelr.types import BoolArray, FloatArray, ScoredRows
+from privatelr.types import BoolArray, FloatArray, IntArray, ScoredRows
 
 if TYPE_CHECKING:
     from privatelr import page_model
+    from privatelr.formula import Formula, Person
     from privatelr.page_model import Piece
 else:
     page_model = lazy_import("privatelr.page_model")
@@ -262,6 +263,41 @@ _WARNING = (
 )
 
 
+class PersonCounts(TypedDict):
+    """How many persons have records, the most that one has, and how many have too many."""
+
+    m: int
+    most_records: int
+    above_records_per_person: int
+
+
+def count_persons(owners: IntArray | None, person: Person | None) -> PersonCounts | None:
+    """Count persons by the owners of records ``(n,)``; not private, but for their number.
+
+    Returns
+    -------
+    None if each record is of its own.
+    """
+    if owners is None or person is None:
+        return None
+    sizes = np.bincount(owners)
+    return {
+        "m": len(sizes),
+        "most_records": int(sizes.max(initial=0)),
+        "above_records_per_person": int(np.count_nonzero(sizes > person.most)),
+    }
+
+
+def _about_persons(found: PersonCounts, most: int) -> str:
+    above = found["above_records_per_person"]
+    so_many = "none has" if not above else f"{above} {'has' if above == 1 else 'have'}"
+    less = ", whose records count less" if above else ""
+    return (
+        f"The records are of {found['m']} persons; the one with most has {found['most_records']}, "
+        f"and {so_many} more than records_per_person={most}{less}."
+    )
+
+
 class DataCheck(NeverSaved):
     """Counts of the values that a fit would read, which are not private; see `privatelr.check`.
 
@@ -273,13 +309,23 @@ class DataCheck(NeverSaved):
         Counts of the data.
     doubts : tuple of str
         Sentences about declarations that are probably mistakes; these are public.
+    persons : dict or None
+        Numbers of persons, which is public, of the records of the one with most, and of those with
+        more than `records_per_person`. None if each record is of its own.
     """
 
     # not a dataclass: asdict() and replace() would take the label off
-    __slots__ = ("counts", "doubts", "formula")
+    __slots__ = ("_most", "counts", "doubts", "formula", "persons")
 
-    def __init__(self, formula: str, counts: DataCounts, doubts: tuple[str, ...]) -> None:
-        self.formula, self.counts, self.doubts = formula, counts, doubts
+    def __init__(
+        self,
+        formula: Formula,
+        counts: DataCounts,
+        doubts: tuple[str, ...],
+        persons: PersonCounts | None = None,
+    ) -> None:
+        self.formula, self.counts, self.doubts = formula.text, counts, doubts
+        self.persons, self._most = persons, formula.person.most if formula.person else 1
 
     @property
     def table(self) -> pd.DataFrame:
@@ -302,6 +348,8 @@ class DataCheck(NeverSaved):
     def _page(self) -> list[Piece]:
         response = f"Response {self.counts.response.describe()}."
         doubts = [f"Doubtful: {doubt}." for doubt in self.doubts]
+        if self.persons is not None:
+            doubts = [_about_persons(self.persons, self._most), *doubts]
         alarm, formula = page_model.Alarm(_TITLE), page_model.Code(self.formula)
         return [alarm, formula, "", _WARNING, "", response, *self.counts.pieces(doubts)]
 

@@ -266,6 +266,14 @@ class NoisyRecord(ModelRecord):
         """The noise, lambda, and the facts from which they were computed."""
         return self.release.calibration
 
+    def plot_term(self, term: str, *, level: float = 0.95, ax: Any = None) -> Axes:
+        """Draw what a variable adds, such as ``"bs(age)"``, with its band if inference was bought.
+
+        Other variables are at the middle of their bounds, or at their first level. Of several
+        classes there is a line for each, against the reference.
+        """
+        return term_plot.plot_term(self, term, level=level, ax=ax)
+
     def bounded(self, covariates: FloatArray) -> FloatArray:
         """Design rows of covariates, shortened as the rows of the fit were."""
         spec = self.spec
@@ -312,13 +320,6 @@ class FitRecord(NoisyRecord):
         by, where rows are projected, and for more than 200 columns.
         """
         return self._named(fit_tables.foreseen_noise(self), "privacy_sd_expected")
-
-    def plot_term(self, term: str, *, level: float = 0.95, ax: Any = None) -> Axes:
-        """Draw what a variable adds, such as ``"bs(age)"``, with its band if inference was bought.
-
-        Other variables are at the middle of their bounds, or at their first level.
-        """
-        return term_plot.plot_term(self, term, level=level, ax=ax)
 
 
 @suggests_arguments

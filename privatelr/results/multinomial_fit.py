@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Never
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, require_choice
+from privatelr.arguments import refuses, suggests_arguments
+from privatelr.errors import ArgumentError, GuaranteeError, require_choice
 from privatelr.lazy_import import lazy_import
 from privatelr.numerics.rows import linear_predictor
 from privatelr.numerics.softmax_objective import softmax
@@ -30,6 +30,10 @@ else:
 
 ClassPrediction = Literal["probabilities", "classes", "link", "probs", "class", "response", "prob"]
 """Types of prediction; the last four are R's names."""
+NO_ERRORS = (
+    "standard errors of several classes are not built; dplr of one class against the others takes "
+    "spend='inference'"
+)
 _TYPES = ("probabilities", "classes", "link")
 _ALIASES = {
     **{"probs": "probabilities", "prob": "probabilities", "response": "probabilities"},
@@ -37,6 +41,22 @@ _ALIASES = {
 }
 
 
+@refuses(
+    "a ROC curve, its area and a threshold are about two classes; dplr compares one with others.",
+    methods="private_roc private_auc private_threshold",
+    properties="roc",
+)
+@refuses(
+    f"{NO_ERRORS}.",
+    methods="conf_int confint vcov cov_params contrasts t_test wald_test deviance_test anova",
+    properties="bse zvalues tvalues pvalues",
+    error=GuaranteeError,
+)
+@refuses("several classes have no intervals to draw; plot_term draws a variable.", methods="plot")
+@refuses(
+    "for several classes, privatelr.plan(..., loss='softmax') forecasts it.",
+    properties="privacy_sd_expected",
+)
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MultinomialFit(NoisyRecord):
@@ -131,21 +151,9 @@ class MultinomialFit(NoisyRecord):
         return multinomial_page.summarise(self)
 
     @property
-    def roc(self) -> Never:
-        """Raise an error: a ROC curve is about two classes."""
-        raise ArgumentError("roc: a ROC curve is about two classes; dplr compares one with others.")
-
-    def private_roc(self, *data: Any, **options: Any) -> Never:
-        """Raise an error: a ROC curve is about two classes."""
-        raise ArgumentError("private_roc: a ROC curve is about two classes.")
-
-    def private_auc(self, *data: Any, **options: Any) -> Never:
-        """Raise an error: the area under a ROC curve is about two classes."""
-        raise ArgumentError("private_auc: the area under a ROC curve is about two classes.")
-
-    def private_threshold(self, *data: Any, **options: Any) -> Never:
-        """Raise an error: a threshold is between two classes."""
-        raise ArgumentError("private_threshold: the most probable of several classes has none.")
+    def privacy_sd(self) -> pd.DataFrame:
+        """The same as `privacy_sd_limit`, as for every fit without standard errors."""
+        return self.privacy_sd_limit
 
     def _user_map(self) -> FloatArray:
         return self.spec.user_rows()

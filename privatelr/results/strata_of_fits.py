@@ -6,29 +6,36 @@ One record counts in one stratum, so all fits together have the guarantee that o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from privatelr import page_model
-from privatelr.arguments import suggests_arguments
+from privatelr.arguments import refuses, suggests_arguments
 from privatelr.design import level_codes, read_values
-from privatelr.errors import ArgumentError, FormulaError
+from privatelr.errors import FormulaError
 from privatelr.lazy_import import lazy_import
 from privatelr.privacy import Guarantee
 from privatelr.results.fit import Fit
-from privatelr.sources import as_batch, is_dask
+from privatelr.sources import as_batch, is_dask, over_partitions
 from privatelr.types import IntArray
 
 if TYPE_CHECKING:
     import os
 
+    from matplotlib.axes import Axes
+
+    from privatelr.inference import question
+    from privatelr.mechanisms.calibration import Calibration
+    from privatelr.numerics import Loss
     from privatelr.page_model import Piece
     from privatelr.results.answers.private_roc import PrivateRoc
-    from privatelr.results.pages import comparison, sentences, strata_card
+    from privatelr.results.pages import comparison, forest, sentences, strata_card, term_plot
     from privatelr.results.pages.card import CardFormat
     from privatelr.results.pages.comparison import Comparison
     from privatelr.results.pages.comparison_table import Statistic
@@ -37,11 +44,59 @@ if TYPE_CHECKING:
     from privatelr.results.release_files.origin import Key
 else:
     comparison = lazy_import("privatelr.results.pages.comparison")
+    question = lazy_import("privatelr.inference.question")
+    forest = lazy_import("privatelr.results.pages.forest")
+    term_plot = lazy_import("privatelr.results.pages.term_plot")
     sentences = lazy_import("privatelr.results.pages.sentences")
     strata_card = lazy_import("privatelr.results.pages.strata_card")
     release_file = lazy_import("privatelr.results.release_files.release_file")
 
 
+def _below(tables: Mapping[Any, pd.DataFrame]) -> pd.DataFrame:
+    """Tables below each other, with the level before the name of each row."""
+    return pd.concat(tables, names=["stratum", "term"])
+
+
+def _as_column(tables: Mapping[Any, pd.DataFrame]) -> pd.DataFrame:
+    """Tables below each other, with the level in the column ``stratum``."""
+    for level, table in tables.items():
+        table.insert(0, "stratum", level)
+    return pd.concat(tables.values(), ignore_index=True)
+
+
+def _each(
+    name: str, joined: Callable[[Mapping[Any, pd.DataFrame]], pd.DataFrame]
+) -> Callable[..., pd.DataFrame]:
+    """A method of `Fit` for strata, which has its arguments: that of each fit, joined."""
+
+    @functools.wraps(getattr(Fit, name))
+    def method(strata: Strata, *args: Any, **options: Any) -> pd.DataFrame:
+        return joined({k: getattr(fit, name)(*args, **options) for k, fit in strata.items()})
+
+    end = "in the column ``stratum``" if joined is _as_column else "before the name of each row"
+    method.__doc__ = f"`Fit.{name}` of each fit, with the level {end}."
+    return method
+
+
+def _side_by_side(name: str) -> property:
+    """A property of `Fit` for strata: a row per term, and a column per level."""
+
+    def table(strata: Strata) -> pd.DataFrame:
+        return pd.DataFrame({level: getattr(fit, name) for level, fit in strata.items()})
+
+    return property(table, doc=f"`Fit.{name}` of each fit: a row per term, a column per level.")
+
+
+@refuses(
+    "it is about one fit, as in fits[level], and prices add up; spend={'coefficients': 0.75, "
+    "'roc': 0.25} buys a curve for each stratum with the fits, at one price.",
+    methods="private_roc private_auc private_threshold",
+)
+@refuses(
+    "each stratum has its own, as in fits[level].",
+    methods="wald_test deviance_test bounded",
+    properties="diagnostics threshold release spec origin",
+)
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Strata(Mapping[Any, Fit]):
@@ -100,10 +155,24 @@ class Strata(Mapping[Any, Fit]):
         """Number of records of all strata; those of one stratum are not counted."""
         return self.first.nobs
 
-    @property
-    def coef(self) -> pd.DataFrame:
-        """Coefficients in the units of the columns: a row per term, a column per level."""
-        return pd.DataFrame({level: fit.coef for level, fit in self.fits.items()})
+    coef = _side_by_side("coef")
+    params = _side_by_side("params")
+    odds_ratios = _side_by_side("odds_ratios")
+    bse = _side_by_side("bse")
+    zvalues = _side_by_side("zvalues")
+    tvalues = _side_by_side("tvalues")
+    pvalues = _side_by_side("pvalues")
+    privacy_sd = _side_by_side("privacy_sd")
+    privacy_sd_expected = _side_by_side("privacy_sd_expected")
+    privacy_sd_limit = _side_by_side("privacy_sd_limit")
+    tidy = _each("tidy", _as_column)
+    glance = _each("glance", _as_column)
+    conf_int = _each("conf_int", _below)
+    confint = _each("confint", _below)
+    contrasts = _each("contrasts", _below)
+    vcov = _each("vcov", _below)
+    cov_params = _each("cov_params", _below)
+    anova = _each("anova", _below)
 
     @property
     def roc(self) -> dict[Hashable, PrivateRoc]:
@@ -118,60 +187,45 @@ class Strata(Mapping[Any, Fit]):
         """
         return {level: fit.roc for level, fit in self.fits.items()}
 
-    def private_roc(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: each fit answers for its own stratum, at a price that is added to the others'.
-
-        Raises
-        ------
-        ArgumentError
-        """
-        self._one_by_one("private_roc")
-
-    def private_auc(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse, as `private_roc` does."""
-        self._one_by_one("private_auc")
-
-    def private_threshold(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse, as `private_roc` does."""
-        self._one_by_one("private_threshold")
-
-    def _one_by_one(self, name: str) -> NoReturn:
-        raise ArgumentError(
-            f"{name}: it is about one fit; fits[{self.levels[0]!r}].{name}(data, eps=...) scores "
-            "the records of that stratum, and prices add up. spend={'coefficients': 0.75, 'roc': "
-            "0.25} buys a curve for each with the fits, at one price."
-        )
-
-    def tidy(
-        self,
-        conf_int: bool = False,
-        conf_level: float = 0.95,
-        exponentiate: bool = False,
-        *,
-        mode: str | None = None,
-        target: str | None = None,
-        simultaneous: bool = False,
+    def t_test(
+        self, hypotheses: Any, *, alpha: float | None = None, **options: Any
     ) -> pd.DataFrame:
-        """One row for each level and coefficient, with the level in the column ``stratum``.
+        """The same as `contrasts`, by statsmodels' name, with ``alpha`` instead of a level."""
+        if alpha is not None:
+            options["level"] = question.level_of(alpha)
+        return self.contrasts(hypotheses, **options)
 
-        See `Fit.tidy` for the options. With `simultaneous` the level holds for the intervals of
-        each stratum together, and not for those of all strata.
-        """
-        shown: Any = {"conf_int": conf_int, "conf_level": conf_level, "exponentiate": exponentiate}
-        asked = {"mode": mode, "target": target, "simultaneous": simultaneous}
-        return self._below("tidy", shown | asked)
+    @property
+    def formula(self) -> str:
+        """The formula of all strata, with ``.`` expanded."""
+        own = self.first.spec.formula.by
+        assert own is not None
+        return self.first.formula.replace(own.label, replace(own, level=None).label)
 
-    def glance(self) -> pd.DataFrame:
-        """One row about each fit; see `Fit.glance`."""
-        return self._below("glance", {})
+    @property
+    def loss(self) -> Loss:
+        """The loss that is minimised."""
+        return self.first.loss
 
-    def _below(self, method: str, options: dict[str, Any]) -> pd.DataFrame:
-        tables = []
-        for level, fit in self.fits.items():
-            table = getattr(fit, method)(**options)
-            table.insert(0, "stratum", level)
-            tables.append(table)
-        return pd.concat(tables, ignore_index=True)
+    @property
+    def calibration(self) -> Calibration:
+        """The noise and lambda, which are those of each fit."""
+        return self.first.calibration
+
+    @property
+    def scale(self) -> pd.DataFrame | None:
+        """The scale of the columns, which is released once, for the records of all strata."""
+        return self.first.scale
+
+    @property
+    def has_roc(self) -> bool:
+        """Whether a ROC curve was bought with each fit."""
+        return self.first.has_roc
+
+    @property
+    def has_diagnostics(self) -> bool:
+        """Whether the fits have diagnostics."""
+        return self.first.has_diagnostics
 
     def predict(
         self,
@@ -189,30 +243,24 @@ class Strata(Mapping[Any, Fit]):
 
         Raises
         ------
-        ArgumentError
-            For a Dask collection: each fit predicts one, ``fits["female"].predict(data)``.
         FormulaError
             If `data` lacks the column of the strata.
         """
-        if is_dask(data):
-            raise ArgumentError(
-                "predict: strata take data in memory; each of the fits predicts a Dask collection."
-            )
-        batch = as_batch(data)
-        if self.by not in batch.names:
-            raise FormulaError(f"data: the column {self.by!r}, which tells strata, is missing.")
-        variables = self.first.spec.variables
-        values, valid = read_values(variables, batch, (self.by,))
-        codes = np.where(valid, level_codes(values[self.by], self.levels), -1)
         asked: Any = {"threshold": threshold, "interval": interval, "mode": mode, "target": target}
-        parts: list[Any] = [fit.predict(data, type, **asked) for fit in self.fits.values()]
-        first = parts[0]
-        if not isinstance(first, pd.DataFrame):
-            return _chosen(parts, codes)
-        columns = {name: _chosen([part[name] for part in parts], codes) for name in first}
-        found = pd.DataFrame(columns)
-        found.attrs = first.attrs
+        of_part = partial(_predicted, self, type, asked, is_dask(data))
+        if not is_dask(data):
+            return of_part(data)
+        reads = (*self.first.spec.formula.covariates, self.by)
+        found: pd.Series[Any] | pd.DataFrame = over_partitions(of_part, data, reads)
         return found
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw the coefficients of all strata; see `privatelr.plot_coefficients`."""
+        return forest.plot_coefficients(self, **options)
+
+    def plot_term(self, term: str, *, level: float = 0.95, ax: Any = None) -> Axes:
+        """Draw what a variable adds, with a line for each stratum; see `Fit.plot_term`."""
+        return term_plot.plot_term(self, term, level=level, ax=ax)
 
     def summary(
         self,
@@ -227,9 +275,8 @@ class Strata(Mapping[Any, Fit]):
         See `compare` for the options, such as ``statistic="conf_int"``. The page of one stratum is
         ``fits["female"].summary()``.
         """
-        named = {f"{self.by} = {level}": fit for level, fit in self.fits.items()}
         shown: Any = {"exponentiate": exponentiate, "digits": digits}
-        return comparison.compare(named, statistic=statistic, level=level, **shown)
+        return comparison.compare(self, statistic=statistic, level=level, **shown)
 
     def card(self, format: CardFormat = "markdown") -> str:
         """The privacy card of all fits: what is promised of them together, and each one's card."""
@@ -253,11 +300,27 @@ class Strata(Mapping[Any, Fit]):
 
     def _head(self) -> list[Piece]:
         """The kind of the models, and their formula without a level."""
-        own = self.first.spec.formula.by
-        assert own is not None
-        formula = self.first.formula.replace(own.label, replace(own, level=None).label)
         title = f"{sentences.title(self.first)}, a fit for each {self.by}"
-        return [page_model.Heading(title), page_model.Code(formula), ""]
+        return [page_model.Heading(title), page_model.Code(self.formula), ""]
+
+
+def _predicted(fits: Strata, type: Any, asked: Any, in_parts: bool, data: Any) -> Any:
+    """The predictions of a frame, or of a partition."""
+    batch = as_batch(data)
+    if fits.by not in batch.names:
+        raise FormulaError(f"data: the column {fits.by!r}, which tells strata, is missing.")
+    values, valid = read_values(fits.first.spec.variables, batch, (fits.by,))
+    codes = np.where(valid, level_codes(values[fits.by], fits.levels), -1)
+    parts: list[Any] = [fit.predict(data, type, **asked) for fit in fits.values()]
+    first = parts[0]
+    if not isinstance(first, pd.DataFrame):
+        found = _chosen(parts, codes)
+        # all partitions have the same type, whoever has a class in them
+        return found.astype(object) if in_parts and first.name == "class" else found
+    columns = {name: _chosen([part[name] for part in parts], codes) for name in first}
+    table = pd.DataFrame(columns)
+    table.attrs = first.attrs
+    return table
 
 
 def _chosen(parts: list[pd.Series[Any]], codes: IntArray) -> pd.Series[Any]:

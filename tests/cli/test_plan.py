@@ -177,3 +177,20 @@ def test_a_picture_is_written_and_nothing_is_replaced(tmp_path, capsys):
 def test_help_has_an_example(capsys):
     assert run("plan", "--help") == 0
     assert "examples:" in capsys.readouterr().out
+
+
+CLASSES = [*("--levels", "stage=one,two,three"), "--bounds", "age=15:65", "--method", "multinomial"]
+
+
+def test_several_classes_are_planned(capsys):
+    given = ["plan", "stage ~ age", "--n", "4000", "--eps", "2", *CLASSES]
+    shown = json.loads(printed(capsys, *given, "--json"))
+    declared = {"bounds": {"age": (15, 65)}, "levels": {"stage": ["one", "two", "three"]}}
+    planned = privatelr.plan("stage ~ age", 4000, 2.0, loss="softmax", **declared)
+    assert shown == json.loads(planned.to_json())
+    assert "three: age" in printed(capsys, *given)
+    for wrong in ("--spend inference", "--prior age=1", "--h 0.5"):
+        assert run(*given, *wrong.split()) == 2
+    capsys.readouterr()
+    assert run(*given, "--width", "0.1") == 0
+    assert "of several classes are not built" in capsys.readouterr().out

@@ -243,11 +243,61 @@ def test_what_is_wrong_is_said_in_one_line(options, status, sentence, home, caps
     )
 
 
-def test_a_plan_leaves_the_person_of_a_schema_out_and_says_so(home, capsys):
-    (home / "persons.toml").write_text('person = "patient"\n[bounds]\nage = [18, 90]\n')
-    given = ["plan", "y ~ age", "--n", "400", "--spend", "coefficients=1"]
-    assert cli.main([*given, "--schema", "persons.toml"]) == 0
-    assert "number of persons" in capsys.readouterr().err
+PRIOR = {"age": 0.03, "(Intercept)": (-2.0, 0.5)}
+PLANNED = ["plan", "y ~ age", "--n", 400, "--spend", "coefficients=1", "--json"]
+
+
+@pytest.mark.parametrize(
+    ("options", "keywords"),
+    [
+        (["--person", "patient"], {"person": "patient"}),
+        (
+            ["--person", "patient", "--records-per-person", 3, "--rho", 0.1],
+            {"person": "patient", "records_per_person": 3, "eps": ZCDP(0.1, REPLACE_PERSON)},
+        ),
+        (["--prior", "age=0.03", "--prior", "(Intercept)=-2:0.5"], {"prior": PRIOR}),
+        (["--by", "sex", "--prior", "age=0.03"], {"by": "sex", "prior": {"age": 0.03}}),
+        (["--weights", "1 / p", "--subset", "age > 30"], {"weights": "1/p", "subset": "age > 30"}),
+    ],
+    ids=str,
+)
+def test_a_plan_takes_what_a_fit_does(options, keywords, home, capsys):
+    shown = json.loads(run(capsys, *PLANNED, *options, *DECLARED))
+    spend = {"coefficients": 1.0}
+    declared = {"bounds": BOUNDS, "levels": {"sex": ["female", "male"]}}
+    planned = privatelr.plan("y ~ age", 400, spend=spend, **keywords, **declared)
+    assert shown == json.loads(planned.to_json())
+    about = "REPLACE_PERSON" if "person" in keywords else "REPLACE_ONE"
+    assert shown["guarantee"]["neighbours"] == about
+
+
+def test_a_plan_takes_an_earlier_model_as_a_prior(home, capsys):
+    run(capsys, "fit", "clinic.csv", "y ~ age", *DECLARED, "--out", "old.json")
+    page = run(capsys, *PLANNED[:-1], "--prior", "old.json", *DECLARED)
+    assert "of an earlier fit (y ~ age, epsilon = 1 (pure))" in " ".join(page.split())
+    assert "no such file" in run(capsys, *PLANNED, "--prior", "none.json", *DECLARED, status=2)
+
+
+def test_a_plan_takes_the_person_of_a_schema(home, capsys):
+    text = 'person = "patient"\nrecords_per_person = 2\n[bounds]\nage = [18, 90]\n'
+    (home / "persons.toml").write_text(text)
+    shown = run(capsys, *PLANNED[:-1], "--schema", "persons.toml")
+    assert "records of one of m = 400 persons" in " ".join(shown.split())
+    assert "every person has 2 records" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("json_too", [False, True])
+def test_a_check_counts_persons_beside_records(json_too, home, capsys):
+    given = ["--person", "patient", "--records-per-person", 1, *DECLARED]
+    status = cli.main(["check", "clinic.csv", "y ~ age", *map(str, given), *["--json"] * json_too])
+    shown = capsys.readouterr().err
+    assert status == 0
+    if json_too:
+        found = json.loads(shown[shown.index("{") :])["persons"]
+        assert found == {"m": 200, "most_records": 2, "above_records_per_person": 200}
+    else:
+        said = "The records are of 200 persons; the one with most has 2"
+        assert said in " ".join(shown.split())
 
 
 def test_bounds_write_what_the_schema_asks_for(home, capsys):

@@ -4,6 +4,7 @@ import json
 from functools import lru_cache
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from privatelr import ZCDP, ArgumentError, plan
@@ -215,3 +216,42 @@ def test_nothing_is_drawn_where_the_penalty_leaves_little():
 def test_a_plot_takes_sizes_and_prices(wrong):
     with pytest.raises(ArgumentError, match=f"{next(iter(wrong))}.* takes numbers from"):
         planned_for().plot("age", **wrong)
+
+
+COUNTED = {"age": (15, 65), "w": (0.0, 4.0)}
+
+
+@pytest.mark.parametrize(
+    ("counting", "total", "kish"),
+    [
+        ({"weights": "w"}, 9000 * 2 / 4, 9000 * 4 / (4 + 1.0)),
+        ({"subset": "age > 40"}, 6000.0, 6000.0),
+        ({"weights": "w", "subset": "age > 40"}, 9000 / 3, 9000 * 4 / (4 + 1.0) / 1.5),
+        ({"by": "sex"}, 3000.0, 3000.0),
+    ],
+    ids=str,
+)
+def test_a_plan_says_how_many_records_count(counting, total, kish):
+    """By a pilot of which two thirds are older, one third is female, and weights are 1 or 3."""
+    pilot = pd.DataFrame({"age": [30, 50, 60] * 4, "w": [1.0] * 6 + [3.0] * 6})
+    pilot["sex"] = ["f", "m", "m"] * 4
+    declared = {"bounds": COUNTED, "levels": {"sex": ["f", "m"]}}
+    outlook = plan("chd ~ age", 9000, spend=None, pilot=pilot, **counting, **declared)
+    found = json.loads(outlook.to_json())["counted"]
+    assert found == pytest.approx({"total": total, "effective": kish})
+    page = " ".join(str(outlook).split())
+    assert f"Counted records add up to {total:,.0f} that count fully" in page
+    assert f"and have the sampling errors of {kish:,.0f}" in page
+
+
+def test_persons_that_count_less_are_called_persons():
+    counting = {"person": "who", "subset": "age > 40", "spend": None}
+    page = " ".join(str(planned_for(n=900, **counting)).split())
+    assert "Counted persons add up to" in page
+    assert "of one of m = 900 persons" in page
+
+
+def test_a_plan_of_all_records_says_nothing_of_how_many_count():
+    outlook = planned_for(spend=None)
+    assert "Counted" not in str(outlook)
+    assert json.loads(outlook.to_json())["counted"] is None

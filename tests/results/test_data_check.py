@@ -288,3 +288,20 @@ def test_numbers_of_a_response_that_are_of_no_class_are_counted():
         assert (row["missing"], row["undeclared"]) == (1, 0 if given else coded)
     unclipped = check("y ~ age", frame, bounds={"age": (18, 90)})
     assert "numbers of a response are 0 (or -1) and 1" in " ".join(str(unclipped).split())
+
+
+def test_persons_are_counted_by_who_records_are_of():
+    frame = pd.DataFrame({"y": [0, 1] * 5, "x": np.linspace(0, 1, 10), "who": list("aaaabbbccd")})
+    found = check("y ~ x", frame, bounds={"x": (0, 1)}, person="who", records_per_person=2)
+    assert found.counts.n == 10
+    assert found.persons == {"m": 4, "most_records": 4, "above_records_per_person": 2}
+    told = " ".join(str(found).split())
+    assert (
+        "The records are of 4 persons; the one with most has 4, and 2 have more than "
+        "records_per_person=2, whose records count less." in told
+    )
+    same = check("y ~ x + person(who, 2)", frame, bounds={"x": (0, 1)})
+    assert same.persons == found.persons
+    whole = check("y ~ x", frame, bounds={"x": (0, 1)}, person="who", records_per_person=4)
+    assert "and none has more than records_per_person=4." in " ".join(str(whole).split())
+    assert check("y ~ x", frame, bounds={"x": (0, 1)}).persons is None

@@ -47,7 +47,8 @@ second number of matrices on."""
 def gradient(data: SignedRows, problem: Problem, w: FloatArray) -> FloatArray:
     """Gradient ``(m, d)`` of the sum form without a tilt."""
     slopes = problem.loss.slope(data.margins(w)) * data.counts / data.sizes
-    return slopes @ data.rows + problem.penalty * w
+    total = slopes @ data.rows + problem.penalty * w
+    return total if data.held is None else total + w @ data.held
 
 
 def hessian(data: SignedRows, problem: Problem, w: FloatArray) -> FloatArray:
@@ -56,7 +57,8 @@ def hessian(data: SignedRows, problem: Problem, w: FloatArray) -> FloatArray:
     products = data.rows[:, :, None] * data.rows[:, None, :]
     d = data.rows.shape[1]
     total = (weight @ products.reshape(len(products), d * d)).reshape(-1, d, d)
-    return np.asarray(total + problem.penalty * np.eye(d))
+    total += problem.penalty * np.eye(d)
+    return np.asarray(total if data.held is None else total + data.held)
 
 
 def tilt_losses(pair: Pair, problem: Problem, noise: NoiseLaw, w: FloatArray) -> FloatArray:

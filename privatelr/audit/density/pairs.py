@@ -47,12 +47,15 @@ class SignedRows:
         (`privatelr.numerics.rows.row_bounds`).
     shifts : ndarray of shape (k,), optional
         Offsets times the sign of the label, over its size; by default 0.
+    held : ndarray of shape (d, d) or None
+        What a prior adds to the penalty of the sum form.
     """
 
     rows: FloatArray
     counts: FloatArray
     sizes: FloatArray = field(default_factory=lambda: np.ones(0))
     shifts: FloatArray = field(default_factory=lambda: np.zeros(0))
+    held: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if len(self.sizes) == 0:

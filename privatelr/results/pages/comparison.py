@@ -21,12 +21,13 @@ from privatelr.privacy import Event, Guarantee
 from privatelr.privacy.accounting import joint_guarantee
 from privatelr.results import odds_ratios
 from privatelr.results.answers.named_fits import named_fits
-from privatelr.results.fit_record import FitRecord, ModelRecord, in_user_units
+from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord
 from privatelr.results.fit_tables import infer_coefficients
 from privatelr.results.pages.coefficient_table import rows_of_page
 from privatelr.results.pages.comparison_table import (
     Statistic,
     as_frame,
+    estimates_of,
     fact_table,
     numbers_of,
     shared_names,
@@ -127,9 +128,10 @@ def compare(
 
     Parameters
     ----------
-    fits, others : Fit or SelectedFit
+    fits, others : Fit, Strata, MultinomialFit or SelectedFit
         Several fits, or one list of fits, or one mapping from labels to fits. They may be of any
-        model of the package, private or not, or from files.
+        model of the package, private or not, or from files. Strata are a fit for each level, and a
+        term of several classes is a row for each of them but the reference.
     statistic : {"std_error", "conf_int"}
         What stands below an estimate.
     level : float
@@ -161,7 +163,7 @@ def compare(
     """
     takes = "fits of this package, a list of them, or a mapping from labels to fits"
     named: dict[str, ModelRecord] = named_fits(
-        "compare", ModelRecord, takes, fits, others, _numbered
+        "compare", ModelRecord, takes, fits, others, _numbered, strata=True, classes=True
     )
     require_choice(ArgumentError, "statistic", statistic, ("std_error", "conf_int"))
     as_odds = False
@@ -182,7 +184,7 @@ def compare(
     pages = {
         own[row]: None
         for fit, own in zip(named.values(), names, strict=True)
-        for row in rows_of_page(fit, in_user_units(fit))
+        for row in rows_of_page(fit, estimates_of(fit))
     }
     shown, every = pd.Index(pages, name="term"), {name for own in names for name in own}
     columns = {label: column.reindex(shown) for label, column in columns.items()}
@@ -240,6 +242,7 @@ def _notes_on_errors(
     log = " of the coefficient, which is the logarithm of the odds ratio" if as_odds else ""
     bought = [label for label, one in columns.items() if one["std_error"].notna().any()]
     limited = [label for label, one in columns.items() if one["privacy_sd_limit"].notna().any()]
+    foreseen = any(one["privacy_sd_expected"].notna().any() for one in columns.values())
     alone = [label for label in fits if label not in {*bought, *limited}]
     if as_odds:
         yield "Odds ratios are exponentials of the coefficients."
@@ -250,7 +253,8 @@ def _notes_on_errors(
     if limited:
         yield (
             "In braces, for fits without standard errors: the standard deviation that the noise "
-            f"adds{log and ' to the coefficient'}, as a forecast by public guesses, and at most."
+            f"adds{log and ' to the coefficient'}, "
+            f"{'as a forecast by public guesses, and ' * foreseen}at most."
         )
     if alone and len(alone) < len(fits):
         yield f"There are no standard errors of {_listed(alone)}."
@@ -346,7 +350,7 @@ def _paid_by(fit: ModelRecord) -> int:
 def _events(fit: ModelRecord) -> tuple[Event, ...]:
     """The events of all stages of a fit, in the order of their releases."""
     release, stages = fit.release, [fit.release]
-    if isinstance(fit, FitRecord):
+    if isinstance(fit, NoisyRecord):
         stages = [release.scale, release, release.moments, release.histogram]
     elif release.calibration.events:
         stages = [release, release.histogram]

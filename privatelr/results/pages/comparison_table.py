@@ -14,7 +14,8 @@ from privatelr.numerics import describe
 from privatelr.page_model import Table, shorten
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP, prices
 from privatelr.results import odds_ratios
-from privatelr.results.fit_record import FitRecord, ModelRecord, in_user_units
+from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord, in_user_units
+from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.pages.coefficient_table import figures
 from privatelr.types import FloatArray
 
@@ -40,7 +41,7 @@ def shared_names(fits: Sequence[ModelRecord]) -> list[list[str]]:
     """Names of the coefficients of each fit; ``b:a`` gets the name of an ``a:b`` before it."""
     first, named = dict[tuple[str, ...], str](), list[list[str]]()
     for fit in fits:
-        names = [str(name) for name in fit.spec.columns.names]
+        names = [str(name) for name in names_of(fit)]
         known = {
             name: first.setdefault(tuple(sorted(name.split(":"))), name)
             for name in names
@@ -51,6 +52,21 @@ def shared_names(fits: Sequence[ModelRecord]) -> list[list[str]]:
     return named
 
 
+def names_of(fit: ModelRecord) -> list[str]:
+    """Names of the coefficients; of several classes they begin with the class."""
+    names = [*fit.spec.columns.names]
+    if not isinstance(fit, MultinomialFit):
+        return names
+    return [f"{level}: {name}" for level in fit.classes[1:] for name in names]
+
+
+def estimates_of(fit: ModelRecord) -> FloatArray:
+    """The coefficients ``(m,)`` in the user's units, in the order of `names_of`."""
+    if isinstance(fit, MultinomialFit):
+        return np.asarray(fit.coef.T.to_numpy().ravel())
+    return in_user_units(fit)
+
+
 def numbers_of(fit: ModelRecord, names: Sequence[str], found: Inference | None) -> pd.DataFrame:
     """The numbers of all terms of a fit under these names; those that it does not have are NaN."""
     numbers: dict[str, Any] = dict.fromkeys((*_NUMBERS, *_PARTS), np.nan)
@@ -59,10 +75,13 @@ def numbers_of(fit: ModelRecord, names: Sequence[str], found: Inference | None) 
         numbers |= dict(zip(_NUMBERS[:4], own, strict=True))
         numbers |= {part: getattr(found, part) for part in _PARTS}
     else:
-        numbers["estimate"] = in_user_units(fit)
+        numbers["estimate"] = estimates_of(fit)
         if isinstance(fit, FitRecord) and fit.guarantee.is_private:
             numbers |= {name: getattr(fit, name).to_numpy() for name in _NOISE}
-    numbers |= {"span": odds_ratios.spans_of(fit), "is_there": 1.0}
+        elif isinstance(fit, MultinomialFit) and fit.guarantee.is_private:
+            numbers["privacy_sd_limit"] = fit.privacy_sd_limit.T.to_numpy().ravel()
+    span = odds_ratios.spans_of(fit)
+    numbers |= {"span": np.tile(span, len(names) // len(span)), "is_there": 1.0}
     return pd.DataFrame(numbers, index=list(names))
 
 
@@ -195,7 +214,7 @@ def _facts_of(fit: ModelRecord, found: Inference | None) -> dict[str, str]:
     price, calibration = prices(fit.guarantee), fit.release.calibration
     scale, mode = "", "" if found is None else found.mode
     kind = next(word for kind, word in _KINDS.items() if isinstance(fit.guarantee, kind))
-    if isinstance(fit, FitRecord):
+    if isinstance(fit, NoisyRecord):
         mechanism = calibration.placement
         if calibration.noise.scale == 0:
             mechanism, mode = "none", mode and "without noise"
@@ -214,7 +233,7 @@ def _facts_of(fit: ModelRecord, found: Inference | None) -> dict[str, str]:
         "guarantee": kind,
         **{name: f"{price[name]:.6g}" if name in price else "" for name in _PRICES},
         "mechanism": mechanism,
-        "loss": describe(fit.loss),
+        "loss": describe(fit.loss) if not isinstance(fit, MultinomialFit) else "softmax",
         "lambda": "" if lambda_ is None else f"{lambda_:.3g}",
         "scale": scale,
         "inference": mode,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SCALES = ("auto", "coefficient", "standard error")
-_COLOURS = ("#2f6fab", "#d1792b", "#3a8f5c", "#8a5aa5", "#7a7a7a")
+COLOURS = ("#2f6fab", "#d1792b", "#3a8f5c", "#8a5aa5", "#7a7a7a")
 _OPACITIES = dict(zip(PART_WORDS, (1.0, 0.65, 0.25), strict=True))
 """Opacities of the parts of a bar."""
 _BAND = 0.7
@@ -133,7 +133,8 @@ def plot_coefficients(
     public*: those of the releases. *Not covered*: nothing.
     """
     takes = "fits of dplr or dpsvm, a list of them, or a mapping from labels to fits"
-    fits = named_fits("plot_coefficients", FitRecord, takes, fit, others, _by_guarantee)
+    given = takes, fit, others, _by_guarantee
+    fits = named_fits("plot_coefficients", FitRecord, *given, strata=True)
     require_choice(ArgumentError, "scale", scale, SCALES)
     if exponentiate:
         for one in fits.values():
@@ -236,7 +237,7 @@ def _draw(axes: Axes, index: int, count: int, bars: pd.DataFrame, has_errors: bo
     """Draw the bars of one fit, each at its height within the row of the coefficient."""
     thickness = _BAND / count
     heights = np.arange(len(bars)) + (index - (count - 1) / 2) * thickness
-    colour = _COLOURS[index % len(_COLOURS)]
+    colour = COLOURS[index % len(COLOURS)]
     size, below = (0.62 if has_errors else 0.12) * thickness, 0.0
     pairs = list(zip(ENDS[::2], ENDS[1::2], reversed(_OPACITIES.values()), strict=True))
     for low, high, opacity in pairs if has_errors else pairs[1:2]:
@@ -265,7 +266,7 @@ def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str)
         axes.spines[side].set_visible(False)
     axes.tick_params(axis="y", length=0)
     found = [one.found for one in drawn.values() if one.found is not None]
-    tone = _COLOURS[0] if len(drawn) == 1 else "black"
+    tone = COLOURS[0] if len(drawn) == 1 else "black"
     intervals, handles = "without confidence intervals", list[Any]()
     if found:
         modes = " and ".join(dict.fromkeys(one.mode for one in found))
@@ -279,7 +280,7 @@ def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str)
             Line2D([], [], color=tone, alpha=_OPACITIES["privacy sd"], lw=2, label=words)
         )
     if len(drawn) > 1:
-        colours = (_COLOURS[index % len(_COLOURS)] for index in range(len(drawn)))
+        colours = (COLOURS[index % len(COLOURS)] for index in range(len(drawn)))
         handles += [Patch(color=c, label=label) for c, label in zip(colours, drawn, strict=True)]
     if handles:
         place = (0.0, 1.0)

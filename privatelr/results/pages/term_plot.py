@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -10,29 +12,33 @@ import pandas as pd
 from privatelr import inference
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, or_meant, require_number, show
-from privatelr.formula import parse_expression, tokenize
+from privatelr.formula import closing_index, tokenize
 from privatelr.inference import Question
 from privatelr.lazy_import import axes_for
+from privatelr.results.answers.named_fits import labelled
+from privatelr.results.fit_record import NoisyRecord
+from privatelr.results.multinomial_fit import MultinomialFit, by_class
+from privatelr.results.pages.forest import COLOURS
 from privatelr.results.predict import design_rows
 from privatelr.sources import as_batch
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privatelr.results.fit_record import FitRecord
-    from privatelr.types import FloatArray
+    from privatelr.results.strata_of_fits import Strata
 
 _POINTS = 201
-_COLOUR = "#2f6fab"
 
 
 @suggests_arguments
-def plot_term(fit: FitRecord, term: str, *, level: float = 0.95, ax: Any = None) -> Axes:
+def plot_term(fit: NoisyRecord | Strata, term: str, *, level: float = 0.95, ax: Any = None) -> Axes:
     """Draw what a variable adds to the linear predictor, beside what the middle of its bounds adds.
 
     Parameters
     ----------
-    fit : FitRecord
+    fit : FitRecord, MultinomialFit or Strata
+        There is a line for each stratum, or for each class beside the reference.
     term : str
         A numeric variable, or a term that reads it, such as ``"bs(age)"``. Everything that it
         enters is added up, with other variables at the middle of their bounds or at their first
@@ -61,27 +67,63 @@ def plot_term(fit: FitRecord, term: str, *, level: float = 0.95, ax: Any = None)
     """
     takes = "a level of confidence from 0.5 to 0.9999"
     level = require_number(ArgumentError, "level", level, takes, at_least=0.5, at_most=0.9999)
-    name = _variable_of(fit, term)
-    low, high = fit.spec.variables[name].bounds
+    fits = {"": fit} if isinstance(fit, NoisyRecord) else labelled(fit)
+    first = next(iter(fits.values()))
+    name = _variable_of(first, term)
+    low, high = first.spec.variables[name].bounds
     values = np.linspace(low, high, _POINTS)
-    contrasts = _contrasts(fit, name, values)
+    curves = [
+        curve for label, one in fits.items() for curve in _curves(label, one, name, values, level)
+    ]
     axes = axes_for("plot_term", (6.4, 4.2), ax)
-    unit = "log odds" if fit.loss.probability is not None else "margin"
-    if fit.release.moments is None:
-        axes.plot(values, contrasts @ fit.release.coef, color=_COLOUR)
-        axes.set_title("estimates alone; spend='inference' adds a band", fontsize=9)
-    else:
-        found = inference.infer(fit.release, contrasts, Question(level=level))
-        axes.plot(values, found.estimate, color=_COLOUR)
-        axes.fill_between(values, found.lower, found.upper, color=_COLOUR, alpha=0.25, lw=0)
-        axes.set_title(f"{level:.3g} band for each value by itself", fontsize=9)
+    for curve, colour in zip(curves, itertools.cycle(COLOURS)):
+        axes.plot(values, curve.estimate, color=colour, label=curve.label)
+        if curve.band is not None:
+            axes.fill_between(values, *curve.band, color=colour, alpha=0.25, lw=0)
+    if len(curves) > 1:
+        axes.legend(frameon=False)
+    title = "estimates alone; spend='inference' adds a band"
+    against = ""
+    if isinstance(first, MultinomialFit):
+        title, against = "estimates alone", f" against {first.classes[0]}"
+    elif curves[0].band is not None:
+        title = f"{level:.3g} band for each value by itself"
+    axes.set_title(title, fontsize=9)
     axes.axhline(0.0, color="0.6", lw=0.8)
     axes.set_xlabel(name)
-    axes.set_ylabel(f"{unit}, beside {name} = {(low + high) / 2:g}")
+    unit = "log odds" if first.loss.probability is not None else "margin"
+    axes.set_ylabel(f"{unit}{against}, beside {name} = {(low + high) / 2:g}")
     return axes
 
 
-def _variable_of(fit: FitRecord, term: str) -> str:
+class _Curve(NamedTuple):
+    """A line with its label, and its band if there is one."""
+
+    label: str
+    estimate: FloatArray
+    band: tuple[FloatArray, FloatArray] | None = None
+
+
+def _curves(
+    label: str, fit: NoisyRecord, name: str, values: FloatArray, level: float
+) -> Iterator[_Curve]:
+    contrasts = _contrasts(fit, name, values)
+    if isinstance(fit, MultinomialFit):
+        reference, *others = by_class(fit)
+        for of, vector in zip(fit.classes[1:], others, strict=True):
+            yield _Curve(str(of), contrasts @ (vector - reference))
+    elif fit.release.moments is None:
+        yield _Curve(label, contrasts @ fit.release.coef)
+    else:
+        found = inference.infer(fit.release, contrasts, Question(level=level))
+        yield _Curve(label, found.estimate, (found.lower, found.upper))
+
+
+def _variable_of(fit: NoisyRecord, term: str) -> str:
+    """The numeric variable that a term reads, which is it or a function that the model has of it.
+
+    Of a function, the name and the variable say which is meant: ``bs(age)`` for all its arguments.
+    """
     known = [
         variable.name
         for name in fit.spec.formula.regressors
@@ -89,17 +131,28 @@ def _variable_of(fit: FitRecord, term: str) -> str:
     ]
     if not isinstance(term, str) or not term.strip():
         raise ArgumentError(f"term={show(term)}: term takes the name of a variable or of a term.")
-    read = (term,) if term in known else parse_expression(tokenize(term)).names
-    if len(read) != 1 or read[0] not in known:
+    if term in known:
+        return term
+    first, *rest = tokens = tokenize(term)
+    read = {token.text for token in tokens if token.is_name} & {*known}
+    whole = not rest or (rest[0].is_operator("(") and closing_index(tokens, 1) == len(tokens) - 1)
+    if len(read) != 1 or not whole or (rest and not _has(fit, first.text, *read)):
         listed = ", ".join(map(repr, known)) or "none here"
         raise ArgumentError(
-            f"term={show(term)}: term takes one numeric variable with declared bounds, which are "
-            f"{listed}{or_meant(term, known)}"
+            f"term={show(term)}: term takes one numeric variable with declared bounds, or a term "
+            f"of the model that reads it; variables are {listed}{or_meant(term, known)}"
         )
-    return str(read[0])
+    return str(read.pop())
 
 
-def _contrasts(fit: FitRecord, name: str, values: FloatArray) -> FloatArray:
+def _has(fit: NoisyRecord, function: str, name: str) -> bool:
+    """Whether the model has a term that is this function of a variable; powers are ``poly``."""
+    start = "I(" if function == "poly" else f"{function}("
+    factors = fit.spec.formula.factors
+    return any(name in factor.names and factor.label.startswith(start) for factor in factors)
+
+
+def _contrasts(fit: NoisyRecord, name: str, values: FloatArray) -> FloatArray:
     """Design rows ``(m, d)`` at values of a variable, less the row at the middle of its bounds."""
     columns: dict[str, Any] = {}
     for other in fit.spec.formula.covariates:

@@ -125,9 +125,9 @@ def _curve_entry(answer: PrivateRoc) -> entries.CurveEntry:
         loss=documents.loss_entry(answer.loss),
         counts=documents.counts_entry(answer.release),
         edges=_outer_edges(answer.release),
-        auc=_finite(answer.auc),
-        youden=_finite(answer.youden),
-        topleft=_finite(answer.topleft),
+        auc=documents.finite(answer.auc),
+        youden=documents.finite(answer.youden),
+        topleft=documents.finite(answer.topleft),
     )
 
 
@@ -152,7 +152,7 @@ def _area_entry(answer: PrivateAuc) -> entries.AreaEntry:
         formula=answer.formula,
         fit_guarantee=documents.as_entry(answer.fit_guarantee),
         positive=answer.positive,
-        auc=_finite(answer.value),
+        auc=documents.finite(answer.value),
         **given,
     )
 
@@ -191,10 +191,6 @@ _WRITERS: dict[type, Callable[[Any], entries.AnyAnswerEntry]] = {
     ChosenFit: _candidates_entry,
 }
 """A new answer is listed here, and in `restore_answer`."""
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 # -- reading -----------------------------------------------------------------------------------

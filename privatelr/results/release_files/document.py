@@ -132,7 +132,7 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
             design=plan_entry(fit.spec),
             coefficients=entries.CoefficientsEntry(
                 names=_names(fit.spec),
-                user_units=[_finite(value) for value in estimates],
+                user_units=[finite(value) for value in estimates],
                 design_units=release.coef.tolist(),
             ),
             threshold=(
@@ -175,7 +175,8 @@ def programs() -> dict[str, str]:
     }
 
 
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
+    """The value, or None for one that JSON does not have."""
     return value if math.isfinite(value) else None
 
 
@@ -252,7 +253,7 @@ def calibration_entry(calibration: Any) -> Any:
         rules = [made.RuleEntry(rule=r, lambda_=x) for r, x in calibration.lambda_rules]
         given["lambda_rules"] = rules
         given["alternatives"] = [
-            made.AlternativeEntry(noise=title, ratio=_finite(ratio))
+            made.AlternativeEntry(noise=title, ratio=finite(ratio))
             for title, ratio in calibration.alternatives
         ]
     return _entry_of(kind, calibration, calibration.problem, **given)
@@ -276,7 +277,7 @@ def plan_entry(spec: Any) -> Any:
         formula=spec.formula.text,
         variables=list(spec.variables.values()),
         terms=[
-            shapes.TermEntry(label=t.label, columns=list(t.columns), length=_finite(t.radius))
+            shapes.TermEntry(label=t.label, columns=list(t.columns), length=finite(t.radius))
             for t in columns.terms
         ],
         columns=[
