@@ -15,7 +15,12 @@ settings.load_profile("gate" if os.environ.get("CI") else "search")
 
 
 def pytest_collection_modifyitems(items):
-    """Laws are quick, unless they are marked as slow: those that take half a second or more."""
+    """Laws are quick, unless they are marked as slow: those that take half a second or more.
+
+    Names with an address differ between processes, which then cannot share the tests.
+    """
+    if named := [item.nodeid for item in items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError(f"its name has an address: {named[0]}")
     for item in items:
         if LAWS in item.path.parents and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.quick)

@@ -35,7 +35,7 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("fitter", "options"), SETTINGS, ids=str)
+@pytest.mark.parametrize(("fitter", "options"), SETTINGS)
 def test_the_calibration_is_the_one_of_a_fit_with_a_prior(fitter, options):
     options = {"spend": None, **options}
     fit = fitter(FORMULA, FRAME, **options, **PUBLIC)
