@@ -1,8 +1,9 @@
 """Release files of today's format, kept so that every later version can be shown to read them.
 
-    python -m tests.results.freeze 2     writes tests/results/frozen/2
+    python -m tests.results.freeze 2            writes tests/results/frozen/2
+    python -m tests.results.freeze answers/1    writes tests/results/frozen/answers/1
 
-Run once, when the format gets a new version; a folder that is there is never written again. The
+Run once, when a format gets a new version; a file that is there is never written again. The
 fits are of public tables and of made-up words, with fresh noise, and beside each file stands what
 it predicts for a few rows.
 """
@@ -22,9 +23,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy import sparse
 
 from privatelr import (
+    REPLACE_PERSON,
     ZCDP,
     Ledger,
     PrivacyWarning,
+    choose,
     dplpsvm,
     dplr,
     dpmultinom,
@@ -44,6 +47,7 @@ FLOWERS, FLOWER = "Species != 'setosa' ~ .", "Species == 'virginica' ~ "
 VOTES_BOUNDED = "vote ~ age * C(PID, contr.sum) + popul"
 VOTES = "vote ~ age * C(PID, contr.sum) + log(popul + 1)"
 
+OF_PERSONS = ZCDP(2.0, REPLACE_PERSON)
 ALL_STAGES = {"scale": 0.1, "coefficients": 0.5, "inference": 0.3, "roc": 0.1}
 
 
@@ -64,14 +68,28 @@ def words(model, **options):
     return lambda: model(y, x, **options)
 
 
-def visits(**options):
-    """Made up: two visits of each of 450 patients."""
+def made_up_visits():
+    """Two visits of each of 450 patients."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"age": rng.uniform(20, 80, 900), "sex": rng.choice(["f", "m"], 900)})
     table["patient"] = np.arange(900) // 2
     table["ill"] = (rng.uniform(size=900) < 0.2 + 0.01 * (table["age"] - 20)).astype(float)
+    return table
+
+
+TABLE = made_up_visits()
+
+
+def visits(**options):
     declared = {"bounds": {"age": (18, 90)}, **options}
-    return lambda: dplr("ill ~ age", table, **declared)
+    return lambda: dplr("ill ~ age", TABLE, **declared)
+
+
+def blooms(**options):
+    """Iris as if two flowers were of each plant."""
+    table = load_dataset("iris").assign(plant=np.arange(150) // 2)
+    declared = {**load_schema("iris"), **options}
+    return lambda: dpmultinom("Species ~ Petal.Width + Petal.Length", table, **declared)
 
 
 def ledger_on_disk():
@@ -127,7 +145,28 @@ FITS = {
         dplr, eps=8.0, person=np.arange(400) // 2, records_per_person=2, spend="inference"
     ),
     "persons": visits(person="patient", records_per_person=2, spend=ALL_STAGES, eps=20.0),
+    "persons_zcdp": visits(person="patient", records_per_person=2, eps=OF_PERSONS),
+    "persons_strata": visits(
+        by="sex", levels={"sex": ["f", "m"]}, person="patient", records_per_person=2, eps=20.0
+    ),
+    "prior_uncovered": iris(dplr, prior=iris(dplr, eps=0)()),
+    "classes_persons": blooms(person="plant", records_per_person=2, eps=4.0),
 }
+
+
+def answers():
+    """A private answer of each kind, by name, about fits of made-up visits."""
+    fit, small = visits(eps=4.0)(), visits(eps=2.0, delta=1e-6)()
+    asked = visits(person="patient", records_per_person=2, eps=8.0)
+    whole, persons = TABLE, asked()
+    return {
+        "curve": fit.private_roc(whole, eps=2.0),
+        "curve_persons": persons.private_roc(whole, eps=8.0),
+        "area": fit.private_auc(whole, eps=8.0),
+        "area_counts": fit.private_auc(whole, eps=0.1),
+        "threshold": fit.private_threshold(whole, eps=1.0),
+        "choice": choose({"large": fit, "small": small}, whole, 0.5, score="brier"),
+    }
 
 
 def rows_of(fit):
@@ -194,8 +233,10 @@ def facts_of(fit, rows):
 
 
 def freeze(folder):
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for name, make in FITS.items():
+        if (folder / f"{name}.json").exists():
+            continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyWarning)
             fit = make()
@@ -204,5 +245,17 @@ def freeze(folder):
         (folder / f"{name}.facts").write_text(facts + "\n", encoding="utf-8")
 
 
+def freeze_answers(folder):
+    folder.mkdir(parents=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        found = answers()
+    for name, answer in found.items():
+        answer.save(folder / f"{name}.json")
+        facts = json.dumps(answer.to_dict(), ensure_ascii=False)
+        (folder / f"{name}.facts").write_text(facts + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
-    freeze(FROZEN / sys.argv[1])
+    made = freeze_answers if sys.argv[1].startswith("answers/") else freeze
+    made(FROZEN / sys.argv[1])

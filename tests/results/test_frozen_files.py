@@ -8,9 +8,11 @@ from results.freeze import FROZEN, KEY, facts_of
 
 from privatelr import load
 from privatelr.results.release_files import VERSION, release_document
+from privatelr.results.release_files.answer_entries import ANSWER_VERSION
 from privatelr.results.strata_of_fits import Strata
 
 FILES = sorted(FROZEN.glob("*/*.json"))
+ANSWERS = sorted(FROZEN.glob("answers/*/*.json"))
 ABOUT_THE_FILE = ("version", "written_by", "sha256", "signature")
 FIRST_FITS = {path.stem for path in FILES if path.parent.name == "1"}
 
@@ -49,6 +51,21 @@ def test_written_again_it_is_the_same_document(path):
         for name in ("guarantee", "calibration", "inference", "ledger", "choices", "threshold"):
             assert again[name] == document[name]
         assert again["coefficients"]["design_units"] == document["coefficients"]["design_units"]
+
+
+def test_every_version_of_answers_is_kept():
+    kept = {int(path.parent.name) for path in ANSWERS}
+    assert kept == {*range(1, ANSWER_VERSION + 1)}
+
+
+@pytest.mark.parametrize("path", ANSWERS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_file_is_the_answer_that_it_was(path):
+    facts, answer = json.loads(path.with_suffix(".facts").read_text(encoding="utf-8")), load(path)
+    again = json.loads(json.dumps(answer.to_dict()))
+    assert without_fractions(again) == without_fractions(facts)
+    np.testing.assert_allclose(fractions(again), fractions(facts), rtol=1e-12, atol=1e-12)
+    assert str(answer)
+    assert answer.card()
 
 
 def fits(fit):
