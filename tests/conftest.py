@@ -1,6 +1,7 @@
 """Settings for all tests: how Hypothesis searches, and which tests are quick."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,14 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if LAWS in item.path.parents and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.quick)
+
+
+@pytest.fixture(autouse=True)
+def no_picture_stays_open():
+    """Figures of pyplot stay open in a process, which warns at the twenty-first."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def pytest_ignore_collect(collection_path, config):

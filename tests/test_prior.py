@@ -326,5 +326,3 @@ def test_what_has_no_place_for_a_prior_says_so() -> None:
     fit = dplr("y ~ x", FRAME, 4.0, bounds=BOUNDS, spend="inference", prior={"x": 1.0})
     with pytest.raises(ArgumentError, match="prior"):
         fit.conf_int(method="bootstrap", covariates="uniform")
-    with pytest.raises(privatelr.PrivateLRError, match="no noise depends on it"):
-        privatelr.plan("y ~ x", 100, 1.0, bounds=BOUNDS, prior={"x": 1.0})

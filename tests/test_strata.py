@@ -416,7 +416,7 @@ def test_strata_have_the_curves_that_they_bought(table, fits):
 
 @pytest.mark.parametrize("name", ["private_roc", "private_auc", "private_threshold"])
 def test_each_stratum_answers_for_itself(name, table, fits):
-    with pytest.raises(ArgumentError, match=rf"fits\['female'\].{name}"):
+    with pytest.raises(ArgumentError, match=rf"{name}: it is about one fit, as in fits\[level\]"):
         getattr(fits, name)(table, eps=1.0)
     answer = getattr(fits["female"], name)(table, eps=1.0)
     assert answer.nobs == len(table)

@@ -41,7 +41,7 @@ STAGES = {
         "draw_all": "draw",
         "release_all": "round",
     },
-    "privatelr.fitting": {"diagnose": "diagnose"},
+    "privatelr.results": {"diagnose": "diagnose"},
     "privatelr.numerics.solve.certified": {"gradient_bound": "certify"},
 }
 PARTS = {

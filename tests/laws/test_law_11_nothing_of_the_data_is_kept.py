@@ -38,11 +38,14 @@ def blanked(fit):
         moments = replace(moments, values=np.zeros_like(moments.values))
     if counts is not None:  # the bins follow from the coefficients, and from nothing else
         assert counts.scale == scored_records.score_scale(fit)
-        zeros = np.zeros_like(counts.counts)
-        counts = replace(counts, counts=zeros, scale=ScoreScale(0.0, 1.0))
+        counts = replace(counts, counts=np.zeros_like(counts.counts))
     coef = np.zeros_like(fit.release.coef)
     release = replace(fit.release, coef=coef, moments=moments, histogram=counts)
-    return replace(fit, release=release)
+    blank = replace(fit, release=release)
+    if counts is None:
+        return blank
+    counts = replace(counts, scale=scored_records.score_scale(blank))
+    return replace(blank, release=replace(release, histogram=counts))
 
 
 def run(frame, **options):

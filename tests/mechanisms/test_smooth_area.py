@@ -164,7 +164,7 @@ def test_released_areas_have_the_law_that_was_enumerated():
     assert len(inside) > 300
     spread = law.cdf(1) - law.cdf(0)
     assert stats.kstest((law.cdf(inside) - law.cdf(0)) / spread, "uniform").pvalue > 1e-6
-    assert np.all(inside % smooth_area._GRID == 0)
+    assert np.all(inside % smooth_area.AREA_GRID == 0)
     assert abs(np.mean([one.positive for one in found]) - p) < 0.5
     assert abs(np.mean([one.negative for one in found]) - q) < 0.5
     at = np.linspace(-1, 2, 7)

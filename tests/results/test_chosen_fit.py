@@ -380,3 +380,23 @@ def test_a_threshold_that_was_bought_is_one_for_accuracy(parts, fits):
     bought = dplr("y ~ age", parts[0], **made)
     found = choose({"dose": fits["dose"], "bought": bought}, parts[1], eps=5.0, score="accuracy")
     assert found.label == "bought"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"data": None},
+        {"data": clinic_by_age(40).iloc[:0]},
+        {"seed": "x"},
+        {"ledger": 3},
+        {"ledger": Ledger(0.1)},
+        {"eps": 0.0},
+    ],
+    ids=["no data", "no records", "seed", "no ledger", "small ledger", "no price"],
+)
+def test_calls_are_made_only_once_the_rest_is_right(wrong):
+    made = []
+    calls = {name: lambda name=name: made.append(name) for name in ("one", "other")}
+    with pytest.raises(PrivateLRError):
+        choose(calls, **{"data": clinic_by_age(40), "eps": 0.5, **wrong})
+    assert made == []

@@ -7,6 +7,7 @@ from functools import lru_cache
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from frames_for_laws import FORMULA, SCHEMA, fit_clinic
 from hypothesis import given
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from repeated_noise import drawn, trial
 
 from privatelr import (
+    REPLACE_PERSON,
     ZCDP,
     ApproxDP,
     ArgumentError,
@@ -542,3 +544,19 @@ def test_the_record_is_frozen():
     copy["estimate"] = 0.0
     assert table.to_frame()["estimate"].all()
     assert repr(table) == "<Comparison of inference, small; epsilon = 3 (pure)>"
+
+
+def test_persons_of_different_columns_have_no_price_together():
+    frame = made_up_persons()
+    shown = {"bounds": {"age": (20, 80)}}
+    patients = dplr("ill ~ age", frame, 1.0, person="patient", records_per_person=3, **shown)
+    clinics = dplr("ill ~ age", frame, 1.0, person="clinic", **shown)
+    assert compare(patients, patients).guarantee == PureDP(1.0, REPLACE_PERSON)
+    with pytest.raises(GuaranteeError, match="persons of different columns"):
+        compare(patients, clinics)
+
+
+def made_up_persons():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.uniform(20, 80, 300), "ill": rng.integers(0, 2, 300)})
+    return table.assign(patient=np.arange(300) // 3, clinic=np.arange(300) // 30)

@@ -295,4 +295,6 @@ def grid_for(noise: NoiseLaw) -> float:
     if isinstance(noise, NoNoise):
         return 0.0
     spread = math.sqrt(float(noise.variances.min()))
+    if not math.isfinite(spread):
+        raise GuaranteeError("the noise would be beyond the range of doubles; declare bounds.")
     return float(2.0 ** math.floor(math.log2(_GRID * spread)))

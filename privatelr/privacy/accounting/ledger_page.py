@@ -13,6 +13,7 @@ from privatelr.privacy.accounting.composition_bounds import Entry
 from privatelr.privacy.accounting.filters import DeclaredPrices, Renyi, unused
 from privatelr.privacy.accounting.ledger_rows import Charge, Content
 from privatelr.privacy.accounting.statement import Statement
+from privatelr.privacy.guarantees import REPLACE_PERSON
 
 _BAR = 40
 """Width of the bar, in characters."""
@@ -31,13 +32,15 @@ def page(content: Content, allowance: str | None = None) -> list[Piece]:
     name = on_one_line(content.dataset) or "unnamed data"
     at = f" at delta {own.delta:.6g}" if own.delta > 0 else ""
     share = share_of(own)
+    # the first release also pays for the conversion, which is no share of what an account holds
+    whole = "of what the account holds is " if isinstance(own.rule, Renyi) else ""
     pieces: list[Piece] = [
         Heading(f"Ledger of {name}{whose}: epsilon {own.epsilon:.6g}{at}"),
-        Indented(f"Neighbours: {own.neighbours.value}", rest="  "),
+        Indented(f"Neighbours: {_about(own)}", rest="  "),
         Indented(f"Account: {statements.account(own)}", rest="  "),
         Indented(f"Opened: {content.opened[:10]}", rest="  "),
         Indented(f"Head: row {content.rows}, {content.head}", rest="  "),
-        f"{bar(share)} {percent(share)} spent",
+        f"{bar(share)} {percent(share)} {whole}spent",
         f"Spent: epsilon {statements.spent(own, own.delta):.6g}{at}",
         _left(content.statements(allowance)),
     ]
@@ -133,6 +136,12 @@ def _left(limits: Sequence[Statement]) -> str:
     return f"Left: epsilon {statements.rounded_down(pure)} for one more pure release"
 
 
+def _about(statement: Statement) -> str:
+    """Say what neighbours replace; an entry has the column of its persons in its formula."""
+    one = "; all entries have to be about persons of one column"
+    return statement.neighbours.value + (one if statement.neighbours is REPLACE_PERSON else "")
+
+
 # -- in memory -------------------------------------------------------------------------------
 
 
@@ -140,7 +149,7 @@ def page_in_memory(statement: Statement) -> list[Piece]:
     """Lay out the budget, the last entries (equal ones in one row), what is spent and left."""
     rule, delta = statement.rule, statement.delta
     at = f" at delta {delta:.6g}" if delta > 0 else ""
-    facts = [f"Neighbours: {statement.neighbours.value}"]
+    facts = [f"Neighbours: {_about(statement)}"]
     if isinstance(rule, DeclaredPrices):
         facts.append(f"Account: {statements.account(statement)}")
     elif delta > 0:  # a pure budget is always counted by sums

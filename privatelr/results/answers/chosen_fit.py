@@ -11,7 +11,6 @@ import numpy as np
 from privatelr import page_model
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, GuaranteeError, listed, require_choice, show
-from privatelr.mechanisms import read_target
 from privatelr.mechanisms.candidate_choice import (
     ChoiceCalibration,
     ScoreName,
@@ -21,7 +20,7 @@ from privatelr.mechanisms.candidate_choice import (
     total_score_of_persons,
 )
 from privatelr.page_model import Piece
-from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Guarantee, NonPrivate
+from privatelr.privacy import REPLACE_PERSON, Guarantee, NonPrivate
 from privatelr.privacy import to_json as guarantee_to_json
 from privatelr.privacy.accounting import AnyLedger, Entry
 from privatelr.results import predict
@@ -31,6 +30,7 @@ from privatelr.results.answers.scored_records import (
     Evaluation,
     open_data,
     read_price,
+    require_payable,
     require_pure,
 )
 from privatelr.results.fit_record import ModelRecord
@@ -200,9 +200,9 @@ def choose(
         Maps labels to fits of this package, of any formula and loss and also from files, which
         have one response; or to calls without arguments that make them, such as
         ``lambda: dplr("y ~ age", train, eps=0.5)``, so that one expression makes and pays for all
-        that its guarantee is about. Calls are made in their order, once score and `eps` are known
-        to be right; if one fails, those before it are paid for. All are about records, or all about
-        the same persons, by the same column and number of records per person.
+        that its guarantee is about. Calls are made in their order, once the other arguments are
+        known to be right; if one fails, those before it are paid for. All are about records, or all
+        about the same persons, by the same column and number of records per person.
     data
         The records to score, with the columns of all formulas: best a part of the data that was
         set apart beforehand, by public positions, because a fit does too well on its own records,
@@ -270,22 +270,21 @@ def choose(
     require_choice(ArgumentError, "score", score, tuple(_SCORES))
     if is_dask(data):
         raise ArgumentError("data is a Dask collection: choose takes a table, as data.compute().")
-    named = _read_candidates(_called(fits, eps))
+    if any(map(callable, fits.values())):
+        require_payable(eps, data, ledger, seed)
+    named = _read_candidates(_called(fits))
     opened = {label: open_data(fit, data, response, person) for label, fit in named.items()}
     for label, fit in named.items():
         _require_score(label, fit, score)
     return _release(named, opened, score, eps, ledger, seed)
 
 
-def _called(fits: Mapping[str, Any], eps: Any) -> dict[str, Any]:
-    """Make the fits that are given as calls, which pay, after what can be refused without them."""
+def _called(fits: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the fits that are given as calls, in their order."""
     calls = {label for label, given in fits.items() if callable(given)}
     for label, given in fits.items():
         if label not in calls and not isinstance(given, ModelRecord):
             raise ArgumentError(f"choose: {show(given)} is no fit; it takes {_TAKES}.")
-    if calls:
-        about = getattr(eps, "neighbours", REPLACE_ONE)
-        require_pure(read_target(eps, 0.0, plain=None, neighbours=about), "choose")
     return {label: given() if label in calls else given for label, given in fits.items()}
 
 

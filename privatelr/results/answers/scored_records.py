@@ -6,14 +6,16 @@ counts by itself.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from privatelr import design
-from privatelr.errors import ArgumentError, GuaranteeError, show
+from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, show
 from privatelr.inference import Guesses
 from privatelr.inference.guessed_columns import guessed_columns
 from privatelr.mechanisms import (
@@ -321,6 +323,24 @@ def read_price(
     account, replayed = read_account(ledger), read_seed(seed, "noise", what, stacklevel=6)
     randomness = SystemRandomness() if replayed is None else SeededRandomness(replayed)
     return Price(target, account, randomness)
+
+
+def require_payable(eps: Any, data: Any, ledger: Any, seed: Any) -> None:
+    """Refuse what is wrong for a choice whatever its fits are, before calls that pay make them."""
+    about = getattr(eps, "neighbours", REPLACE_ONE)
+    target = require_pure(read_target(eps, 0.0, plain=None, neighbours=about), "choose")
+    if about is REPLACE_ONE and not sparse.issparse(data) and not len(as_batch(data)):
+        raise ArgumentError("data is empty: a private answer takes at least one record.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)  # it comes with the choice
+        read_seed(seed, "noise", "choose")
+    account = read_account(ledger)
+    for each in account.ledgers if account is not None else ():
+        if each.neighbours is about and each.left() < target.epsilon:
+            raise GuaranteeError(
+                f"choose: {target} does not fit what is left of the ledger, {each.left():.6g}, and "
+                "the candidates have not been made."
+            )
 
 
 def require_pure(target: Guarantee, what: str) -> PureDP:

@@ -322,14 +322,14 @@ def together(
     Raises
     ------
     GuaranteeError
-        If they are about different neighbours.
+        If they are about different neighbours, or persons of different columns.
     """
     releases = paid_once(fits)
     if len({fit.guarantee.neighbours for fit in releases if fit.guarantee.is_private}) > 1:
-        raise GuaranteeError(
-            "compare: the fits are about different neighbours, whose guarantees cannot be added "
-            "up; compare those of the same neighbours."
-        )
+        told = "different neighbours, whose guarantees cannot be added; compare those of the same"
+        raise GuaranteeError(f"compare: the fits are about {told}.")
+    if len({one.column for fit in releases if (one := fit.spec.formula.person)}) > 1:
+        raise GuaranteeError("compare: persons of different columns have no guarantee together.")
     return joint_guarantee([*((fit.guarantee, _events(fit)) for fit in releases), *beside])
 
 
