@@ -253,10 +253,10 @@ def test_an_interrupted_graph_is_not_computed_on(on, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(dask_cluster, "wait_for", interrupted)
-    asked = [dask.delayed(time.sleep)(0.3 + second / 1000) for second in range(200)]
+    asked = [dask.delayed(time.sleep)(0.3 + second / 1000) for second in range(400)]
     with pytest.raises(KeyboardInterrupt) as kept:
         dask_cluster.evaluated(asked)
-    for _ in range(100):  # all of them would take forty seconds
+    for _ in range(300):  # all of them would take a minute and a half
         tasks = on.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
         if tasks == 0:
             break

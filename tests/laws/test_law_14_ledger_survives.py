@@ -14,11 +14,10 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic
+from ledgers_at_work import EIGHTH, charge_in_worker
 
-from privatelr import GuaranteeError, PureDP
-from privatelr.privacy.accounting import Ledger, account_with, active_ledger
-
-EIGHTH = PureDP(0.125)
+from privatelr import GuaranteeError
+from privatelr.privacy.accounting import Ledger, active_ledger
 
 
 class Model:
@@ -176,15 +175,6 @@ def test_another_process_is_refused():
     assert "ledger: it is kept in another process" in given
     assert "ledger: it is kept in another process" in block
     assert ledger.spent() == 0.125
-
-
-def charge_in_worker(path=None):
-    """What a fit does in a worker: charge what is active there, or what it is given."""
-    try:
-        account = account_with(path)
-        return None if account is None else account.charge(EIGHTH).label
-    except GuaranteeError as refused:
-        return str(refused)
 
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="a block is seen from afar on Linux")

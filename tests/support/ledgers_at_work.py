@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
-from privatelr import Ledger, PureDP
+from privatelr import GuaranteeError, Ledger, PureDP
+from privatelr.privacy.accounting import account_with
+
+EIGHTH = PureDP(0.125)
 
 CROWD = """
 import os, sys
@@ -88,3 +91,12 @@ def check_kills(path, kills, seed):
     assert before > kills / 2
     assert Ledger.check(path) == ()
     ledger.charge(PureDP(1e-6))
+
+
+def charge_in_worker(path=None):
+    """What a fit does in a worker: charge what is active there, or what it is given."""
+    try:
+        account = account_with(path)
+        return None if account is None else account.charge(EIGHTH).label
+    except GuaranteeError as refused:
+        return str(refused)
