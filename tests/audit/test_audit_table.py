@@ -80,15 +80,15 @@ def test_every_registered_mechanism_and_loss_is_audited_and_stands():
     assert all(check.holds for check in found.checks)
     # what is searched for, how many checks there are of it, and what each attains at least
     sought = (
-        ("free lambda", 2 * len(LOSSES), 0.75),
-        ("Gaussian loss of a person", 3 * len(LOSSES), 0.25),
-        ("loss of a person in three strata", len(LOSSES), 0.9),
-        ("softmax", 5, 0.85),
+        ("persons", ": loss of a person", 2 * len(LOSSES), 0.75),
+        ("persons", "Gaussian loss of a person", 3 * len(LOSSES), 0.25),
+        ("strata", "loss of a person in three strata", len(LOSSES), 0.9),
+        ("classes", "", 5, 0.85),
     )
-    for words, count, least in sought:
-        attained = [check.found for check in found.checks if words in check.subject]
-        assert len(attained) == count
-        assert min(attained) > least
+    for part, words, count, least in sought:
+        checks = [check for check in found.checks if check.part == part and words in check.subject]
+        assert len(checks) == count, words
+        assert min(check.found for check in checks) > least, words
     alone, both = (
         [row for row in found.rows if row.buys == buys] for buys in ("coefficients", "inference")
     )
