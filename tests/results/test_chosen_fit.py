@@ -400,3 +400,15 @@ def test_calls_are_made_only_once_the_rest_is_right(wrong):
     with pytest.raises(PrivateLRError):
         choose(calls, **{"data": clinic_by_age(40), "eps": 0.5, **wrong})
     assert made == []
+
+
+def test_a_part_pays_for_calls_while_another_part_is_empty(parts):
+    """What fits is decided as a charge decides it, and looking at it leaves no entry."""
+    ledger, (train, test) = Ledger(4.0), parts
+    ledger.part("other").charge(PureDP(3.9))
+    calls = {
+        name: lambda name=name: dplr(f"y ~ {name}", train, eps=1.0, **SCHEMA)
+        for name in ("age", "dose")
+    }
+    choose(calls, test, eps=0.5, ledger=ledger.part("one"))
+    assert [entry.part for entry in ledger.entries] == ["other", "one"]

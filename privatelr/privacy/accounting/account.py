@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -92,18 +92,30 @@ class Account(ABC):
         on disk one cannot be written at the very end, those before it keep the charge.
         """
         entry = Entry(label, priced(guarantee), tuple(events), None, times)
+        made = replace(entry, part=self.places[0][1])
+        with self._pages_with(entry) as pages:
+            given = [page.commit() for page in pages]
+        receipts = tuple(receipt for receipt in given if receipt is not None)
+        return replace(made, receipts=receipts) if receipts else made
+
+    def require_room(self, guarantee: Guarantee, events: Sequence[Event] = ()) -> None:
+        """Refuse what `charge` would refuse now, and record nothing."""
+        with self._pages_with(Entry("", priced(guarantee), tuple(events))):
+            pass
+
+    @contextmanager
+    def _pages_with(self, entry: Entry) -> Iterator[list[Page]]:
+        """All ledgers, each with the entry, which is in none of them without a commit."""
         require_agreement(entry.guarantee, entry.events)
-        places = self.places
-        for ledger, _ in places:
+        for ledger, _ in self.places:
             ledger._book.require_kept()
-        made = replace(entry, part=places[0][1])
         # in one order, so that two processes never wait for each other; in memory comes last
-        ordered = sorted(places, key=lambda place: (not place[0]._book.is_on_disk, place[0]._key))
+        ordered = sorted(
+            self.places, key=lambda place: (not place[0]._book.is_on_disk, place[0]._key)
+        )
         with LOCK.held(), ExitStack() as opened:  # only here is a ledger read and then written
             pages: list[Page] = []
             for ledger, part in ordered:
                 pages.append(opened.enter_context(ledger._book.exclusively()))
-                pages[-1].add(made if part == made.part else replace(entry, part=part))
-            given = [page.commit() for page in pages]
-        receipts = tuple(receipt for receipt in given if receipt is not None)
-        return replace(made, receipts=receipts) if receipts else made
+                pages[-1].add(replace(entry, part=part))
+            yield pages

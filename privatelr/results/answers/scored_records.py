@@ -328,19 +328,15 @@ def read_price(
 def require_payable(eps: Any, data: Any, ledger: Any, seed: Any) -> None:
     """Refuse what is wrong for a choice whatever its fits are, before calls that pay make them."""
     about = getattr(eps, "neighbours", REPLACE_ONE)
-    target = require_pure(read_target(eps, 0.0, plain=None, neighbours=about), "choose")
+    target = read_target(eps, 0.0, plain=None, neighbours=about)
+    paid = require_pure(target, "choose")
     if about is REPLACE_ONE and not sparse.issparse(data) and not len(as_batch(data)):
         raise ArgumentError("data is empty: a private answer takes at least one record.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)  # it comes with the choice
         read_seed(seed, "noise", "choose")
-    account = read_account(ledger)
-    for each in account.ledgers if account is not None else ():
-        if each.neighbours is about and each.left() < target.epsilon:
-            raise GuaranteeError(
-                f"choose: {target} does not fit what is left of the ledger, {each.left():.6g}, and "
-                "the candidates have not been made."
-            )
+    if (account := read_account(ledger)) is not None:
+        account.require_room(unless_seeded(target, seed is not None), (paid,))
 
 
 def require_pure(target: Guarantee, what: str) -> PureDP:
