@@ -91,12 +91,11 @@ class Account(ABC):
         A charge to a ledger on disk is on the disk when this method returns. If of several ledgers
         on disk one cannot be written at the very end, those before it keep the charge.
         """
-        entry = Entry(label, priced(guarantee), tuple(events), None, times)
-        made = replace(entry, part=self.places[0][1])
+        entry = Entry(label, priced(guarantee), tuple(events), self.places[0][1], times)
         with self._pages_with(entry) as pages:
             given = [page.commit() for page in pages]
         receipts = tuple(receipt for receipt in given if receipt is not None)
-        return replace(made, receipts=receipts) if receipts else made
+        return replace(entry, receipts=receipts) if receipts else entry
 
     def require_room(self, guarantee: Guarantee, events: Sequence[Event] = ()) -> None:
         """Refuse what `charge` would refuse now, and record nothing."""
@@ -117,5 +116,5 @@ class Account(ABC):
             pages: list[Page] = []
             for ledger, part in ordered:
                 pages.append(opened.enter_context(ledger._book.exclusively()))
-                pages[-1].add(replace(entry, part=part))
+                pages[-1].add(entry if part == entry.part else replace(entry, part=part))
             yield pages
