@@ -213,7 +213,8 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     ready = _prepare(method, data, schema, options)
     spec, calibration, by = ready.spec, ready.calibration, ready.by
     named = label(spec.formula.text, method.loss)
-    entry = charge(options.ledger, ready.guarantee, calibration.events, named)
+    whose = spec.formula.person and spec.formula.person.column
+    entry = charge(options.ledger, ready.guarantee, calibration.events, named, whose)
     draws = method.draw(calibration, options.randomness)
     fits = dict[Any, Any]()
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
@@ -366,10 +367,14 @@ def _require_no_subset(ledger: Account | None, spec: Any) -> None:
 
 
 def charge(
-    ledger: Account | None, guarantee: Guarantee, events: tuple[Event, ...], label: str
+    ledger: Account | None,
+    guarantee: Guarantee,
+    events: tuple[Event, ...],
+    label: str,
+    person: str | None = None,
 ) -> Entry | None:
     """Charge a ledger, if there is one; it refuses what it cannot cover."""
-    return None if ledger is None else ledger.charge(guarantee, events, label)
+    return None if ledger is None else ledger.charge(guarantee, events, label, person=person)
 
 
 def _scaled(spec: Any, data: FrameData, options: Options) -> Any:

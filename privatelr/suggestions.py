@@ -127,7 +127,7 @@ def suggest_bounds(
     calibration = calibrate_ranges(n, [len(found) - 1 for found in ends.values()], target)
     warn_of_one_record(target, n, stacklevel=3)
     guarantee = unless_seeded(target, not randomness.is_secret)
-    entry = charge(account, guarantee, calibration.events, f"bounds of {listed(outer)}")
+    entry = charge(account, guarantee, calibration.events, f"bounds of {listed(outer)}", person)
     if owned is None:
         parts = source.over_parts(list(outer), partial(_slots, variables, ends))
         slots = {name: np.sum([part[name] for part in parts], axis=0) for name in outer}
@@ -253,7 +253,7 @@ def levels_from(
     require_below_one_record(target, n)
     warn_of_large_delta(target, n, stacklevel=3)
     guarantee = unless_seeded(target, not randomness.is_secret)
-    entry = charge(account, guarantee, (), f"levels of {column!r}")
+    entry = charge(account, guarantee, (), f"levels of {column!r}", person)
     if owned is None:
         counts: Counter[Any] = Counter()
         for part in source.over_parts([column], partial(_level_counts, column)):
