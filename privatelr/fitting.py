@@ -269,7 +269,7 @@ def _prepare(method: Method[Any], data: FrameData, schema: Schema, options: Opti
     spec = data.plan_entries(schema) if method.by_entries else data.plan(schema)
     _require_no_subset(options.ledger, spec)
     if method.by_class:
-        spec = data.by_class(spec, schema)
+        spec = data.by_class(spec)
     learned = 0.0 if method.buys_roc else cut  # a paid curve needs no score of each record
     scored = not method.by_class and data.require_scores(learned)
     n = len(data)  # Dask counts its records from here on
