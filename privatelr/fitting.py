@@ -48,12 +48,11 @@ from privatelr.mechanisms.request import read_account, read_seed
 from privatelr.method import Fitted, Method, Way
 from privatelr.numerics import label
 from privatelr.privacy import (
-    Event,
     Guarantee,
     unless_seeded,
     void,
 )
-from privatelr.privacy.accounting import Account, Entry
+from privatelr.privacy.accounting import Account, charge
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
 from privatelr.sources import Schema
 
@@ -364,17 +363,6 @@ def _require_no_subset(ledger: Account | None, spec: Any) -> None:
             f"a part of a ledger is for data that no other part has; {named} chooses records of "
             "one table by their values, so charge the ledger itself."
         )
-
-
-def charge(
-    ledger: Account | None,
-    guarantee: Guarantee,
-    events: tuple[Event, ...],
-    label: str,
-    person: str | None = None,
-) -> Entry | None:
-    """Charge a ledger, if there is one; it refuses what it cannot cover."""
-    return None if ledger is None else ledger.charge(guarantee, events, label, person=person)
 
 
 def _scaled(spec: Any, data: FrameData, options: Options) -> Any:

@@ -15,7 +15,6 @@ from scipy import sparse
 from privatelr.arguments import suggests_arguments
 from privatelr.design import Variable, describe_variables, read_variable, with_shares
 from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, listed, or_meant, show
-from privatelr.fitting import charge
 from privatelr.formula import Person
 from privatelr.mechanisms import (
     read_target,
@@ -42,7 +41,7 @@ from privatelr.privacy import (
     Promise,
     unless_seeded,
 )
-from privatelr.privacy.accounting import AnyLedger
+from privatelr.privacy.accounting import AnyLedger, charge
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
 from privatelr.sources import Batch, BoundsLike, Schema, declare_schema, is_dask

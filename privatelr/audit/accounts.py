@@ -28,7 +28,16 @@ from privatelr.audit.worth import epsilon_of_gaussian
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.online import PrivateFTRL
 from privatelr.model import dplr
-from privatelr.privacy import ZCDP, ApproxDP, Event, GaussianEvent, Guarantee, NonPrivate, PureDP
+from privatelr.privacy import (
+    REPLACE_PERSON,
+    ZCDP,
+    ApproxDP,
+    Event,
+    GaussianEvent,
+    Guarantee,
+    NonPrivate,
+    PureDP,
+)
 from privatelr.privacy.accounting import Entry, Ledger
 from privatelr.privacy.accounting.ledger_books import DiskPage
 from privatelr.privacy.accounting.ledger_checks import findings, in_place
@@ -210,7 +219,7 @@ def _deltas(rng: np.random.Generator) -> Iterator[Check]:
 
 def _persons(rng: np.random.Generator) -> Iterator[Check]:
     """Check that prices about persons of one column are not added to those of another."""
-    ledger, about = Ledger(_LARGE, neighbours="person"), PureDP(0.5, "person")
+    ledger, about = Ledger(_LARGE, neighbours="person"), PureDP(0.5, REPLACE_PERSON)
     ledger.charge(about, person="patient")
     taken = 0
     with suppress(GuaranteeError):

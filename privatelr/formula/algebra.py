@@ -165,10 +165,8 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
     if (person := counting.get("person")) is not None:
         _require_columns(column_of(person), known)
         if person.column in response.names:
-            raise FormulaError(
-                f"person: the column {person.column!r} is the response, and persons are told apart "
-                "by a column of their own."
-            )
+            told = "is the response, and persons are told apart by a column of their own"
+            raise FormulaError(f"person: the column {person.column!r} {told}.")
     beside = *offsets, *(one for one in counting.values() if isinstance(one, Expression))
     by: By | None = counting.get("by")
     if by is not None:

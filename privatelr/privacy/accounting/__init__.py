@@ -11,6 +11,7 @@ from privatelr.privacy.accounting.charged_accounts import (
     AnyLedger,
     account_with,
     active_ledger,
+    charge,
     of_public_data,
 )
 from privatelr.privacy.accounting.composition_bounds import delta_of, epsilon_of, fits

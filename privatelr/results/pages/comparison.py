@@ -39,6 +39,7 @@ from privatelr.results.pages.error_notes import has_long_tails
 from privatelr.types import FloatArray
 
 _MOST_DIGITS = 10
+_Releases = Iterable[tuple[Guarantee, tuple[Event, ...]]]
 
 
 # -- the result ----------------------------------------------------------------------------------
@@ -312,15 +313,11 @@ def _grouped(named: Mapping[str, str], between: str = ", ") -> str:
 
 
 def together(
-    fits: Iterable[ModelRecord],
-    beside: Iterable[tuple[Guarantee, tuple[Event, ...]]] = (),
-    *,
-    what: str = "compare",
+    fits: Iterable[ModelRecord], beside: _Releases = (), *, what: str = "compare"
 ) -> Guarantee:
     """Return the guarantee of all these fits on the same records; one release counts once.
 
-    So do strata of one call, which were paid for together. Other releases stand `beside` them,
-    each with its guarantee and its events.
+    So do strata of one call. Other releases stand `beside` them, each with its events.
 
     Raises
     ------
@@ -331,8 +328,7 @@ def together(
     if len({fit.guarantee.neighbours for fit in releases if fit.guarantee.is_private}) > 1:
         told = f"different neighbours, whose guarantees cannot be added; {what} those of the same"
         raise GuaranteeError(f"{what}: the fits are about {told}.")
-    persons = (fit.spec.formula.person for fit in releases)
-    stated = (None if person is None else person.column for person in persons)
+    stated = (one and one.column for one in (fit.spec.formula.person for fit in releases))
     column_of_persons(stated, what, f"{what} fits about persons of one column")
     return joint_guarantee([*((fit.guarantee, _events(fit)) for fit in releases), *beside])
 

@@ -153,10 +153,10 @@ def _variable_of(fit: NoisyRecord, term: str) -> str:
     if term in known:
         return term
     if len(pieces := term.split(":")) > 1:  # an interaction, whose other variables have levels
-        read = [one.strip() for one in pieces if one.strip() not in fit.spec.variables]
-        read = read or [one.strip() for one in pieces if one.strip() in known]
-        if len(read) == 1:
-            return _variable_of(fit, read[0])
+        called = [one.strip() for one in pieces if one.strip() not in fit.spec.variables]
+        called = called or [one.strip() for one in pieces if one.strip() in known]
+        if len(called) == 1:
+            return _variable_of(fit, called[0])
     first, *rest = tokens = tokenize(term)
     read = {token.text for token in tokens if token.is_name} & {*known}
     whole = not rest or (rest[0].is_operator("(") and closing_index(tokens, 1) == len(tokens) - 1)
