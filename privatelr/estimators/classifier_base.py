@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -15,9 +15,8 @@ from privatelr.design import MOST_CLASSES
 from privatelr.errors import ArgumentError, MissingDependencyError, PrivacyWarning, SchemaError
 from privatelr.estimators.training_tables import (
     Labels,
+    as_call,
     as_sparse_frame,
-    column_of,
-    read_bounds,
     read_response,
     read_table,
 )
@@ -26,7 +25,7 @@ from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import AnyLedger
 from privatelr.results.fit_record import in_user_units
 from privatelr.results.multinomial_fit import MultinomialFit
-from privatelr.sources import LevelsLike, as_batch, quote
+from privatelr.sources import LevelsLike, declare_schema
 from privatelr.types import FloatArray
 
 try:
@@ -78,31 +77,45 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     seed: int | None = None
     verbose: int = 0
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any = None, person: Any = None) -> Self:
+    def _fit(self, X: Any, y: Any, **beside: Any) -> Self:
+        """Fit to records, `beside` whom are their weights and persons, where these are given."""
+        declare_schema(levels=self.levels)  # refuses what is no mapping to levels
         table, labels = read_table(X, self.levels), self._labels(y)
         validate_data(self, X, reset=True, skip_check_array=True)
-        options, given = self._options(), self.get_params(deep=False)
-        function = type(self)._function
-        if len(labels.classes) > 2:
-            self._require_several(labels, table.shape[1])
-            function, options = dpmultinom, self._of_several(options)
-        declares = self.bounds is not None or self.levels or sample_weight is not None
-        if sparse.issparse(table) and (declares or len(labels.classes) > 2):
+        given = {name: values for name, values in beside.items() if values is not None}
+        function, options = self._call(labels, given)
+        declares = self.bounds is not None or self.levels or "sample_weight" in given
+        if sparse.issparse(table) and (declares or function is dpmultinom):
             table = as_sparse_frame(table)
-        if person is not None:
-            options["records_per_person"] = given["records_per_person"]
-        self.result_ = _fitted(
-            function, table, labels, options, sample_weight, person, given.get("largest_weight")
-        )
+        data, described = as_call(table, labels, given, self)
+        self.result_ = function(*data, **options, **described)
         self._columns = None if sparse.issparse(table) else list(table.columns)
         self.classes_ = labels.classes
         self.intercept_, self.coef_ = _coefficients(self.result_)
         return self
 
+    def _call(
+        self, labels: Labels, beside: Mapping[str, Any]
+    ) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """The function for so many classes, and its arguments, but for those about the data."""
+        options = self._options()
+        if "person" in beside:
+            options["records_per_person"] = self.get_params(deep=False)["records_per_person"]
+        if len(labels.classes) <= 2:
+            return type(self)._function, options
+        self._require_several(labels)
+        for name, usual in (("threshold", "fixed"), ("prior", None)):
+            value = options.pop(name)
+            if not (value is None or (isinstance(value, str) and value == usual)):
+                raise ArgumentError(
+                    f"{name}: it is about two classes, and the response has more; leave it out."
+                )
+        return dpmultinom, options
+
     def _options(self) -> dict[str, Any]:
-        """The arguments of the function."""
-        given = self.get_params(deep=False)
-        return {name: value for name, value in given.items() if name not in self._beside}
+        """The arguments of the function, but for those about the data."""
+        given, apart = self.get_params(deep=False), {"bounds", "levels", *self._beside}
+        return {name: value for name, value in given.items() if name not in apart}
 
     def _labels(self, y: Any) -> Labels:
         if y is None:
@@ -111,32 +124,23 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         if isinstance(y, np.ndarray) and y.shape[1:] == (1,):
             y = column_or_1d(y, warn=True)
-        return read_response(y, self.classes, stacklevel=4)
+        named = (self.levels or {}).get(getattr(y, "name", ""))
+        return read_response(y, named if self.classes is None else self.classes, stacklevel=4)
 
-    def _require_several(self, labels: Labels, p: int) -> None:
+    def _require_several(self, labels: Labels) -> None:
         """Refuse more classes than a function takes, without their number, which was found."""
         name = type(self).__name__
         if not self._several:
             raise SchemaError(
                 "Only binary classification is supported. "
-                f"OneVsRestClassifier({name}(classes=(0, 1), ...)) fits each class against the "
-                "others, and pays for each fit."
+                f"OneVsRestClassifier({name}(classes=(0, 1), ...)) fits each class that it finds "
+                "in y against the others, and pays for each fit."
             )
         if self.classes is None and len(labels.classes) > MOST_CLASSES:
             raise SchemaError(
                 f"classes=None: {name} takes up to {MOST_CLASSES} classes; declare those that "
                 "count, in classes=."
             )
-
-    def _of_several(self, options: dict[str, Any]) -> dict[str, Any]:
-        """The arguments of `dpmultinom`; raises `ArgumentError` for those that it does not have."""
-        for name, usual in (("threshold", "fixed"), ("prior", None)):
-            value = options.pop(name, usual)
-            if not (value is None or (isinstance(value, str) and value == usual)):
-                raise ArgumentError(
-                    f"{name}: it is about two classes, and the response has more; leave it out."
-                )
-        return options
 
     def _read(self, X: Any) -> Any:
         """Return records to predict as the fit takes them, with the names of its columns."""
@@ -261,62 +265,6 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         kinds = ["2darray", "sparse", "string"]
         said = {"non_deterministic": self._is_noisy, "allow_nan": True, "poor_score": True}
         return {**said, "X_types": kinds, "binary_only": not self._several}
-
-
-def _fitted(
-    function: Callable[..., Any],
-    table: Any,
-    labels: Labels,
-    options: dict[str, Any],
-    sample_weight: Any,
-    person: Any,
-    largest: Any,
-) -> Any:
-    """Call a fitting function; a frame gets the other columns in a copy that shares its data."""
-    bounds, levels = options.pop("bounds"), options.pop("levels")
-    beside = {labels.name: labels.column}
-    if sample_weight is not None:
-        beside["sample_weight"] = column_of("sample_weight", sample_weight)
-    if person is not None and not isinstance(person, str):
-        beside["person"] = column_of("person", person)
-    if any(len(column) != table.shape[0] for column in beside.values()):
-        # the number of records is private where persons have several
-        raise SchemaError(
-            "X, y, sample_weight and person take one value for each record, and their lengths "
-            "differ."
-        )
-    if sparse.issparse(table):
-        response = labels.column.rename(labels.name)
-        given = {"levels": {labels.name: labels.levels}}
-        return function(
-            response,
-            table,
-            **options,
-            **given,
-            **({"person": beside["person"]} if person is not None else {}),
-        )
-    names = _apart(beside, table.columns)
-    bounds = read_bounds(bounds, list(table.columns), levels)
-    if sample_weight is not None:
-        options["weights"] = quote(names["sample_weight"])
-        bounds = {**(bounds or {}), names["sample_weight"]: (0.0, largest)}
-    if person is not None:
-        options["person"] = names.get("person", person)
-    frame = as_batch(table).assign({names[name]: column for name, column in beside.items()}).frame
-    response = names[labels.name]
-    levels = {**(levels or {}), response: labels.levels}
-    return function(f"{quote(response)} ~ .", frame, **options, bounds=bounds, levels=levels)
-
-
-def _apart(beside: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
-    """Return names of columns that a table does not have."""
-    found, known = dict[str, str](), {*taken}
-    for name in beside:
-        found[name] = name
-        while found[name] in known:
-            found[name] += "_"
-        known.add(found[name])
-    return found
 
 
 def _link_of(fit: Any) -> str:

@@ -64,7 +64,7 @@ class _NoisyClassifier(PrivateClassifier):
         ``classes_`` as well, where it does not warn. *Neighbours*, *assumed public* and *not
         covered*: as for the function.
         """
-        return self._fit(X, y, sample_weight, person)
+        return self._fit(X, y, sample_weight=sample_weight, person=person)
 
 
 @suggests_arguments
@@ -88,8 +88,9 @@ class PrivateLogisticRegression(_NoisyClassifier):
     levels : mapping, optional
         As in `dplr`, for columns of texts or categories.
     classes : list or tuple, optional
-        All values that y can have. By default the categories or booleans of its type; else the
-        values that are found in y, which no guarantee covers, with a `PrivacyWarning`.
+        All values that y can have. By default the ``levels`` of its name, or the categories or
+        booleans of its type; else the values that are found in y, which no guarantee covers, with a
+        `PrivacyWarning`.
     largest_weight : float
         Public limit on ``sample_weight``: a record counts its weight over this.
 
@@ -110,9 +111,11 @@ class PrivateLogisticRegression(_NoisyClassifier):
     Notes
     -----
     **Privacy.** *Covered*: all fitted attributes, by ``result_.guarantee``, except for ``classes_``
-    where these were found. *Neighbours* and *assumed public*: as for `dplr`. *Not covered*: steps
-    of a pipeline before this one that learn from the data, such as a ``StandardScaler`` or an
-    imputer of means; `score`, and what is chosen by it, such as ``best_params_``;
+    where these were found. *Neighbours* and *assumed public*: as for `dplr`, of the table that
+    `fit` gets. *Not covered*: steps of a pipeline before this one that learn from the data, such as
+    a ``StandardScaler`` or an imputer of means; tables whose records were selected or repeated by
+    values, as by ``StratifiedKFold`` (which ``cv=5`` means) or a bootstrap, while ``KFold`` selects
+    by positions; `score`, and what is chosen by it, such as ``best_params_``;
     ``result_.diagnostics``, a learned threshold, time and memory.
 
     Examples
@@ -132,7 +135,7 @@ class PrivateLinearSVC(_NoisyClassifier):
     """Differentially private linear support vector machine as a classifier of scikit-learn.
 
     It calls `dpsvm` with the data that `fit` gets. It is about two classes: for more,
-    ``OneVsRestClassifier`` fits each one against the others, and each fit has its price.
+    ``OneVsRestClassifier`` fits each that it finds in y against the others, each fit at its price.
 
     Parameters
     ----------

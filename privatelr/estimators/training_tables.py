@@ -24,6 +24,7 @@ from privatelr.sources import (
     as_batch,
     is_dask,
     of_array,
+    quote,
     validated_sparse,
 )
 
@@ -262,3 +263,60 @@ def _coded(
     names = tuple(map(str if len(kinds) == 1 else repr, values))
     coded = pd.Categorical.from_codes(read["y"].codes, categories=pd.Index(names, dtype=object))
     return classes, pd.Series(coded), names
+
+
+def as_call(
+    table: Any, labels: Labels, beside: Mapping[str, Any], declared: Any
+) -> tuple[tuple[Any, Any], dict[str, Any]]:
+    """Return the data of a call, and the arguments about them.
+
+    Parameters
+    ----------
+    table : DataFrame or sparse matrix of shape (n, p)
+        A frame gets the other columns in a copy that shares its data.
+    labels : Labels
+    beside : mapping
+        Under ``"sample_weight"`` and ``"person"`` a value for each record, if they are given; a
+        person may be the name of a column.
+    declared
+        Has bounds, levels and, with weights, their largest_weight.
+
+    Raises
+    ------
+    SchemaError
+        If the lengths differ; their numbers are not told, as persons have private ones of records.
+    """
+    is_named = isinstance(beside.get("person"), str)
+    given = [name for name in beside if not (is_named and name == "person")]
+    columns = [labels.column, *(column_of(name, beside[name]) for name in given)]
+    if any(len(column) != table.shape[0] for column in columns):
+        raise SchemaError(
+            "X, y, sample_weight and person take one value for each record, and their lengths "
+            "differ."
+        )
+    if sparse.issparse(table):
+        whose = {"person": beside["person"]} if "person" in beside else {}
+        levels = {labels.name: labels.levels}
+        return (labels.column.rename(labels.name), table), {"levels": levels, **whose}
+    response, *names = _apart([labels.name, *given], table.columns)
+    named = dict(zip(given, names, strict=True))
+    bounds = read_bounds(declared.bounds, list(table.columns), declared.levels)
+    described: dict[str, Any] = {"levels": {**(declared.levels or {}), response: labels.levels}}
+    if "sample_weight" in beside:
+        described["weights"] = quote(named["sample_weight"])
+        bounds = {**(bounds or {}), named["sample_weight"]: (0.0, declared.largest_weight)}
+    if "person" in beside:
+        described["person"] = named.get("person", beside["person"])
+    frame = as_batch(table).assign(dict(zip([response, *names], columns, strict=True))).frame
+    return (f"{quote(response)} ~ .", frame), {**described, "bounds": bounds}
+
+
+def _apart(wanted: Iterable[str], taken: Iterable[str]) -> list[str]:
+    """Return names for columns that neither a table has nor one of them twice."""
+    found, known = list[str](), {*taken}
+    for name in wanted:
+        while name in known:
+            name += "_"
+        known.add(name)
+        found.append(name)
+    return found

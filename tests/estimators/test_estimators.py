@@ -118,7 +118,9 @@ def test_columns_of_the_same_names_are_kept_apart(monkeypatch):
     with fixed_noise(monkeypatch):
         model = PrivateLogisticRegression(**options).fit(renamed, Y, ones, own)
         same = PrivateLogisticRegression(**PUBLIC).fit(X, Y, ones, own)
+        other = clone(model).fit(renamed, Y.rename("person"), ones, own)
     assert (model.coef_ == same.coef_).all()
+    assert (other.coef_ == same.coef_).all()
     assert [*renamed] == ["sample_weight", "person", "died"]  # the frame is as it was
 
 
@@ -152,6 +154,27 @@ def test_a_sparse_matrix_without_bounds_stays_sparse(monkeypatch, name):
         fit = FUNCTIONS[name](Y, matrix)
     assert (model.result_.coef == fit.coef).all()
     assert (model.predict(matrix) == model.predict(matrix.toarray())).all()
+
+
+def test_persons_of_a_sparse_matrix_reach_the_function(monkeypatch):
+    matrix, persons = sparse.csr_array(NUMBERS.to_numpy() / 100), np.arange(60) // 2
+    with fixed_noise(monkeypatch):
+        model = PrivateLinearSVC(classes=(0, 1)).fit(matrix, Y, person=persons)
+        fit = lr.dpsvm(Y, matrix, person=persons)
+    assert (model.result_.coef == fit.coef).all()
+    with pytest.raises(lr.FormulaError, match="have no names"):
+        model.fit(matrix, Y, person="patient")
+
+
+def test_a_column_may_name_the_persons(monkeypatch):
+    whose = np.arange(60) // 2
+    with fixed_noise(monkeypatch):
+        model = PrivateLinearSVC(bounds=BOUNDS, classes=(0, 1))
+        same = clone(model).fit(NUMBERS, Y, person=whose)
+        model.fit(NUMBERS.assign(patient=whose), Y, person="patient")
+    assert (model.coef_ == same.coef_).all()
+    assert model.n_features_in_ == 3
+    assert (model.predict(NUMBERS.assign(patient=whose)) == same.predict(NUMBERS)).all()
 
 
 def test_one_pair_of_bounds_is_for_all_numbers():
@@ -203,6 +226,8 @@ def test_classes_of_a_type_are_public():
         assert model.predict(NUMBERS).dtype == bool
         texts = pd.Categorical(np.where(Y, "dead", "alive"), categories=["dead", "alive", "lost"])
         assert model.fit(NUMBERS, texts).classes_.tolist() == ["alive", "dead", "lost"]
+        model = PrivateLogisticRegression(bounds=BOUNDS, levels={"died": (1, 0)})
+        assert model.fit(NUMBERS, Y).classes_.tolist() == [0, 1]
 
 
 def test_classes_that_are_found_are_warned_of():
@@ -239,11 +264,17 @@ def test_too_many_classes_are_not_counted():
     y = np.arange(60) + 1000
     with (
         pytest.warns(lr.PrivacyWarning, match="found"),
-        pytest.raises(lr.SchemaError, match="up to 50") as refused,
+        pytest.raises(lr.SchemaError, match="up to 50 classes") as refused,
     ):
         PrivateLogisticRegression(bounds=BOUNDS).fit(NUMBERS, y)
     assert "60" not in str(refused.value)
-    assert "10" not in str(refused.value)
+    wide = pd.DataFrame({f"x{i}": NUMBERS.age for i in range(30)})
+    with (
+        pytest.warns(lr.PrivacyWarning, match="found"),
+        pytest.raises(lr.ArgumentError, match="up to 500 coefficients") as refused,
+    ):
+        PrivateLogisticRegression(bounds=(18, 90)).fit(wide, np.arange(60) % 17)
+    assert not any(number in str(refused.value) for number in ("17", "527"))
 
 
 # -- what is told of the data ----------------------------------------------------------------------
@@ -374,6 +405,8 @@ SLIPS = {
     "ledger": {"ledger": 5},
     "largest_weight": {"largest_weight": -1},
     "threshold": {"threshold": 2},
+    "a list as levels": {"levels": ["no", "yes"]},
+    "levels of one value": {"levels": {"smoker": ["no"]}},
 }
 
 
