@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 283,
-    "code lines": 39_800,
+    "modules": 284,
+    "code lines": 39_900,
     "lines of the longest module": 400,
     "modules of the fullest folder": 17,
     "call depth": 14,

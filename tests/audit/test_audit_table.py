@@ -352,6 +352,16 @@ def test_plot(tmp_path, suffix):
     assert path.stat().st_size > 4000
 
 
+def test_an_audit_is_drawn_on_axes_of_ones_own():
+    pytest.importorskip("matplotlib", reason="needs the extra [plots]").use("agg")
+    axes = Audit((GOOD, WRONG)).draw()
+    titles = [label.get_text() for label in axes.get_yticklabels()]
+    assert [GOOD.placement in titles[0], WRONG.claim in titles[1]] == [True, True]
+    assert Audit((GOOD,)).draw(ax=axes) is axes
+    with pytest.raises(ArgumentError, match="ax of type"):
+        Audit((GOOD,)).draw(ax=3)
+
+
 def test_plot_refuses_other_formats(tmp_path):
     with pytest.raises(ArgumentError, match=r"\.png"):
         Audit((GOOD,)).plot(tmp_path / "audit.txt")
