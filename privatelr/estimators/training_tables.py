@@ -28,7 +28,7 @@ from privatelr.sources import (
     validated_sparse,
 )
 
-_PLAIN, _ROWS = (str, bool, int, float), (list, tuple, np.ndarray)
+_PLAIN = (str, bool, int, float)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -63,10 +63,17 @@ def read_table(X: Any, levels: Mapping[str, Any] | None = None) -> Any:
     """
     if sparse.issparse(X):
         found = X
-    elif is_dask(X) or hasattr(X, "columns") or isinstance(X, Mapping):
+    elif is_dask(X) or hasattr(X, "columns"):
         found = as_batch(X).frame
-    else:
-        found = _of_array(_cells(X) if isinstance(X, list | tuple) else np.asanyarray(X), levels)
+    elif isinstance(X, list | tuple):
+        found = _of_array(_cells(X), levels)
+    elif hasattr(X, "__array__"):
+        found = _of_array(X if isinstance(X, np.ma.MaskedArray) else np.asarray(X), levels)
+    else:  # NumPy would find a type by all values
+        raise SchemaError(
+            f"X of type {type(X).__name__}: X takes a frame, an array, a list of rows or a sparse "
+            "matrix."
+        )
     if found.ndim != 2:
         raise SchemaError(f"X of ndim {found.ndim}: {_TWO}.")
     if found.shape[1] == 0:  # the number of records may be private
@@ -79,15 +86,19 @@ _TWO = "X takes two dimensions. Reshape your data: one column is X.reshape(-1, 1
 
 def _cells(rows: Sequence[Any]) -> np.ndarray[Any, Any]:
     """Return the cells of lists; a row of another length than the first one is missing."""
-    first = next((row for row in rows if type(row) in _ROWS), None)
+    first = next(filter(_is_row, rows), None)
     if first is None:
         raise SchemaError(f"X is a list without rows: {_TWO}.")
     cells = np.full((len(rows), len(first)), None, dtype=object)
     for place, row in enumerate(rows):
-        if type(row) in _ROWS and len(row) == len(first):
+        if _is_row(row) and len(row) == len(first):
             for column, value in enumerate(row):
                 cells[place, column] = value
     return cells
+
+
+def _is_row(row: Any) -> bool:
+    return type(row) in (list, tuple) or (type(row) is np.ndarray and row.ndim == 1)
 
 
 def _of_array(values: np.ndarray[Any, Any], levels: Mapping[str, Any] | None) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import sys
 import warnings
+from collections import deque
 from functools import partial
 from importlib import import_module
 
@@ -183,6 +185,32 @@ def test_one_pair_of_bounds_is_for_all_numbers():
     assert "smoker" in model.result_.spec.variables
 
 
+APART = {"formula", "data", "target", "weights", "subset", "by", "person", "na_action", "solver"}
+"""Arguments of functions that are handed over with the data, or have no choice."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "function", "renamed"),
+    [
+        (PrivateLogisticRegression, lr.dplr, {"largest_weight": None}),
+        (PrivateLinearSVC, lr.dpsvm, {"largest_weight": None}),
+        (PrivateLPSVC, lr.dplpsvm, {"round_score": "score"}),
+        (PrivateSimplexClassifier, lr.dpsimplex, {}),
+    ],
+    ids=QUICK,
+)
+def test_every_argument_of_a_function_is_a_parameter_with_its_default(kind, function, renamed):
+    usual = {
+        name: one.default
+        for name, one in inspect.signature(function).parameters.items()
+        if name not in APART
+    }
+    found = {renamed.get(name, name): value for name, value in kind().get_params().items()}
+    found.pop(None, None)
+    assert found.pop("classes") is None
+    assert found == usual
+
+
 # -- classes ---------------------------------------------------------------------------------------
 
 THREE = np.digitize(X.age, [40, 65])
@@ -351,7 +379,7 @@ def test_a_short_row_of_a_list_is_seen_in_nothing():
     rows = NUMBERS.to_numpy().tolist()
     model = PrivateLogisticRegression(bounds=(0, 90), classes=(0, 1))
     usual = outcome(model, rows, Y)
-    for row in ([1.0], [], [1.0, 2.0, 3.0], None, "ab"):
+    for row in ([1.0], [], [1.0, 2.0, 3.0], None, "ab", np.array(3.0), np.ones((2, 2))):
         assert outcome(model, [*rows[:7], row, *rows[8:]], Y) == usual
 
 
@@ -375,6 +403,10 @@ REFUSED = {
     "complex": lambda model: model.fit(NUMBERS.to_numpy() * (1j + SECRET), Y),
     "one dimension": lambda model: model.fit(np.full(60, SECRET), Y),
     "a list of numbers": lambda model: model.fit([SECRET] * 60, Y),
+    "a mapping": lambda model: model.fit({"age": [SECRET] * 60}, Y),
+    "a queue": lambda model: model.fit(deque([[SECRET, 1]] * 60), Y),
+    "no table": lambda model: model.fit(None, Y),
+    "a series": lambda model: model.fit(NUMBERS.age + SECRET, Y),
     "a longer weight": lambda model: model.fit(NUMBERS, Y, sample_weight=[SECRET] * 61),
     "a table of weights": lambda model: model.fit(NUMBERS, Y, np.full((60, 2), SECRET)),
     "a shorter person": lambda model: model.fit(NUMBERS, Y, person=[SECRET] * 59),
@@ -639,6 +671,22 @@ def test_frames_of_polars_have_names(monkeypatch):
         found = model.fit(polars.from_pandas(X), polars.Series("died", Y.to_numpy()))
     assert (found.coef_ == same).all()
     assert [*found.feature_names_in_] == [*X]
+
+
+def test_tables_of_arrow_have_names(monkeypatch):
+    arrow = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    model = PrivateLogisticRegression(bounds=BOUNDS, classes=(0, 1))
+    with fixed_noise(monkeypatch):
+        same = clone(model).fit(NUMBERS, Y).coef_
+        table = arrow.Table.from_pandas(NUMBERS, preserve_index=False)
+        assert (model.fit(table, Y).coef_ == same).all()
+    assert len(model.predict(table)) == 60
+
+
+def test_dask_is_refused_in_a_sentence():
+    dask = pytest.importorskip("dask.array", reason="needs dask")
+    with pytest.raises(lr.SchemaError, match="Dask"):
+        PrivateLogisticRegression(classes=(0, 1)).fit(dask.ones((60, 2)), Y)
 
 
 def test_scikit_learn_is_asked_for_where_it_is_missing(monkeypatch):
