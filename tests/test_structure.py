@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 279,
-    "code lines": 39_304,
+    "code lines": 39_330,
     "lines of the longest module": 400,
     "modules of the fullest folder": 17,
     "call depth": 14,
