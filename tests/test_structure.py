@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 284,
-    "code lines": 39_861,
+    "code lines": 39_890,
     "lines of the longest module": 400,
     "modules of the fullest folder": 17,
     "call depth": 14,

@@ -68,6 +68,7 @@ def test_a_wide_intercept_and_many_records_are_audited():
     assert all(row.attained > 0.999 for row in pure)
 
 
+@pytest.mark.long
 def test_every_registered_mechanism_and_loss_is_audited_and_stands():
     """The audit on the page about it, which takes a minute and is run here only."""
     page = docs.ROOT / "vignettes" / "auditing.md"
