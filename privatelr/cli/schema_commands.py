@@ -37,7 +37,8 @@ else:
 
 _WHOLE = """\
 What is printed is a schema file, with the price as a comment: the options and the
-file of --schema, and what was released. So commands can follow each other."""
+file of --schema, and what was released. So commands can follow each other. --save
+writes the answer itself, with its guarantee, for card, ledger check and load."""
 _BOUNDS = f"""\
 Suggest bounds by private quantiles within outer ranges, and print them as a schema
 file. Every column that has --bounds, or bounds in the file of --schema, gets a range
@@ -153,7 +154,7 @@ _TEXT_TYPE = re.compile("string|binary|bool")
 def bounds(chosen: argparse.Namespace) -> int:
     """Read the columns with outer ranges, choose ranges within them, and print a schema."""
     price, paid = _price(chosen)
-    with files.reserved(chosen.out, chosen.force):  # before a budget is spent
+    with _both_reserved(chosen):  # before a budget is spent
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             declared = read_declarations(chosen, table.names)
             wanted = {name: by_levels(name, None) for name in declared["bounds"]}
@@ -169,7 +170,7 @@ def bounds(chosen: argparse.Namespace) -> int:
 def levels(chosen: argparse.Namespace) -> int:
     """Read a column as it is written, release its levels, and print a schema."""
     price, paid = _price(chosen)
-    with files.reserved(chosen.out, chosen.force):
+    with _both_reserved(chosen):
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             declared = read_declarations(chosen, table.names)
             name = chosen.column
@@ -238,9 +239,25 @@ def _deliver(
     schema = "\n".join([*lines, declarations.schema_text(**{**chosen.study, **declared})])
     shown = {**declared, "guarantee": to_json(found.guarantee)} if chosen.json else None
     text = json.dumps(shown, indent=1, ensure_ascii=False, default=dict) if shown else schema
-    page, prints_file = text.removesuffix("\n"), not chosen.json
-    files.deliver_paid(page, schema.encode, chosen, found.entry, prints_file)
+    page, prints_file, is_told = text.removesuffix("\n"), not chosen.json, False
+    try:
+        is_told = files.save_paid(found, chosen.save, chosen.force)
+    finally:
+        entry = None if is_told else found.entry
+        files.deliver_paid(page, schema.encode, chosen, entry, prints_file)
     return DONE
+
+
+@contextmanager
+def _both_reserved(chosen: argparse.Namespace) -> Iterator[None]:
+    """Reserve the file of the schema, and that of the answer, by which both prices are known."""
+    if chosen.save is not None and chosen.save == chosen.out:
+        raise ArgumentError("--save and --out name one file; they take a file each.")
+    with (
+        files.reserved(chosen.out, chosen.force),
+        files.reserved(chosen.save, chosen.force, "--save"),
+    ):
+        yield
 
 
 def _printable(line: str) -> str:

@@ -29,7 +29,12 @@ from privatelr.privacy import (
 )
 from privatelr.privacy.accounting import Receipt
 from privatelr.results.fit_record import ModelRecord, NoisyRecord, SelectedRecord
-from privatelr.results.pages.beside_terms import Facts, beside_terms, beyond_promise
+from privatelr.results.pages.beside_terms import (
+    Facts,
+    beside_terms,
+    beyond_promise,
+    paid_before,
+)
 from privatelr.results.predict import scale_of
 from privatelr.types import FACTOR_SCALE
 
@@ -137,9 +142,13 @@ def _projection(spec: DesignSpec) -> Facts:
 
 def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
     """The lines under the title of the printed page, each a label and a text."""
-    response = ("Response", fit.spec.response.describe())
+    response, paid = (
+        ("Response", fit.spec.response.describe()),
+        paid_before(fit.spec, fit.guarantee),
+    )
     if isinstance(fit, SelectedRecord):
-        return [*fit.calibration.facts, ("Rows", _entry_bounds(fit.spec)), response, *_roc(fit)]
+        rows = ("Rows", _entry_bounds(fit.spec))
+        return [*paid, *fit.calibration.facts, rows, response, *_roc(fit)]
     assert isinstance(fit, NoisyRecord)
     calibration, moments = fit.calibration, fit.release.moments
     end = "zero" if fit.spec.prior is None else "the prior"
@@ -147,6 +156,7 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
     if found is not None and found.target == "unpenalised":
         shrunk = "; it shrinks the released coefficients, which the table corrects"
     facts = [
+        *paid,
         ("Mechanism", mechanism(calibration)),
         *_scale(fit),
         ("Rows", _row_bounds(fit.spec)),
@@ -333,6 +343,7 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
     return [
         ("Guarantee", str(fit.guarantee)),
         *([] if isinstance(fit.guarantee, NonPrivate) else [("Spent", spent)]),
+        *paid_before(fit.spec, fit.guarantee),
         ("Neighbours", fit.guarantee.neighbours.value),
         ("Records", f"of m = {fit.nobs} persons" if persons else f"n = {fit.nobs}"),
         *own,
