@@ -44,7 +44,8 @@ Suggest bounds by private quantiles within outer ranges, and print them as a sch
 file. Every column that has --bounds, or bounds in the file of --schema, gets a range
 of its own: nearly all values lie inside it, and some records are meant to lie beyond
 either end. The price is divided among both ends of all columns, and what a fit costs
-is added to it.
+is added to it. A column of text, by the types that Parquet and Feather state, is
+refused before it is paid for; a CSV states none, and words in it count as missing.
 
 {_WHOLE}
 

@@ -259,8 +259,8 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
     intercept = schema.constant if columns.has_intercept else None
     made = (formula, variables, response, factors, columns, bound, source, unbounded, intercept)
     own = offsets_and_weights.plan_beside(formula, variables)
-    beside = {"offsets": own[0], "weight": own[1], "paid": schema.payments(variables)}
-    return DesignSpec(*made, unbounded_norm=unbounded_norm, **beside)
+    spec = DesignSpec(*made, unbounded_norm=unbounded_norm, offsets=own[0], weight=own[1])
+    return replace(spec, paid=schema.payments(variables)) if schema.paid else spec
 
 
 def read_design(spec: DesignSpec, batch: Batch, backend: RowsBackend) -> Rows:
