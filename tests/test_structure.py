@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 284,
-    "code lines": 39_890,
+    "modules": 287,
+    "code lines": 40_600,
     "lines of the longest module": 400,
     "modules of the fullest folder": 17,
     "call depth": 14,

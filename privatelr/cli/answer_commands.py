@@ -19,7 +19,7 @@ from privatelr.cli.model_commands import rows_of
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import TEXT, add_command, given
 from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell, note
-from privatelr.cli.schema_commands import read_price, seed_said
+from privatelr.cli.schema_commands import content_of, read_price, seed_said
 from privatelr.cli.table_files import DeclaredColumn, by_variable, describe, open_table
 from privatelr.errors import ArgumentError
 from privatelr.lazy_import import lazy_import
@@ -244,7 +244,7 @@ def _show(found: Any, chosen: argparse.Namespace) -> int:
         plain = {name: _plain(value) for name, value in numbers.items()}
         page = json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False)
     try:
-        made, entry = partial(files.content_of, found), charge_of(found)
+        made, entry = partial(content_of, found), charge_of(found)
         files.deliver_paid(page, made, chosen, entry, False, hash_in)
     finally:
         if getattr(chosen, "plot", None) is not None:

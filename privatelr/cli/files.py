@@ -36,8 +36,6 @@ from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.release_files import (
     IS_DATABASE,
     create_file,
-    file_bytes,
-    hash_in,
     is_database,
     load_with_hash,
     replace_file,
@@ -185,33 +183,16 @@ def deliver_paid(
         if chosen.out is not None:
             write(chosen.out, data, chosen.force)
             written = chosen.out
-            _tell(entry, hash_of(data))
+            tell(entry, hash_of(data))
     finally:
         print_page(page, written)
     if prints_file and written is None and is_kept(data):
         flush_output()  # an error of it leaves the charge without a release
-        _tell(entry, hash_of(data))
+        tell(entry, hash_of(data))
 
 
-def save_paid(answer: PaidAnswer, path: str | None, force: bool) -> bool:
-    """Write the file of ``--save``, if it is asked for, and tell the ledgers; whether it was."""
-    if path is None:
-        return False
-    data = content_of(answer)
-    write(path, data, force, "--save")
-    _tell(answer.entry, hash_in(data))
-    return True
-
-
-def content_of(answer: PaidAnswer) -> bytes:
-    """The content of the file of an answer that is paid for."""
-    try:
-        return file_bytes(answer)
-    except ReleaseFileError as error:
-        raise NotWrittenError(f"the answer cannot be saved: {error}.") from None
-
-
-def _tell(entry: Entry | None, digest: str) -> None:
+def tell(entry: Entry | None, digest: str) -> None:
+    """Note the hash of what was saved in the ledgers of its charge."""
     for told in complete(entry, digest):
         say("privatelr", f"what was saved stands in the ledger without its hash: {told}")
 

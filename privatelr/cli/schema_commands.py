@@ -15,7 +15,7 @@ from privatelr.cli import files
 from privatelr.cli.ledger_commands import ledger_of
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import TEXT, add_command, add_group, given
-from privatelr.cli.outcomes import DONE, STATUSES, InputError, note
+from privatelr.cli.outcomes import DONE, STATUSES, InputError, NotWrittenError, note
 from privatelr.cli.study_file import read_declarations
 from privatelr.cli.table_files import (
     DeclaredColumn,
@@ -23,10 +23,12 @@ from privatelr.cli.table_files import (
     describe,
     open_table,
 )
-from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning
+from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_target
 from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, ZCDP, Guarantee, Neighbours, to_json
+from privatelr.results.answers.paid_answer import PaidAnswer
+from privatelr.results.release_files import file_bytes, hash_in
 
 if TYPE_CHECKING:
     from privatelr import suggestions
@@ -242,11 +244,29 @@ def _deliver(
     text = json.dumps(shown, indent=1, ensure_ascii=False, default=dict) if shown else schema
     page, prints_file, is_told = text.removesuffix("\n"), not chosen.json, False
     try:
-        is_told = files.save_paid(found, chosen.save, chosen.force)
+        is_told = save_paid(found, chosen.save, chosen.force)
     finally:
         entry = None if is_told else found.entry
         files.deliver_paid(page, schema.encode, chosen, entry, prints_file)
     return DONE
+
+
+def save_paid(answer: PaidAnswer, path: str | None, force: bool) -> bool:
+    """Write the file of ``--save``, if it is asked for, and tell the ledgers; whether it was."""
+    if path is None:
+        return False
+    data = content_of(answer)
+    files.write(path, data, force, "--save")
+    files.tell(answer.entry, hash_in(data))
+    return True
+
+
+def content_of(answer: PaidAnswer) -> bytes:
+    """The content of the file of an answer that is paid for."""
+    try:
+        return file_bytes(answer)
+    except ReleaseFileError as error:
+        raise NotWrittenError(f"the answer cannot be saved: {error}.") from None
 
 
 @contextmanager

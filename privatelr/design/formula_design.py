@@ -64,10 +64,8 @@ class DesignSpec:
 
     Attributes
     ----------
-    bound : float
-        Largest length of the covariates of a row; longer rows are shortened to it.
-    bound_source : str
-        Where `bound` comes from.
+    bound, bound_source : float and str
+        Largest length of the covariates of a row, to which longer ones are shortened; its origin.
     unbounded : tuple of str
         Terms whose range the declared bounds do not limit.
     unbounded_norm : float or None
@@ -259,8 +257,9 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
     intercept = schema.constant if columns.has_intercept else None
     made = (formula, variables, response, factors, columns, bound, source, unbounded, intercept)
     own = offsets_and_weights.plan_beside(formula, variables)
-    spec = DesignSpec(*made, unbounded_norm=unbounded_norm, offsets=own[0], weight=own[1])
-    return replace(spec, paid=schema.payments(variables)) if schema.paid else spec
+    paid = schema.payments(variables)
+    beside: dict[str, Any] = {"offsets": own[0], "weight": own[1], "paid": paid}
+    return DesignSpec(*made, unbounded_norm=unbounded_norm, **beside)
 
 
 def read_design(spec: DesignSpec, batch: Batch, backend: RowsBackend) -> Rows:

@@ -1,4 +1,4 @@
-"""Shares that buy a ROC curve leave a tenth of the coefficients' to the scale, where it is worth it."""
+"""Shares that buy a ROC curve leave a tenth of the coefficients' to the scale, if worth it."""
 
 import pytest
 from frames_for_laws import SCHEMA, clinic_by_age

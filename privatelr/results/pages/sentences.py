@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from privatelr.design import DesignSpec, EntryBoundedMatrix, NormBoundedMatrix
 from privatelr.inference import Inference, quality
 from privatelr.mechanisms.calibration import (
@@ -287,27 +285,6 @@ def _entry_bounds(spec: DesignSpec | EntryBoundedMatrix) -> str:
         return f"{size} from declared bounds; {_UNSEEN}"
     names = ", ".join(spec.unbounded)
     return f"{size}: no bounds for {names}, whose values are cut off there; {_BY_BOUNDS}"
-
-
-# -- sentences below the table of the printed page ---------------------------------------------
-
-
-def notes_on_choices(fit: SelectedRecord, shown: int) -> list[str]:
-    """Sentences below a table that shows this number of chosen columns."""
-    words, coef, unit = [], fit.release.coef, fit.calibration.unit
-    if shown < len(coef):
-        words.append(
-            f"{np.count_nonzero(coef)} of {len(coef)} coefficients are not zero; {shown} of them "
-            "are shown."
-        )
-    if fit.release.exact is None:
-        words.append(
-            "A column was chosen as it is (times +) or with its sign turned (times -). The "
-            f"difference over all choices{f', {unit:.3g} times,' if unit != 1 else ''} is its "
-            "coefficient where declared bounds are mapped to -1 and 1; the table has it in the "
-            "units of the column, and the intercept takes up the centres of the bounds."
-        )
-    return words
 
 
 # -- lines of the card -------------------------------------------------------------------------
