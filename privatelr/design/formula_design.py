@@ -257,7 +257,7 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
     intercept = schema.constant if columns.has_intercept else None
     made = (formula, variables, response, factors, columns, bound, source, unbounded, intercept)
     own = offsets_and_weights.plan_beside(formula, variables)
-    paid = schema.payments(variables)
+    paid = schema.payments(variables) if schema.paid else ()
     beside: dict[str, Any] = {"offsets": own[0], "weight": own[1], "paid": paid}
     return DesignSpec(*made, unbounded_norm=unbounded_norm, **beside)
 
