@@ -30,7 +30,7 @@ from privatelr.planning.forecast import Errors, Simulator
 from privatelr.planning.study import Study, counted
 from privatelr.privacy import to_json as guarantee_json
 from privatelr.results.pages import sentences
-from privatelr.results.pages.beside_terms import beside_terms
+from privatelr.results.pages.beside_terms import beside_terms, paid_before
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -292,6 +292,7 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
                 more = "standard errors of several classes are not built"
             parts = f"{alone}: {more}"
         facts.append(("Spent on", parts))
+    facts += paid_before(plan.spec, target)
     facts.append(("Mechanism", sentences.mechanism(calibration)))
     if scale is not None:
         beside = [stage.target for stage in (moments, counts) if stage]

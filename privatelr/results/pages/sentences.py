@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from privatelr.design import DesignSpec, EntryBoundedMatrix, NormBoundedMatrix
 from privatelr.inference import Inference, quality
 from privatelr.mechanisms.calibration import (
@@ -29,7 +27,12 @@ from privatelr.privacy import (
 )
 from privatelr.privacy.accounting import Receipt
 from privatelr.results.fit_record import ModelRecord, NoisyRecord, SelectedRecord
-from privatelr.results.pages.beside_terms import Facts, beside_terms, beyond_promise
+from privatelr.results.pages.beside_terms import (
+    Facts,
+    beside_terms,
+    beyond_promise,
+    paid_before,
+)
 from privatelr.results.predict import scale_of
 from privatelr.types import FACTOR_SCALE
 
@@ -137,9 +140,13 @@ def _projection(spec: DesignSpec) -> Facts:
 
 def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
     """The lines under the title of the printed page, each a label and a text."""
-    response = ("Response", fit.spec.response.describe())
+    response, paid = (
+        ("Response", fit.spec.response.describe()),
+        paid_before(fit.spec, fit.guarantee),
+    )
     if isinstance(fit, SelectedRecord):
-        return [*fit.calibration.facts, ("Rows", _entry_bounds(fit.spec)), response, *_roc(fit)]
+        rows = ("Rows", _entry_bounds(fit.spec))
+        return [*paid, *fit.calibration.facts, rows, response, *_roc(fit)]
     assert isinstance(fit, NoisyRecord)
     calibration, moments = fit.calibration, fit.release.moments
     end = "zero" if fit.spec.prior is None else "the prior"
@@ -147,6 +154,7 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
     if found is not None and found.target == "unpenalised":
         shrunk = "; it shrinks the released coefficients, which the table corrects"
     facts = [
+        *paid,
         ("Mechanism", mechanism(calibration)),
         *_scale(fit),
         ("Rows", _row_bounds(fit.spec)),
@@ -279,27 +287,6 @@ def _entry_bounds(spec: DesignSpec | EntryBoundedMatrix) -> str:
     return f"{size}: no bounds for {names}, whose values are cut off there; {_BY_BOUNDS}"
 
 
-# -- sentences below the table of the printed page ---------------------------------------------
-
-
-def notes_on_choices(fit: SelectedRecord, shown: int) -> list[str]:
-    """Sentences below a table that shows this number of chosen columns."""
-    words, coef, unit = [], fit.release.coef, fit.calibration.unit
-    if shown < len(coef):
-        words.append(
-            f"{np.count_nonzero(coef)} of {len(coef)} coefficients are not zero; {shown} of them "
-            "are shown."
-        )
-    if fit.release.exact is None:
-        words.append(
-            "A column was chosen as it is (times +) or with its sign turned (times -). The "
-            f"difference over all choices{f', {unit:.3g} times,' if unit != 1 else ''} is its "
-            "coefficient where declared bounds are mapped to -1 and 1; the table has it in the "
-            "units of the column, and the intercept takes up the centres of the bounds."
-        )
-    return words
-
-
 # -- lines of the card -------------------------------------------------------------------------
 
 
@@ -333,6 +320,7 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
     return [
         ("Guarantee", str(fit.guarantee)),
         *([] if isinstance(fit.guarantee, NonPrivate) else [("Spent", spent)]),
+        *paid_before(fit.spec, fit.guarantee),
         ("Neighbours", fit.guarantee.neighbours.value),
         ("Records", f"of m = {fit.nobs} persons" if persons else f"n = {fit.nobs}"),
         *own,

@@ -65,7 +65,7 @@ IS_DATABASE = "the file is a ledger, or another database, and is not replaced"
 def load(
     path: str | os.PathLike[str], *, public_key: Key = None
 ) -> Fit | SelectedFit | MultinomialFit | Strata | AnyAnswer:
-    """Read a fit that `Fit.save` wrote, or `Strata` of fits, or a private answer about a fit.
+    """Read a fit that `Fit.save` wrote, or `Strata` of fits, or a private answer.
 
     Nothing in the file is run or imported. All that can be recomputed is recomputed and compared:
     the content hash, the columns and their map from the formula and the declared bounds and
@@ -85,9 +85,10 @@ def load(
     Returns
     -------
     Fit, SelectedFit, MultinomialFit, Strata, or an answer
-        What was saved; an answer is a `PrivateRoc`, `PrivateAuc`, `PrivateThreshold` or
-        `ChosenFit`. The predictions of a fit are exactly those of the fit that was saved. It has no
-        diagnostics, because these are computed from the training data and are not in the file.
+        What was saved; an answer is a `PrivateRoc`, `PrivateAuc`, `PrivateThreshold`, `ChosenFit`,
+        `SuggestedBounds` or `ReleasedLevels`. The predictions of a fit are exactly those of the fit
+        that was saved. It has no diagnostics, because these are computed from the training data
+        and are not in the file.
 
     Raises
     ------
@@ -233,10 +234,18 @@ def release_bytes(fit: ModelRecord, key: Key = None) -> bytes:
     written = document
     if key is not None:
         written = {**document, "signature": origin.signature_entry(document["sha256"], key)}
-    data = f"{spell_json(written)}\n".encode()
+    data = as_bytes(written)
     if canonical(release_document(restore(parse(data)))) != canonical(document):
         raise ReleaseFileError("the fit would not be read back")
     return data
+
+
+def as_bytes(document: dict[str, Any]) -> bytes:
+    """The bytes of a file; raises `ReleaseFileError` for half a character, which no file holds."""
+    try:
+        return f"{spell_json(document)}\n".encode()
+    except UnicodeEncodeError:
+        raise ReleaseFileError("a text in it holds half a character") from None
 
 
 def spell_json(value: Any, indent: str = "") -> str:
