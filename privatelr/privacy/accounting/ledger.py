@@ -56,8 +56,9 @@ class Ledger(LedgerOnDisk):
         for fits without ``person=``, or by zeros, as for `PrivateFTRL`, or all of one person's.
     account : {"renyi", "sum"}, optional
         The rule by which a budget with a delta is counted. ``"renyi"`` counts the Renyi
-        divergence of one order, or sums if they are less and their deltas add up to at most a
-        tenth of delta. ``"sum"`` adds up epsilons and deltas. By default the first charge decides
+        divergence of one order at 80 % of delta, with 10 % for releases that have a delta of
+        their own, or sums if they are less and their deltas add up to at most the other 10 %.
+        ``"sum"`` adds up epsilons and deltas. By default the first charge decides
         once and for all: it takes ``"renyi"`` unless it fits by sums only, as does a release that
         takes the whole budget. (The least of several accounts is not valid if results chose
         prices.) A budget without a delta is counted by sums.
