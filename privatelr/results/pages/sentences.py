@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from privatelr.design import DesignSpec, EntryBoundedMatrix, NormBoundedMatrix
+from privatelr.errors import count_of
 from privatelr.inference import Inference, quality
 from privatelr.mechanisms.calibration import (
     Calibration,
@@ -322,7 +323,7 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
     spent = "all of it on the coefficients"
     if isinstance(fit, SelectedRecord):
         problem, spent = fit.calibration.problem, "all of it on the choices"
-        rows = f"d = {problem.d} columns, no entry above {problem.x_bound:.6g} in size"
+        rows = f"d = {count_of(problem.d, 'column')}, no entry above {problem.x_bound:.6g} in size"
         own = [("Rows", rows), ("Loss", describe(fit.loss)), *fit.calibration.facts]
     else:
         assert isinstance(fit, NoisyRecord)
@@ -362,9 +363,10 @@ def _perturbed_of_card(fit: NoisyRecord) -> Facts:
     if spec.bound_source == "declared bounds and row_norm":
         source += f"; {_shortened_apart(spec)}"
     several = f"softmax of {problem.classes} classes, each with coefficients for all columns"
+    columns = f"d = {count_of(problem.d, 'column')}"
     facts = [
         *_scale(fit),
-        ("Rows", f"d = {problem.d} columns, no row longer than R = {problem.radius:.6g}"),
+        ("Rows", f"{columns}, no row longer than R = {problem.radius:.6g}"),
         ("Row length", f"covariates of length {spec.bound:.6g} at most, {source}; {constant}"),
         *beside_terms(spec),
         ("Loss", several if problem.is_multinomial else describe(problem.loss)),
