@@ -886,7 +886,7 @@ def test_a_file_that_may_only_be_read_is_shown_and_not_charged(ledger, path, tmp
     assert "cannot be read or written (attempt to write a readonly database)" in said
     assert as_nobody(lambda: ledger.show()) == "done"
     path.chmod(0o000)
-    assert as_nobody(lambda: ledger.spent()).startswith("LedgerError: ledger ")
+    assert as_nobody(lambda: ledger.spent()).startswith("WrongLedgerError: ledger ")
     path.chmod(0o600)
     assert ledger.spent() == 0.1
 
