@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 279,
-    "code lines": 39_304,
+    "modules": 284,
+    "code lines": 39_890,
     "lines of the longest module": 400,
     "modules of the fullest folder": 17,
     "call depth": 14,
@@ -29,7 +29,7 @@ their term, fits, card, file and audit; a fit is prepared by a function of its o
 so that strata are prepared once; and the command for plans has a module. A ledger on disk has
 thirteen: rows, checks, files, a server, books, what they do, pages, blocks, and accounts in one
 process or around several, two of commands, and planted bugs. Several classes have thirteen, from
-their formulas to their page and plans."""
+their formulas to their page and plans. Estimators of scikit-learn have four."""
 
 
 def test_the_package_does_not_grow():
