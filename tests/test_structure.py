@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 284,
-    "code lines": 39_890,
+    "code lines": 40_010,
     "lines of the longest module": 400,
     "modules of the fullest folder": 17,
     "call depth": 14,

@@ -358,15 +358,14 @@ def _perturbed_of_card(fit: NoisyRecord) -> Facts:
     if spec.bound_source == "row_norm":
         without = f"; without bounds: {', '.join(spec.unbounded)}" if spec.unbounded else ""
         source = f"longer ones are shortened (row_norm){without}"
-    if spec.standard is not None:
-        source = standardised(spec)
+    source = source if spec.standard is None else standardised(spec)
     if spec.bound_source == "declared bounds and row_norm":
         source += f"; {_shortened_apart(spec)}"
     several = f"softmax of {problem.classes} classes, each with coefficients for all columns"
-    columns = f"d = {count_of(problem.d, 'column')}"
+    d = count_of(problem.d, "column")
     facts = [
         *_scale(fit),
-        ("Rows", f"{columns}, no row longer than R = {problem.radius:.6g}"),
+        ("Rows", f"d = {d}, no row longer than R = {problem.radius:.6g}"),
         ("Row length", f"covariates of length {spec.bound:.6g} at most, {source}; {constant}"),
         *beside_terms(spec),
         ("Loss", several if problem.is_multinomial else describe(problem.loss)),
