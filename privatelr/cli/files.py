@@ -39,6 +39,7 @@ from privatelr.results.release_files import (
     is_database,
     load_with_hash,
     replace_file,
+    reservation_of,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def reserved(path: str | None, force: bool, option: str = "--out") -> Iterator[N
         return
     _require_place(path, force, option)
     target = Path(os.path.realpath(path))
-    sign = target.with_name(f".{sha256(os.fsencode(target.name)).hexdigest()[:16]}.lock")
+    sign = reservation_of(target)
     try:
         held = _hold(sign)
     except BlockingIOError:

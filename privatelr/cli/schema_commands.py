@@ -109,6 +109,7 @@ _TEMPLATE = """\
 # formula = "RESPONSE ~ FIRST + SECOND"
 # eps = 1.0
 # spend = "inference"
+# ledger = "FILE.ledger"  # the account that is charged; `privatelr ledger create` makes one
 
 [bounds]
 # numbers: the smallest and the largest value that is possible

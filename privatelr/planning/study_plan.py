@@ -13,6 +13,7 @@ import pandas as pd
 
 from privatelr.arguments import suggests_arguments
 from privatelr.design import DesignSpec
+from privatelr.errors import count_of
 from privatelr.inference import STANDARD_LEVEL
 from privatelr.mechanisms import StagedCalibration
 from privatelr.numerics import describe
@@ -328,7 +329,7 @@ def _counted(study: Study) -> list[tuple[str, str]]:
 
 
 def _rows(spec: DesignSpec) -> str:
-    rows = f"d = {spec.d} columns, radius R = {spec.radius:.3g}"
+    rows = f"d = {count_of(spec.d, 'column')}, radius R = {spec.radius:.3g}"
     if spec.standard is None:
         return f"{rows} from {spec.bound_source}"
     return f"{rows}; {sentences.standardised(spec)}"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from privatelr.design import DesignSpec, EntryBoundedMatrix, NormBoundedMatrix
+from privatelr.errors import count_of
 from privatelr.inference import Inference, quality
 from privatelr.mechanisms.calibration import (
     Calibration,
@@ -309,7 +310,7 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
     spent = "all of it on the coefficients"
     if isinstance(fit, SelectedRecord):
         problem, spent = fit.calibration.problem, "all of it on the choices"
-        rows = f"d = {problem.d} columns, no entry above {problem.x_bound:.6g} in size"
+        rows = f"d = {count_of(problem.d, 'column')}, no entry above {problem.x_bound:.6g} in size"
         own = [("Rows", rows), ("Loss", describe(fit.loss)), *fit.calibration.facts]
     else:
         assert isinstance(fit, NoisyRecord)
@@ -345,14 +346,14 @@ def _perturbed_of_card(fit: NoisyRecord) -> Facts:
     if spec.bound_source == "row_norm":
         without = f"; without bounds: {', '.join(spec.unbounded)}" if spec.unbounded else ""
         source = f"longer ones are shortened (row_norm){without}"
-    if spec.standard is not None:
-        source = standardised(spec)
+    source = source if spec.standard is None else standardised(spec)
     if spec.bound_source == "declared bounds and row_norm":
         source += f"; {_shortened_apart(spec)}"
     several = f"softmax of {problem.classes} classes, each with coefficients for all columns"
+    d = count_of(problem.d, "column")
     facts = [
         *_scale(fit),
-        ("Rows", f"d = {problem.d} columns, no row longer than R = {problem.radius:.6g}"),
+        ("Rows", f"d = {d}, no row longer than R = {problem.radius:.6g}"),
         ("Row length", f"covariates of length {spec.bound:.6g} at most, {source}; {constant}"),
         *beside_terms(spec),
         ("Loss", several if problem.is_multinomial else describe(problem.loss)),
