@@ -43,14 +43,7 @@ from privatelr.design.variables import (
 from privatelr.errors import FormulaError
 from privatelr.formula import Formula, at_level_text
 from privatelr.sources import Batch, Payment, Schema
-from privatelr.types import (
-    Block,
-    BoolArray,
-    FloatArray,
-    Rows,
-    RowsBackend,
-    row_radius,
-)
+from privatelr.types import Block, BoolArray, FloatArray, Rows, RowsBackend, row_radius
 
 _SPARSE = 0.1
 """Share of nonzero entries below which rows are stored as a sparse array."""
