@@ -232,7 +232,7 @@ class Strata(Mapping[Any, Fit]):
         data: Any,
         type: PredictionType | None = None,
         *,
-        threshold: float | str | None = None,
+        threshold: Any = None,
         interval: float | None = None,
         mode: str | None = None,
         target: str | None = None,
