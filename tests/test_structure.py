@@ -10,12 +10,12 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 279,
-    "code lines": 39_304,
+    "modules": 285,
+    "code lines": 39_918,
     "lines of the longest module": 400,
-    "modules of the fullest folder": 17,
+    "modules of the fullest folder": 18,
     "call depth": 14,
-    "functions": 356,
+    "functions": 359,
     "types": 36,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of a
@@ -29,7 +29,8 @@ their term, fits, card, file and audit; a fit is prepared by a function of its o
 so that strata are prepared once; and the command for plans has a module. A ledger on disk has
 thirteen: rows, checks, files, a server, books, what they do, pages, blocks, and accounts in one
 process or around several, two of commands, and planted bugs. Several classes have thirteen, from
-their formulas to their page and plans."""
+their formulas to their page and plans. Streams of record batches have four, and share what they
+have in common with partitions in two."""
 
 
 def test_the_package_does_not_grow():
