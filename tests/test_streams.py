@@ -11,8 +11,9 @@ from repeated_noise import trial
 
 import privatelr.fitting
 from privatelr import ArgumentError, FormulaError, Ledger, SchemaError, dplr, dpsvm, stream
-from privatelr.numerics import threads
+from privatelr.numerics import threads, value_and_gradient
 from privatelr.numerics.rows import StreamRows
+from privatelr.numerics.solve import Newton
 from privatelr.sources import is_stream
 
 pa = pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
@@ -326,3 +327,46 @@ def test_a_stream_is_told_by_its_type():
     assert is_stream(ds.dataset(table))
     assert is_stream(table.to_reader)
     assert not any(map(is_stream, (None, "y ~ x", np.zeros(3), clinic(3), {"a": [1]}, table)))
+
+
+def faults(folder, frame):
+    """Ways in which a source fails once it was read: a file is gone, or has other types."""
+    last = folder / "001.parquet"
+    return {
+        "removed": last.unlink,
+        "truncated": lambda: last.write_bytes(last.read_bytes()[:200]),
+        "another type": lambda: pq.write_table(arrow(frame.astype({"age": "float32"})), last),
+        "no such column": lambda: pq.write_table(arrow(frame.drop(columns="dose")), last),
+    }
+
+
+@pytest.mark.parametrize("fault", ["removed", "truncated", "another type", "no such column"])
+def test_a_file_that_fails_after_the_payment_ends_in_one_sentence(tmp_path, fault):
+    frame, ledger = clinic(60), Ledger(epsilon=3.0)
+    written(tmp_path, frame, 40)
+    break_it = faults(tmp_path, frame.iloc[40:])[fault]
+
+    def breaking(objective):
+        value_and_gradient(objective, np.zeros(4))
+        break_it()
+        return Newton()(objective)
+
+    source = stream(str(tmp_path / "*.parquet"), memory=0)
+    with pytest.raises(SchemaError, match="a charge that was made for this") as told:
+        dplr(FORMULA, source, do_scale=False, solver=breaking, ledger=ledger, **SCHEMA)
+    assert len(ledger.entries) == 1
+    assert str(told.value).count(". ") == 0
+    assert not any(f"{age:.4f}" in str(told.value) for age in frame["age"])
+
+
+def test_a_reader_of_other_types_is_refused():
+    frame, readings = clinic(60), []
+
+    def source():
+        readings.append(1)
+        return arrow(frame if len(readings) < 3 else frame.astype({"y": "int8"})).to_reader()
+
+    for memory in (KEPT, STREAMED):
+        readings.clear()
+        with pytest.raises(SchemaError, match=r"other columns or types.*a charge"):
+            dplr(FORMULA, stream(source, memory=memory), **SCHEMA)
