@@ -318,8 +318,25 @@ def test_files_of_other_types_are_refused_whatever_their_values_are(tmp_path):
     frame = clinic(40).astype({"y": "int8"})
     written(tmp_path, frame, 20)
     pq.write_table(arrow(frame.astype({"y": "int64"})), tmp_path / "900.parquet")
-    with pytest.raises(SchemaError, match=r"'y' as int64.*says int8"):
-        dplr(FORMULA, tmp_path, **SCHEMA)
+    whole = ds.dataset(tmp_path)
+    for data in (tmp_path, whole, whole.filter(ds.field("age") > 0)):
+        with pytest.raises(SchemaError, match=r"'y' as int64.*says int8"):
+            dplr(FORMULA, data, **SCHEMA)
+
+
+@EVERY_MEMORY
+def test_a_dataset_may_be_filtered(tmp_path, memory):
+    frame = trial(200)
+    data = ds.dataset(written(tmp_path, frame, 70)).filter(ds.field("age") > 50)
+    found = dplr(FORMULA, stream(data, memory=memory), **SCHEMA)
+    expected = dplr(FORMULA, frame[frame["age"] > 50], **SCHEMA)
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
+
+
+def test_a_text_is_a_path_by_its_ending_or_if_it_is_a_folder():
+    for text in ("x" * 5000, "a\0b", "", "y ~ x"):
+        with pytest.raises(SchemaError, match="path of a Parquet file"):
+            dplr(FORMULA, text, **SCHEMA)
 
 
 def test_a_stream_is_told_by_its_type():

@@ -218,8 +218,8 @@ def over_pieces(function: Callable[[Any], Any], data: Any, names: Sequence[str] 
 
 def _adapter(data: Any) -> Callable[[Any], RecordBatches] | None:
     if isinstance(data, str | os.PathLike):
-        path = Path(data)
-        return _of_path if path.suffix.lower() in _ENDINGS or path.is_dir() else None
+        is_file = Path(data).suffix.lower() in _ENDINGS
+        return _of_path if is_file or os.path.isdir(data) else None
     for kind in type(data).__mro__:
         found = _ADAPTERS.get((kind.__module__.split(".")[0].lstrip("_"), kind.__name__))
         if found is not None:
@@ -244,7 +244,7 @@ def _of_dataset(data: Any) -> RecordBatches:
 
 
 def _require_types(data: Any, columns: Sequence[str]) -> None:
-    for fragment in data.get_fragments():
+    for fragment in _fragments(data):
         file = fragment.physical_schema
         for name in columns:
             place = file.get_field_index(name)
@@ -256,6 +256,20 @@ def _require_types(data: Any, columns: Sequence[str]) -> None:
                     f"data: a file has the column {name!r} as {held}, and the schema of the "
                     f"dataset says {said}; write files of one type, and {_STANDS}."
                 )
+
+
+def _fragments(data: Any) -> Iterable[Any]:
+    """The files of a dataset; one that is filtered tells their names alone, or is in memory."""
+    import pyarrow.dataset
+
+    try:
+        return list(data.get_fragments())
+    except ValueError:
+        files = getattr(data, "files", ())
+    if not files:
+        return ()
+    how = {"format": data.format, "filesystem": data.filesystem}
+    return list(pyarrow.dataset.dataset(files, **how).get_fragments())
 
 
 def _undressed(kind: Any) -> str:
