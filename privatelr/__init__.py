@@ -102,7 +102,7 @@ __all__ += ["LedgerError", "MissingDependencyError", "NotConvergedError", "Priva
 __all__ += ["PrivacyWarning", "ReleaseFileError", "SchemaError", "SchemaWarning"]
 
 _FOLDERS = {
-    "": ("audit", "datasets", "planning"),
+    "": ("audit", "datasets", "estimators", "planning"),
     "datasets": ("load_dataset", "load_schema"),
     "design": ("ScaledData", "scaled"),
     "mechanisms": ("Release",),

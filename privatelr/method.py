@@ -191,7 +191,7 @@ def require_few(d: int, classes: int) -> int:
     """Return the number of classes; raise `ArgumentError` for more coefficients than that."""
     if d * classes > MOST_COEFFICIENTS:
         raise ArgumentError(
-            f"formula: {classes} classes with {d} columns each are {classes * d} coefficients, and "
-            f"dpmultinom takes up to {MOST_COEFFICIENTS}; leave out terms."
+            f"formula: {d} columns are too many for so many classes; dpmultinom takes up to "
+            f"{MOST_COEFFICIENTS} coefficients, one for each column and class: leave out terms."
         )
     return classes

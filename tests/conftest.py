@@ -18,6 +18,7 @@ settings.load_profile("gate" if os.environ.get("CI") else "search")
 def pytest_collection_modifyitems(items):
     """Laws are quick, unless they are marked as slow: those that take half a second or more.
 
+    Long tests come first: one that is begun last keeps a single process busy while others idle.
     Names with an address differ between processes, which then cannot share the tests.
     """
     if named := [item.nodeid for item in items if " at 0x" in item.nodeid]:
@@ -25,6 +26,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if LAWS in item.path.parents and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.quick)
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 @pytest.fixture(autouse=True)

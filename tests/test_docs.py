@@ -70,6 +70,7 @@ ELSEWHERE = {"auditing.md"}
 """Run where its numbers are looked at as well, because it takes minutes: test_audit_table.py."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "path",
     [path for path in docs.DOCUMENTS if path.name not in ELSEWHERE],

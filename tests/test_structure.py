@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 285,
-    "code lines": 39_918,
+    "modules": 290,
+    "code lines": 40_511,
     "lines of the longest module": 400,
     "modules of the fullest folder": 18,
     "call depth": 14,
@@ -29,8 +29,8 @@ their term, fits, card, file and audit; a fit is prepared by a function of its o
 so that strata are prepared once; and the command for plans has a module. A ledger on disk has
 thirteen: rows, checks, files, a server, books, what they do, pages, blocks, and accounts in one
 process or around several, two of commands, and planted bugs. Several classes have thirteen, from
-their formulas to their page and plans. Streams of record batches have four, and share what they
-have in common with partitions in two."""
+their formulas to their page and plans. Estimators of scikit-learn have four. Streams of record
+batches have four, and share what they have in common with partitions in two."""
 
 
 def test_the_package_does_not_grow():

@@ -15,6 +15,7 @@ import pandas as pd
 from privatelr.audit.checks import OK, VIOLATION, Check, could_not, ruled, short, table_of
 from privatelr.audit.density.loss import claimed_number
 from privatelr.errors import ArgumentError, MissingDependencyError, show
+from privatelr.lazy_import import axes_for
 from privatelr.privacy import Guarantee
 from privatelr.results.release_files import replace_file
 
@@ -234,6 +235,12 @@ class Audit:
         drawn = io.BytesIO()
         figure.savefig(drawn, format=target.suffix[1:].lower(), dpi=150)
         replace_file(target, drawn.getvalue())  # in one step, so that an interrupt leaves no half
+
+    def draw(self, *, ax: Any = None) -> Axes:
+        """Draw the picture of `plot` on axes, by default those of a new figure of pyplot."""
+        axes = axes_for("draw", (9.0, 1.5 + 0.28 * len(self.rows)), ax)
+        _draw(axes, self.rows)
+        return axes
 
     def __str__(self) -> str:
         lines, legends = [], ["coefficients"] if self.rows else []

@@ -39,7 +39,7 @@ from privatelr.design.offsets_and_weights import (
 )
 from privatelr.design.persons import shares_of, with_shares
 from privatelr.design.prior import LONGEST_MARGIN, Prior, centre_of, most_stiffness, prior_of
-from privatelr.design.response import Response, read_labels, with_classes
+from privatelr.design.response import MOST_CLASSES, Response, read_labels, with_classes
 from privatelr.design.scaling import (
     ScaledData,
     in_standard_units,
@@ -61,6 +61,7 @@ from privatelr.design.terms import Columns, Standard, plan_columns
 from privatelr.design.type_checks import doubts, warn_of_doubts
 from privatelr.design.variables import (
     Variable,
+    as_objects,
     describe_variables,
     level_codes,
     read_values,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -65,6 +66,8 @@ curvature near 0, in whose direction nothing would be known, so much weight that
 have no mean. Of declared bounds a column may fill so little that its curvature is as small."""
 _FLAT, _LEAST = 1e-13, 1e-290
 """Share of the largest curvature below which eigenvalues are rounding errors; instead of 0."""
+_KEPT = 16
+"""What is read from so many releases is kept, since every answer about one begins with it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -237,6 +240,7 @@ def require_moments(release: Release) -> Moments:
     return release.moments
 
 
+@lru_cache(maxsize=_KEPT)
 def evidence_of(release: Release) -> NoisyMoments:
     """Read a release; raises `GuaranteeError` if inference was not requested."""
     moments = require_moments(release)
@@ -268,6 +272,7 @@ def evidence_of(release: Release) -> NoisyMoments:
     )
 
 
+@lru_cache(maxsize=_KEPT)
 def quality(release: Release) -> Quality:
     """Measure noise and bias of a release, and choose the mode of inference that suits them."""
     evidence = evidence_of(release)

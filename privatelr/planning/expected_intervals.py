@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from privatelr.audit.density.pairs import SignedRows
 from privatelr.design import prior_of
 from privatelr.inference import PUBLIC_SEED, Mode, Question
 from privatelr.inference.intervals import factors_of
-from privatelr.planning.forecast import Simulator, moments_of
+from privatelr.planning.forecast import Errors, Simulator, errors, moments_of, simulate
 from privatelr.privacy.noise import NoiseLaw, draw_many
 from privatelr.types import FloatArray, IntArray
 
@@ -40,6 +41,8 @@ ASKED = Question(target=None)
 """What the intervals of a fit answer by default; a release decides on their mode and target."""
 TYPICAL, NEARLY_ALL = 0.5, 0.9
 """Shares of studies: half of them, for what is typical, and those that a pessimist counts on."""
+_PLANS = 16
+"""What was computed for so many plans is kept."""
 _SMALLEST = 1e-300
 """In a logarithm, this replaces a length of 0."""
 _FLAT = 1e-12
@@ -95,8 +98,7 @@ def intervals(
         Intervals of so many releases are computed at most.
     """
     releases, contrasts = _releases(sim), sim.units[list(rows)]
-    asked = [inference.answerable(release, ASKED) for release in releases]
-    ratios = [inference.quality(release).noise_to_signal for release in releases]
+    asked, ratios, thin = zip(*map(_read, releases), strict=True)
     sturdy = np.array([one.mode != "conservative" for one in asked])
     short, likely = float(sturdy.mean()), float(sturdy.mean()) >= share
     having = np.flatnonzero(sturdy == likely)
@@ -117,17 +119,43 @@ def intervals(
         target=targets.most_common(1)[0][0],
         sturdy=short,
         noise_to_signal=math.exp(np.median(np.log(np.maximum(ratios, _SMALLEST)))),
-        thin=_mostly_thin(releases),
+        thin=_mostly(thin),
     )
 
 
-def _mostly_thin(releases: Sequence[mechanisms.Release]) -> tuple[int, ...]:
-    found = Counter(
-        place
-        for release in releases
-        for place in inference.thin_numbers(release.scale, inference.evidence_of(release))
-    )
-    return tuple(sorted(place for place, count in found.items() if 2 * count > len(releases)))
+@lru_cache(maxsize=_PLANS)
+def expected(sim: Simulator) -> Intervals:
+    """The lengths of all intervals of a study that a half of the studies reach."""
+    return intervals(sim, range(len(sim.study.terms)))
+
+
+@lru_cache(maxsize=_PLANS)
+def pessimistic(sim: Simulator) -> Intervals:
+    """What nine of ten studies reach under pessimistic guesses, at least what is expected."""
+    doubtful = sim.study.worse or sim.study.population
+    usual, worst = expected(sim), simulate(replace(sim.study, population=doubtful))
+    found = intervals(worst, range(len(sim.study.terms)), NEARLY_ALL)
+    return replace(found, width=np.maximum(found.width, usual.width))
+
+
+@lru_cache(maxsize=_PLANS)
+def expected_errors(sim: Simulator) -> Errors:
+    """The errors of the coefficients for the target of their intervals."""
+    if sim.stages.moments is None:
+        return errors(sim, target="penalised")
+    return errors(sim, target=expected(sim).target)
+
+
+def _read(release: mechanisms.Release) -> tuple[Question, float, list[int]]:
+    """What intervals of a release answer, its ratio of noise to signal, and its thin numbers."""
+    asked, ratio = inference.answerable(release, ASKED), inference.quality(release).noise_to_signal
+    return asked, ratio, inference.thin_numbers(release.scale, inference.evidence_of(release))
+
+
+def _mostly(places: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Those that more than half of the sequences hold."""
+    found = Counter(place for each in places for place in each)
+    return tuple(sorted(place for place, count in found.items() if 2 * count > len(places)))
 
 
 def nonconservative_share(sim: Simulator) -> float:

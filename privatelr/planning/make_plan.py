@@ -27,7 +27,7 @@ from privatelr.mechanisms import find_mechanism, read_request, warn_of_one_recor
 from privatelr.method import Method, perturbation
 from privatelr.multinomial_model import several_classes
 from privatelr.numerics import LOSSES, Loss, find_hinge, find_loss
-from privatelr.planning import expected_intervals, forecast
+from privatelr.planning import forecast
 from privatelr.planning.made_up_records import (
     assumptions_of,
     pessimistic,
@@ -269,21 +269,11 @@ def plan(
     population = population_of(spec, guesses, records)
     worse = population_of(spec, pessimistic(guesses), records)
     study = Study(spec, chosen, request, int(size), population, schema, scaling, worse)
-    sim, intervals, longer, target = forecast.simulate(study), None, None, "penalised"
-    if sim.stages.moments is not None:
-        rows, doubtful = range(len(study.terms)), replace(study, population=worse)
-        intervals = expected_intervals.intervals(sim, rows)
-        worst = forecast.simulate(doubtful)
-        longer = expected_intervals.intervals(worst, rows, expected_intervals.NEARLY_ALL)
-        longer = replace(longer, width=np.maximum(longer.width, intervals.width))
-        target = intervals.target
+    sim = forecast.simulate(study)
     return StudyPlan(
         study,
         spec=sim.spec,
         calibration=sim.stages,
-        errors=forecast.errors(sim, target=target),
-        intervals=intervals,
-        pessimistic=longer,
         assumptions=assumptions_of(spec, guesses, records, scaled=sim.stages.scale is not None),
         simulator=sim,
     )

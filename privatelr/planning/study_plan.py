@@ -20,7 +20,12 @@ from privatelr.page_model import Bullets, Code, FactList, Heading, Piece, Table,
 from privatelr.planning import needed_records
 from privatelr.planning.alternatives import alternatives, table_of
 from privatelr.planning.expected_area import ExpectedCurves, entries_of
-from privatelr.planning.expected_intervals import Intervals
+from privatelr.planning.expected_intervals import (
+    Intervals,
+    expected,
+    expected_errors,
+    pessimistic,
+)
 from privatelr.planning.forecast import Errors, Simulator
 from privatelr.planning.study import Study, counted
 from privatelr.privacy import to_json as guarantee_json
@@ -44,12 +49,6 @@ class StudyPlan(ExpectedCurves):
         The rows that a fit will have.
     calibration : StagedCalibration
         The numbers that a fit will have: noise, lambda, and the parts of the guarantee.
-    errors : Errors
-        The errors of the coefficients, in the user's units.
-    intervals : Intervals or None
-        The expected intervals; None if inference is not requested.
-    pessimistic : Intervals or None
-        What nine of ten studies reach under pessimistic guesses.
     assumptions : tuple of str
         The assumptions of the forecast, in words.
     simulator : Simulator
@@ -59,11 +58,23 @@ class StudyPlan(ExpectedCurves):
     study: Study
     spec: DesignSpec
     calibration: StagedCalibration
-    errors: Errors
-    intervals: Intervals | None
-    pessimistic: Intervals | None
     assumptions: tuple[str, ...]
     simulator: Simulator
+
+    @property
+    def errors(self) -> Errors:
+        """The errors of the coefficients, in the user's units."""
+        return expected_errors(self.simulator)
+
+    @property
+    def intervals(self) -> Intervals | None:
+        """The expected intervals; None if inference is not requested."""
+        return None if self.calibration.moments is None else expected(self.simulator)
+
+    @property
+    def pessimistic(self) -> Intervals | None:
+        """What nine of ten studies reach under pessimistic guesses."""
+        return None if self.calibration.moments is None else pessimistic(self.simulator)
 
     @property
     def terms(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ ALL = 30
 GROUPS = {name: getattr(mutations, name) for name in vars(mutations) if name.startswith("OF_")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bugs", GROUPS.values(), ids=GROUPS)
 def test_every_planted_bug_is_caught_by_the_audit(bugs):
     seen = []

@@ -68,6 +68,7 @@ def test_a_wide_intercept_and_many_records_are_audited():
     assert all(row.attained > 0.999 for row in pure)
 
 
+@pytest.mark.long
 def test_every_registered_mechanism_and_loss_is_audited_and_stands():
     """The audit on the page about it, which takes a minute and is run here only."""
     page = docs.ROOT / "vignettes" / "auditing.md"
@@ -350,6 +351,16 @@ def test_plot(tmp_path, suffix):
     path = tmp_path / f"audit.{suffix}"
     Audit((GOOD, WRONG, replace(GOOD, sampled=math.nan), replace(GOOD, moments=1.0))).plot(path)
     assert path.stat().st_size > 4000
+
+
+def test_an_audit_is_drawn_on_axes_of_ones_own():
+    pytest.importorskip("matplotlib", reason="needs the extra [plots]").use("agg")
+    axes = Audit((GOOD, WRONG)).draw()
+    titles = [label.get_text() for label in axes.get_yticklabels()]
+    assert [GOOD.placement in titles[0], WRONG.claim in titles[1]] == [True, True]
+    assert Audit((GOOD,)).draw(ax=axes) is axes
+    with pytest.raises(ArgumentError, match="ax of type"):
+        Audit((GOOD,)).draw(ax=3)
 
 
 def test_plot_refuses_other_formats(tmp_path):

@@ -107,10 +107,10 @@ def test_widths_are_forecast_where_the_curvature_is_lost_in_its_noise():
 
 def test_widths_are_those_of_the_target_that_fits_answer(monkeypatch):
     cell, asked = CELLS[-2], Question(target=None)
-    outlook = planned(cell)
-    monkeypatch.setattr(expected_intervals, "ASKED", Question(target="penalised"))
-    plain = planned(cell)
+    outlook, plain = planned(cell), planned(cell)
     assert outlook.intervals.target == "unpenalised"
+    monkeypatch.setattr(expected_intervals, "ASKED", Question(target="penalised"))
+    assert plain.intervals.target == "penalised"
     widths, _ = widths_of(cell, outlook, fits=9, asked=asked)
     ratio = np.exp(np.log(outlook.intervals.width / np.median(widths, axis=0)).mean())
     assert 0.85 < ratio < 1.15

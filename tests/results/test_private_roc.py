@@ -7,12 +7,13 @@ import pickle
 import re
 import warnings
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from frames_for_laws import MODELS, SCHEMA, FixedRandomness, clinic, clinic_by_age
-from scipy import sparse
+from scipy import sparse, special
 
 import privatelr.fitting
 import privatelr.results.answers.scored_records
@@ -34,6 +35,7 @@ from privatelr import (
 from privatelr.mechanisms.score_histogram import HistogramCalibration
 from privatelr.privacy import ZCDP, ApproxDP
 from privatelr.results import predict
+from privatelr.results.pages import roc_plot
 from privatelr.results.pages.roc_plot import plot_roc
 
 FORMULA = "y ~ age + dose + smoker"
@@ -447,6 +449,43 @@ def test_the_plot_shows_noise_and_sampling_apart(fit, frame, n):
     matplotlib.pyplot.close("all")
     with pytest.raises(ArgumentError, match="level"):
         found.plot(level=2)
+
+
+def check_calibration_is_drawn(found, level):
+    axes, table = found.plot_calibration(5, level=level), found.calibration(5)
+    times = special.ndtri((1 + level) / 2)
+    dots = next(line for line in axes.lines if line.get_marker() == "o")
+    assert dots.get_xydata().tolist() == table[["predicted", "observed"]].to_numpy().tolist()
+    whole, inner = (
+        [np.ptp(bar[:, 1]) for bar in drawn.get_segments()] for drawn in axes.collections
+    )
+    for bars, sd in (
+        (whole, np.hypot(table.sampling_sd, table.privacy_sd)),
+        (inner, table.sampling_sd),
+    ):
+        low = np.maximum(table.observed - times * sd, 0)
+        np.testing.assert_allclose(bars, np.minimum(table.observed + times * sd, 1) - low)
+
+
+def test_calibration_is_drawn_with_noise_and_sampling_apart(monkeypatch, fit, frame):
+    pytest.importorskip("matplotlib").use("agg")
+    found = fit.private_roc(frame, eps=0.5)
+    check_calibration_is_drawn(found, 0.95)
+    check_calibration_is_drawn(found, 0.8)
+    axes = found.plot_calibration()
+    said = " ".join(text.get_text() for text in axes.get_legend().get_texts())
+    assert "sampling" in said
+    assert "privacy noise" in said
+    assert str(found.guarantee) in axes.get_title(loc="left")
+    assert found.plot_calibration(ax=axes) is axes
+    with pytest.raises(ArgumentError, match="level"):
+        found.plot_calibration(level=2)
+    with pytest.raises(ArgumentError, match="ax of type"):
+        found.plot_calibration(ax=3)
+    planted = SimpleNamespace(ndtri=lambda _: 1.0)  # another level
+    monkeypatch.setattr(roc_plot, "special", planted)
+    with pytest.raises(AssertionError):
+        check_calibration_is_drawn(found, 0.95)
 
 
 def test_numbers_are_the_same_at_every_look(fit, frame):

@@ -137,6 +137,8 @@ def minimisers(data: SignedRows, problem: Problem, tilts: FloatArray) -> FloatAr
     """Exact minimisers ``(m, d)`` of the sum form under the tilts ``(m, d)``."""
     none = np.zeros((1, tilts.shape[1]))
     start = _solve(data, problem, none, none)
+    if not tilts.any():
+        return np.repeat(start, len(tilts), axis=0)
     cuts = range(0, len(tilts), _CHUNK)
     parts = [_solve(data, problem, tilts[at : at + _CHUNK], start) for at in cuts]
     return np.concatenate(parts) if parts else tilts

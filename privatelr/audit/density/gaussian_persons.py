@@ -14,7 +14,7 @@ from scipy import optimize
 
 from privatelr.audit.checks import Check, Setting, guarded, short
 from privatelr.audit.density import exact
-from privatelr.audit.density.loss_profile import PrivacyLossDistribution, integrated
+from privatelr.audit.density.loss_profile import FINE, PrivacyLossDistribution, integrated
 from privatelr.audit.density.pairs import SignedRows
 from privatelr.audit.density.worst_persons import (
     SignedPerson,
@@ -34,8 +34,9 @@ _TILTS = 200
 """Number of tilts by which the direction is found in which the persons differ."""
 _FARTHEST = 60.0
 """Margins that are tried have at most this size."""
-_STEPS = 25
-"""Values that each search computes."""
+_STEPS, _ROUGH = 25, 0.2
+"""Values that each search computes, on a grid of this step; what it finds is weighed on the usual,
+finer one."""
 
 
 def person_law(
@@ -44,8 +45,12 @@ def person_law(
     old: SignedPerson,
     new: SignedPerson,
     rng: np.random.Generator,
+    step: float = FINE,
 ) -> PrivacyLossDistribution:
-    """The law of the loss, old person over new, under the dataset with the old person."""
+    """The law of the loss, old person over new, under the dataset with the old person.
+
+    It is integrated on a grid of this step, in standard deviations of the noise.
+    """
     problem, noise = calibration.problem, calibration.noise
     assert isinstance(noise, GaussianNoise)
     first = SignedRows(
@@ -59,7 +64,7 @@ def person_law(
     w, _ = released(noise.sd * rng.standard_normal((_TILTS, problem.d)))
     change = new.pull(problem.loss, w) - old.pull(problem.loss, w)
     furthest = 2 * problem.reach / noise.sd
-    return integrated(released, noise, change.mean(axis=0), furthest, rng)
+    return integrated(released, noise, change.mean(axis=0), furthest, rng, step=step)
 
 
 def share_of_claim(calibration: Calibration, law: PrivacyLossDistribution) -> float:
@@ -77,14 +82,14 @@ def worst_under_gaussian(
     """The largest share of the claim that a person of so many records spends, by a short search."""
     d = calibration.problem.d
 
-    def share_at(parameters: FloatArray) -> float:
+    def share_at(parameters: FloatArray, step: float = _ROUGH) -> float:
         if d == 1:
             case = in_one_column(calibration, parameters, 0.0, most)
         else:
             margins = np.clip(parameters[size:], -_FARTHEST, _FARTHEST)
             case = adversarial(calibration, parameters[:size], margins, most, turns=0.0)
         shared, old, new, _ = case
-        law = person_law(calibration, shared, old, new, np.random.default_rng(1))
+        law = person_law(calibration, shared, old, new, np.random.default_rng(1), step)
         return share_of_claim(calibration, law)
 
     even = np.linspace(-1.0, 1.0, size) if size > 1 else np.zeros(1)
@@ -96,7 +101,7 @@ def worst_under_gaussian(
     found = optimize.minimize(
         lambda p: -share_at(p), start, method="Nelder-Mead", options={"maxfev": _STEPS}
     )
-    return -float(found.fun)
+    return share_at(found.x, FINE)
 
 
 def _starts() -> Iterator[tuple[float, float]]:

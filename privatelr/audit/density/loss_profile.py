@@ -30,7 +30,7 @@ from privatelr.types import FloatArray
 
 ORDERS = (1.0, 1.1, 1.5, 2.0, 3.0, 5.0)
 """A zCDP claim is checked at these Renyi orders; order 1 is the Kullback-Leibler divergence."""
-_FINE, _COARSE = 0.05, 0.8
+FINE, _COARSE = 0.05, 0.8
 """The grid along the direction has the first step, and the grid across it the second, in standard
 deviations of the noise."""
 _BETWEEN = 5
@@ -162,16 +162,18 @@ def integrated(
     furthest: float,
     rng: np.random.Generator,
     beside: Beside | None = None,
+    step: float = FINE,
 ) -> PrivacyLossDistribution:
     """The law of the loss from points on lines along `apart` ``(d,)``, where the datasets differ.
 
-    Losses are linear between the points. The lines are so long that the rest has no weight in a
-    divergence, whose density is shifted by `furthest` standard deviations per order.
+    Losses are linear between the points, of which neighbours are `step` deviations apart. The lines
+    are so long that the rest has no weight in a divergence, whose density is shifted by `furthest`
+    standard deviations per order.
     """
     d, length = len(apart), float(np.linalg.norm(apart))
     along = apart / length if length > 0 else np.eye(1, d)[0]
     reach = _REACH + ORDERS[-1] * furthest
-    line = np.arange(-reach, reach + _FINE, _FINE)
+    line = np.arange(-reach, reach + step, step)
     if d == 1:
         across, shares = np.zeros((1, 0)), np.ones(1)
     elif d == 2:
@@ -188,7 +190,7 @@ def integrated(
         rows = values.reshape(len(shares), -1)
         return np.concatenate([np.interp(finer, line, row) for row in rows])
 
-    weights = (shares[:, None] * (_FINE / _BETWEEN * _normal(finer))).reshape(-1)
+    weights = (shares[:, None] * (step / _BETWEEN * _normal(finer))).reshape(-1)
     follows = None if beside is None else between(beside(w))
     return PrivacyLossDistribution(between(losses), weights, beside=follows)
 

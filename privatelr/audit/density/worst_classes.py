@@ -53,32 +53,33 @@ class ClassedRows:
     classes: IntArray
     counts: FloatArray
 
-    def gradient(self, vectors: FloatArray) -> FloatArray:
-        """The gradient ``(K, d)`` of the losses at vectors ``(K, d)``."""
+    def gradients(self, vectors: FloatArray) -> FloatArray:
+        """The gradient ``(k, K, d)`` of the loss of each row once, at vectors ``(K, d)``."""
         slopes = special.softmax(self.rows @ vectors.T, axis=1)
         slopes[np.arange(len(self.rows)), self.classes] -= 1.0
-        return np.asarray((slopes * self.counts[:, None]).T @ self.rows)
+        return np.asarray(slopes[:, :, None] * self.rows[:, None, :])
+
+    def gradient(self, vectors: FloatArray) -> FloatArray:
+        """The gradient ``(K, d)`` of the losses at vectors ``(K, d)``."""
+        return np.asarray(np.tensordot(self.counts, self.gradients(vectors), 1))
 
     def hessian(self, vectors: FloatArray) -> FloatArray:
         """The second derivative ``(K d, K d)`` there."""
-        size, total = vectors.size, 0.0
-        for x, p, count in zip(
-            self.rows, special.softmax(self.rows @ vectors.T, axis=1), self.counts, strict=True
-        ):
-            total += count * np.kron(np.diag(p) - np.outer(p, p), np.outer(x, x))
-        return np.asarray(total + np.zeros((size, size)))
+        p = special.softmax(self.rows @ vectors.T, axis=1)
+        bends = p[:, :, None] * (np.eye(p.shape[1]) - p[:, None, :])
+        weighed = self.counts[:, None, None] * self.rows[:, :, None] * self.rows[:, None, :]
+        total = np.einsum("nij,nab->iajb", bends, weighed)
+        return np.asarray(total.reshape(vectors.size, vectors.size))
 
     def log_det(self, vectors: FloatArray, others: FloatArray) -> float:
         """What these rows add to the log determinant of the matrix ``(K d, K d)``.
 
         A factor of the curvature of each has K columns, in which nothing cancels.
         """
-        shares = special.softmax(self.rows @ vectors.T, axis=1)
-        roots = [
-            np.sqrt(count) * np.kron(np.diag(np.sqrt(p)) - np.outer(p, np.sqrt(p)), x[:, None])
-            for x, p, count in zip(self.rows, shares, self.counts, strict=True)
-        ]
-        root = np.hstack(roots)
+        p = special.softmax(self.rows @ vectors.T, axis=1)
+        halves = np.sqrt(p)[:, None, :] * (np.eye(p.shape[1]) - p[:, :, None])
+        weighed = np.sqrt(self.counts)[:, None] * self.rows
+        root = np.einsum("nij,na->ianj", halves, weighed).reshape(vectors.size, -1)
         inner = np.eye(root.shape[1]) + root.T @ np.linalg.solve(others, root)
         return float(np.linalg.slogdet(inner)[1])
 
@@ -147,13 +148,15 @@ def adversarial_classes(
     certain = [row(a, b * _STEEP) for a in (1.0, -1.0) for b in (1.0, -1.0)]
     # short rows along the last column, whose classes are open, hold the vectors against the penalty
     open_ = radius / _DEPTH / np.ptp(links) * np.eye(d)[-1]
-    offered = [(each, place) for each in (*certain, open_, -open_) for place in range(k)]
-    pulls = np.array([one_record(*each).gradient(vectors).ravel() for each in offered])
+    held = np.array([*certain, open_, -open_])
+    offered = ClassedRows(
+        np.repeat(held, k, axis=0), np.tile(np.arange(k), len(held)), np.ones(k * len(held))
+    )
+    pulls = offered.gradients(vectors).reshape(k * len(held), -1)
     useful = np.linalg.norm(pulls, axis=1) > _LEAST * radius  # others are of the certain class
     counts, _ = optimize.nnls(pulls[useful].T, wanted.ravel(), maxiter=1000)
-    kept = [one for one, use in zip(offered, useful, strict=True) if use]
-    rows, classes = zip(*kept, strict=True)
-    return ClassedRows(np.array(rows), np.array(classes), counts), old, new, vectors
+    shared = ClassedRows(offered.rows[useful], offered.classes[useful], counts)
+    return shared, old, new, vectors
 
 
 def in_one_column(

@@ -100,25 +100,26 @@ def adversarial(
     along = np.eye(d)[-1]
     w = _DEPTH / radius * along
 
-    def at(direction: FloatArray, margin: float) -> FloatArray:
-        """The row of length R in this direction across w that has this margin at w."""
-        high = margin / _DEPTH
-        return np.asarray(radius * (np.sqrt(1 - high**2) * direction + high * along))
+    def at(directions: FloatArray, margins: FloatArray) -> FloatArray:
+        """Rows of length R in these directions across w that have these margins at w."""
+        high = margins[:, None] / _DEPTH
+        return np.asarray(radius * (np.sqrt(1 - high**2) * directions + high * along))
 
     plane = np.zeros((len(angles), d))
     plane[:, 0] = np.cos(angles) if d > 2 else np.sign(np.cos(angles))
     if d > 2:
         plane[:, 1] = np.sin(angles)
-    rows = np.array([at(*each) for each in zip(plane, margins, strict=True)])
-    old = SignedPerson(rows, shares_of(np.full(len(rows), len(rows)), most))
-    (pulled,) = -old.pull(loss, w[None])
-    pulled[-1] = 0.0
-    length = float(np.linalg.norm(pulled))
-    towards = pulled / length if length > 0 else np.eye(d)[0]
-    new = SignedPerson(np.array([at(-towards, -_FARTHEST)]), shares_of(np.ones(1, dtype=int), most))
-    turning, hold = at(-towards, TURN), radius * PULL / _DEPTH * along
+    old = SignedPerson(at(plane, margins), shares_of(np.full(len(angles), len(angles)), most))
+    (pulled,) = old.pull(loss, w[None])
+    across = -pulled
+    across[-1] = 0.0
+    length = float(np.linalg.norm(across))
+    towards = across / length if length > 0 else np.eye(d)[0]
+    rows = at(-towards[None], np.array([-_FARTHEST, TURN]))
+    new = SignedPerson(rows[:1], shares_of(np.ones(1, dtype=int), most))
+    turning, hold = rows[1], radius * PULL / _DEPTH * along
     slopes = loss.slope(np.array([TURN, PULL]))
-    others = old.pull(loss, w[None])[0] + turns * slopes[0] * turning + problem.penalty * w
+    others = pulled + turns * slopes[0] * turning + problem.penalty * w
     count = float(others @ along) / float(-slopes[1] * hold @ along)
     shared = SignedRows(np.array([hold, turning]), np.array([max(count, 0.0), turns]))
     return shared, old, new, w

@@ -29,11 +29,14 @@ from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from privatelr import page_model
-    from privatelr.privacy.accounting import ledger_file, ledger_page
+    from privatelr.privacy.accounting import ledger_file, ledger_page, ledger_plot
 else:
     ledger_file = lazy_import("privatelr.privacy.accounting.ledger_file")
     ledger_page = lazy_import("privatelr.privacy.accounting.ledger_page")
+    ledger_plot = lazy_import("privatelr.privacy.accounting.ledger_plot")
     page_model = lazy_import("privatelr.page_model")
 
 _OPEN: WeakValueDictionary[tuple[str, str, str | None, str], Ledger] = WeakValueDictionary()
@@ -282,6 +285,24 @@ class Ledger(LedgerOnDisk):
 
     def _repr_html_(self) -> str:
         return page_model.as_html(self.page())
+
+    def plot(self, *, ax: Any = None) -> Axes:
+        """Draw what each charge adds to what is spent, and the budget.
+
+        Under an account with a delta what a charge adds depends on those before it. Of more than 30
+        charges the earlier ones share a bar.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; by default a new figure.
+
+        Raises
+        ------
+        MissingDependencyError
+            If matplotlib is not installed.
+        """
+        return ledger_plot.plot_ledger(self._statement, ax)
 
     def show(self) -> None:
         """Print what is spent, by whom, and what is left."""

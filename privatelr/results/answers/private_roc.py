@@ -330,6 +330,13 @@ class PrivateRoc(PaidAnswer):
         """
         return roc_plot.plot_roc(self, level=level, ax=ax)
 
+    def plot_calibration(self, groups: int = 10, *, level: float = 0.95, ax: Any = None) -> Axes:
+        """Draw observed shares against predicted probabilities, in as many groups.
+
+        See `privatelr.results.pages.roc_plot.plot_calibration`.
+        """
+        return roc_plot.plot_calibration(self, groups, level=level, ax=ax)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values: the noisy counts with all that is needed to read them, and the price."""
         release, calibration = self.release, self.release.calibration

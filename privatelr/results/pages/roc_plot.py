@@ -1,8 +1,8 @@
-"""A plot of a private ROC curve, with bands that show the parts of its error."""
+"""Plots of a private ROC curve and of calibration, with the parts of their errors."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import special
@@ -49,9 +49,7 @@ def plot_roc(answer: PrivateRoc, *, level: float = 0.95, ax: Any = None) -> Axes
     **Privacy.** *Covered*: the plot, which is a function of the release. *Neighbours*, *Assumed
     public*: those of the release. *Not covered*: nothing.
     """
-    takes = "a level of confidence from 0.5 to 0.9999"
-    level = require_number(ArgumentError, "level", level, takes, at_least=0.5, at_most=0.9999)
-    axes = axes_for("plot", (5.6, 5.6), ax)
+    level, axes = _read_level(level), axes_for("plot", (5.6, 5.6), ax)
     false = np.linspace(0.0, 1.0, _POINTS)
     counts = roc.counts_of(answer.release)
     curve = roc.sensitivities(counts, false)
@@ -68,15 +66,84 @@ def plot_roc(answer: PrivateRoc, *, level: float = 0.95, ax: Any = None) -> Axes
     _points(axes, answer)
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.005)
-    axes.set_aspect("equal")
     axes.set_xlabel("false positives (1 - specificity)")
     axes.set_ylabel("true positives (sensitivity)")
+    _finish(axes, answer, "lower right")
+    return axes
+
+
+def plot_calibration(
+    answer: PrivateRoc, groups: int = 10, *, level: float = 0.95, ax: Any = None
+) -> Axes:
+    """Draw the observed shares of `PrivateRoc.calibration` against the predicted probabilities.
+
+    Parameters
+    ----------
+    answer : PrivateRoc
+    groups : int
+        Number of groups of records.
+    level : float
+        Level of confidence of the intervals, each for its group by itself.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Axes
+        The thick inner bar is of sampling alone. What the noise adds is drawn around it.
+
+    Raises
+    ------
+    ArgumentError
+        If the fit has margins and no probabilities.
+    MissingDependencyError
+        If matplotlib is not installed.
+
+    Notes
+    -----
+    **Privacy.** As of `plot_roc`.
+    """
+    level = _read_level(level)
+    table, axes = answer.calibration(groups), axes_for("plot_calibration", (5.6, 5.6), ax)
+    times = special.ndtri((1 + level) / 2)
+    both = times * np.hypot(table.sampling_sd, table.privacy_sd)
+    axes.plot([0, 1], [0, 1], color="black", linewidth=0.8, linestyle=":")
+    for half, colour, width, words in (
+        (both, _NOISE, 3.0, "what the privacy noise adds"),
+        (times * table.sampling_sd, _COLOUR, 5.0, f"{100 * level:g}% interval, sampling"),
+    ):
+        low, high = np.clip(table.observed - half, 0, 1), np.clip(table.observed + half, 0, 1)
+        axes.vlines(table.predicted, low, high, color=colour, linewidth=width, label=words)
+    named = f"groups of records; slope {answer.calibration_slope:.2f}, Brier {answer.brier:.3f}"
+    dots: dict[str, Any] = {
+        "color": "white",
+        "mec": "black",
+        "markersize": 6,
+        "ls": "",
+        "clip_on": False,
+    }
+    axes.plot(table.predicted, table.observed, "o", label=named, zorder=3, **dots)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
+    axes.set_xlabel("predicted probability")
+    axes.set_ylabel(f"observed share of {answer.positive}")
+    _finish(axes, answer, "best")
+    return axes
+
+
+def _read_level(level: Any) -> float:
+    takes = "a level of confidence from 0.5 to 0.9999"
+    return require_number(ArgumentError, "level", level, takes, at_least=0.5, at_most=0.9999)
+
+
+def _finish(axes: Axes, answer: PrivateRoc, place: Literal["best", "lower right"]) -> None:
+    """Frame the axes, with a legend and what was paid for which records."""
+    axes.set_aspect("equal")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    axes.legend(loc="lower right", frameon=False, fontsize="small")
+    axes.legend(loc=place, frameon=False, fontsize="small")
     size = f"{'m' if answer.release.calibration.persons else 'n'} = {answer.nobs}"
     axes.set_title(f"{answer.guarantee}, {size}", fontsize="medium", loc="left")
-    return axes
 
 
 def _band(

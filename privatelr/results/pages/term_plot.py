@@ -87,9 +87,10 @@ def plot_term(fit: NoisyRecord | Strata, term: str, *, level: float = 0.95, ax: 
     if isinstance(first, MultinomialFit):
         title, against = "estimates alone", f" against {first.classes[0]}"
     elif curves[0].band is not None:
-        title = f"{level:.3g} band for each value by itself"
+        title = f"{100 * level:g}% band for each value by itself"
     axes.set_title(title, fontsize=9)
     axes.axhline(0.0, color="0.6", lw=0.8)
+    axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel(name)
     unit = "log odds" if first.loss.probability is not None else "margin"
     axes.set_ylabel(f"{unit}{against}, beside {name} = {(low + high) / 2:g}")

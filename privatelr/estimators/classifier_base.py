@@ -1,0 +1,282 @@
+"""What the classifiers share: from X and y to a call of a fitting function, and predictions."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+
+from privatelr.design import MOST_CLASSES
+from privatelr.errors import ArgumentError, MissingDependencyError, PrivacyWarning, SchemaError
+from privatelr.estimators.training_tables import (
+    Labels,
+    as_call,
+    as_sparse_frame,
+    read_response,
+    read_table,
+)
+from privatelr.multinomial_model import dpmultinom
+from privatelr.privacy import Guarantee
+from privatelr.privacy.accounting import AnyLedger
+from privatelr.results.fit_record import in_user_units
+from privatelr.results.multinomial_fit import MultinomialFit
+from privatelr.sources import LevelsLike, declare_schema
+from privatelr.types import FloatArray
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils import column_or_1d
+    from sklearn.utils.metaestimators import available_if
+    from sklearn.utils.validation import check_is_fitted
+except ImportError as missing:
+    raise MissingDependencyError(
+        "privatelr.estimators takes scikit-learn; install it, or privatelr[sklearn]."
+    ) from missing
+try:
+    from sklearn.utils.validation import validate_data
+except ImportError:  # before scikit-learn 1.6 it was two methods, which no later release has
+
+    def validate_data(estimator: Any, X: Any, *, reset: bool, skip_check_array: bool) -> None:
+        """Keep the names and the number of columns, or compare those of `X` with them."""
+        estimator._check_feature_names(X, reset=reset)
+        estimator._check_n_features(X, reset=reset)
+
+
+def _has_probabilities(estimator: Any) -> bool:
+    loss = getattr(estimator, "loss", "logistic")
+    return bool(estimator._probabilities and loss == "logistic")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What the four classifiers share; a subclass names its function and further parameters.
+
+    As for every estimator, the constructor stores its parameters and does nothing else: they are
+    checked in `fit`.
+    """
+
+    _function: ClassVar[Callable[..., Any]]
+    _probabilities: ClassVar[bool] = False
+    _several: ClassVar[bool] = False
+    _beside: ClassVar[tuple[str, ...]] = ("classes",)
+
+    eps: float | Guarantee = 1.0
+    delta: float = 0.0
+    bounds: Any = None
+    levels: LevelsLike | None = None
+    classes: Any = None
+    intercept_scale: float | None = None
+    spend: Mapping[str, float] | str | None = None
+    ledger: AnyLedger | None = None
+    threshold: float | str = "fixed"
+    seed: int | None = None
+    verbose: int = 0
+
+    def _fit(self, X: Any, y: Any, **beside: Any) -> Self:
+        """Fit to records, `beside` whom are their weights and persons, where these are given."""
+        declare_schema(levels=self.levels)  # refuses what is no mapping to levels
+        table, labels = read_table(X, self.levels), self._labels(y)
+        validate_data(self, X, reset=True, skip_check_array=True)
+        given = {name: values for name, values in beside.items() if values is not None}
+        function, options = self._call(labels, given)
+        declares = self.bounds is not None or self.levels or "sample_weight" in given
+        if sparse.issparse(table) and (declares or function is dpmultinom):
+            table = as_sparse_frame(table)
+        data, described = as_call(table, labels, given, self)
+        self.result_ = function(*data, **options, **described)
+        self._columns = None if sparse.issparse(table) else list(table.columns)
+        self.classes_ = labels.classes
+        self.intercept_, self.coef_ = _coefficients(self.result_)
+        return self
+
+    def _call(
+        self, labels: Labels, beside: Mapping[str, Any]
+    ) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """The function for so many classes, and its arguments, but for those about the data."""
+        options = self._options()
+        if "person" in beside:
+            options["records_per_person"] = self.get_params(deep=False)["records_per_person"]
+        if len(labels.classes) <= 2:
+            return type(self)._function, options
+        self._require_several(labels)
+        for name, usual in (("threshold", "fixed"), ("prior", None)):
+            value = options.pop(name)
+            if not (value is None or (isinstance(value, str) and value == usual)):
+                raise ArgumentError(
+                    f"{name}: it is about two classes, and the response has more; leave it out."
+                )
+        return dpmultinom, options
+
+    def _options(self) -> dict[str, Any]:
+        """The arguments of the function, but for those about the data."""
+        given, apart = self.get_params(deep=False), {"bounds", "levels", *self._beside}
+        return {name: value for name, value in given.items() if name not in apart}
+
+    def _labels(self, y: Any) -> Labels:
+        if y is None:
+            raise SchemaError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        if isinstance(y, np.ndarray) and y.shape[1:] == (1,):
+            y = column_or_1d(y, warn=True)
+        named = (self.levels or {}).get(getattr(y, "name", ""))
+        return read_response(y, named if self.classes is None else self.classes, stacklevel=4)
+
+    def _require_several(self, labels: Labels) -> None:
+        """Refuse more classes than a function takes, without their number, which was found."""
+        name = type(self).__name__
+        if not self._several:
+            raise SchemaError(
+                "Only binary classification is supported. "
+                f"OneVsRestClassifier({name}(classes=(0, 1), ...)) fits each class that it finds "
+                "in y against the others, and pays for each fit."
+            )
+        if self.classes is None and len(labels.classes) > MOST_CLASSES:
+            raise SchemaError(
+                f"classes=None: {name} takes up to {MOST_CLASSES} classes; declare those that "
+                "count, in classes=."
+            )
+
+    def _read(self, X: Any) -> Any:
+        """Return records to predict as the fit takes them, with the names of its columns."""
+        check_is_fitted(self)
+        table = read_table(X, self.levels)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        if self._columns is None:
+            return table
+        table = as_sparse_frame(table) if sparse.issparse(table) else table
+        return table.set_axis(self._columns, axis=1)  # their order was checked
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Linear predictors of records, each computed independently of the others.
+
+        Parameters
+        ----------
+        X : frame, array or sparse matrix of shape (n, p)
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            Of two classes, positive for ``classes_[1]``: log odds, or margins of a support vector
+            machine. Of more, log odds of each class against ``classes_[0]``. NaN for a record that
+            cannot be used.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: functions of the release, by ``result_.guarantee``. *Neighbours*:
+        those of the guarantee. *Assumed public*: nothing new. *Not covered*: the privacy of `X`.
+        """
+        table = self._read(X)
+        return np.asarray(self.result_.predict(table, type=_link_of(self.result_)))
+
+    def predict(self, X: Any) -> np.ndarray[Any, Any]:
+        """Classes of records ``(n,)``, by the threshold of the fit; NaN if one cannot be used.
+
+        Parameters
+        ----------
+        X : frame, array or sparse matrix of shape (n, p)
+            As in `fit`.
+
+        Notes
+        -----
+        **Privacy.** As of `decision_function`; classes split by a threshold that was learned from
+        the training data, and not paid for, are not covered either.
+        """
+        table = self._read(X)
+        found = self.result_.predict(table, type="classes")
+        place = {name: k for k, name in enumerate(self.result_.spec.response.classes)}
+        codes = np.fromiter((place.get(name, -1) for name in found), np.intp, count=len(found))
+        chosen = self.classes_[np.minimum(codes, len(self.classes_) - 1)]
+        if (codes >= 0).all():
+            return np.asarray(chosen)
+        numeric = self.classes_.dtype.kind in "iuf"
+        chosen = chosen.astype(np.float64 if numeric else object)
+        chosen[codes < 0] = np.nan
+        return np.asarray(chosen)
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probabilities ``(n, K)`` of the classes in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : frame, array or sparse matrix of shape (n, p)
+            As in `fit`.
+
+        Notes
+        -----
+        **Privacy.** As of `decision_function`.
+        """
+        table = self._read(X)
+        found = np.asarray(self.result_.predict(table, type="probabilities"))
+        if found.ndim == 2:
+            return found
+        if len(self.classes_) == 1:
+            return np.ones((len(found), 1))
+        return np.column_stack([1.0 - found, found])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of records whose class is predicted rightly: exact, so not private.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Records with their classes, and how much each counts.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: nothing; a `PrivacyWarning` says so. *Neighbours*: one record
+        changes the share by its weight. *Assumed public*: nothing new. *Not covered*: the share,
+        and what is chosen by it. ``result_.private_auc`` releases another measure for a price, and
+        `privatelr.choose` the better one of several fits.
+        """
+        warnings.warn(
+            "score: it counts the given records exactly, so no guarantee covers it, nor what is "
+            "chosen by it; privatelr.choose and result_.private_auc release a choice and a measure "
+            "for a price.",
+            PrivacyWarning,
+            stacklevel=2,
+        )
+        return float(super().score(X, y, sample_weight))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "result_")  # lambda_ is a parameter, and no attribute of a fit
+
+    @property
+    def _is_noisy(self) -> bool:
+        return not (isinstance(self.eps, int | float) and self.eps in (0, math.inf))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self._is_noisy
+        tags.input_tags.allow_nan = tags.input_tags.sparse = tags.input_tags.string = True
+        tags.classifier_tags.poor_score = True  # noise decides
+        tags.classifier_tags.multi_class = self._several
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:
+        """The same tags for scikit-learn before 1.6."""
+        kinds = ["2darray", "sparse", "string"]
+        said = {"non_deterministic": self._is_noisy, "allow_nan": True, "poor_score": True}
+        return {**said, "X_types": kinds, "binary_only": not self._several}
+
+
+def _link_of(fit: Any) -> str:
+    if isinstance(fit, MultinomialFit) or fit.loss.probability is not None:
+        return "link"
+    return "margins"
+
+
+def _coefficients(fit: Any) -> tuple[FloatArray, FloatArray]:
+    """Intercepts ``(K,)`` and coefficients ``(K, p)`` of `decision_function`; K is 1 for two."""
+    if isinstance(fit, MultinomialFit):
+        against = np.vstack([np.zeros(len(fit.coef)), fit.coef.to_numpy().T])
+    else:
+        against = in_user_units(fit).reshape(1, -1)
+    return against[:, 0], against[:, 1:]

@@ -1,0 +1,256 @@
+"""scikit-learn's classifiers over `dplr`, `dpmultinom`, `dpsvm`, `dplpsvm` and `dpsimplex`.
+
+An estimator stores its parameters, hands them to the function with the data, and keeps the fit as
+``result_``. Its parameters are the function's own, by the same names, but for the few that
+scikit-learn hands over with the data: formula, weights and persons.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from privatelr.arguments import suggests_arguments
+from privatelr.estimators.classifier_base import PrivateClassifier
+from privatelr.mechanisms import USUAL_DELTA
+from privatelr.model import dplr, dpsvm
+from privatelr.selected_model import dplpsvm, dpsimplex
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _NoisyClassifier(PrivateClassifier):
+    """The classifiers by perturbation, which take weights and persons."""
+
+    _beside: ClassVar[tuple[str, ...]] = ("classes", "largest_weight", "records_per_person")
+
+    lambda_: float | str | None = None
+    op: bool = True
+    row_norm: float | None = None
+    do_scale: bool | str | None = None
+    rp_dim: int = 0
+    prior: Any = None
+    analysis: str | None = None
+    on_small_lambda: str = "increase"
+    largest_weight: float = 1.0
+    records_per_person: int = 1
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, person: Any = None) -> Self:
+        """Fit the model, after the ledger is charged.
+
+        Parameters
+        ----------
+        X : frame, array, list of rows or sparse matrix of shape (n, p)
+            Covariates. Cells that are no numbers in a list or an array of objects are missing, as
+            are NaN and infinity; a record with one counts as a row of zeros.
+        y : of shape (n,)
+            Classes. A record of a class that is not declared counts as a row of zeros.
+        sample_weight : of shape (n,), optional
+            How much each record counts, over ``largest_weight``.
+        person : of shape (n,), optional
+            Whose record each is, as in `dplr`: all records of one person are protected together.
+
+        Returns
+        -------
+        The estimator
+
+        Raises
+        ------
+        ArgumentError, FormulaError, GuaranteeError, SchemaError
+            As the function, on public facts alone if ``classes`` is declared.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: all fitted attributes but ``classes_``, by ``result_.guarantee``;
+        ``classes_`` as well, where it does not warn. *Neighbours*, *assumed public* and *not
+        covered*: as for the function.
+        """
+        return self._fit(X, y, sample_weight=sample_weight, person=person)
+
+
+@suggests_arguments
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateLogisticRegression(_NoisyClassifier):
+    """Differentially private logistic regression as a classifier of scikit-learn.
+
+    It calls `dplr`, or `dpmultinom` for three classes and more, with the data that `fit` gets.
+
+    Parameters
+    ----------
+    eps, lambda_, op, delta, row_norm, intercept_scale, spend, ledger, threshold, do_scale
+        As in `dplr`. A ledger, or its path, is charged by each `fit`: by all those of
+        ``cross_val_score`` and ``GridSearchCV`` as well, since a clone has the same ledger. A
+        worker process can charge a ledger on disk, and is refused by one in memory.
+    rp_dim, prior, analysis, on_small_lambda, seed, verbose, records_per_person
+        As in `dplr`. There is no ``random_state``: each fit draws new noise, which is secret.
+    bounds : mapping, pair or list, optional
+        By names of columns, as in `dplr`; those of an array are X1, X2, and so on. Or one pair
+        ``(low, high)`` for all numbers, or a list of one pair for each column.
+    levels : mapping, optional
+        As in `dplr`, for columns of texts or categories.
+    classes : list or tuple, optional
+        All values that y can have. By default the ``levels`` of its name, or the categories or
+        booleans of its type; else the values that are found in y, which no guarantee covers, with a
+        `PrivacyWarning`.
+    largest_weight : float
+        Public limit on ``sample_weight``: a record counts its weight over this.
+
+    Attributes
+    ----------
+    result_ : Fit or MultinomialFit
+        What the function returned: page, guarantee, standard errors, file.
+    classes_ : ndarray of shape (K,)
+        The classes, in ascending order.
+    coef_ : ndarray of shape (1, p) or (K, p)
+        Coefficients in the units of the columns, as named in ``result_.coef``; of three classes and
+        more those against ``classes_[0]``, whose own are 0.
+    intercept_ : ndarray of shape (1,) or (K,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        If X is a frame.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: all fitted attributes, by ``result_.guarantee``, except for ``classes_``
+    where these were found. *Neighbours* and *assumed public*: as for `dplr`, of the table that
+    `fit` gets. *Not covered*: steps of a pipeline before this one that learn from the data, such as
+    a ``StandardScaler`` or an imputer of means; tables whose records were selected or repeated by
+    values, as by ``StratifiedKFold`` (which ``cv=5`` means) or a bootstrap, while ``KFold`` selects
+    by positions; `score`, and what is chosen by it, such as ``best_params_``;
+    ``result_.diagnostics``, a learned threshold, time and memory.
+
+    Examples
+    --------
+    >>> model = PrivateLogisticRegression(eps=1.0, bounds=(0, 10), classes=(0, 1))
+    >>> model.fit(X, y).predict_proba(X_new)  # doctest: +SKIP
+    """
+
+    _function = dplr
+    _probabilities = True
+    _several = True
+
+
+@suggests_arguments
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateLinearSVC(_NoisyClassifier):
+    """Differentially private linear support vector machine as a classifier of scikit-learn.
+
+    It calls `dpsvm` with the data that `fit` gets. It is about two classes: for more,
+    ``OneVsRestClassifier`` fits each that it finds in y against the others, each fit at its price.
+
+    Parameters
+    ----------
+    loss, h
+        As in `dpsvm`.
+    eps, lambda_, op, delta, row_norm, intercept_scale, spend, ledger, threshold, do_scale
+        As in `dpsvm`.
+    rp_dim, prior, analysis, on_small_lambda, seed, verbose, records_per_person
+        As in `dpsvm`.
+    bounds, levels, classes, largest_weight
+        As in `PrivateLogisticRegression`, which also describes the attributes.
+
+    Notes
+    -----
+    **Privacy.** As of `PrivateLogisticRegression`.
+    """
+
+    _function = dpsvm
+
+    loss: str | None = None
+    h: float = 0.5
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _SelectingClassifier(PrivateClassifier):
+    """The classifiers that choose columns, which take neither weights nor persons."""
+
+    delta: float = USUAL_DELTA
+    intercept_scale: float = 1.0
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model, after the ledger is charged.
+
+        Parameters
+        ----------
+        X, y
+            As in `PrivateLogisticRegression.fit`.
+
+        Returns
+        -------
+        The estimator
+
+        Raises
+        ------
+        ArgumentError, FormulaError, GuaranteeError, SchemaError
+            As the function, on public facts alone if ``classes`` is declared.
+
+        Notes
+        -----
+        **Privacy.** As of `PrivateLogisticRegression.fit`.
+        """
+        return self._fit(X, y)
+
+
+@suggests_arguments
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateLPSVC(_SelectingClassifier):
+    """The linear-program support vector machine of `dplpsvm` as a classifier of scikit-learn.
+
+    Parameters
+    ----------
+    eps, delta, density, rounds, step, slack, minority, intercept_scale, spend, ledger, threshold
+        As in `dplpsvm`.
+    round_score : {"margin", "count"}
+        The ``score`` of `dplpsvm`, which is a method here.
+    bounds, levels, classes
+        As in `PrivateLogisticRegression`, which also describes the attributes. It is about two
+        classes.
+    seed, verbose
+        As in `dplpsvm`.
+
+    Notes
+    -----
+    **Privacy.** As of `PrivateLogisticRegression`.
+    """
+
+    _function = dplpsvm
+    _beside = ("classes", "round_score")
+
+    density: float = 0.25
+    rounds: int | str = "auto"
+    step: float | str = "auto"
+    round_score: str = "margin"
+    slack: float = 0.0
+    minority: float | None = None
+
+    def _options(self) -> dict[str, Any]:
+        return {**super()._options(), "score": self.round_score}
+
+
+@suggests_arguments
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateSimplexClassifier(_SelectingClassifier):
+    """The logistic regression or SVM with few columns of `dpsimplex` as a classifier.
+
+    Parameters
+    ----------
+    loss : {"huber", "logistic"}
+        As in `dpsimplex`; only ``"logistic"`` has ``predict_proba``.
+    eps, delta, h, radius, lambda_, draws, intercept_scale, spend, ledger, threshold, seed, verbose
+        As in `dpsimplex`.
+    bounds, levels, classes
+        As in `PrivateLogisticRegression`, which also describes the attributes. It is about two
+        classes.
+
+    Notes
+    -----
+    **Privacy.** As of `PrivateLogisticRegression`.
+    """
+
+    _function = dpsimplex
+    _probabilities = True
+
+    loss: str = "huber"
+    h: float = 0.5
+    radius: float = 1.0
+    lambda_: float | str = "auto"
+    draws: int | str = "auto"

@@ -1,0 +1,697 @@
+"""Estimators of scikit-learn: what they hand over, what they pay, what they tell."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import sys
+import warnings
+from collections import deque
+from functools import partial
+from importlib import import_module
+
+import numpy as np
+import pandas as pd
+import pytest
+from frames_for_laws import fixed_noise
+from scipy import sparse
+
+pytest.importorskip("sklearn", reason="needs scikit-learn")
+
+import sklearn
+from sklearn.base import clone
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import privatelr as lr
+import privatelr.fitting
+from privatelr.errors import CallError, PrivateLRError
+from privatelr.estimators import (
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivateLPSVC,
+    PrivateSimplexClassifier,
+    training_tables,
+)
+from privatelr.sources import as_batch
+
+QUICK = {
+    "PrivateLogisticRegression": PrivateLogisticRegression,
+    "PrivateLinearSVC": PrivateLinearSVC,
+    "PrivateLPSVC": partial(PrivateLPSVC, rounds=5),
+    "PrivateSimplexClassifier": partial(PrivateSimplexClassifier, draws=2, lambda_=10),
+}
+FUNCTIONS = {
+    "PrivateLogisticRegression": lr.dplr,
+    "PrivateLinearSVC": lr.dpsvm,
+    "PrivateLPSVC": partial(lr.dplpsvm, rounds=5),
+    "PrivateSimplexClassifier": partial(lr.dpsimplex, draws=2, lambda_=10),
+}
+KINDS = pytest.mark.parametrize("name", QUICK)
+BOUNDS = {"age": (18, 90), "dose": (0, 5)}
+PUBLIC = {"bounds": BOUNDS, "levels": {"smoker": ["no", "yes"]}, "classes": (0, 1)}
+
+
+def patients(n=60, seed=1):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": rng.uniform(18, 90, n),
+            "dose": rng.uniform(0, 5, n),
+            "smoker": rng.choice(["no", "yes"], n),
+        },
+        index=np.arange(n)[::-1],  # rows are matched by place, never by label
+    )
+    chance = 1 / (1 + np.exp(-(frame.age - 54) / 8))
+    return frame, pd.Series((rng.random(n) < chance.to_numpy()).astype(int), name="died")
+
+
+X, Y = patients()
+NUMBERS = X[["age", "dose"]]
+JOINED = X.assign(died=Y.to_numpy())
+
+
+# -- the same fit as the function's ----------------------------------------------------------------
+
+
+@KINDS
+def test_the_fit_is_that_of_the_function(monkeypatch, name):
+    declared = {"bounds": BOUNDS, "levels": {**PUBLIC["levels"], "died": (0, 1)}}
+    with fixed_noise(monkeypatch):
+        model = QUICK[name](**PUBLIC).fit(X, Y)
+        fit = FUNCTIONS[name]("died ~ .", JOINED, **declared)
+    assert (model.result_.coef == fit.coef).all()
+    assert model.result_.formula == fit.formula == "died ~ age + dose + smoker"
+    assert model.result_.guarantee == fit.guarantee
+    assert model.coef_.shape == (1, 3)
+    assert [*model.intercept_, *model.coef_[0]] == [*fit.coef]
+    assert (model.predict(X) == fit.predict(X, type="classes")).all()
+    assert [*model.classes_] == [0, 1]
+    assert [*model.feature_names_in_] == [*X]
+
+
+def test_weights_and_persons_reach_the_function(monkeypatch):
+    weights, persons = np.linspace(0.1, 3, len(X)), [f"p{i // 2}" for i in range(len(X))]
+    columns = {"w": weights, "patient": pd.Series(persons, dtype=object).array}
+    with fixed_noise(monkeypatch):
+        model = PrivateLogisticRegression(**PUBLIC, largest_weight=4, records_per_person=2)
+        model.fit(X, Y, sample_weight=weights, person=persons)
+        fit = lr.dplr(
+            *("died ~ .", JOINED.assign(**columns)),
+            **{"weights": "w", "person": "patient", "records_per_person": 2},
+            bounds={**BOUNDS, "w": (0, 4)},
+            levels={**PUBLIC["levels"], "died": (0, 1)},
+        )
+    assert (model.result_.coef == fit.coef).all()
+    assert model.result_.guarantee == fit.guarantee
+    assert model.result_.guarantee.neighbours is lr.REPLACE_PERSON
+
+
+def test_columns_of_the_same_names_are_kept_apart(monkeypatch):
+    renamed = X.rename(columns={"age": "sample_weight", "dose": "person", "smoker": "died"})
+    bounds = {"sample_weight": (18, 90), "person": (0, 5)}
+    options = {"bounds": bounds, "levels": {"died": ["no", "yes"]}, "classes": (0, 1)}
+    ones, own = np.ones(len(X)), np.arange(len(X))
+    with fixed_noise(monkeypatch):
+        model = PrivateLogisticRegression(**options).fit(renamed, Y, ones, own)
+        same = PrivateLogisticRegression(**PUBLIC).fit(X, Y, ones, own)
+        other = clone(model).fit(renamed, Y.rename("person"), ones, own)
+    assert (model.coef_ == same.coef_).all()
+    assert (other.coef_ == same.coef_).all()
+    assert [*renamed] == ["sample_weight", "person", "died"]  # the frame is as it was
+
+
+CONTAINERS = {
+    "array": lambda frame: frame.to_numpy(),
+    "lists": lambda frame: frame.to_numpy().tolist(),
+    "rows in a list": lambda frame: [*frame.to_numpy()],
+    "objects": lambda frame: frame.to_numpy().astype(object),
+    "sparse": lambda frame: sparse.csr_array(frame.to_numpy()),
+    "mask": lambda frame: np.ma.masked_invalid(frame.to_numpy()),
+}
+
+
+@KINDS
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_table_in_any_container_is_the_same_table(monkeypatch, name, container):
+    held = CONTAINERS[container](NUMBERS)
+    with fixed_noise(monkeypatch):
+        model = QUICK[name](bounds=[(18, 90), (0, 5)], classes=(0, 1)).fit(held, Y.tolist())
+        same = QUICK[name](bounds=BOUNDS, classes=(0, 1)).fit(NUMBERS, Y)
+    assert (model.coef_ == same.coef_).all()
+    assert not hasattr(model, "feature_names_in_")
+    np.testing.assert_allclose(model.decision_function(held), same.decision_function(NUMBERS))
+
+
+@KINDS
+def test_a_sparse_matrix_without_bounds_stays_sparse(monkeypatch, name):
+    matrix = sparse.csr_array(NUMBERS.to_numpy() / 100)
+    with fixed_noise(monkeypatch):
+        model = QUICK[name](classes=(0, 1)).fit(matrix, Y)
+        fit = FUNCTIONS[name](Y, matrix)
+    assert (model.result_.coef == fit.coef).all()
+    assert (model.predict(matrix) == model.predict(matrix.toarray())).all()
+
+
+def test_persons_of_a_sparse_matrix_reach_the_function(monkeypatch):
+    matrix, persons = sparse.csr_array(NUMBERS.to_numpy() / 100), np.arange(60) // 2
+    with fixed_noise(monkeypatch):
+        model = PrivateLinearSVC(classes=(0, 1)).fit(matrix, Y, person=persons)
+        fit = lr.dpsvm(Y, matrix, person=persons)
+    assert (model.result_.coef == fit.coef).all()
+    with pytest.raises(lr.FormulaError, match="have no names"):
+        model.fit(matrix, Y, person="patient")
+
+
+def test_a_column_may_name_the_persons(monkeypatch):
+    whose = np.arange(60) // 2
+    with fixed_noise(monkeypatch):
+        model = PrivateLinearSVC(bounds=BOUNDS, classes=(0, 1))
+        same = clone(model).fit(NUMBERS, Y, person=whose)
+        model.fit(NUMBERS.assign(patient=whose), Y, person="patient")
+    assert (model.coef_ == same.coef_).all()
+    assert model.n_features_in_ == 3
+    assert (model.predict(NUMBERS.assign(patient=whose)) == same.predict(NUMBERS)).all()
+
+
+def test_one_pair_of_bounds_is_for_all_numbers():
+    model = PrivateLogisticRegression(**{**PUBLIC, "bounds": (0, 100)}).fit(X, Y)
+    assert {v.bounds for v in model.result_.spec.variables.values()} >= {(0.0, 100.0)}
+    assert "smoker" in model.result_.spec.variables
+
+
+APART = {"formula", "data", "target", "weights", "subset", "by", "person", "na_action", "solver"}
+"""Arguments of functions that are handed over with the data, or have no choice."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "function", "renamed"),
+    [
+        (PrivateLogisticRegression, lr.dplr, {"largest_weight": None}),
+        (PrivateLinearSVC, lr.dpsvm, {"largest_weight": None}),
+        (PrivateLPSVC, lr.dplpsvm, {"round_score": "score"}),
+        (PrivateSimplexClassifier, lr.dpsimplex, {}),
+    ],
+    ids=QUICK,
+)
+def test_every_argument_of_a_function_is_a_parameter_with_its_default(kind, function, renamed):
+    usual = {
+        name: one.default
+        for name, one in inspect.signature(function).parameters.items()
+        if name not in APART
+    }
+    found = {renamed.get(name, name): value for name, value in kind().get_params().items()}
+    found.pop(None, None)
+    assert found.pop("classes") is None
+    assert found == usual
+
+
+# -- classes ---------------------------------------------------------------------------------------
+
+THREE = np.digitize(X.age, [40, 65])
+
+
+@pytest.mark.parametrize("values", [(0, 1, 2), ("a", "b", "c"), (0.5, 1.5, 2.5), (-3, 10, 2)])
+def test_three_classes_are_fitted_together(monkeypatch, values):
+    y = np.array(values)[THREE]
+    with fixed_noise(monkeypatch):
+        model = PrivateLogisticRegression(bounds=BOUNDS, classes=values, eps=50).fit(NUMBERS, y)
+        names = pd.Categorical([str(v) for v in y], categories=[str(v) for v in sorted(values)])
+        fit = lr.dpmultinom("y ~ age + dose", NUMBERS.assign(y=names), bounds=BOUNDS, eps=50)
+    assert [*model.classes_] == sorted(values)
+    assert (model.coef_[0] == 0).all()
+    assert (fit.coef.iloc[1:] == model.coef_[1:].T).all().all()
+    link = NUMBERS.to_numpy() @ model.coef_.T + model.intercept_
+    np.testing.assert_allclose(model.decision_function(NUMBERS), link, atol=1e-9)
+    chances = model.predict_proba(NUMBERS)
+    np.testing.assert_allclose(chances.sum(axis=1), 1)
+    assert (model.predict(NUMBERS) == model.classes_[chances.argmax(axis=1)]).all()
+
+
+@pytest.mark.parametrize("kind", [PrivateLinearSVC, PrivateLPSVC, PrivateSimplexClassifier])
+def test_others_refuse_three_classes_and_go_with_one_against_the_rest(kind):
+    with pytest.raises(ValueError, match="OneVsRestClassifier"):
+        kind(bounds=BOUNDS, classes=(0, 1, 2)).fit(NUMBERS, THREE)
+
+
+def test_one_against_the_rest_pays_for_each_class():
+    ledger = lr.Ledger(3.0)
+    model = OneVsRestClassifier(PrivateLinearSVC(bounds=BOUNDS, classes=(0, 1), ledger=ledger))
+    assert set(model.fit(NUMBERS, THREE).predict(NUMBERS)) <= {0, 1, 2}
+    assert ledger.spent() == 3.0
+
+
+def test_classes_of_a_type_are_public():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = PrivateLogisticRegression(bounds=BOUNDS)
+        assert model.fit(NUMBERS, Y.to_numpy() == 1).classes_.tolist() == [False, True]
+        assert model.predict(NUMBERS).dtype == bool
+        texts = pd.Categorical(np.where(Y, "dead", "alive"), categories=["dead", "alive", "lost"])
+        assert model.fit(NUMBERS, texts).classes_.tolist() == ["alive", "dead", "lost"]
+        model = PrivateLogisticRegression(bounds=BOUNDS, levels={"died": (1, 0)})
+        assert model.fit(NUMBERS, Y).classes_.tolist() == [0, 1]
+
+
+def test_classes_that_are_found_are_warned_of():
+    model = PrivateLogisticRegression(bounds=BOUNDS)
+    with pytest.warns(lr.PrivacyWarning, match="classes found|classes are found") as told:
+        model.fit(NUMBERS, np.where(Y, "xanadu", "kubla"))
+    assert [one.filename for one in told] == [__file__]
+    assert not any(word in str(told[0].message) for word in ("xanadu", "kubla", "2"))
+    assert model.classes_.tolist() == ["kubla", "xanadu"]
+
+
+@pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
+@pytest.mark.parametrize(
+    "y", [[7] * 60, ["a"] * 60, [None] * 60, pd.Series([None] * 60, dtype="str"), [1, "a"] * 30]
+)
+@KINDS
+def test_what_is_found_in_y_raises_no_error(name, y):
+    model = QUICK[name](bounds=BOUNDS, eps=2).fit(NUMBERS, y)
+    assert len(model.predict(NUMBERS)) == 60
+    assert np.isfinite(model.decision_function(NUMBERS)).all()
+    if len(model.classes_) == 1:
+        assert (model.predict(NUMBERS) == model.classes_[0]).all()
+
+
+def test_numbers_with_a_point_are_declared():
+    floats = Y.astype(float).where(Y.index > 3)
+    with pytest.raises(lr.SchemaError, match=r"float64.*classes=\(0, 1\)"):
+        PrivateLogisticRegression(bounds=BOUNDS).fit(NUMBERS, floats)
+    model = PrivateLogisticRegression(bounds=BOUNDS, classes=(0, 1)).fit(NUMBERS, floats)
+    assert model.result_.diagnostics.counts.zero_rows == 4
+
+
+def test_too_many_classes_are_not_counted():
+    y = np.arange(60) + 1000
+    with (
+        pytest.warns(lr.PrivacyWarning, match="found"),
+        pytest.raises(lr.SchemaError, match="up to 50 classes") as refused,
+    ):
+        PrivateLogisticRegression(bounds=BOUNDS).fit(NUMBERS, y)
+    assert "60" not in str(refused.value)
+    wide = pd.DataFrame({f"x{i}": NUMBERS.age for i in range(30)})
+    with (
+        pytest.warns(lr.PrivacyWarning, match="found"),
+        pytest.raises(lr.ArgumentError, match="up to 500 coefficients") as refused,
+    ):
+        PrivateLogisticRegression(bounds=(18, 90)).fit(wide, np.arange(60) % 17)
+    assert not any(number in str(refused.value) for number in ("17", "527"))
+
+
+# -- what is told of the data ----------------------------------------------------------------------
+
+ODD = [None, np.nan, np.inf, "x", b"x", 10**400, {"a": 1}, [1], object, pd.NaT, 1 + 2j]
+"""Cells that are no numbers, one in one record."""
+
+
+def outcome(model, table, y):
+    """What a fit tells, apart from what it paid for: an error, warnings, attributes."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            model.fit(table, y)
+        except PrivateLRError as error:
+            return type(error), str(error), [str(one.message) for one in told]
+    known = {k: v for k, v in vars(model).items() if k not in {"coef_", "intercept_", "result_"}}
+    calibration = model.result_.calibration
+    return repr(known), repr(calibration), [str(one.message) for one in told]
+
+
+def check_one_odd_cell(name, place, rows):
+    def told(cell):
+        cells, labels = NUMBERS.to_numpy().astype(object), Y.to_numpy().astype(object)
+        if place == "X":
+            cells[5, 1] = cell
+        else:
+            labels[5] = cell
+        model = QUICK[name](bounds=(0, 90), classes=(0, 1))
+        return outcome(model, cells.tolist() if rows == "list" else cells, [*labels])
+
+    usual = told(1)
+    assert isinstance(usual[0], str)
+    for cell in ODD:
+        assert told(cell) == usual
+
+
+@KINDS
+@pytest.mark.parametrize("place", ["X", "y"])
+@pytest.mark.parametrize("rows", ["list", "array"])
+def test_one_odd_cell_is_seen_in_nothing(name, place, rows):
+    check_one_odd_cell(name, place, rows)
+
+
+@pytest.mark.parametrize("place", ["X", "y"])
+def test_planted_types_of_values_are_caught(monkeypatch, place):
+    """A table and labels by the type that NumPy infers from all values."""
+    if place == "X":
+        monkeypatch.setattr(training_tables, "_cells", np.array)
+        monkeypatch.setattr(training_tables, "_numbers", lambda cells: cells.astype(float))
+    else:
+        monkeypatch.setattr(
+            training_tables,
+            "as_batch",
+            lambda held: as_batch(
+                {name: pd.Series([*values]) for name, values in held.items()}
+                if isinstance(held, dict)
+                else held
+            ),
+        )
+    with pytest.raises((AssertionError, ArithmeticError, ValueError, TypeError)):
+        check_one_odd_cell("PrivateLogisticRegression", place, "list")
+
+
+@KINDS
+def test_one_class_in_y_is_seen_in_nothing(name):
+    model = QUICK[name](bounds=BOUNDS, classes=(0, 1))
+    usual = outcome(model, NUMBERS, Y)
+    for y in (np.zeros(60, dtype=int), np.ones(60, dtype=int), np.full(60, 5)):
+        assert outcome(model, NUMBERS, y) == usual
+
+
+def test_a_short_row_of_a_list_is_seen_in_nothing():
+    rows = NUMBERS.to_numpy().tolist()
+    model = PrivateLogisticRegression(bounds=(0, 90), classes=(0, 1))
+    usual = outcome(model, rows, Y)
+    for row in ([1.0], [], [1.0, 2.0, 3.0], None, "ab", np.array(3.0), np.ones((2, 2))):
+        assert outcome(model, [*rows[:7], row, *rows[8:]], Y) == usual
+
+
+@pytest.mark.parametrize("weights", [np.zeros(60), np.full(60, np.nan), np.full(60, -1.0)])
+def test_weights_of_nothing_are_seen_in_nothing(weights):
+    def told(given):
+        model = PrivateLogisticRegression(bounds=BOUNDS, classes=(0, 1))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.fit(NUMBERS, Y, sample_weight=given)
+        return repr(model.result_.calibration)
+
+    assert told(weights) == told(np.ones(60))
+
+
+SECRET = 86753
+REFUSED = {
+    "a short y": lambda model: model.fit(NUMBERS, [SECRET] * 59),
+    "a table as y": lambda model: model.fit(NUMBERS, np.full((60, 2), SECRET)),
+    "y of one number": lambda model: model.fit(NUMBERS, SECRET),
+    "complex": lambda model: model.fit(NUMBERS.to_numpy() * (1j + SECRET), Y),
+    "one dimension": lambda model: model.fit(np.full(60, SECRET), Y),
+    "a list of numbers": lambda model: model.fit([SECRET] * 60, Y),
+    "a mapping": lambda model: model.fit({"age": [SECRET] * 60}, Y),
+    "a queue": lambda model: model.fit(deque([[SECRET, 1]] * 60), Y),
+    "no table": lambda model: model.fit(None, Y),
+    "a series": lambda model: model.fit(NUMBERS.age + SECRET, Y),
+    "a longer weight": lambda model: model.fit(NUMBERS, Y, sample_weight=[SECRET] * 61),
+    "a table of weights": lambda model: model.fit(NUMBERS, Y, np.full((60, 2), SECRET)),
+    "a shorter person": lambda model: model.fit(NUMBERS, Y, person=[SECRET] * 59),
+    "texts as y": lambda model: model.fit(NUMBERS, np.full(60, f"{SECRET}")),
+    "too few columns": lambda model: model.fit(NUMBERS, Y).predict(NUMBERS[["age"]] + SECRET),
+    "no y": lambda model: model.fit(NUMBERS, None),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals_quote_nothing_of_the_data(case):
+    with pytest.raises(ValueError, match=r".") as refused:
+        REFUSED[case](PrivateLogisticRegression(bounds=BOUNDS, classes=(0, 1)))
+    said = str(refused.value)
+    assert not any(word in said for word in (str(SECRET), "59", "60", "61"))
+
+
+SLIPS = {
+    "one class": {"classes": (0,)},
+    "a class twice": {"classes": (0, 0)},
+    "texts and numbers": {"classes": ("a", 1)},
+    "a text": {"classes": "ab"},
+    "classes of another type": {"classes": ("a", "b")},
+    "a column as classes": {"classes": pd.Series([0, 1])},
+    "too many pairs": {"bounds": [(0, 1)] * 3},
+    "a number as bounds": {"bounds": 3},
+    "eps": {"eps": -1},
+    "ledger": {"ledger": 5},
+    "largest_weight": {"largest_weight": -1},
+    "threshold": {"threshold": 2},
+    "a list as levels": {"levels": ["no", "yes"]},
+    "levels of one value": {"levels": {"smoker": ["no"]}},
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_public_slip_costs_nothing(slip):
+    with lr.Ledger(1.0) as ledger:
+        model = PrivateLogisticRegression(**{"bounds": BOUNDS, "classes": (0, 1), **SLIPS[slip]})
+        with pytest.raises(ValueError, match=r"."):
+            model.fit(NUMBERS, Y, sample_weight=np.ones(60))
+    assert ledger.entries == ()
+
+
+@pytest.mark.parametrize("given", [{"prior": {"age": 1.0}}, {"threshold": 0.3}])
+def test_what_three_classes_do_not_have_is_refused(given):
+    with pytest.raises(lr.ArgumentError, match="two classes"):
+        PrivateLogisticRegression(bounds=BOUNDS, classes=(0, 1, 2), **given).fit(NUMBERS, THREE)
+
+
+@KINDS
+def test_other_names_of_parameters_are_told(name):
+    kind = type(QUICK[name]())
+    with pytest.raises(CallError, match="did you mean seed"):
+        kind(random_state=1)
+    with pytest.raises(CallError, match="did you mean eps"):
+        kind(epsilon=1)
+
+
+def test_a_seed_warns_and_no_seed_is_the_default():
+    first, second = (PrivateLogisticRegression(**PUBLIC).fit(X, Y).coef_ for _ in range(2))
+    assert (first != second).any()
+    with pytest.warns(lr.PrivacyWarning, match="seed"):
+        model = PrivateLogisticRegression(**PUBLIC, seed=1).fit(X, Y)
+    assert not model.result_.guarantee.is_private
+
+
+# -- predictions -----------------------------------------------------------------------------------
+
+
+def test_rows_that_cannot_be_used_are_predicted_as_missing():
+    for y, classes in ((Y, (0, 1)), (np.where(Y, "b", "a"), ("a", "b")), (THREE, (0, 1, 2))):
+        model = PrivateLogisticRegression(bounds=BOUNDS, classes=classes).fit(NUMBERS, y)
+        holes = NUMBERS.to_numpy()[:4].copy()
+        holes[2, 0] = np.nan
+        holes = pd.DataFrame(holes, columns=[*NUMBERS])
+        whole = np.array([0, 1, 3])
+        assert pd.isna(model.predict(holes)).tolist() == [False, False, True, False]
+        assert (model.predict(holes)[whole] == model.predict(holes.iloc[whole])).all()
+        assert np.isnan(model.predict_proba(holes)[2]).all()
+        assert np.isnan(model.decision_function(holes)[2]).all()
+
+
+@KINDS
+def test_a_row_is_predicted_by_itself(name):
+    model = QUICK[name](**PUBLIC).fit(X, Y)
+    each = [model.decision_function(X.iloc[[i]])[0] for i in range(9)]
+    assert [*model.decision_function(X.iloc[:9])] == each
+
+
+@KINDS
+def test_two_classes_are_split_where_the_decision_is_0(name):
+    model = QUICK[name](**PUBLIC).fit(X, Y)
+    assert ((model.decision_function(X) > 0) == (model.predict(X) == 1)).all()
+    has = name == "PrivateLogisticRegression"
+    assert hasattr(model, "predict_proba") is has
+    if has:
+        assert (model.predict_proba(X)[:, 1] == model.result_.predict(X)).all()
+
+
+def test_the_threshold_of_the_fit_splits_the_classes():
+    model = PrivateLogisticRegression(**PUBLIC, threshold=0.8).fit(X, Y)
+    assert ((model.predict_proba(X)[:, 1] > 0.8) == (model.predict(X) == 1)).all()
+
+
+def test_a_simplex_of_the_logistic_loss_has_probabilities():
+    model = PrivateSimplexClassifier(**PUBLIC, loss="logistic", draws=2, lambda_=10)
+    assert model.fit(X, Y).predict_proba(X).shape == (60, 2)
+
+
+@KINDS
+def test_nothing_is_predicted_before_a_fit(name):
+    with pytest.raises(NotFittedError):
+        QUICK[name]().predict(X)
+
+
+@KINDS
+def test_a_pickle_predicts_and_holds_no_record(name):
+    model = QUICK[name](**PUBLIC).fit(X, Y)
+    stored = pickle.dumps(model)
+    assert all(value.tobytes() not in stored for value in X.age.to_numpy()[:, None])
+    again = pickle.loads(stored)
+    assert (again.predict(X) == model.predict(X)).all()
+    assert not again.result_.has_diagnostics
+
+
+def test_a_fit_without_noise_predicts_well():
+    for kind in (PrivateLogisticRegression, PrivateLinearSVC):
+        model = kind(**PUBLIC, eps=0, lambda_=0.001).fit(X, Y)
+        with pytest.warns(lr.PrivacyWarning, match="exactly"):
+            assert model.score(X, Y) > 0.8
+
+
+# -- payment ---------------------------------------------------------------------------------------
+
+
+def check_paid_before(monkeypatch, name):
+    ledger = lr.Ledger(2.0, 1e-5)
+
+    def read(*_, **__):
+        raise AssertionError("the data was read")
+
+    with monkeypatch.context() as patch:
+        for kind in ("FrameData", "MatrixData"):
+            for way in ("rows", "loose", "entries"):
+                patch.setattr(f"privatelr.model_data.{kind}.{way}", read)
+        with pytest.raises(AssertionError, match="was read"):
+            QUICK[name](**PUBLIC, ledger=ledger).fit(X, Y)
+    assert ledger.spent() > 0
+
+
+@KINDS
+def test_a_fit_is_paid_before_its_rows_are_read(monkeypatch, name):
+    check_paid_before(monkeypatch, name)
+
+
+def test_a_planted_fit_on_the_house_is_caught(monkeypatch):
+    monkeypatch.setattr(privatelr.fitting, "charge", lambda *_: None)
+    with pytest.raises(AssertionError, match="spent"):
+        check_paid_before(monkeypatch, "PrivateLinearSVC")
+
+
+def test_a_clone_has_the_same_ledger():
+    ledger = lr.Ledger(1.0)
+    model = PrivateLogisticRegression(**PUBLIC, ledger=ledger)
+    assert clone(model).ledger is ledger
+    assert clone(clone(make_pipeline(model)))[-1].ledger is ledger
+
+
+@pytest.mark.filterwarnings("ignore:score:privatelr.PrivacyWarning")
+def test_every_fit_of_a_search_is_charged_or_refused():
+    ledger = lr.Ledger(0.7)
+    model = PrivateLogisticRegression(bounds=BOUNDS, classes=(0, 1), eps=0.1, ledger=ledger)
+    search = GridSearchCV(model, {"op": [True, False]}, cv=3, error_score="raise")
+    search.fit(NUMBERS, Y)
+    assert len(ledger.entries) == 7
+    assert ledger.spent() == pytest.approx(0.7)
+    assert search.best_estimator_.ledger is ledger
+    with pytest.raises(lr.GuaranteeError, match=r"ledger: .* of 0\.7"):
+        cross_val_score(model, NUMBERS, Y, cv=3, error_score="raise")
+    with pytest.raises(ValueError, match=r"(?s)All the 3 fits failed.*ledger: eps=0\.1 more"):
+        cross_val_score(clone(model), NUMBERS, Y, cv=3)  # as scikit-learn does by default
+    assert len(ledger.entries) == 7
+
+
+@pytest.mark.filterwarnings("ignore:score:privatelr.PrivacyWarning")
+def test_a_ledger_around_a_search_is_charged():
+    with lr.Ledger(2.0) as ledger:
+        model = PrivateLinearSVC(bounds=BOUNDS, classes=(0, 1), eps=0.5)
+        cross_val_score(model, NUMBERS, Y, cv=4, error_score="raise")
+    assert ledger.spent() == 2.0
+
+
+@pytest.mark.slow
+def test_workers_charge_a_ledger_on_disk_and_are_refused_by_one_in_memory(tmp_path):
+    memory, disk = lr.Ledger(5.0), lr.Ledger.create(tmp_path / "study.ledger", 5.0)
+    model = PrivateLogisticRegression(bounds=BOUNDS, classes=(0, 1), eps=0.5)
+    whole = partial(cross_val_score, cv=2, n_jobs=2, error_score="raise", scoring="roc_auc")
+    assert np.isfinite(whole(model.set_params(ledger=disk), NUMBERS, Y)).all()
+    assert disk.spent() == 1.0
+    with pytest.raises(lr.GuaranteeError, match="kept in another process"):
+        whole(clone(model).set_params(ledger=memory), NUMBERS, Y)
+    assert memory.entries == ()
+
+
+def test_a_score_warns_that_it_is_exact():
+    model = PrivateLogisticRegression(**PUBLIC).fit(X, Y)
+    with pytest.warns(lr.PrivacyWarning, match="no guarantee covers it") as told:
+        share = model.score(X, Y)
+    assert share == (model.predict(X) == Y.to_numpy()).mean()
+    assert told[0].filename == __file__
+
+
+# -- pipelines -------------------------------------------------------------------------------------
+
+
+def test_a_pipeline_of_public_steps_hands_on_names(monkeypatch):
+    kept = make_column_transformer(
+        (SimpleImputer(strategy="constant", fill_value=50.0), ["age"]),
+        (FunctionTransformer(np.sqrt, feature_names_out="one-to-one"), ["dose"]),
+        ("passthrough", make_column_selector(dtype_exclude=np.number)),
+        verbose_feature_names_out=False,
+    ).set_output(transform="pandas")
+    public = {**PUBLIC, "bounds": {"age": (18, 90), "dose": (0, 5**0.5)}}
+    holes = X.assign(age=X.age.where(X.age < 80))
+    with fixed_noise(monkeypatch):
+        pipe = make_pipeline(kept, PrivateLogisticRegression(**public)).fit(holes, Y)
+        by_hand = holes.assign(age=holes.age.fillna(50.0), dose=np.sqrt(holes.dose))
+        model = PrivateLogisticRegression(**public).fit(by_hand, Y)
+    assert [*pipe[-1].feature_names_in_] == ["age", "dose", "smoker"]
+    assert (pipe[-1].coef_ == model.coef_).all()
+    assert (pipe.predict(holes) == model.predict(by_hand)).all()
+    assert not pd.isna(pipe.predict(holes)).any()
+
+
+def test_names_of_columns_are_those_of_the_fit():
+    model = PrivateLogisticRegression(bounds=BOUNDS, classes=(0, 1)).fit(NUMBERS, Y)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(NUMBERS[["dose", "age"]])
+    with pytest.warns(UserWarning, match="valid feature names"):
+        found = model.predict(NUMBERS.to_numpy())
+    assert (found == model.predict(NUMBERS)).all()
+
+
+def test_metadata_is_routed(monkeypatch):
+    weights, persons = np.linspace(0.1, 1, 60), np.arange(60) // 2
+    model = PrivateLogisticRegression(bounds=BOUNDS, classes=(0, 1))
+    with sklearn.config_context(enable_metadata_routing=True), fixed_noise(monkeypatch):
+        asks = clone(model).set_fit_request(sample_weight=True, person=True)
+        pipe = make_pipeline(FunctionTransformer(), asks)
+        pipe.fit(NUMBERS, Y, sample_weight=weights, person=persons)
+        same = model.fit(NUMBERS, Y, sample_weight=weights, person=persons)
+    assert (pipe[-1].coef_ == same.coef_).all()
+    assert pipe[-1].result_.guarantee.neighbours is lr.REPLACE_PERSON
+
+
+def test_frames_of_polars_have_names(monkeypatch):
+    polars = pytest.importorskip("polars", reason="needs polars")
+    model = PrivateLogisticRegression(**PUBLIC)
+    with fixed_noise(monkeypatch):
+        same = clone(model).fit(X, Y).coef_
+        found = model.fit(polars.from_pandas(X), polars.Series("died", Y.to_numpy()))
+    assert (found.coef_ == same).all()
+    assert [*found.feature_names_in_] == [*X]
+
+
+def test_tables_of_arrow_have_names(monkeypatch):
+    arrow = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    model = PrivateLogisticRegression(bounds=BOUNDS, classes=(0, 1))
+    with fixed_noise(monkeypatch):
+        same = clone(model).fit(NUMBERS, Y).coef_
+        table = arrow.Table.from_pandas(NUMBERS, preserve_index=False)
+        assert (model.fit(table, Y).coef_ == same).all()
+    assert len(model.predict(table)) == 60
+
+
+def test_dask_is_refused_in_a_sentence():
+    dask = pytest.importorskip("dask.array", reason="needs dask")
+    with pytest.raises(lr.SchemaError, match="Dask"):
+        PrivateLogisticRegression(classes=(0, 1)).fit(dask.ones((60, 2)), Y)
+
+
+def test_scikit_learn_is_asked_for_where_it_is_missing(monkeypatch):
+    for module in [one for one in sys.modules if one.startswith("privatelr.estimators")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "sklearn.base", None)
+    with pytest.raises(lr.MissingDependencyError, match=r"privatelr\[sklearn\]"):
+        import_module("privatelr.estimators")
