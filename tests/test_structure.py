@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 290,
-    "code lines": 40_511,
+    "code lines": 40_517,
     "lines of the longest module": 400,
     "modules of the fullest folder": 18,
     "call depth": 14,

@@ -20,6 +20,7 @@ from typing import Any
 
 import pandas as pd
 
+from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, MissingDependencyError, SchemaError, redact_errors, show
 from privatelr.sources.columns import Batch
 from privatelr.sources.data_source import as_batch, is_dask
@@ -129,6 +130,7 @@ class RecordBatches:
             yield pa.Table.from_batches(held).combine_chunks()
 
 
+@suggests_arguments
 def stream(data: Any, *, memory: float | str | None = None) -> RecordBatches:
     """Hand over data that are read batch by batch, and say how much memory their rows may take.
 
@@ -290,7 +292,8 @@ def _of_path(path: str | os.PathLike[str]) -> RecordBatches:
 
     text = os.fspath(path)
     if os.path.isdir(text):
-        return _of_dataset(pyarrow.dataset.dataset(text, format="parquet", partitioning="hive"))
+        of_folders = {"format": _format_of("parquet"), "partitioning": "hive"}
+        return _of_dataset(pyarrow.dataset.dataset(text, **of_folders))
     is_glob = glob.has_magic(text) and not os.path.exists(text)
     files = sorted(glob.glob(text, recursive=True)) if is_glob else [text]
     if not files or not os.path.exists(files[0]):
@@ -302,12 +305,19 @@ def of_files(files: Sequence[str]) -> RecordBatches:
     """Return the records of files of one kind, one file after the other."""
     import pyarrow.dataset
 
-    kinds = {_ENDINGS.get(Path(file).suffix.lower()) for file in files}
-    if len(kinds) > 1 or None in kinds:
+    kinds = {_ENDINGS.get(Path(file).suffix.lower(), "") for file in files}
+    if len(kinds) > 1 or "" in kinds:
         raise SchemaError(
             "data: several files are all Parquet, or all Feather, as their endings say."
         )
-    return _of_dataset(pyarrow.dataset.dataset(list(files), format=kinds.pop()))
+    return _of_dataset(pyarrow.dataset.dataset(list(files), format=_format_of(kinds.pop())))
+
+
+def _format_of(kind: str) -> Any:
+    """Return a format of pyarrow that does not load a local file of Parquet ahead as a whole."""
+    import pyarrow.dataset
+
+    return pyarrow.dataset.ParquetFileFormat(pre_buffer=False) if kind == "parquet" else kind
 
 
 def _of_relation(relation: Any) -> RecordBatches:
