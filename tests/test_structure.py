@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 290,
-    "code lines": 40_517,
+    "modules": 291,
+    "code lines": 40_524,
     "lines of the longest module": 400,
     "modules of the fullest folder": 18,
     "call depth": 14,
@@ -30,7 +30,7 @@ so that strata are prepared once; and the command for plans has a module. A ledg
 thirteen: rows, checks, files, a server, books, what they do, pages, blocks, and accounts in one
 process or around several, two of commands, and planted bugs. Several classes have thirteen, from
 their formulas to their page and plans. Estimators of scikit-learn have four. Streams of record
-batches have four, and share what they have in common with partitions in two."""
+batches have five, and share what they have in common with partitions in two."""
 
 
 def test_the_package_does_not_grow():

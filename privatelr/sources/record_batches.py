@@ -10,7 +10,6 @@ from __future__ import annotations
 import glob
 import inspect
 import os
-import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -21,14 +20,10 @@ from typing import Any
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, MissingDependencyError, SchemaError, redact_errors, show
+from privatelr.errors import MissingDependencyError, SchemaError, redact_errors, show
 from privatelr.sources.columns import Batch
 from privatelr.sources.data_source import as_batch, is_dask
-
-try:
-    import resource
-except ImportError:  # Windows has no limits of this kind
-    resource = None  # type: ignore[assignment]
+from privatelr.sources.memory_limits import memory_here, read_bytes
 
 _AT_ONCE, _AHEAD = 2**16, 4
 """Rows of a batch of a dataset, and how many batches are decoded before they are asked for."""
@@ -36,7 +31,6 @@ _PREDICTED = 2**17
 """Rows of a piece that a function of each row is applied to."""
 _SHARE = 0.4
 """Largest share of the memory of this machine that rows take, unless `memory` says otherwise."""
-_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _ENDINGS = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".feather", ".arrow", ".ipc"), "feather"),
@@ -67,7 +61,7 @@ class RecordBatches:
     typed: Batch
     opened: Callable[[Sequence[str]], Iterable[Any]]
     counted: Callable[[], int] | None = None
-    memory: float = field(default_factory=lambda: _SHARE * _memory_here())
+    memory: float = field(default_factory=lambda: _SHARE * memory_here())
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -170,7 +164,7 @@ def stream(data: Any, *, memory: float | str | None = None) -> RecordBatches:
     if memory is None:
         return made
     facts = made.schema, made.typed, made.opened, made.counted
-    return RecordBatches(*facts, _bytes(memory))
+    return RecordBatches(*facts, read_bytes(memory))
 
 
 def is_stream(data: Any) -> bool:
@@ -384,25 +378,3 @@ def _width(column: Any) -> int:
         return int(column.type.bit_width)
     except ValueError:
         return 1024
-
-
-def _bytes(memory: Any) -> float:
-    """Read an amount of memory; raises `ArgumentError`."""
-    spelled = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([KMGT]?)(?:i?B)?\s*", str(memory), re.IGNORECASE)
-    if spelled is None or isinstance(memory, bool):
-        raise ArgumentError(
-            f'memory={show(memory)}: it takes a number of bytes from 0, such as "4GiB".'
-        )
-    return float(spelled[1]) * _UNITS[spelled[2].upper()]
-
-
-def _memory_here() -> float:
-    """Bytes of memory that this process may have: of the machine, or of a limit that was set."""
-    found = []
-    with suppress(AttributeError, OSError, ValueError):
-        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    if resource is not None:
-        found.append(resource.getrlimit(resource.RLIMIT_AS)[0])
-    with suppress(OSError, ValueError):
-        found.append(int(Path("/sys/fs/cgroup/memory.max").read_text("ascii")))
-    return float(min((size for size in found if size > 0), default=0))
