@@ -195,9 +195,13 @@ class Request:
 
     @property
     def may_scale(self) -> bool:
-        """Whether the usual shares leave something to the scale, if it is worth it."""
+        """Whether the shares leave something to the scale, if it is worth it.
+
+        A ROC curve takes shares that are written out, so that these ask for no less than the usual
+        ones do: the coefficients' share is then that of coefficients and scale together.
+        """
         # shares that were written out as {"coefficients": 1} leave nothing
-        usual = self.spend == "inference" or self.spend is ALL_FOR_COEFFICIENTS
+        usual = self.spend == "inference" or self.spend is ALL_FOR_COEFFICIENTS or self.buys_roc
         return usual and not self.is_published
 
 
@@ -272,10 +276,17 @@ def read_target(
         if eps.neighbours is not neighbours:
             names = {one: word for word, one in privacy.NEIGHBOURS.items()}
             numbers = ", ".join(repr(getattr(eps, n)) for n in _RANGES if hasattr(eps, n))
+            own = f"{type(eps).__name__}({numbers}, neighbours={names[neighbours]!r})"
+            if eps.neighbours is privacy.REPLACE_PERSON and name == "eps":
+                raise GuaranteeError(
+                    "person=None: the guarantee is about persons, and nothing says who a record is "
+                    f"of; give the fit person=, the column that tells persons apart ({own} would "
+                    "promise less, to each record by itself)."
+                )
             raise GuaranteeError(
                 f"{name}: takes a guarantee about neighbours that {neighbours.value}, which are "
                 f"{names[neighbours]!r}; the one that is given is about {names[eps.neighbours]!r}; "
-                f"write {type(eps).__name__}({numbers}, neighbours={names[neighbours]!r})."
+                f"write {own}."
             )
         for field in _RANGES:
             if hasattr(eps, field):

@@ -30,4 +30,11 @@ from privatelr.sources.record_batches import (
     over_pieces,
     stream,
 )
-from privatelr.sources.schema import BoundsLike, LevelsLike, Schema, declare_schema
+from privatelr.sources.schema import (
+    BoundsLike,
+    LevelsLike,
+    PaidFor,
+    Payment,
+    Schema,
+    declare_schema,
+)

@@ -25,7 +25,8 @@ from privatelr.errors import GuaranteeError, require_choice, show
 from privatelr.privacy import at_least, at_most, exact, implies, prices, renyi
 from privatelr.privacy.accounting import composition_bounds as bounds
 from privatelr.privacy.accounting.agreement import require_agreement
-from privatelr.privacy.accounting.composition_bounds import Entry, event_counts
+from privatelr.privacy.accounting.composition_bounds import event_counts
+from privatelr.privacy.accounting.ledger_entry import Entry, priced
 from privatelr.privacy.conversions import best_excess
 from privatelr.privacy.events import as_pure
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
@@ -87,7 +88,14 @@ class Renyi:
     kept: float
 
     def __str__(self) -> str:
-        return f"Renyi divergence of order {1 + self.excess:.4g}, or sums if they are less"
+        order = f"Renyi divergence of order {1 + self.excess:.4g}"
+        if self.kept == 0:
+            return f"{order}, or sums if they are less; no release has a delta of its own"
+        kept, rest = f"{100 * self.kept:.4g}%", f"{100 - 200 * self.kept:.4g}%"
+        return (
+            f"{order} at {rest} of delta, with {kept} for deltas of releases, or sums if they are "
+            f"less and their deltas within the other {kept}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +268,7 @@ def declared(offered: Any) -> tuple[Entry, ...]:
         guarantee, events = price if isinstance(price, tuple) and len(price) == 2 else (price, ())
         if not isinstance(events, Iterable):
             raise GuaranteeError(f"prices: takes {takes}.")
-        entry = Entry("", bounds.priced(guarantee), tuple(events))
+        entry = Entry("", priced(guarantee), tuple(events))
         require_agreement(entry.guarantee, entry.events)
         counts[entry] += 1
     if not counts:
