@@ -160,7 +160,7 @@ def constant(name):
 
 NEEDED = {
     *("design", "mechanisms", "mechanisms.calibration", "model", "numerics.solve"),
-    *("privacy", "privacy.accounting", "results"),
+    *("privacy", "privacy.accounting", "results", "sources"),
 }
 """Faces of which a fit needs everything; what else is public is imported when it is used."""
 
