@@ -163,6 +163,11 @@ def test_the_site_is_strict_and_loads_nothing_from_elsewhere(site):
     assert ASSET.findall('<script async src="https://cdn.example.org/a.js"></script>')
 
 
+def test_readme_says_how_to_cite_this_version():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"version = {{{privatelr.__version__}}}" in readme
+
+
 def test_mathjax_is_the_file_with_its_licence():
     folder = VIGNETTES / "assets" / "mathjax"
     assert "Apache License" in (folder / "LICENSE").read_text("utf-8")
