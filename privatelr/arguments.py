@@ -48,7 +48,8 @@ NOTES = {
     "as one; if each is protected by itself, repeat it instead",
     "offset": "a formula of dplr or dpsvm has it, as in 'y ~ age + offset(z)'",
     "person": _PERSONS,
-    "prior": "dplr and dpsvm take one, and no noise depends on it",
+    "prior": "dplr, dpsvm and plan take one; leave it out here, as no noise, no bound and no count "
+    "of records depends on it",
     "records_per_person": "it goes with person, which dplr, dpsvm and dpmultinom take",
     "start": "the minimum does not depend on where the solver starts",
     "subset": "dplr, dpsvm and dpmultinom take one, and formulas have it, "

@@ -48,12 +48,11 @@ from privatelr.mechanisms.request import read_account, read_seed
 from privatelr.method import Fitted, Method, Way
 from privatelr.numerics import label
 from privatelr.privacy import (
-    Event,
     Guarantee,
     unless_seeded,
     void,
 )
-from privatelr.privacy.accounting import Account, Entry
+from privatelr.privacy.accounting import Account, charge
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
 from privatelr.sources import Schema
 
@@ -213,7 +212,8 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     ready = _prepare(method, data, schema, options)
     spec, calibration, by = ready.spec, ready.calibration, ready.by
     named = label(spec.formula.text, method.loss)
-    entry = charge(options.ledger, ready.guarantee, calibration.events, named)
+    whose = spec.formula.person and spec.formula.person.column
+    entry = charge(options.ledger, ready.guarantee, calibration.events, named, whose)
     draws = method.draw(calibration, options.randomness)
     fits = dict[Any, Any]()
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
@@ -268,7 +268,7 @@ def _prepare(method: Method[Any], data: FrameData, schema: Schema, options: Opti
     spec = data.plan_entries(schema) if method.by_entries else data.plan(schema)
     _require_no_subset(options.ledger, spec)
     if method.by_class:
-        spec = data.by_class(spec, schema)
+        spec = data.by_class(spec)
     learned = 0.0 if method.buys_roc else cut  # a paid curve needs no score of each record
     scored = not method.by_class and data.require_scores(learned)
     n = len(data)  # Dask counts its records from here on
@@ -363,13 +363,6 @@ def _require_no_subset(ledger: Account | None, spec: Any) -> None:
             f"a part of a ledger is for data that no other part has; {named} chooses records of "
             "one table by their values, so charge the ledger itself."
         )
-
-
-def charge(
-    ledger: Account | None, guarantee: Guarantee, events: tuple[Event, ...], label: str
-) -> Entry | None:
-    """Charge a ledger, if there is one; it refuses what it cannot cover."""
-    return None if ledger is None else ledger.charge(guarantee, events, label)
 
 
 def _scaled(spec: Any, data: FrameData, options: Options) -> Any:

@@ -356,9 +356,10 @@ def check(
     not covered by a guarantee.
     """
     if is_dask(formula) or is_dask(data):
+        table = "data.compute()" if person is None else "data.compute().reset_index()"
+        part = ", or one of its partitions" if person is None else ", whose persons are a column"
         raise SchemaError(
-            "data is a Dask collection, which check does not count; hand over data.compute(), or "
-            "one of its partitions."
+            f"data is a Dask collection, which check does not count; hand over {table}{part}."
         )
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     given = {"weights": weights, "subset": subset, "by": by, "person": person}

@@ -115,10 +115,9 @@ class FrameData:
             )
         return spec
 
-    def by_class(self, spec: Any, schema: Schema) -> Any:
-        """Return the plan with a class for each level of the response; reads types alone."""
-        read_off = [name for name in spec.variables if name not in schema.levels]
-        return with_classes(spec, {name: self.batch.column(name).dtype for name in read_off})
+    def by_class(self, spec: Any) -> Any:
+        """Return the plan with a class for each level of the response."""
+        return with_classes(spec)
 
     def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
         """Refuse R's options for frames if the data is not a frame; raises `ArgumentError`."""
@@ -215,7 +214,7 @@ class MatrixData(FrameData):
     matrix: Any = None
     person: Person | None = None
 
-    def by_class(self, spec: Any, schema: Schema) -> Any:
+    def by_class(self, spec: Any) -> Any:
         raise ArgumentError(f"dpmultinom takes no sparse matrix; {AS_FRAME}.")
 
     def plan(self, schema: Schema) -> NormBoundedMatrix:

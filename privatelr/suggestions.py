@@ -15,7 +15,6 @@ from scipy import sparse
 from privatelr.arguments import suggests_arguments
 from privatelr.design import Variable, describe_variables, read_variable, with_shares
 from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, listed, or_meant, show
-from privatelr.fitting import charge
 from privatelr.formula import Person
 from privatelr.mechanisms import (
     read_target,
@@ -42,7 +41,7 @@ from privatelr.privacy import (
     Promise,
     unless_seeded,
 )
-from privatelr.privacy.accounting import AnyLedger
+from privatelr.privacy.accounting import AnyLedger, charge
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
 from privatelr.sources import Batch, BoundsLike, Schema, declare_schema, is_dask
@@ -131,7 +130,7 @@ def suggest_bounds(
     calibration = calibrate_ranges(n, [len(found) - 1 for found in ends.values()], target)
     warn_of_one_record(target, n, stacklevel=3)
     guarantee = unless_seeded(target, not randomness.is_secret)
-    entry = charge(account, guarantee, calibration.events, f"bounds of {listed(outer)}")
+    entry = charge(account, guarantee, calibration.events, f"bounds of {listed(outer)}", person)
     if owned is None:
         parts = source.over_parts(list(outer), partial(_slots, variables, ends))
         slots = {name: np.sum([part[name] for part in parts], axis=0) for name in outer}
@@ -257,7 +256,7 @@ def levels_from(
     require_below_one_record(target, n)
     warn_of_large_delta(target, n, stacklevel=3)
     guarantee = unless_seeded(target, not randomness.is_secret)
-    entry = charge(account, guarantee, (), f"levels of {column!r}")
+    entry = charge(account, guarantee, (), f"levels of {column!r}", person)
     if owned is None:
         counts: Counter[Any] = Counter()
         for part in source.over_parts([column], partial(_level_counts, column)):

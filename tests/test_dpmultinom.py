@@ -5,12 +5,14 @@ import json
 import pickle
 import warnings
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import statsmodels.api as sm
 from repeated_noise import drawn
+from scipy import sparse
 
 import privatelr as lr
 from privatelr import dpmultinom
@@ -249,9 +251,26 @@ def test_a_file_of_what_is_not_proven_is_refused(part, entry, value, said, tmp_p
         lr.load(path)
 
 
-def test_levels_that_are_declared_have_no_order():
+@pytest.mark.parametrize("fit", [dpmultinom, lr.dplr])
+def test_levels_in_an_order_are_refused_also_where_they_are_declared(fit):
     data = study().assign(y=lambda d: pd.Categorical(d.y, CLASSES, ordered=True))
-    assert dpmultinom(FORMULA, data, 1.0, **SCHEMA).classes == CLASSES
+    for given in (data, dd.from_pandas(data, npartitions=2)):
+        with pytest.raises(lr.SchemaError, match="levels have an order, which no model here uses"):
+            fit(FORMULA, given, 1.0, **SCHEMA)
+    fit(FORMULA, data.assign(y=data.y.cat.as_unordered()), 1.0, **SCHEMA)
+    two = data.assign(y=pd.Categorical(data.smoker, ["no", "yes"], ordered=True))
+    schema = {**SCHEMA, "levels": {"y": ("no", "yes"), "smoker": ("no", "yes")}}
+    lr.dplr("y ~ age", two, 1.0, **schema)  # two levels are the same in any order
+
+
+def test_a_response_beside_a_matrix_has_no_order():
+    y = pd.Series(pd.Categorical(["a", "b", "c"] * 20, ordered=True), name="y")
+    for x in (np.ones((60, 2)), sparse.csr_array(np.ones((60, 2)))):
+        with pytest.raises(lr.SchemaError, match="levels have an order"):
+            lr.dplr(y, x, 1.0, row_norm=2.0, levels={"y": CLASSES})
+
+
+def test_an_enum_has_no_order():
     enum = pl.from_pandas(study()).with_columns(pl.col("y").cast(pl.Enum(CLASSES)))
     schema = {**SCHEMA, "levels": {"smoker": ("no", "yes")}}
     assert dpmultinom(FORMULA, enum, 1.0, **schema).classes == CLASSES

@@ -295,7 +295,7 @@ def test_membership_among_constants_is_a_term() -> None:
         ("ns(age, df = 4)", "write public ones, as in knots = c(35, 50, 65)"),
         ("cr(age, df = 4)", "write public ones, as in knots = c(40, 60)"),
         ("ns(age, knots = quantile(age))", "public numbers"),
-        ("ns(age, knots = c(10, 40))", "knots that rise"),
+        ("ns(age, knots = c(10, 40))", "and not on it: 10, 40"),
         ("ns(age, degree = 2)", "no degree"),
         ("cr(age, constraints = 'center')", "no constraints"),
         ("cr(age, extrapolation = 'zero')", "'extend' or 'clip'"),

@@ -59,7 +59,13 @@ def log_loss(fit, frame: pd.DataFrame) -> float:
 
 @pytest.mark.quick
 @pytest.mark.parametrize("degree", [1, 2, 3, 5])
-@pytest.mark.parametrize("knots", [[0.0, 1.0], [-2.0, 0.3, 0.4, 7.0], [0.0, 1e-9, 1.0]])
+@pytest.mark.parametrize(
+    "knots",
+    [
+        *([0.0, 1.0], [-2.0, 0.3, 0.4, 7.0], [0.0, 1e-9, 1.0]),
+        *([0.0, 0.5, 0.5, 1.0], [0.0, 0.2, 0.2, 0.2, 0.9, 0.9, 1.0]),
+    ],
+)
 def test_splines_are_those_of_scipy_and_add_up_to_one(degree: int, knots: list[float]) -> None:
     rng = np.random.default_rng(degree)
     values = np.append(rng.uniform(knots[0], knots[-1], 500), knots)
@@ -228,6 +234,102 @@ def test_a_term_is_drawn_with_its_band_where_inference_was_bought() -> None:
             bought.plot_term(wrong)
 
 
+def test_a_smooth_of_each_level_is_drawn_by_itself() -> None:
+    """A line for each level of an interaction, or that of the level where it is held."""
+    pytest.importorskip("matplotlib").use("Agg")
+    formula = "y ~ bs(age, knots = c(40, 60)) * g + z"
+    bought = dplr(formula, FRAME, 20.0, spend="inference", **DECLARED)
+    values = np.linspace(20, 80, 201)
+
+    def lines(term: str, **asked: object) -> dict[str, np.ndarray]:
+        axes = bought.plot_term(term, **asked)
+        return {line.get_label(): line.get_ydata() for line in axes.lines[:-1]}
+
+    drawn = lines("bs(age):g")
+    assert list(drawn) == ["g = a", "g = b"]
+    assert len(bought.plot_term("bs(age)").collections) == 2
+    for level, name in (("a", "g = a"), ("b", "g = b")):
+        new = pd.DataFrame({"age": np.append(values, 50.0), "g": level, "z": 0.0})
+        link = bought.predict(new, type="link").to_numpy()
+        np.testing.assert_allclose(drawn[name], link[:-1] - link[-1], atol=1e-9)
+        (alone,) = lines("age", at={"g": level}).values()
+        np.testing.assert_allclose(alone, drawn[name], atol=1e-12)
+    assert len(lines("z")) == 1
+    for at, words in (
+        ({"g": "c"}, "takes one of 'a', 'b'"),
+        ({"h": "a"}, "the model has no variable 'h'"),
+        ({"age": 3}, "is drawn"),
+        ({"z": 3}, "from -1 to 1"),
+        (3, "takes a mapping"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
+            bought.plot_term("age", at=at)
+    wide = FRAME.assign(g=np.arange(N) % 11)
+    schema = {**DECLARED, "levels": {"g": list(range(11))}}
+    with pytest.raises(ArgumentError, match=r"hold some of them, as in at=\{'g': 0\}"):
+        dplr("y ~ age * g", wide, 20.0, **schema).plot_term("age")
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("spelled", "usual"),
+    [
+        ("bs(x = age, knots = c(40, 60))", "bs(age, knots = c(40, 60))"),
+        ("bs(knots = c(40, 60), x = age)", "bs(age, knots = c(40, 60))"),
+        ("splines::bs(age, knots = c(40, 60))", "bs(age, knots = c(40, 60))"),
+        ("bs(age, NULL, c(40, 60), 2)", "bs(age, knots = c(40, 60), degree = 2)"),
+        ("bs(age, None, [40, 60], 2, False)", "bs(age, knots = c(40, 60), degree = 2)"),
+        (
+            "bs(age, NULL, c(40, 60), 3, FALSE, c(10, 90))",
+            "bs(age, knots = c(40, 60), Boundary.knots = c(10, 90))",
+        ),
+        ("bs(age, degree = 2, NULL, c(40, 60))", "bs(age, knots = c(40, 60), degree = 2)"),
+        ("bs(age, df = NULL, knots = c(40, 60))", "bs(age, knots = c(40, 60))"),
+        ("splines::ns(x = age, knots = 50)", "ns(age, knots = 50)"),
+        (
+            "ns(age, NULL, c(40, 60), FALSE, c(30, 70))",
+            "ns(age, knots = c(40, 60), Boundary.knots = c(30, 70))",
+        ),
+        (
+            "cr(age, None, [40, 60], 30, 70)",
+            "cr(age, knots = c(40, 60), lower_bound = 30, upper_bound = 70)",
+        ),
+        ("base::cut(x = age, breaks = c(20, 50, 80))", "cut(age, c(20, 50, 80))"),
+        (
+            "cut(age, c(20, 50, 80), NULL, TRUE, FALSE)",
+            "cut(age, c(20, 50, 80), include.lowest = TRUE, right = FALSE)",
+        ),
+        ("stats::poly(x = age, 2, raw = TRUE)", "poly(age, 2, raw = TRUE)"),
+        ("stats::poly(x = log(age), degree = 2, raw = TRUE)", "poly(log(age), 2, raw = TRUE)"),
+    ],
+)
+def test_arguments_by_name_and_by_place_are_those_of_r_and_formulaic(spelled, usual) -> None:
+    (spec, rows), (_, other) = (rows_of(f"y ~ {term} + z") for term in (spelled, usual))
+    np.testing.assert_array_equal(rows.x, other.x)
+    fit = dplr(f"y ~ {spelled} + z", FRAME[:99], 0, 1e-2, **DECLARED)
+    assert parse_formula(fit.formula, list(FRAME)) == spec.formula
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("name", ["bs", "ns"])
+@pytest.mark.parametrize("beyond", [(20, 80), (30, 70)])
+def test_a_knot_that_is_repeated_takes_smoothness_and_keeps_the_range(name, beyond) -> None:
+    """Columns are those of SciPy, also beyond the boundary; their range is that of rows."""
+    term = f"{name}(age, knots = c(50, 50), Boundary.knots = c{beyond})"
+    frame = made(601).assign(age=np.linspace(20, 80, 601))
+    spec, rows = rows_of(f"y ~ 0 + {term}", frame)
+    inside = frame["age"].between(*beyond).to_numpy()
+    splines = basis(frame["age"].to_numpy()[inside], [beyond[0], 50, 50, beyond[1]])
+    columns = rows.x[inside]
+    kept = columns @ np.linalg.lstsq(columns, splines, rcond=None)[0]
+    if name == "bs":  # the same functions, all of them
+        np.testing.assert_allclose(kept, splines, atol=1e-9)
+    made_of = splines @ np.linalg.lstsq(splines, columns, rcond=None)[0]
+    np.testing.assert_allclose(made_of, columns, atol=1e-9)
+    assert np.linalg.matrix_rank(columns) == columns.shape[1] == (6 if name == "bs" else 4)
+    assert np.linalg.norm(rows.x, axis=1).max() <= spec.bound * (1 + 1e-12)
+
+
 # --- refusals -------------------------------------------------------------------------------
 
 
@@ -238,11 +340,21 @@ def test_a_term_is_drawn_with_its_band_where_inference_was_bought() -> None:
         ("bs(age, df = 5)", "write public ones, as in knots = c(40, 60)"),
         ("bs(age, Boundary.knots = c(49, 51))", "declare bounds= nearer to its boundary (49, 51)"),
         ("bs(age, knots = c(60, 40))", "knots that rise"),
-        ("bs(age, knots = c(10, 40))", "knots that rise"),
+        ("bs(age, knots = c(10, 40))", "inside of its boundary (20, 80), and not on it: 10, 40"),
+        ("bs(age, knots = c(20, 40))", "inside of its boundary (20, 80), and not on it: 20, 40"),
+        ("bs(age, knots = seq(20, 80, 30))", "and not on it: 20, 50, 80"),
+        ("bs(age, knots = c(40, 40, 40, 40))", "repeats the knot 40, 4 times in all; a knot occ"),
+        ("bs(age, degree = 1, knots = c(40, 40))", "occurs 1 times at most, or it would jump"),
+        ("cr(age, knots = c(40, 40))", "values at its knots"),
+        ("bs(age, Boundary.knots = c(80, 20))", "its boundary takes two numbers that rise"),
+        ("bs(age, 5, c(40, 60))", "df would place knots by the data, and knots are given"),
+        ("bs(age, NULL, c(40), 3, FALSE, c(20, 80), 1)", "no further argument"),
+        ("cut(age, c(20, 50, 80), labels = FALSE)", "I(1 + (x > 50))"),
+        ("cut(age, c(20, 40, 60, 80), F, right = F)", "I(1 + (x >= 40) + (x >= 60))"),
         ("bs(age, knots = quantile(age))", "public numbers"),
         ("bs(age, degree = 0)", "a whole number from 1"),
         ("bs(age, degree = 2.5)", "a whole number from 1"),
-        ("bs(age, c(40))", "no further argument"),
+        ("bs(age, c(40))", "write public ones, as in knots = c(40, 60)"),
         ("bs(age, intercept = TRUE)", "write 0 + bs(age) for all columns"),
         ("bs(g)", "divides numbers"),
         ("bs(w)", "declared bounds"),

@@ -314,6 +314,12 @@ def test_a_delta_and_a_rho_take_laplace_noise():
     [
         ({"eps": PureDP(1)}, GuaranteeError, "which are 'person'; the one that is given is about"),
         ({"eps": ZCDP(0.1)}, GuaranteeError, r"write ZCDP\(0.1, neighbours='person'\)\."),
+        ({"person": "y"}, FormulaError, "'y' is the response, and persons are told apart by"),
+        (
+            {"person": None, "records_per_person": 1, "eps": PureDP(0.5, "person")},
+            GuaranteeError,
+            "give the fit person=, the column that tells persons apart",
+        ),
         ({"ledger": Ledger(5)}, GuaranteeError, "'person' and not 'replace'"),
         ({"records_per_person": 0}, FormulaError, "records_per_person=0: .* from 1 to 1000000"),
         ({"records_per_person": 2.0}, FormulaError, "records_per_person=2.0"),

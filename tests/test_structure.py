@@ -10,12 +10,12 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 284,
-    "code lines": 39_890,
+    "modules": 285,
+    "code lines": 40_140,
     "lines of the longest module": 400,
-    "modules of the fullest folder": 17,
+    "modules of the fullest folder": 18,
     "call depth": 14,
-    "functions": 356,
+    "functions": 357,
     "types": 36,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of a
@@ -29,7 +29,9 @@ their term, fits, card, file and audit; a fit is prepared by a function of its o
 so that strata are prepared once; and the command for plans has a module. A ledger on disk has
 thirteen: rows, checks, files, a server, books, what they do, pages, blocks, and accounts in one
 process or around several, two of commands, and planted bugs. Several classes have thirteen, from
-their formulas to their page and plans. Estimators of scikit-learn have four."""
+their formulas to their page and plans. Estimators of scikit-learn have four. An entry of a ledger,
+with whom it is about, has a module of its own, and a fit looks at the order of its response by a
+function more."""
 
 
 def test_the_package_does_not_grow():

@@ -28,7 +28,16 @@ from privatelr.audit.worth import epsilon_of_gaussian
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.online import PrivateFTRL
 from privatelr.model import dplr
-from privatelr.privacy import ZCDP, ApproxDP, Event, GaussianEvent, Guarantee, NonPrivate, PureDP
+from privatelr.privacy import (
+    REPLACE_PERSON,
+    ZCDP,
+    ApproxDP,
+    Event,
+    GaussianEvent,
+    Guarantee,
+    NonPrivate,
+    PureDP,
+)
 from privatelr.privacy.accounting import Entry, Ledger
 from privatelr.privacy.accounting.ledger_books import DiskPage
 from privatelr.privacy.accounting.ledger_checks import findings, in_place
@@ -53,6 +62,7 @@ def audit_ledger(rng: np.random.Generator) -> Iterator[Check]:
         ("prices chosen by results", _chosen),
         ("events", _false_events),
         ("deltas of both kinds", _deltas),
+        ("persons", _persons),
         ("fits", _fits),
         ("on disk", _on_disk),
     ):
@@ -205,6 +215,17 @@ def _deltas(rng: np.random.Generator) -> Iterator[Check]:
     below = math.exp(log_delta(epsilon, math.sqrt(squares))) if squares > 0 else 0.0
     shown = (chance + (1 - chance) * below) / delta
     yield Check("ledger", "deltas of both kinds: delta over that of the budget", shown, 1.0)
+
+
+def _persons(rng: np.random.Generator) -> Iterator[Check]:
+    """Check that prices about persons of one column are not added to those of another."""
+    ledger, about = Ledger(_LARGE, neighbours="person"), PureDP(0.5, REPLACE_PERSON)
+    ledger.charge(about, person="patient")
+    taken = 0
+    with suppress(GuaranteeError):
+        ledger.charge(about, person="clinic")
+        taken += 1
+    yield Check("ledger", "persons: charges about another column that were accepted", taken)
 
 
 def _fits(rng: np.random.Generator) -> Iterator[Check]:

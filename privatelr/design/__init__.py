@@ -40,7 +40,13 @@ from privatelr.design.offsets_and_weights import (
 )
 from privatelr.design.persons import shares_of, with_shares
 from privatelr.design.prior import LONGEST_MARGIN, Prior, centre_of, most_stiffness, prior_of
-from privatelr.design.response import MOST_CLASSES, Response, read_labels, with_classes
+from privatelr.design.response import (
+    MOST_CLASSES,
+    Response,
+    read_labels,
+    require_no_order,
+    with_classes,
+)
 from privatelr.design.scaling import (
     ScaledData,
     in_standard_units,

@@ -20,7 +20,7 @@ from privatelr.design import column_plan, offsets_and_weights
 from privatelr.design.coding import Factor
 from privatelr.design.offsets_and_weights import Weight
 from privatelr.design.prior import Prior
-from privatelr.design.response import Response, plan_response
+from privatelr.design.response import Response, plan_response, require_no_order
 from privatelr.design.terms import (
     BoundSource,
     Columns,
@@ -249,6 +249,7 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
                 f"not one of its levels {', '.join(map(repr, variable.levels))}."
             )
     response = plan_response(formula.response, variables)
+    require_no_order(response, batch)
     factors, columns = plan_columns(formula, variables)
     bound, source, unbounded, unbounded_norm = bound_of(columns, schema.row_norm)
     if unbounded and schema.row_norm is None:

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from privatelr.design.coding import INTERCEPT, Factor
 from privatelr.design.offsets_and_weights import read_person_roots
-from privatelr.design.response import Response, plan_response, read_labels
+from privatelr.design.response import Response, plan_response, read_labels, require_no_order
 from privatelr.design.variables import Variable, as_numbers, describe_variables
 from privatelr.errors import FormulaError, SchemaError, show
 from privatelr.formula import (
@@ -169,6 +169,7 @@ def describe_numbered(
     variables = describe_variables(batch, [name], schema)
     expression = parse_expression(tokenize(quote(name)))
     response = plan_response(expression, variables)
+    require_no_order(response, batch)
     text = f"{expression.label} ~ X1 + ... + X{p}"
     if person is not None:
         text += f" + {spell_person(person)}"

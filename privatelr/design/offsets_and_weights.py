@@ -86,9 +86,12 @@ def plan_beside(
             "bounds, and takes a positive number."
         )
     if subset is not None and not _is_condition(subset, variables):
+        one = variables[subset.names[0]]
+        choice = f"== {one.levels[0]!r}" if one.levels else "> 50"
+        choice = "== 'a'" if one.kind == "text" and not one.levels else choice
         raise SchemaError(
             f"subset({subset.label}) takes a condition that is true or false, such as "
-            f"subset({subset.names[0]} > 50)."
+            f"subset({subset.names[0]} {choice})."
         )
     if formula.by is not None:
         _require_strata(formula.by, variables)

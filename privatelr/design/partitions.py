@@ -14,6 +14,7 @@ them: there R continues the first and the last polynomial, and `ns` and `cr` str
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -45,6 +46,14 @@ _KEYWORDS = {
 }
 _FUNCTIONS = {"bs": 3, "ns": 1, "cr": 2}
 """How many more columns than inner knots there are, by which ``df`` counts."""
+_PLACES = {
+    "bs": ("df", "knots", "degree", "intercept", "Boundary.knots"),
+    "ns": ("df", "knots", "intercept", "Boundary.knots"),
+    "cr": ("df", "knots", "lower_bound", "upper_bound"),
+    "cut": ("breaks", "labels", "include.lowest", "right"),
+}
+"""Arguments after the number, in the order of R, and of formulaic for `cr`, which R has not."""
+_NOTHING = {"NULL", "None"}
 _USUAL = {"intercept": False, "include_intercept": False}
 """Keywords that are taken if they ask for what is done anyway."""
 
@@ -181,17 +190,13 @@ def plan_partition(expression: Expression, ends: Interval) -> Partition:
     """
     call, label = expression.partition, expression.label
     assert call is not None
-    given = dict(zip(("breaks",) if call.name == "cut" else (), call.args[1:], strict=False))
-    given |= call.keywords
-    args = list(call.args)
-    if call.name != "cut" and len(args) == 2 and isinstance(args[1].value, int):
-        given = {"df": args.pop(), **given}  # the second argument of R and formulaic
+    given, rest = _arguments_by_name(call)
     for name, usual in _USUAL.items():
         if name in given and given[name].value == usual:
             del given[name]
     known = _KEYWORDS[call.name]
     clips = call.name != "cut" and _clips(given.pop("extrapolation", None), label)
-    if len(args) > 1 + (call.name == "cut") or not given.keys() <= known:
+    if rest or not given.keys() <= known:
         unknown = [name for name in given if name not in known]
         strange = min(unknown, key=lambda name: name not in _USUAL, default="further argument")
         if strange in _USUAL and call.name in _FUNCTIONS:
@@ -200,6 +205,11 @@ def plan_partition(expression: Expression, ends: Interval) -> Partition:
                 f"term '{label}': {strange} = TRUE adds the column that the intercept of a model "
                 f"has; write 0 + {call.name}({call.args[0].name or 'x'}{shown}) for all columns of "
                 "the spline, or leave it out."
+            )
+        if strange == "df" and "knots" in given:
+            raise FormulaError(
+                f"term '{label}': df would place knots by the data, and knots are given; leave df "
+                "out, or write NULL in its place."
             )
         if strange == "df":
             remedy = _remedy(call.name, given, ends)
@@ -219,6 +229,18 @@ def plan_partition(expression: Expression, ends: Interval) -> Partition:
             f"bounds= nearer to its boundary ({found.own[0]:g}, {found.own[-1]:g}){other}."
         )
     return found
+
+
+def _arguments_by_name(call: Node) -> tuple[dict[str, Node], bool]:
+    """Return the arguments after the number by their names, and whether there are more of them.
+
+    As in R, arguments without a name take the places that those with a name leave.
+    """
+    free = [name for name in _PLACES[call.name] if name not in call.keywords]
+    listed = dict(zip(free, call.args[1:], strict=False))
+    given = {**listed, **call.keywords}
+    nothing = {name for name, node in given.items() if node.name in _NOTHING}
+    return {k: v for k, v in given.items() if k not in nothing}, len(call.args) > 1 + len(free)
 
 
 def _clips(node: Node | None, label: str) -> bool:
@@ -262,7 +284,7 @@ def _plan_splines(
     degree = number_list(given["degree"], label) if "degree" in given else [3]
     if len(degree) != 1 or degree[0] != int(degree[0]) or not 1 <= degree[0] <= _HIGHEST:
         raise FormulaError(f"term '{label}': degree takes a whole number from 1 to {_HIGHEST}.")
-    _require_rising(label, own)
+    _require_knots(name, label, own, int(degree[0]))
     low, high = (own[0], own[-1]) if clips else (min(own[0], ends[0]), max(own[-1], ends[1]))
     natural = None if name == "bs" else name
     # a polynomial that is continued has no knot at the boundary; a line that begins there has one
@@ -290,18 +312,55 @@ def _plan_cut(label: str, given: dict[str, Node], ends: Interval) -> Partition:
     right = right if "right" in given else True
     levels = _interval_names(breaks, right=right, closed=closed)
     if "labels" in given:
+        _require_texts(given["labels"], label, breaks, ">" if right else ">=")
         levels = tuple(map(str, _texts(given["labels"], label)))
         if len(levels) != len(breaks) - 1 or len({*levels}) < len(levels):
             raise FormulaError(f"term '{label}': labels takes {len(breaks) - 1} different texts.")
     return Partition(breaks, None, levels, right, closed)
 
 
-def _require_rising(
-    label: str, knots: tuple[float, ...], takes: str = "knots that rise, within its boundary"
-) -> None:
-    if any(not low < high for low, high in pairwise(knots)):
-        listed = ", ".join(f"{knot:g}" for knot in knots)
+def _require_knots(name: str, label: str, own: tuple[float, ...], degree: int) -> None:
+    """Refuse knots that fall, that are on the boundary or beyond, or that repeat too often.
+
+    A knot that is repeated takes a derivative less from the spline, as in R. B-splines remain at
+    least 0 and add up to 1: no step of their recursion has an empty interval around a value.
+    """
+    low, *inner, high = own
+    listed = ", ".join(f"{knot:g}" for knot in inner)
+    if not low < high:
+        raise FormulaError(f"term '{label}': its boundary takes two numbers that rise.")
+    if not all(low < knot < high for knot in inner):
+        raise FormulaError(
+            f"term '{label}' takes knots inside of its boundary ({low:g}, {high:g}), and not on "
+            f"it: {listed}."
+        )
+    if any(after < before for before, after in pairwise(inner)):
+        raise FormulaError(f"term '{label}' takes knots that rise: {listed}.")
+    most = 1 if name == "cr" else degree
+    for knot, times in Counter(inner).items():
+        if times > most:
+            why = "whose columns are values at its knots" if name == "cr" else "or it would jump"
+            raise FormulaError(
+                f"term '{label}' repeats the knot {knot:g}, {times} times in all; a knot occurs "
+                f"{most} times at most, {why}."
+            )
+
+
+def _require_rising(label: str, breaks: tuple[float, ...], takes: str) -> None:
+    if any(not low < high for low, high in pairwise(breaks)):
+        listed = ", ".join(f"{knot:g}" for knot in breaks)
         raise FormulaError(f"term '{label}' takes {takes}: {listed}.")
+
+
+def _require_texts(node: Node, label: str, breaks: tuple[float, ...], above: str) -> None:
+    """Refuse ``labels = FALSE``, which asks for the numbers of the intervals, with another way."""
+    if node.value is False or node.name == "F":
+        inner = " + ".join(f"(x {above} {knot:g})" for knot in breaks[1:-1])
+        raise FormulaError(
+            f"term '{label}': labels = FALSE makes one number of the intervals, for one "
+            f"coefficient; write I(1 + {inner}) with the column in the place of x, or leave labels "
+            "out for a coefficient of each."
+        )
 
 
 def _truth(given: dict[str, Node], name: str, label: str) -> bool:

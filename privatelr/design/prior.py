@@ -43,6 +43,7 @@ class Prior:
     sds: Mapping[str, float] = field(default_factory=dict)
     uncovered: bool = False
 
+    @np.errstate(over="ignore", invalid="ignore")  # what is too large is refused in a sentence
     def for_plan(self, spec: Any, *, only_shared: bool) -> Prior:
         """Check the means against a plan; if asked, drop those that it has no coefficient for.
 

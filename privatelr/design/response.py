@@ -111,15 +111,31 @@ MOST_CLASSES = 50
 """Largest number of classes of a model that has coefficients for each."""
 
 
-def with_classes(spec: Any, dtypes: Mapping[str, Any]) -> Any:
-    """Return a plan in which each declared level of the response is a class of its own.
+def require_no_order(response: Response, batch: Batch) -> None:
+    """Refuse three levels or more whose type puts them in an order, which no model here uses.
 
-    `dtypes` are the types of columns whose levels are read off them.
+    Declared levels do not take the order away, so that what is fitted does not hang on them. Enums
+    of polars and Arrow have no order here: that is how these declare levels of any kind.
+    """
+    name = response.expression.column
+    if name is None or len(response.levels) < 3 or name not in batch.names:
+        return
+    if getattr(batch.column(name).dtype, "ordered", False):
+        upper = ", ".join(map(repr, response.levels[1:][-2:]))
+        raise SchemaError(
+            f"response {response.expression.label!r}: its levels have an order, which no model "
+            f'here uses; divide them in two, as in "{name} %in% c({upper}) ~ ..." for dplr, or '
+            f"take them as names without an order, by data[{name!r}].cat.as_unordered()."
+        )
+
+
+def with_classes(spec: Any) -> Any:
+    """Return a plan in which each declared level of the response is a class of its own.
 
     Raises
     ------
     FormulaError, SchemaError
-        For fewer than three levels, levels in an order, strata and offsets.
+        For fewer than three levels, strata and offsets.
     """
     formula, response = spec.formula, spec.response
     label = response.expression.label
@@ -129,13 +145,6 @@ def with_classes(spec: Any, dtypes: Mapping[str, Any]) -> Any:
     ):
         if term:
             raise FormulaError(f"formula: {term} does not go with dpmultinom, as {why}.")
-    if getattr(dtypes.get(response.expression.column or ""), "ordered", False):
-        upper = ", ".join(map(repr, response.levels[1:][-2:]))
-        raise SchemaError(
-            f"response {label!r}: its levels have an order, which a multinomial model ignores; "
-            f'divide them in two, as in "{label} %in% c({upper}) ~ ..." for dplr, or declare '
-            f'levels={{"{label}": [...]}} to take them as names without an order.'
-        )
     if response.kind != "factor" or len(response.levels) < 3:
         column = response.expression.names[0]
         raise SchemaError(

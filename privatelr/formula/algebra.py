@@ -164,6 +164,9 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
             counting[function] = found[0]
     if (person := counting.get("person")) is not None:
         _require_columns(column_of(person), known)
+        if person.column in response.names:
+            told = "is the response, and persons are told apart by a column of their own"
+            raise FormulaError(f"person: the column {person.column!r} {told}.")
     beside = *offsets, *(one for one in counting.values() if isinstance(one, Expression))
     by: By | None = counting.get("by")
     if by is not None:

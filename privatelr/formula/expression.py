@@ -106,6 +106,9 @@ def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expres
     node = whole
     while node.name == "I" and node.kind == "call" and len(node.args) == 1:
         node = node.args[0]
+    if node.kind == "call" and node.name in _PARTITIONS and "x" in node.keywords:
+        others = {name: each for name, each in node.keywords.items() if name != "x"}
+        node = node._replace(args=(node.keywords["x"], *node.args), keywords=others)
     divides = node.kind == "call" and node.name in _PARTITIONS and bool(node.args)
     read = node.args[0] if divides else whole
     names = tuple(dict.fromkeys(_columns(read)))
@@ -175,7 +178,8 @@ _STEPS = {"from": 0, "to": 1, "by": 2, "length.out": 3, "length": 3, "len": 3}
 _LONGEST = 1000
 """Most numbers of a sequence."""
 _FUZZ = 1e-10
-"""As in R, a sequence ends at `to` if its steps miss it by less than this share of one."""
+"""As in R, a sequence ends at `to` if its steps miss it by less than this share of one; here it
+ends at `to` itself."""
 
 
 def _sequence(call: Node, term: str) -> list[float]:
@@ -203,8 +207,9 @@ def _sequence(call: Node, term: str) -> list[float]:
     steps = (stop - start) / step if step else -1.0
     if not 0 <= steps < _LONGEST:
         raise wrong
-    held = min if step > 0 else max
-    return [held(start + step * k, stop) for k in range(int(steps + _FUZZ) + 1)]
+    found = [start + step * k for k in range(int(steps + _FUZZ) + 1)]
+    # rounding puts no end beside `stop`, where a bound or a boundary would be missed
+    return [stop if abs(each - stop) <= _FUZZ * abs(step) else each for each in found]
 
 
 def _levels(call: Node, label: str) -> tuple[Any, ...]:

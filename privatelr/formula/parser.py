@@ -1,8 +1,8 @@
 """R's formula dialect: its tokens, their canonical spelling, and trees by precedence.
 
 R names may contain dots (``Sepal.Length``), names in backticks may contain anything, ``^`` is a
-power and ``%in%`` an operator. All later steps work on these tokens, so no rewriting touches the
-inside of a string or of a quoted name.
+power and ``%in%`` an operator; ``splines::bs`` is ``bs``. All later steps work on these tokens, so
+no rewriting touches the inside of a string or of a quoted name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from privatelr.formula.functions import COMPARISONS, INFIX, PREFIX, SAME
 TokenKind = Literal["name", "quoted", "number", "text", "operator"]
 
 _PATTERN = re.compile(
-    r"""(?P<space>\s+)
+    r"""(?P<space>\s+|(?:base|splines|stats)::(?=[^\W\d]))
       | (?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
       | (?P<quoted>`[^`]+`)
       | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?L?)

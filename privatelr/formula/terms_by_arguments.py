@@ -32,6 +32,11 @@ def with_terms(formula: Any, columns: Collection[str], **given: Any) -> Any:
                 f"by={show(inner)}: by takes the name of a column of the data; it has "
                 f"{listed(columns)}{or_meant(inner, columns)}"
             )
+        if name == "by" and isinstance(inner, list | tuple):
+            raise FormulaError(
+                f"by={show(inner)}: by takes one column by its name, such as by='sex'; the levels "
+                "of several are those of one column that is made of them."
+            )
         if not isinstance(inner, str) or not inner.strip():
             raise FormulaError(
                 f"{name}={show(inner)}: {name} takes the name of a column, or an expression of "

@@ -272,10 +272,17 @@ def read_target(
         if eps.neighbours is not neighbours:
             names = {one: word for word, one in privacy.NEIGHBOURS.items()}
             numbers = ", ".join(repr(getattr(eps, n)) for n in _RANGES if hasattr(eps, n))
+            own = f"{type(eps).__name__}({numbers}, neighbours={names[neighbours]!r})"
+            if eps.neighbours is privacy.REPLACE_PERSON and name == "eps":
+                raise GuaranteeError(
+                    "person=None: the guarantee is about persons, and nothing says who a record is "
+                    f"of; give the fit person=, the column that tells persons apart ({own} would "
+                    "promise less, to each record by itself)."
+                )
             raise GuaranteeError(
                 f"{name}: takes a guarantee about neighbours that {neighbours.value}, which are "
                 f"{names[neighbours]!r}; the one that is given is about {names[eps.neighbours]!r}; "
-                f"write {type(eps).__name__}({numbers}, neighbours={names[neighbours]!r})."
+                f"write {own}."
             )
         for field in _RANGES:
             if hasattr(eps, field):

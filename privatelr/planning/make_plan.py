@@ -11,7 +11,7 @@ import numpy as np
 
 from privatelr import errors
 from privatelr.arguments import suggests_arguments
-from privatelr.design import DesignSpec, Prior, plan_design, with_classes
+from privatelr.design import DesignSpec, Prior, plan_design, require_no_order, with_classes
 from privatelr.errors import ArgumentError, FormulaError, SchemaError
 from privatelr.fitting import read_do_scale, read_prior
 from privatelr.formula import (
@@ -260,7 +260,7 @@ def plan(
     else:
         spec = formula_design(whole, declared, records)
         if loss == _SOFTMAX:
-            spec = _by_class(spec, schema, records)
+            spec = _by_class(spec, records)
         strata = spec.formula.by
         if strata is not None and strata.level is None:
             spec = spec.at_level(spec.variables[strata.column].levels[0])
@@ -305,7 +305,7 @@ def _require_classes(formula: Any, balance: float, prior: Any) -> None:
         raise ArgumentError("prior: it goes with two classes, and loss='softmax' is of several.")
 
 
-def _by_class(spec: DesignSpec, schema: Schema, pilot: Batch | None) -> DesignSpec:
+def _by_class(spec: DesignSpec, pilot: Batch | None) -> DesignSpec:
     """The design with a class for each level of the response."""
     if _STAND_IN in spec.variables:
         name = spec.formula.text.partition("~")[0].strip()
@@ -313,9 +313,9 @@ def _by_class(spec: DesignSpec, schema: Schema, pilot: Batch | None) -> DesignSp
             f"response {name!r}: a plan of several classes takes its levels, the reference first, "
             f'as in levels={{"{name}": ["a", "b", "c"]}}.'
         )
-    dtypes = {} if pilot is None else {name: pilot.column(name).dtype for name in pilot.names}
-    read_off = {name: of for name, of in dtypes.items() if name not in schema.levels}
-    found: DesignSpec = with_classes(spec, read_off)
+    if pilot is not None:
+        require_no_order(spec.response, pilot)
+    found: DesignSpec = with_classes(spec)
     return found
 
 

@@ -153,7 +153,10 @@ def _read(
 def require_intervals(study: Study) -> None:
     """Raise an error if a plan requests no inference."""
     if study.classes:
-        raise GuaranteeError("loss: intervals of several classes are not built.")
+        raise GuaranteeError(
+            "loss: intervals of several classes are not built; a plan of one class against the "
+            "others has them, as in plan(\"stage == 'high' ~ age\", ...)."
+        )
     if study.request.spend != "inference" and "inference" not in dict(study.request.spend):
         raise GuaranteeError(
             "spend: this plan requests the coefficients alone, which have no intervals; plan with "

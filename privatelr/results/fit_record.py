@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -266,13 +267,21 @@ class NoisyRecord(ModelRecord):
         """The noise, lambda, and the facts from which they were computed."""
         return self.release.calibration
 
-    def plot_term(self, term: str, *, level: float = 0.95, ax: Any = None) -> Axes:
+    def plot_term(
+        self,
+        term: str,
+        *,
+        at: Mapping[str, Any] | None = None,
+        level: float = 0.95,
+        ax: Any = None,
+    ) -> Axes:
         """Draw what a variable adds, such as ``"bs(age)"``, with its band if inference was bought.
 
-        Other variables are at the middle of their bounds, or at their first level. Of several
-        classes there is a line for each, against the reference.
+        Other variables are held at ``at={"sex": "F"}``, or at the middle of their bounds and at
+        their first level. There is a line for each level in an interaction with the variable, and
+        for each of several classes, against the reference.
         """
-        return term_plot.plot_term(self, term, level=level, ax=ax)
+        return term_plot.plot_term(self, term, at=at, level=level, ax=ax)
 
     def bounded(self, covariates: FloatArray) -> FloatArray:
         """Design rows of covariates, shortened as the rows of the fit were."""

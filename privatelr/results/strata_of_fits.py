@@ -268,9 +268,16 @@ class Strata(Mapping[Any, Fit]):
         """Draw the coefficients of all strata; see `privatelr.plot_coefficients`."""
         return forest.plot_coefficients(self, **options)
 
-    def plot_term(self, term: str, *, level: float = 0.95, ax: Any = None) -> Axes:
+    def plot_term(
+        self,
+        term: str,
+        *,
+        at: Mapping[str, Any] | None = None,
+        level: float = 0.95,
+        ax: Any = None,
+    ) -> Axes:
         """Draw what a variable adds, with a line for each stratum; see `Fit.plot_term`."""
-        return term_plot.plot_term(self, term, level=level, ax=ax)
+        return term_plot.plot_term(self, term, at=at, level=level, ax=ax)
 
     def summary(
         self,

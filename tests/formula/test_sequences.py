@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 
 from privatelr import FormulaError, dplr
+from privatelr.formula import number_list
+from privatelr.formula.parser import parse, tokenize
 
 BOUNDS = {"age": (0.0, 100.0)}
 FRAME = pd.DataFrame({"age": np.linspace(0, 100, 60), "y": np.arange(60) % 2})
@@ -32,6 +34,15 @@ def fitted(term):
 def test_a_sequence_is_its_numbers(spelled, numbers, call):
     one, other = fitted(call.format(spelled)), fitted(call.format(f"c({numbers})"))
     np.testing.assert_allclose(one.coef.to_numpy(), other.coef.to_numpy(), atol=1e-9)
+
+
+def test_rounding_ends_no_sequence_beside_its_end():
+    """In doubles .1 + 3 * .3 is below 1, so a value of 1 would lie in no interval."""
+    assert 0.1 + 3 * 0.3 != 1
+    call = parse(tokenize("seq(0.1, 1, 0.3)"))
+    assert number_list(call, "seq")[-1] == 1.0
+    assert number_list(parse(tokenize("seq(1, 0.1, by = -0.3)")), "seq")[-1] == 0.1
+    assert number_list(parse(tokenize("seq(0.1, 1, 0.4)")), "seq")[-1] < 0.91
 
 
 def test_breaks_may_be_named_and_a_step_may_be_negative():

@@ -690,3 +690,44 @@ def test_no_guarantee_about_records_implies_one_about_persons_or_the_reverse():
     with pytest.raises(GuaranteeError, match="different neighbours"):
         compose([record, ABOUT_PERSONS])
     assert from_json(to_json(ABOUT_PERSONS)) == ABOUT_PERSONS != record
+
+
+def test_persons_of_different_columns_are_never_added_up():
+    """A patient is not the clinic of all its patients, so their prices do not add up."""
+    ledger = Ledger(2.0, neighbours="person")
+    assert ledger.person is None
+    assert "persons of one column" in str(ledger)
+    ledger.charge(ABOUT_PERSONS)
+    ledger.charge(ABOUT_PERSONS, person="patient")
+    with pytest.raises(GuaranteeError) as caught:
+        ledger.charge(ABOUT_PERSONS, person="clinic")
+    assert str(caught.value) == (
+        "ledger: persons that the column 'clinic' tells apart are not those of 'patient', so "
+        "prices about both do not add up; open a Ledger(neighbours='person') for each, or rename "
+        "one that tells the same apart."
+    )
+    ledger.charge(ABOUT_PERSONS, person="patient")
+    assert ledger.person == "patient"
+    assert ledger.spent() == 1.5
+    assert "column 'patient', which 1 of 3 entries do not state" in " ".join(str(ledger).split())
+
+
+def test_json_has_the_column_of_persons_where_it_is_stated():
+    ledger = Ledger(2.0, neighbours="person")
+    ledger.charge(ABOUT_PERSONS)
+    ledger.charge(ABOUT_PERSONS, person="patient")
+    told = json.loads(json.dumps(ledger.to_json()))
+    assert [entry.get("person") for entry in told["entries"]] == [None, "patient"]
+    assert "person" not in told["entries"][0]  # as in files of earlier versions
+    assert Ledger.from_json(told).entries == ledger.entries
+    told["entries"][0]["person"] = "clinic"
+    with pytest.raises(GuaranteeError, match="column 'patient' tells apart are not those of 'cl"):
+        Ledger.from_json(told)
+
+
+def test_a_column_of_persons_goes_with_a_guarantee_about_them():
+    with pytest.raises(GuaranteeError, match="goes with a guarantee about persons"):
+        Ledger(1.0).charge(PureDP(0.1), person="patient")
+    for name in ("", 3):
+        with pytest.raises(GuaranteeError, match="takes the name of a column"):
+            Ledger(1.0, neighbours="person").charge(ABOUT_PERSONS, person=name)

@@ -16,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import ledgers_at_work
+import numpy as np
+import pandas as pd
 import pytest
 from frames_for_laws import SCHEMA, clinic, fit_clinic
 from ledgers_at_work import check_crowd, check_kills
@@ -32,6 +34,10 @@ from privatelr import (
     PrivacyWarning,
     PureDP,
     ReleaseFileError,
+    choose,
+    dplr,
+    levels_from,
+    suggest_bounds,
 )
 from privatelr.privacy import GaussianEvent
 from privatelr.privacy.accounting import (
@@ -277,6 +283,45 @@ def test_no_text_in_a_ledger_steers_a_terminal(tmp_path):
 def check_steers_nothing(page):
     assert all(one.isprintable() for line in page.split("\n") for one in line)
     assert r"\x1b" in page.replace("\\\\", "\\")
+
+
+def test_persons_of_different_columns_are_never_added_up_on_disk(path):
+    """A row with another column is refused, and found where one was put in by force."""
+    whose = {"person": "patient"}
+    ledger = Ledger.create(path, 3.0, neighbours="person")
+    about = PureDP(0.5, "person")
+    ledger.charge(about)  # as rows of earlier versions, which do not state it
+    ledger.allow("registry", 1.0)
+    entry = Ledger.open(path).charge(about, **whose)
+    with pytest.raises(GuaranteeError, match="'clinic' tells apart are not those of 'patient'"):
+        Ledger.open(path, allowance="registry").charge(about, person="clinic")
+    ledger.charge(about, **whose)
+    assert (ledger.person, ledger.spent(), ledger.knows(entry)) == ("patient", 1.5, True)
+    assert "column 'patient', which 1 of 3 entries do not state" in " ".join(str(ledger).split())
+    assert [line.split()[-1] for line in str(ledger).splitlines() if "eps=" in line] == [
+        *("release", "patient", "patient")
+    ]
+    assert "person" not in json.loads(ledger.rows[1].body)["entry"]
+    bodies = [row.body.replace('"patient"', '"clinic"') for row in ledger.rows[-1:]]
+    forged = [*(row.body for row in ledger.rows[:-1]), *bodies]
+    rows = list(ledger_checks._rechained([ledger_rows.LedgerRow(body, "") for body in forged]))
+    assert ["row 5: ledger: persons" in told for told in ledger_checks.findings(rows)] == [True]
+
+
+def test_every_release_about_persons_states_their_column(path):
+    frame = pd.DataFrame({"x": np.linspace(-1, 1, 400), "y": [0.0, 1.0] * 200})
+    frame["who"] = frame.index // 2
+    ledger = Ledger.create(path, 400.0, 1e-3, neighbours="person")
+    price, about = {"eps": 20.0, "ledger": ledger}, {"person": "who"}
+    fit = dplr("y ~ x", frame, bounds={"x": (-1, 1)}, **price, **about)
+    other = dplr("y ~ 1", frame, bounds={"x": (-1, 1)}, **price, **about)
+    suggest_bounds(frame, {"x": (-9, 9)}, **price, **about)
+    levels_from(frame, "y", delta=1e-6, **price, **about)
+    for answer in (fit.private_roc, fit.private_auc, fit.private_threshold):
+        answer(frame, **price)
+    choose({"fit": fit, "other": other}, frame, **price)
+    assert [entry.person for entry in ledger.entries] == ["who"] * 8
+    assert [entry.person for entry in Ledger.open(path).entries] == ["who"] * 8
 
 
 @pytest.mark.parametrize("name", ["", " ", "ann\n", " ann", "a\x1b[2J", "a\u202eb"])

@@ -229,13 +229,15 @@ def test_errors_about_the_data_name_no_length(ask):
 
 def test_a_choice_is_among_fits_about_the_same_persons():
     frame = fits()[0]
+    records = dplr("y ~ X1", FRAME, 1, row_norm=1.0)
+    with pytest.raises(GuaranteeError, match=r"^choose: the fits are about different neighbours"):
+        choose({"one": frame, "two": records}, FRAME, 1)
     others = (
-        dplr("y ~ X1", FRAME, 1, row_norm=1.0),
         dplr("y ~ X1", FRAME, 1, row_norm=1.0, person="person"),
         dplr("y ~ X1", FRAME, 0, row_norm=1.0, person="person", lambda_=0.1),
     )
     for other in others:
-        with pytest.raises(GuaranteeError, match="about records, or about the same persons"):
+        with pytest.raises(GuaranteeError, match="about records, or about persons with one number"):
             choose({"one": frame, "two": other}, FRAME, 1)
 
 

@@ -24,6 +24,7 @@ from privatelr import (
     NonPrivate,
     PrivacyWarning,
     PureDP,
+    choose,
     compare,
     dplpsvm,
     dplr,
@@ -552,8 +553,10 @@ def test_persons_of_different_columns_have_no_price_together():
     patients = dplr("ill ~ age", frame, 1.0, person="patient", records_per_person=3, **shown)
     clinics = dplr("ill ~ age", frame, 1.0, person="clinic", **shown)
     assert compare(patients, patients).guarantee == PureDP(1.0, REPLACE_PERSON)
-    with pytest.raises(GuaranteeError, match="persons of different columns"):
+    with pytest.raises(GuaranteeError, match=r"^compare: persons that the column 'clinic' tells"):
         compare(patients, clinics)
+    with pytest.raises(GuaranteeError, match=r"^choose: persons that the column 'clinic' tells"):
+        choose({"patients": patients, "clinics": clinics}, frame, 1.0)
 
 
 def made_up_persons():

@@ -43,6 +43,7 @@ from privatelr.mechanisms.simplex import number_of_draws, simplex_release
 from privatelr.numerics.rows import DaskRows
 from privatelr.numerics.solve.dense_weights import dense_projection
 from privatelr.privacy import accounting, renyi_divergence
+from privatelr.privacy.accounting import ledger_entry
 from privatelr.privacy.noise.exponential_mechanism import (
     Exponential,
     ExponentialMechanism,
@@ -217,19 +218,27 @@ bug("a ledger counts half", (accounting.Ledger, "spent"), LEDGER)(times(1 / 2))
 
 
 @bug("a ledger counts many releases as one", _CHARGE, LEDGER)
-def _(honest: Any, *given: Any, times: int = 1) -> Any:
-    return honest(*given)
+def _(honest: Any, *given: Any, times: int = 1, person: str | None = None) -> Any:
+    return honest(*given, person=person)
 
 
 @bug("a ledger lets a refused charge through", _CHARGE, LEDGER)
 def _(
-    honest: Any, account: Any, guarantee: Any, events: Any = (), label: str = "", times: int = 1
+    honest: Any,
+    account: Any,
+    guarantee: Any,
+    events: Any = (),
+    label: str = "",
+    times: int = 1,
+    person: str | None = None,
 ) -> Any:
     """The refused charge is not recorded, and no error is raised."""
     try:
-        return honest(account, guarantee, events, label, times=times)
+        return honest(account, guarantee, events, label, times=times, person=person)
     except GuaranteeError:
-        return accounting.Entry(label, guarantee, tuple(events), account.places[0][1], times)
+        return accounting.Entry(
+            label, guarantee, tuple(events), account.places[0][1], times, person
+        )
 
 
 @bug("a ledger of a block is not charged", accounting.account_with, LEDGER)
@@ -253,6 +262,7 @@ def _(honest: Any, ledger: Any) -> Any:
     return honest(None) if ledger is None else ledger
 
 
+bug("a ledger adds up persons of any columns", ledger_entry.column_of_persons, LEDGER)(nothing)
 bug("a ledger believes the events of a file", (accounting.statement, "require_agreement"), LEDGER)(
     nothing
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from privatelr.arguments import suggests_arguments
 from privatelr.locks import ForkSafeLock
 from privatelr.privacy.accounting.agreement import require_agreement
-from privatelr.privacy.accounting.composition_bounds import Entry, priced
+from privatelr.privacy.accounting.ledger_entry import Entry, priced
 from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import Guarantee
 
@@ -51,6 +51,7 @@ class Account(ABC):
         label: str = "",
         *,
         times: int = 1,
+        person: str | None = None,
     ) -> Entry:
         """Record a release, or refuse it if it does not fit into the budget.
 
@@ -69,6 +70,9 @@ class Account(ABC):
             of a bootstrap. If a record can occur several times in the input of one release, charge
             `privatelr.privacy.events.grouped` of its guarantee. A resample costs nothing only if
             it is drawn from releases, not from records.
+        person
+            The column that tells persons apart, if the guarantee is about them. A ledger takes one
+            column, as prices about others do not add up; a charge without it is not compared.
 
         Returns
         -------
@@ -79,8 +83,8 @@ class Account(ABC):
         ------
         GuaranteeError
             If the release would overdraw the budget, has no guarantee, has events that do not
-            account for it or is about other neighbours, or if this process does not keep the
-            ledger. Nothing is recorded then.
+            account for it or is about other neighbours or persons of another column, or if this
+            process does not keep the ledger. Nothing is recorded then.
         LedgerError
             If a ledger on disk cannot be read or written, or another process holds it for half a
             minute.
@@ -91,7 +95,8 @@ class Account(ABC):
         A charge to a ledger on disk is on the disk when this method returns. If of several ledgers
         on disk one cannot be written at the very end, those before it keep the charge.
         """
-        entry = Entry(label, priced(guarantee), tuple(events), self.places[0][1], times)
+        place = self.places[0][1]
+        entry = Entry(label, priced(guarantee), tuple(events), place, times, person)
         with self._pages_with(entry) as pages:
             given = [page.commit() for page in pages]
         receipts = tuple(receipt for receipt in given if receipt is not None)

@@ -25,6 +25,7 @@ import scipy
 from privatelr.errors import GuaranteeError
 from privatelr.privacy import TiltEvent, as_pure, at_least, at_most, compose, exact, prices, to_zcdp
 from privatelr.privacy.accounting import composition_bounds as bounds
+from privatelr.privacy.accounting.ledger_entry import Entry, priced
 from privatelr.privacy.events import BoundedRangeEvent, Event, GaussianEvent, SimplexDrawEvent
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, Promise, PureDP
 from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon, tilt_log_delta
@@ -70,7 +71,7 @@ def joint_guarantee(releases: Sequence[tuple[Guarantee, tuple[Event, ...]]]) -> 
     if len(releases) == 1 or not isinstance(total, ApproxDP) or total.delta == 1:
         return total
     entries = [
-        bounds.Entry("", bounds.priced(guarantee), in_agreement(bounds.priced(guarantee), events))
+        Entry("", priced(guarantee), in_agreement(priced(guarantee), events))
         for guarantee, events in releases
     ]
     return replace(total, epsilon=min(total.epsilon, bounds.epsilon_of(entries, total.delta)))

@@ -14,6 +14,9 @@ from privatelr.privacy.accounting import open_blocks
 from privatelr.privacy.accounting.account import Account, Places
 from privatelr.privacy.accounting.ledger import Ledger
 from privatelr.privacy.accounting.ledger_books import ELSEWHERE
+from privatelr.privacy.accounting.ledger_entry import Entry
+from privatelr.privacy.events import Event
+from privatelr.privacy.guarantees import Guarantee
 
 NAMED = "PRIVATELR_LEDGER"
 """The environment variable that names a ledger for every release of a process."""
@@ -84,6 +87,17 @@ def account_with(ledger: AnyLedger | None) -> Account | None:
             return one
         case several:
             return _SeveralLedgers(*several)
+
+
+def charge(
+    ledger: Account | None,
+    guarantee: Guarantee,
+    events: tuple[Event, ...],
+    label: str,
+    person: str | None = None,
+) -> Entry | None:
+    """Charge a ledger, if there is one; it refuses what it cannot cover."""
+    return None if ledger is None else ledger.charge(guarantee, events, label, person=person)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -22,17 +22,17 @@ from typing import Any
 import numpy as np
 import scipy
 
-from privatelr.errors import GuaranteeError, show
 from privatelr.privacy import ORDERS, at_least, at_most, exact, pure_cap, renyi, renyi_curve
+from privatelr.privacy.accounting.ledger_entry import Entry
 from privatelr.privacy.conversions import to_approximate
 from privatelr.privacy.events import Event, GaussianEvent, TiltEvent, tilt_survival
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, NonPrivate, Promise, PureDP
+from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
 from privatelr.privacy.noise.gaussian_delta import (
     epsilon_beside_pure,
     gaussian_epsilon,
     log_delta_beside_pure,
 )
-from privatelr.privacy.renyi_divergence import delta_of_curve, epsilon_of_curve, require_times
+from privatelr.privacy.renyi_divergence import delta_of_curve, epsilon_of_curve
 from privatelr.types import FloatArray
 
 _STEPS = 20_000
@@ -49,82 +49,6 @@ _MOST_KINDS = 40
 """Largest number of different events whose loss distributions are composed."""
 _LARGEST_LOSS = 200.0
 """Largest epsilon for which loss distributions are composed."""
-
-
-# -- charges -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """Where a charge stands in a ledger on disk.
-
-    Attributes
-    ----------
-    ledger : str
-        The name that no other ledger has, in hexadecimal.
-    dataset : str
-        What the ledger is about, in the words of the one who opened it.
-    row : int
-        The number of the row of the charge.
-    head : str
-        The hash of this row, which follows from all rows before it.
-    """
-
-    ledger: str
-    dataset: str
-    row: int
-    head: str
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One charge to a ledger.
-
-    Attributes
-    ----------
-    label : str
-        A description of the release by the caller who charged it.
-    guarantee : PureDP, ZCDP or ApproxDP
-        The guarantee of one release.
-    events : tuple of Event
-        The same release in more detail; empty if the guarantee describes it fully.
-    part : str or None
-        The part of the rows that the release was made from; None for all rows.
-    times : int
-        The number of such releases that were made from the same records.
-    receipts : tuple of Receipt
-        The places of the charge in ledgers on disk. Entries that differ in them are equal.
-    """
-
-    label: str
-    guarantee: Promise
-    events: tuple[Event, ...] = ()
-    part: str | None = None
-    times: int = 1
-    receipts: tuple[Receipt, ...] = field(default=(), compare=False)
-
-    def __post_init__(self) -> None:
-        if not all(isinstance(event, Event) for event in self.events):
-            raise GuaranteeError("events: takes a sequence of accounting events.")
-        if any(event.neighbours is not self.guarantee.neighbours for event in self.events):
-            raise GuaranteeError("events: takes events about the neighbours of the guarantee.")
-        if not isinstance(self.label, str):
-            raise GuaranteeError(f"label={show(self.label)}: label takes text.")
-        if self.part is not None and (not isinstance(self.part, str) or not self.part):
-            raise GuaranteeError(f"part={show(self.part)}: part takes a name.")
-        require_times(self.times)
-
-
-def priced(guarantee: Guarantee | Event) -> Promise:
-    """Return a guarantee that can be composed with others; refuse everything else."""
-    if isinstance(guarantee, Promise):
-        return guarantee
-    if isinstance(guarantee, NonPrivate):
-        raise GuaranteeError(
-            f"ledger: what has no guarantee ({guarantee}) has no price; it can only be made "
-            "without a ledger."
-        )
-    raise GuaranteeError(f"guarantee={show(guarantee)}: guarantee takes PureDP, ZCDP or ApproxDP.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ from privatelr.errors import GuaranteeError, require_choice, show
 from privatelr.privacy import at_least, at_most, exact, implies, prices, renyi
 from privatelr.privacy.accounting import composition_bounds as bounds
 from privatelr.privacy.accounting.agreement import require_agreement
-from privatelr.privacy.accounting.composition_bounds import Entry, event_counts
+from privatelr.privacy.accounting.composition_bounds import event_counts
+from privatelr.privacy.accounting.ledger_entry import Entry, priced
 from privatelr.privacy.conversions import best_excess
 from privatelr.privacy.events import as_pure
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
@@ -260,7 +261,7 @@ def declared(offered: Any) -> tuple[Entry, ...]:
         guarantee, events = price if isinstance(price, tuple) and len(price) == 2 else (price, ())
         if not isinstance(events, Iterable):
             raise GuaranteeError(f"prices: takes {takes}.")
-        entry = Entry("", bounds.priced(guarantee), tuple(events))
+        entry = Entry("", priced(guarantee), tuple(events))
         require_agreement(entry.guarantee, entry.events)
         counts[entry] += 1
     if not counts:

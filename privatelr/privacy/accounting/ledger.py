@@ -20,9 +20,9 @@ from privatelr.lazy_import import lazy_import
 from privatelr.privacy.accounting import open_blocks
 from privatelr.privacy.accounting import statement as statements
 from privatelr.privacy.accounting.account import Account, Places
-from privatelr.privacy.accounting.composition_bounds import Entry
 from privatelr.privacy.accounting.filters import named_rule
 from privatelr.privacy.accounting.ledger_books import DiskBook, MemoryBook
+from privatelr.privacy.accounting.ledger_entry import Entry
 from privatelr.privacy.accounting.ledger_on_disk import LedgerOnDisk
 from privatelr.privacy.accounting.statement import Statement, left
 from privatelr.privacy.events import Event
@@ -85,7 +85,7 @@ class Ledger(LedgerOnDisk):
     releases, is replaced by another record or by zeros, as `neighbours` says; or all records of
     one person, the same in all releases, are. *Assumed public*: the budget, the account, labels
     and parts. *Not covered*: releases that the ledger is not told of, guarantees and events that
-    are not true, and persons whose records are told apart by one column here and by another there.
+    are not true, and persons of different columns where their columns are not stated.
     """
 
     def __init__(
@@ -189,6 +189,11 @@ class Ledger(LedgerOnDisk):
     def neighbours(self) -> Neighbours:
         """The neighbours that every guarantee in it is about."""
         return self._statement.neighbours
+
+    @property
+    def person(self) -> str | None:
+        """The column that tells the persons of all entries apart; None if no entry states it."""
+        return self._statement.person
 
     @property
     def entries(self) -> tuple[Entry, ...]:

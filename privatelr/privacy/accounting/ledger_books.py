@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from privatelr.errors import ArgumentError, GuaranteeError, LedgerError, show
 from privatelr.lazy_import import lazy_import
-from privatelr.privacy.accounting.composition_bounds import Entry, Receipt
 from privatelr.privacy.accounting.filters import DeclaredPrices
+from privatelr.privacy.accounting.ledger_entry import Entry, Receipt
 from privatelr.privacy.accounting.statement import Statement, charged, is_within, spent
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from privatelr.lazy_import import lazy_import
 from privatelr.privacy.accounting import ledger_books
 from privatelr.privacy.accounting import statement as statements
 from privatelr.privacy.accounting.account import Account
-from privatelr.privacy.accounting.composition_bounds import Entry
 from privatelr.privacy.accounting.filters import named_rule
 from privatelr.privacy.accounting.ledger_books import DiskBook, MemoryBook
+from privatelr.privacy.accounting.ledger_entry import Entry
 from privatelr.privacy.accounting.statement import Statement
 from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours

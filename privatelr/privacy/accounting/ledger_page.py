@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from privatelr.page_model import Alarm, Heading, Indented, Listing, Piece, on_one_line
 from privatelr.privacy.accounting import statement as statements
-from privatelr.privacy.accounting.composition_bounds import Entry
 from privatelr.privacy.accounting.filters import DeclaredPrices, Renyi, unused
+from privatelr.privacy.accounting.ledger_entry import Entry
 from privatelr.privacy.accounting.ledger_rows import Charge, Content
 from privatelr.privacy.accounting.statement import Statement
 from privatelr.privacy.guarantees import REPLACE_PERSON
@@ -18,7 +18,7 @@ from privatelr.privacy.guarantees import REPLACE_PERSON
 _BAR = 40
 """Width of the bar, in characters."""
 _MOST_ROWS = 12
-_WIDEST_ENTRY = (79, 6, 16, 24, 12)
+_WIDEST_ENTRY = (79, 6, 16, 24, 12, 12)
 _MOST_ROWS_IN_MEMORY = 20
 _WIDEST_IN_MEMORY = (79, 16, 34, 79)
 """Largest width of each column, in characters."""
@@ -93,7 +93,7 @@ def unreleased(charges: Sequence[Charge]) -> str:
 
 
 def entries(charges: Sequence[Charge]) -> Listing:
-    """List charges, each with its row, time, label, price and release."""
+    """List charges, each with its row, time, label, price and release, and whom it is about."""
     rows = []
     for one in charges:
         entry = one.entry
@@ -103,8 +103,11 @@ def entries(charges: Sequence[Charge]) -> Listing:
         release = "no release" if one.release is None else one.release[:12]
         cost = f"{statements.price(entry.guarantee)}{times}"
         time = one.time[:16].replace("T", " ")
-        rows.append((told, str(one.number), time, cost, release))
-    return Listing(("release", "row", "time (UTC)", "price", "saved as"), rows, _WIDEST_ENTRY)
+        person = on_one_line(entry.person or "")
+        rows.append((told, str(one.number), time, cost, release, person))
+    headers = ("release", "row", "time (UTC)", "price", "saved as", "person")
+    count = len(headers) if any(one.entry.person for one in charges) else len(headers) - 1
+    return Listing(headers[:count], [row[:count] for row in rows], _WIDEST_ENTRY[:count])
 
 
 def _by_whom(content: Content, charges: Sequence[Charge]) -> Listing:
@@ -137,9 +140,16 @@ def _left(limits: Sequence[Statement]) -> str:
 
 
 def _about(statement: Statement) -> str:
-    """Say what neighbours replace; an entry has the column of its persons in its formula."""
-    one = "; all entries have to be about persons of one column"
-    return statement.neighbours.value + (one if statement.neighbours is REPLACE_PERSON else "")
+    """Say what neighbours replace, and which column tells persons apart."""
+    if statement.neighbours is not REPLACE_PERSON:
+        return statement.neighbours.value
+    silent = sum(entry.person is None for entry in statement.entries)
+    told = "all entries have to be about persons of one column"
+    if statement.person is not None:
+        told = f"persons are told apart by the column {on_one_line(statement.person)!r}"
+    if silent:
+        told += f", which {silent} of {len(statement.entries)} entries do not state"
+    return f"{statement.neighbours.value}; {told}"
 
 
 # -- in memory -------------------------------------------------------------------------------
@@ -176,10 +186,12 @@ def _entries_in_memory(statement: Statement) -> Piece:
         return Indented("nothing was released", first="  ")
     cells: list[tuple[str, ...]] = []
     for entry, times in rows.items():
-        label, part = (on_one_line(text) for text in (entry.label, entry.part or ""))
+        told = (entry.label, entry.part or entry.person or "")  # a ledger has one kind at most
+        label, part = (on_one_line(text) for text in told)
         cells.append((label, part, statements.price(entry.guarantee), str(times)))
     hidden = max(len(cells) - _MOST_ROWS_IN_MEMORY, 0)
     before = [(f"... {hidden} before",)] if hidden else []
+    kind = "person" if statement.neighbours is REPLACE_PERSON else "part"
     return Listing(
-        ("release", "part", "price", "times"), [*before, *cells[hidden:]], _WIDEST_IN_MEMORY
+        ("release", kind, "price", "times"), [*before, *cells[hidden:]], _WIDEST_IN_MEMORY
     )

@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 
 from privatelr.errors import GuaranteeError, LedgerError, show
 from privatelr.privacy.accounting import statement as statements
-from privatelr.privacy.accounting.composition_bounds import Entry
 from privatelr.privacy.accounting.filters import DeclaredPrices, Rule, Sums, renyi_rule
+from privatelr.privacy.accounting.ledger_entry import Entry
 from privatelr.privacy.accounting.statement import Statement, entry_from_json, entry_to_json
 
 FORMAT = "privatelr-ledger-rows"
@@ -229,6 +229,7 @@ class RowReader:
         self._allowances: dict[str, Statement] = {}
         self._charges: dict[int, Charge] = {}
         self._changes: list[Change] = []
+        self._stated: Entry | None = None  # the first entry that states the column of its persons
         self._fingerprint: str | None = None
 
     def read(self, rows: Sequence[LedgerRow]) -> Content:
@@ -316,7 +317,10 @@ class RowReader:
 
     def _charge(self, number: int, value: dict[str, Any]) -> None:
         entry = entry_from_json(value["entry"])  # events have to account for the guarantee
-        replace(self._known, entries=(entry,))  # refuses other neighbours
+        # refuses other neighbours, and persons of another column than those before
+        stated = (entry,) if self._stated is None else (self._stated, entry)
+        replace(self._known, entries=stated)
+        self._stated = self._stated or (entry if entry.person is not None else None)
         name = value["allowance"]
         if name is not None and name not in self._allowances:
             raise LedgerError(f"there is no allowance {show(name)}")

@@ -12,8 +12,8 @@ from privatelr.errors import GuaranteeError, require_number, show
 from privatelr.privacy import at_most, event_from_json, event_to_json, exact, guarantees
 from privatelr.privacy.accounting import filters
 from privatelr.privacy.accounting.agreement import require_agreement
-from privatelr.privacy.accounting.composition_bounds import Entry, priced
 from privatelr.privacy.accounting.filters import DeclaredPrices, Renyi, Rule, Sums, unused
+from privatelr.privacy.accounting.ledger_entry import Entry, column_of_persons, priced
 from privatelr.privacy.conversions import prices
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Neighbours, Promise, PureDP, check_numbers
 
@@ -21,6 +21,8 @@ _FORMAT = "privatelr-ledger"
 _VERSION = 2
 _KEYS = {"format", "version", "epsilon", "delta", "neighbours", "account", "entries"}
 _ENTRY_KEYS = {"label", "guarantee", "events", "part", "times"}
+_STATED = {"person"}
+"""What an entry has where it is stated; entries of earlier versions do not state it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,18 @@ class Statement:
                     f"part={show(entry.part)}: a person may have records in several parts, so a "
                     "ledger about persons takes charges for all rows only."
                 )
+        _column(self.entries)
+
+    @property
+    def person(self) -> str | None:
+        """The column that tells the persons of all entries apart; None if no entry states it."""
+        return _column(self.entries)
+
+
+def _column(entries: Sequence[Entry]) -> str | None:
+    """Return the column of persons of entries, or refuse two of them."""
+    instead = "open a Ledger(neighbours='person') for each, or rename one that tells the same apart"
+    return column_of_persons((entry.person for entry in entries), "ledger", instead)
 
 
 def _mixed(given: Neighbours, own: Neighbours) -> str:
@@ -277,6 +291,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
         "events": [event_to_json(event) for event in entry.events],
         "part": entry.part,
         "times": entry.times,
+        **({} if entry.person is None else {"person": entry.person}),
     }
 
 
@@ -332,13 +347,15 @@ def _rule_from_json(value: Any) -> Rule | None:
 
 def entry_from_json(value: Any) -> Entry:
     """Undo `entry_to_json`; raise `GuaranteeError` for any other value."""
-    _require_keys("ledger entry", value, _ENTRY_KEYS)
+    stated = _STATED & value.keys() if isinstance(value, dict) else set()
+    _require_keys("ledger entry", value, _ENTRY_KEYS | stated)
     if not isinstance(value["events"], list):
         raise GuaranteeError("ledger entry: events takes a list.")
     events = tuple(event_from_json(event) for event in value["events"])
     guarantee = priced(event_from_json(value["guarantee"]))
     require_agreement(guarantee, events)
-    return Entry(value["label"], guarantee, events, value["part"], value["times"])
+    told = (value["part"], value["times"], value.get("person"))
+    return Entry(value["label"], guarantee, events, *told)
 
 
 def _require_keys(name: str, value: Any, keys: set[str]) -> None:

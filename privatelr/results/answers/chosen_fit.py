@@ -306,10 +306,11 @@ def _read_candidates(fits: Mapping[str, Any]) -> dict[str, ModelRecord]:
                 f"fits: the response of {show(label)} is {responses[label]}, and that of "
                 f"{show(first)} is {responses[first]}; choose takes fits of one response."
             )
+    together(named.values(), what="choose")  # refuses what cannot be added up
     if len({fit.spec.formula.person for fit in named.values()}) > 1:
         raise GuaranteeError(
-            "fits: choose takes fits about records, or about the same persons, by one column and "
-            "one number of records per person."
+            "fits: choose takes fits about records, or about persons with one number of records "
+            "per person."
         )
     if len({_about(fit) for fit in named.values()}) > 1:
         raise ArgumentError("fits: choose takes fits of one subset, or of one stratum.")
@@ -350,10 +351,8 @@ def _release(
 ) -> ChosenFit:
     """Pay for a choice, and only then score the records and choose."""
     first = next(iter(opened.values()))
-    n, about = first.n, first.neighbours
-    price = read_price(eps, 0.0, ledger, seed, n, "choose", about)
-    calibration = calibrate_choice(n, len(fits), score, require_pure(price.target, "choose"))
-    together(fits.values())  # refuses what cannot be added up, before anything is paid
+    price = read_price(eps, 0.0, ledger, seed, "choose", first)
+    calibration = calibrate_choice(first.n, len(fits), score, require_pure(price.target, "choose"))
     entry = price.pay(calibration.events, f"choice among {listed(fits)}")
     scores = scores_of(opened, score)
     place = choose_candidate(scores, calibration, price.randomness)

@@ -176,7 +176,7 @@ def private_auc(
     share = require_number(
         ArgumentError, "smaller_class", smaller_class, takes, above=0, at_most=0.5
     )
-    price = read_price(eps, 0.0, ledger, seed, opened.n, "private_auc", opened.neighbours)
+    price = read_price(eps, 0.0, ledger, seed, "private_auc", opened)
     target = require_pure(price.target, "private_auc")
     counts = calibrate_histogram(opened.n, target)
     # partitions send counts and nothing else, and the sensitivity is proven for records alone

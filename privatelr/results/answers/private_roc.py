@@ -365,7 +365,7 @@ def private_roc(
     fit: ModelRecord, opened: Evaluation, eps: Any, delta: Any, ledger: Any, seed: Any
 ) -> PrivateRoc:
     """Release the scores of records by class; see `privatelr.results.answers.evaluated`."""
-    price = read_price(eps, delta, ledger, seed, opened.n, "private_roc", opened.neighbours)
+    price = read_price(eps, delta, ledger, seed, "private_roc", opened)
     calibration, scale = calibrate_histogram(opened.n, price.target), score_scale(fit)
     edges = scale.edges(calibration.bins)
     entry = price.pay(calibration.events, f"{fit.formula}, score histogram")

@@ -133,7 +133,7 @@ def private_threshold(
 ) -> PrivateThreshold:
     """Choose a threshold; see `privatelr.results.answers.evaluated`."""
     require_choice(ArgumentError, "rule", rule, tuple(_RULES))
-    price = read_price(eps, 0.0, ledger, seed, opened.n, "private_threshold", opened.neighbours)
+    price = read_price(eps, 0.0, ledger, seed, "private_threshold", opened)
     target = require_pure(price.target, "private_threshold")
     calibration = calibrate_threshold(opened.n, target, cast("ThresholdRule", rule))
     scale = score_scale(fit)

@@ -103,6 +103,12 @@ class Evaluation:
         """What neighbouring data differ in."""
         return REPLACE_PERSON if self.persons else REPLACE_ONE
 
+    @property
+    def column_of_persons(self) -> str | None:
+        """The column that tells persons apart, if neighbours differ in one."""
+        person = self.fit.spec.formula.person
+        return None if person is None else person.column
+
     def scores(self) -> tuple[FloatArray, FloatArray]:
         """Return linear predictors and labels ``(n,)`` of records that are in memory; private."""
         return _scores(self.fit, self.data, self.outcomes)
@@ -283,6 +289,7 @@ class Price:
     target: Promise
     account: Account | None
     randomness: Randomness
+    person: str | None = None
 
     @property
     def guarantee(self) -> Guarantee:
@@ -293,36 +300,30 @@ class Price:
         """Charge the ledgers, if there are any; they refuse what they cannot cover."""
         if self.account is None:
             return None
-        return self.account.charge(self.guarantee, events, label)
+        return self.account.charge(self.guarantee, events, label, person=self.person)
 
 
 def read_price(
-    eps: Any,
-    delta: Any,
-    ledger: Any,
-    seed: Any,
-    n: int,
-    what: str,
-    neighbours: Neighbours = REPLACE_ONE,
+    eps: Any, delta: Any, ledger: Any, seed: Any, what: str, opened: Evaluation
 ) -> Price:
-    """Check the price of an answer about n records, or about n of what neighbours replace.
+    """Check the price of an answer about data that was opened.
 
     Raises
     ------
     ArgumentError, GuaranteeError
     """
     none = "no noise, which is refused here"
-    target = read_target(eps, delta, plain=none, neighbours=neighbours)
+    target = read_target(eps, delta, plain=none, neighbours=opened.neighbours)
     if isinstance(target, NonPrivate):
         raise GuaranteeError(
             f"eps={eps!r}: {what} takes a price above 0; fit.diagnostics has exact numbers of the "
             "training data, which are not private."
         )
-    require_below_one_record(target, n)
-    warn_of_large_delta(target, n, stacklevel=5)
+    require_below_one_record(target, opened.n)
+    warn_of_large_delta(target, opened.n, stacklevel=5)
     account, replayed = read_account(ledger), read_seed(seed, "noise", what, stacklevel=6)
     randomness = SystemRandomness() if replayed is None else SeededRandomness(replayed)
-    return Price(target, account, randomness)
+    return Price(target, account, randomness, opened.column_of_persons)
 
 
 def require_payable(eps: Any, data: Any, ledger: Any, seed: Any) -> None:

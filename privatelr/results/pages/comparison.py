@@ -18,7 +18,7 @@ from privatelr.errors import ArgumentError, GuaranteeError, require_choice, requ
 from privatelr.inference import Inference, Question
 from privatelr.page_model import Piece, Table
 from privatelr.privacy import Event, Guarantee
-from privatelr.privacy.accounting import joint_guarantee
+from privatelr.privacy.accounting import column_of_persons, joint_guarantee
 from privatelr.results import odds_ratios
 from privatelr.results.answers.named_fits import named_fits
 from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord
@@ -39,6 +39,7 @@ from privatelr.results.pages.error_notes import has_long_tails
 from privatelr.types import FloatArray
 
 _MOST_DIGITS = 10
+_Releases = Iterable[tuple[Guarantee, tuple[Event, ...]]]
 
 
 # -- the result ----------------------------------------------------------------------------------
@@ -312,12 +313,11 @@ def _grouped(named: Mapping[str, str], between: str = ", ") -> str:
 
 
 def together(
-    fits: Iterable[ModelRecord], beside: Iterable[tuple[Guarantee, tuple[Event, ...]]] = ()
+    fits: Iterable[ModelRecord], beside: _Releases = (), *, what: str = "compare"
 ) -> Guarantee:
     """Return the guarantee of all these fits on the same records; one release counts once.
 
-    So do strata of one call, which were paid for together. Other releases stand `beside` them,
-    each with its guarantee and its events.
+    So do strata of one call. Other releases stand `beside` them, each with its events.
 
     Raises
     ------
@@ -326,10 +326,10 @@ def together(
     """
     releases = paid_once(fits)
     if len({fit.guarantee.neighbours for fit in releases if fit.guarantee.is_private}) > 1:
-        told = "different neighbours, whose guarantees cannot be added; compare those of the same"
-        raise GuaranteeError(f"compare: the fits are about {told}.")
-    if len({one.column for fit in releases if (one := fit.spec.formula.person)}) > 1:
-        raise GuaranteeError("compare: persons of different columns have no guarantee together.")
+        told = f"different neighbours, whose guarantees cannot be added; {what} those of the same"
+        raise GuaranteeError(f"{what}: the fits are about {told}.")
+    stated = (one and one.column for one in (fit.spec.formula.person for fit in releases))
+    column_of_persons(stated, what, f"{what} fits about persons of one column")
     return joint_guarantee([*((fit.guarantee, _events(fit)) for fit in releases), *beside])
 
 

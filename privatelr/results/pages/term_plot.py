@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 
 from privatelr import inference
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, or_meant, require_number, show
+from privatelr.errors import ArgumentError, listed, or_meant, require_number, show
 from privatelr.formula import closing_index, tokenize
 from privatelr.inference import Question
 from privatelr.lazy_import import axes_for
@@ -26,13 +27,23 @@ from privatelr.types import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from privatelr.design.variables import Variable
     from privatelr.results.strata_of_fits import Strata
 
 _POINTS = 201
+_MOST_LINES = 10
+"""Most lines of one fit, which a legend can tell apart."""
 
 
 @suggests_arguments
-def plot_term(fit: NoisyRecord | Strata, term: str, *, level: float = 0.95, ax: Any = None) -> Axes:
+def plot_term(
+    fit: NoisyRecord | Strata,
+    term: str,
+    *,
+    at: Mapping[str, Any] | None = None,
+    level: float = 0.95,
+    ax: Any = None,
+) -> Axes:
     """Draw what a variable adds to the linear predictor, beside what the middle of its bounds adds.
 
     Parameters
@@ -42,7 +53,10 @@ def plot_term(fit: NoisyRecord | Strata, term: str, *, level: float = 0.95, ax: 
     term : str
         A numeric variable, or a term that reads it, such as ``"bs(age)"``. Everything that it
         enters is added up, with other variables at the middle of their bounds or at their first
-        level.
+        level. If it enters an interaction with levels, as in ``"bs(age):sex"``, there is a line for
+        each of them.
+    at : mapping, optional
+        Other variables with the level or the number that they are held at.
     level : float
         Level of confidence of the band, which is for each value by itself.
     ax : Axes, optional
@@ -56,7 +70,8 @@ def plot_term(fit: NoisyRecord | Strata, term: str, *, level: float = 0.95, ax: 
     Raises
     ------
     ArgumentError
-        If the term reads no numeric variable of the model with declared bounds.
+        If the term reads no numeric variable of the model with declared bounds, if `at` holds
+        what the model does not have, or if there would be too many lines.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -72,8 +87,12 @@ def plot_term(fit: NoisyRecord | Strata, term: str, *, level: float = 0.95, ax: 
     name = _variable_of(first, term)
     low, high = first.spec.variables[name].bounds
     values = np.linspace(low, high, _POINTS)
+    places = _places(first, name, {} if at is None else at)
     curves = [
-        curve for label, one in fits.items() for curve in _curves(label, one, name, values, level)
+        curve
+        for label, one in fits.items()
+        for place, held in places.items()
+        for curve in _curves(label, place, one, _contrasts(one, name, values, held), level)
     ]
     axes = axes_for("plot_term", (6.4, 4.2), ax)
     for curve, colour in zip(curves, itertools.cycle(COLOURS)):
@@ -106,13 +125,13 @@ class _Curve(NamedTuple):
 
 
 def _curves(
-    label: str, fit: NoisyRecord, name: str, values: FloatArray, level: float
+    label: str, place: str, fit: NoisyRecord, contrasts: FloatArray, level: float
 ) -> Iterator[_Curve]:
-    contrasts = _contrasts(fit, name, values)
+    label = ", ".join(part for part in (label, place) if part)
     if isinstance(fit, MultinomialFit):
         reference, *others = by_class(fit)
         for of, vector in zip(fit.classes[1:], others, strict=True):
-            yield _Curve(str(of), contrasts @ (vector - reference))
+            yield _Curve(f"{of}{place and ', '}{place}", contrasts @ (vector - reference))
     elif fit.release.moments is None:
         yield _Curve(label, contrasts @ fit.release.coef)
     else:
@@ -134,14 +153,19 @@ def _variable_of(fit: NoisyRecord, term: str) -> str:
         raise ArgumentError(f"term={show(term)}: term takes the name of a variable or of a term.")
     if term in known:
         return term
+    if len(pieces := term.split(":")) > 1:  # an interaction, whose other variables have levels
+        called = [one.strip() for one in pieces if one.strip() not in fit.spec.variables]
+        called = called or [one.strip() for one in pieces if one.strip() in known]
+        if len(called) == 1:
+            return _variable_of(fit, called[0])
     first, *rest = tokens = tokenize(term)
     read = {token.text for token in tokens if token.is_name} & {*known}
     whole = not rest or (rest[0].is_operator("(") and closing_index(tokens, 1) == len(tokens) - 1)
     if len(read) != 1 or not whole or (rest and not _has(fit, first.text, *read)):
-        listed = ", ".join(map(repr, known)) or "none here"
+        there = ", ".join(map(repr, known)) or "none here"
         raise ArgumentError(
             f"term={show(term)}: term takes one numeric variable with declared bounds, or a term "
-            f"of the model that reads it; variables are {listed}{or_meant(term, known)}"
+            f"of the model that reads it; variables are {there}{or_meant(term, known)}"
         )
     return str(read.pop())
 
@@ -153,17 +177,73 @@ def _has(fit: NoisyRecord, function: str, name: str) -> bool:
     return any(name in factor.names and factor.label.startswith(start) for factor in factors)
 
 
-def _contrasts(fit: NoisyRecord, name: str, values: FloatArray) -> FloatArray:
+def _places(fit: NoisyRecord, name: str, at: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Where other variables are held, by labels: where they are asked to be, and at each level.
+
+    Levels are those of variables that stand in one term with this one, for which it adds another
+    amount at each of them.
+    """
+    formula, variables = fit.spec.formula, fit.spec.variables
+    if not isinstance(at, Mapping):
+        raise ArgumentError(f"at={show(at)}: at takes a mapping, such as {{'sex': 'F'}}.")
+    held = {key: _held(fit, key, value) for key, value in at.items() if key != name}
+    if len(held) < len(at):
+        raise ArgumentError(f"at: {name!r} is drawn, so it is held at no value.")
+    together = [
+        {other for index in term for other in formula.factors[index].names}
+        for term in formula.terms
+    ]
+    joined = {other for names in together if name in names for other in names} - {name, *held}
+    each = {
+        other: _levels_of(variables[other])
+        for other in formula.regressors
+        if other in joined and _levels_of(variables[other])
+    }
+    if math.prod(map(len, each.values())) > _MOST_LINES:
+        first = next(iter(each))
+        raise ArgumentError(
+            f"term: {name!r} has more than {_MOST_LINES} lines, one for each level of "
+            f"{listed(each)}; hold some of them, as in at={{{first!r}: {each[first][0]!r}}}."
+        )
+    places = [dict(zip(each, levels, strict=True)) for levels in itertools.product(*each.values())]
+    return {", ".join(f"{k} = {v}" for k, v in one.items()): {**held, **one} for one in places}
+
+
+def _levels_of(variable: Variable) -> tuple[Any, ...]:
+    return variable.levels or ((False, True) if variable.kind == "logical" else ())
+
+
+def _held(fit: NoisyRecord, key: Any, value: Any) -> Any:
+    """Check the value at which a variable is held: a level, or a number within its bounds."""
+    known = fit.spec.formula.covariates
+    if key not in known:
+        raise ArgumentError(
+            f"at: the model has no variable {show(key)}; it has {listed(known)}"
+            f"{or_meant(key, known)}"
+        )
+    variable = fit.spec.variables[key]
+    if levels := _levels_of(variable):
+        if value not in levels:
+            raise ArgumentError(f"at[{key!r}]={show(value)}: it takes one of {listed(levels)}.")
+        return value
+    low, high = variable.bounds if variable.is_bounded else (-math.inf, math.inf)
+    takes = f"a number from {low:g} to {high:g}"
+    return require_number(ArgumentError, f"at[{key!r}]", value, takes, at_least=low, at_most=high)
+
+
+def _contrasts(
+    fit: NoisyRecord, name: str, values: FloatArray, held: Mapping[str, Any]
+) -> FloatArray:
     """Design rows ``(m, d)`` at values of a variable, less the row at the middle of its bounds."""
     columns: dict[str, Any] = {}
     for other in fit.spec.formula.covariates:
         variable, count = fit.spec.variables[other], len(values) + 1
         if other == name:
             columns[other] = np.append(values, sum(variable.bounds) / 2)
-        elif variable.levels:
-            columns[other] = pd.Series([variable.levels[0]] * count, dtype=object)
+        elif levels := _levels_of(variable):
+            columns[other] = pd.Series([held.get(other, levels[0])] * count, dtype=object)
         else:
             middle = sum(variable.bounds) / 2 if variable.is_bounded else 0.0
-            columns[other] = np.full(count, middle)
+            columns[other] = np.full(count, held.get(other, middle))
     rows = design_rows(fit, as_batch(pd.DataFrame(columns)))[0]
     return np.asarray(rows[:-1] - rows[-1])

@@ -34,7 +34,7 @@ from privatelr.results.release_files import document as documents
 from privatelr.results.release_files import json_values, origin, release_file
 from privatelr.results.release_files.calibration_entries import ScoreCountsEntry
 from privatelr.results.release_files.origin import Key
-from privatelr.results.release_files.restored_fit import is_implied, read_charge
+from privatelr.results.release_files.restored_fit import is_implied, read_charge, require_column
 
 AnyAnswer = PrivateRoc | PrivateAuc | PrivateThreshold | ChosenFit
 _OPEN = ("written_by", "sha256", "signature")
@@ -313,6 +313,7 @@ def _restore_choice(document: entries.AnswerDocument, given: entries.CandidatesE
     if any(fit.guarantee.neighbours is not target.neighbours for fit in candidates):
         raise ReleaseFileError("answer.target takes a guarantee about the same as the candidates'")
     entry = read_charge(document.ledger, own, [calibration])
+    require_column(entry, candidates[0].spec)
     return ChosenFit(given.place, labels, candidates, calibration, own, entry)
 
 

@@ -138,7 +138,7 @@ def plan_again(entry: FormulaEntry) -> DesignSpec:
                 )
             planned = design.plan_design(formula, batch, declared)
             if entry.response.kind == "classes":
-                planned = design.with_classes(planned, {})
+                planned = design.with_classes(planned)
             if entry.prior is not UNSET:
                 sds = {} if entry.prior.sds is UNSET else entry.prior.sds
                 if not sds.keys() <= entry.prior.means.keys():

@@ -204,8 +204,8 @@ def as_entry(value: Any) -> Any:
             norm = UNSET if value.norm == "l1" else value.norm
             return _entry_of(made.BlockEntry, value, norm=norm)
         case Entry():
-            receipts = as_entry(value.receipts) or UNSET
-            return _entry_of(entries.ChargeEntry, value, receipts=receipts)
+            told = {"receipts": as_entry(value.receipts) or UNSET, "person": value.person or UNSET}
+            return _entry_of(entries.ChargeEntry, value, **told)
         case Response():
             return _entry_of(shapes.ResponseEntry, value, expression=value.expression.label)
         case Variable():

@@ -90,7 +90,14 @@ class ReceiptEntry(FileEntry, frozen=True):
 
 
 class ChargeEntry(FileEntry, frozen=True):
-    """The charge to a ledger, with a receipt of each ledger on disk that was charged."""
+    """The charge to a ledger, with a receipt of each ledger on disk that was charged.
+
+    Attributes
+    ----------
+    person
+        The column that tells persons apart, if the guarantee is about persons; charges of earlier
+        versions do not state it.
+    """
 
     label: Label
     part: Label | None
@@ -98,6 +105,7 @@ class ChargeEntry(FileEntry, frozen=True):
     guarantee: GuaranteeEntry
     events: list[dict[str, Any]]
     receipts: Annotated[list[ReceiptEntry], Meta(min_length=1)] | UnsetType = UNSET
+    person: Label | UnsetType = UNSET
 
 
 class CoefficientsEntry(FileEntry, frozen=True):

@@ -198,6 +198,7 @@ def _restore_perturbed(document: AnyDocument) -> NoisyRecord:
     made = made if counts is None else (*made, counts.calibration)
     guarantee = _standing(document, [part.target for part in made])
     entry = read_charge(document.ledger, guarantee, made)
+    require_column(entry, spec)
     if isinstance(spec, EntryBoundedMatrix):
         raise ReleaseFileError("design.row_norm takes a number beside noise")
     require_same(offset, spec.offset_bound, "design.formula")
@@ -346,8 +347,16 @@ def read_charge(
     events = tuple(event for part in made for event in part.events) if given.events else ()
     listed = () if isinstance(given.receipts, UnsetType) else given.receipts
     receipts = tuple(Receipt(one.ledger, one.dataset, one.row, one.head) for one in listed)
+    person = None if isinstance(given.person, UnsetType) else given.person
     with json_values.named("ledger"):
-        return Entry(given.label, guarantee, events, given.part, given.times, receipts)
+        return Entry(given.label, guarantee, events, given.part, given.times, person, receipts)
+
+
+def require_column(entry: Entry | None, spec: Any) -> None:
+    """Refuse a charge about persons of another column than the formula says."""
+    person = spec.formula.person
+    if entry is not None and entry.person not in (None, person and person.column):
+        raise ReleaseFileError("ledger.person takes the column of person(...) in the formula")
 
 
 def _read_threshold(given: entries.ThresholdEntry, scale: Scale) -> Threshold:
