@@ -9,11 +9,11 @@ import docs
 import pytest
 
 import privatelr
-from privatelr import audit, datasets
+from privatelr import audit, datasets, estimators
 
 PUBLIC = {
     f"{module.__name__}.{name}": getattr(module, name)
-    for module in (privatelr, audit, datasets)
+    for module in (privatelr, audit, datasets, estimators)
     for name in sorted({*module.__all__} - {"__version__", "audit"})
     if callable(getattr(module, name))
 }
