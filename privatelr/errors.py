@@ -97,6 +97,10 @@ class LedgerError(GuaranteeError):
     """
 
 
+class WrongLedgerError(LedgerError):
+    """What was named as a ledger, or an allowance in it, is none, is damaged or cannot be read."""
+
+
 class NoRelease(GuaranteeError):  # noqa: N818
     """Nothing can be released under the guarantee at this lambda.
 
@@ -259,6 +263,12 @@ def listed(names: Collection[str], most: int = 40) -> str:
     """Return names as an error lists them: the first ones, and how many more there are."""
     shown = ", ".join(repr(name) for name in islice(names, most))
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+
+
+def count_of(number: int, noun: str) -> str:
+    """Return a number with its noun, of which there may be one: 1 entry, 2 entries."""
+    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number} {noun if number == 1 else many}"
 
 
 def nearest(name: Any, known: Collection[str]) -> str | None:

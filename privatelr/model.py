@@ -129,8 +129,10 @@ def dplr(
         What the price pays for. By default only the coefficients; ``"inference"`` adds standard
         errors, tests and intervals, with the usual shares; ``{"coefficients": 0.6, "inference":
         0.4}`` sets the shares, with one of ``"scale"`` where that is released, and one of ``"roc"``
-        for ``fit.roc``, a ROC curve of the training data. Under an (epsilon, delta), shares are of
-        mu squared, or of epsilon where Laplace noise leaves the coefficients less noise.
+        for ``fit.roc``, a ROC curve of the training data. Beside that a tenth of the coefficients'
+        share goes to the scale, where it is worth it; ``do_scale=False`` leaves it out. Under an
+        (epsilon, delta), shares are of mu squared, or of epsilon where Laplace noise leaves the
+        coefficients less noise.
     ledger : Ledger or path, optional
         Account to charge before the data is read, beside that of ``with Ledger(...):`` around the
         call; it refuses what it cannot cover.
@@ -143,7 +145,7 @@ def dplr(
         is then worth more wherever values fill only a part of their bounds, which every variable
         needs. None does so if the noise on a mean, which is public, is at most .04 (or .1 if it is
         Gaussian, or .25 where intervals are bought) of half the width of its bounds; not with
-        `row_norm`, `rp_dim`, shares without one for the scale, or ``analysis="cms11"``.
+        `row_norm`, `rp_dim`, ``analysis="cms11"``, or shares without ``"scale"`` or ``"roc"``.
         ``"private"`` or a share of the price force it, beside all of these but `rp_dim`. False
         leaves it out. True is R's scaling by the data's own, which voids the guarantee.
     rp_dim : int

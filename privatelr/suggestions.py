@@ -14,7 +14,7 @@ from scipy import sparse
 
 from privatelr.arguments import suggests_arguments
 from privatelr.design import Variable, describe_variables, read_variable, with_shares
-from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, listed, or_meant, show
+from privatelr.errors import ArgumentError, SchemaError, listed, or_meant, show
 from privatelr.formula import Person
 from privatelr.mechanisms import (
     read_target,
@@ -22,7 +22,12 @@ from privatelr.mechanisms import (
     warn_of_large_delta,
     warn_of_one_record,
 )
-from privatelr.mechanisms.level_selection import calibrate_levels
+from privatelr.mechanisms.level_selection import (
+    calibrate_levels,
+    order_of_level,
+    read_target_of_levels,
+    require_possible,
+)
 from privatelr.mechanisms.range_selection import (
     calibrate_ranges,
     candidate_ends,
@@ -35,8 +40,6 @@ from privatelr.model_data import FrameData, read_data
 from privatelr.privacy import (
     REPLACE_ONE,
     REPLACE_PERSON,
-    ZCDP,
-    ApproxDP,
     Guarantee,
     Promise,
     unless_seeded,
@@ -122,7 +125,7 @@ def suggest_bounds(
         raise SchemaError('bounds: takes an outer range for each column, as in {"age": (0, 150)}.')
     source = _read_table(data)
     variables = describe_variables(source.batch, outer, Schema(outer))
-    _require_no_text(variables)
+    _require_numbers(source.batch, variables)
     owned = None if person is None else _read_persons(data, source, person)
     account, randomness = read_account(ledger), _randomness(seed)
     n, ends = len(source), {name: candidate_ends(*pair) for name, pair in outer.items()}
@@ -144,12 +147,17 @@ def suggest_bounds(
     return SuggestedBounds(ranges, outer, calibration, guarantee, entry)
 
 
-def _require_no_text(variables: Mapping[str, Variable]) -> None:
-    """Refuse columns whose type is text, before anything is paid; looks at types only.
+def _require_numbers(batch: Batch, variables: Mapping[str, Variable]) -> None:
+    """Refuse columns whose type is text or truth, before anything is paid; looks at types only.
 
     A column of objects may hold numbers, and whether it does only its values tell.
     """
     for name, variable in variables.items():
+        if pd.api.types.is_bool_dtype(batch.column(name).dtype):
+            raise SchemaError(
+                f"bounds[{name!r}]: the column {name!r} is true or false, which needs no bounds in "
+                "a fit, so that nothing was spent; leave it out."
+            )
         if variable.content == "strings":
             raise SchemaError(
                 f"bounds[{name!r}]: the column {name!r} is text, which has no range, so that "
@@ -217,7 +225,8 @@ def levels_from(
     Raises
     ------
     ArgumentError, GuaranteeError, SchemaError
-        One sentence each, on public facts only.
+        One sentence each, on public facts only; also if, with n and the price, a level of all
+        records would be told less often than not.
 
     Notes
     -----
@@ -228,19 +237,7 @@ def levels_from(
 
     Numbers and booleans that are equal are one level; in a column of objects True is the number 1.
     """
-    target = _read_price(eps, delta, person)
-    if isinstance(target, ZCDP):
-        raise GuaranteeError(
-            f"rho={target.rho:g}: no rho covers levels, since one that a single record has would "
-            "have to be told as often as one that none has; levels_from takes eps=ApproxDP(0.1, "
-            "1e-8), or eps=0.1, delta=1e-8."
-        )
-    if not isinstance(target, ApproxDP):
-        raise GuaranteeError(
-            f"delta={show(delta)}: levels_from takes an epsilon and a delta above 0, because a "
-            "level that one record alone has cannot be told without it, so that under pure privacy "
-            "no level could be."
-        )
+    target = read_target_of_levels(_read_price(eps, delta, person))
     source = _read_table(data)
     names = list(source.batch.names)
     if column not in names:
@@ -254,23 +251,19 @@ def levels_from(
     n, calibration = len(source), calibrate_levels(target)
     n = n if owned is None else owned.persons
     require_below_one_record(target, n)
+    require_possible(n, calibration)
     warn_of_large_delta(target, n, stacklevel=3)
     guarantee = unless_seeded(target, not randomness.is_secret)
-    entry = charge(account, guarantee, (), f"levels of {column!r}", person)
+    entry = charge(account, guarantee, calibration.events, f"levels of {column!r}", person)
     if owned is None:
         counts: Counter[Any] = Counter()
         for part in source.over_parts([column], partial(_level_counts, column)):
             counts.update(part)
     else:
         counts = _counts_of_persons(column, owned)
-    ordered = sorted(counts, key=_order)
+    ordered = sorted(counts, key=order_of_level)
     found = tuple(level for level in ordered if calibration.releases(counts[level], randomness))
     return ReleasedLevels(column, found, n, calibration, guarantee, entry)
-
-
-def _order(level: Any) -> tuple[bool, Any]:
-    """The place of a level among others: numbers before texts."""
-    return isinstance(level, str), level
 
 
 def _level_counts(column: str, batch: Batch) -> Counter[Any]:
@@ -285,7 +278,7 @@ def _counts_of_persons(column: str, owned: _Owned) -> Counter[Any]:
         if level is not None:
             votes.setdefault(owner, Counter())[level] += 1
     return Counter(
-        min(own, key=lambda level: (-own[level], _order(level))) for own in votes.values()
+        min(own, key=lambda level: (-own[level], order_of_level(level))) for own in votes.values()
     )
 
 

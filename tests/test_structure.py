@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 285,
-    "code lines": 40_140,
+    "modules": 300,
+    "code lines": 42_000,
     "lines of the longest module": 400,
     "modules of the fullest folder": 18,
     "call depth": 14,

@@ -18,18 +18,19 @@ from privatelr.cli.ledger_commands import ledger_of
 from privatelr.cli.model_commands import rows_of
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import TEXT, add_command, given
-from privatelr.cli.outcomes import DONE, STATUSES, NotWrittenError, OutputError, in_shell, note
-from privatelr.cli.schema_commands import read_price, seed_said
+from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell, note
+from privatelr.cli.schema_commands import content_of, read_price, seed_said
 from privatelr.cli.table_files import DeclaredColumn, by_variable, describe, open_table
-from privatelr.errors import ArgumentError, ReleaseFileError
+from privatelr.errors import ArgumentError
 from privatelr.lazy_import import lazy_import
 from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Guarantee, to_json
 from privatelr.results.answers.paid_answer import PaidAnswer
-from privatelr.results.release_files import charge_of, file_bytes, hash_in
+from privatelr.results.release_files import charge_of, hash_in
 from privatelr.results.strata_of_fits import Strata
 
 if TYPE_CHECKING:
     from privatelr.audit import audit_table
+    from privatelr.results import declarations
     from privatelr.results.answers import chosen_fit, private_roc
     from privatelr.results.pages import comparison
 else:
@@ -37,6 +38,7 @@ else:
     private_roc = lazy_import("privatelr.results.answers.private_roc")
     comparison = lazy_import("privatelr.results.pages.comparison")
     audit_table = lazy_import("privatelr.audit.audit_table")
+    declarations = lazy_import("privatelr.results.declarations")
 
 _COMPARE = f"""\
 Show saved models side by side: estimates with their errors, facts of each, and the
@@ -137,6 +139,10 @@ def roc(chosen: argparse.Namespace) -> int:
         ):
             raise ArgumentError(f"--{option}: it takes a table whose records are scored.")
         found, _ = files.read_release(chosen.model)
+        if isinstance(found, declarations.ReleasedDeclaration):
+            raise ArgumentError(
+                f"{chosen.model!r} declares columns: roc takes what is about a model."
+            )
         found = found if isinstance(found, PaidAnswer) else _one_fit(chosen).roc
         if chosen.plot is not None and not isinstance(found, private_roc.PrivateRoc):
             raise ArgumentError(f"--plot: it draws a curve, and {chosen.model!r} has none.")
@@ -238,19 +244,12 @@ def _show(found: Any, chosen: argparse.Namespace) -> int:
         plain = {name: _plain(value) for name, value in numbers.items()}
         page = json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False)
     try:
-        made, entry = partial(_file_of, found), charge_of(found)
+        made, entry = partial(content_of, found), charge_of(found)
         files.deliver_paid(page, made, chosen, entry, False, hash_in)
     finally:
         if getattr(chosen, "plot", None) is not None:
             files.save_picture(found.plot, chosen.plot, (5.0, 5.0))
     return DONE
-
-
-def _file_of(answer: Any) -> bytes:
-    try:
-        return file_bytes(answer)
-    except ReleaseFileError as error:
-        raise NotWrittenError(f"the answer cannot be saved: {error}.") from None
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:

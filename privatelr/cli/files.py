@@ -39,6 +39,7 @@ from privatelr.results.release_files import (
     is_database,
     load_with_hash,
     replace_file,
+    reservation_of,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ else:
 
 
 @contextmanager
-def reserved(path: str | None, force: bool) -> Iterator[None]:
+def reserved(path: str | None, force: bool, option: str = "--out") -> Iterator[None]:
     """Raise an error before any work is done, if a file could not be written afterwards.
 
     Within the block no other command can write a file of this name. A locked file in the same
@@ -57,19 +58,22 @@ def reserved(path: str | None, force: bool) -> Iterator[None]:
     if path is None:
         yield
         return
-    _require_place(path, force)
+    _require_place(path, force, option)
     target = Path(os.path.realpath(path))
-    sign = target.with_name(f".{sha256(os.fsencode(target.name)).hexdigest()[:16]}.lock")
+    sign = reservation_of(target)
     try:
         held = _hold(sign)
     except BlockingIOError:
         raise OutputError(
-            f"--out {path!r}: another command is at work that writes this file; nothing was done."
+            f"{option} {path!r}: another command is at work that writes this file; nothing was "
+            "done."
         ) from None
     except OSError as error:
-        raise OutputError(f"--out {path!r} cannot be reserved ({reason_of(error)}).") from None
+        raise OutputError(f"{option} {path!r} cannot be reserved ({reason_of(error)}).") from None
     try:
-        _require_place(path, force)  # another command may have written the file in the meantime
+        _require_place(
+            path, force, option
+        )  # another command may have written the file in the meantime
         yield
     finally:
         if held is not None:
@@ -100,19 +104,18 @@ def _hold(sign: Path) -> int | None:
     return None
 
 
-def _require_place(path: str, force: bool) -> None:
+def _require_place(path: str, force: bool, option: str) -> None:
     def refuse(wrong: bool, what: str) -> None:
         if wrong:
-            raise OutputError(f"--out {path!r}: {what}.")
+            raise OutputError(f"{option} {path!r}: {what}.")
 
-    refuse(
-        "\0" in path or path in ("", "-") or os.path.isdir(path), "--out takes the name of a file"
-    )
+    is_name = "\0" not in path and path not in ("", "-") and not os.path.isdir(path)
+    refuse(not is_name, f"{option} takes the name of a file")
     target = Path(os.path.realpath(path))
     refuse(not target.parent.is_dir(), f"there is no folder {str(target.parent)!r}")
     refuse(os.path.lexists(path) and not force, "the file exists; --force replaces it")
     is_file = target.is_file() or not target.exists()
-    refuse(not is_file, "--out takes a file, and this is a device or a pipe")
+    refuse(not is_file, f"{option} takes a file, and this is a device or a pipe")
     refuse(is_database(target), IS_DATABASE)
     refuse(not os.access(target.parent, os.W_OK), "the folder may not be written to")
 
@@ -146,7 +149,7 @@ def write(path: str, data: bytes, force: bool, option: str = "--out") -> None:
     """Write a file; without `force`, a file that was created in the meantime is not replaced."""
     try:
         if force:
-            _require_place(path, force)
+            _require_place(path, force, option)
             replace_file(Path(os.path.realpath(path)), data)
         else:
             create_file(Path(path), data)
@@ -181,15 +184,16 @@ def deliver_paid(
         if chosen.out is not None:
             write(chosen.out, data, chosen.force)
             written = chosen.out
-            _tell(entry, hash_of(data))
+            tell(entry, hash_of(data))
     finally:
         print_page(page, written)
     if prints_file and written is None and is_kept(data):
         flush_output()  # an error of it leaves the charge without a release
-        _tell(entry, hash_of(data))
+        tell(entry, hash_of(data))
 
 
-def _tell(entry: Entry | None, digest: str) -> None:
+def tell(entry: Entry | None, digest: str) -> None:
+    """Note the hash of what was saved in the ledgers of its charge."""
     for told in complete(entry, digest):
         say("privatelr", f"what was saved stands in the ledger without its hash: {told}")
 
@@ -214,7 +218,7 @@ def model_in(found: Any, path: str) -> Any:
         return found
     if isinstance(found, chosen_fit.ChosenFit):
         return found.fit
-    raise InputError(f"{path!r} has an answer about a model, and no model.")
+    raise InputError(f"{path!r} has an answer, and no model.")
 
 
 def read_release(path: str) -> tuple[Any, str]:

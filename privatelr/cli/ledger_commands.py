@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import sys
@@ -15,7 +16,7 @@ from privatelr.cli import files
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import add_command, add_group, given
 from privatelr.cli.outcomes import DONE, REFUSED, STATUSES, InputError
-from privatelr.errors import ArgumentError
+from privatelr.errors import ArgumentError, count_of, require_number
 from privatelr.privacy import prices
 from privatelr.privacy.accounting import (
     NAMED,
@@ -117,10 +118,19 @@ def _path(chosen: argparse.Namespace) -> str:
     return str(path)
 
 
+def _require_limit(chosen: argparse.Namespace, needed: str) -> None:
+    """Refuse a limit that is none: the command line is wrong then, and no ledger refuses it."""
+    if chosen.eps is None:
+        raise ArgumentError(f"--eps: {needed}.")
+    require_number(ArgumentError, "--eps", chosen.eps, "a finite number above 0", above=0)
+    if chosen.delta is not None:
+        takes, below = "a number from 0 to below 1", math.nextafter(1.0, 0.0)
+        require_number(ArgumentError, "--delta", chosen.delta, takes, at_least=0, at_most=below)
+
+
 def create(chosen: argparse.Namespace) -> int:
     """Create a ledger, and print its page."""
-    if chosen.eps is None:
-        raise ArgumentError("--eps: a budget is needed, such as --eps 3.")
+    _require_limit(chosen, "a budget is needed, such as --eps 3")
     options = given(chosen, "delta", "dataset", "neighbours", "account")
     made = Ledger.create(chosen.file, chosen.eps, **options)
     _print(made, chosen)
@@ -159,7 +169,7 @@ def check(chosen: argparse.Namespace) -> int:
     elif ledger is None or found:
         print("\n".join(f"{told}." for told in found))
     else:
-        known = [f"sound: every hash, event and composition of {len(ledger.rows)} rows"]
+        known = [f"sound: every hash, event and composition of {count_of(len(ledger.rows), 'row')}"]
         known += ["the head that was noted"] if chosen.head is not None else []
         known += ["every model is known"] if chosen.releases else []
         print(f"{', and '.join(known)}. The head is {ledger.head}")
@@ -203,8 +213,7 @@ def export(chosen: argparse.Namespace) -> int:
 
 def allow(chosen: argparse.Namespace) -> int:
     """Give an allowance, and print its page."""
-    if chosen.eps is None:
-        raise ArgumentError("--eps: a limit is needed, such as --eps 0.5.")
+    _require_limit(chosen, "a limit is needed, such as --eps 0.5")
     own = Ledger.open(chosen.file).allow(chosen.name, chosen.eps, chosen.delta or 0.0)
     _print(own, chosen)
     return DONE
@@ -212,8 +221,7 @@ def allow(chosen: argparse.Namespace) -> int:
 
 def budget(chosen: argparse.Namespace) -> int:
     """Change the budget, and print the page."""
-    if chosen.eps is None:
-        raise ArgumentError("--eps: a budget is needed, such as --eps 4.")
+    _require_limit(chosen, "a budget is needed, such as --eps 4")
     ledger = Ledger.open(chosen.file)
     ledger.change_budget(chosen.eps, chosen.delta, reason=chosen.reason)
     _print(ledger, chosen)

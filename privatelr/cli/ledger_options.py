@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from privatelr.cli import option_readers as read
 from privatelr.privacy.accounting import ACCOUNTS
 from privatelr.privacy.guarantees import NEIGHBOURS
 
@@ -26,7 +27,7 @@ READ: dict[str, dict[str, Any]] = {
     "--neighbours": {"choices": tuple(NEIGHBOURS), "default": "replace"},
     "--account": {"choices": ACCOUNTS},
     "--reason": {"metavar": "TEXT", "required": True},
-    "--head": {"metavar": "HASH"},
+    "--head": {"metavar": "HASH", "type": read.sha256},
     "name": {"metavar": "NAME"},
     "releases": {"metavar": "MODEL", "nargs": "*", "default": []},
     **{

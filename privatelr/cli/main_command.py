@@ -38,7 +38,7 @@ from privatelr.datasets import load_dataset, load_schema
 from privatelr.errors import ArgumentError, PrivateLRError, require_number
 from privatelr.lazy_import import lazy_import
 from privatelr.model import dplr
-from privatelr.privacy.accounting import ledger_rows, of_public_data
+from privatelr.privacy.accounting import NAMED, ledger_rows, of_public_data
 from privatelr.results.release_files import release_bytes
 
 if TYPE_CHECKING:
@@ -92,7 +92,18 @@ def demo(chosen: argparse.Namespace) -> int:
     with of_public_data():
         model = dplr(DEMO_FORMULA, load_dataset("iris"), **load_schema("iris"))
     print(release_bytes(model).decode().removesuffix("\n") if chosen.json else in_shell(model))
+    if os.environ.get(NAMED):
+        if chosen.json:
+            outcomes.note("privatelr", _UNCHARGED)
+        else:
+            print(_UNCHARGED)
     return DONE
+
+
+_UNCHARGED = (
+    f"The ledger of {NAMED} was not charged: iris is a public table of flowers,\n"
+    "and a fit of it costs nobody anything."
+)
 
 
 def parsers() -> tuple[Parser, argparse._SubParsersAction[Parser]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import codecs
 import csv
+import re
 import sys
 from collections.abc import Callable
 from typing import Any, Never
@@ -43,6 +44,9 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse unknown words, and name the closest option."""
         found, unknown = super().parse_known_args(args, namespace)
+        for action in self._actions:
+            if not _is_path(action) and hasattr(found, action.dest):
+                self._decode(action, found)
         for action in self._actions:  # before Python 3.13 one behind options is left over
             late = action.nargs == "?" and unknown and not unknown[0].startswith("-")
             if late and not action.option_strings and getattr(found, action.dest) is None:
@@ -56,12 +60,38 @@ class Parser(argparse.ArgumentParser):
         hint = "." if meant is None else f"; did you mean {bare[meant]!r}?"
         self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
+    def _decode(self, action: argparse.Action, found: argparse.Namespace) -> None:
+        """Read a text that is no path as UTF-8, whatever the locale takes its bytes for."""
+        try:
+            setattr(found, action.dest, _in_utf8(getattr(found, action.dest)))
+        except UnicodeError:
+            name = next(iter(action.option_strings), action.metavar or action.dest)
+            self.error(f"{name}: takes text in UTF-8, and these bytes are not")
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as refusal:
             refusal.message += or_meant(value, [*map(str, action.choices or ())])
             raise
+
+
+def _is_path(action: argparse.Action) -> bool:
+    """Whether an argument may name a file, whose bytes stay as they are."""
+    return any(word in str(action.metavar) for word in ("FILE", "MODEL", "LEDGER"))
+
+
+def _in_utf8(value: Any) -> Any:
+    """Return an option with its bytes that the C locale did not take as text, as UTF-8."""
+    read = value
+    match value:
+        case str():
+            read = value.encode(errors="surrogateescape").decode()
+        case list() | tuple():
+            read = type(value)(map(_in_utf8, value))
+        case dict():
+            read = {_in_utf8(name): one for name, one in value.items()}
+    return value if read == value else read  # a default is told by its identity
 
 
 def _reader(expected: str) -> Callable[[Callable[[str], Any]], Callable[[str], Any]]:
@@ -156,6 +186,14 @@ def separator(text: str) -> str:
     if len(character) != 1 or character.isalnum() or character in "\"' .+-_\r\n\0":
         raise ValueError
     return character
+
+
+@_reader("not a hash of 64 hexadecimal digits")
+def sha256(text: str) -> str:
+    """A SHA-256 in hexadecimal."""
+    if not re.fullmatch("[0-9a-f]{64}", text):
+        raise ValueError
+    return text
 
 
 @_reader("not of the form NAME=LO:HI, such as age=18:90")

@@ -35,6 +35,7 @@ _MODEL = (
 _CHOOSING = "--density --rounds --step --score --slack --minority --radius --draws"
 _ALWAYS = "--json --quiet"
 _WRITTEN = ("", f"--out --force {_ALWAYS}")
+_SAVED = ("", f"--out --save --force {_ALWAYS}")
 _PAID = (
     ("what is public about the table", _SHORT_SCHEMA),
     ("what is promised", _PRICE),
@@ -72,12 +73,12 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "bounds": (
         *(("", f"data {_TEXT}"), _PAID[0]),
         ("what is promised", "--eps|--rho --delta --person --seed"),
-        *_PAID[2:],
+        *(_PAID[2], _SAVED),
     ),
     "levels": (
         *(("", f"data {_TEXT} column"), _PAID[0]),
         ("what is promised", "--eps --delta --person --seed"),
-        *_PAID[2:],
+        *(_PAID[2], _SAVED),
     ),
     "predict": (("", f"model data {_TEXT} --type --threshold --out --force {_ALWAYS}"),),
     "card": (("", f"model --format --out --force {_ALWAYS}"),),
@@ -108,7 +109,10 @@ _NUMBERS = (
 _READ: dict[str, dict[str, Any]] = {
     **{name: {"action": "store_true"} for name in _SWITCHES.split()},
     **{name: {"metavar": "X", "type": read.number} for name in _NUMBERS.split()},
-    **{name: {"metavar": "FILE"} for name in ("data", "file", "--pilot", "--plot", "--out")},
+    **{
+        name: {"metavar": "FILE"}
+        for name in ("data", "file", "--pilot", "--plot", "--out", "--save")
+    },
     "roc data": {"metavar": "FILE", "nargs": "?"},
     "model": {"metavar": "MODEL"},
     "models": {"metavar": "MODEL", "nargs": "+"},
@@ -301,6 +305,8 @@ _HELP = {
     "card --out": _OUT.format("write the card"),
     "compare --out": _OUT.format("write the table"),
     "schema init --out": _OUT.format("write the template"),
+    "--save": "also write the answer to a file, with its guarantee, for card, ledger check and "
+    "load; an existing file is refused",
     "--force": "let --out replace an existing file",
     "--released-only": "print the two private lines only, and not the plain fit, which is not "
     "private",

@@ -275,6 +275,8 @@ def _ending(error: BaseException) -> tuple[int, str]:
     match error:
         case NotWrittenError():
             return NOT_WRITTEN, str(error)
+        case errors.WrongLedgerError():
+            return WRONG, str(error)
         case (
             errors.GuaranteeError()
             | errors.NotConvergedError()

@@ -15,7 +15,7 @@ from privatelr.cli import files
 from privatelr.cli.ledger_commands import ledger_of
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import TEXT, add_command, add_group, given
-from privatelr.cli.outcomes import DONE, STATUSES, InputError, note
+from privatelr.cli.outcomes import DONE, STATUSES, InputError, NotWrittenError, note
 from privatelr.cli.study_file import read_declarations
 from privatelr.cli.table_files import (
     DeclaredColumn,
@@ -23,10 +23,12 @@ from privatelr.cli.table_files import (
     describe,
     open_table,
 )
-from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning
+from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_target
 from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, ZCDP, Guarantee, Neighbours, to_json
+from privatelr.results.answers.paid_answer import PaidAnswer
+from privatelr.results.release_files import file_bytes, hash_in
 
 if TYPE_CHECKING:
     from privatelr import suggestions
@@ -37,13 +39,15 @@ else:
 
 _WHOLE = """\
 What is printed is a schema file, with the price as a comment: the options and the
-file of --schema, and what was released. So commands can follow each other."""
+file of --schema, and what was released. So commands can follow each other. --save
+writes the answer itself, with its guarantee, for card, ledger check and load."""
 _BOUNDS = f"""\
 Suggest bounds by private quantiles within outer ranges, and print them as a schema
 file. Every column that has --bounds, or bounds in the file of --schema, gets a range
 of its own: nearly all values lie inside it, and some records are meant to lie beyond
 either end. The price is divided among both ends of all columns, and what a fit costs
-is added to it.
+is added to it. A column of text, by the types that Parquet and Feather state, is
+refused before it is paid for; a CSV states none, and words in it count as missing.
 
 {_WHOLE}
 
@@ -105,6 +109,7 @@ _TEMPLATE = """\
 # formula = "RESPONSE ~ FIRST + SECOND"
 # eps = 1.0
 # spend = "inference"
+# ledger = "FILE.ledger"  # the account that is charged; `privatelr ledger create` makes one
 
 [bounds]
 # numbers: the smallest and the largest value that is possible
@@ -153,7 +158,7 @@ _TEXT_TYPE = re.compile("string|binary|bool")
 def bounds(chosen: argparse.Namespace) -> int:
     """Read the columns with outer ranges, choose ranges within them, and print a schema."""
     price, paid = _price(chosen)
-    with files.reserved(chosen.out, chosen.force):  # before a budget is spent
+    with _both_reserved(chosen):  # before a budget is spent
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             declared = read_declarations(chosen, table.names)
             wanted = {name: by_levels(name, None) for name in declared["bounds"]}
@@ -169,7 +174,7 @@ def bounds(chosen: argparse.Namespace) -> int:
 def levels(chosen: argparse.Namespace) -> int:
     """Read a column as it is written, release its levels, and print a schema."""
     price, paid = _price(chosen)
-    with files.reserved(chosen.out, chosen.force):
+    with _both_reserved(chosen):
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
             declared = read_declarations(chosen, table.names)
             name = chosen.column
@@ -238,9 +243,43 @@ def _deliver(
     schema = "\n".join([*lines, declarations.schema_text(**{**chosen.study, **declared})])
     shown = {**declared, "guarantee": to_json(found.guarantee)} if chosen.json else None
     text = json.dumps(shown, indent=1, ensure_ascii=False, default=dict) if shown else schema
-    page, prints_file = text.removesuffix("\n"), not chosen.json
-    files.deliver_paid(page, schema.encode, chosen, found.entry, prints_file)
+    page, prints_file, is_told = text.removesuffix("\n"), not chosen.json, False
+    try:
+        is_told = save_paid(found, chosen.save, chosen.force)
+    finally:
+        entry = None if is_told else found.entry
+        files.deliver_paid(page, schema.encode, chosen, entry, prints_file)
     return DONE
+
+
+def save_paid(answer: PaidAnswer, path: str | None, force: bool) -> bool:
+    """Write the file of ``--save``, if it is asked for, and tell the ledgers; whether it was."""
+    if path is None:
+        return False
+    data = content_of(answer)
+    files.write(path, data, force, "--save")
+    files.tell(answer.entry, hash_in(data))
+    return True
+
+
+def content_of(answer: PaidAnswer) -> bytes:
+    """The content of the file of an answer that is paid for."""
+    try:
+        return file_bytes(answer)
+    except ReleaseFileError as error:
+        raise NotWrittenError(f"the answer cannot be saved: {error}.") from None
+
+
+@contextmanager
+def _both_reserved(chosen: argparse.Namespace) -> Iterator[None]:
+    """Reserve the file of the schema, and that of the answer, by which both prices are known."""
+    if chosen.save is not None and chosen.save == chosen.out:
+        raise ArgumentError("--save and --out name one file; they take a file each.")
+    with (
+        files.reserved(chosen.out, chosen.force),
+        files.reserved(chosen.save, chosen.force, "--save"),
+    ):
+        yield
 
 
 def _printable(line: str) -> str:

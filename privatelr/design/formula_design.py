@@ -42,15 +42,8 @@ from privatelr.design.variables import (
 )
 from privatelr.errors import FormulaError
 from privatelr.formula import Formula, at_level_text
-from privatelr.sources import Batch, Schema
-from privatelr.types import (
-    Block,
-    BoolArray,
-    FloatArray,
-    Rows,
-    RowsBackend,
-    row_radius,
-)
+from privatelr.sources import Batch, Payment, Schema
+from privatelr.types import Block, BoolArray, FloatArray, Rows, RowsBackend, row_radius
 
 _SPARSE = 0.1
 """Share of nonzero entries below which rows are stored as a sparse array."""
@@ -64,10 +57,8 @@ class DesignSpec:
 
     Attributes
     ----------
-    bound : float
-        Largest length of the covariates of a row; longer rows are shortened to it.
-    bound_source : str
-        Where `bound` comes from.
+    bound, bound_source : float and str
+        Largest length of the covariates of a row, to which longer ones are shortened; its origin.
     unbounded : tuple of str
         Terms whose range the declared bounds do not limit.
     unbounded_norm : float or None
@@ -88,6 +79,8 @@ class DesignSpec:
         How much a record counts; None if all count as much.
     prior : Prior or None
         Coefficients to which the penalty draws; None for 0.
+    paid : tuple of Payment
+        What was paid, apart from the fit, for the declarations of its variables.
     """
 
     formula: Formula
@@ -106,6 +99,7 @@ class DesignSpec:
     offsets: tuple[Factor, ...] = ()
     weight: Weight | None = None
     prior: Prior | None = None
+    paid: tuple[Payment, ...] = ()
 
     @functools.cached_property
     def straight(self) -> tuple[tuple[column_plan.Stretch, ...], tuple[Term, ...]]:
@@ -257,7 +251,9 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
     intercept = schema.constant if columns.has_intercept else None
     made = (formula, variables, response, factors, columns, bound, source, unbounded, intercept)
     own = offsets_and_weights.plan_beside(formula, variables)
-    return DesignSpec(*made, unbounded_norm=unbounded_norm, offsets=own[0], weight=own[1])
+    paid = schema.payments(variables) if schema.paid else ()
+    beside: dict[str, Any] = {"offsets": own[0], "weight": own[1], "paid": paid}
+    return DesignSpec(*made, unbounded_norm=unbounded_norm, **beside)
 
 
 def read_design(spec: DesignSpec, batch: Batch, backend: RowsBackend) -> Rows:

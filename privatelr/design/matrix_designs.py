@@ -21,7 +21,7 @@ from privatelr.design.coding import INTERCEPT, Factor
 from privatelr.design.offsets_and_weights import read_person_roots
 from privatelr.design.response import Response, plan_response, read_labels, require_no_order
 from privatelr.design.variables import Variable, as_numbers, describe_variables
-from privatelr.errors import FormulaError, SchemaError, show
+from privatelr.errors import FormulaError, SchemaError, count_of, show
 from privatelr.formula import (
     Formula,
     Person,
@@ -118,7 +118,7 @@ class NumberedSpec:
     @property
     def unbounded(self) -> tuple[str, ...]:
         """Terms without a declared range: the matrix as a whole."""
-        return (f"the {self.p} columns of X",)
+        return ("the column of X" if self.p == 1 else f"the {self.p} columns of X",)
 
     def user_map(self) -> Any:
         """Sparse matrix ``(d, d)`` that takes design coefficients to the units of the matrix."""
@@ -190,7 +190,7 @@ def as_matrix(spec: NumberedSpec, data: Any) -> Any:
             given[:, index] = as_numbers(batch[name])
     rows = sparse.csr_array(given, dtype=np.float64)
     if rows.shape[1] != spec.p:
-        raise SchemaError(f"data of {rows.shape[1]} columns: the fit was of {spec.p} columns.")
+        raise _other_columns(rows.shape[1], spec.p)
     return rows
 
 
@@ -288,8 +288,13 @@ def read_wide(spec: NormBoundedMatrix, matrix: Any, batch: Batch) -> tuple[Any, 
     the levels of the response. *Not covered*: time and memory.
     """
     if matrix.ndim != 2 or matrix.shape[1] != spec.p:
-        raise SchemaError(f"data of {matrix.shape[-1]} columns: the fit was of {spec.p} columns.")
+        raise _other_columns(matrix.shape[-1], spec.p)
     label = read_labels(spec.response, spec.variables, batch)
     if spec.formula.person is not None:
         label = label / read_person_roots(batch)
     return matrix, label
+
+
+def _other_columns(given: int, fitted: int) -> SchemaError:
+    had = count_of(fitted, "column")
+    return SchemaError(f"data of {count_of(given, 'column')}: the fit was of {had}.")

@@ -112,7 +112,7 @@ def guessed_columns(spec: DesignSpec, guesses: Guesses) -> pd.DataFrame:
         both = guesses.correlation**0.5 * shared + (1 - guesses.correlation) ** 0.5 * own
         order = ranks[np.argsort(np.argsort(both))]
         columns[name] = (
-            _numbers(variable, order, guesses.spread_of(variable))
+            guessed_numbers(variable, order, guesses.spread_of(variable))
             if variable.is_bounded
             else reach * special.ndtri(order)
         )
@@ -164,7 +164,7 @@ def is_skewed(low: float, high: float) -> bool:
     return high - low > _SKEWED_FROM and 10 * low <= high and -2 * low < high
 
 
-def _numbers(variable: Variable, ranks: FloatArray, spread: float) -> FloatArray:
+def guessed_numbers(variable: Variable, ranks: FloatArray, spread: float) -> FloatArray:
     """Quantiles of the law of a bounded column at `ranks` ``(count,)``."""
     low, high = variable.bounds
     if is_skewed(low, high) and spread <= MOST_SKEWED:

@@ -85,11 +85,18 @@ class ChoiceCalibration:
             or more says that the choice tells nothing apart.
         """
         records = 2 * math.log((self.candidates - 1) / (2 * chance)) / self.target.epsilon
+        return max(records, 0.0) / self.records_of(1.0, prevalence)
+
+    def records_of(self, difference: float, prevalence: float = 0.5) -> float:
+        """Return a difference of AUCs, of right shares or of Brier scores as a number of records.
+
+        For the AUC it depends on a guess of the share of the positive class.
+        """
         share = 1.0
         if self.score == "auc":
             larger = max(prevalence, 1 - prevalence, _LEAST_CLASS)
             share = prevalence * (1 - prevalence) / larger
-        return max(records, 0.0) / (self.n * share)
+        return difference * self.n * share
 
 
 def calibrate_choice(

@@ -9,12 +9,15 @@ releases a level of any count more often (Desfontaines, Voss, Gipson and Mandaya
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from privatelr.errors import GuaranteeError
-from privatelr.privacy import ApproxDP
+from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP, Event, Guarantee
 from privatelr.privacy.noise import Randomness
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
 
@@ -54,6 +57,21 @@ class LevelCalibration:
     """
 
     target: ApproxDP
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """None: the target says all that a ledger composes."""
+        return ()
+
+    @property
+    def ladder(self) -> tuple[int, int]:
+        """The counts of a level that is released with a chance of one half, and of one always."""
+        return self.count_of(0.0), self.count_of(math.inf)
+
+    def chance(self, count: int) -> float:
+        """Return the probability with which a level of this count is released."""
+        odds = self.log_odds(count)
+        return 1 / (1 + math.exp(-odds)) if odds > 0 else math.exp(odds) / (1 + math.exp(odds))
 
     @property
     def _each(self) -> tuple[float, float]:
@@ -114,11 +132,64 @@ class LevelCalibration:
         return _COIN.choose(np.array([odds, 0.0]), randomness) == 0
 
 
+def read_target_of_levels(target: Guarantee) -> ApproxDP:
+    """Return a price that levels can be released for; raises `GuaranteeError` for all others."""
+    if isinstance(target, ZCDP):
+        raise GuaranteeError(
+            f"rho={target.rho:g}: no rho covers levels, since one that a single record has would "
+            "have to be told as often as one that none has; levels_from takes eps=ApproxDP(0.1, "
+            "1e-8), or eps=0.1, delta=1e-8."
+        )
+    if not isinstance(target, ApproxDP):
+        raise GuaranteeError(
+            "delta=0.0: levels_from takes an epsilon and a delta above 0, because a level that one "
+            "record alone has cannot be told without it, so that under pure privacy no level could "
+            "be."
+        )
+    return target
+
+
+def require_possible(n: int, calibration: LevelCalibration) -> None:
+    """Refuse a price at which a level of all n records is less likely told than not.
+
+    It depends on n (of persons for a promise about these) and on the price, which are public.
+
+    Raises
+    ------
+    GuaranteeError
+    """
+    target = calibration.target
+    if calibration.chance(n) >= 0.5:
+        return
+    size, whom = ("m", "persons") if target.neighbours is REPLACE_PERSON else ("n", "records")
+    tenth = max(n // 10, 1)
+    epsilon = target.epsilon
+    while calibrate_levels(replace(target, epsilon=epsilon)).chance(tenth) < 0.5 and epsilon < 1e4:
+        epsilon *= 1.25
+    enough = f"{float(f'{epsilon:.2g}') * 1.05:.2g}"
+    raise GuaranteeError(
+        f"eps={target.epsilon:g}, delta={target.delta:g}: at {size} = {n} even a level of all "
+        f"{whom} would be told with a chance of {calibration.chance(n):.2g} only, so that nothing "
+        f"was spent; eps={enough} tells one of a tenth of them with a chance of one half, and a "
+        "larger delta takes less; or declare levels= from what is publicly known."
+    )
+
+
 def calibrate_levels(target: ApproxDP) -> LevelCalibration:
     """Plan the release of levels; takes no data."""
     if not 0 < target.delta < 1:
         raise GuaranteeError(f"delta={target.delta:g}: delta takes a number between 0 and 1.")
     return LevelCalibration(target)
+
+
+def order_of_level(level: Any) -> tuple[bool, Any]:
+    """Return the place of a level among others: numbers before texts."""
+    return isinstance(level, str), level
+
+
+def are_in_order(levels: Sequence[Any]) -> bool:
+    """Whether levels are different from each other, and in increasing order."""
+    return all(order_of_level(one) < order_of_level(other) for one, other in pairwise(levels))
 
 
 def _log_expm1(x: float) -> float:

@@ -73,7 +73,10 @@ _DIGITS = 15
 def shares_of(
     target: privacy.Guarantee, spend: Spend, loss: Loss, *, scaled: bool = False
 ) -> dict[str, float]:
-    """Return the share of each stage; a scale without a share takes its usual one out of all.
+    """Return the share of each stage; a scale without a share takes its usual one.
+
+    Of the usual shares it takes a tenth of each. Shares that are written out, for a ROC curve, stay
+    as they are written, but for the coefficients', of which the scale takes a tenth.
 
     Raises
     ------
@@ -82,6 +85,13 @@ def shares_of(
     """
     shares = usual_shares(target, loss) if spend == "inference" else dict(spend)
     if scaled and "scale" not in shares:
+        if "roc" in shares:
+            first = shares.pop("coefficients")
+            # decimals that a double holds, so that what is left makes the sum 1
+            kept = {"scale": SHARE_OF_SCALE * first, **shares}
+            parts = {name: round(privacy.exact(x), _DIGITS) for name, x in kept.items()}
+            whole = {"coefficients": 1 - sum(parts.values()), **parts}
+            return {name: float(part) for name, part in whole.items()}
         rest = 1 - privacy.exact(SHARE_OF_SCALE)
         # decimals that a double holds, so that what is left makes the sum 1 as it is read again
         parts = {

@@ -195,9 +195,13 @@ class Request:
 
     @property
     def may_scale(self) -> bool:
-        """Whether the usual shares leave something to the scale, if it is worth it."""
+        """Whether the shares leave something to the scale, if it is worth it.
+
+        A ROC curve takes shares that are written out, so that these ask for no less than the usual
+        ones do: the coefficients' share is then that of coefficients and scale together.
+        """
         # shares that were written out as {"coefficients": 1} leave nothing
-        usual = self.spend == "inference" or self.spend is ALL_FOR_COEFFICIENTS
+        usual = self.spend == "inference" or self.spend is ALL_FOR_COEFFICIENTS or self.buys_roc
         return usual and not self.is_published
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, require_number, show
+from privatelr.errors import ArgumentError, require_choice
 from privatelr.inference import released_roc as roc
 from privatelr.mechanisms import read_target
 from privatelr.mechanisms.score_histogram import (
@@ -19,9 +19,13 @@ from privatelr.mechanisms.score_histogram import (
     calibrate_histogram,
     cells_of,
 )
+from privatelr.mechanisms.threshold_choice import THRESHOLDS, calibrate_threshold
+from privatelr.numerics import ThresholdRule
+from privatelr.planning.expected_choices import ExpectedThreshold, expected_threshold, read_size
 from privatelr.planning.forecast import Simulator
-from privatelr.planning.needed_records import LARGEST_N
 from privatelr.privacy import Guarantee
+from privatelr.results.answers.scored_records import require_pure
+from privatelr.results.predict import score
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
@@ -84,7 +88,7 @@ class ExpectedArea:
 
 @suggests_arguments
 class ExpectedCurves:
-    """Methods of a plan about ROC curves, which take no data."""
+    """Methods of a plan about answers that score records, which take no data."""
 
     __slots__ = ()
 
@@ -120,16 +124,45 @@ class ExpectedCurves:
         ArgumentError, GuaranteeError
             As in `Fit.private_roc`.
         """
+        size, target = self._asked(eps, delta, n)
+        return expected_area(self.simulator, calibrate_histogram(size, target))
+
+    def private_threshold(
+        self, eps: float | Guarantee = 1.0, *, rule: ThresholdRule = "youden", n: int | None = None
+    ) -> ExpectedThreshold:
+        """How good a threshold `Fit.private_threshold` is expected to choose, and at what odds.
+
+        Chances are exact, by the formulas of the mechanism, for the expected scores of made-up
+        records. It has the ``best`` value of what `rule` compares, the ``regret``, which the choice
+        is expected to lose of it, and the ``chances`` of all ``thresholds``.
+
+        Parameters
+        ----------
+        eps, rule
+            As in `Fit.private_threshold`.
+        n : int, optional
+            The number of records that are scored; by default that of the plan.
+
+        Raises
+        ------
+        ArgumentError, GuaranteeError
+            As in `Fit.private_threshold`.
+        """
+        size, target = self._asked(eps, 0.0, n)
+        require_choice(ArgumentError, "rule", rule, get_args(ThresholdRule))
+        pure = require_pure(target, "private_threshold")
+        made = calibrate_threshold(size, pure, rule)
+        counts, scale = expected_counts(self.simulator, THRESHOLDS + 1, size)
+        links = scale.edges(THRESHOLDS + 1)
+        return expected_threshold(made, counts, np.asarray(score(self.study.loss, links)))
+
+    def _asked(self, eps: Any, delta: Any, n: Any) -> tuple[int, Guarantee]:
+        """Read the price of an answer, and how many records it scores."""
         if self.study.classes:
             raise ArgumentError("a ROC curve is about two classes, and this plan is about more.")
-        most = LARGEST_N
-        takes, size = f"a whole number from 1 to {most:.0e}", self.study.n if n is None else n
-        require_number(ArgumentError, "n", size, takes, at_least=1, at_most=most)
-        if size != int(size):
-            raise ArgumentError(f"n={show(n)}: n takes {takes}.")
+        size = read_size(self.study.n if n is None else n)
         about = self.study.request.target.neighbours
-        target = read_target(eps, delta, plain=None, neighbours=about)
-        return expected_area(self.simulator, calibrate_histogram(int(size), target))
+        return size, read_target(eps, delta, plain=None, neighbours=about)
 
 
 def entries_of(expected: ExpectedArea | None) -> dict[str, float | None]:
@@ -145,17 +178,22 @@ def expected_area(sim: Simulator, calibration: HistogramCalibration) -> Expected
     Scores are those of the model without noise, and bins lie where such scores are expected. The
     noise on coefficients moves the area, and its error by little.
     """
+    counts, scale = expected_counts(sim, calibration.bins, calibration.n)
+    return ExpectedArea(HistogramRelease(counts, scale, calibration, calibration.target))
+
+
+def expected_counts(sim: Simulator, bins: int, n: int) -> tuple[FloatArray, ScoreScale]:
+    """Return the expected counts ``(2 K + 1,)`` of n scores in K bins, and where the bins lie."""
     link, positive, usable = _scores(sim)
     spread = float(link[usable].std()) if usable.any() else 0.0
     middle = float(link[usable].mean()) if usable.any() else 0.0
     scale = ScoreScale(middle, max(spread, _LEAST_SPREAD))
-    edges, cells = scale.edges(calibration.bins), 2 * calibration.bins + 1
+    edges, cells = scale.edges(bins), 2 * bins + 1
     counts = np.zeros(cells)
     for sign, shares in ((-1.0, 1 - positive), (1.0, positive)):
         label = np.where(usable, sign, 0.0)
         counts += np.bincount(cells_of(link, label, edges), shares, minlength=cells)
-    counts *= calibration.n / counts.sum()
-    return ExpectedArea(HistogramRelease(counts, scale, calibration, calibration.target))
+    return counts * (n / counts.sum()), scale
 
 
 def _scores(sim: Simulator) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -58,15 +58,18 @@ def read_guesses(**given: Any) -> Guesses:
     """Check the guesses; raises `ArgumentError`."""
     for name, (low, high, words) in _GUESSES.items():
         given[name] = _number(name, given[name], words, low, high)
-    spread = given["spread"]
+    given["spread"] = read_spread(given["spread"])
+    return Guesses(**given)
+
+
+def read_spread(spread: Any) -> float | dict[str, float] | None:
+    """Read standard deviations of columns over half the width of their bounds."""
     if isinstance(spread, Mapping):
-        given["spread"] = {
+        return {
             name: _number(f"spread[{name!r}]", value, _SPREAD_WORDS)
             for name, value in spread.items()
         }
-    elif spread is not None:
-        given["spread"] = _number("spread", spread, _SPREAD_WORDS)
-    return Guesses(**given)
+    return None if spread is None else _number("spread", spread, _SPREAD_WORDS)
 
 
 def _number(

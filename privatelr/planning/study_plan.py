@@ -13,6 +13,7 @@ import pandas as pd
 
 from privatelr.arguments import suggests_arguments
 from privatelr.design import DesignSpec
+from privatelr.errors import count_of
 from privatelr.inference import STANDARD_LEVEL
 from privatelr.mechanisms import StagedCalibration
 from privatelr.numerics import describe
@@ -30,7 +31,7 @@ from privatelr.planning.forecast import Errors, Simulator
 from privatelr.planning.study import Study, counted
 from privatelr.privacy import to_json as guarantee_json
 from privatelr.results.pages import sentences
-from privatelr.results.pages.beside_terms import beside_terms
+from privatelr.results.pages.beside_terms import beside_terms, paid_before
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -292,6 +293,7 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
                 more = "standard errors of several classes are not built"
             parts = f"{alone}: {more}"
         facts.append(("Spent on", parts))
+    facts += paid_before(plan.spec, target)
     facts.append(("Mechanism", sentences.mechanism(calibration)))
     if scale is not None:
         beside = [stage.target for stage in (moments, counts) if stage]
@@ -327,7 +329,7 @@ def _counted(study: Study) -> list[tuple[str, str]]:
 
 
 def _rows(spec: DesignSpec) -> str:
-    rows = f"d = {spec.d} columns, radius R = {spec.radius:.3g}"
+    rows = f"d = {count_of(spec.d, 'column')}, radius R = {spec.radius:.3g}"
     if spec.standard is None:
         return f"{rows} from {spec.bound_source}"
     return f"{rows}; {sentences.standardised(spec)}"

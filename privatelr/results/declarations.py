@@ -3,46 +3,39 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
 
 from privatelr.arguments import suggests_arguments
 from privatelr.mechanisms.level_selection import LevelCalibration
 from privatelr.mechanisms.range_selection import RangeCalibration
-from privatelr.page_model import FactList, Heading, Piece, Table, as_html, as_text
+from privatelr.page_model import FactList, Heading, Piece, Table
 from privatelr.privacy import REPLACE_PERSON, Guarantee, Neighbours
+from privatelr.privacy import to_json as guarantee_to_json
 from privatelr.privacy.accounting import Entry
+from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.pages.sentences import neighbours
+from privatelr.sources import PaidFor, Payment
 
 Range = tuple[float, float]
 Declared = TypeVar("Declared")
 _ADDS_UP = "What a fit with it costs is added to this price."
 
 
-class ReleasedDeclaration(Mapping[str, Declared]):
+class ReleasedDeclaration(PaidAnswer, Mapping[str, Declared]):
     """A mapping from columns to what was released of them, which prints with its price."""
 
     __slots__ = ()
 
     @abstractmethod
-    def page(self) -> list[Piece]:
-        """What is printed: the promise, the rule, and what was released."""
-
-    @abstractmethod
     def to_toml(self) -> str:
         """What was released, as a schema file, which `load_schema` and ``--schema`` read."""
 
-    def __str__(self) -> str:
-        return as_text(self.page())
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return as_html(self.page())
+    def __repr__(self) -> str:
+        return self.as_text()
 
 
 @suggests_arguments
@@ -62,6 +55,8 @@ class SuggestedBounds(ReleasedDeclaration[Range]):
         The guarantee of all ranges together.
     entry : Entry or None
         The entry that a ledger was charged with.
+    payment : Payment
+        What a fit that uses any of it says of its price.
     """
 
     ranges: Mapping[str, Range]
@@ -69,9 +64,14 @@ class SuggestedBounds(ReleasedDeclaration[Range]):
     calibration: RangeCalibration
     guarantee: Guarantee
     entry: Entry | None = None
+    payment: Payment = field(init=False)
+
+    def __post_init__(self) -> None:
+        made = Payment("bounds", tuple(self.ranges), self.calibration.n, self.guarantee)
+        object.__setattr__(self, "payment", made)
 
     def __getitem__(self, name: str) -> Range:
-        return self.ranges[name]
+        return cast("Range", PaidFor.by(self.payment, self.ranges[name]))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.ranges)
@@ -79,15 +79,32 @@ class SuggestedBounds(ReleasedDeclaration[Range]):
     def __len__(self) -> int:
         return len(self.ranges)
 
+    @property
+    def nobs(self) -> int:
+        """Number of records, or of persons; it is public."""
+        return self.calibration.n
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: the ranges, the outer ones, what was aimed at, and the price."""
+        return {
+            "bounds": {name: list(pair) for name, pair in self.ranges.items()},
+            "outer": {name: list(pair) for name, pair in self.outer.items()},
+            "n": self.nobs,
+            "beyond": self.calibration.beyond,
+            "eta": self.calibration.eta,
+            "guarantee": guarantee_to_json(self.guarantee),
+        }
+
     def to_toml(self) -> str:
         return schema_text(bounds=self)
 
     def page(self) -> list[Piece]:
+        """The pieces of the page that `print` shows."""
         made = self.calibration
-        whose = f"each of {len(self)} columns" if len(self) > 1 else "one column"
-        quantiles = f"a private quantile near either end of {whose}"
+        of = f"each of {len(self)} columns" if len(self) > 1 else "one column"
+        quantiles = f"a private quantile near either end of {of}"
         about = made.target.neighbours
-        beyond = f"{made.beyond} {_whose(about)} ({made.beyond / made.n:.2%}) beyond either end"
+        beyond = f"{made.beyond} {whose(about)} ({made.beyond / made.n:.2%}) beyond either end"
         facts = [
             ("Promise", neighbours(str(self.guarantee), made.n, about)),
             ("Price", f"{quantiles}, with epsilon = {made.eta:.3g} each"),
@@ -118,6 +135,8 @@ class ReleasedLevels(ReleasedDeclaration[tuple[Hashable, ...]]):
     guarantee : Guarantee
     entry : Entry or None
         The entry that a ledger was charged with.
+    payment : Payment
+        What a fit that uses any of it says of its price.
     """
 
     column: str
@@ -126,9 +145,14 @@ class ReleasedLevels(ReleasedDeclaration[tuple[Hashable, ...]]):
     calibration: LevelCalibration
     guarantee: Guarantee
     entry: Entry | None = None
+    payment: Payment = field(init=False)
+
+    def __post_init__(self) -> None:
+        made = Payment("levels", (self.column,), self.n, self.guarantee)
+        object.__setattr__(self, "payment", made)
 
     def __getitem__(self, name: str) -> tuple[Hashable, ...]:
-        return {self.column: self.found}[name]
+        return PaidFor.by(self.payment, {self.column: self.found}[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter((self.column,))
@@ -136,17 +160,35 @@ class ReleasedLevels(ReleasedDeclaration[tuple[Hashable, ...]]):
     def __len__(self) -> int:
         return 1
 
+    @property
+    def nobs(self) -> int:
+        """Number of records, or of persons; it is public."""
+        return self.n
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: the levels, by which counts they were released, and the price."""
+        half, always = self.calibration.ladder
+        return {
+            "column": self.column,
+            "levels": list(self.found),
+            "n": self.n,
+            "half": half,
+            "always": always,
+            "guarantee": guarantee_to_json(self.guarantee),
+        }
+
     def to_toml(self) -> str:
         return schema_text(levels=self)
 
     def page(self) -> list[Piece]:
+        """The pieces of the page that `print` shows."""
         about = self.calibration.target.neighbours
-        half, sure = (self.calibration.count_of(odds) for odds in (0.0, math.inf))
+        half, sure = self.calibration.ladder
         facts = [
             ("Promise", neighbours(str(self.guarantee), self.n, about)),
             (
                 "Rule",
-                f"a level of {half} {_whose(about)} is released with a chance of one half, and one "
+                f"a level of {half} {whose(about)} is released with a chance of one half, and one "
                 f"of {sure} always; other levels may exist",
             ),
             ("Levels", ", ".join(map(repr, self.found)) or "none"),
@@ -156,7 +198,8 @@ class ReleasedLevels(ReleasedDeclaration[tuple[Hashable, ...]]):
         return [heading, "", FactList(facts), "", f"{note} {_ADDS_UP}"]
 
 
-def _whose(about: Neighbours) -> str:
+def whose(about: Neighbours) -> str:
+    """Return what neighbours replace, as a plural."""
     return "persons" if about is REPLACE_PERSON else "records"
 
 

@@ -21,7 +21,9 @@ from privatelr.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from privatelr.inference import prediction_errors, question
+    from privatelr.results.answers import private_threshold
 else:
+    private_threshold = lazy_import("privatelr.results.answers.private_threshold")
     prediction_errors = lazy_import("privatelr.inference.prediction_errors")
     question = lazy_import("privatelr.inference.question")
 
@@ -120,17 +122,22 @@ def _number(threshold: Any, loss: Loss, others: str = "") -> float:
     return require_number(ArgumentError, "threshold", threshold, scale.takes + others, **limits)
 
 
-def predict(
-    fit: ModelRecord, data: Any, type: str | None, threshold: float | str | None
-) -> pd.Series[Any]:
+def predict(fit: ModelRecord, data: Any, type: str | None, threshold: Any) -> pd.Series[Any]:
     """Predict each row of `data`; see `Fit.predict`."""
     kind = _kind(type, fit)
     above = cut(fit, threshold) if kind == "classes" else np.nan
     return over_parts(partial(_predicted, fit, kind, above, is_dask(data)), fit, data)
 
 
-def cut(fit: ModelRecord, threshold: float | str | None) -> float:
-    """The threshold between the classes: the given number or paid rule, or that of the fit."""
+def cut(fit: ModelRecord, threshold: Any) -> float:
+    """The threshold between the classes: a number, an answer or a paid rule, or that of the fit."""
+    if isinstance(threshold, private_threshold.PrivateThreshold):
+        scale = scale_of(fit.loss)
+        if threshold.score != scale.name:
+            raise ArgumentError(
+                f"threshold: the answer is a {threshold.score}, and this fit takes {scale.takes}."
+            )
+        return threshold.value
     is_rule = isinstance(threshold, str) and threshold in _RULES
     if threshold is not None and not (is_rule and fit.has_roc):
         hint = ", or a rule where the fit bought a ROC curve" if is_rule else ""

@@ -16,6 +16,7 @@ from privatelr.results.predict import PredictionType
 
 if TYPE_CHECKING:
     from privatelr.results import fit_tables
+    from privatelr.results.answers.private_threshold import PrivateThreshold
     from privatelr.results.pages import summary
     from privatelr.results.pages.summary import FitSummary
 else:
@@ -40,7 +41,11 @@ class SelectedFit(SelectedRecord):
         return fit_tables.selected(self)
 
     def predict(
-        self, data: Any, type: PredictionType | None = None, *, threshold: float | str | None = None
+        self,
+        data: Any,
+        type: PredictionType | None = None,
+        *,
+        threshold: float | str | PrivateThreshold | None = None,
     ) -> pd.Series[Any]:
         """Predict each row of `data`, independently of the other rows.
 

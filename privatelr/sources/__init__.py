@@ -22,4 +22,11 @@ from privatelr.sources.data_source import (
     read_source,
     validated_sparse,
 )
-from privatelr.sources.schema import BoundsLike, LevelsLike, Schema, declare_schema
+from privatelr.sources.schema import (
+    BoundsLike,
+    LevelsLike,
+    PaidFor,
+    Payment,
+    Schema,
+    declare_schema,
+)

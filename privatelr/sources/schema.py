@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,41 @@ FARTHEST, NEAREST = 1e100, 1e-12
 """Largest size of an end of a declared interval, and its least width relative to that size."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Payment:
+    """What was paid for declarations, apart from the price of a fit that uses them.
+
+    Two payments are never equal: declarations that were released twice were paid for twice.
+
+    Attributes
+    ----------
+    kind : {"bounds", "levels"}
+    columns : tuple of str
+        All columns that were released together, whichever of them are used.
+    n : int
+        Number of records, or of persons.
+    guarantee : Guarantee
+    """
+
+    kind: Literal["bounds", "levels"]
+    columns: tuple[str, ...]
+    n: int
+    guarantee: Any
+
+
+class PaidFor(tuple[Any, ...]):
+    """A range, or levels, that remember what was paid for them when mappings are merged."""
+
+    payment: Payment
+
+    @classmethod
+    def by(cls, payment: Payment, values: Iterable[Any]) -> PaidFor:
+        """Return values that were released for this payment."""
+        found = cls(values)
+        found.payment = payment
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Schema:
     """Public facts that the analyst declares; they are never read off the data.
@@ -39,12 +74,19 @@ class Schema:
         or, if all columns have bounds or none has, of all covariates.
     intercept_scale : float or None
         The constant in the intercept column of the design (privacy.md 2.2); None for the usual one.
+    paid : mapping
+        Maps variables whose declaration was paid for to what was paid.
     """
 
     bounds: Mapping[str, Interval] = field(default_factory=dict)
     levels: Mapping[str, tuple[Hashable, ...]] = field(default_factory=dict)
     row_norm: float | None = None
     intercept_scale: float | None = None
+    paid: Mapping[str, Payment] = field(default_factory=dict)
+
+    def payments(self, names: Iterable[str]) -> tuple[Payment, ...]:
+        """Return what was paid for the declarations of these variables, each payment once."""
+        return tuple(dict.fromkeys(self.paid[name] for name in names if name in self.paid))
 
     @property
     def constant(self) -> float:
@@ -77,7 +119,9 @@ def declare_schema(
         row_norm = _length("row_norm", row_norm)
     if intercept_scale is not None:
         intercept_scale = _length("intercept_scale", intercept_scale)
-    return Schema(declared_bounds, declared_levels, row_norm, intercept_scale)
+    given = (*_items("bounds", bounds), *_items("levels", levels))
+    paid = {name: one.payment for name, one in given if isinstance(one, PaidFor)}
+    return Schema(declared_bounds, declared_levels, row_norm, intercept_scale, paid)
 
 
 def _length(name: str, value: Any) -> float:

@@ -393,3 +393,33 @@ def test_no_command_has_a_file_of_its_own_left(home):
     assert not [*home.glob(".*")]
     assert tomllib.loads((home / "study.toml").read_text(encoding="utf-8"))
     assert files.read_model("lr.json").nobs == 600
+
+
+# -- declarations that are saved --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("bounds clinic.csv --bounds age=0:200 --eps 4", "Suggested bounds"),
+        ("levels clinic.csv smoker --eps 4 --delta 1e-6", "Released levels"),
+    ],
+)
+def test_a_declaration_is_saved_beside_its_schema(line, words, home, tmp_path, capsys):
+    path, ledger = tmp_path / "a.json", tmp_path / "l.ledger"
+    assert run(f"ledger create {ledger} --eps 9 --delta 1e-3 --dataset clinic") == 0
+    assert run(f"{line} --save {path} --ledger {ledger}") == 0
+    printed = tomllib.loads(capsys.readouterr().out.partition("#")[2].partition("\n")[2])
+    found = load(path)
+    declared = {**printed.get("bounds", {}), **printed.get("levels", {})}
+    assert {name: tuple(pair) for name, pair in declared.items()} == dict(found)
+    assert run(f"card {path}") == 0
+    assert words in capsys.readouterr().out
+    assert run(f"ledger check {ledger} {path}") == 0
+    assert "every model is known" in capsys.readouterr().out
+    for command in (f"roc {path}", f"predict {path} clinic.csv", f"{line} --save {path}"):
+        assert run(command) != 0
+    capsys.readouterr()
+    before = len(privatelr.Ledger.open(ledger).charges)
+    assert run(f"{line} --save {tmp_path}/b --out {tmp_path}/b --ledger {ledger}") != 0
+    assert len(privatelr.Ledger.open(ledger).charges) == before

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import os
 import shlex
 import shutil
@@ -17,8 +18,9 @@ import pytest
 from command_lines import LINES, WRITING, prepare, run_each
 from frames_for_laws import FORMULA, clinic, fit_clinic
 
-from privatelr import cli, load
+from privatelr import Ledger, cli, load
 from privatelr.audit import checks, run_audit
+from privatelr.cli.options import _OPTIONS
 from privatelr.cli.outcomes import in_shell
 from privatelr.planning import StudyPlan
 
@@ -201,9 +203,78 @@ def test_files_that_may_not_be_read(locked):
     for name, (status, out, err) in zip(
         READING, run_each([*READING.values()], locked, before=as_nobody()), strict=True
     ):
-        expected = 1 if name.startswith("ledger") else 2  # a ledger refuses, as for a charge
-        assert (status, out, err.count("\n")) == (expected, "", 1), (name, err)
+        assert (status, out, err.count("\n")) == (2, "", 1), (name, err)
         assert "(permission denied)" in err.lower()
+
+
+WRONG = {
+    f"{name}: {word}": (line, word)
+    for name, line in READING.items()
+    for word in shlex.split(line)
+    if word.endswith((".csv", ".json", ".toml", ".txt", ".ledger"))
+}
+"""Each command, with each file that it reads."""
+
+
+@pytest.mark.parametrize("instead", ["missing", "folder", "empty", "other"])
+def test_a_wrong_file_is_a_wrong_input(instead, home):
+    """As the table of statuses says, of a ledger as of every other file."""
+    (home / "folder").mkdir(exist_ok=True)
+    (home / "empty").touch()
+    (home / "other").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+    lines = [line.replace(word, instead, 1) for line, word in WRONG.values()]
+    lines += [f"{LINES[name]} --ledger {instead}" for name in PAYING]
+    for line, (status, out, err) in zip(lines, run_each(lines, home), strict=True):
+        assert (status, out, len(heard(err))) == (2, "", 1), (line, err)
+
+
+PAYING = [
+    name for name, groups in _OPTIONS.items() if any("--ledger" in row.split() for _, row in groups)
+]
+
+
+def test_every_command_that_pays_is_refused_alike(home):
+    """The status 1 is of what is understood: a budget that is spent, or a file that is there."""
+    Ledger.create(home / "spent.ledger", 1e-6)
+    lines = [f"{LINES[name].replace(' --seed 3', '')} --ledger spent.ledger" for name in PAYING]
+    lines = [f"{line} --released-only" if "simple" in line else line for line in lines]
+    lines += [f"{LINES[name]} --out clinic.csv" for name in WRITING]
+    for line, (status, out, err) in zip(lines, run_each(lines, home), strict=True):
+        assert (status, out, len(heard(err))) == (1, "", 1), (line, err)
+    (home / "spent.ledger").unlink()
+
+
+IN_BYTES = """
+import os, sys
+from privatelr.cli import main
+note = os.fsdecode("gr\\xf6\\xdfe".encode(sys.argv[1]))
+fit = ["fit", "clinic.csv", "--schema", "study.toml", "--eps", "0.1", "--ledger", "bytes.ledger"]
+status = main([*fit, "--note", note, "--quiet"])
+status = status or main(["ledger", "show", "bytes.ledger"])
+sys.exit(status)
+"""
+
+
+@pytest.mark.parametrize(("coded", "status"), [("utf-8", 0), ("latin-1", 2)])
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_a_note_in_bytes_is_utf8_in_the_ledger(coded, status, locale, home):
+    (home / "bytes.ledger").unlink(missing_ok=True)
+    ledger = Ledger.create(home / "bytes.ledger", 1.0)
+    done = subprocess.run(
+        [sys.executable, "-c", IN_BYTES, coded],
+        cwd=home,
+        env={**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    told = ledger._book.store.rows()[-1].body.encode()
+    assert (json.loads(told).get("note") == "größe") is (status == 0)
+    if status:
+        assert b"--note: takes text in UTF-8, and these bytes are not" in done.stderr
+    else:
+        shown = b"gr\\xf6\\xdfe" if locale == "C" else "größe".encode()
+        assert shown in done.stdout
 
 
 def test_folders_that_may_not_be_written_to(locked):

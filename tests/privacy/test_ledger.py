@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import re
 import sys
 import threading
 import time
@@ -304,11 +305,12 @@ def study():
 
 def test_page():
     text = str(study())
-    assert text.splitlines()[:5] == [
+    assert text.splitlines()[:6] == [
         "Ledger: epsilon 3 at delta 1e-06",
         "Neighbours: replace one record, the number of records being public",
-        "Account: Renyi divergence of order 9.093, or sums if they are less; prices may",
-        "  depend on results",
+        "Account: Renyi divergence of order 9.093 at 80% of delta, with 10% for deltas",
+        "  of releases, or sums if they are less and their deltas within the other 10%;",
+        "  prices may depend on results",
         "  release                                     part  price                 times",
     ]
     assert "  histogram                                   test  eps=0.1, delta=1e-08  3" in text
@@ -317,6 +319,39 @@ def test_page():
     assert all(len(line) <= 79 for line in text.splitlines())
     assert "nothing was released" in str(Ledger(1))
     assert repr(Ledger(1)) == "<Ledger epsilon=1.0, delta=0.0, 0 entries>"
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (8.0, 1e-3)])
+def test_the_page_says_which_shares_of_delta_are_composed(epsilon, delta):
+    """What is spent is computed again from the numbers in the words alone."""
+    ledger = Ledger(epsilon, delta, account="renyi")
+    found = re.fullmatch(
+        r"Renyi divergence of order (\S+) at (\d+)% of delta, with (\d+)% for deltas of releases, "
+        r"or sums if they are less and their deltas within the other (\d+)%",
+        ledger.account,
+    )
+    order, at, own, summed = map(float, found.groups())
+    assert at + own + summed == 100
+    ledger.charge(ZCDP(0.01), times=2)
+    excess = order - 1
+    cost = (
+        math.log(1 / (at / 100 * delta)) - (order) * math.log(order) + excess * math.log(excess)
+    ) / excess
+    assert ledger.spent() == pytest.approx(0.02 * order + cost, rel=1e-3)
+    for share in (own, summed):
+        with pytest.raises(GuaranteeError):
+            ledger.charge(ApproxDP(1e-3, share / 100 * delta * 1.0001))
+    ledger.charge(ApproxDP(1e-3, own / 100 * delta * 0.9999))
+    assert ledger.spent() == pytest.approx(0.02 * order + cost + 1e-3, rel=2e-3)
+
+
+def test_an_account_without_shares_says_so():
+    """A release that takes the whole budget by its own order leaves nothing for deltas."""
+    ledger = Ledger(to_approximate(ZCDP(0.02), 1e-6).epsilon, 1e-6)
+    ledger.charge(ZCDP(0.02))
+    assert "or sums if they are less; no release has a delta of its own" in ledger.account
+    with pytest.raises(GuaranteeError):
+        ledger.charge(ApproxDP(1e-9, 1e-12))
 
 
 def test_a_long_page_is_cut():

@@ -1,13 +1,16 @@
 """The ledger on disk: charged before the data are read, by every process, and never less."""
 
 import contextlib
+import io
 import json
 import os
 import pickle
+import shutil
 import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -39,6 +42,7 @@ from privatelr import (
     levels_from,
     suggest_bounds,
 )
+from privatelr.errors import WrongLedgerError
 from privatelr.privacy import GaussianEvent
 from privatelr.privacy.accounting import (
     account_with,
@@ -162,6 +166,100 @@ def test_what_is_no_ledger_is_refused(tmp_path):
         Ledger.create(tmp_path, 1.0)
 
 
+def test_a_ledger_in_a_closed_folder_is_not_said_to_be_missing(path, ledger, monkeypatch):
+    """As of a folder without permission, which os.path.exists takes for an absence."""
+
+    def closed(name, *_, **__):
+        raise PermissionError(13, "Permission denied", name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", closed)
+        with pytest.raises(LedgerError) as caught:
+            Ledger.open(path)
+    assert one_sentence(caught).endswith(": it cannot be read (permission denied).")
+
+
+@FORKS
+def test_a_closed_folder_is_told_of_to_one_who_is_not_root(tmp_path):
+    folder = Path(tempfile.mkdtemp())
+    try:
+        Ledger.create(folder / "clinic.ledger", 1.0)
+        folder.chmod(0o600 if os.getuid() else 0o700)
+        said = as_nobody(lambda: Ledger.open(folder / "clinic.ledger"))
+        folder.chmod(0o700)
+    finally:
+        shutil.rmtree(folder)
+    assert said.startswith("WrongLedgerError: ledger ")
+    assert said.endswith("it cannot be read (permission denied).")
+
+
+def test_a_text_without_a_form_in_utf8_is_refused(path, tmp_path, ledger):
+    """As the C locale makes of bytes beyond ASCII: half a character is in no file."""
+    half = os.fsdecode(b"gr\xff") if sys.getfilesystemencoding() == "utf-8" else "gr\udcff"
+    for work in (
+        lambda: ledger.charge(TENTH, label=half),
+        lambda: ledger.part(half).charge(TENTH),
+        lambda: Ledger.open(path, note=half).charge(TENTH),
+        lambda: ledger.change_budget(2.0, reason=half),
+        lambda: Ledger.create(tmp_path / "new", 1.0, dataset=half),
+    ):
+        with pytest.raises(LedgerError, match="holds bytes that are not UTF-8") as error:
+            work()
+        one_sentence(error)
+    assert len(ledger.rows) == 1
+    assert not (tmp_path / "new").exists()
+    ledger.charge(TENTH, label="größe \U0001f600")  # a pair of halves in JSON is a character
+    assert ledger.charges[0].entry.label == "größe \U0001f600"
+
+
+def test_the_name_of_a_user_is_text_in_every_locale(monkeypatch):
+    monkeypatch.setattr("getpass.getuser", lambda: "j\udcc3\udcb6rg")
+    assert ledger_books.note_of(True).startswith("jörg@")
+    monkeypatch.setattr("getpass.getuser", lambda: "j\udcffrg")
+    assert ledger_books.note_of(True).startswith("j\ufffdrg@")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_the_page_is_printed_in_every_encoding(path, monkeypatch, encoding):
+    ledger = Ledger.create(path, 1.0, dataset="größe \u2028 \u03b5")
+    with io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict") as stream:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", stream)
+            ledger.show()
+        stream.flush()
+        assert b"Ledger of gr" in stream.buffer.getvalue()
+
+
+def told_of(work):
+    """What a call says is wrong, as in a process that has not read the ledger before."""
+    ledger_books._reader.cache_clear()
+    try:
+        found = work()
+    except WrongLedgerError as error:
+        return str(error)
+    return " ".join(found) if isinstance(found, tuple) else ""
+
+
+RAW = ("malformed", "disk image", "no such", "tree", "page", "decode", "unable", "syntax")
+"""Words of SQLite."""
+
+
+def test_a_flipped_bit_is_told_of_in_our_words(path, ledger):
+    """Wherever it is in the file, it ends in no other error, and the sentence has a remedy."""
+    for _ in range(3):
+        ledger.charge(TENTH, label="x" * 40)
+    good, damaged = path.read_bytes(), 0
+    for at in (*range(0, 108, 18), *range(108, len(good), len(good) // 24)):
+        path.write_bytes(good[:at] + bytes([good[at] ^ 1 << at % 8]) + good[at + 1 :])
+        for work in (lambda: Ledger.open(path).spent(), lambda: Ledger.check(path)):
+            told = told_of(work)
+            damaged += "is damaged; put a copy in its place" in told
+            assert not any(raw in told.replace(str(path), "").lower() for raw in RAW), (at, told)
+    assert damaged > 3
+    path.write_bytes(good)
+    assert told_of(lambda: Ledger.check(path)) == ""
+
+
 def test_a_newer_schema_is_named(path, ledger):
     with contextlib.closing(sqlite3.connect(path)) as raw:
         raw.execute("PRAGMA user_version = 2")
@@ -249,10 +347,19 @@ def test_no_password_is_shown(url, told):
     assert ledger_file.shown(url) == repr(told)
 
 
-@pytest.mark.parametrize("address", ["postgresql+psycopg://h:notaport/db", "postgresql://h:1:2/db"])
-def test_a_malformed_url_is_one_sentence(address):
-    pytest.importorskip("sqlalchemy")
-    with pytest.raises(LedgerError, match="URL of a PostgreSQL database") as error:
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("postgresql+psycopg://h:notaport/db", "postgresql://h:1:2/db", "mysql://h/db"),
+        *("postgres://h/db", "mssql+pyodbc://h/db", "oracle://h/db", "http://h/db", "://h"),
+    ],
+)
+def test_a_wrong_url_is_one_sentence(address, monkeypatch):
+    if address.startswith("postgresql"):
+        pytest.importorskip("sqlalchemy")
+    else:  # no driver of another database is asked for
+        monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    with pytest.raises(LedgerError, match="or the URL of a PostgreSQL database") as error:
         Ledger.open(address)
     one_sentence(error)
 
@@ -824,7 +931,7 @@ def test_a_file_that_may_only_be_read_is_shown_and_not_charged(ledger, path, tmp
     assert "cannot be read or written (attempt to write a readonly database)" in said
     assert as_nobody(lambda: ledger.show()) == "done"
     path.chmod(0o000)
-    assert as_nobody(lambda: ledger.spent()).startswith("LedgerError: ledger ")
+    assert as_nobody(lambda: ledger.spent()).startswith("WrongLedgerError: ledger ")
     path.chmod(0o600)
     assert ledger.spent() == 0.1
 

@@ -12,8 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pandas as pd
 import pytest
-from ledgers_at_work import check_crowd, check_kills
+from ledgers_at_work import check_crowd, check_kills, check_kills_of_saves
 
 from privatelr import GuaranteeError, Ledger, LedgerError, MissingDependencyError, PureDP
 from privatelr.privacy.accounting import ledger_books, ledger_file
@@ -139,6 +140,24 @@ def test_kills_lose_no_charge(url):
 @pytest.mark.full
 def test_many_kills_lose_no_charge(url):
     check_kills(url, kills=200, seed=2)
+
+
+def prepared(folder):
+    """A table in a folder, and the ledger that fits of it are charged to."""
+    frame = pd.DataFrame({"age": [20.0, 30.0, 40.0, 50.0] * 100, "y": [0, 1] * 200})
+    frame.to_csv(folder / "table.csv", index=False)
+    return folder
+
+
+def test_kills_of_saves_leave_nothing_half(url, tmp_path):
+    Ledger.create(url, 10.0)
+    check_kills_of_saves(prepared(tmp_path), url, kills=4, seed=1)
+
+
+@pytest.mark.full
+def test_many_kills_of_saves_leave_nothing_half(url, tmp_path):
+    Ledger.create(url, 10.0)
+    check_kills_of_saves(prepared(tmp_path), url, kills=200, seed=2)
 
 
 def test_a_lock_that_is_not_given_back_is_told_of(url, monkeypatch):

@@ -33,8 +33,10 @@ from privatelr import (
     dpmultinom,
     dpsimplex,
     dpsvm,
+    levels_from,
     load_dataset,
     load_schema,
+    suggest_bounds,
 )
 from privatelr.design import DesignSpec
 from privatelr.results.multinomial_fit import MultinomialFit
@@ -166,6 +168,9 @@ def answers():
         "area_counts": fit.private_auc(whole, eps=0.1),
         "threshold": fit.private_threshold(whole, eps=1.0),
         "choice": choose({"large": fit, "small": small}, whole, 0.5, score="brier"),
+        "bounds": suggest_bounds(whole, {"age": (0, 1000)}, ZCDP(4.0)),
+        "bounds_persons": suggest_bounds(whole, {"age": (0, 1000)}, 8.0, person="patient"),
+        "levels": levels_from(whole, "sex", 4.0, 1e-6),
     }
 
 
@@ -246,11 +251,13 @@ def freeze(folder):
 
 
 def freeze_answers(folder):
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
         found = answers()
     for name, answer in found.items():
+        if (folder / f"{name}.json").exists():
+            continue
         answer.save(folder / f"{name}.json")
         facts = json.dumps(answer.to_dict(), ensure_ascii=False)
         (folder / f"{name}.facts").write_text(facts + "\n", encoding="utf-8")

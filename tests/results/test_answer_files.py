@@ -23,7 +23,9 @@ from privatelr import (
     dplpsvm,
     dplr,
     dpsvm,
+    levels_from,
     load,
+    suggest_bounds,
 )
 from privatelr.privacy.accounting import of_public_data
 from privatelr.results.release_files import content_hash, load_with_hash
@@ -62,13 +64,20 @@ def answers(frame):
             "area of persons": persons.private_auc(many, eps=2.0),
             "threshold of persons": persons.private_threshold(many, eps=2.0),
             "choice of persons": choose({"a": persons, "b": persons}, many, 1.0),
+            "bounds": suggest_bounds(frame, {"age": (0, 1000), "dose": (-50, 50)}, eps=4.0),
+            "bounds with a rho": suggest_bounds(frame, {"age": (0, 1000)}, eps=ZCDP(0.5)),
+            "levels": levels_from(frame, "smoker", eps=2.0, delta=1e-6),
+            "levels of numbers": levels_from(frame.round(-1), "age", eps=2.0, delta=1e-6),
+            "bounds of persons": suggest_bounds(many, {"age": (0, 1000)}, eps=4.0, person="who"),
+            "levels of persons": levels_from(many, "smoker", 2.0, 1e-6, person="who"),
         }
 
 
 NAMES = (
     *("curve", "curve of margins", "curve with a delta", "area", "area of counts", "threshold"),
     *("threshold of margins", "choice", "choice with a delta", "curve of persons"),
-    *("area of persons", "threshold of persons", "choice of persons"),
+    *("area of persons", "threshold of persons", "choice of persons", "bounds"),
+    *("bounds with a rho", "levels", "levels of numbers", "bounds of persons", "levels of persons"),
 )
 
 
@@ -100,6 +109,14 @@ def test_what_is_read_back_can_be_used(answers, frame, tmp_path):
     assert chosen.candidates[0] is chosen.candidates[1]  # one release, which was paid for once
     assert isinstance(load(tmp_path / "choice with a delta.json").guarantee, ApproxDP)
     assert load(tmp_path / "curve of persons.json").guarantee.neighbours is REPLACE_PERSON
+    bounds, levels = load(tmp_path / "bounds.json"), load(tmp_path / "levels.json")
+    assert (dict(bounds), dict(levels)) == (dict(answers["bounds"]), dict(answers["levels"]))
+    assert (
+        dplr(FORMULA, frame, bounds=bounds, levels=levels).spec.variables["age"].bounds
+        == (bounds["age"])
+    )
+    numbers = load(tmp_path / "levels of numbers.json")["age"]
+    assert [type(one) for one in numbers] == [int] * len(numbers) != []
 
 
 # -- what is refused -------------------------------------------------------------------------------
@@ -130,8 +147,10 @@ def read(document, path):
     return load(path)
 
 
-FREE = {"formula", "positive", "fit_guarantee", "written_by", "labels", "label"}
-"""Statements that nothing else in the file depends on."""
+FREE = {"formula", "positive", "fit_guarantee", "written_by", "labels", "label", "name", "column"}
+FREE |= {"outer"}
+"""Statements that nothing else in the file depends on, or hardly: many an outer range has a
+candidate, and as many cells."""
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "persons" not in name])
@@ -151,7 +170,7 @@ def test_an_edited_number_with_a_new_hash_is_refused(name, answers, tmp_path):
             survived.append((where, value, other))
     # another number that could have been released, or more noise than the guarantee takes
     silent = ("counts", "counts"), ("smooth", "sizes"), ("smooth", "beta"), ("place",), ("n",)
-    silent = *silent, ("counts", "noise", "sd")
+    silent = *silent, ("counts", "noise", "sd"), ("levels",)
     assert [one for one in survived if not any(one[0][1 : 1 + len(s)] == s for s in silent)] == []
 
 
@@ -306,3 +325,68 @@ def test_nothing_exact_is_in_the_file(frame, tmp_path):
     a, b = (json.loads((tmp_path / f"{name}.json").read_bytes()) for name in "ab")
     a["answer"]["smooth"]["area"], a["answer"]["auc"], a["sha256"] = 0.5, 0.5, b["sha256"]
     assert a == b
+
+
+# -- declarations ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "value", "words"),
+    [
+        ("bounds", ("columns", 0, "suggested"), [90.0, 18.0], "the lower one first"),
+        ("bounds", ("columns", 0, "suggested"), [18.1, 90.0], "two candidates"),
+        ("bounds", ("columns", 1, "name"), "age", "each column once"),
+        ("bounds", ("columns", 0, "outer"), [5.0, 5.0], "lo < hi"),
+        ("bounds", ("n",), 20, "mostly noise"),
+        ("bounds", ("eta",), 0.5, "answer.eta"),
+        ("bounds", ("beyond",), 1, "answer.beyond"),
+        ("bounds", ("target", "epsilon"), 2.0, "the noise was made for"),
+        ("levels", ("levels",), ["yes", "no"], "increasing order"),
+        ("levels", ("levels",), ["no", "no"], "increasing order"),
+        ("levels", ("n",), 1, "no more levels than"),
+        ("levels", ("half",), 3, "answer.half"),
+        ("levels", ("target", "delta"), 1e-7, "the noise was made for"),
+    ],
+)
+def test_declarations_that_contradict_themselves_do_not_load(
+    name, where, value, words, answers, tmp_path
+):
+    path = tmp_path / "answer.json"
+    answers[name].save(path)
+    with pytest.raises(ReleaseFileError, match=words):
+        read(edited(json.loads(path.read_bytes()), ("answer", *where), value), path)
+
+
+@pytest.mark.parametrize("name", ["curve of persons", "area", "threshold", "bounds", "levels"])
+def test_any_edit_without_a_new_hash_is_refused(name, answers, tmp_path):
+    path = tmp_path / "answer.json"
+    answers[name].save(path)
+    document = json.loads(path.read_bytes())
+    for where, value in leaves(document):
+        if where[0] == "signature" or "candidates" in where:
+            continue
+        inside = document
+        for key in where[:-1]:
+            inside = inside[key]
+        inside[where[-1]] = f"{value}x" if isinstance(value, str) else "x"
+        path.write_text(json.dumps(document), encoding="utf-8")
+        with pytest.raises(ReleaseFileError):
+            load(path)
+        inside[where[-1]] = value
+
+
+def test_a_level_with_half_a_character_has_no_file(tmp_path):
+    found = levels_from({"job": ["\ud800"] * 400}, "job", 2.0, 1e-6)
+    with pytest.raises(ReleaseFileError, match="half a character"):
+        found.save(tmp_path / "levels.json")
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("name", ["bounds", "bounds of persons", "levels", "levels of persons"])
+def test_the_card_of_a_declaration_says_what_its_page_does(name, answers):
+    card = answers[name].card()
+    for words in (str(answers[name].guarantee), "What a fit with it costs", "Content hash"):
+        assert words in card
+    assert ("other persons" in card) == ("persons" in name)
+    assert "Formula, classes" not in card
+    assert "<table>" in answers[name].card("html")

@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from privatelr import locks
-from privatelr.results.release_files import create_file, remove_abandoned, replace_file
+from privatelr.results.release_files import (
+    create_file,
+    remove_abandoned,
+    replace_file,
+    reservation_of,
+)
 
 fcntl = pytest.importorskip("fcntl", reason="this system has no locks that end with a process")
 
@@ -85,6 +90,37 @@ def test_what_is_being_written_is_left_alone(saver, tmp_path):
     assert others(tmp_path) == ["model.json", "other.json"]
 
 
+def grow_old(path, seconds=7200):
+    os.utime(path, (path.stat().st_atime, path.stat().st_mtime - seconds))
+
+
+def test_what_was_left_for_another_target_is_removed_when_it_is_old(saver, tmp_path):
+    """A file that has its lock stays at any age, and one without stays for an hour."""
+    killed, living = saver(tmp_path / "killed.json"), saver(tmp_path / "living.json")
+    kill(killed)
+    reservation = reservation_of(tmp_path / "fit.json")
+    reservation.touch()
+    before = others(tmp_path)
+    assert len(before) == 3
+    replace_file(tmp_path / "model.json", b"here")
+    assert others(tmp_path, "model.json") == before
+    for path in tmp_path.glob(".privatelr-*"):
+        grow_old(path)
+    replace_file(tmp_path / "model.json", b"here")
+    (kept,) = others(tmp_path, "model.json")
+    assert kept in before
+    living.communicate("go on\n", timeout=60)
+    assert others(tmp_path) == ["living.json", "model.json"]
+
+
+def test_the_clock_is_that_of_the_folder(saver, tmp_path, monkeypatch):
+    """Two machines may disagree about the time, and the file system tells one."""
+    kill(saver(tmp_path / "killed.json"))
+    monkeypatch.setattr("time.time", lambda: 1e12)
+    replace_file(tmp_path / "model.json", b"here")
+    assert len(others(tmp_path, "model.json")) == 1
+
+
 def test_nothing_that_is_not_ours_is_removed(tmp_path, saver):
     target = tmp_path / "model.json"
     kill(saver(target))
@@ -96,6 +132,9 @@ def test_nothing_that_is_not_ours_is_removed(tmp_path, saver):
     os.mkfifo(tmp_path / f"{start}-pipe.tmp")
     for name in (f"{start}-note.txt", ".0123456789abcdef.tmp", f"a{left}", left.upper()):
         (tmp_path / name).write_text("", encoding="utf-8")
+    for name in others(tmp_path, left):
+        if not (tmp_path / name).is_symlink():
+            grow_old(tmp_path / name)
     before = others(tmp_path, left)
     replace_file(target, b"here")
     assert others(tmp_path, "model.json") == before

@@ -1,16 +1,17 @@
 """Many processes that charge one ledger, and processes that are killed while they charge."""
 
+import json
 import subprocess
 import sys
 
-from privatelr import GuaranteeError, Ledger, PureDP
+from privatelr import GuaranteeError, Ledger, PureDP, load
 from privatelr.privacy.accounting import account_with
 
 EIGHTH = PureDP(0.125)
 
 CROWD = """
 import os, sys
-from privatelr import GuaranteeError, Ledger, PureDP
+from privatelr import GuaranteeError, Ledger, PureDP, load
 path, processes, charges = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 reading, writing = os.pipe()
 children = []
@@ -91,6 +92,51 @@ def check_kills(path, kills, seed):
     assert before > kills / 2
     assert Ledger.check(path) == ()
     ledger.charge(PureDP(1e-6))
+
+
+SAVING = """
+import os, random, signal, sys, time
+from privatelr.cli import main
+ledger, kills, seed = sys.argv[1], *map(int, sys.argv[2:])
+times = random.Random(seed)
+
+def fit(name):
+    main(["fit", "table.csv", "y ~ age", "--bounds", "age=18:90", "--eps", "1e-3",
+          "--do-scale", "no", "--ledger", ledger, "--out", name])
+
+began = time.monotonic()
+fit("warm.json")
+began = time.monotonic()
+fit("first.json")
+longest = 4 * (time.monotonic() - began)
+for kill in range(kills):
+    if (child := os.fork()) == 0:
+        for number in range(1000):
+            fit(f"{kill}-{number}.json")
+    time.sleep(times.uniform(0, longest))
+    while kill == kills - 1 and not os.path.exists(f"{kill}-0.json"):
+        time.sleep(0.01)  # on a busy machine no other child may have come to the end of a fit
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+"""
+
+
+def check_kills_of_saves(home, address, kills, seed):
+    """Kill a fit, in the folder of its table: it leaves a whole file or none, with its charge."""
+    command = [sys.executable, "-c", SAVING, str(address), str(kills), str(seed)]
+    subprocess.run(command, cwd=home, capture_output=True, check=True, timeout=1800)
+    assert Ledger.check(address) == ()
+    ledger = Ledger.open(address)
+    saved = {path.name: load(path) for path in home.glob("*.json")}
+    assert len(saved) > 2
+    for name, model in saved.items():
+        assert ledger.knows(model.release.entry), name
+    hashes = {json.loads(path.read_text())["sha256"] for path in home.glob("*.json")}
+    released = {one.release for one in ledger.charges if one.release is not None}
+    assert released <= hashes
+    assert len(hashes - released) <= kills  # killed between the file and the row
+    assert len(ledger.charges) >= len(saved)
+    ledger.charge(PureDP(1e-3))
 
 
 def charge_in_worker(path=None):

@@ -16,7 +16,7 @@ from privatelr.audit.density.loss import PrivacyLoss
 from privatelr.audit.density.pairs import Pair, SignedRows
 from privatelr.audit.enumeration.discrete import ChoiceLoss, choice_loss
 from privatelr.design import BatchReader, read_design, unstandardised
-from privatelr.errors import ArgumentError, show
+from privatelr.errors import ArgumentError, count_of, show
 from privatelr.mechanisms import StagedCalibration, mechanism_of
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.scale_release import ScaleRelease, mean_squares, scale_map
@@ -179,7 +179,7 @@ def _read_rows(calibration: Calibration, name: str, data: Any) -> SignedRows:
         signed = pairs.signed_rows(data.astype(np.float64), np.ones(len(data)))
     d = calibration.problem.d
     if signed.rows.shape[1] != d:
-        raise ArgumentError(f"{name} of {signed.rows.shape[1]} columns: takes d={d}.")
+        raise ArgumentError(f"{name} of {count_of(signed.rows.shape[1], 'column')}: takes d={d}.")
     if any(not pairs.row_size(calibration, row) <= 1 + _ROUNDING for row in signed.rows):
         blocks = " or outside its blocks" if isinstance(calibration.noise, BlockLaplace) else ""
         raise ArgumentError(

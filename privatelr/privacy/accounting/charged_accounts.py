@@ -115,7 +115,7 @@ def _opened(named: str) -> Ledger:
     try:
         return Ledger.open(named)
     except LedgerError as error:
-        raise LedgerError(f"{NAMED}: {error}") from None
+        raise type(error)(f"{NAMED}: {error}") from None
 
 
 def _narrowed(place: tuple[Ledger, str | None], other: Ledger) -> tuple[Ledger, str | None]:

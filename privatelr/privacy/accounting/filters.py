@@ -88,7 +88,14 @@ class Renyi:
     kept: float
 
     def __str__(self) -> str:
-        return f"Renyi divergence of order {1 + self.excess:.4g}, or sums if they are less"
+        order = f"Renyi divergence of order {1 + self.excess:.4g}"
+        if self.kept == 0:
+            return f"{order}, or sums if they are less; no release has a delta of its own"
+        kept, rest = f"{100 * self.kept:.4g}%", f"{100 - 200 * self.kept:.4g}%"
+        return (
+            f"{order} at {rest} of delta, with {kept} for deltas of releases, or sums if they are "
+            f"less and their deltas within the other {kept}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,14 @@ file, and every process that has its path can charge it.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakValueDictionary
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import GuaranteeError, LedgerError, require_number
+from privatelr.errors import GuaranteeError, LedgerError, count_of, require_number
 from privatelr.lazy_import import lazy_import
 from privatelr.privacy.accounting import open_blocks
 from privatelr.privacy.accounting import statement as statements
@@ -59,8 +60,9 @@ class Ledger(LedgerOnDisk):
         for fits without ``person=``, or by zeros, as for `PrivateFTRL`, or all of one person's.
     account : {"renyi", "sum"}, optional
         The rule by which a budget with a delta is counted. ``"renyi"`` counts the Renyi
-        divergence of one order, or sums if they are less and their deltas add up to at most a
-        tenth of delta. ``"sum"`` adds up epsilons and deltas. By default the first charge decides
+        divergence of one order at 80 % of delta, with 10 % for releases that have a delta of
+        their own, or sums if they are less and their deltas add up to at most the other 10 %.
+        ``"sum"`` adds up epsilons and deltas. By default the first charge decides
         once and for all: it takes ``"renyi"`` unless it fits by sums only, as does a release that
         takes the whole budget. (The least of several accounts is not valid if results chose
         prices.) A budget without a delta is counted by sums.
@@ -276,7 +278,7 @@ class Ledger(LedgerOnDisk):
     def __repr__(self) -> str:
         where = f"{ledger_file.shown(self._address[0])}, " if self._address else ""
         budget = f"epsilon={self.epsilon!r}, delta={self.delta!r}"
-        return f"<Ledger {where}{budget}, {len(self.entries)} entries>"
+        return f"<Ledger {where}{budget}, {count_of(len(self.entries), 'entry')}>"
 
     def page(self) -> list[page_model.Piece]:
         """Return its page in pieces, as `privatelr.page_model` writes them."""
@@ -311,7 +313,8 @@ class Ledger(LedgerOnDisk):
 
     def show(self) -> None:
         """Print what is spent, by whom, and what is left."""
-        print(self)
+        coding = sys.stdout.encoding or "utf-8"  # in the C locale, others are escaped
+        print(str(self).encode(coding, "backslashreplace").decode(coding))
 
 
 @suggests_arguments

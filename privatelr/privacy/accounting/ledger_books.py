@@ -12,7 +12,13 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from privatelr.errors import ArgumentError, GuaranteeError, LedgerError, show
+from privatelr.errors import (
+    ArgumentError,
+    GuaranteeError,
+    LedgerError,
+    WrongLedgerError,
+    show,
+)
 from privatelr.lazy_import import lazy_import
 from privatelr.privacy.accounting.filters import DeclaredPrices
 from privatelr.privacy.accounting.ledger_entry import Entry, Receipt
@@ -109,7 +115,7 @@ class DiskBook:
         content = self.content()
         self.key = content.ledger
         if allowance is not None and allowance not in content.allowances:
-            raise LedgerError(self._sentence(f"there is no allowance {allowance!r}"))
+            raise WrongLedgerError(self._sentence(f"there is no allowance {allowance!r}"))
         ADDRESSES[self.key] = store.address
 
     def require_kept(self) -> None:
@@ -127,12 +133,12 @@ class DiskBook:
         """Read rows; raises `LedgerError` if they are not those of this ledger."""
         name = _name_of(rows)
         if self.key not in ("", name):
-            raise LedgerError(self._sentence("another ledger has taken its place"))
+            raise WrongLedgerError(self._sentence("another ledger has taken its place"))
         try:
             with ledger_file.CONNECTIONS.lock:
                 return _reader(self.store.address, name).read(rows)
         except LedgerError as error:
-            raise LedgerError(self._sentence(f"{error}; {ledger_rows.LOOK}")) from None
+            raise WrongLedgerError(self._sentence(f"{error}; {ledger_rows.LOOK}")) from None
 
     @contextmanager
     def exclusively(self) -> Iterator[DiskPage]:
@@ -276,7 +282,8 @@ def note_of(note: str | bool | None) -> str:
         user = getpass.getuser()
     except (OSError, KeyError, ImportError):  # a container may have no name for its user
         user = f"user {os.getuid()}" if hasattr(os, "getuid") else "user"
-    return f"{user}@{platform.node()}"
+    told = f"{user}@{platform.node()}"
+    return told.encode(errors="surrogateescape").decode(errors="replace")  # of the C locale
 
 
 def complete(entry: Entry | None, sha256: str) -> list[str]:

@@ -13,13 +13,13 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote
 
-from privatelr.errors import LedgerError
+from privatelr.errors import LedgerError, WrongLedgerError
 from privatelr.lazy_import import lazy_import
 from privatelr.privacy.accounting.ledger_checks import in_place
 from privatelr.privacy.accounting.ledger_rows import LOOK, LedgerRow, chained
@@ -53,6 +53,14 @@ CREATE TRIGGER headed AFTER INSERT ON rows WHEN NEW.number > 0
 """
 """The row of the number 0 holds the head, which moves with each row that is added."""
 _NO_LEDGER = "the file is not a ledger"
+_DAMAGED = (
+    "the file is damaged; put a copy in its place, and see with `privatelr ledger check`, --head "
+    "and the saved models which charges are not in the copy"
+)
+_DAMAGE = (
+    "the database in the file is damaged; put a copy in its place, and check it with --head and "
+    "the saved models"
+)
 _NOT_CHARGED = "it cannot be read or written ({}); nothing was charged"
 HEAD = "SELECT body, hash FROM rows WHERE number = 0"
 _OVER_NETWORK = """
@@ -113,11 +121,14 @@ class LedgerFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.path.realpath(path)
-        if not os.path.exists(self._path):
-            raise LedgerError(
-                f"ledger {shown(self._path)}: there is no such ledger; Ledger.create or `privatelr "
-                "ledger create` makes one."
-            )
+        with _told(self._path):
+            try:
+                os.stat(self._path)
+            except (FileNotFoundError, NotADirectoryError):
+                raise WrongLedgerError(
+                    f"ledger {shown(self._path)}: there is no such ledger; Ledger.create or "
+                    "`privatelr ledger create` makes one."
+                ) from None
 
     @property
     def address(self) -> str:
@@ -132,7 +143,7 @@ class LedgerFile:
     @contextmanager
     def exclusively(self) -> Iterator[_FileTransaction]:
         """Begin a transaction that excludes all others; without a commit it leaves nothing."""
-        with _told(self._path, _NOT_CHARGED), self._open() as connection:
+        with _told(self._path, _NOT_CHARGED, LedgerError), self._open() as connection:
             _patiently(self._path, lambda: connection.execute("BEGIN IMMEDIATE"))
             try:
                 yield _FileTransaction(self._path, connection)
@@ -144,7 +155,7 @@ class LedgerFile:
         """Return all rows, and what is wrong with the file, its triggers, and their places."""
         with _told(self._path), self._open() as connection:
             look = partial(connection.execute, "PRAGMA integrity_check(20)")
-            told = [str(line) for (line,) in _patiently(self._path, look)]
+            told = [*_patiently(self._path, look)]
             table = _patiently(self._path, lambda: _table(connection))
             changed = {kind_and_name for kind_and_name, _ in _made_of(connection) ^ _sound()}
         rows, faults = in_place(table)
@@ -152,7 +163,7 @@ class LedgerFile:
             f"the {kind} {shown(name)} of the database is gone, changed or new"
             for kind, name in sorted(changed)
         ]
-        return rows, [*([] if told == ["ok"] else told), *guards, *faults]
+        return rows, [*([] if told == [("ok",)] else [_DAMAGE]), *guards, *faults]
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -203,7 +214,7 @@ def create(path: str | os.PathLike[str], body: str) -> None:
     if os.path.lexists(target):
         raise LedgerError(there)
     made = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
-    with _told(target, "it cannot be created ({})"), CONNECTIONS.lock:
+    with _told(target, "it cannot be created ({})", LedgerError), CONNECTIONS.lock:
         os.close(os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o660))
         try:
             _fill(made, body)
@@ -250,9 +261,9 @@ def _require_ledger(path: str, connection: sqlite3.Connection) -> None:
     (mark,) = connection.execute("PRAGMA application_id").fetchone()
     (schema,) = connection.execute("PRAGMA user_version").fetchone()
     if mark != _MARK:
-        raise LedgerError(f"ledger {shown(path)}: {_NO_LEDGER}.")
+        raise WrongLedgerError(f"ledger {shown(path)}: {_NO_LEDGER}.")
     if schema > _SCHEMA:
-        raise LedgerError(
+        raise WrongLedgerError(
             f"ledger {shown(path)}: a newer version of privatelr made it (schema {schema}, and "
             f"this one reads up to {_SCHEMA}); upgrade privatelr."
         )
@@ -260,7 +271,7 @@ def _require_ledger(path: str, connection: sqlite3.Connection) -> None:
 
 def _table(connection: sqlite3.Connection) -> list[tuple[int, str, str]]:
     found = connection.execute("SELECT number, body, hash FROM rows ORDER BY number")
-    return [(int(number), str(body), str(hashed)) for number, body, hashed in found]
+    return plain_rows(found)
 
 
 def _made_of(connection: sqlite3.Connection) -> set[tuple[tuple[str, str], str]]:
@@ -276,18 +287,26 @@ def _sound() -> set[tuple[tuple[str, str], str]]:
         return _made_of(connection)
 
 
+def plain_rows(found: Iterable[Any]) -> list[tuple[int, str, str]]:
+    """Return rows as numbers and texts; a number that is none is that of no row."""
+    return [
+        (number if isinstance(number, int) else -1, str(body), str(hashed))
+        for number, body, hashed in found
+    ]
+
+
 def rows_of(address: str, table: Sequence[tuple[int, str, str]]) -> list[LedgerRow]:
     """Return the rows of a table; raises `LedgerError` if they or the head are out of place."""
     rows, faults = in_place(table)
     for fault in faults:
-        raise LedgerError(f"ledger {shown(address)}: {fault}; {LOOK}.")
+        raise WrongLedgerError(f"ledger {shown(address)}: {fault}; {LOOK}.")
     return rows
 
 
 def require_moved(address: str, heads: Sequence[Any], rows: Sequence[LedgerRow]) -> None:
     """Refuse a row that was added without moving the head, which a trigger of the table does."""
     if [(str(body), str(hashed)) for body, hashed in heads] != [(str(len(rows)), rows[-1].hash)]:
-        raise LedgerError(
+        raise WrongLedgerError(
             f"ledger {shown(address)}: a trigger of the database is gone, and nothing was charged; "
             f"{LOOK}."
         )
@@ -312,18 +331,23 @@ def _patiently(path: str, action: Callable[[], T]) -> T:
 
 
 @contextmanager
-def _told(path: str, told: str = "it cannot be read ({})") -> Iterator[None]:
+def _told(
+    path: str, told: str = "it cannot be read ({})", kind: type[LedgerError] = WrongLedgerError
+) -> Iterator[None]:
     """Turn errors of the database and of the system into one sentence, with the reason in it."""
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, UnicodeError, OSError) as error:
+        code = getattr(error, "sqlite_errorcode", 0)
         closed = os.path.exists(path) and not os.access(path, os.R_OK)
         reason = getattr(error, "strerror", None) or (closed and "permission denied") or str(error)
-        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
-            told = _NO_LEDGER
-        elif os.path.isdir(path):
+        if os.path.isdir(path):
             reason = "it is a folder"
-        raise LedgerError(f"ledger {shown(path)}: {told.format(reason.lower())}.") from None
+        elif code == sqlite3.SQLITE_NOTADB or not (code or isinstance(error, OSError)):
+            kind, told = WrongLedgerError, _NO_LEDGER if code else _DAMAGED
+        elif code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
+            kind, told = WrongLedgerError, _DAMAGED
+        raise kind(f"ledger {shown(path)}: {told.format(reason.lower())}.") from None
 
 
 def _sync(folder: str) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from privatelr.errors import count_of
 from privatelr.page_model import Alarm, Heading, Indented, Listing, Piece, on_one_line
 from privatelr.privacy.accounting import statement as statements
 from privatelr.privacy.accounting.filters import DeclaredPrices, Renyi, unused
@@ -48,7 +49,9 @@ def page(content: Content, allowance: str | None = None) -> list[Piece]:
         pieces += ["", _by_whom(content, charges), "", entries(charges[-_MOST_ROWS:])]
         hidden = len(charges) - _MOST_ROWS
         if hidden > 0:
-            pieces.append(f"({hidden} earlier charges; `privatelr ledger entries` shows all)")
+            pieces.append(
+                f"({count_of(hidden, 'earlier charge')}; `privatelr ledger entries` shows all)"
+            )
     else:
         pieces.append("Nothing was charged.")
     for change in content.changes:
@@ -85,7 +88,7 @@ def unreleased(charges: Sequence[Charge]) -> str:
     count = sum(charge.release is None for charge in charges)
     if not count:
         return ""
-    many = "1 charge has" if count == 1 else f"{count} charges have"
+    many = f"{count_of(count, 'charge')} {'has' if count == 1 else 'have'}"
     return (
         f"{many} no saved release: what was paid for was not saved, was no fit, or was lost in a "
         "crash. It counts as spent."

@@ -151,8 +151,16 @@ def now() -> str:
 
 
 def body_of(kind: str, **content: Any) -> str:
-    """Write the line of a row."""
-    return json.dumps({"kind": kind, **content}, sort_keys=True, allow_nan=False)
+    """Write the line of a row; raises `LedgerError` if a text in it has no form in UTF-8."""
+    row = {"kind": kind, **content}
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise LedgerError(
+            "ledger: a text for it holds bytes that are not UTF-8, as those of another locale are; "
+            "write it in UTF-8, or in ASCII."
+        ) from None
+    return json.dumps(row, sort_keys=True, allow_nan=False)
 
 
 def opening(budget: Statement, dataset: str) -> str:

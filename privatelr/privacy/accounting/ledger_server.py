@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from privatelr.errors import LedgerError, MissingDependencyError
+from privatelr.errors import LedgerError, MissingDependencyError, WrongLedgerError
 from privatelr.privacy.accounting import ledger_file
 from privatelr.privacy.accounting.ledger_checks import in_place
 from privatelr.privacy.accounting.ledger_file import CONNECTIONS, require_moved, rows_of, shown
@@ -191,6 +191,12 @@ def create(url: str, body: str) -> None:
 
 
 def _engine_of(url: str) -> Any:
+    wrong = WrongLedgerError(
+        f"ledger {shown(url)}: takes the path of a file, or the URL of a PostgreSQL database such "
+        "as postgresql+psycopg://user@host/clinic."
+    )
+    if url.partition("://")[0].partition("+")[0] != "postgresql":
+        raise wrong
     try:
         import sqlalchemy
     except ImportError:
@@ -200,21 +206,14 @@ def _engine_of(url: str) -> Any:
         ) from None
     try:
         # no pool: a connection lives for one transaction, so that a fork inherits none
-        engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.pool.NullPool)
-        kind = engine.dialect.name
+        return sqlalchemy.create_engine(url, poolclass=sqlalchemy.pool.NullPool)
     except ImportError as error:
         raise MissingDependencyError(
             f"ledger {shown(url)}: its driver is not installed ({error.name}); `pip install "
-            "'privatelr[server]'` brings psycopg."
+            "'privatelr[server]'` brings psycopg, and postgresql+psycopg:// names it."
         ) from None
     except (sqlalchemy.exc.ArgumentError, ValueError):  # the latter of a port that is no number
-        kind = ""
-    if kind != "postgresql":
-        raise LedgerError(
-            f"ledger {shown(url)}: takes the path of a file, or the URL of a PostgreSQL database "
-            "such as postgresql+psycopg://user@host/clinic."
-        )
-    return engine
+        raise wrong from None
 
 
 def _execute(connection: Any, command: str, given: dict[str, Any] | None = None) -> Any:
@@ -238,12 +237,12 @@ def _found(url: str, connection: Any) -> str:
                 f"there is a table {_TABLE} in each of the schemas {names} on the search path, and "
                 "one may have been put in front of the other; nothing was charged"
             )
-    raise LedgerError(f"ledger {shown(url)}: {told}.")
+    raise WrongLedgerError(f"ledger {shown(url)}: {told}.")
 
 
 def _table_of(connection: Any, table: str) -> list[tuple[int, str, str]]:
     found = _execute(connection, f"SELECT number, body, hash FROM {table} ORDER BY number")
-    return [(int(number), str(body), str(hashed)) for number, body, hashed in found]
+    return ledger_file.plain_rows(found)
 
 
 def _insert(connection: Any, table: str, number: int, row: LedgerRow) -> None:

@@ -140,7 +140,7 @@ class ChosenFit(PaidAnswer):
             ("Resolution", _resolution(made)),
         ]
         return [
-            page_model.Heading(f"Chosen privately: {self.label}"),
+            page_model.Heading(f"Chosen privately: {page_model.on_one_line(self.label)}"),
             page_model.Code(self.fit.formula),
             "",
             page_model.FactList(facts),

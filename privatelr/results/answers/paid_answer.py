@@ -22,7 +22,7 @@ else:
 
 @suggests_arguments
 class PaidAnswer:
-    """An answer about a fit that was paid for by itself, and may be published by itself."""
+    """An answer that was paid for by itself, and may be published by itself."""
 
     __slots__ = ()
 

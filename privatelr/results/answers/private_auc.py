@@ -163,6 +163,7 @@ def _page(found: PrivateAuc) -> list[Piece]:
             ["Estimate", "Std. Error", "sampling sd", "privacy sd", "bins sd"],
             [[f"{number:.5f}" for number in numbers]],
         ),
+        *(["", roc.LOST] if roc.hides_class(found.release) else []),
         "",
         f"Positive is {found.positive}. {_LAST}",
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
@@ -166,8 +166,9 @@ class PrivateRoc(PaidAnswer):
 
         Parameters
         ----------
-        threshold : float or sequence of float
-            Probabilities, or margins: records with a larger score count as positive.
+        threshold : float or str, or sequence of them
+            Probabilities, or margins: records with a larger score count as positive. ``"youden"``
+            and ``"topleft"`` are those of this curve; they give NaN if a class is empty.
 
         Returns
         -------
@@ -179,11 +180,18 @@ class PrivateRoc(PaidAnswer):
         scale = scale_of(self.loss)
         limits = {"at_least": scale.lowest, "at_most": scale.highest}
         given = np.atleast_1d(np.asarray(threshold, dtype=object)).tolist()
+        takes = f"{scale.takes}, 'youden' or 'topleft'"
         cuts = np.array(
-            [require_number(ArgumentError, "threshold", t, scale.takes, **limits) for t in given]
+            [
+                self.threshold(cast("ThresholdRule", t))
+                if isinstance(t, str) and t in ("youden", "topleft")
+                else require_number(ArgumentError, "threshold", t, takes, **limits)
+                for t in given
+            ]
         )
-        position = self._positions(cuts)
-        found = roc.rates(self._counts, position)
+        is_known = ~np.isnan(cuts)
+        position = np.where(is_known, self._positions(cuts), 0.0)
+        found = np.where(is_known[:, None], roc.rates(self._counts, position), np.nan)
         errors = np.hypot(*roc.parts_of(self.release, lambda c: roc.rates(c, position)))
         table = pd.DataFrame({"threshold": cuts})
         for place, name in enumerate(RATES):

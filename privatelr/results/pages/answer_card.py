@@ -8,6 +8,7 @@ from privatelr.page_model import Bullets, Code, Heading, Piece
 from privatelr.privacy import REPLACE_PERSON, Guarantee, NonPrivate
 from privatelr.results.answers.chosen_fit import ChosenFit
 from privatelr.results.answers.paid_answer import PaidAnswer
+from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
 from privatelr.results.pages import card
 from privatelr.results.release_files.answer_file import answer_document
 
@@ -24,6 +25,11 @@ _ENOUGH = (
     "answer itself used."
 )
 _FOLLOWS = "Areas and thresholds are what the released numbers give."
+_CANDIDATES = (
+    "The epsilon of each choice and the number of records to lie beyond an end follow from the "
+    "outer ranges, the number of records and the guarantee, and all ends are candidates that do."
+)
+_CHANCES = "The chances of levels by their counts follow from the guarantee."
 _ADDS_UP = (
     "The file of each candidate is right by itself, and all prices together are the guarantee."
 )
@@ -52,7 +58,10 @@ def write_card(answer: PaidAnswer, format: card.CardFormat) -> str:
         Code(_LOAD),
     ]
     if isinstance(answer, ChosenFit):
-        pieces += [Heading(f"The chosen fit: {answer.label}"), *card.pieces_of(answer.fit)]
+        pieces += [
+            Heading(f"The chosen fit: {page_model.on_one_line(answer.label)}"),
+            *card.pieces_of(answer.fit),
+        ]
     return page_model.as_document(pieces) if format == "html" else page_model.as_markdown(pieces)
 
 
@@ -72,23 +81,24 @@ def _promise(guarantee: Guarantee) -> list[Piece]:
 
 
 def _recomputed(answer: PaidAnswer) -> list[str]:
-    own = _ADDS_UP if isinstance(answer, ChosenFit) else _FOLLOWS
+    kinds = {ChosenFit: _ADDS_UP, SuggestedBounds: _CANDIDATES, ReleasedLevels: _CHANCES}
+    own = kinds.get(type(answer), _FOLLOWS)
     charged = [] if answer.entry is None else [_CHARGED]
     return [_SAME_HASH, _ENOUGH, own, *charged]
 
 
 def _stated(answer: PaidAnswer, *, is_seeded: bool) -> list[str]:
-    charged = "A ledger was charged for this answer before the records were scored."
+    charged = "A ledger was charged for this answer before the records were read."
     if answer.entry is None:
         charged = (
             "No ledger was charged for this answer. The file does not tell what else was released "
             "about the same records."
         )
-    fit = (
-        []
-        if isinstance(answer, ChosenFit)
-        else ["Formula, classes and the guarantee of the fit are those of the fit that scored."]
-    )
+    fit = ["Formula, classes and the guarantee of the fit are those of the fit that scored."]
+    if isinstance(answer, ChosenFit):
+        fit = []
+    elif isinstance(answer, SuggestedBounds | ReleasedLevels):
+        fit = ["Names are those of the table, and outer ranges were declared without a look at it."]
     drawn = "The randomness came from the operating system, was drawn once, and was not kept."
     return [
         "The noise was made from a seed." if is_seeded else drawn,

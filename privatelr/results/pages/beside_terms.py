@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from privatelr.errors import listed
+from privatelr.privacy import REPLACE_PERSON, Guarantee, compose
+
 Facts = list[tuple[str, str]]
 
 
@@ -12,6 +15,32 @@ def beyond_promise(spec: Any) -> str:
     if spec.prior is None or not spec.prior.uncovered:
         return ""
     return "records of the earlier fit behind the prior are not covered, as it has no guarantee"
+
+
+def paid_before(spec: Any, guarantee: Guarantee) -> Facts:
+    """What was paid for bounds and levels apart from a fit, and the promise of all of it."""
+    paid = getattr(spec, "paid", ())
+    facts = [
+        (
+            f"{one.kind.capitalize()}",
+            f"of {listed(one.columns, 6)} were paid separately: {_price_of(one)}",
+        )
+        for one in paid
+    ]
+    if not facts:
+        return []
+    about = {one.neighbours for one in (guarantee, *(one.guarantee for one in paid))}
+    if len(about) > 1:
+        words = "no promise in one number: not all of this is about records, or about persons"
+    else:
+        words = f"{compose([guarantee, *(one.guarantee for one in paid)])}, for the fit and these, "
+        words += "if they are of the same data"
+    return [*facts, ("In all", words)]
+
+
+def _price_of(one: Any) -> str:
+    who = "m = {} persons" if one.guarantee.neighbours is REPLACE_PERSON else "n = {} records"
+    return f"{one.guarantee}, of {who.format(one.n)}"
 
 
 def beside_terms(spec: Any) -> Facts:

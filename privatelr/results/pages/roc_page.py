@@ -19,10 +19,6 @@ _WORDS = {
     "brier": "Brier score",
     "calibration_slope": "Calibration slope",
 }
-_LOST = (
-    "Of one class, the noise hides whether there are any records: the numbers above say nothing of "
-    "the model. More records or a larger price help."
-)
 _LAST = "Std. Error is of sampling, noise and bins, and takes the model as given."
 
 
@@ -50,7 +46,7 @@ def page_of(curve: PrivateRoc) -> list[Piece]:
         cells = [[f"{number:.3f}" for number in row] for row in numbers]
         page += ["", page_model.Table(["Youden", "nearest to (0, 1)"], headers, cells)]
     if roc.hides_class(curve.release):
-        page += ["", _LOST]
+        page += ["", roc.LOST]
     noisy = "Every number but n was computed from noisy counts. " if is_private else ""
     share = 100 * float(roc.counts_of(curve.release)[-1]) / curve.nobs
     unusable = f"{share:.1f} % of the records could not be used."

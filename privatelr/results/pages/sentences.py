@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from privatelr.design import DesignSpec, EntryBoundedMatrix, NormBoundedMatrix
+from privatelr.errors import count_of
 from privatelr.inference import Inference, quality
 from privatelr.mechanisms.calibration import (
     Calibration,
@@ -29,7 +28,12 @@ from privatelr.privacy import (
 )
 from privatelr.privacy.accounting import Receipt
 from privatelr.results.fit_record import ModelRecord, NoisyRecord, SelectedRecord
-from privatelr.results.pages.beside_terms import Facts, beside_terms, beyond_promise
+from privatelr.results.pages.beside_terms import (
+    Facts,
+    beside_terms,
+    beyond_promise,
+    paid_before,
+)
 from privatelr.results.predict import scale_of
 from privatelr.types import FACTOR_SCALE
 
@@ -137,9 +141,13 @@ def _projection(spec: DesignSpec) -> Facts:
 
 def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
     """The lines under the title of the printed page, each a label and a text."""
-    response = ("Response", fit.spec.response.describe())
+    response, paid = (
+        ("Response", fit.spec.response.describe()),
+        paid_before(fit.spec, fit.guarantee),
+    )
     if isinstance(fit, SelectedRecord):
-        return [*fit.calibration.facts, ("Rows", _entry_bounds(fit.spec)), response, *_roc(fit)]
+        rows = ("Rows", _entry_bounds(fit.spec))
+        return [*paid, *fit.calibration.facts, rows, response, *_roc(fit)]
     assert isinstance(fit, NoisyRecord)
     calibration, moments = fit.calibration, fit.release.moments
     end = "zero" if fit.spec.prior is None else "the prior"
@@ -147,6 +155,7 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
     if found is not None and found.target == "unpenalised":
         shrunk = "; it shrinks the released coefficients, which the table corrects"
     facts = [
+        *paid,
         ("Mechanism", mechanism(calibration)),
         *_scale(fit),
         ("Rows", _row_bounds(fit.spec)),
@@ -279,27 +288,6 @@ def _entry_bounds(spec: DesignSpec | EntryBoundedMatrix) -> str:
     return f"{size}: no bounds for {names}, whose values are cut off there; {_BY_BOUNDS}"
 
 
-# -- sentences below the table of the printed page ---------------------------------------------
-
-
-def notes_on_choices(fit: SelectedRecord, shown: int) -> list[str]:
-    """Sentences below a table that shows this number of chosen columns."""
-    words, coef, unit = [], fit.release.coef, fit.calibration.unit
-    if shown < len(coef):
-        words.append(
-            f"{np.count_nonzero(coef)} of {len(coef)} coefficients are not zero; {shown} of them "
-            "are shown."
-        )
-    if fit.release.exact is None:
-        words.append(
-            "A column was chosen as it is (times +) or with its sign turned (times -). The "
-            f"difference over all choices{f', {unit:.3g} times,' if unit != 1 else ''} is its "
-            "coefficient where declared bounds are mapped to -1 and 1; the table has it in the "
-            "units of the column, and the intercept takes up the centres of the bounds."
-        )
-    return words
-
-
 # -- lines of the card -------------------------------------------------------------------------
 
 
@@ -322,7 +310,7 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
     spent = "all of it on the coefficients"
     if isinstance(fit, SelectedRecord):
         problem, spent = fit.calibration.problem, "all of it on the choices"
-        rows = f"d = {problem.d} columns, no entry above {problem.x_bound:.6g} in size"
+        rows = f"d = {count_of(problem.d, 'column')}, no entry above {problem.x_bound:.6g} in size"
         own = [("Rows", rows), ("Loss", describe(fit.loss)), *fit.calibration.facts]
     else:
         assert isinstance(fit, NoisyRecord)
@@ -333,6 +321,7 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
     return [
         ("Guarantee", str(fit.guarantee)),
         *([] if isinstance(fit.guarantee, NonPrivate) else [("Spent", spent)]),
+        *paid_before(fit.spec, fit.guarantee),
         ("Neighbours", fit.guarantee.neighbours.value),
         ("Records", f"of m = {fit.nobs} persons" if persons else f"n = {fit.nobs}"),
         *own,
@@ -357,14 +346,14 @@ def _perturbed_of_card(fit: NoisyRecord) -> Facts:
     if spec.bound_source == "row_norm":
         without = f"; without bounds: {', '.join(spec.unbounded)}" if spec.unbounded else ""
         source = f"longer ones are shortened (row_norm){without}"
-    if spec.standard is not None:
-        source = standardised(spec)
+    source = source if spec.standard is None else standardised(spec)
     if spec.bound_source == "declared bounds and row_norm":
         source += f"; {_shortened_apart(spec)}"
     several = f"softmax of {problem.classes} classes, each with coefficients for all columns"
+    d = count_of(problem.d, "column")
     facts = [
         *_scale(fit),
-        ("Rows", f"d = {problem.d} columns, no row longer than R = {problem.radius:.6g}"),
+        ("Rows", f"d = {d}, no row longer than R = {problem.radius:.6g}"),
         ("Row length", f"covariates of length {spec.bound:.6g} at most, {source}; {constant}"),
         *beside_terms(spec),
         ("Loss", several if problem.is_multinomial else describe(problem.loss)),

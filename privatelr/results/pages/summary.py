@@ -136,7 +136,7 @@ def summarise(
         if coefficient_table.UNITS in table.headers:
             notes.append(_UNITS_IN_COLUMN)
         if isinstance(fit, SelectedRecord):
-            notes += sentences.notes_on_choices(fit, len(table.names))
+            notes += _notes_on_choices(fit, len(table.names))
             computed.append("the counts of choices")
         elif isinstance(fit, FitRecord):
             noise = [name for name in coefficient_table.NOISE if name in table.headers]
@@ -151,6 +151,24 @@ def summarise(
         [*notes, *above(fit, ["the estimates", *computed], has_below=has_below)],
         _below(fit) if has_below else [],
     )
+
+
+def _notes_on_choices(fit: SelectedRecord, shown: int) -> list[str]:
+    """Sentences below a table that shows this number of chosen columns."""
+    words, coef, unit = [], fit.release.coef, fit.calibration.unit
+    if shown < len(coef):
+        words.append(
+            f"{np.count_nonzero(coef)} of {len(coef)} coefficients are not zero; {shown} of them "
+            "are shown."
+        )
+    if fit.release.exact is None:
+        words.append(
+            "A column was chosen as it is (times +) or with its sign turned (times -). The "
+            f"difference over all choices{f', {unit:.3g} times,' if unit != 1 else ''} is its "
+            "coefficient where declared bounds are mapped to -1 and 1; the table has it in the "
+            "units of the column, and the intercept takes up the centres of the bounds."
+        )
+    return words
 
 
 # -- numbers that are not private --------------------------------------------------------------

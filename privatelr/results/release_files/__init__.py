@@ -22,5 +22,6 @@ from privatelr.results.release_files.release_file import (
     release_bytes,
     remove_abandoned,
     replace_file,
+    reservation_of,
 )
 from privatelr.results.release_files.restored_fit import restore

@@ -1,4 +1,7 @@
-"""The entries of the file of a private answer; `document_entries` has those of a fit."""
+"""The entries of the file of a private answer; `document_entries` has those of a fit.
+
+Answers about a fit are here, and declarations that were paid for before one.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from privatelr.results.release_files.calibration_entries import (
+    ApproximateEntry,
     FileEntry,
     GuaranteeEntry,
     LossEntry,
@@ -16,15 +20,16 @@ from privatelr.results.release_files.calibration_entries import (
     PureEntry,
     ScoreCountsEntry,
     Size,
+    ZcdpEntry,
     require_printable,
 )
+from privatelr.results.release_files.design_entries import Level, Name, Pair
 from privatelr.results.release_files.document_entries import ChargeEntry, Label, SignatureEntry
 
 ANSWER_FORMAT: Literal["privatelr answer"] = "privatelr answer"
 ANSWER_VERSION: Literal[1] = 1
 _Records = Annotated[int, Meta(ge=1, le=10**15)]
 _Share = Annotated[float, Meta(ge=0.0, le=1.0)]
-_Pair = Annotated[list[float], Meta(min_length=2, max_length=2)]
 
 
 class AboutEntry(FileEntry, frozen=True):
@@ -58,7 +63,7 @@ class CurveEntry(AboutEntry, frozen=True, tag_field="kind", tag="roc"):
     positive: Label
     loss: LossEntry
     counts: ScoreCountsEntry
-    edges: _Pair
+    edges: Pair
     auc: float | None
     youden: float | None
     topleft: float | None
@@ -94,7 +99,7 @@ class AreaEntry(AboutEntry, frozen=True, tag_field="kind", tag="auc"):
     auc: float | None
     smooth: SmoothAreaEntry | UnsetType = UNSET
     counts: ScoreCountsEntry | UnsetType = UNSET
-    edges: _Pair | UnsetType = UNSET
+    edges: Pair | UnsetType = UNSET
 
 
 class CutEntry(AboutEntry, frozen=True, tag_field="kind", tag="threshold"):
@@ -145,11 +150,63 @@ class CandidatesEntry(FileEntry, frozen=True, tag_field="kind", tag="choice"):
     candidates: Annotated[list[dict[str, Any]], Meta(min_length=2, max_length=1000)]
 
 
-AnyAnswerEntry = CurveEntry | AreaEntry | CutEntry | CandidatesEntry
+class RangeEntry(FileEntry, frozen=True):
+    """The range of a column: the outer one, which was declared, and the one that was chosen."""
+
+    name: Name
+    outer: Pair
+    suggested: Pair
+
+
+class RangesEntry(FileEntry, frozen=True, tag_field="kind", tag="bounds"):
+    """Bounds of columns that were suggested privately.
+
+    Attributes
+    ----------
+    n
+        Number of records, or of persons.
+    target
+        The guarantee of all ranges together.
+    eta
+        What follows from it: the epsilon of the choice of one end.
+    beyond
+        What follows from it: how many records are meant to lie beyond either end.
+    """
+
+    n: _Records
+    target: PureEntry | ZcdpEntry | ApproximateEntry
+    columns: Annotated[list[RangeEntry], Meta(min_length=1, max_length=10_000)]
+    eta: Positive
+    beyond: Position
+
+
+class LevelsEntry(FileEntry, frozen=True, tag_field="kind", tag="levels"):
+    """Levels of a column that were released privately.
+
+    Attributes
+    ----------
+    n
+        Number of records, or of persons.
+    half, always
+        What follows from the target: the counts of a level that is released with a chance of one
+        half, and of one that always is.
+    levels
+        In increasing order, numbers before texts.
+    """
+
+    n: _Records
+    column: Name
+    target: ApproximateEntry
+    half: Position
+    always: Position
+    levels: Annotated[list[Level], Meta(max_length=1_000_000)]
+
+
+AnyAnswerEntry = CurveEntry | AreaEntry | CutEntry | CandidatesEntry | RangesEntry | LevelsEntry
 
 
 class AnswerDocument(FileEntry, frozen=True):
-    """A private answer about a fit, which was paid for by itself.
+    """A private answer about a fit, or a declaration before one, which was paid for by itself.
 
     Attributes
     ----------

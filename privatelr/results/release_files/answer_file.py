@@ -1,4 +1,4 @@
-"""The file of a private answer about a fit: a ROC curve, its area, a threshold, or a choice.
+"""The file of a private answer: a ROC curve, its area, a threshold, a choice, or a declaration.
 
 It is written, hashed, signed and read as the file of a fit is. What follows from the released
 numbers is in it as well, and has to follow when it is read. A choice has the release of each
@@ -26,17 +26,21 @@ from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.answers.private_auc import PrivateAuc
 from privatelr.results.answers.private_roc import PrivateRoc
 from privatelr.results.answers.private_threshold import PrivateThreshold
+from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.pages.comparison import paid_once
 from privatelr.results.release_files import answer_entries as entries
 from privatelr.results.release_files import calibration_file as parts
+from privatelr.results.release_files import declaration_file as declared
 from privatelr.results.release_files import document as documents
 from privatelr.results.release_files import json_values, origin, release_file
 from privatelr.results.release_files.calibration_entries import ScoreCountsEntry
 from privatelr.results.release_files.origin import Key
 from privatelr.results.release_files.restored_fit import is_implied, read_charge, require_column
 
-AnyAnswer = PrivateRoc | PrivateAuc | PrivateThreshold | ChosenFit
+AnyAnswer = (
+    PrivateRoc | PrivateAuc | PrivateThreshold | ChosenFit | SuggestedBounds | ReleasedLevels
+)
 _OPEN = ("written_by", "sha256", "signature")
 """These entries are about the file and not about the answer."""
 
@@ -63,7 +67,7 @@ def answer_bytes(answer: PaidAnswer, key: Key = None) -> bytes:
     written = document
     if key is not None:
         written = {**document, "signature": origin.signature_entry(document["sha256"], key)}
-    data = f"{release_file.spell_json(written)}\n".encode()
+    data = release_file.as_bytes(written)
     read = answer_document(restore_answer(json_values.parse(data)))
     if json_values.canonical(read) != json_values.canonical(document):
         raise ReleaseFileError("the answer would not be read back")
@@ -189,6 +193,8 @@ _WRITERS: dict[type, Callable[[Any], entries.AnyAnswerEntry]] = {
     PrivateAuc: _area_entry,
     PrivateThreshold: _cut_entry,
     ChosenFit: _candidates_entry,
+    SuggestedBounds: declared.ranges_entry,
+    ReleasedLevels: declared.levels_entry,
 }
 """A new answer is listed here, and in `restore_answer`."""
 
@@ -236,6 +242,13 @@ def _restore(document: entries.AnswerDocument) -> AnyAnswer:
             return _restore_area(document, given)
         case entries.CutEntry():
             return _restore_cut(document, given)
+        case entries.RangesEntry():
+            ranges, outer, made = declared.restore_ranges(given)
+            return SuggestedBounds(ranges, outer, made, *_paid(document, made.target, made))
+        case entries.LevelsEntry():
+            told, chances = declared.restore_levels(given)
+            paid = _paid(document, chances.target, chances)
+            return ReleasedLevels(given.column, told, given.n, chances, *paid)
     return _restore_choice(document, given)
 
 

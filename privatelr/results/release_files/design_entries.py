@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from privatelr.formula import MOST_RECORDS
 from privatelr.results.release_files.calibration_entries import (
     FileEntry,
+    GuaranteeEntry,
     NotNegative,
     Position,
     Positive,
@@ -132,6 +133,23 @@ class PriorEntry(FileEntry, frozen=True):
     uncovered: Literal[True] | UnsetType = UNSET
 
 
+class PaymentEntry(FileEntry, frozen=True):
+    """What was paid for bounds or levels before the fit, as the writer states it.
+
+    Attributes
+    ----------
+    columns
+        All that were released together.
+    n
+        Number of records, or of persons.
+    """
+
+    kind: Literal["bounds", "levels"]
+    columns: Annotated[list[Name], Meta(min_length=1, max_length=10_000)]
+    n: Annotated[int, Meta(ge=1, le=10**15)]
+    guarantee: GuaranteeEntry
+
+
 class FormulaEntry(FileEntry, frozen=True):
     """The public plan by which a record becomes a row.
 
@@ -155,6 +173,8 @@ class FormulaEntry(FileEntry, frozen=True):
         Present if the map of the columns follows from the moments in the entry scale.
     prior
         Present if the penalty draws to other coefficients than zero.
+    paid
+        Present if bounds or levels were paid for, apart from the guarantee of the fit.
     """
 
     formula: str
@@ -174,6 +194,7 @@ class FormulaEntry(FileEntry, frozen=True):
     unbounded_norm: Positive | UnsetType = UNSET
     standard: StandardEntry | UnsetType = UNSET
     prior: PriorEntry | UnsetType = UNSET
+    paid: Annotated[list[PaymentEntry], Meta(min_length=1)] | UnsetType = UNSET
 
 
 class PersonEntry(FileEntry, frozen=True):

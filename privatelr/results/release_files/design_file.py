@@ -34,13 +34,14 @@ from privatelr.formula import (
     parse_formula,
     tokenize,
 )
+from privatelr.results.release_files.calibration_file import restore_guarantee
 from privatelr.results.release_files.design_entries import (
     AnyDesign,
     FormulaEntry,
     VariableEntry,
 )
 from privatelr.results.release_files.json_values import CLOSE, named, require_same
-from privatelr.sources import Batch, as_batch, declare_schema
+from privatelr.sources import Batch, Payment, as_batch, declare_schema
 
 _DTYPES = {"numbers": "float64", "strings": "string", "anything": "object"}
 """A column has one of these types, depending on the content of its variable."""
@@ -146,12 +147,27 @@ def plan_again(entry: FormulaEntry) -> DesignSpec:
                 made = entry.prior.means, entry.prior.source, sds, entry.prior.uncovered is True
                 prior = design.Prior(*made)
                 planned = replace(planned, prior=prior.for_plan(planned, only_shared=False))
+            if entry.paid is not UNSET:
+                planned = replace(planned, paid=_payments(entry))
             # rows are standardised later, as their length follows from the moments in the file
             return planned if apart or entry.standard is not UNSET else planned.as_whole_rows()
     except PrivateLRError:
         raise
     except Exception:  # formulaic and ast may raise any error about a text from a stranger
         raise ReleaseFileError("design: the formula and the variables do not fit") from None
+
+
+def _payments(entry: FormulaEntry) -> tuple[Payment, ...]:
+    """What was paid for declarations of an entry, of which each has a variable of the formula."""
+    assert entry.paid is not UNSET
+    used, found = {variable.name for variable in entry.variables}, []
+    for place, one in enumerate(entry.paid):
+        at = f"design.paid[{place}]"
+        if not used.intersection(one.columns):
+            raise ReleaseFileError(f"{at}.columns takes one of the variables")
+        guarantee = restore_guarantee(one.guarantee, f"{at}.guarantee")
+        found.append(Payment(one.kind, tuple(one.columns), one.n, guarantee))
+    return tuple(found)
 
 
 def _declare(

@@ -294,6 +294,7 @@ def plan_entry(spec: Any) -> Any:
                 weighted=spec.standard.weighted or UNSET,
             )
         ),
+        paid=[_entry_of(shapes.PaymentEntry, payment) for payment in spec.paid] or UNSET,
         prior=(
             UNSET
             if spec.prior is None

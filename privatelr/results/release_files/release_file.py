@@ -10,18 +10,20 @@ imports or runs nothing that the file names.
 A file that is being written has another name in the folder of its target, and a lock. If its
 writer is killed, the file remains, but the operating system releases the lock. So the next save to
 the same target can tell an abandoned file from one that another process is writing, without regard
-to its age.
+to its age. A save removes those of other targets in its folder, too, once they are an hour old.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import re
 import secrets
 import stat
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +57,10 @@ else:
 _LONGEST_SHOWN = 120
 """An error quotes at most this number of characters of a path."""
 _SUFFIX = ".tmp"
+_OURS = re.compile(r"\.privatelr-[0-9a-f]{16}(-[0-9a-f]{16}\.tmp|\.lock)")
+"""Names of unfinished files and of reservations, of any target."""
+_OLD = 3600.0
+"""Seconds after which a file without a lock is abandoned, whatever its target is."""
 IS_DATABASE = "the file is a ledger, or another database, and is not replaced"
 
 
@@ -65,7 +71,7 @@ IS_DATABASE = "the file is a ledger, or another database, and is not replaced"
 def load(
     path: str | os.PathLike[str], *, public_key: Key = None
 ) -> Fit | SelectedFit | MultinomialFit | Strata | AnyAnswer:
-    """Read a fit that `Fit.save` wrote, or `Strata` of fits, or a private answer about a fit.
+    """Read a fit that `Fit.save` wrote, or `Strata` of fits, or a private answer.
 
     Nothing in the file is run or imported. All that can be recomputed is recomputed and compared:
     the content hash, the columns and their map from the formula and the declared bounds and
@@ -85,9 +91,10 @@ def load(
     Returns
     -------
     Fit, SelectedFit, MultinomialFit, Strata, or an answer
-        What was saved; an answer is a `PrivateRoc`, `PrivateAuc`, `PrivateThreshold` or
-        `ChosenFit`. The predictions of a fit are exactly those of the fit that was saved. It has no
-        diagnostics, because these are computed from the training data and are not in the file.
+        What was saved; an answer is a `PrivateRoc`, `PrivateAuc`, `PrivateThreshold`, `ChosenFit`,
+        `SuggestedBounds` or `ReleasedLevels`. The predictions of a fit are exactly those of the fit
+        that was saved. It has no diagnostics, because these are computed from the training data
+        and are not in the file.
 
     Raises
     ------
@@ -233,10 +240,18 @@ def release_bytes(fit: ModelRecord, key: Key = None) -> bytes:
     written = document
     if key is not None:
         written = {**document, "signature": origin.signature_entry(document["sha256"], key)}
-    data = f"{spell_json(written)}\n".encode()
+    data = as_bytes(written)
     if canonical(release_document(restore(parse(data)))) != canonical(document):
         raise ReleaseFileError("the fit would not be read back")
     return data
+
+
+def as_bytes(document: dict[str, Any]) -> bytes:
+    """The bytes of a file; raises `ReleaseFileError` for half a character, which no file holds."""
+    try:
+        return f"{spell_json(document)}\n".encode()
+    except UnicodeEncodeError:
+        raise ReleaseFileError("a text in it holds half a character") from None
 
 
 def spell_json(value: Any, indent: str = "") -> str:
@@ -301,28 +316,47 @@ def remove_abandoned(target: Path) -> None:
 
     Files that another process is writing remain, and so do files that cannot be opened.
     """
+    own = _start_of(target)
+    _sweep(target.parent, lambda name: name.startswith(own) and name.endswith(_SUFFIX), math.inf)
+
+
+def _remove_old(target: Path, now: float) -> None:
+    """Remove what killed processes left for other targets in the folder, if it is an hour old.
+
+    `now` is the time by the clock of the file system. Without an age, a file would be lost that
+    another machine writes, if its lock is not seen here; a file is written in less than an hour.
+    """
+    own = _start_of(target).removesuffix("-")
+    _sweep(target.parent, lambda name: not name.startswith(own), now - _OLD)
+
+
+def _sweep(folder: Path, chosen: Callable[[str], bool], before: float) -> None:
     if not has_file_locks():  # nothing tells abandoned files from those that are being written
         return
     with suppress(OSError):
-        for name in os.listdir(target.parent):
-            if name.startswith(_start_of(target)) and name.endswith(_SUFFIX):
-                with suppress(OSError):
-                    path = target.parent / name
-                    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-                    try:
-                        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                            lock_file(descriptor, wait=False)
-                            path.unlink()
-                    finally:
-                        os.close(descriptor)
+        for name in filter(chosen, filter(_OURS.fullmatch, os.listdir(folder))):
+            with suppress(OSError):
+                _remove_unlocked(folder / name, before)
+
+
+def _remove_unlocked(path: Path, before: float) -> None:
+    """Remove a plain file that nobody holds, if it was changed before a time."""
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        found = os.fstat(descriptor)
+        if stat.S_ISREG(found.st_mode) and found.st_mtime < before:
+            lock_file(descriptor, wait=False)
+            path.unlink()
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
 def complete_beside(target: Path, data: bytes) -> Iterator[Path]:
     """A complete temporary file with the data on disk, in the folder of the target.
 
-    Within the block it may be renamed to the target; after the block it is removed. Unfinished
-    files of killed processes that were writing to the same target are removed first.
+    Within the block it may be renamed to the target; after the block it is removed. What killed
+    processes left in the folder is removed first.
     """
     remove_abandoned(target)
     while True:
@@ -336,6 +370,7 @@ def complete_beside(target: Path, data: bytes) -> Iterator[Path]:
             break
         file.close()  # that process found the file without a lock, and removed it
     try:
+        _remove_old(target, os.fstat(file.fileno()).st_mtime)
         with file:
             file.write(data)
             file.flush()
@@ -355,3 +390,8 @@ def _start_of(target: Path) -> str:
     """
     name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]
     return f".privatelr-{name}-"
+
+
+def reservation_of(target: Path) -> Path:
+    """The name of the file whose lock a command holds that is going to write a target."""
+    return target.with_name(f"{_start_of(target)[:-1]}.lock")

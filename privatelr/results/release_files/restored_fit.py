@@ -110,8 +110,9 @@ def read_document(value: Any) -> AnyDocument:
     for name in ("sds", "uncovered"):
         if version < 6 and isinstance(prior, dict) and name in prior:
             raise ReleaseFileError(f"design.prior has {name!r}, which version {version} has not")
-    if version < 6 and isinstance(design, dict) and "person" in design:
-        raise ReleaseFileError(f"design has an entry 'person', which version {version} has not")
+    for name in ("person", "paid"):
+        if version < 6 and isinstance(design, dict) and name in design:
+            raise ReleaseFileError(f"design has an entry {name!r}, which version {version} has not")
     chosen = isinstance(calibration, dict) and "mechanism" in calibration
     if version < 5 and chosen and "roc" in value:
         raise ReleaseFileError(

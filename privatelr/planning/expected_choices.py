@@ -1,0 +1,241 @@
+"""What a private choice is expected to lose: of a threshold, or of one of several fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+
+from privatelr.arguments import suggests_arguments
+from privatelr.errors import ArgumentError, require_choice, require_number, show
+from privatelr.mechanisms import read_target
+from privatelr.mechanisms.candidate_choice import (
+    ChoiceCalibration,
+    ScoreName,
+    calibrate_choice,
+)
+from privatelr.mechanisms.threshold_choice import ThresholdCalibration, threshold_scores
+from privatelr.page_model import FactList, Heading, Piece, Table, as_html, as_text
+from privatelr.planning.needed_records import LARGEST_N
+from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Guarantee
+from privatelr.results.answers.scored_records import require_pure
+from privatelr.results.pages.sentences import neighbours
+from privatelr.types import FloatArray
+
+_COUNTS = 101
+"""Quantiles of the noise on the number of positive records, over which chances are averaged."""
+_COMPARED = {"auc": "AUC", "accuracy": "share of right classes", "brier": "Brier score"}
+
+
+def read_size(n: Any) -> int:
+    """Read a number of records, or of persons; raises `ArgumentError`."""
+    takes = f"a whole number from 1 to {LARGEST_N:.0e}"
+    require_number(ArgumentError, "n", n, takes, at_least=1, at_most=LARGEST_N)
+    if n != int(n):
+        raise ArgumentError(f"n={show(n)}: n takes {takes}.")
+    return int(n)
+
+
+# -- a threshold -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExpectedThreshold:
+    """What a private threshold is expected to lose against the best of those to choose from.
+
+    Attributes
+    ----------
+    calibration : ThresholdCalibration
+        The rule, the number of records, and the price.
+    thresholds : ndarray of shape (k,)
+        Probabilities or margins, which are public.
+    chances : ndarray of shape (k,)
+        The probability of each.
+    values : ndarray of shape (k,)
+        What the rule compares: sensitivity + specificity - 1, or the distance from the corner.
+    """
+
+    calibration: ThresholdCalibration
+    thresholds: FloatArray
+    chances: FloatArray
+    values: FloatArray
+
+    @property
+    def _sign(self) -> int:
+        return 1 if self.calibration.rule == "youden" else -1
+
+    @property
+    def best(self) -> float:
+        """The best value of all thresholds."""
+        return float(self._sign * (self._sign * self.values).max())
+
+    @property
+    def regret(self) -> float:
+        """How much worse than that the chosen threshold is on average; not negative."""
+        return float(self.chances @ (self._sign * (self.best - self.values)))
+
+    @property
+    def value(self) -> float:
+        """The threshold that is best without noise."""
+        return float(self.thresholds[np.argmax(self._sign * self.values)])
+
+    def __str__(self) -> str:
+        name = "Youden's J" if self._sign == 1 else "distance from the corner (0, 1)"
+        return (
+            f"a {name} of {self.best:.3f} at the best threshold, near {self.value:.2g}, of which "
+            f"the choice loses {self.regret:.2g} on average"
+        )
+
+
+def expected_threshold(
+    made: ThresholdCalibration, counts: FloatArray, scores: FloatArray
+) -> ExpectedThreshold:
+    """Return the chances of all thresholds, averaged over the noise on the size of a class.
+
+    Parameters
+    ----------
+    made
+    counts
+        Expected numbers of records ``(2 K + 1,)`` in the bins of either class.
+    scores
+        The thresholds ``(K - 1,)`` between them.
+    """
+    bins = len(counts) // 2
+    negative, positive = float(counts[:bins].sum()), float(counts[bins : 2 * bins].sum())
+    ranks = (np.arange(_COUNTS) + 0.5) / _COUNTS
+    laplace = -np.sign(ranks - 0.5) * np.log1p(-2 * np.abs(ranks - 0.5)) / made.count.epsilon
+    chances = np.zeros(len(scores))
+    for noisy in np.clip(np.rint(positive + laplace), 1, made.n - 1).astype(int).tolist():
+        compared = threshold_scores(counts, noisy, made.n, made.rule)
+        chances += made.mechanism(noisy).probabilities(compared) / _COUNTS
+    missed = np.cumsum(counts[bins : 2 * bins])[:-1] / max(positive, 1e-9)
+    alarms = 1 - np.cumsum(counts[:bins])[:-1] / max(negative, 1e-9)
+    is_youden = made.rule == "youden"
+    values = 1 - missed - alarms if is_youden else np.hypot(missed, alarms)
+    return ExpectedThreshold(made, scores, chances, values)
+
+
+# -- one of several fits -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ChoicePlan:
+    """What `choose` is expected to lose, if fits differ as they are guessed to.
+
+    Attributes
+    ----------
+    calibration : ChoiceCalibration
+        The score, the number of records, the number of fits, and the price.
+    worse : ndarray of shape (k,)
+        By how much each fit is worse than the best one, which is first, with 0.
+    chances : ndarray of shape (k,)
+        The probability with which each is chosen.
+    """
+
+    calibration: ChoiceCalibration
+    worse: FloatArray
+    chances: FloatArray
+
+    @property
+    def best_chance(self) -> float:
+        """The probability that the best fit is chosen, or one that is as good."""
+        return float(self.chances[self.worse == 0].sum())
+
+    @property
+    def regret(self) -> float:
+        """By how much the chosen fit is worse than the best one, on average."""
+        return float(self.chances @ self.worse)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per fit: by how much it is worse than the best one, and its chance."""
+        return pd.DataFrame({"worse": self.worse, "chance": self.chances})
+
+    def page(self) -> list[Piece]:
+        """The pieces of the page that `print` shows."""
+        made = self.calibration
+        facts = [
+            ("Promise", neighbours(str(made.target), made.n, made.target.neighbours)),
+            ("Score", _COMPARED[made.score]),
+            ("Best", f"chosen with probability {self.best_chance:.3f}"),
+            ("Regret", f"{self.regret:.2g} on average, in the units of the score"),
+        ]
+        both = self.worse, self.chances
+        cells = [[f"{worse:.4g}", f"{p:.3f}"] for worse, p in zip(*both, strict=True)]
+        names = ["best", *(f"other {place}" for place in range(1, len(cells)))]
+        return [
+            Heading("Plan of a choice among fits"),
+            "",
+            FactList(facts),
+            "",
+            Table(names, ("worse by", "chance"), cells),
+            "",
+            "No data were read: chances follow exactly from these differences, which are a guess.",
+        ]
+
+    def __str__(self) -> str:
+        return as_text(self.page())
+
+    def __repr__(self) -> str:
+        return f"<Plan of a choice among {self.calibration.candidates} fits>"
+
+    def _repr_html_(self) -> str:
+        return as_html(self.page())
+
+
+@suggests_arguments
+def plan_choice(
+    worse: float | Sequence[float],
+    n: int,
+    eps: float | Guarantee = 1.0,
+    *,
+    score: ScoreName = "auc",
+    balance: float = 0.3,
+    person: str | None = None,
+) -> ChoicePlan:
+    """Say how well `choose` will tell fits apart, before any data is read.
+
+    Parameters
+    ----------
+    worse : float or sequence of float
+        A guess by how much each fit but the best one is worse, in the units of the score: 0.01 is
+        an AUC that is lower by 0.01, or a Brier score that is higher.
+    n : int
+        Number of records that will be scored, or of persons.
+    eps : float, PureDP or ZCDP
+        The price of the choice, as in `choose`.
+    score : {"auc", "accuracy", "brier"}
+        As in `choose`.
+    balance : float
+        A guess of the share of the positive class, which matters for the AUC.
+    person : str, optional
+        For fits about persons, whose number is n: the name of the column.
+
+    Returns
+    -------
+    ChoicePlan
+        With ``best_chance`` and ``regret``, exactly, by the formula of permute-and-flip.
+
+    Raises
+    ------
+    ArgumentError, GuaranteeError
+        One sentence each.
+    """
+    given = [worse] if not isinstance(worse, Sequence | np.ndarray) else [*worse]
+    takes = "a difference of scores from 0 to 1 for each fit but the best one"
+    if not given:
+        raise ArgumentError(f"worse={show(worse)}: worse takes {takes}.")
+    gaps = [
+        require_number(ArgumentError, "worse", one, takes, at_least=0, at_most=1) for one in given
+    ]
+    require_choice(ArgumentError, "score", score, get_args(ScoreName))
+    share = "a share of records above 0 and below 1"
+    positive = require_number(ArgumentError, "balance", balance, share, above=0, at_most=1 - 1e-9)
+    about = REPLACE_ONE if person is None else REPLACE_PERSON
+    target = require_pure(read_target(eps, 0.0, plain=None, neighbours=about), "plan_choice")
+    made = calibrate_choice(read_size(n), len(gaps) + 1, score, target)
+    below = np.array([0.0, *gaps])
+    chances = made.mechanism.probabilities(-made.records_of(1.0, positive) * below)
+    return ChoicePlan(made, below, chances)

@@ -1,0 +1,141 @@
+"""A fit lists what was paid for its bounds and levels: on its page, its card, and in its file."""
+
+import copy
+import json
+import pickle
+
+import numpy as np
+import pytest
+from frames_for_laws import SCHEMA, clinic_by_age
+
+import privatelr as lr
+from privatelr.results.release_files import content_hash, release_document
+
+FORMULA, MANY = "y ~ age + smoker", 600
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return clinic_by_age(MANY).assign(who=np.arange(MANY) // 2)
+
+
+@pytest.fixture(scope="module")
+def bounds(frame):
+    return lr.suggest_bounds(frame, {"age": (0, 200), "dose": (-50, 50)}, 2.0)
+
+
+@pytest.fixture(scope="module")
+def levels(frame):
+    return lr.levels_from(frame, "smoker", 1.0, 1e-6)
+
+
+def fitted(frame, formula=FORMULA, **declared):
+    return lr.dplr(formula, frame, eps=4.0, **{**SCHEMA, **declared})
+
+
+def lines(fit):
+    return " ".join(str(fit).split()), " ".join(fit.card().split())
+
+
+def test_both_prices_are_on_page_and_card(frame, bounds, levels):
+    for shown in lines(fitted(frame, bounds=bounds, levels=levels)):
+        assert "of 'age', 'dose' were paid separately: epsilon = 2 (pure), of n = 600" in shown
+        assert "of 'smoker' were paid separately: epsilon = 1, delta = 1e-06" in shown
+        assert "epsilon = 7, delta = 1e-06 (approximate), for the fit and these" in shown
+
+
+def test_a_declaration_that_cost_nothing_changes_nothing(frame):
+    fit = fitted(frame)
+    for shown in lines(fit):
+        assert "paid separately" not in shown
+        assert "In all" not in shown
+    assert "paid" not in release_document(fit)["design"]
+
+
+@pytest.mark.parametrize("model", [lr.dplr, lr.dpsvm, lr.dplpsvm, lr.dpsimplex, lr.dpmultinom])
+def test_every_model_lists_them(model, frame, bounds):
+    formula = "smoker ~ age" if model is lr.dpmultinom else "y ~ age"
+    levels = {"smoker": ["no", "yes", "former"]}
+    found = model(formula, frame, eps=4.0, bounds=bounds, levels=levels)
+    for shown in lines(found):
+        assert "paid separately: epsilon = 2 (pure)" in shown
+        whole = shown.partition("In all")[2].partition(", for the fit and these")[0]
+        assert whole.strip(" |").startswith("epsilon = 6")
+
+
+def test_merging_keeps_the_price_of_what_is_used(frame, bounds):
+    merged = {**bounds, "dose": (0, 1)}
+    assert "epsilon = 6 (pure), for" in lines(fitted(frame, bounds=merged))[0]
+    own = {**bounds, "age": (18, 90)}
+    assert "paid separately" not in lines(fitted(frame, "y ~ age", bounds=own))[0]
+    assert "epsilon = 6 (pure), for" in lines(fitted(frame, "y ~ age + dose", bounds=own))[0]
+
+
+def test_one_payment_counts_once_and_two_count_twice(frame, bounds):
+    again = lr.suggest_bounds(frame, {"age": (0, 200), "dose": (-50, 50)}, 2.0)
+    both = {"age": bounds["age"], "dose": again["dose"]}
+    assert "epsilon = 6 (pure), for" in lines(fitted(frame, "y ~ age + dose", bounds=bounds))[0]
+    assert "epsilon = 8 (pure), for" in lines(fitted(frame, "y ~ age + dose", bounds=both))[0]
+
+
+def test_copies_and_files_of_a_suggestion_keep_its_price(frame, bounds, tmp_path):
+    bounds.save(tmp_path / "bounds.json")
+    for other in (
+        copy.deepcopy(bounds),
+        pickle.loads(pickle.dumps(bounds)),
+        pickle.loads(pickle.dumps(dict(bounds))),
+        lr.load(tmp_path / "bounds.json"),
+    ):
+        assert "epsilon = 6 (pure), for" in lines(fitted(frame, "y ~ age + dose", bounds=other))[0]
+
+
+def test_other_neighbours_have_no_promise_in_one_number(frame, bounds):
+    about = {"person": "who", "records_per_person": 2}
+    for shown in lines(fitted(frame, bounds=bounds, **about)):
+        assert "paid separately: epsilon = 2 (pure), of n = 600 records" in shown
+        assert "no promise in one number" in shown
+    of_persons = lr.suggest_bounds(frame, {"age": (0, 200)}, 4.0, person="who")
+    shown = lines(fitted(frame, bounds=of_persons, **about))[0]
+    assert "epsilon = 4 (pure), of m = 300 persons" in shown
+    assert "epsilon = 8 (pure), for the fit and these" in shown
+
+
+@pytest.mark.filterwarnings("ignore:seed=")
+def test_a_seed_of_a_suggestion_leaves_no_promise_of_all(frame):
+    seeded = lr.suggest_bounds(frame, {"age": (0, 200)}, 2.0, seed=1)
+    fit = fitted(frame, bounds=seeded)
+    assert fit.guarantee == lr.PureDP(4.0)
+    assert "In all none" in lines(fit)[0] or "In all void" in lines(fit)[0]
+
+
+def test_the_file_has_what_was_paid(frame, bounds, levels, tmp_path):
+    path, fit = tmp_path / "fit.json", fitted(frame, bounds=bounds, levels=levels)
+    fit.save(path)
+    document = json.loads(path.read_bytes())
+    assert [one["columns"] for one in document["design"]["paid"]] == [["age", "dose"], ["smoker"]]
+    found = lr.load(path)
+    assert "epsilon = 7, delta = 1e-06" in lines(found)[0]
+    found.save(tmp_path / "again.json")
+    assert path.read_bytes() == (tmp_path / "again.json").read_bytes()
+    for change, words in (
+        ({"columns": ["other"]}, r"paid\[0\].columns takes one of the variables"),
+        ({"n": 0}, "n takes"),
+        ({"guarantee": {"kind": "pure", "epsilon": -1.0, "neighbours": "REPLACE_ONE"}}, "epsilon"),
+        ({"kind": "prices"}, "kind"),
+    ):
+        edited = copy.deepcopy(document)
+        edited["design"]["paid"][0].update(change)
+        edited["sha256"] = content_hash(edited)
+        path.write_text(json.dumps(edited), encoding="utf-8")
+        with pytest.raises(lr.ReleaseFileError, match=words):
+            lr.load(path)
+    older = {**document, "version": 5}
+    older["sha256"] = content_hash(older)
+    path.write_text(json.dumps(older), encoding="utf-8")
+    with pytest.raises(lr.ReleaseFileError, match="'paid', which version 5 has not"):
+        lr.load(path)
+
+
+def test_a_plan_lists_them_too(bounds, levels):
+    shown = " ".join(str(lr.plan(FORMULA, 600, 4.0, bounds=bounds, levels=levels)).split())
+    assert "epsilon = 7, delta = 1e-06 (approximate), for the fit and these" in shown
