@@ -82,6 +82,7 @@ if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     from privatelr.results.selected import SelectedFit
     from privatelr.results.strata_of_fits import Strata
     from privatelr.selected_model import dplpsvm, dpsimplex
+    from privatelr.sources import stream
     from privatelr.suggestions import levels_from, suggest_bounds
 
 __version__ = "0.2.0.dev0"
@@ -96,7 +97,7 @@ __all__ += ["ChosenFit", "Comparison", "choose", "compare"]
 __all__ += ["ReleasedLevels", "SuggestedBounds", "levels_from", "suggest_bounds"]
 __all__ += ["plan_bounds", "plan_choice", "plan_levels"]
 __all__ += ["audit", "load", "load_dataset", "load_schema", "plot_coefficients"]
-__all__ += ["ScaledData", "Strata", "scaled"]
+__all__ += ["ScaledData", "Strata", "scaled", "stream"]
 __all__ += ["ArgumentError", "ClusterError", "FormulaError", "GuaranteeError", "NoRelease"]
 __all__ += ["LedgerError", "MissingDependencyError", "NotConvergedError", "PrivateLRError"]
 __all__ += ["PrivacyWarning", "ReleaseFileError", "SchemaError", "SchemaWarning"]
@@ -129,6 +130,7 @@ _FOLDERS = {
     "results.selected": ("SelectedFit",),
     "results.strata_of_fits": ("Strata",),
     "selected_model": ("dplpsvm", "dpsimplex"),
+    "sources": ("stream",),
     "suggestions": ("levels_from", "suggest_bounds"),
 }
 """The module of each public name, which is imported at first use: all imports take a second."""

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
+from privatelr.call_data import read_data, read_in_memory
 from privatelr.design import doubts
 from privatelr.errors import SchemaError
 from privatelr.fitting import fit, read_options
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_request
 from privatelr.method import perturbation
-from privatelr.model_data import read_data, read_in_memory
 from privatelr.numerics import find_hinge, find_loss
 from privatelr.numerics.solve import Newton, Solver
 from privatelr.privacy import Guarantee
@@ -368,13 +368,10 @@ def check(
     source = read_in_memory(formula, data, target, **given, records_per_person=records_per_person)
     spec = source.plan(schema)
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
-        rows, tally = source.rows(spec, bar=False)
-        _, label = rows.scores(np.zeros(rows.d))
+        source = source.held(spec)
+        n, negative, positive, tally = source.counted(spec)
     found = None if tally is None else totals(tally)
-    negative, positive = int(np.count_nonzero(label < 0)), int(np.count_nonzero(label > 0))
-    counts = results.DataCounts(
-        rows.records, negative, positive, spec.response, spec.variables, found
-    )
+    counts = results.DataCounts(n, negative, positive, spec.response, spec.variables, found)
     persons = results.count_persons(source.owners, spec.formula.person)
     doubtful = tuple(doubts(spec, source.batch, schema))
     return results.DataCheck(spec.formula, counts, doubtful, persons)

@@ -1,4 +1,4 @@
-"""The data that `dplr` and the like take: a frame, a sparse matrix with a response, Dask data.
+"""Data in memory that `dplr` and the like take: a frame, or a sparse matrix with a response.
 
 Each kind plans a design from names, types and declarations, and reads bounded rows under the
 plan. Rows are bounded by their length, or by their entries for mechanisms that choose columns.
@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import pandas as pd
-from scipy import sparse
 
 from privatelr.design import (
     AS_FRAME,
@@ -21,36 +19,25 @@ from privatelr.design import (
     EntryBoundedMatrix,
     NormBoundedMatrix,
     in_standard_units,
-    over_parts,
     plan_design,
     plan_matrix,
     plan_wide,
-    read_dask_design,
-    read_dask_source,
     read_design,
     read_labelled,
     read_labels,
-    read_matrix_source,
     read_sparse,
     read_wide,
     shares_of,
     with_classes,
     with_equal_weights,
-    with_shares,
     worth_sparse,
 )
 from privatelr.errors import ArgumentError, FormulaError
 from privatelr.formula import (
-    Formula,
     Person,
     parse_formula,
-    require_most,
-    with_person,
-    with_terms,
 )
 from privatelr.numerics.rows import (
-    MOST_SCORED,
-    DaskRows,
     DenseRows,
     EntryRows,
     LooseRows,
@@ -58,7 +45,7 @@ from privatelr.numerics.rows import (
     sparse_backend,
 )
 from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Neighbours
-from privatelr.sources import Batch, Schema, Tally, is_dask, read_source
+from privatelr.sources import Batch, Schema, Tally
 from privatelr.types import FloatArray, IntArray, Rows
 
 if TYPE_CHECKING:
@@ -202,6 +189,20 @@ class FrameData:
         batch = replace(self.batch, tally=Tally())
         return _entry_rows(spec, *read(spec, batch)), batch.tally
 
+    def held(self, spec: Any) -> FrameData:
+        """The same data in memory, if a stream of them may be kept."""
+        return self
+
+    def counted(self, spec: Any) -> tuple[int, int, int, Tally | None]:
+        """Count records, the usable ones of both classes, and values that are not read unchanged.
+
+        Nothing of it is private.
+        """
+        rows, tally = self.rows(spec, bar=False)
+        _, label = rows.scores(np.zeros(rows.d))
+        negative, positive = int(np.count_nonzero(label < 0)), int(np.count_nonzero(label > 0))
+        return rows.records, negative, positive, tally
+
     def over_parts(self, names: Sequence[str], function: Callable[[Batch], Any]) -> list[Any]:
         """Apply a function, which reads the columns `names`, to each part of the rows."""
         return [function(self.batch)]
@@ -238,117 +239,6 @@ class MatrixData(FrameData):
         batch = replace(self.batch, tally=Tally())
         labels = read_labels(spec.response, spec.variables, batch)
         return _entry_rows(spec, self.matrix, labels), batch.tally
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class DaskData(FrameData):
-    """A formula, the types of the columns, and partitions."""
-
-    table: Any = None
-
-    def __len__(self) -> int:
-        return len(self.table)
-
-    @property
-    def neighbours(self) -> Neighbours:
-        return REPLACE_ONE if self.table.person is None else REPLACE_PERSON
-
-    def plan(self, schema: Schema) -> Any:
-        person = self.table.person
-        if person is None or person.column in self.batch.names:
-            return FrameData.plan(self, schema)
-        # it is the index, which is no column, and tells persons apart
-        named = self.batch.assign({person.column: pd.Series(dtype=object)})
-        return plan_design(parse_formula(self.text, list(named.names)), named, schema)
-
-    def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
-        if do_scale is True:
-            raise ArgumentError(
-                "do_scale=True takes data in memory; declare bounds= for a Dask collection."
-            )
-
-    def require_scores(self, cut: float | str) -> bool:
-        if len(self) <= MOST_SCORED:
-            return True
-        if isinstance(cut, str):
-            raise ArgumentError(
-                f"threshold={cut!r}: it is learned from the score of every record, of which a "
-                f"Dask collection may have {MOST_SCORED}; threshold takes a number here."
-            )
-        return False
-
-    def over_parts(self, names: Sequence[str], function: Callable[[Batch], Any]) -> list[Any]:
-        return over_parts(self.table, names, function)
-
-    def loose(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
-        person, table = self.table.person, self.table
-        if person is not None:  # by the means over their records, as of frames
-            table = replace(table, person=replace(person, most=1))
-        return read_dask_design(with_equal_weights(spec), table, DaskRows, bar=bar), None
-
-    def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
-        return read_dask_design(spec, self.table, DaskRows, bar=bar), None
-
-
-def read_data(first: Any, second: Any, target: Any, **given: Any) -> FrameData:
-    """Read the data of a call, of any kind.
-
-    Arguments that are `given` say how much records count: weights, a subset, person, and
-    records_per_person.
-    """
-    if not sparse.issparse(second) and (is_dask(first) or is_dask(second)):
-        text, table = read_dask_source(first, second, target)
-        text = _with_all(text, table.typed.names, **given)
-        names = [*table.typed.names, *table.index_names]
-        if (person := _person_of(text, names)) is None:
-            return DaskData(text, table.typed, table=table)
-        table = table.of_persons(person)
-        return DaskData(text, table.typed, table=table)
-    return read_in_memory(first, second, target, **given)
-
-
-def read_in_memory(
-    first: Any,
-    second: Any,
-    target: Any,
-    *,
-    person: Any = None,
-    records_per_person: Any = 1,
-    **counting: Any,
-) -> FrameData:
-    """Read the data of a call that does not take Dask collections."""
-    require_most(person, records_per_person)
-    whose = person, int(records_per_person)  # perhaps a number of NumPy
-    if sparse.issparse(second):
-        for name in (name for name, value in counting.items() if value is not None):
-            raise ArgumentError(f"{name}: it reads columns of a frame; {AS_FRAME}.")
-        name, found, batch, matrix = read_matrix_source(first, second, target, *whose)
-        if found is None:
-            return MatrixData(name, batch, matrix=matrix)
-        persons, owners, grouped = with_shares(batch, found)
-        return MatrixData(name, grouped, persons, owners, matrix, found)
-    text, batch = read_source(first, second, target, *whose)
-    if first is None or second is None or isinstance(first, str | Formula):
-        text = with_person(text, *whose)  # beside a response and covariates it has them already
-    formula = with_terms(text, batch.names, **counting)
-    found = _person_of(formula, batch.names)
-    if found is None:
-        return FrameData(formula, batch)
-    persons, owners, grouped = with_shares(batch, found)
-    return FrameData(formula, grouped, persons, owners)
-
-
-def _with_all(
-    text: Any, names: Any, person: Any = None, records_per_person: Any = 1, **counting: Any
-) -> Any:
-    return with_person(with_terms(text, names, **counting), person, records_per_person)
-
-
-def _person_of(text: Any, names: Any) -> Person | None:
-    """Return who records are of by a formula; the formula is only read if it may say so."""
-    if isinstance(text, Formula) or (isinstance(text, str) and "person" in text):
-        return parse_formula(text, list(names)).person
-    return None  # anything else is refused where it is planned
 
 
 def _sparse_rows(spec: Spec, *read: Any) -> Rows:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from privatelr.arguments import suggests_arguments
+from privatelr.call_data import read_data
 from privatelr.errors import ArgumentError
 from privatelr.fitting import fit, read_options
 from privatelr.mechanisms import Request, read_request
 from privatelr.method import Method, perturbation
-from privatelr.model_data import read_data
 from privatelr.numerics import find_loss
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import AnyLedger

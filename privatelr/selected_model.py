@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from privatelr.arguments import suggests_arguments
+from privatelr.call_data import read_in_memory
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number
 from privatelr.fitting import fit, read_options
 from privatelr.mechanisms import USUAL_DELTA, read_target
@@ -26,7 +27,6 @@ from privatelr.mechanisms.selection_release import (
 from privatelr.mechanisms.simplex.number_of_draws import SimplexProblem
 from privatelr.mechanisms.simplex.simplex_release import calibrate_simplex, release_simplex
 from privatelr.method import Method
-from privatelr.model_data import read_in_memory
 from privatelr.numerics import find_loss
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import AnyLedger

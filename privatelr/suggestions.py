@@ -13,6 +13,7 @@ import pandas as pd
 from scipy import sparse
 
 from privatelr.arguments import suggests_arguments
+from privatelr.call_data import read_data
 from privatelr.design import Variable, describe_variables, read_variable, with_shares
 from privatelr.errors import ArgumentError, SchemaError, listed, or_meant, show
 from privatelr.formula import Person
@@ -36,7 +37,7 @@ from privatelr.mechanisms.range_selection import (
     unit_of_person,
 )
 from privatelr.mechanisms.request import read_account, read_seed
-from privatelr.model_data import FrameData, read_data
+from privatelr.model_data import FrameData
 from privatelr.privacy import (
     REPLACE_ONE,
     REPLACE_PERSON,
@@ -47,7 +48,7 @@ from privatelr.privacy import (
 from privatelr.privacy.accounting import AnyLedger, charge
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
-from privatelr.sources import Batch, BoundsLike, Schema, declare_schema, is_dask
+from privatelr.sources import Batch, BoundsLike, Schema, declare_schema, is_dask, is_stream
 from privatelr.types import FloatArray, IntArray
 
 _NOT_PARSED = "~"
@@ -311,9 +312,10 @@ class _Owned(NamedTuple):
 
 def _read_persons(data: Any, source: FrameData, person: Any) -> _Owned:
     """Tell the persons of a table apart; their number is public, and that of records is not."""
-    if is_dask(data):
+    if is_dask(data) or is_stream(data):
         raise ArgumentError(
-            "data is a Dask collection: person takes a table, as data.compute(), for suggestions."
+            "data: beside person, suggestions take a table in memory, as data.compute() is of a "
+            "Dask collection."
         )
     names = list(source.batch.names)
     if person not in names:

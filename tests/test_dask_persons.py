@@ -6,9 +6,9 @@ import pytest
 from dask_for_tests import EVERY_MEMORY, KEPT, one_noise
 
 from privatelr import ArgumentError, FormulaError, dplr, dpsvm
+from privatelr.call_data import read_data
 from privatelr.design.persons import Section, sharing_of
 from privatelr.formula import Person
-from privatelr.model_data import read_data
 from privatelr.privacy import REPLACE_PERSON, PureDP
 from privatelr.sources import declare_schema
 

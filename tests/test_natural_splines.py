@@ -13,10 +13,10 @@ from test_partitions import DECLARED, FRAME, KNOTS, log_loss, made
 
 import privatelr
 from privatelr import dplr, dpsvm, plan
+from privatelr.call_data import read_data
 from privatelr.design import partitions
 from privatelr.design.partitions import Partition
 from privatelr.errors import FormulaError, PrivateLRError
-from privatelr.model_data import read_data
 from privatelr.numerics.rows import SparseRows
 from privatelr.results.predict import design_rows
 from privatelr.sources import as_batch, declare_schema

@@ -13,6 +13,7 @@ from scipy import optimize
 import privatelr
 from privatelr import dplr, dpsvm
 from privatelr.audit.fits import audit_offsets
+from privatelr.call_data import read_data
 from privatelr.design import read_offset
 from privatelr.errors import ArgumentError, FormulaError, SchemaError
 from privatelr.formula import parse_formula
@@ -20,7 +21,6 @@ from privatelr.inference.guessed_columns import Guesses, positive_shares
 from privatelr.locks import flint, working_precision
 from privatelr.mechanisms import matrix_of, mean_moments
 from privatelr.mechanisms.score_histogram import score_counts
-from privatelr.model_data import read_data
 from privatelr.numerics import LOSSES, Objective
 from privatelr.numerics.objective import gradient_of, hessian
 from privatelr.numerics.rows import DenseRows, SparseRows
@@ -302,7 +302,7 @@ def test_pages_name_the_offset_and_its_range() -> None:
 
 def test_partitions_whose_offsets_change_end_a_fit() -> None:
     pytest.importorskip("dask")
-    from privatelr.numerics.rows.dask_partitions import checksum
+    from privatelr.numerics.rows import checksum
 
     rng = np.random.default_rng(1)
     x, y, z = rng.normal(size=(300, 3)), rng.choice([-1.0, 1.0], 300), rng.normal(size=300)

@@ -10,10 +10,10 @@ from scipy.interpolate import BSpline
 
 import privatelr
 from privatelr import dplr, dpsvm, plan
+from privatelr.call_data import read_data
 from privatelr.design.partitions import b_splines
 from privatelr.errors import ArgumentError, FormulaError, PrivateLRError, SchemaError
 from privatelr.formula import parse_formula
-from privatelr.model_data import read_data
 from privatelr.numerics.rows import SparseRows
 from privatelr.sources import declare_schema
 

@@ -33,6 +33,7 @@ from privatelr import (
     plan,
 )
 from privatelr.audit import privacy_loss
+from privatelr.call_data import read_data
 from privatelr.cli import main
 from privatelr.design import persons, shares_of, with_shares
 from privatelr.design.scaling import column_groups
@@ -54,7 +55,6 @@ from privatelr.mechanisms.score_histogram import (
     filled_up,
     score_counts,
 )
-from privatelr.model_data import read_data
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import grams_of_persons
 from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP, NonPrivate

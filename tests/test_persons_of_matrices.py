@@ -21,9 +21,9 @@ from privatelr import (
     dpsvm,
     load,
 )
+from privatelr.call_data import read_data
 from privatelr.formula import Person
 from privatelr.mechanisms.score_histogram import score_counts
-from privatelr.model_data import read_data
 from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.privacy.accounting import Ledger
 from privatelr.results.release_files.document import content_hash, release_document

@@ -14,13 +14,13 @@ import privatelr
 from privatelr import ZCDP, PrivacyWarning, dplr, dpsvm
 from privatelr.audit.density import exact
 from privatelr.audit.density.search import search
+from privatelr.call_data import read_data
 from privatelr.cli import main
 from privatelr.design import LONGEST_MARGIN, Prior, centre_of
 from privatelr.errors import ArgumentError, ReleaseFileError
 from privatelr.mechanisms import draw
 from privatelr.mechanisms.calibration import certified_norm
 from privatelr.mechanisms.perturbation import release_minimiser
-from privatelr.model_data import read_data
 from privatelr.numerics.solve import Newton
 from privatelr.privacy.noise import SystemRandomness
 from privatelr.results.release_files import VERSION

@@ -15,6 +15,7 @@ import privatelr
 from privatelr import ZCDP, dplr, dpsvm
 from privatelr.audit.density import exact
 from privatelr.audit.density.search import search
+from privatelr.call_data import read_data
 from privatelr.cli import main
 from privatelr.design import Prior, prior, prior_of
 from privatelr.errors import ArgumentError, GuaranteeError, ReleaseFileError
@@ -22,7 +23,6 @@ from privatelr.locks import flint, working_precision
 from privatelr.mechanisms import draw
 from privatelr.mechanisms.calibration import certified_norm
 from privatelr.mechanisms.perturbation import release_minimiser
-from privatelr.model_data import read_data
 from privatelr.numerics import LOSSES, Objective, value_and_gradient
 from privatelr.numerics.objective import hessian
 from privatelr.numerics.rows import DenseRows

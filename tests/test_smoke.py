@@ -80,6 +80,12 @@ def found_levels():
     return lr.levels_from(frame, "group", eps=1.0, delta=1e-6)
 
 
+def streamed():
+    arrow = pytest.importorskip("pyarrow")
+    table = arrow.Table.from_pandas(clinic(), preserve_index=False)
+    return lr.stream(table.to_reader, memory="1GiB")
+
+
 USES = {
     "REPLACE_ONE": lambda: lr.PureDP(1.0).neighbours is lr.REPLACE_ONE,
     "REPLACE_PERSON": lambda: lr.ZCDP(0.1, "person").neighbours is lr.REPLACE_PERSON,
@@ -120,6 +126,7 @@ USES = {
     "load_schema": lambda: "bounds" in lr.load_schema("iris"),
     "plan": lambda: "records" in str(study()),
     "plot_coefficients": lambda: lr.plot_coefficients(fit()).get_yticklabels(),
+    "stream": lambda: streamed().columns == ("age", "dose", "smoker", "y"),
     "suggest_bounds": lambda: 0 <= suggested()["age"][0] < suggested()["age"][1] <= 1000,
     "to_approximate": lambda: lr.to_approximate(lr.ZCDP(0.1), 1e-6).epsilon > 0.1,
     "to_zcdp": lambda: lr.to_zcdp(lr.PureDP(1.0)).rho == pytest.approx(math.tanh(0.5)),

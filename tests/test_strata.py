@@ -26,7 +26,7 @@ from privatelr import (
     dpsvm,
     load,
 )
-from privatelr.model_data import read_data
+from privatelr.call_data import read_data
 from privatelr.privacy.accounting.agreement import implied
 from privatelr.results.release_files.strata_file import _hash
 from privatelr.sources import declare_schema

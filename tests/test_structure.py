@@ -15,7 +15,7 @@ MOST = {
     "lines of the longest module": 400,
     "modules of the fullest folder": 18,
     "call depth": 14,
-    "functions": 357,
+    "functions": 360,
     "types": 36,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of a
@@ -31,7 +31,8 @@ thirteen: rows, checks, files, a server, books, what they do, pages, blocks, and
 process or around several, two of commands, and planted bugs. Several classes have thirteen, from
 their formulas to their page and plans. Estimators of scikit-learn have four. An entry of a ledger,
 with whom it is about, has a module of its own, and a fit looks at the order of its response by a
-function more."""
+function more. Streams of record batches have five modules, and share what they have in common with
+partitions in two."""
 
 
 def test_the_package_does_not_grow():

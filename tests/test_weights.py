@@ -14,10 +14,10 @@ from privatelr.audit.density.loss import loss_of
 from privatelr.audit.density.pairs import with_weights
 from privatelr.audit.density.search import search
 from privatelr.audit.fits import audit_weights
+from privatelr.call_data import read_data
 from privatelr.errors import ArgumentError, FormulaError, PrivateLRError, SchemaError
 from privatelr.formula import parse_formula
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, Request
-from privatelr.model_data import read_data
 from privatelr.numerics import LOSSES, Objective
 from privatelr.numerics.objective import gradient_of, hessian
 from privatelr.numerics.rows import DenseRows, SparseRows

@@ -22,8 +22,8 @@ import pandas as pd
 from scipy import sparse
 
 from privatelr.audit.checks import Check, guarded
+from privatelr.call_data import read_data
 from privatelr.design import project
-from privatelr.model_data import read_data
 from privatelr.numerics.rows import EntryRows
 from privatelr.sources import declare_schema
 from privatelr.types import Block, FloatArray

@@ -29,12 +29,12 @@ from privatelr.audit.density.pairs import Pair, with_weights
 from privatelr.audit.density.search import Finding, privacy_loss, search
 from privatelr.audit.density.staged_loss import moments_loss
 from privatelr.audit.designs import Case, read_as_a_fit
+from privatelr.call_data import read_data
 from privatelr.design import read_design
 from privatelr.errors import PrivateLRError
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, Request, score_histogram
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.model import dplr, dpsvm
-from privatelr.model_data import read_data
 from privatelr.numerics import LOSSES, Loss
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy import Promise, PureDP

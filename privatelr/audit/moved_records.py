@@ -21,12 +21,12 @@ from privatelr.audit.density.worst_persons import (
     in_one_column,
     person_loss,
 )
+from privatelr.call_data import read_data
 from privatelr.mechanisms import Problem, Request, calibrate, mean_moments
 from privatelr.mechanisms.calibration import Calibration, pure
 from privatelr.mechanisms.calibration.moment_noise import calibrate_moments
 from privatelr.mechanisms.score_histogram import calibrate_histogram, score_counts
 from privatelr.model import dplr
-from privatelr.model_data import read_data
 from privatelr.numerics import LOSSES, Loss
 from privatelr.privacy import PureDP
 from privatelr.privacy.accounting import Ledger

@@ -12,6 +12,7 @@ import pandas as pd
 from scipy import sparse
 
 from privatelr.audit.checks import Check, guarded
+from privatelr.call_data import read_data
 from privatelr.design.persons import Section, sharing_of
 from privatelr.errors import GuaranteeError, SchemaWarning
 from privatelr.formula import Person
@@ -22,7 +23,6 @@ from privatelr.mechanisms.calibration.scale_noise import calibrate_scale, scale_
 from privatelr.mechanisms.scale_release import mean_squares
 from privatelr.mechanisms.score_histogram import L1_SENSITIVITY, L2_SENSITIVITY, score_counts
 from privatelr.model import dplr
-from privatelr.model_data import read_data
 from privatelr.numerics import LOSSES
 from privatelr.privacy import REPLACE_PERSON, ZCDP, PureDP
 from privatelr.sources import declare_schema

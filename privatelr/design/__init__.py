@@ -4,7 +4,6 @@ from privatelr.design.coding import INTERCEPT, Factor, plan_factor
 from privatelr.design.column_plan import fill, read_factors
 from privatelr.design.dask_design import (
     DaskTable,
-    over_parts,
     read_dask_design,
     read_dask_source,
 )
@@ -57,6 +56,12 @@ from privatelr.design.scaling import (
     scaled,
     standardise,
     unstandardised,
+)
+from privatelr.design.stream_design import (
+    CHANGED,
+    StreamTable,
+    read_stream_design,
+    read_stream_source,
 )
 from privatelr.design.terms import Columns, Standard, plan_columns
 from privatelr.design.type_checks import doubts, warn_of_doubts

@@ -110,6 +110,17 @@ class DaskTable:
         both = zip(*map(of_dask.partitions, self.collections), strict=True)
         return [delayed(_pair, pure=False)(y, x) for y, x in both]
 
+    def over(self, names: Sequence[str], function: Callable[[Batch], Any]) -> list[Any]:
+        """Apply a function to the rows of each partition, and return its results in order.
+
+        The function reads the columns `names` only. It is sent to the tasks.
+        """
+        from dask.delayed import delayed
+
+        work = [delayed(_applied, pure=False)(function, part) for part in self.parts(names)]
+        with redact_errors("a partition could not be read"):
+            return evaluated(work)
+
 
 def read_dask_source(
     first: Any, second: Any, target: str | int | None
@@ -204,20 +215,6 @@ def _open(
     y, x = part if isinstance(part, tuple) else (None, part)
     batch = as_batch(x) if y is None else dispatch(y, x, None)[1]
     return BatchReader(spec, batch.cut(few))
-
-
-def over_parts(
-    table: DaskTable, names: Sequence[str], function: Callable[[Batch], Any]
-) -> list[Any]:
-    """Apply a function to the rows of each partition, and return its results in order.
-
-    The function reads the columns `names` only. It is sent to the tasks.
-    """
-    from dask.delayed import delayed
-
-    work = [delayed(_applied, pure=False)(function, part) for part in table.parts(names)]
-    with redact_errors("a partition could not be read"):
-        return evaluated(work)
 
 
 def _applied(function: Callable[[Batch], Any], part: Any) -> Any:

@@ -7,13 +7,14 @@ any result.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import cache
-from threading import Condition
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from itertools import count
+from threading import Condition, Lock
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from privatelr.lazy_import import lazy_import
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 else:
     threadpoolctl = lazy_import("threadpoolctl")
 
+Item = TypeVar("Item")
 T = TypeVar("T")
 _MOST = 16
 """Largest number of threads; more would only wait for memory."""
@@ -45,32 +47,45 @@ def alone() -> bool:
     return _LIMIT.get() == 1
 
 
-def in_order(compute: Callable[[int], T], items: Sequence[int]) -> list[T]:
+def in_order(compute: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
     """``[compute(item) for item in items]``, several at a time.
 
-    `compute` should spend its time in NumPy, which lets other threads run. The threads of the
-    linear algebra library are left out: on a small block they wait for each other. If it fails,
-    the error is that of the first item that failed.
+    Items are taken in order, each when a thread is free for it, so that those of an iterator are
+    never all in memory. `compute` should spend its time in NumPy, which lets other threads run. The
+    threads of the linear algebra library are left out: on a small block they wait for each other.
+    If it fails, the error is that of the first item that failed, or that could not be taken.
     """
+    return _numbered(lambda _, item: compute(item), items)
+
+
+def _numbered(compute: Callable[[int, Item], T], items: Iterable[Item]) -> list[T]:
+    """``[compute(place, item) for place, item in enumerate(items)]``, as `in_order`."""
     limit = _LIMIT.get()
     if limit is None:
         known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         limit = min(known or 1, _MOST)
-    helpers = min(limit, len(items)) - 1
+    helpers = (min(limit, len(items)) if isinstance(items, Sized) else limit) - 1
     with _library_threads(1):
         if helpers < 1:
-            return [compute(item) for item in items]
-        done: list[T | None] = [None] * len(items)
+            return [compute(place, item) for place, item in enumerate(items)]
+        done: dict[int, T] = {}
         failed: dict[int, BaseException] = {}
-        places = iter(range(len(items)))
+        source, places, taking = iter(items), count(), Lock()
 
         def work() -> None:
             """Take items that are not taken yet, until all are taken or one has failed."""
-            for place in places:
-                if failed:
-                    return
+            while not failed:
+                with taking:  # one thread at a time, since a generator allows no more
+                    place = next(places)
+                    try:
+                        item = next(source)
+                    except StopIteration:
+                        return
+                    except BaseException as error:
+                        failed[place] = error
+                        return
                 try:
-                    done[place] = compute(items[place])
+                    done[place] = compute(place, item)
                 except BaseException as error:
                     failed[place] = error
 
@@ -82,10 +97,10 @@ def in_order(compute: Callable[[int], T], items: Sequence[int]) -> list[T]:
                 helper.result()
         if failed:
             raise failed[min(failed)]
-        return cast("list[T]", done)
+        return [done[place] for place in range(len(done))]
 
 
-def summed(compute: Callable[[int], T], items: Sequence[int], add: Callable[[T, T], T]) -> T:
+def summed(compute: Callable[[Item], T], items: Iterable[Item], add: Callable[[T, T], T]) -> T:
     """``reduce(add, in_order(compute, items))`` of one item or more.
 
     Few terms are held at a time: a thread whose term is far from its turn waits for the others.
@@ -94,10 +109,10 @@ def summed(compute: Callable[[int], T], items: Sequence[int], add: Callable[[T, 
     early: dict[int, T] = {}  # terms that are there before those ahead of them
     turn, given_up, changed = 0, False, Condition()
 
-    def contribute(place: int) -> None:
+    def contribute(place: int, item: Item) -> None:
         nonlocal turn, given_up
         try:
-            term = compute(items[place])
+            term = compute(item)
             with changed:
                 changed.wait_for(lambda: place <= turn + _AHEAD or given_up)
                 early[place] = term
@@ -112,7 +127,7 @@ def summed(compute: Callable[[int], T], items: Sequence[int], add: Callable[[T, 
                 changed.notify_all()
             raise
 
-    in_order(contribute, range(len(items)))
+    _numbered(contribute, items)
     return total[0]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
@@ -16,7 +16,14 @@ from privatelr.lazy_import import lazy_import
 from privatelr.numerics import Loss, ThresholdRule, in_order
 from privatelr.numerics.rows import EntryRows, SparseRows, linear_predictor, piece_rows
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
-from privatelr.sources import Batch, as_batch, is_dask, over_partitions
+from privatelr.sources import (
+    Batch,
+    as_batch,
+    is_dask,
+    is_stream,
+    over_partitions,
+    over_pieces,
+)
 from privatelr.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -126,7 +133,9 @@ def predict(fit: ModelRecord, data: Any, type: str | None, threshold: Any) -> pd
     """Predict each row of `data`; see `Fit.predict`."""
     kind = _kind(type, fit)
     above = cut(fit, threshold) if kind == "classes" else np.nan
-    return over_parts(partial(_predicted, fit, kind, above, is_dask(data)), fit, data)
+    return over_parts(
+        partial(_predicted, fit, kind, above, is_dask(data) or is_stream(data)), fit, data
+    )
 
 
 def cut(fit: ModelRecord, threshold: Any) -> float:
@@ -159,11 +168,16 @@ def cut(fit: ModelRecord, threshold: Any) -> float:
 
 def over_parts(of_part: Callable[[Any], Any], fit: ModelRecord, data: Any) -> Any:
     """The predictions of a frame, or lazy ones of each partition of a Dask frame."""
-    if not is_dask(data):
-        return of_part(data)
     # of a frame with named columns only those of the formula are read
     is_numbered = isinstance(fit.spec, design.NumberedSpec)
-    return over_partitions(of_part, data, None if is_numbered else fit.spec.formula.covariates)
+    return by_parts(of_part, data, None if is_numbered else fit.spec.formula.covariates)
+
+
+def by_parts(of_part: Callable[[Any], Any], data: Any, names: Sequence[str] | None) -> Any:
+    """What a function says of each row of data: at once, lazily of Dask, piece by piece."""
+    if is_stream(data):
+        return over_pieces(of_part, data, names)
+    return over_partitions(of_part, data, names) if is_dask(data) else of_part(data)
 
 
 def _predicted(

@@ -22,7 +22,8 @@ from privatelr.errors import FormulaError
 from privatelr.lazy_import import lazy_import
 from privatelr.privacy import Guarantee
 from privatelr.results.fit import Fit
-from privatelr.sources import as_batch, is_dask, over_partitions
+from privatelr.results.predict import by_parts
+from privatelr.sources import as_batch, is_dask, is_stream
 from privatelr.types import IntArray
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ class Strata(Mapping[Any, Fit]):
         data: Any,
         type: PredictionType | None = None,
         *,
-        threshold: float | str | None = None,
+        threshold: Any = None,
         interval: float | None = None,
         mode: str | None = None,
         target: str | None = None,
@@ -257,11 +258,9 @@ class Strata(Mapping[Any, Fit]):
             If `data` lacks the column of the strata.
         """
         asked: Any = {"threshold": threshold, "interval": interval, "mode": mode, "target": target}
-        of_part = partial(_predicted, self, type, asked, is_dask(data))
-        if not is_dask(data):
-            return of_part(data)
+        of_part = partial(_predicted, self, type, asked, is_dask(data) or is_stream(data))
         reads = (*self.first.spec.formula.covariates, self.by)
-        found: pd.Series[Any] | pd.DataFrame = over_partitions(of_part, data, reads)
+        found: pd.Series[Any] | pd.DataFrame = by_parts(of_part, data, reads)
         return found
 
     def plot(self, **options: Any) -> Axes:

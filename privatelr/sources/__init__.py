@@ -22,6 +22,14 @@ from privatelr.sources.data_source import (
     read_source,
     validated_sparse,
 )
+from privatelr.sources.record_batches import (
+    RecordBatches,
+    as_stream,
+    is_stream,
+    of_files,
+    over_pieces,
+    stream,
+)
 from privatelr.sources.schema import (
     BoundsLike,
     LevelsLike,

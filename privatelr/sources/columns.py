@@ -305,13 +305,21 @@ def from_foreign(data: Any) -> pd.DataFrame:
     if isinstance(names, list):  # a table of pyarrow may have equal names
         require_distinct(names)
     frame = nw.from_native(data, eager_only=True)
-    if not (frame.implementation.is_polars() or frame.implementation.is_pyarrow()):
+    if frame.implementation.is_pyarrow():
+        return of_table(frame.to_native())
+    if not frame.implementation.is_polars():
         return frame.to_pandas()
     return pd.DataFrame(
         {name: _column(frame, name) for name in frame.columns},
         copy=False,
         index=pd.RangeIndex(len(frame)),
     )
+
+
+def of_table(table: Any) -> pd.DataFrame:
+    """Convert a table of pyarrow to pandas, as `from_foreign`."""
+    columns = dict(zip(table.column_names, map(_of_arrow, table.columns), strict=True))
+    return pd.DataFrame(columns, copy=False, index=pd.RangeIndex(len(table)))
 
 
 def foreign_column(name: str, values: Any) -> Any:
@@ -341,8 +349,6 @@ def require_distinct(names: Sequence[str]) -> None:
 
 def _column(frame: Any, name: str) -> Any:
     """Convert a column to pandas, to a type that follows from its own type."""
-    import pyarrow as pa
-
     kind = frame.schema[name]
     if isinstance(kind, nw.Enum):
         # an Enum declares its levels; that they have an order there says nothing about them
@@ -356,7 +362,12 @@ def _column(frame: Any, name: str) -> Any:
             f"column {name!r} has the type {kind}, which Arrow does not know; leave it out or "
             "convert it."
         ) from error
-    column = frame.select([name]).to_arrow().column(name)
+    return _of_arrow(frame.select([name]).to_arrow().column(name))
+
+
+def _of_arrow(column: Any) -> Any:
+    import pyarrow as pa
+
     if pa.types.is_dictionary(column.type):
         column = _decoded(column)
     if pa.types.is_string_view(column.type):

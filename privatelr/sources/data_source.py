@@ -123,9 +123,10 @@ def as_frame(data: Any) -> pd.DataFrame:
             frame = from_foreign(data)
         except TypeError:
             lazy = " (call collect() on it first)" if hasattr(data, "collect") else ""
+            paths = ", or the path of a Parquet file" if isinstance(data, str) else ""
             raise SchemaError(
                 f"data of type {type(data).__name__}{lazy}: data takes a data frame, a mapping of "
-                "columns or an array."
+                f"columns or an array{paths}."
             ) from None
     names = [str(name) for name in frame.columns]
     require_distinct(names)

@@ -22,13 +22,13 @@ import dask.dataframe as dd
 import numpy as np
 
 from privatelr import dplr
-from privatelr.numerics.rows import dask_partitions
+from privatelr.numerics.rows import partition_work
 from tests.benchmarks.dask_rows import PART, write_table
 
 if TYPE_CHECKING:
     from privatelr.types import FloatArray, IntArray
 
-_CHECKSUM = dask_partitions.checksum
+_CHECKSUM = partition_work.checksum
 _INSIDE: list[float] = []
 
 
@@ -47,7 +47,7 @@ def nothing(x: FloatArray, y: FloatArray) -> IntArray:
 
 def seconds(table: Any, p: int, checksum: Any) -> float:
     """Processor seconds of one fit."""
-    dask_partitions.checksum = checksum
+    partition_work.checksum = checksum
     start = time.process_time()
     dplr("y ~ .", table, eps=1.0, bounds={f"x{i}": (-1, 1) for i in range(p)})
     return time.process_time() - start

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from frames_for_laws import MODELS, SVMS, clinic, fit_clinic
 
+import privatelr.call_data
 import privatelr.model_data
 from privatelr.mechanisms import (
     calibration,
@@ -120,7 +121,7 @@ def test_planted_bug_is_caught(monkeypatch):
 
 def test_planted_share_is_caught(monkeypatch):
     """Shares that follow the data: more for inference where the classes are uneven."""
-    honest = privatelr.model_data.read_source
+    honest = privatelr.call_data.read_source
 
     def tuned(formula, data, *given):
         seen["positives"] = float(data["y"].mean())
@@ -131,7 +132,7 @@ def test_planted_share_is_caught(monkeypatch):
         return {"coefficients": 1 - share, "inference": share}
 
     seen = {}
-    monkeypatch.setattr(privatelr.model_data, "read_source", tuned)
+    monkeypatch.setattr(privatelr.call_data, "read_source", tuned)
     monkeypatch.setattr(price_shares, "usual_shares", usual_shares)
     with pytest.raises(AssertionError):
         check_same_calibration(frames(), spend="inference")

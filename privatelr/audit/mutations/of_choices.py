@@ -40,7 +40,7 @@ from privatelr.mechanisms.linear_programs import (
 )
 from privatelr.mechanisms.online import OnlineProblem, PrivateFTRL, online_calibration
 from privatelr.mechanisms.simplex import number_of_draws, simplex_release
-from privatelr.numerics.rows import DaskRows
+from privatelr.numerics.rows import PartitionedRows
 from privatelr.numerics.solve.dense_weights import dense_projection
 from privatelr.privacy import accounting, renyi_divergence
 from privatelr.privacy.accounting import ledger_entry
@@ -285,7 +285,7 @@ bug("a ledger believes events that cost too little", accounting.require_agreemen
 
 if find_spec("dask"):
 
-    @bug("data may change between passes", (DaskRows, "_require_unchanged"), TABLES)
+    @bug("data may change between passes", (PartitionedRows, "_require_unchanged"), TABLES)
     def _unchanged(honest: Any, rows: Any, checksum: Any) -> None:
         return None
 

@@ -1,7 +1,6 @@
-"""Labelled rows whose length keeps a stated bound: dense, sparse, or in Dask."""
+"""Labelled rows whose length keeps a stated bound: dense, sparse, in Dask, or in a stream."""
 
-from privatelr.numerics.rows.dask_partitions import Work
-from privatelr.numerics.rows.dask_rows import MOST_SCORED, DaskRows, RowFacts
+from privatelr.numerics.rows.dask_rows import DaskRows
 from privatelr.numerics.rows.dense_rows import (
     BLOCK_ROWS,
     DenseRows,
@@ -12,6 +11,8 @@ from privatelr.numerics.rows.dense_rows import (
     piece_rows,
 )
 from privatelr.numerics.rows.entries import EntryRows, bounded_entries, few_are_filled
+from privatelr.numerics.rows.partition_work import Work, checksum
+from privatelr.numerics.rows.partitioned_rows import MOST_SCORED, PartitionedRows, RowFacts
 from privatelr.numerics.rows.person_sums import grams_of_persons
 from privatelr.numerics.rows.products import (
     column_sums,
@@ -34,3 +35,4 @@ from privatelr.numerics.rows.row_bounds import (
 )
 from privatelr.numerics.rows.row_sums import linear_predictor, row_lengths
 from privatelr.numerics.rows.sparse_rows import SparseRows, sparse_backend
+from privatelr.numerics.rows.stream_rows import StreamRows

@@ -35,7 +35,7 @@ from privatelr.results.answers.scored_records import (
 )
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.pages.comparison import together
-from privatelr.sources import is_dask
+from privatelr.sources import is_dask, is_stream
 from privatelr.types import FloatArray
 
 _SCORES: Mapping[ScoreName, str] = {
@@ -275,8 +275,10 @@ def choose(
             f"fits of type {type(fits).__name__}: choose takes two or more {_TAKES}."
         )
     require_choice(ArgumentError, "score", score, tuple(_SCORES))
-    if is_dask(data):
-        raise ArgumentError("data is a Dask collection: choose takes a table, as data.compute().")
+    if is_dask(data) or is_stream(data):
+        raise ArgumentError(
+            "data: choose takes a table in memory, as data.compute() is of a Dask collection."
+        )
     if any(map(callable, fits.values())):
         require_payable(eps, data, ledger, seed)
     named = _read_candidates(_called(fits))

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from privatelr import page_model
-from privatelr.design import DaskTable
 from privatelr.errors import ArgumentError, require_number
 from privatelr.inference import released_roc as roc
 from privatelr.mechanisms.score_histogram import (
@@ -181,7 +180,7 @@ def private_auc(
     target = require_pure(price.target, "private_auc")
     counts = calibrate_histogram(opened.n, target)
     # partitions send counts and nothing else, and the sensitivity is proven for records alone
-    by_counts = isinstance(opened.data, DaskTable) or opened.persons
+    by_counts = opened.in_parts or opened.persons
     if by_counts or target.epsilon < LEAST_EPSILON:
         return _by_counts(opened, price, counts)
     made = calibrate_area(opened.n, target, share)

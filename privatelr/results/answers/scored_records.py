@@ -52,7 +52,7 @@ from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Draw, Randomness, SeededRandomness, SystemRandomness
 from privatelr.results import predict
 from privatelr.results.fit_record import ModelRecord
-from privatelr.sources import Batch, as_batch, is_dask, read_source
+from privatelr.sources import Batch, as_batch, is_dask, is_stream, read_source
 from privatelr.types import FloatArray, Rows
 
 _MOST_COLUMNS = 200
@@ -91,12 +91,17 @@ class Evaluation:
         release of the counts ends in an error that says so.
         """
         given = self.fit, edges, self.n if self.persons else None
-        if not isinstance(self.data, design.DaskTable):
+        if not self.in_parts:
             return _filled(_counts(*given, self.data, self.outcomes), given[-1])
         formula = self.fit.spec.formula
         read = tuple(dict.fromkeys((*formula.scored, *formula.selecting)))
-        found = design.over_parts(self.data, read, partial(_counts_of_part, *given))
+        found = self.data.over(read, partial(_counts_of_part, *given))
         return _filled(np.asarray(np.sum(found, axis=0)), given[-1])
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether the records are in partitions or in a stream, of which counts alone come here."""
+        return isinstance(self.data, design.DaskTable | design.StreamTable)
 
     @property
     def neighbours(self) -> Neighbours:
@@ -162,8 +167,16 @@ def open_data(fit: ModelRecord, data: Any, response: Any, person: Any = None) ->
             "person: the fit is about records, of which each counts by itself; a fit with person= "
             "is about persons."
         )
-    if is_dask(data) and response is None and isinstance(spec, design.DesignSpec):
-        _, table = design.read_dask_source(spec.formula.text, data, None)
+    if is_stream(data) and (response is not None or not isinstance(spec, design.DesignSpec)):
+        raise ArgumentError(
+            "response: a stream of records has the outcomes in a column of its own; leave response "
+            "out, with a fit of a formula."
+        )
+    if is_stream(data) or (
+        is_dask(data) and response is None and isinstance(spec, design.DesignSpec)
+    ):
+        read = design.read_stream_source if is_stream(data) else design.read_dask_source
+        table: Any = read(spec.formula.text, data, None)[1]
         design.require_columns(table.typed, (*spec.formula.scored, *spec.formula.selecting))
         return Evaluation(fit, table, table, len(table))
     if isinstance(spec, design.NumberedSpec):
@@ -192,9 +205,10 @@ def _open_persons(fit: ModelRecord, data: Any, response: Any, person: Any) -> Ev
 
     No error tells how many records there are, which is private.
     """
-    if is_dask(data):
+    if is_dask(data) or is_stream(data):
         raise ArgumentError(
-            "data is a Dask collection: answers about persons take a table, as data.compute()."
+            "data: answers about persons take a table in memory, as data.compute() is of a Dask "
+            "collection."
         )
     formula, numbered = fit.spec.formula, isinstance(fit.spec, design.NumberedSpec)
     assert formula.person is not None

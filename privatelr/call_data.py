@@ -1,0 +1,274 @@
+"""The data of a call, of any kind: in memory, in partitions of Dask, or in a stream of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+from scipy import sparse
+
+from privatelr.design import (
+    AS_FRAME,
+    CHANGED,
+    DesignSpec,
+    plan_design,
+    read_dask_design,
+    read_dask_source,
+    read_matrix_source,
+    read_stream_design,
+    read_stream_source,
+    with_equal_weights,
+    with_shares,
+    worth_sparse,
+)
+from privatelr.errors import ArgumentError, SchemaError
+from privatelr.formula import (
+    Formula,
+    Person,
+    parse_formula,
+    require_most,
+    with_person,
+    with_terms,
+)
+from privatelr.model_data import FrameData, MatrixData
+from privatelr.numerics.rows import MOST_SCORED, DaskRows, EntryRows, LooseRows, StreamRows
+from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Neighbours
+from privatelr.sources import Batch, Schema, Tally, is_dask, is_stream, read_source
+from privatelr.types import FloatArray, Rows
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PartitionedData(FrameData):
+    """A formula, the types of the columns, and a table of which a part is read at a time."""
+
+    table: Any = None
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
+        if do_scale is True:
+            raise ArgumentError(
+                "do_scale=True takes data in memory; declare bounds= for a Dask collection or a "
+                "stream."
+            )
+
+    def require_scores(self, cut: float | str) -> bool:
+        if len(self) <= MOST_SCORED:
+            return True
+        if isinstance(cut, str):
+            raise ArgumentError(
+                f"threshold={cut!r}: it is learned from the score of every record, of which a "
+                f"Dask collection or a stream may have {MOST_SCORED}; threshold takes a number "
+                "here."
+            )
+        return False
+
+    def over_parts(self, names: Sequence[str], function: Callable[[Batch], Any]) -> list[Any]:
+        found: list[Any] = self.table.over(names, function)
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DaskData(PartitionedData):
+    """A formula, the types of the columns, and partitions."""
+
+    @property
+    def neighbours(self) -> Neighbours:
+        return REPLACE_ONE if self.table.person is None else REPLACE_PERSON
+
+    def plan(self, schema: Schema) -> Any:
+        person = self.table.person
+        if person is None or person.column in self.batch.names:
+            return FrameData.plan(self, schema)
+        # it is the index, which is no column, and tells persons apart
+        named = self.batch.assign({person.column: pd.Series(dtype=object)})
+        return plan_design(parse_formula(self.text, list(named.names)), named, schema)
+
+    def loose(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
+        person, table = self.table.person, self.table
+        if person is not None:  # by the means over their records, as of frames
+            table = replace(table, person=replace(person, most=1))
+        return read_dask_design(with_equal_weights(spec), table, DaskRows, bar=bar), None
+
+    def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
+        return read_dask_design(spec, self.table, DaskRows, bar=bar), None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class StreamData(PartitionedData):
+    """A formula, the types of the columns, and a stream of record batches.
+
+    Rows that fit into ``table.source.memory`` are read once and kept, by public facts alone; then
+    all is as for a frame. Others are read anew for every pass.
+    """
+
+    whose: Person | None = None
+    _frame: list[FrameData] = field(default_factory=list)
+    _persons: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        if self.whose is None:
+            return len(self.table)
+        if not self._persons:
+            column = self.table.kept([self.whose.column])
+            self._persons.append(with_shares(column, self.whose)[0])
+        return self._persons[0]
+
+    @property
+    def neighbours(self) -> Neighbours:
+        return REPLACE_ONE if self.whose is None else REPLACE_PERSON
+
+    def plan(self, schema: Schema) -> Any:
+        spec = FrameData.plan(self, schema)
+        if spec.formula.person is not None:
+            self._require_kept(spec, "person=")
+        return spec
+
+    def plan_entries(self, schema: Schema) -> Any:
+        spec = FrameData.plan_entries(self, schema)
+        self._require_kept(spec, "dplpsvm, dpsimplex")
+        return spec
+
+    def _fits(self, spec: Any) -> bool:
+        """Whether the columns of a formula and the rows that they make may be kept."""
+        filled = spec.density * spec.p if worth_sparse(spec) else spec.d + 1
+        width = 8.0 * (filled + len(spec.formula.variables))
+        return bool(len(self.table) * width <= self.table.source.memory)
+
+    def _require_kept(self, spec: Any, asked: str) -> None:
+        if not self._fits(spec):
+            raise ArgumentError(
+                f"{asked}: it takes rows that are kept in memory, and those of this stream are "
+                'more than it may keep; hand over stream(data, memory="16GiB") or fewer columns.'
+            )
+
+    def _kept(self, spec: Any) -> FrameData | None:
+        """The columns of a formula in memory; None if they do not fit."""
+        if not self._frame and self._fits(spec):
+            names, person = spec.formula.variables, self.whose
+            if person is not None and person.column not in names:
+                names = (*names, person.column)
+            batch = self.table.kept(names)
+            if person is None:
+                self._frame.append(FrameData(self.text, batch))
+            else:
+                persons, owners, grouped = with_shares(batch, person)
+                if persons != len(self):
+                    raise SchemaError(CHANGED)
+                self._frame.append(FrameData(self.text, grouped, persons, owners))
+        return self._frame[0] if self._frame else None
+
+    def held(self, spec: Any) -> FrameData:
+        return self._kept(spec) or self
+
+    def counted(self, spec: Any) -> tuple[int, int, int, Tally | None]:
+        def of_piece(batch: Batch) -> tuple[int, int, int, Tally | None]:
+            return FrameData(self.text, batch).counted(spec)
+
+        n, negative, positive, tallies = zip(
+            *self.table.over(spec.formula.variables, of_piece), strict=True
+        )
+        return sum(n), sum(negative), sum(positive), sum(tallies, Tally())
+
+    def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, Tally | None]:
+        frame = self._kept(spec)
+        if frame is not None:
+            return frame.rows(spec, bar=bar)
+        return read_stream_design(spec, self.table, StreamRows), None
+
+    def loose(self, spec: Any, *, bar: bool) -> tuple[Rows | LooseRows, Tally | None]:
+        frame = self._kept(spec)
+        return (
+            self.rows(with_equal_weights(spec), bar=bar)
+            if frame is None
+            else frame.loose(spec, bar=bar)
+        )
+
+    def standardised(
+        self,
+        rows: Rows | LooseRows,
+        spec: DesignSpec,
+        centre: FloatArray,
+        factor: FloatArray,
+        *,
+        bar: bool,
+    ) -> Rows:
+        frame = self._kept(spec)
+        if frame is None:
+            return self.rows(spec, bar=bar)[0]
+        return frame.standardised(rows, spec, centre, factor, bar=bar)
+
+    def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
+        frame = self._kept(spec)
+        assert frame is not None
+        return frame.entries(spec)
+
+
+def read_data(first: Any, second: Any, target: Any, **given: Any) -> FrameData:
+    """Read the data of a call, of any kind.
+
+    Arguments that are `given` say how much records count: weights, a subset, person, and
+    records_per_person.
+    """
+    if not sparse.issparse(second) and (is_dask(first) or is_dask(second)):
+        text, table = read_dask_source(first, second, target)
+        text = _with_all(text, table.typed.names, **given)
+        names = [*table.typed.names, *table.index_names]
+        if (person := _person_of(text, names)) is None:
+            return DaskData(text, table.typed, table=table)
+        table = table.of_persons(person)
+        return DaskData(text, table.typed, table=table)
+    return read_in_memory(first, second, target, **given)
+
+
+def read_in_memory(
+    first: Any,
+    second: Any,
+    target: Any,
+    *,
+    person: Any = None,
+    records_per_person: Any = 1,
+    **counting: Any,
+) -> FrameData:
+    """Read the data of a call that does not take Dask collections."""
+    require_most(person, records_per_person)
+    has_matrix = sparse.issparse(first) or sparse.issparse(second)
+    if not has_matrix and (is_stream(second) or (not isinstance(first, str) and is_stream(first))):
+        text, table = read_stream_source(first, second, target)
+        given = {"person": person, "records_per_person": records_per_person, **counting}
+        text = _with_all(text, table.typed.names, **given)
+        return StreamData(text, table.typed, table=table, whose=_person_of(text, table.typed.names))
+    whose = person, int(records_per_person)  # perhaps a number of NumPy
+    if sparse.issparse(second):
+        for name in (name for name, value in counting.items() if value is not None):
+            raise ArgumentError(f"{name}: it reads columns of a frame; {AS_FRAME}.")
+        name, found, batch, matrix = read_matrix_source(first, second, target, *whose)
+        if found is None:
+            return MatrixData(name, batch, matrix=matrix)
+        persons, owners, grouped = with_shares(batch, found)
+        return MatrixData(name, grouped, persons, owners, matrix, found)
+    text, batch = read_source(first, second, target, *whose)
+    if first is None or second is None or isinstance(first, str | Formula):
+        text = with_person(text, *whose)  # beside a response and covariates it has them already
+    formula = with_terms(text, batch.names, **counting)
+    found = _person_of(formula, batch.names)
+    if found is None:
+        return FrameData(formula, batch)
+    persons, owners, grouped = with_shares(batch, found)
+    return FrameData(formula, grouped, persons, owners)
+
+
+def _with_all(
+    text: Any, names: Any, person: Any = None, records_per_person: Any = 1, **counting: Any
+) -> Any:
+    return with_person(with_terms(text, names, **counting), person, records_per_person)
+
+
+def _person_of(text: Any, names: Any) -> Person | None:
+    """Return who records are of by a formula; the formula is only read if it may say so."""
+    if isinstance(text, Formula) or (isinstance(text, str) and "person" in text):
+        return parse_formula(text, list(names)).person
+    return None  # anything else is refused where it is planned

@@ -1,0 +1,154 @@
+"""Streams of record batches as data: the public facts of a table, and its pieces.
+
+Names and types come from the schema, so planning a fit does not look at the data. The number of
+records is counted once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+from privatelr.design.formula_design import BatchReader, DesignSpec
+from privatelr.errors import SchemaError, redact_errors
+from privatelr.formula import Formula
+from privatelr.sources import Batch, RecordBatches, as_batch, as_stream, dispatch, is_stream
+from privatelr.types import Rows
+
+_AT_ONCE = 2**17
+"""Rows of a piece that a function is applied to."""
+CHANGED = (
+    "data: they changed while they were read; a fit takes data that stay as they are and come in "
+    "the same order, and a charge that was made for this call stands."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class StreamTable:
+    """A stream whose names, types and number of records are known.
+
+    Attributes
+    ----------
+    typed : Batch
+        The columns and their types, without rows. A plan is made from it.
+    source : RecordBatches
+    """
+
+    typed: Batch
+    source: RecordBatches
+    _counted: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        """Return the number of records; the first call counts them."""
+        if not self._counted:
+            self._counted.append(self.source.count())
+        if self._counted[0] == 0:
+            raise SchemaError("data is empty: a fit takes at least one record.")
+        return self._counted[0]
+
+    def pieces(
+        self, names: Sequence[str], size: int = _AT_ONCE
+    ) -> Generator[tuple[Any, int], None, None]:
+        """Read all records once: tables with the columns `names`, and the length of each.
+
+        Raises
+        ------
+        SchemaError
+            If there are more or fewer of them than were counted.
+        """
+        missing = len(self)
+        with closing(self.source.pieces(names, size)) as tables:
+            for table in tables:
+                missing -= len(table)
+                if missing < 0:
+                    break
+                yield table, len(table)
+        if missing:
+            raise SchemaError(CHANGED)
+
+    def over(self, names: Sequence[str], function: Callable[[Batch], Any]) -> list[Any]:
+        """Apply a function that reads the columns `names` to each piece, and return its results."""
+        with (
+            closing(self.pieces(names)) as pieces,
+            redact_errors("a batch could not be read; a charge that was made for this call stands"),
+        ):
+            return [function(as_batch(table)) for table, _ in pieces]
+
+    def kept(self, names: Sequence[str]) -> Batch:
+        """Return all records in memory, with the columns `names` alone."""
+        import pyarrow as pa
+
+        with closing(self.pieces(names)) as pieces:
+            tables = [table for table, _ in pieces]
+        with redact_errors("its batches could not be kept in memory"):
+            return as_batch(pa.concat_tables(tables).combine_chunks())
+
+
+def read_stream_source(
+    first: Any, second: Any, target: str | int | None
+) -> tuple[str | Formula, StreamTable]:
+    """Return formula and table of a call with a stream as an argument; see `dispatch`."""
+    is_second = is_stream(second)
+    if not is_second and second is not None:
+        raise SchemaError(
+            "data: a stream of records holds the response as well as the covariates; name it by a "
+            "formula or by target=."
+        )
+    if is_second and not (first is None or isinstance(first, str | Formula)):
+        raise SchemaError(
+            "y: beside a stream of records there is no y; name the column of the response by a "
+            "formula or by target=."
+        )
+    source = as_stream(second if is_second else first)
+    frame = source.typed.frame
+    first, second = (first, frame) if is_second else (frame, None)
+    formula, typed = dispatch(first, second, target)
+    return formula, StreamTable(typed, source)
+
+
+def read_stream_design(spec: DesignSpec, table: StreamTable, backend: Any) -> Rows:
+    """Read the rows of a stream under a plan, as `read_design` reads those of a frame.
+
+    Parameters
+    ----------
+    backend
+        Makes bounded rows from a `PieceReader`, as a `RowsBackend` does from a frame.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing by itself, the rows are as private as the data.
+    *Neighbours*: changing one record changes one row. *Assumed public*: the number of records,
+    names, types, bounds and levels. *Not covered*: time and memory.
+    """
+    rows: Rows = backend.of(PieceReader(spec, table, len(table)), **spec.limits)
+    return rows
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PieceReader:
+    """The labelled covariates of a stream, piece by piece."""
+
+    spec: DesignSpec
+    table: StreamTable
+    n: int
+
+    @property
+    def p(self) -> int:
+        return self.spec.p
+
+    @property
+    def open(self) -> Callable[..., BatchReader]:
+        """Return a function that makes a reader of a piece; it holds no data."""
+        return functools.partial(_open, self.spec)
+
+    def pieces(self, size: int) -> Generator[tuple[Any, int], None, None]:
+        """Read all records anew; see `StreamTable.pieces`."""
+        return self.table.pieces(self.spec.formula.variables, size)
+
+
+def _open(spec: DesignSpec, table: Any, start: int = 0, stride: int = 1) -> BatchReader:
+    """Return a reader of a piece, or of its rows `start`, `start + stride`, ..."""
+    return BatchReader(spec, as_batch(table).cut(slice(start, None, stride)))

@@ -1,0 +1,120 @@
+"""What rows in partitions have in common: one fold is one pass over all of them.
+
+Each pass compares a checksum of all rows with that of the first, so data that change end a fit in
+the first pass that meets them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, NoReturn
+
+import numpy as np
+
+from privatelr.errors import SchemaError
+from privatelr.numerics.rows.dense_rows import DenseRows
+from privatelr.numerics.rows.partition_work import Held, Work, changed
+from privatelr.types import Block, FloatArray, IntArray, Kernel
+
+MOST_SCORED = 5_000_000
+"""Largest number of rows whose scores are all collected."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowFacts:
+    """The public facts of rows; a copy of `PartitionedRows` in a task holds nothing else."""
+
+    n: int
+    d: int
+    radius: float
+    blocks: tuple[Block, ...]
+    offset_bound: float
+
+    def fold(self, kernel: Kernel) -> NoReturn:
+        """Refuse: a kernel sees blocks, and no more of the rows than these facts."""
+        raise SchemaError("rows: a kernel may not fold the rows that it is folded over.")
+
+
+class PartitionedRows(ABC):
+    """Labelled rows in partitions, of which a few are bounded at a time.
+
+    A class of its own for each kind of partition says how all of them take a step of `Work`.
+    """
+
+    __slots__ = ()
+    d: int
+    radius: float
+    blocks: tuple[Block, ...]
+    offset_bound: float
+    persons: int | None
+    _thin: list[DenseRows]
+    _seen: list[int]
+
+    @property
+    def n(self) -> int:
+        return self.records if self.persons is None else self.persons
+
+    @property
+    @abstractmethod
+    def records(self) -> int:
+        """The number of rows."""
+
+    @abstractmethod
+    def _sums(self, kernel: Kernel) -> tuple[Any, ...]:
+        """Sum what `kernel` returns over blocks of rows, and their checksum, in a fixed order."""
+
+    @abstractmethod
+    def _every(self, step: Callable[..., Any], *given: Any) -> Sequence[Any]:
+        """What a step of `Work` returns for each partition, in order."""
+
+    @abstractmethod
+    def _thinned(self, stride: int) -> Sequence[Held]:
+        """The rows 0, `stride`, ... of all partitions together, in order."""
+
+    def fold(self, kernel: Kernel) -> tuple[Any, ...]:
+        """Sum what `kernel` returns over blocks of rows, in a fixed order.
+
+        Raises
+        ------
+        SchemaError
+            If the rows are not those of the first fold, or could not be read.
+        """
+        *sums, checksum = self._sums(kernel)
+        self._require_unchanged(checksum)
+        return tuple(sums)
+
+    def _require_unchanged(self, checksum: IntArray) -> None:
+        found = int(checksum[0])
+        if not self._seen:
+            self._seen.append(found)
+        elif found != self._seen[0]:
+            raise changed()
+
+    def thinned(self, m: int) -> DenseRows:
+        """About m of the rows, at equal distances, in the memory of this process.
+
+        One pass, and none for fewer rows than an earlier call took.
+        """
+        if self._thin and self._thin[0].records >= min(m, self.records):
+            found = self._thin[0]
+            return found.thinned(m) if found.records >= 2 * m else found
+        pieces = [held.rows for held in self._thinned(max(self.records // m, 1))]
+        tables = map(np.concatenate, zip(*(rows.tables for rows in pieces), strict=True))
+        made = pieces[0].with_table(*tables)
+        if self.persons is not None:
+            made = made.of_persons(max(round(self.persons * made.records / self.records), 1))
+        self._thin[:] = [made]
+        return self.thinned(m)
+
+    def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Linear predictor and label of each usable row, all of them in this process."""
+        link, label, checksums = zip(*self._every(Work.score, coef), strict=True)
+        self._require_unchanged(reduce(np.add, checksums))
+        return np.concatenate(link), np.concatenate(label)
+
+    def __reduce__(self) -> tuple[type[RowFacts], tuple[Any, ...]]:
+        # kernels are sent with all that their closures hold, which must not include data
+        return RowFacts, (self.n, self.d, self.radius, self.blocks, self.offset_bound)

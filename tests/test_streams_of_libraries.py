@@ -1,0 +1,186 @@
+"""DuckDB, polars and Delta as sources, and all that streams go to beside a fit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from frames_for_laws import FORMULA, SCHEMA, FixedRandomness, clinic
+from repeated_noise import trial
+
+import privatelr.fitting
+from privatelr import (
+    ArgumentError,
+    FormulaError,
+    SchemaError,
+    check,
+    choose,
+    dplpsvm,
+    dplr,
+    dpmultinom,
+    dpsimplex,
+    levels_from,
+    stream,
+    suggest_bounds,
+)
+
+pa = pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
+ds = pytest.importorskip("pyarrow.dataset", reason="needs the extra [parquet]")
+
+KEPT, STREAMED = "1GiB", 0
+EVERY_MEMORY = pytest.mark.parametrize("memory", [KEPT, STREAMED], ids=["kept", "streamed"])
+
+
+@pytest.fixture(autouse=True)
+def _one_noise(monkeypatch):
+    monkeypatch.setattr(privatelr.fitting, "SystemRandomness", FixedRandomness)
+
+
+def arrow(frame):
+    return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def of_polars(frame, folder):
+    return pytest.importorskip("polars").from_pandas(frame).lazy()
+
+
+def of_duckdb(frame, folder):
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
+    pytest.importorskip("pyarrow.parquet").write_table(arrow(frame), folder / "t.parquet")
+    return duckdb.connect().sql(f"select *, 1 as \"an other\" from '{folder / 't.parquet'}'")
+
+
+def of_delta(frame, folder):
+    delta = pytest.importorskip("deltalake", reason="deltalake is not installed")
+    delta.write_deltalake(str(folder / "delta"), arrow(frame))
+    return delta.DeltaTable(str(folder / "delta"))
+
+
+SOURCES = {
+    "dataset": lambda frame, folder: ds.dataset(arrow(frame)),
+    "reader": lambda frame, folder: arrow(frame).to_reader,
+    "polars": of_polars,
+    "duckdb": of_duckdb,
+    "delta": of_delta,
+}
+EVERY_SOURCE = pytest.mark.parametrize("make", SOURCES.values(), ids=SOURCES)
+
+
+@EVERY_MEMORY
+@EVERY_SOURCE
+def test_coefficients_and_predictions_are_those_of_a_frame(make, memory, tmp_path):
+    frame = trial(3000).rename(columns={"dose": "the dose"})
+    frame.loc[[5, 90], "age"] = np.nan
+    text = "y ~ age + `the dose` + smoker"
+    bounds = {"age": (18, 90), "the dose": (0, 5)}
+    schema = {"bounds": bounds, "levels": SCHEMA["levels"]}
+    source = stream(make(frame, tmp_path), memory=memory)
+    found, expected = (dplr(text, data, **schema) for data in (source, frame))
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
+    for kind in ("link", "classes"):
+        pd.testing.assert_series_equal(
+            found.predict(source, kind), found.predict(frame, kind), check_dtype=kind == "link"
+        )
+
+
+@EVERY_SOURCE
+def test_sources_need_no_wrapping(make, tmp_path):
+    frame = trial(200)
+    source = make(frame, tmp_path)
+    assert dplr(FORMULA, source, **SCHEMA).coef.equals(dplr(FORMULA, frame, **SCHEMA).coef)
+    few = stream(source, memory=0)
+    assert dplr(few, target="y", bounds=SCHEMA["bounds"], levels=SCHEMA["levels"]).nobs == 200
+
+
+def test_levels_of_an_enum_are_in_its_type():
+    pl = pytest.importorskip("polars")
+    frame = trial(100)
+    lazy = pl.from_pandas(frame).with_columns(pl.col("smoker").cast(pl.Enum(["no", "yes"]))).lazy()
+    expected = dplr(FORMULA, frame, **SCHEMA).coef
+    for memory in (KEPT, STREAMED):
+        found = dplr(FORMULA, stream(lazy, memory=memory), bounds=SCHEMA["bounds"])
+        np.testing.assert_allclose(found.coef, expected, rtol=0, atol=1e-9)
+
+
+@EVERY_MEMORY
+def test_a_check_counts_as_of_a_frame(memory):
+    frame = clinic(300)
+    frame.loc[[3, 200], "age"], frame.loc[7, "smoker"], frame.loc[9, "dose"] = np.nan, "x", 9.0
+    source = stream(ds.dataset(arrow(frame)), memory=memory)
+    found, expected = check(FORMULA, source, **SCHEMA), check(FORMULA, frame, **SCHEMA)
+    pd.testing.assert_frame_equal(found.table, expected.table)
+    pd.testing.assert_series_equal(found.classes, expected.classes)
+
+
+@pytest.mark.filterwarnings("ignore:seed=")
+@pytest.mark.parametrize("model", [dplpsvm, dpsimplex], ids=["dplpsvm", "dpsimplex"])
+def test_columns_are_chosen_of_rows_in_memory(model):
+    frame = trial(400)
+    found = model(FORMULA, ds.dataset(arrow(frame)), 1.0, seed=1, **SCHEMA)
+    assert found.coef.equals(model(FORMULA, frame, 1.0, seed=1, **SCHEMA).coef)
+    with pytest.raises(ArgumentError, match="kept in memory"):
+        model(FORMULA, stream(ds.dataset(arrow(frame)), memory=0), 1.0, **SCHEMA)
+
+
+@EVERY_MEMORY
+def test_offsets_weights_strata_and_classes_are_those_of_a_frame(memory):
+    frame = trial(600).assign(w=np.linspace(0, 1, 600), kind=list("abc") * 200)
+    source = stream(ds.dataset(arrow(frame)), memory=memory)
+    schema = {**SCHEMA, "bounds": {**SCHEMA["bounds"], "w": (0, 1)}}
+    levels = {**SCHEMA["levels"], "kind": ["a", "b", "c"]}
+    for text, more in (
+        (f"{FORMULA} + offset(w)", {}),
+        (FORMULA, {"weights": "w"}),
+        (FORMULA, {"subset": "age > 30"}),
+    ):
+        found, expected = (dplr(text, data, **schema, **more) for data in (source, frame))
+        np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
+    strata = [dplr("y ~ age", data, by="smoker", **SCHEMA) for data in (source, frame)]
+    for level in ("no", "yes"):
+        np.testing.assert_allclose(*(fit[level].coef for fit in strata), rtol=0, atol=1e-9)
+    pd.testing.assert_series_equal(strata[0].predict(source), strata[0].predict(frame))
+    several = [
+        dpmultinom("kind ~ age", data, bounds=SCHEMA["bounds"], levels=levels)
+        for data in (source, frame)
+    ]
+    np.testing.assert_allclose(*(fit.coef for fit in several), rtol=0, atol=1e-9)
+
+
+def test_persons_of_a_stream_are_those_of_a_frame():
+    frame = trial(600).assign(who=np.repeat(np.arange(200), 3))
+    source = ds.dataset(arrow(frame))
+    found, expected = (dplr(FORMULA, data, person="who", **SCHEMA) for data in (source, frame))
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
+    assert found.guarantee == expected.guarantee
+    with pytest.raises(ArgumentError, match=r"person=.*kept in memory"):
+        dplr(FORMULA, stream(source, memory=0), person="who", **SCHEMA)
+
+
+@EVERY_MEMORY
+@pytest.mark.filterwarnings("ignore:seed=")
+def test_private_answers_and_suggestions_read_streams(memory):
+    frame = trial(2000)
+    source = stream(ds.dataset(arrow(frame)), memory=memory)
+    fit = dplr(FORMULA, frame, **SCHEMA)
+    for name in ("private_roc", "private_auc"):
+        answers = [getattr(fit, name)(data, eps=1.0, seed=3) for data in (source, frame)]
+        if name == "private_roc":
+            assert str(answers[0]) == str(answers[1])
+    asked = {"bounds": {"age": (0, 150)}, "eps": 0.5, "seed": 1}
+    assert dict(suggest_bounds(source, **asked)) == dict(suggest_bounds(frame, **asked))
+    levels = [levels_from(data, "smoker", 1.0, 1e-5, seed=2) for data in (source, frame)]
+    assert dict(levels[0]) == dict(levels[1])
+
+
+def test_what_takes_tables_in_memory_says_so():
+    frame = trial(300).assign(who=np.repeat(np.arange(100), 3))
+    source, fit = ds.dataset(arrow(frame)), dplr(FORMULA, trial(300), **SCHEMA)
+    grouped = dplr(FORMULA, frame, person="who", **SCHEMA)
+    for call, error in (
+        (lambda: choose({"a": fit, "b": fit}, source, eps=1.0), ArgumentError),
+        (lambda: grouped.private_roc(source, eps=1.0), ArgumentError),
+        (lambda: suggest_bounds(source, {"age": (0, 99)}, 1.0, person="who"), ArgumentError),
+        (lambda: fit.predict(source.replace_schema(pa.schema([("a", pa.int8())]))), FormulaError),
+        (lambda: fit.private_roc(source, frame["y"], eps=1.0), (ArgumentError, SchemaError)),
+    ):
+        with pytest.raises(error) as told:
+            call()
+        assert str(told.value).endswith(".")
