@@ -33,7 +33,8 @@ GROUPS = {
         *("Calibration", "Release", "Newton"),
     ],
     "Before a fit": [
-        *("plan", "StudyPlan", "suggest_bounds", "SuggestedBounds", "levels_from"),
+        *("plan", "StudyPlan", "plan_bounds", "plan_levels", "plan_choice"),
+        *("suggest_bounds", "SuggestedBounds", "levels_from"),
         *("ReleasedLevels", "scaled", "ScaledData"),
     ],
     "After a fit": [
@@ -45,7 +46,7 @@ GROUPS = {
         *("compose", "implies", "to_approximate", "to_zcdp", "Ledger"),
     ],
     "Linear programs and online play": ["constraint_private_lp", "PrivateFTRL"],
-    "Tables": ["load_dataset", "load_schema"],
+    "Tables": ["load_dataset", "load_schema", "stream"],
     "Errors and warnings": [
         *("PrivateLRError", "ArgumentError", "ClusterError", "FormulaError", "GuaranteeError"),
         *("LedgerError", "MissingDependencyError", "NoRelease", "NotConvergedError"),

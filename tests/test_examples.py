@@ -30,7 +30,7 @@ SEEN_ELSEWHERE = {
     "privatelr.datasets.fetch_kddcup99": "takes the network: test_fetching.py",
 }
 """Names without an example that could run in a moment, each with where they are seen."""
-OPTIONAL = {"privatelr.plot_coefficients": "matplotlib"}
+OPTIONAL = {"privatelr.plot_coefficients": "matplotlib", "privatelr.stream": "pyarrow"}
 
 
 @pytest.fixture(scope="module")
