@@ -20,11 +20,31 @@ from typing import Any
 
 
 class PrivateLRError(Exception):
-    """Base class of every error that privatelr raises on purpose."""
+    """Base class of every error that privatelr raises on purpose.
+
+    Examples
+    --------
+    >>> from privatelr import PrivateLRError, PureDP
+    >>> try:
+    ...     PureDP(-1.0)
+    ... except PrivateLRError as error:
+    ...     print(error)
+    epsilon=-1.0: epsilon takes a finite number above 0.
+    """
 
 
 class ArgumentError(PrivateLRError, ValueError):
-    """An argument is wrong that does not concern the formula, the data or the guarantee."""
+    """An argument is wrong that does not concern the formula, the data or the guarantee.
+
+    Examples
+    --------
+    >>> from privatelr import ArgumentError, load_dataset
+    >>> try:
+    ...     load_dataset("votes")
+    ... except ArgumentError as error:
+    ...     print(error)
+    name='votes': name takes one of 'anes96', 'breast_cancer', 'iris'.
+    """
 
 
 class CallError(ArgumentError, TypeError):
@@ -32,11 +52,31 @@ class CallError(ArgumentError, TypeError):
 
 
 class FormulaError(PrivateLRError, ValueError):
-    """The formula cannot be read, or names something that does not exist."""
+    """The formula cannot be read, or names something that does not exist.
+
+    Examples
+    --------
+    >>> from privatelr import FormulaError, dplr, load_dataset
+    >>> try:
+    ...     dplr("Species ~ Sepal.Width +", load_dataset("iris"))
+    ... except FormulaError as error:
+    ...     print(error)
+    formula 'Species ~ Sepal.Width + ': the right-hand side takes terms joined by + - : * / and ^.
+    """
 
 
 class SchemaError(PrivateLRError, ValueError):
-    """The public description of the data is missing, contradictory, or read off the data."""
+    """The public description of the data is missing, contradictory, or read off the data.
+
+    Examples
+    --------
+    >>> from privatelr import SchemaError, dplr, load_dataset
+    >>> try:
+    ...     dplr("vote ~ age", load_dataset("anes96"), bounds={"age": (99, 18)})
+    ... except SchemaError as error:
+    ...     print(error)
+    bounds['age']=(99, 18): a bound takes two finite numbers (lo, hi) with lo < hi.
+    """
 
 
 class GuaranteeError(PrivateLRError, ValueError):
@@ -44,7 +84,17 @@ class GuaranteeError(PrivateLRError, ValueError):
 
 
 class LedgerError(GuaranteeError):
-    """A ledger on disk cannot be opened, believed or written to; nothing was charged or read."""
+    """A ledger on disk cannot be opened, believed or written to; nothing was charged or read.
+
+    Examples
+    --------
+    >>> from privatelr import Ledger, LedgerError
+    >>> try:
+    ...     Ledger.open("no.ledger")
+    ... except LedgerError as error:
+    ...     print(str(error).rpartition(": ")[2])
+    there is no such ledger; Ledger.create or `privatelr ledger create` makes one.
+    """
 
 
 class WrongLedgerError(LedgerError):
@@ -58,6 +108,16 @@ class NoRelease(GuaranteeError):  # noqa: N818
     ----------
     lambda_min : float
         The smallest lambda at which a release is possible; a function of public facts.
+
+    Examples
+    --------
+    >>> from privatelr import NoRelease, dpsimplex, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> try:
+    ...     dpsimplex("vote ~ age + selfLR", votes, eps=1e-3, lambda_=1e-9, **public)
+    ... except NoRelease:
+    ...     print("a larger lambda_ or eps is needed")
+    a larger lambda_ or eps is needed
     """
 
     def __init__(self, message: str, lambda_min: float) -> None:
@@ -69,11 +129,37 @@ class NoRelease(GuaranteeError):  # noqa: N818
 
 
 class ReleaseFileError(PrivateLRError, ValueError):
-    """A file is not a release, was changed, or is newer than this version; nothing was loaded."""
+    """A file is not a release, was changed, or is newer than this version; nothing was loaded.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from privatelr import ReleaseFileError, load
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "fit.json")
+    ...     _ = path.write_text("{}")
+    ...     try:
+    ...         load(path)
+    ...     except ReleaseFileError as error:
+    ...         print(str(error).rpartition(": ")[2])
+    the file is JSON, and not a release of privatelr.
+    """
 
 
 class NotConvergedError(PrivateLRError, RuntimeError):
-    """The minimiser did not reach its certificate; nothing was released."""
+    """The minimiser did not reach its certificate; nothing was released.
+
+    Examples
+    --------
+    >>> from privatelr import Newton, NotConvergedError, dplr, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> try:
+    ...     dplr("vote ~ age", votes, eps=0, solver=Newton(max_iterations=1), **public)
+    ... except NotConvergedError:
+    ...     print("nothing was released")
+    nothing was released
+    """
 
 
 class MissingDependencyError(PrivateLRError, ImportError):
@@ -97,6 +183,16 @@ class SchemaWarning(PrivacyWarning):
 
     The warning depends on public facts alone: names, types, declared bounds and levels, the
     formula, the number of records, and other arguments.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from privatelr import SchemaWarning, dplr, load_dataset
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always", SchemaWarning)
+    ...     _ = dplr("vote == 'Dole' ~ age", load_dataset("anes96"), eps=1.0)
+    >>> issubclass(told[0].category, SchemaWarning)
+    True
     """
 
 

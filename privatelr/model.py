@@ -190,6 +190,16 @@ def dplr(
     *Assumed public*: n (or the number of persons), names, types, declared bounds and levels, and
     every argument.
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=1.0, **public)
+    >>> print(fit.guarantee)
+    epsilon = 1 (pure)
+    >>> list(fit.coef.index)
+    ['(Intercept)', 'age', 'selfLR']
     """
     found = find_loss("logistic")
     given = {"weights": weights, "subset": subset, "by": by, "person": person}

@@ -113,8 +113,12 @@ def suggest_bounds(
 
     Examples
     --------
-    >>> suggested = suggest_bounds(frame, {"age": (0, 150), "income": (0, 1e7)}, eps=0.2)
-    >>> fit = dplr("y ~ age + income", frame, eps=0.8, bounds=suggested)
+    >>> from privatelr import dplr, load_dataset, load_schema, suggest_bounds
+    >>> votes, levels = load_dataset("anes96"), load_schema("anes96")["levels"]
+    >>> suggested = suggest_bounds(votes, {"age": (0, 150)}, eps=0.5)
+    >>> fit = dplr("vote ~ age", votes, eps=0.5, bounds=suggested, levels=levels)
+    >>> print(suggested.guarantee, list(suggested))
+    epsilon = 0.5 (pure) ['age']
     """
     target = _read_price(eps, delta, person)
     outer = dict(declare_schema(bounds).bounds)

@@ -31,7 +31,14 @@ def _home() -> Traversable:
 
 
 def list_datasets() -> list[str]:
-    """The names that `load_dataset` accepts."""
+    """The names that `load_dataset` accepts.
+
+    Examples
+    --------
+    >>> from privatelr.datasets import list_datasets
+    >>> list_datasets()
+    ['anes96', 'breast_cancer', 'iris']
+    """
     return _names(".csv")
 
 
@@ -132,6 +139,17 @@ def load_study(
     Notes
     -----
     **Privacy.** As of `load_schema`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from privatelr.datasets import load_study
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "study.toml")
+    ...     _ = path.write_text("formula = 'y ~ age'")
+    ...     load_study(path, ["formula"])[1]
+    {'formula': 'y ~ age'}
     """
     path = os.fsdecode(name)
     try:

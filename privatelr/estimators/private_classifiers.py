@@ -120,8 +120,12 @@ class PrivateLogisticRegression(_NoisyClassifier):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from privatelr.estimators import PrivateLogisticRegression
+    >>> X, y = np.arange(100.0).reshape(50, 2) / 10, np.arange(50) // 25
     >>> model = PrivateLogisticRegression(eps=1.0, bounds=(0, 10), classes=(0, 1))
-    >>> model.fit(X, y).predict_proba(X_new)  # doctest: +SKIP
+    >>> model.fit(X, y).predict_proba(X).shape
+    (50, 2)
     """
 
     _function = dplr
@@ -151,6 +155,16 @@ class PrivateLinearSVC(_NoisyClassifier):
     Notes
     -----
     **Privacy.** As of `PrivateLogisticRegression`.
+
+    Examples
+    --------
+    >>> from privatelr import load_dataset, load_schema
+    >>> from privatelr.estimators import PrivateLinearSVC
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> model = PrivateLinearSVC(eps=4.0, **public)
+    >>> covariates = votes.drop(columns="vote")
+    >>> model.fit(covariates, votes["vote"]).predict(covariates).shape
+    (944,)
     """
 
     _function = dpsvm
@@ -210,6 +224,16 @@ class PrivateLPSVC(_SelectingClassifier):
     Notes
     -----
     **Privacy.** As of `PrivateLogisticRegression`.
+
+    Examples
+    --------
+    >>> from privatelr import load_dataset, load_schema
+    >>> from privatelr.estimators import PrivateLPSVC
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> model = PrivateLPSVC(eps=4.0, **public)
+    >>> covariates = votes.drop(columns="vote")
+    >>> model.fit(covariates, votes["vote"]).predict(covariates).shape
+    (944,)
     """
 
     _function = dplpsvm
@@ -244,6 +268,16 @@ class PrivateSimplexClassifier(_SelectingClassifier):
     Notes
     -----
     **Privacy.** As of `PrivateLogisticRegression`.
+
+    Examples
+    --------
+    >>> from privatelr import load_dataset, load_schema
+    >>> from privatelr.estimators import PrivateSimplexClassifier
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> model = PrivateSimplexClassifier(eps=4.0, **public)
+    >>> covariates = votes.drop(columns="vote")
+    >>> model.fit(covariates, votes["vote"]).predict(covariates).shape
+    (944,)
     """
 
     _function = dpsimplex

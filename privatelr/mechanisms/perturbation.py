@@ -113,6 +113,14 @@ class Release:
         The coefficients to which the penalty draws, in scaled units; None for zero.
     stiff : ndarray of shape (k, d) or None
         G of a prior, which adds ``|G (w - centre)|**2 / 2`` to the mean objective.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> release = dplr("vote ~ age", votes, eps=1.0, **public).release
+    >>> print(release.coef.shape, release.guarantee)
+    (2,) epsilon = 1 (pure)
     """
 
     coef: FloatArray

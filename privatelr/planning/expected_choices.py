@@ -222,6 +222,13 @@ def plan_choice(
     ------
     ArgumentError, GuaranteeError
         One sentence each.
+
+    Examples
+    --------
+    >>> from privatelr import plan_choice
+    >>> chance = plan_choice([0.02, 0.05], n=2000, eps=1.0).best_chance
+    >>> 1 / 3 < chance < 1  # better than a draw among three fits
+    True
     """
     given = [worse] if not isinstance(worse, Sequence | np.ndarray) else [*worse]
     takes = "a difference of scores from 0 to 1 for each fit but the best one"

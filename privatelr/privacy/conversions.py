@@ -120,6 +120,14 @@ def compose(guarantees: Sequence[Guarantee]) -> Guarantee:
 
     Pure epsilons add up, and so do rhos; pure with zCDP is composed as zCDP; with an approximate
     guarantee among them, epsilons and deltas add. Anything with `NonPrivate` is not private.
+
+    Examples
+    --------
+    >>> from privatelr import ApproxDP, PureDP, compose
+    >>> print(compose([PureDP(0.5), PureDP(0.25)]))
+    epsilon = 0.75 (pure)
+    >>> print(compose([PureDP(0.5), ApproxDP(0.5, 1e-6)]))
+    epsilon = 1, delta = 1e-06 (approximate)
     """
     if not guarantees:
         raise GuaranteeError("compose: takes one guarantee or more.")
@@ -153,7 +161,14 @@ def _both(first: Guarantee, second: Guarantee) -> Guarantee:
 
 @suggests_arguments
 def implies(stronger: Guarantee, weaker: Guarantee) -> bool:
-    """Whether a mechanism with the first guarantee also has the second."""
+    """Whether a mechanism with the first guarantee also has the second.
+
+    Examples
+    --------
+    >>> from privatelr import ZCDP, ApproxDP, PureDP, implies
+    >>> implies(PureDP(1.0), ApproxDP(1.0, 1e-6)), implies(ZCDP(0.1), PureDP(1.0))
+    (True, False)
+    """
     if not weaker.is_private:
         return True
     if not stronger.is_private or stronger.neighbours is not weaker.neighbours:

@@ -144,7 +144,15 @@ class SharedApproxDP(ApproxDP):
 @suggests_arguments
 @dataclass(frozen=True, slots=True)
 class NonPrivate:
-    """No guarantee, with the reason in words: the plain fit, or a guarantee that was voided."""
+    """No guarantee, with the reason in words: the plain fit, or a guarantee that was voided.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> print(dplr("vote ~ age", votes, eps=0, **public).guarantee)
+    none: eps=0 asks for the plain fit
+    """
 
     reason: str = "no privacy was asked for"
     neighbours: Neighbours = REPLACE_ONE

@@ -162,6 +162,14 @@ class Diagnostics(NeverSaved):
     youden, topleft : float
         Thresholds of the score (a probability or a margin) that are best on the training data, by
         Youden's J and by the distance to the corner (0, 1); NaN if there is only one class.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age", votes, eps=1.0, **public)
+    >>> bool(0 <= fit.diagnostics.c_index <= 1)  # exact, and not private
+    True
     """
 
     # not a dataclass: asdict() and replace() would take the label off

@@ -119,6 +119,16 @@ class Strata(Mapping[Any, Fit]):
     many strata as there are. *Assumed public*: n and the levels.
     *Not covered*: how many records each stratum has is in none of the fits; diagnostics of each fit
     are no more private than those of a fit to all records.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> votes = votes.assign(age_group=["young", "old"] * 472)
+    >>> public["levels"] = {**public["levels"], "age_group": ["young", "old"]}
+    >>> fits = dplr("vote ~ selfLR", votes, eps=1.0, by="age_group", **public)
+    >>> print(list(fits), fits.guarantee)
+    ['young', 'old'] epsilon = 1 (pure)
     """
 
     by: str

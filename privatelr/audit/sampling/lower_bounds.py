@@ -102,6 +102,16 @@ def delta_lower_bound(
     -----
     **Privacy.** *Covered*: nothing; run it on made-up data. *Neighbours*: the given pair.
     *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import audit
+    >>> def tells_all(data, rng):
+    ...     return data
+    >>> rng = np.random.default_rng(1)
+    >>> audit.delta_lower_bound(tells_all, 0.0, 1.0, epsilon=1.0, trials=1000, rng=rng) > 0.9
+    True
     """
     require_number(ArgumentError, "epsilon", epsilon, "a number from 0", at_least=0)
     first, second = run_both(mechanism, data, neighbour, trials, rng)
@@ -133,7 +143,18 @@ def run_both(
 def epsilon_from_outputs(
     first: Outputs, second: Outputs, *, alpha: float = 1e-3, score: Score | None = None
 ) -> float:
-    """A lower bound on epsilon, as `epsilon_lower_bound`, from outputs that already exist."""
+    """A lower bound on epsilon, as `epsilon_lower_bound`, from outputs that already exist.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import audit
+    >>> rng = np.random.default_rng(1)
+    >>> draws = rng.laplace(size=(2, 4000, 1))  # epsilon = 1 for numbers that move by 1
+    >>> first, second = audit.outputs_of(draws[0]), audit.outputs_of(draws[1] + 1)
+    >>> 0.5 < audit.epsilon_from_outputs(first, second) <= 1
+    True
+    """
     return _bound(first, second, lambda p, q: np.log(p) - np.log(q), alpha, score)
 
 
@@ -146,7 +167,18 @@ def delta_from_outputs(
     alpha: float = 1e-3,
     score: Score | None = None,
 ) -> float:
-    """A lower bound on delta, as `delta_lower_bound`, from outputs that already exist."""
+    """A lower bound on delta, as `delta_lower_bound`, from outputs that already exist.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import audit
+    >>> rng = np.random.default_rng(1)
+    >>> draws = rng.laplace(size=(2, 4000, 1))  # epsilon = 1 for numbers that move by 1
+    >>> first, second = audit.outputs_of(draws[0]), audit.outputs_of(draws[1] + 1)
+    >>> audit.delta_from_outputs(first, second, epsilon=1.0) < 0.01
+    True
+    """
     return _bound(first, second, lambda p, q: p - np.exp(epsilon) * q, alpha, score)
 
 
@@ -158,6 +190,16 @@ def rho_from_outputs(
 
     It is the Kullback-Leibler divergence between the two laws of an event. That is at most the
     divergence between the laws of the outputs, which is at most rho.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import audit
+    >>> rng = np.random.default_rng(1)
+    >>> draws = rng.laplace(size=(2, 4000, 1))  # epsilon = 1 for numbers that move by 1
+    >>> first, second = audit.outputs_of(draws[0]), audit.outputs_of(draws[1] + 1)
+    >>> audit.rho_from_outputs(first, second) <= 0.4622  # to_zcdp(PureDP(1.0))
+    True
     """
 
     def divergence(p: FloatArray, q: FloatArray) -> FloatArray:

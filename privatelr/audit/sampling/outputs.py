@@ -152,7 +152,15 @@ def _collect(observed: Sequence[Observation], width: int) -> Outputs:
 
 @suggests_arguments
 def outputs_of(vectors: FloatArray) -> Outputs:
-    """Make `Outputs` of numbers ``(trials,)`` or vectors ``(trials, k)``."""
+    """Make `Outputs` of numbers ``(trials,)`` or vectors ``(trials, k)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import audit
+    >>> len(audit.outputs_of(np.zeros((5, 2))))
+    5
+    """
     try:
         values = np.asarray(vectors, dtype=np.float64)
     except (TypeError, ValueError):

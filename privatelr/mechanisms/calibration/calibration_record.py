@@ -64,6 +64,14 @@ class Calibration:
     alternatives : tuple of (str, float)
         Noise that was not chosen, and the ratio of its root mean square length to that of the
         chosen noise; infinite if it is not possible at this lambda.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> calibration = dplr("vote ~ age", votes, eps=1.0, **public).calibration
+    >>> print(calibration.noise.title, f"{calibration.problem.radius:.3f}")
+    block Laplace 1.118
     """
 
     problem: Problem

@@ -94,6 +94,7 @@ class PrivateFTRL:
 
     Examples
     --------
+    >>> from privatelr import PrivateFTRL
     >>> play = PrivateFTRL(n_experts=3, horizon=100, epsilon=1.0, delta=1e-6)
     >>> chosen = play.predict()
     >>> play.update([0.2, 0.9, 0.5])

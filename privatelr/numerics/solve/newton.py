@@ -90,6 +90,14 @@ class Newton:
     The full step is tried first and halved until the objective falls enough (Armijo). Where
     rounding hides differences of the objective, the gradient has to be halved instead. A release
     needs a gradient far below the tolerance, which it requests as `goal`.
+
+    Examples
+    --------
+    >>> from privatelr import Newton, dplr, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> plain = dplr("vote ~ age", votes, eps=0, solver=Newton(tolerance=1e-12), **public)
+    >>> print(plain.guarantee)
+    none: eps=0 asks for the plain fit
     """
 
     tolerance: float = CERTIFICATE

@@ -251,17 +251,24 @@ def choose(
 
     Examples
     --------
-    >>> fits = {"small": dplr("y ~ age", train, eps=0.5), "full": dplr("y ~ .", train, eps=0.5)}
+    >>> from privatelr import choose, dplr, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> train, test = votes[:700], votes[700:]
+    >>> fits = {
+    ...     "small": dplr("vote ~ age", train, eps=0.5, **public),
+    ...     "full": dplr("vote ~ age + selfLR", train, eps=0.5, **public),
+    ... }
     >>> chosen = choose(fits, test, eps=0.2, score="auc")
 
     Or with the calls in it, whose prices are a part of ``chosen.guarantee`` as well:
 
     >>> calls = {
-    ...     "small": lambda: dplr("y ~ age", train, eps=0.5),
-    ...     "full": lambda: dplr("y ~ .", train, eps=0.5),
+    ...     "small": lambda: dplr("vote ~ age", train, eps=0.5, **public),
+    ...     "full": lambda: dplr("vote ~ age + selfLR", train, eps=0.5, **public),
     ... }
     >>> chosen = choose(calls, test, eps=0.2, score="auc")
-    >>> chosen.fit.predict(new)
+    >>> len(chosen.fit.predict(test))
+    244
     """
     if not isinstance(fits, Mapping) or len(fits) < 2:
         raise ArgumentError(

@@ -131,6 +131,14 @@ def plot_coefficients(
     -----
     **Privacy.** *Covered*: the plot, which is a function of releases. *Neighbours*, *Assumed
     public*: those of the releases. *Not covered*: nothing.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema, plot_coefficients
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=4.0, spend="inference", **public)
+    >>> axes = plot_coefficients(fit)
+    >>> axes.figure.savefig("coefficients.svg")  # doctest: +SKIP
     """
     takes = "fits of dplr or dpsvm, a list of them, or a mapping from labels to fits"
     given = takes, fit, others, _by_guarantee

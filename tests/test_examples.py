@@ -1,0 +1,78 @@
+"""Every public name is seen at work: in an example that runs, or on a page that does."""
+
+import doctest
+import inspect
+import re
+import warnings
+
+import docs
+import pytest
+
+import privatelr
+from privatelr import audit, datasets, estimators
+
+PUBLIC = {
+    f"{module.__name__}.{name}": getattr(module, name)
+    for module in (privatelr, audit, datasets, estimators)
+    for name in sorted({*module.__all__} - {"__version__", "audit"})
+    if callable(getattr(module, name))
+}
+"""Functions and classes; constants have no docstring of their own."""
+WORDS = {name: inspect.getdoc(thing) or "" for name, thing in PUBLIC.items()}
+WITH_EXAMPLE = sorted(name for name, words in WORDS.items() if ">>>" in words)
+SEEN_ELSEWHERE = {
+    "privatelr.ClusterError": "takes a cluster that fails: test_dask_cluster.py",
+    "privatelr.MissingDependencyError": "takes a library that is missing: test_smoke.py",
+    "privatelr.audit.Check": "a row of the table of checks, which run() goes through: auditing.md",
+    "privatelr.audit.Pair": "made by hand in test_audit_exact.py",
+    "privatelr.audit.SignedRows": "made by hand in test_audit_exact.py",
+    "privatelr.audit.Row": "a row of the Audit that run() returns: auditing.md",
+    "privatelr.datasets.fetch_kddcup99": "takes the network: test_fetching.py",
+}
+"""Names without an example that could run in a moment, each with where they are seen."""
+OPTIONAL = {"privatelr.plot_coefficients": "matplotlib", "privatelr.stream": "pyarrow"}
+
+
+@pytest.fixture(scope="module")
+def code():
+    texts = [path.read_text(encoding="utf-8") for path in docs.DOCUMENTS]
+    return "\n".join(
+        block for text in texts for block in re.findall(r"```python\n(.*?)```", text, re.S)
+    )
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLE)
+def test_examples_run(name):
+    if name in OPTIONAL:
+        pytest.importorskip(OPTIONAL[name])
+    test = doctest.DocTestParser().get_doctest(WORDS[name], {}, name, None, None)
+    said = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        doctest.DocTestRunner().run(test, out=said.append)
+    assert not said, "".join(said)
+
+
+def returned(thing):
+    """The name of what a function returns."""
+    return str(inspect.signature(thing).return_annotation) if inspect.isfunction(thing) else ""
+
+
+def unseen(names, code):
+    """Names without an example, unused on the pages, and returned by no public function."""
+    made = " ".join(map(returned, PUBLIC.values()))
+    return {
+        name
+        for name in names
+        if ">>>" not in WORDS[name]
+        and not re.search(rf"\b{name.rpartition('.')[2]}\b", f"{code} {made}")
+    }
+
+
+def test_every_public_name_is_seen_at_work(code):
+    assert unseen(PUBLIC, code) == {*SEEN_ELSEWHERE}
+
+
+def test_a_name_that_nothing_shows_is_noticed():
+    assert "privatelr.implies" not in unseen(PUBLIC, "")
+    assert "privatelr.dpsvm" in unseen(PUBLIC, "")

@@ -1,0 +1,174 @@
+"""The documentation site has every page and every public name, and asks nothing of the network."""
+
+import ast
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+
+import docs
+import pytest
+
+import privatelr
+
+ROOT = docs.ROOT
+VIGNETTES = ROOT / "vignettes"
+THEORY = (VIGNETTES / "theory.md").read_text(encoding="utf-8")
+MKDOCS = all(map(importlib.util.find_spec, ("mkdocs", "material", "mkdocstrings")))
+needs_mkdocs = pytest.mark.skipif(not MKDOCS, reason="takes the extra docs")
+CITED = re.compile(
+    r"\b(Theorem|Lemma|Proposition)(s?) ((?:[A-Z]?\d[\w.]*\w|[A-Z]?\d)(?:(?:, | and )\d[\w.]*\w)*)"
+)
+LINK = re.compile(r"\[`?(?P<words>[\w.]+)`?\]\(\.\./(?P<file>[^)#]+\.py)\)")
+
+
+def configuration():
+    """The text of mkdocs.yml; its tags are about Python objects, so it is not parsed as YAML."""
+    return (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+
+
+def test_every_vignette_is_in_the_navigation():
+    listed = set(re.findall(r"[\w/-]+\.md", configuration().partition("\nnav:")[2]))
+    made = {"index.md", "changes.md", "contributing.md", "gallery.md", "reference/index.md"}
+    assert listed == made | {path.name for path in VIGNETTES.glob("*.md")}
+
+
+@needs_mkdocs
+def test_every_public_name_is_in_the_reference():
+    import site_pages
+
+    grouped = [name for names in site_pages.GROUPS.values() for name in names]
+    assert len(grouped) == len(set(grouped))
+    assert {*grouped, *site_pages.MODULES} >= {*privatelr.__all__} - {"__version__"}
+    text = "\n".join(site_pages.reference().values())
+    for module in site_pages.modules():
+        for name, path in site_pages.faces(module).items():
+            assert re.search(rf"^::: {re.escape(path)}$", text, re.M), f"{module}.{name}"
+
+
+@needs_mkdocs
+def test_pages_are_as_the_site_needs_them():
+    import site_pages
+
+    assert (
+        site_pages.as_page("```text random\n1\n```\n", "vignettes/a.md", "a.md")
+        == "```text\n1\n```\n"
+    )
+    links = "[a](vignettes/large.md#dask) [b](CHANGELOG.md) [c](LICENSE) [d](https://e.org)"
+    expected = "[a](large.md#dask) [b](changes.md) [c](files/LICENSE.md) [d](https://e.org)"
+    assert site_pages.as_page(links, "README.md", "index.md") == expected
+    code = "[`joint_epsilon`](../privatelr/mechanisms/calibration/pure.py)"
+    assert re.search(
+        r"pure\.py\.md#__codelineno-0-\d+\)$", site_pages.as_page(code, "vignettes/a.md", "a.md")
+    )
+    fenced = "```python\nx = d[0](vignettes/large.md)\n```\n"
+    assert site_pages.as_page(fenced, "README.md", "index.md") == fenced
+
+
+def citations():
+    """The theorems that the package cites, as ``Theorem 3.1``."""
+    for path in sorted((ROOT / "privatelr").rglob("*.py")):
+        for kind, _, numbers in CITED.findall(" ".join(path.read_text(encoding="utf-8").split())):
+            for number in re.split(r", | and ", numbers):
+                yield f"{kind} {number}"
+
+
+def untold(cited, page):
+    """Citations that are neither a heading of the page nor in its table of others' theorems."""
+    own, _, others = page.partition("\n## Theorems of others\n")
+    headings = {*re.findall(r"^## (.+)$", own, re.M)}
+    return {
+        name
+        for name in cited
+        if name not in headings and not re.search(rf"\b{re.escape(name)}\b", others)
+    }
+
+
+def test_every_theorem_that_is_cited_is_on_the_page():
+    cited = {*citations()}
+    assert {"Lemma 0", "Theorem 3.1", "Theorem 3.1b", "Theorem 4.2", "Proposition S1"} <= cited
+    assert untold(cited, THEORY) == set()
+    assert untold({"Theorem 4.9"}, THEORY) == {"Theorem 4.9"}
+
+
+def defined(file):
+    """The functions and classes of a file, at any depth."""
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    return {
+        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+
+
+def absent(page):
+    """Functions and tests that a page names and that are not in the file it names."""
+    found = [(link["words"], link["file"]) for link in LINK.finditer(page)]
+    return [
+        (name, file)
+        for name, file in found
+        if not (ROOT / file).is_file() or (not name.endswith(".py") and name not in defined(file))
+    ]
+
+
+def test_every_function_and_test_that_the_page_names_exists():
+    assert absent(THEORY) == []
+    assert len(LINK.findall(THEORY)) == THEORY.count("](../")
+    gone = "[`test_gone`](../tests/test_site.py)"
+    assert absent(gone) == [("test_gone", "tests/test_site.py")]
+
+
+def test_every_theorem_has_a_proof_a_function_and_a_test():
+    own = THEORY.partition("\n## Theorems of others\n")[0]
+    for section in re.split(r"^## ", own, flags=re.M)[2:]:
+        title = section.splitlines()[0]
+        assert "](../privatelr/" in section, title
+        assert "](../tests/" in section, title
+        assert "*Proof.*" in section or re.search(r"proofs?\s+stand", section), title
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, built strictly: every link and anchor in it resolves."""
+    folder = tmp_path_factory.mktemp("site")
+    ran = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", folder],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return folder
+
+
+ASSET = re.compile(
+    r"<(?:script|img|iframe|source)\b[^>]*?\bsrc=\"(?:https?:)?//[^\"]+|"
+    r"<link\b[^>]*?\bhref=\"(?:https?:)?//[^\"]+"
+)
+
+
+@needs_mkdocs
+@pytest.mark.full
+def test_the_site_is_strict_and_loads_nothing_from_elsewhere(site):
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > len(list(VIGNETTES.glob("*.md")))
+    assert [
+        (page.name, found) for page in pages for found in ASSET.findall(page.read_text("utf-8"))
+    ] == []
+    styles = [path.read_text("utf-8") for path in site.rglob("*.css")]
+    assert not [
+        style for style in styles if re.search(r"(?:url\(|@import )['\"]?(?:https?:)?//", style)
+    ]
+    assert ASSET.findall('<script async src="https://cdn.example.org/a.js"></script>')
+
+
+def test_readme_says_how_to_cite_this_version():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"version = {{{privatelr.__version__}}}" in readme
+
+
+def test_mathjax_is_the_file_with_its_licence():
+    folder = VIGNETTES / "assets" / "mathjax"
+    assert "Apache License" in (folder / "LICENSE").read_text("utf-8")
+    assert 'VERSION="3.2.2"' in (folder / "tex-svg.js").read_text("utf-8")
