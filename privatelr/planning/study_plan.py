@@ -293,7 +293,7 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
                 more = "standard errors of several classes are not built"
             parts = f"{alone}: {more}"
         facts.append(("Spent on", parts))
-    facts += paid_before(plan.spec, target)
+    facts += paid_before([plan.spec], target)
     facts.append(("Mechanism", sentences.mechanism(calibration)))
     if scale is not None:
         beside = [stage.target for stage in (moments, counts) if stage]

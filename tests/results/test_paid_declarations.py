@@ -105,7 +105,9 @@ def test_a_seed_of_a_suggestion_leaves_no_promise_of_all(frame):
     seeded = lr.suggest_bounds(frame, {"age": (0, 200)}, 2.0, seed=1)
     fit = fitted(frame, bounds=seeded)
     assert fit.guarantee == lr.PureDP(4.0)
-    assert "In all none" in lines(fit)[0] or "In all void" in lines(fit)[0]
+    shown = lines(fit)[0]
+    assert "of 'age' have no promise (void: seeded noise" in shown
+    assert "In all no promise for the fit and these together" in shown
 
 
 def test_the_file_has_what_was_paid(frame, bounds, levels, tmp_path):
@@ -139,3 +141,50 @@ def test_the_file_has_what_was_paid(frame, bounds, levels, tmp_path):
 def test_a_plan_lists_them_too(bounds, levels):
     shown = " ".join(str(lr.plan(FORMULA, 600, 4.0, bounds=bounds, levels=levels)).split())
     assert "epsilon = 7, delta = 1e-06 (approximate), for the fit and these" in shown
+
+
+def words(text):
+    return " ".join(str(text).split())
+
+
+def test_a_choice_lists_what_its_candidates_were_paid_for(frame, bounds, levels):
+    """A declaration that several candidates use counts once, on page and card."""
+    fits = {
+        "small": fitted(frame, "y ~ age", bounds=bounds),
+        "full": fitted(frame, bounds=bounds, levels=levels),
+    }
+    chosen = lr.choose(fits, frame, 0.5)
+    assert chosen.guarantee == lr.PureDP(8.5)
+    for shown in (words(chosen), words(chosen.card())):
+        own = shown.partition("The chosen fit")[0]
+        assert own.count("of 'age', 'dose' were paid separately: epsilon = 2 (pure)") == 1
+        assert own.count("of 'smoker' were paid separately") == 1
+        total = "epsilon = 11.5, delta = 1e-06 (approximate), for the fits, the choice and these"
+        assert total in own
+
+
+def test_strata_list_what_they_were_paid_for(frame, bounds):
+    of_two = frame.assign(group=np.where(frame["who"] % 2 == 0, "a", "b"))
+    levels = {"group": ["a", "b"]}
+    fits = lr.dplr("y ~ age", of_two, eps=0.8, bounds=bounds, levels=levels, by="group")
+    head = words(fits.card()).partition("group = a")[0]
+    for shown in (words(fits), words(fits.summary()), head):
+        assert shown.count("of 'age', 'dose' were paid separately: epsilon = 2 (pure)") == 1
+        assert "In all: epsilon = 2.8 (pure), for the fits and these" in shown
+
+
+def test_a_comparison_lists_each_payment_once(frame, bounds):
+    again = lr.suggest_bounds(frame, {"age": (0, 200)}, 1.0)
+    fits = [fitted(frame, "y ~ age", bounds=bounds) for _ in range(2)]
+    shown = words(lr.compare(fits))
+    assert shown.count("Bounds of 'age', 'dose' were paid separately: epsilon = 2 (pure)") == 1
+    assert "In all: epsilon = 10 (pure), for the fits and these" in shown
+    shown = words(lr.compare(*fits, fitted(frame, "y ~ age", bounds=again)))
+    assert "In all: epsilon = 15 (pure)" in shown
+    assert "In all" not in words(lr.compare(fitted(frame), fitted(frame)))
+
+
+def test_without_a_promise_a_page_says_so_in_a_sentence(frame, bounds):
+    none = lr.dplr("y ~ age", frame, eps=0, bounds=bounds)
+    for shown in lines(none):
+        assert "no promise for the fit and these together, since not all of them have" in shown

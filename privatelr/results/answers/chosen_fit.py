@@ -34,6 +34,7 @@ from privatelr.results.answers.scored_records import (
     require_pure,
 )
 from privatelr.results.fit_record import ModelRecord
+from privatelr.results.pages.beside_terms import paid_before
 from privatelr.results.pages.comparison import together
 from privatelr.sources import is_dask, is_stream
 from privatelr.types import FloatArray
@@ -95,6 +96,7 @@ class ChosenFit(PaidAnswer):
         """The guarantee of all candidates together with the choice.
 
         It holds for every record, even for one that was scored and that all fits were trained on.
+        What was paid before the candidates for bounds and levels is not in it; the page lists it.
         """
         return together(self.candidates, [(self.choice_guarantee, self.calibration.events)])
 
@@ -135,6 +137,9 @@ class ChosenFit(PaidAnswer):
                 f"{self.candidates_guarantee}; for the {whose} that they were trained on",
             ),
             ("Choice", f"{self.choice_guarantee}; for the {scored}"),
+            *paid_before(
+                [fit.spec for fit in self.candidates], self.guarantee, "the fits, the choice"
+            ),
             ("Score", _SCORES[made.score]),
             ("Mechanism", f"permute-and-flip among {made.candidates}: {listed(self.labels)}"),
             ("Resolution", _resolution(made)),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from privatelr.errors import listed
-from privatelr.privacy import REPLACE_PERSON, Guarantee, compose
+from privatelr.privacy import REPLACE_PERSON, Guarantee, NonPrivate, compose
 
 Facts = list[tuple[str, str]]
 
@@ -17,30 +18,40 @@ def beyond_promise(spec: Any) -> str:
     return "records of the earlier fit behind the prior are not covered, as it has no guarantee"
 
 
-def paid_before(spec: Any, guarantee: Guarantee) -> Facts:
-    """What was paid for bounds and levels apart from a fit, and the promise of all of it."""
-    paid = getattr(spec, "paid", ())
+def paid_before(specs: Iterable[Any], guarantee: Guarantee, what: str = "the fit") -> Facts:
+    """What was paid for bounds and levels apart from fits, and the promise of all of it.
+
+    What several of the fits use was paid once. The guarantee is that of `what`, such as all fits.
+    """
+    paid = [*dict.fromkeys(one for spec in specs for one in getattr(spec, "paid", ()))]
     facts = [
-        (
-            f"{one.kind.capitalize()}",
-            f"of {listed(one.columns, 6)} were paid separately: {_price_of(one)}",
-        )
-        for one in paid
+        (one.kind.capitalize(), f"of {listed(one.columns, 6)} {_price_of(one)}") for one in paid
     ]
     if not facts:
         return []
-    about = {one.neighbours for one in (guarantee, *(one.guarantee for one in paid))}
-    if len(about) > 1:
-        words = "no promise in one number: not all of this is about records, or about persons"
+    prices = [guarantee, *(one.guarantee for one in paid)]
+    if any(isinstance(one, NonPrivate) for one in prices):
+        words = f"no promise for {what} and these together, since not all of them have one"
+    elif len({one.neighbours for one in prices}) > 1:
+        words = (
+            "no promise in one number, since some of this is about records and some about persons; "
+            "suggest_bounds and levels_from take the person= of the fit"
+        )
     else:
-        words = f"{compose([guarantee, *(one.guarantee for one in paid)])}, for the fit and these, "
-        words += "if they are of the same data"
+        words = f"{compose(prices)}, for {what} and these, if they are of the same data"
     return [*facts, ("In all", words)]
 
 
 def _price_of(one: Any) -> str:
     who = "m = {} persons" if one.guarantee.neighbours is REPLACE_PERSON else "n = {} records"
-    return f"{one.guarantee}, of {who.format(one.n)}"
+    if isinstance(one.guarantee, NonPrivate):
+        return f"have no promise ({one.guarantee}), of {who.format(one.n)}"
+    return f"were paid separately: {one.guarantee}, of {who.format(one.n)}"
+
+
+def sentences_of_paid(facts: Facts) -> list[str]:
+    """The same as sentences, for pages without a list of facts."""
+    return [f"{label}{':' * (label == 'In all')} {words}." for label, words in facts]
 
 
 def beside_terms(spec: Any) -> Facts:

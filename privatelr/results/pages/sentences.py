@@ -143,7 +143,7 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
     """The lines under the title of the printed page, each a label and a text."""
     response, paid = (
         ("Response", fit.spec.response.describe()),
-        paid_before(fit.spec, fit.guarantee),
+        paid_before([fit.spec], fit.guarantee),
     )
     if isinstance(fit, SelectedRecord):
         rows = ("Rows", _entry_bounds(fit.spec))
@@ -321,7 +321,7 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
     return [
         ("Guarantee", str(fit.guarantee)),
         *([] if isinstance(fit.guarantee, NonPrivate) else [("Spent", spent)]),
-        *paid_before(fit.spec, fit.guarantee),
+        *paid_before([fit.spec], fit.guarantee),
         ("Neighbours", fit.guarantee.neighbours.value),
         ("Records", f"of m = {fit.nobs} persons" if persons else f"n = {fit.nobs}"),
         *own,
