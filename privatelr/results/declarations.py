@@ -18,7 +18,7 @@ from privatelr.privacy import to_json as guarantee_to_json
 from privatelr.privacy.accounting import Entry
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.pages.sentences import neighbours
-from privatelr.sources import PaidFor, Payment
+from privatelr.sources import PaidFor, Payment, draw_identifier
 
 Range = tuple[float, float]
 Declared = TypeVar("Declared")
@@ -55,6 +55,8 @@ class SuggestedBounds(ReleasedDeclaration[Range]):
         The guarantee of all ranges together.
     entry : Entry or None
         The entry that a ledger was charged with.
+    identifier : str
+        Drawn at release, and kept in the file, by which a fit tells one release from two.
     payment : Payment
         What a fit that uses any of it says of its price.
     """
@@ -64,11 +66,12 @@ class SuggestedBounds(ReleasedDeclaration[Range]):
     calibration: RangeCalibration
     guarantee: Guarantee
     entry: Entry | None = None
+    identifier: str = field(default_factory=draw_identifier)
     payment: Payment = field(init=False)
 
     def __post_init__(self) -> None:
-        made = Payment("bounds", tuple(self.ranges), self.calibration.n, self.guarantee)
-        object.__setattr__(self, "payment", made)
+        made = tuple(self.ranges), self.calibration.n, self.guarantee, self.identifier
+        object.__setattr__(self, "payment", Payment("bounds", *made))
 
     def __getitem__(self, name: str) -> Range:
         return cast("Range", PaidFor.by(self.payment, self.ranges[name]))
@@ -135,6 +138,8 @@ class ReleasedLevels(ReleasedDeclaration[tuple[Hashable, ...]]):
     guarantee : Guarantee
     entry : Entry or None
         The entry that a ledger was charged with.
+    identifier : str
+        Drawn at release, and kept in the file, by which a fit tells one release from two.
     payment : Payment
         What a fit that uses any of it says of its price.
     """
@@ -145,11 +150,12 @@ class ReleasedLevels(ReleasedDeclaration[tuple[Hashable, ...]]):
     calibration: LevelCalibration
     guarantee: Guarantee
     entry: Entry | None = None
+    identifier: str = field(default_factory=draw_identifier)
     payment: Payment = field(init=False)
 
     def __post_init__(self) -> None:
-        made = Payment("levels", (self.column,), self.n, self.guarantee)
-        object.__setattr__(self, "payment", made)
+        made = (self.column,), self.n, self.guarantee, self.identifier
+        object.__setattr__(self, "payment", Payment("levels", *made))
 
     def __getitem__(self, name: str) -> tuple[Hashable, ...]:
         return PaidFor.by(self.payment, {self.column: self.found}[name])

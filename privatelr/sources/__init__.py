@@ -37,4 +37,6 @@ from privatelr.sources.schema import (
     Payment,
     Schema,
     declare_schema,
+    draw_identifier,
+    unknown_release,
 )

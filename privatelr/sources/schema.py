@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
 
 import numpy as np
 import pandas as pd
@@ -24,11 +25,12 @@ FARTHEST, NEAREST = 1e100, 1e-12
 """Largest size of an end of a declared interval, and its least width relative to that size."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Payment:
     """What was paid for declarations, apart from the price of a fit that uses them.
 
-    Two payments are never equal: declarations that were released twice were paid for twice.
+    Payments are equal if they are for one release, by its identifier, also if one of them was read
+    from a file. Declarations that were released twice were paid for twice, whatever they are.
 
     Attributes
     ----------
@@ -38,12 +40,33 @@ class Payment:
     n : int
         Number of records, or of persons.
     guarantee : Guarantee
+    identifier : str
+        Drawn when they were released, see `draw_identifier`, or the hash of their file.
     """
 
     kind: Literal["bounds", "levels"]
     columns: tuple[str, ...]
     n: int
     guarantee: Any
+    identifier: str
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether it is known which release was paid for."""
+        return not self.identifier.startswith(_UNKNOWN)
+
+
+_UNKNOWN = "unknown "
+
+
+def draw_identifier() -> str:
+    """Draw 32 hexadecimal digits that tell a release from all others; they hold nothing of data."""
+    return uuid4().hex
+
+
+def unknown_release() -> str:
+    """Stand for a release whose identifier no file tells, so that it counts beside all others."""
+    return _UNKNOWN + draw_identifier()
 
 
 class PaidFor(tuple[Any, ...]):

@@ -188,3 +188,67 @@ def test_without_a_promise_a_page_says_so_in_a_sentence(frame, bounds):
     none = lr.dplr("y ~ age", frame, eps=0, bounds=bounds)
     for shown in lines(none):
         assert "no promise for the fit and these together, since not all of them have" in shown
+
+
+def counted_once(shown, kind):
+    return words(shown).count(f"{kind} of") == 1
+
+
+def test_one_release_counts_once_in_memory_and_from_its_file(frame, bounds, levels, tmp_path):
+    for made, kind, name in ((bounds, "Bounds", "bounds"), (levels, "Levels", "levels")):
+        made.save(tmp_path / "made.json")
+        read = lr.load(tmp_path / "made.json")
+        assert read.payment == made.payment
+        fits = [fitted(frame, **{name: one}) for one in (made, read)]
+        fits[1].save(tmp_path / "fit.json")
+        assert counted_once(lr.compare(*fits, lr.load(tmp_path / "fit.json")), kind)
+    used = {"age": bounds["age"], "dose": pickle.loads(pickle.dumps(bounds))["dose"]}
+    shown = words(fitted(frame, "y ~ age + dose", bounds=used))
+    assert "In all epsilon = 6 (pure), for" in shown
+
+
+def test_releases_that_look_alike_count_twice(frame, tmp_path):
+    """Also through files, and whatever they found."""
+    made = [lr.suggest_bounds(frame, {"age": (0, 200)}, 2.0) for _ in range(2)]
+    object.__setattr__(made[1], "ranges", dict(made[0].ranges))
+    for place, one in enumerate(made):
+        one.save(tmp_path / f"{place}.json")
+    read = [lr.load(tmp_path / f"{place}.json") for place in range(2)]
+    for pair in (made, read):
+        shown = words(lr.compare([fitted(frame, "y ~ age", bounds=one) for one in pair]))
+        assert "In all: epsilon = 12 (pure)" in shown
+
+
+def test_files_of_earlier_writers_are_told_by_their_hash(frame, bounds, levels, tmp_path):
+    for made, name in ((bounds, "bounds"), (levels, "levels")):
+        made.save(tmp_path / "new.json")
+        document = json.loads((tmp_path / "new.json").read_bytes())
+        del document["answer"]["identifier"]
+        document["sha256"] = content_hash(document)
+        (tmp_path / "old.json").write_text(json.dumps(document), encoding="utf-8")
+        read = [lr.load(tmp_path / "old.json") for _ in range(2)]
+        assert read[0].payment == read[1].payment != made.payment
+        read[0].save(tmp_path / "again.json")
+        assert json.loads((tmp_path / "again.json").read_bytes()) == document
+        fit = fitted(frame, **{name: read[0]})
+        fit.save(tmp_path / "fit.json")
+        assert lr.load(tmp_path / "fit.json").spec.paid[0] == read[1].payment
+
+
+def test_a_fit_of_an_earlier_writer_counts_its_payments_apart(frame, bounds, tmp_path):
+    fitted(frame, "y ~ age", bounds=bounds).save(tmp_path / "fit.json")
+    document = json.loads((tmp_path / "fit.json").read_bytes())
+    for change, held in (({}, True), ({"identifier": "A" * 32}, False)):
+        edited = copy.deepcopy(document)
+        del edited["design"]["paid"][0]["identifier"]
+        edited["design"]["paid"][0].update(change)
+        edited["sha256"] = content_hash(edited)
+        (tmp_path / "old.json").write_text(json.dumps(edited), encoding="utf-8")
+        if not held:
+            with pytest.raises(lr.ReleaseFileError, match="identifier"):
+                lr.load(tmp_path / "old.json")
+            continue
+        found = lr.load(tmp_path / "old.json")
+        assert found.spec.paid[0] != bounds.payment
+        found.save(tmp_path / "again.json")
+        assert json.loads((tmp_path / "again.json").read_bytes()) == edited

@@ -30,6 +30,7 @@ ANSWER_FORMAT: Literal["privatelr answer"] = "privatelr answer"
 ANSWER_VERSION: Literal[1] = 1
 _Records = Annotated[int, Meta(ge=1, le=10**15)]
 _Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+_Drawn = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
 
 
 class AboutEntry(FileEntry, frozen=True):
@@ -171,6 +172,8 @@ class RangesEntry(FileEntry, frozen=True, tag_field="kind", tag="bounds"):
         What follows from it: the epsilon of the choice of one end.
     beyond
         What follows from it: how many records are meant to lie beyond either end.
+    identifier
+        Drawn at release; absent in files of earlier writers.
     """
 
     n: _Records
@@ -178,6 +181,7 @@ class RangesEntry(FileEntry, frozen=True, tag_field="kind", tag="bounds"):
     columns: Annotated[list[RangeEntry], Meta(min_length=1, max_length=10_000)]
     eta: Positive
     beyond: Position
+    identifier: _Drawn | UnsetType = UNSET
 
 
 class LevelsEntry(FileEntry, frozen=True, tag_field="kind", tag="levels"):
@@ -192,6 +196,8 @@ class LevelsEntry(FileEntry, frozen=True, tag_field="kind", tag="levels"):
         half, and of one that always is.
     levels
         In increasing order, numbers before texts.
+    identifier
+        Drawn at release; absent in files of earlier writers.
     """
 
     n: _Records
@@ -200,6 +206,7 @@ class LevelsEntry(FileEntry, frozen=True, tag_field="kind", tag="levels"):
     half: Position
     always: Position
     levels: Annotated[list[Level], Meta(max_length=1_000_000)]
+    identifier: _Drawn | UnsetType = UNSET
 
 
 AnyAnswerEntry = CurveEntry | AreaEntry | CutEntry | CandidatesEntry | RangesEntry | LevelsEntry

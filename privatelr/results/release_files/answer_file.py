@@ -244,11 +244,14 @@ def _restore(document: entries.AnswerDocument) -> AnyAnswer:
             return _restore_cut(document, given)
         case entries.RangesEntry():
             ranges, outer, made = declared.restore_ranges(given)
-            return SuggestedBounds(ranges, outer, made, *_paid(document, made.target, made))
+            paid = _paid(document, made.target, made)
+            own = declared.identifier_of(given, document.sha256)
+            return SuggestedBounds(ranges, outer, made, *paid, own)
         case entries.LevelsEntry():
             told, chances = declared.restore_levels(given)
             paid = _paid(document, chances.target, chances)
-            return ReleasedLevels(given.column, told, given.n, chances, *paid)
+            own = declared.identifier_of(given, document.sha256)
+            return ReleasedLevels(given.column, told, given.n, chances, *paid, own)
     return _restore_choice(document, given)
 
 

@@ -142,12 +142,16 @@ class PaymentEntry(FileEntry, frozen=True):
         All that were released together.
     n
         Number of records, or of persons.
+    identifier
+        Of the release, which counts once wherever it is used: drawn with it, or the hash of its
+        file; absent in files of earlier writers.
     """
 
     kind: Literal["bounds", "levels"]
     columns: Annotated[list[Name], Meta(min_length=1, max_length=10_000)]
     n: Annotated[int, Meta(ge=1, le=10**15)]
     guarantee: GuaranteeEntry
+    identifier: Annotated[str, Meta(pattern="^([0-9a-f]{32}|[0-9a-f]{64})$")] | UnsetType = UNSET
 
 
 class FormulaEntry(FileEntry, frozen=True):

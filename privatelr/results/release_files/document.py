@@ -31,6 +31,7 @@ from privatelr.results.release_files import calibration_entries as made
 from privatelr.results.release_files import design_entries as shapes
 from privatelr.results.release_files import document_entries as entries
 from privatelr.results.release_files.json_values import canonical
+from privatelr.sources import Payment
 from privatelr.types import Block, FloatArray
 
 _UNHASHED = ("sha256", "signature")
@@ -183,6 +184,13 @@ def finite(value: float) -> float | None:
 # -- parts -----------------------------------------------------------------------------------
 
 
+def _payment_entry(payment: Payment) -> shapes.PaymentEntry:
+    """What was paid for a declaration, with the identifier of the release if that is known."""
+    known = payment.identifier if payment.is_identified else UNSET
+    made: shapes.PaymentEntry = _entry_of(shapes.PaymentEntry, payment, identifier=known)
+    return made
+
+
 def _entry_of(kind: Any, *sources: Any, **given: Any) -> Any:
     """An entry of class `kind`: given fields, and all others from the first source with them."""
     for name in kind.__struct_fields__:
@@ -294,7 +302,7 @@ def plan_entry(spec: Any) -> Any:
                 weighted=spec.standard.weighted or UNSET,
             )
         ),
-        paid=[_entry_of(shapes.PaymentEntry, payment) for payment in spec.paid] or UNSET,
+        paid=[_payment_entry(payment) for payment in spec.paid] or UNSET,
         prior=(
             UNSET
             if spec.prior is None
