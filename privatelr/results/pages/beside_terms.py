@@ -49,8 +49,9 @@ def _price_of(one: Any) -> str:
     return f"were paid separately: {one.guarantee}, of {who.format(one.n)}"
 
 
-def sentences_of_paid(facts: Facts) -> list[str]:
-    """The same as sentences, for pages without a list of facts."""
+def sentences_of_paid(specs: Iterable[Any], guarantee: Guarantee) -> list[str]:
+    """The same about several fits as sentences, for pages without a list of facts."""
+    facts = paid_before(specs, guarantee, "the fits")
     return [f"{label}{':' * (label == 'In all')} {words}." for label, words in facts]
 
 

@@ -23,7 +23,7 @@ from privatelr.results import odds_ratios
 from privatelr.results.answers.named_fits import named_fits
 from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord
 from privatelr.results.fit_tables import infer_coefficients
-from privatelr.results.pages.beside_terms import paid_before, sentences_of_paid
+from privatelr.results.pages.beside_terms import sentences_of_paid
 from privatelr.results.pages.coefficient_table import rows_of_page
 from privatelr.results.pages.comparison_table import (
     Statistic,
@@ -43,9 +43,6 @@ _MOST_DIGITS = 10
 _Releases = Iterable[tuple[Guarantee, tuple[Event, ...]]]
 
 
-# -- the result ----------------------------------------------------------------------------------
-
-
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Comparison:
@@ -60,8 +57,8 @@ class Comparison:
     notes : tuple of str
         The sentences below the table; the last ones are about all fits together.
     guarantee : Guarantee
-        The guarantee of all fits together, if they used the same records. What was paid before
-        them for bounds and levels is not in it; the last notes list it, and the sum of all.
+        The guarantee of all fits together, if they used the same records. What was paid apart for
+        bounds and levels is in the last notes, with the sum of all.
     """
 
     terms: Table
@@ -198,7 +195,7 @@ def compare(
         *_notes_on_tails(named, found, statistic),
         *_notes_on_models(named, found),
         *_notes_on_sum(named, whole),
-        *_notes_on_declarations(named.values(), whole),
+        *sentences_of_paid((fit.spec for fit in named.values()), whole),
     ]
     return Comparison(
         term_table(columns, divisors, statistic, places, as_odds=as_odds),
@@ -401,8 +398,3 @@ def _notes_on_sum(fits: Mapping[str, ModelRecord], whole: Guarantee) -> Iterator
         "prices that were fixed before the first of them. A Ledger also counts releases that are "
         "not in the table, and prices that results chose."
     )
-
-
-def _notes_on_declarations(fits: Iterable[ModelRecord], whole: Guarantee) -> list[str]:
-    """Sentences about what was paid for bounds and levels, apart from the fits."""
-    return sentences_of_paid(paid_before([fit.spec for fit in fits], whole, "the fits"))

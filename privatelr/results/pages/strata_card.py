@@ -8,7 +8,7 @@ from privatelr import page_model
 from privatelr.errors import ArgumentError, require_choice
 from privatelr.page_model import Heading, Piece
 from privatelr.results.pages import card
-from privatelr.results.pages.beside_terms import paid_before, sentences_of_paid
+from privatelr.results.pages.beside_terms import sentences_of_paid
 
 if TYPE_CHECKING:
     from privatelr.results.strata_of_fits import Strata
@@ -22,7 +22,7 @@ def write_card(strata: Strata, format: card.CardFormat) -> str:
         Heading("Privacy card of strata"),
         f"A fit for each level of {strata.by}: {levels}. All of them together keep what each card "
         f"below promises: {strata.guarantee}. They were paid for once.",
-        *sentences_of_paid(paid_before([strata.first.spec], strata.guarantee, "the fits")),
+        *sentences_of_paid([strata.first.spec], strata.guarantee),
         "A record counts in the fit of its own level, and is a row of zeros in the others. If it "
         "were another one, of whatever level, at most two of the fits would change. Which level "
         "a record has, and how many records a level has, is covered by the promise.",
