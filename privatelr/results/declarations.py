@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from privatelr.arguments import suggests_arguments
+from privatelr.errors import listed
 from privatelr.mechanisms.level_selection import LevelCalibration
 from privatelr.mechanisms.range_selection import RangeCalibration
 from privatelr.page_model import FactList, Heading, Piece, Table
@@ -33,6 +34,33 @@ class ReleasedDeclaration(PaidAnswer, Mapping[str, Declared]):
     @abstractmethod
     def to_toml(self) -> str:
         """What was released, as a schema file, which `load_schema` and ``--schema`` read."""
+
+    @property
+    @abstractmethod
+    def payment(self) -> Payment:
+        """What a fit that uses any of it says of its price."""
+
+    def changed(self, name: str, values: Iterable[Any]) -> tuple[Any, ...]:
+        """Values of one's own for a column, which carry the price of this release.
+
+        Whatever is made by a look at it, such as ``levels.changed("job", ["worker", "clerk"])`` or
+        ``bounds.changed("age", (0, bounds["age"][1]))``, was paid for, and a plain copy hides that.
+
+        Raises
+        ------
+        KeyError
+            If nothing was released of the column.
+        """
+        if name not in self:
+            raise KeyError(f"{name!r} is not a column of this release, which has {listed(self)}.")
+        return PaidFor.by(self.payment, values)
+
+    def __or__(self, others: Mapping[str, Any]) -> dict[str, Any]:
+        """Join other declarations, which take precedence, as in a dict."""
+        return {**self, **others} if isinstance(others, Mapping) else NotImplemented
+
+    def __ror__(self, others: Mapping[str, Any]) -> dict[str, Any]:
+        return {**others, **self} if isinstance(others, Mapping) else NotImplemented
 
     def __repr__(self) -> str:
         return self.as_text()

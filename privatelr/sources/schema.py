@@ -70,7 +70,10 @@ def unknown_release() -> str:
 
 
 class PaidFor(tuple[Any, ...]):
-    """A range, or levels, that remember what was paid for them when mappings are merged."""
+    """A range, or levels, that remember what was paid for them when mappings are merged.
+
+    Slices remember it, too, such as levels in reverse; a copy to a list or a tuple does not.
+    """
 
     payment: Payment
 
@@ -80,6 +83,10 @@ class PaidFor(tuple[Any, ...]):
         found = cls(values)
         found.payment = payment
         return found
+
+    def __getitem__(self, place: Any) -> Any:
+        found = super().__getitem__(place)
+        return PaidFor.by(self.payment, found) if isinstance(place, slice) else found
 
 
 @dataclass(frozen=True, slots=True)

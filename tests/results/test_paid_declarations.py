@@ -252,3 +252,33 @@ def test_a_fit_of_an_earlier_writer_counts_its_payments_apart(frame, bounds, tmp
         assert found.spec.paid[0] != bounds.payment
         found.save(tmp_path / "again.json")
         assert json.loads((tmp_path / "again.json").read_bytes()) == edited
+
+
+def test_levels_in_another_order_or_fewer_keep_their_price(frame, levels):
+    found = levels["smoker"]
+    plain = tuple(found)
+    assert found[::-1] == plain[::-1]
+    assert found[0] == plain[0]
+    for own in (found[::-1], found[:2], found[:][::-1], levels.changed("smoker", reversed(plain))):
+        fit = fitted(frame, "y ~ smoker", levels={"smoker": own})
+        assert fit.spec.paid == (levels.payment,)
+    assert fitted(frame, "y ~ smoker", levels={"smoker": list(plain)}).spec.paid == ()
+
+
+def test_a_changed_end_keeps_its_price_by_changed(frame, bounds):
+    own = bounds.changed("age", (0, bounds["age"][1]))
+    fit = fitted(frame, "y ~ age", bounds={"age": own})
+    assert fit.spec.paid == (bounds.payment,)
+    assert fit.spec.variables["age"].bounds == (0, bounds["age"][1])
+    with pytest.raises(KeyError):
+        bounds.changed("height", (0, 1))
+
+
+def test_declarations_join_others_by_a_bar_and_keep_their_price(frame, bounds, levels):
+    for both in (bounds | {"dose": (0, 1)}, {"dose": (0, 1), "age": (0, 9)} | bounds):
+        assert fitted(frame, "y ~ age", bounds=both).spec.paid == (bounds.payment,)
+    assert (bounds | {"dose": (0, 1)})["dose"] == (0, 1)
+    assert ({"dose": (0, 1)} | bounds)["dose"] == bounds["dose"]
+    assert fitted(frame, levels=levels | {}, bounds=bounds).spec.paid[1:] == (levels.payment,)
+    with pytest.raises(TypeError):
+        bounds | [1]
