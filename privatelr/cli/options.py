@@ -307,6 +307,9 @@ _HELP = {
     "schema init --out": _OUT.format("write the template"),
     "--save": "also write the answer to a file, with its guarantee, for card, ledger check and "
     "load; an existing file is refused",
+    **dict.fromkeys(
+        ("bounds --force", "levels --force"), "let --out and --save replace existing files"
+    ),
     "--force": "let --out replace an existing file",
     "--released-only": "print the two private lines only, and not the plain fit, which is not "
     "private",

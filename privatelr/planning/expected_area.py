@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from privatelr.arguments import suggests_arguments
+from privatelr.arguments import refuses, suggests_arguments
 from privatelr.errors import ArgumentError, require_choice
 from privatelr.inference import released_roc as roc
 from privatelr.mechanisms import read_target
@@ -86,6 +86,10 @@ class ExpectedArea:
         )
 
 
+@refuses(
+    "a plan forecasts the area of a curve; take private_roc(eps, n=...), which has its std_error.",
+    methods="private_auc",
+)
 @suggests_arguments
 class ExpectedCurves:
     """Methods of a plan about answers that score records, which take no data."""

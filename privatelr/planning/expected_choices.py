@@ -133,11 +133,14 @@ class ChoicePlan:
         By how much each fit is worse than the best one, which is first, with 0.
     chances : ndarray of shape (k,)
         The probability with which each is chosen.
+    promise : Guarantee
+        The price as it was given, such as a rho, which implies the epsilon of the calibration.
     """
 
     calibration: ChoiceCalibration
     worse: FloatArray
     chances: FloatArray
+    promise: Guarantee
 
     @property
     def best_chance(self) -> float:
@@ -157,7 +160,7 @@ class ChoicePlan:
         """The pieces of the page that `print` shows."""
         made = self.calibration
         facts = [
-            ("Promise", neighbours(str(made.target), made.n, made.target.neighbours)),
+            ("Promise", neighbours(str(self.promise), made.n, made.target.neighbours)),
             ("Score", _COMPARED[made.score]),
             ("Best", f"chosen with probability {self.best_chance:.3f}"),
             ("Regret", f"{self.regret:.2g} on average, in the units of the score"),
@@ -241,8 +244,9 @@ def plan_choice(
     share = "a share of records above 0 and below 1"
     positive = require_number(ArgumentError, "balance", balance, share, above=0, at_most=1 - 1e-9)
     about = REPLACE_ONE if person is None else REPLACE_PERSON
-    target = require_pure(read_target(eps, 0.0, plain=None, neighbours=about), "plan_choice")
+    promise = read_target(eps, 0.0, plain=None, neighbours=about)
+    target = require_pure(promise, "plan_choice")
     made = calibrate_choice(read_size(n), len(gaps) + 1, score, target)
     below = np.array([0.0, *gaps])
     chances = made.mechanism.probabilities(-made.records_of(1.0, positive) * below)
-    return ChoicePlan(made, below, chances)
+    return ChoicePlan(made, below, chances, promise)

@@ -11,7 +11,14 @@ import pandas as pd
 
 from privatelr.arguments import suggests_arguments
 from privatelr.design import Variable
-from privatelr.errors import SchemaError
+from privatelr.errors import (
+    ArgumentError,
+    SchemaError,
+    listed,
+    or_meant,
+    require_number,
+    show,
+)
 from privatelr.inference import Guesses
 from privatelr.inference.guessed_columns import guessed_numbers
 from privatelr.mechanisms import read_target
@@ -175,6 +182,8 @@ def plan_bounds(
     ends = {name: candidate_ends(*pair) for name, pair in outer.items()}
     cells = [len(found) - 1 for found in ends.values()]
     made = calibrate_ranges(read_size(n), cells, target)
+    if isinstance(spread, Mapping):
+        _require_columns(spread, outer)
     guesses = Guesses(spread=read_spread(spread))
     rows = []
     for name, pair in outer.items():
@@ -183,6 +192,16 @@ def plan_bounds(
         values = guessed_numbers(variable, ranks, guesses.spread_of(variable))
         rows.append({"column": name, **_expected_range(np.sort(values), ends[name], made)})
     return BoundsPlan(made, max(cells), pd.DataFrame(rows))
+
+
+def _require_columns(spread: Mapping[str, object], outer: Mapping[str, object]) -> None:
+    """Refuse a guess about a column that has no outer range."""
+    for name in spread:
+        if name not in outer:
+            raise ArgumentError(
+                f"spread: {show(name)} is not a column of bounds, which has {listed(outer)}"
+                f"{or_meant(name, outer)}"
+            )
 
 
 def _expected_range(
@@ -225,8 +244,18 @@ class LevelsPlan:
     calibration: LevelCalibration
 
     def chance(self, count: int) -> float:
-        """The probability of a level that so many records have, exactly."""
-        return self.calibration.chance(count)
+        """The probability of a level that so many records have, exactly.
+
+        Raises
+        ------
+        ArgumentError
+            If it is not a whole number from 0 to n.
+        """
+        takes = f"a whole number from 0 to n = {self.n}"
+        require_number(ArgumentError, "count", count, takes, at_least=0, at_most=self.n)
+        if count != int(count):
+            raise ArgumentError(f"count={show(count)}: count takes {takes}.")
+        return self.calibration.chance(int(count))
 
     def to_frame(self) -> pd.DataFrame:
         """The columns share (of the records), count and chance, from frequent levels to rare."""

@@ -181,3 +181,29 @@ def test_levels_that_cannot_come_out_are_refused_before_they_are_paid_for():
     enough = float(str(told.value).partition("; eps=")[2].split()[0])
     assert lr.plan_levels(60, enough, 1e-8).chance(6) >= 0.5
     assert lr.plan_levels(60, enough / 1.5, 1e-8).chance(6) < 0.5
+
+
+def test_the_plan_of_a_choice_prints_the_promise_as_it_was_asked():
+    plan = lr.plan_choice(0.02, 2000, lr.ZCDP(0.02))
+    assert "rho = 0.02" in str(plan)
+
+
+def test_a_guess_about_another_column_is_refused():
+    with pytest.raises(lr.ArgumentError, match=r"'agee' is not a column.*did you mean 'age'"):
+        lr.plan_bounds({"age": (0, 150)}, 10_000, 0.5, spread={"agee": 0.2})
+    assert "age" in str(lr.plan_bounds({"age": (0, 150)}, 10_000, 0.5, spread={"age": 0.2}))
+
+
+@pytest.mark.parametrize("count", ["a", -1, 10.5, 60_000, None, math.nan])
+def test_a_chance_takes_a_number_of_records(count):
+    plan = lr.plan_levels(50_000, 0.1, 1e-8)
+    with pytest.raises(lr.ArgumentError, match=r"count.*whole number from 0 to n = 50000"):
+        plan.chance(count)
+    assert plan.chance(0) == 0
+    assert plan.chance(50_000) == 1
+
+
+def test_a_plan_names_what_forecasts_an_area():
+    plan = lr.plan("y ~ age", 1000, 1.0, bounds={"age": (18, 90)})
+    with pytest.raises(lr.ArgumentError, match=r"private_roc\(eps, n=...\)"):
+        plan.private_auc(0.5)
