@@ -90,6 +90,8 @@ def _checked(function: Any, title: str, implied: int) -> Any:
     most = math.inf if inspect.Parameter.VAR_POSITIONAL in kinds else len(by_position)
     passes_on = inspect.Parameter.VAR_KEYWORD in kinds
     required = [one.name for one in single if one.default is one.empty]
+    apart = [one.name for one in single if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    by_name = f", such as {apart[0]}=" if apart else ""
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -101,7 +103,7 @@ def _checked(function: Any, title: str, implied: int) -> Any:
         if given > most:
             raise CallError(
                 f"{title} takes {most} arguments by position ({', '.join(by_position)}), not "
-                f"{given}; write the others by name."
+                f"{given}; write the others by name{by_name}."
             )
         twice = next((name for name in place if name in kwargs), None)
         if twice is not None:

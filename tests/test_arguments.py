@@ -116,7 +116,8 @@ def test_every_public_call_that_misses_a_name_is_told_it(name):
 
 def test_what_a_method_is_called_with_is_counted_without_itself():
     assert message(Ledger, 1, 0, 2) == (
-        "Ledger takes 2 arguments by position (epsilon, delta), not 3; write the others by name."
+        "Ledger takes 2 arguments by position (epsilon, delta), not 3; write the others by name, "
+        "such as neighbours=."
     )
     assert message(Ledger(1).part) == "part takes an argument name, which is missing."
     assert message(Ledger(1).spent, 0, delta=0) == "spent got delta twice, by position and by name."
@@ -136,7 +137,7 @@ def test_other_calls_that_miss_the_signature():
     said = message(dplr, FORMULA, clinic(), 1.0, None, True, "y")
     assert said == (
         "dplr takes 5 arguments by position (formula, data, eps, lambda_, op), not 6; write the "
-        "others by name."
+        "others by name, such as target=."
     )
     said = message(dpsvm, FORMULA, clinic(), 1.0, eps=2.0)
     assert said == "dpsvm got eps twice, by position and by name."

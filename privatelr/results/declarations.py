@@ -26,6 +26,7 @@ Declared = TypeVar("Declared")
 _ADDS_UP = "What a fit with it costs is added to this price."
 
 
+@suggests_arguments
 class ReleasedDeclaration(PaidAnswer, Mapping[str, Declared]):
     """A mapping from columns to what was released of them, which prints with its price."""
 
