@@ -144,6 +144,39 @@ def sharing_of(section: Section, person: Person) -> Sharing:
     return Sharing(m - int(np.any(codes < 0)), owners, shares)
 
 
+class Present(NamedTuple):
+    """Who has records in a partition.
+
+    Attributes
+    ----------
+    persons : int
+        The number of those who belong there.
+    has_missing : bool
+        Whether any record has no person.
+    strays : frozenset
+        Keys of those who belong elsewhere.
+    """
+
+    persons: int
+    has_missing: bool
+    strays: frozenset[Any]
+
+
+def present_in(section: Section, person: Person) -> Present:
+    """Return who has records in a partition; private."""
+    index = pd.Series(section.frame.index)
+    known = _codes(index) >= 0
+    away = index[known & ~_inside(index, section)]
+    strays = frozenset(map(identity, as_objects(away)))
+    return Present(sharing_of(section, person).persons, not known.all(), strays)
+
+
+def at_home(section: Section, keys: frozenset[Any]) -> frozenset[Any]:
+    """Return which of these persons have records in the partition where they belong; private."""
+    index = pd.Series(section.frame.index)
+    return keys & frozenset(map(identity, as_objects(index[_inside(index, section)])))
+
+
 def _inside(index: Any, section: Section) -> BoolArray:
     low, high, is_last = section.low, section.high, section.is_last
     if pd.api.types.is_numeric_dtype(index.dtype):
