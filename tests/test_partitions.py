@@ -387,3 +387,28 @@ def test_powers_are_written_out() -> None:
     )
     assert found.text.startswith("y ~ (I(log(x)) + I((log(x))^2)) * g")
     assert parse_formula(found.text, ["y", "x", "g"]) == found
+
+
+def test_an_interaction_is_drawn_where_the_model_has_it() -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    fit = dplr("y ~ age * z + bs(age, knots = 50) + g", FRAME, 20.0, **DECLARED)
+    (line, _) = fit.plot_term("age:z", at={"z": 0.5}).lines
+    (alone, _) = fit.plot_term("age", at={"z": 0.5}).lines
+    np.testing.assert_array_equal(line.get_ydata(), alone.get_ydata())
+    assert fit.plot_term("age:z", at={"age": 30}).get_xlabel() == "z"
+    for term, words in (
+        ("age:z", r"against one numeric variable; hold the others at a value, as in at=\{'z'"),
+        ("bs(age):g", "the model has no such interaction"),
+        ("age:g", "the model has no such interaction"),
+        ("age:nothing", "the model has no such interaction"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
+            fit.plot_term(term)
+
+
+@pytest.mark.parametrize("formula", ["y ~ g %in% c()", "g %in% c() ~ z", "y ~ I(g %in% [])"])
+def test_no_constants_are_refused_before_anything_is_paid(formula) -> None:
+    """It was a bare TypeError, after the ledger was charged."""
+    with privatelr.Ledger(5.0) as ledger, pytest.raises(FormulaError, match="a constant at least"):
+        dplr(formula, FRAME, 1.0, **DECLARED)
+    assert ledger.entries == ()

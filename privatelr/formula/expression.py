@@ -150,6 +150,8 @@ def _constant(node: Node) -> Any:
 def constants(node: Node, term: str) -> list[Any]:
     """Return the constants of ``c('a', 'b')`` or ``['a', 'b']``, or of a single constant."""
     items = _items(node)
+    if items is not None and not items:
+        raise FormulaError(f"formula: {term!r} needs a constant at least, as in c('a', 'b').")
     try:
         return [_constant(item) for item in ([node] if items is None else items)]
     except ValueError:
