@@ -412,3 +412,35 @@ def test_no_constants_are_refused_before_anything_is_paid(formula) -> None:
     with privatelr.Ledger(5.0) as ledger, pytest.raises(FormulaError, match="a constant at least"):
         dplr(formula, FRAME, 1.0, **DECLARED)
     assert ledger.entries == ()
+
+
+def test_places_of_formulaic_are_read() -> None:
+    def partition(rest: str) -> object:
+        declared = declare_schema(bounds=DECLARED["bounds"])
+        return read_data(f"y ~ bs(age, {rest})", FRAME, None).plan(declared).factors[0].partition
+
+    places, named = "None, [35, 50], 3, False, 25, 75", "lower_bound = 25, upper_bound = 75"
+    assert partition(places) == partition(f"knots = c(35, 50), {named}")
+    clipped = partition(f"knots = c(35, 50), {named}, extrapolation = 'clip'")
+    assert partition(f"{places}, 'clip'") == clipped != partition(places)
+    assert partition(f"{places}, extrapolation = 'clip'") == clipped
+    with pytest.raises(FormulaError, match="no further argument"):
+        partition(f"{places}, 'clip', 1")
+
+
+@pytest.mark.parametrize("ordered", ["TRUE", "True"])
+def test_an_order_that_is_asked_for_is_refused_as_such(ordered) -> None:
+    for term in (
+        f"factor(g, ordered = {ordered})",
+        f"factor(g, levels = c('a', 'b'), ordered = {ordered})",
+        f"cut(age, breaks = c(20, 50, 80), ordered_result = {ordered})",
+    ):
+        for formula in (f"{term} ~ z", f"y ~ {term}"):
+            with pytest.raises(PrivateLRError, match="in an order, which no model here uses"):
+                dplr(formula, FRAME, 1.0, **DECLARED)
+
+
+@pytest.mark.parametrize("nothing", ["NULL", "None"])
+def test_a_plan_takes_an_argument_that_is_left_out(nothing) -> None:
+    found = plan(f"y ~ bs(age, {nothing}, c(35, 50))", 500, 1.0, **DECLARED)
+    assert len(found.spec.factors) == 1
