@@ -37,7 +37,7 @@ from privatelr.design.offsets_and_weights import (
     read_selected,
     with_equal_weights,
 )
-from privatelr.design.persons import shares_of, with_shares
+from privatelr.design.persons import require_persons_of, shares_of, with_shares
 from privatelr.design.prior import (
     LONGEST_MARGIN,
     Prior,

@@ -16,9 +16,9 @@ import pandas as pd
 
 from privatelr.cells import constant, identity
 from privatelr.design.variables import as_objects, content_of
-from privatelr.errors import ArgumentError, SchemaError, show
-from privatelr.formula import Person
-from privatelr.sources import Batch
+from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, show
+from privatelr.formula import Formula, Person
+from privatelr.sources import Batch, new_name
 from privatelr.types import BoolArray, FloatArray, IntArray
 
 _SAFETY = 1.0 - 2.0**-40
@@ -70,6 +70,24 @@ def with_shares(batch: Batch, person: Person) -> tuple[int, IntArray, Batch]:
     _require_identities(person.column, column.dtype)
     m, owners, sizes = _grouped(_codes(column))
     return m, owners, replace(batch, shares=shares_of(sizes, person.most))
+
+
+def require_persons_of(formula: Formula, named: str | None) -> None:
+    """Refuse values with the name of another column than that of the persons of a fit.
+
+    Raises
+    ------
+    GuaranteeError
+    """
+    if formula.person is None or named is None:
+        return
+    column = formula.person.column
+    others = {*formula.variables, *formula.response.names} - {column}
+    if column not in (named, new_name(named, others)):
+        raise GuaranteeError(
+            f"person: these values are named {show(named)}, and the fit is about persons of "
+            f"{show(column)}, who are others; hand over the values of that column under its name."
+        )
 
 
 def _require_identities(name: str, dtype: Any) -> None:

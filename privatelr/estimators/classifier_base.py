@@ -20,7 +20,7 @@ from privatelr.estimators.training_tables import (
     read_response,
     read_table,
 )
-from privatelr.mechanisms.request import read_account, require_named_persons
+from privatelr.mechanisms.request import read_account, require_no_account
 from privatelr.multinomial_model import dpmultinom
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import AnyLedger
@@ -87,7 +87,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         whose = given.get("person")
         unnamed = not isinstance(whose, str | None) and name_of_values(whose) is None
         if unnamed:
-            require_named_persons(read_account(self.ledger), is_unnamed=True)
+            require_no_account(read_account(self.ledger))
         function, options = self._call(labels, given)
         declares = self.bounds is not None or self.levels or "sample_weight" in given
         if sparse.issparse(table) and (declares or function is dpmultinom):

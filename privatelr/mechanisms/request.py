@@ -342,14 +342,14 @@ def read_account(ledger: Any) -> Account | None:
     return account_with(ledger)
 
 
-def require_named_persons(account: Account | None, *, is_unnamed: bool) -> None:
-    """Refuse to charge an account for persons of whom nothing says which column tells them apart.
+def require_no_account(account: Account | None) -> None:
+    """Refuse to charge an account for persons whose values have no name of a column.
 
     Raises
     ------
     GuaranteeError
     """
-    if is_unnamed and account is not None:
+    if account is not None:
         raise GuaranteeError(
             "person: a ledger adds up prices about persons of one column, by its name, and these "
             "values have no name; hand over a Series that has, such as frame['patient']."

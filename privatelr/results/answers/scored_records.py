@@ -23,7 +23,7 @@ from privatelr.mechanisms import (
     require_below_one_record,
     warn_of_large_delta,
 )
-from privatelr.mechanisms.request import read_account, read_seed, require_named_persons
+from privatelr.mechanisms.request import read_account, read_seed, require_no_account
 from privatelr.mechanisms.score_histogram import (
     HistogramCalibration,
     HistogramRelease,
@@ -52,15 +52,7 @@ from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Draw, Randomness, SeededRandomness, SystemRandomness
 from privatelr.results import predict
 from privatelr.results.fit_record import ModelRecord
-from privatelr.sources import (
-    Batch,
-    as_batch,
-    is_dask,
-    is_stream,
-    name_of_values,
-    new_name,
-    read_source,
-)
+from privatelr.sources import Batch, as_batch, is_dask, is_stream, name_of_values, read_source
 from privatelr.types import FloatArray, Rows
 
 _MOST_COLUMNS = 200
@@ -85,7 +77,7 @@ class Evaluation:
     persons : bool
         Whether all records of a person count as one together.
     has_unnamed_persons : bool
-        Whether these are told apart by values without the name of a column.
+        Whether their values have no name of a column.
     """
 
     fit: ModelRecord
@@ -241,8 +233,7 @@ def _open_persons(fit: ModelRecord, data: Any, response: Any, person: Any) -> Ev
     if m == 0:
         raise ArgumentError("data is empty: a private answer takes at least one record.")
     unnamed = person is not None and name_of_values(person) is None
-    scored = data if numbered else batch
-    return Evaluation(fit, scored, grouped, m, persons=True, has_unnamed_persons=unnamed)
+    return Evaluation(fit, data if numbered else batch, grouped, m, True, unnamed)
 
 
 def _beside(fit: ModelRecord, response: Any, n: int, person: Any = None) -> Any:
@@ -264,21 +255,9 @@ def _beside(fit: ModelRecord, response: Any, n: int, person: Any = None) -> Any:
         )
     _, both = read_source(response, np.zeros((n, 1)), None, person)
     whose = fit.spec.formula.person
-    if whose is not None:
-        _require_persons_of(fit, whose.column, name_of_values(person))
+    design.require_persons_of(fit.spec.formula, name_of_values(person))
     kept = names if whose is None else (*names, whose.column)
     return as_batch(dict(zip(kept, map(both.column, both.names[1:]), strict=True)))
-
-
-def _require_persons_of(fit: ModelRecord, column: str, named: str | None) -> None:
-    """Refuse values that have the name of another column than that of the persons of the fit."""
-    formula = fit.spec.formula
-    others = {*formula.variables, *formula.response.names} - {column}
-    if named is not None and column not in (named, new_name(named, others)):
-        raise GuaranteeError(
-            f"person: these values are named {show(named)}, and the fit is about persons of "
-            f"{show(column)}, who are others; hand over the values of that column under its name."
-        )
 
 
 def score_scale(fit: ModelRecord) -> ScoreScale:
@@ -362,7 +341,8 @@ def read_price(
     require_below_one_record(target, opened.n)
     warn_of_large_delta(target, opened.n, stacklevel=5)
     account, replayed = read_account(ledger), read_seed(seed, "noise", what, stacklevel=6)
-    require_named_persons(account, is_unnamed=opened.has_unnamed_persons)
+    if opened.has_unnamed_persons:
+        require_no_account(account)
     randomness = SystemRandomness() if replayed is None else SeededRandomness(replayed)
     return Price(target, account, randomness, opened.column_of_persons)
 
