@@ -176,18 +176,20 @@ def deliver_paid(
     The ledgers of the charge `entry` are told of what was saved: a file that was written, or what
     was printed if that is the file (`prints_file`) and went elsewhere than to a terminal.
     """
-    written, data = None, b""
+    charged = entry is not None and entry.receipts  # of ledgers on disk, where it stands
+    done, data = "the charge stands in the ledger" if charged else None, b""
+    written = False
     try:
         if prints_file or chosen.out is not None:
             data = content()
             page = data.decode().removesuffix("\n") if prints_file else page
         if chosen.out is not None:
             write(chosen.out, data, chosen.force)
-            written = chosen.out
+            written, done = True, f"--out {chosen.out!r} was written"
             tell(entry, hash_of(data))
     finally:
-        print_page(page, written)
-    if prints_file and written is None and is_kept(data):
+        print_page(page, done, is_kept_elsewhere=written)
+    if prints_file and not written and is_kept(data):
         flush_output()  # an error of it leaves the charge without a release
         tell(entry, hash_of(data))
 

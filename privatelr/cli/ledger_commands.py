@@ -15,7 +15,7 @@ from privatelr import page_model
 from privatelr.cli import files
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import add_command, add_group, given
-from privatelr.cli.outcomes import DONE, REFUSED, STATUSES, InputError
+from privatelr.cli.outcomes import DONE, REFUSED, STATUSES, InputError, print_page
 from privatelr.errors import ArgumentError, count_of, require_number
 from privatelr.privacy import prices
 from privatelr.privacy.accounting import (
@@ -133,7 +133,7 @@ def create(chosen: argparse.Namespace) -> int:
     _require_limit(chosen, "a budget is needed, such as --eps 3")
     options = given(chosen, "delta", "dataset", "neighbours", "account")
     made = Ledger.create(chosen.file, chosen.eps, **options)
-    _print(made, chosen)
+    _print(made, chosen, "the ledger was created")
     return DONE
 
 
@@ -215,7 +215,7 @@ def allow(chosen: argparse.Namespace) -> int:
     """Give an allowance, and print its page."""
     _require_limit(chosen, "a limit is needed, such as --eps 0.5")
     own = Ledger.open(chosen.file).allow(chosen.name, chosen.eps, chosen.delta or 0.0)
-    _print(own, chosen)
+    _print(own, chosen, "the allowance was given")
     return DONE
 
 
@@ -224,7 +224,7 @@ def budget(chosen: argparse.Namespace) -> int:
     _require_limit(chosen, "a budget is needed, such as --eps 4")
     ledger = Ledger.open(chosen.file)
     ledger.change_budget(chosen.eps, chosen.delta, reason=chosen.reason)
-    _print(ledger, chosen)
+    _print(ledger, chosen, "the budget was changed")
     return DONE
 
 
@@ -242,9 +242,10 @@ _RUN: dict[str, Callable[[argparse.Namespace], int]] = {
 # -- printing ------------------------------------------------------------------------------------
 
 
-def _print(ledger: Ledger, chosen: argparse.Namespace) -> None:
+def _print(ledger: Ledger, chosen: argparse.Namespace, done: str | None = None) -> None:
+    """Print the page of a ledger, after what was done to it."""
     if not chosen.json:
-        print(_text(ledger.page()))
+        print_page(_text(ledger.page()), done)
         return
     charges = ledger.charges
     facts = {
@@ -260,7 +261,7 @@ def _print(ledger: Ledger, chosen: argparse.Namespace) -> None:
         "without_release": sum(one.release is None for one in charges),
         "head": ledger.head,
     }
-    print(json.dumps(facts, indent=1))  # in ASCII, so that no text in it steers a terminal
+    print_page(json.dumps(facts, indent=1), done)  # in ASCII, so that no text steers a terminal
 
 
 def _record(charge: Charge) -> dict[str, Any]:

@@ -309,20 +309,21 @@ def reason_of(error: Exception) -> str:
     return (getattr(error, "strerror", None) or str(error)).lower()
 
 
-def print_page(page: str, written: str | None) -> None:
-    """Print a page; if a file was written, a closed output is no error.
+def print_page(page: str, done: str | None, *, is_kept_elsewhere: bool = False) -> None:
+    """Print a page after work that stands, which an error of the output then says.
 
-    A user who sees an error would fit again, and would spend the budget twice.
+    A user who hears of the error alone would do it again, and would spend the budget twice. If the
+    result is kept elsewhere, nobody has to read the page, so a closed pipe is no error.
     """
     try:
         print(page)
-        if written is not None:
+        if done is not None:
             flush_output()
     except OSError as error:
-        if written is None:
+        if done is None or (isinstance(error, BrokenPipeError) and not is_kept_elsewhere):
             raise
         drop_output()
         if not isinstance(error, BrokenPipeError):
             raise NotWrittenError(
-                f"--out {written!r} was written, but not the page ({reason_of(error)})."
+                f"{done}, but the page could not be written ({reason_of(error)})."
             ) from None

@@ -201,7 +201,7 @@ def test_a_saved_answer_is_shown_again_and_known_to_its_ledger(home, tmp_path, c
         assert "Privacy card of an answer" in capsys.readouterr().out
         if name != "c.json":
             assert run(f"predict {path} clinic.csv") == 2
-            assert "an answer about a model" in capsys.readouterr().err
+            assert "has an answer, and no model" in capsys.readouterr().err
     saved = " ".join(str(tmp_path / name) for name in lines)
     assert run(f"ledger check {tmp_path}/l.ledger {saved}") == 0
     assert "every model is known" in capsys.readouterr().out

@@ -564,12 +564,19 @@ def test_the_page_says_what_is_released():
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
-def test_a_scale_without_a_share_takes_its_usual_one_out_of_all(target):
-    for inference, roc in ((0.125, 0.25), (0.123456789012345, 0.1), (1e-5, 0.3)):
+def test_a_scale_without_a_share_takes_its_usual_one(target):
+    """A tenth of each share, but beside a ROC curve a tenth of the coefficients' alone."""
+    for inference, roc in ((0.125, 0.25), (0.123456789012345, 0.1), (1e-5, 0.3), (0.25, 0.0)):
         given = {"coefficients": 1 - inference - roc, "inference": inference, "roc": roc}
+        if roc:
+            first = given["coefficients"]
+            expected = given | {"scale": 0.1 * first, "coefficients": 0.9 * first}
+        else:
+            del given["roc"]
+            expected = {"scale": 0.1} | {name: 0.9 * share for name, share in given.items()}
         spend = read_spend(given)
         found = shares_of(target, spend, LOGISTIC, scaled=True)
-        assert found == pytest.approx({"scale": 0.1} | {k: 0.9 * v for k, v in given.items()})
+        assert found == pytest.approx(expected)
         assert shares_of(target, spend, LOGISTIC) == dict(spend)
         for parts, _ in divide(target, spend, LOGISTIC, scaled=True):
             assert parts.keys() == found.keys()

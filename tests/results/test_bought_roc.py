@@ -11,7 +11,7 @@ import pytest
 from frames_for_laws import MODELS, SCHEMA, clinic_by_age, fixed_noise, own_stages, replaced
 from scipy import sparse
 
-import privatelr.model_data
+import privatelr.call_data
 from privatelr import (
     ZCDP,
     ApproxDP,
@@ -114,7 +114,7 @@ def test_sparse_rows_are_scored():
 def test_partitions_of_dask_are_scored(frame, spend, monkeypatch):
     """No score of a record is collected, so a paid threshold may be of any number of records."""
     frames = pytest.importorskip("dask.dataframe")
-    monkeypatch.setattr(privatelr.model_data, "MOST_SCORED", 10)
+    monkeypatch.setattr(privatelr.call_data, "MOST_SCORED", 10)
     table = frames.from_pandas(frame[["age", "dose", "y"]], npartitions=3)
     declared = {"bounds": {**SCHEMA["bounds"], "y": (0, 1)}}
     fit = dplr("y ~ age + dose", table, 1e4, spend=spend, threshold="youden", **declared)
