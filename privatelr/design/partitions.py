@@ -236,11 +236,12 @@ def plan_partition(expression: Expression, ends: Interval) -> Partition:
 def _arguments_by_name(call: Node) -> tuple[dict[str, Node], bool]:
     """Return the arguments after the number by their names, and whether there are more of them.
 
-    As in R, arguments without a name take the places that those with a name leave. More of them
-    than R's `bs` has are read as formulaic's.
+    As in R, arguments without a name take the places that those with a name leave. A boundary in
+    two numbers is that of formulaic's `bs`.
     """
     places = _PLACES[call.name]
-    if call.name == "bs" and len(call.args) - 1 > len(places):
+    more = call.args[len(places) :]  # the boundary, and what follows it
+    if call.name == "bs" and len(more) > 1 and more[0].kind in ("constant", "prefix"):
         places = _BS_OF_FORMULAIC
     free = [name for name in places if name not in call.keywords]
     listed = dict(zip(free, call.args[1:], strict=False))
