@@ -35,7 +35,15 @@ from privatelr.formula import (
 from privatelr.model_data import FrameData, MatrixData
 from privatelr.numerics.rows import MOST_SCORED, DaskRows, EntryRows, LooseRows, StreamRows
 from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Neighbours
-from privatelr.sources import Batch, Schema, Tally, is_dask, is_stream, read_source
+from privatelr.sources import (
+    Batch,
+    Schema,
+    Tally,
+    is_dask,
+    is_stream,
+    name_of_values,
+    read_source,
+)
 from privatelr.types import FloatArray, Rows
 
 
@@ -249,7 +257,8 @@ def read_in_memory(
         if found is None:
             return MatrixData(name, batch, matrix=matrix)
         persons, owners, grouped = with_shares(batch, found)
-        return MatrixData(name, grouped, persons, owners, matrix, found)
+        unnamed = name_of_values(person) is None
+        return MatrixData(name, grouped, persons, owners, unnamed, matrix, found)
     text, batch = read_source(first, second, target, *whose)
     if first is None or second is None or isinstance(first, str | Formula):
         text = with_person(text, *whose)  # beside a response and covariates it has them already
@@ -258,7 +267,8 @@ def read_in_memory(
     if found is None:
         return FrameData(formula, batch)
     persons, owners, grouped = with_shares(batch, found)
-    return FrameData(formula, grouped, persons, owners)
+    unnamed = not isinstance(person, str | None) and name_of_values(person) is None
+    return FrameData(formula, grouped, persons, owners, unnamed)
 
 
 def _with_all(

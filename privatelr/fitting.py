@@ -44,7 +44,7 @@ from privatelr.mechanisms import (
     warn_of_one_record,
 )
 from privatelr.mechanisms.calibration import nominal_epsilon
-from privatelr.mechanisms.request import read_account, read_seed
+from privatelr.mechanisms.request import read_account, read_seed, require_no_account
 from privatelr.method import Fitted, Method, Way
 from privatelr.numerics import label
 from privatelr.privacy import (
@@ -209,6 +209,8 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     *Assumed public*: n, names, types, declarations and all arguments. *Not covered*:
     diagnostics, a learned threshold, time and memory.
     """
+    if data.has_unnamed_persons:
+        require_no_account(options.ledger)
     ready = _prepare(method, data, schema, options)
     spec, calibration, by = ready.spec, ready.calibration, ready.by
     named = label(spec.formula.text, method.loss)

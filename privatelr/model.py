@@ -100,10 +100,13 @@ def dplr(
     person : str or array of shape (n,), optional
         Column that tells persons apart, if they may have several records: numbers, texts, booleans
         or categories, which are compared for equality; beside ``(y, X)`` also the values
-        themselves, in an array, a Series or a list. The guarantee is then about neighbours that
+        themselves, in an array, a Series or a list; a ledger takes a Series that has the name of
+        the column. The guarantee is then about neighbours that
         replace all records of one person (``eps=PureDP(1, neighbours=...)`` takes the same), and
         the number of persons is public, while that of records is not. All records whose person is
-        missing are of one person. The same as ``person(patient, 4)`` in the formula, with the
+        missing are of one person; among objects dates, times, spans of time, exact numbers, UUIDs
+        and tuples of these tell persons apart, and cells of any other type count as missing, since
+        types of cells are private. The same as ``person(patient, 4)`` in the formula, with the
         number of the next argument.
     records_per_person : int
         A record counts as much as one of so many, or of all records of its person if these are

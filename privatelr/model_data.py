@@ -65,12 +65,15 @@ class FrameData:
         The number of persons whose records these are; None if each record is of its own.
     owners : ndarray of shape (n,) or None
         The number of the person, from 0, whose record it is.
+    has_unnamed_persons : bool
+        Whether persons are told apart by values without the name of a column.
     """
 
     text: Any
     batch: Batch
     persons: int | None = None
     owners: IntArray | None = None
+    has_unnamed_persons: bool = False
 
     def __len__(self) -> int:
         return len(self.batch) if self.persons is None else self.persons

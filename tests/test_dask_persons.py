@@ -125,7 +125,7 @@ def test_a_row_outside_of_its_interval_is_a_row_of_zeros(memory):
     spec = source.plan(declare_schema(BOUNDS, None, None, None))
     with dask.config.set({"privatelr.memory": memory}):
         rows = source.rows(spec, bar=False)[0]
-    assert rows.n == len(source) == 5
+    assert rows.n == len(source) == 6
 
     def kernel(x, y):
         counts = np.where(y != 0, 1 / np.maximum(y**2, 1), 0)
@@ -175,3 +175,39 @@ def test_a_curve_of_partitions_about_persons_is_refused():
     with pytest.raises(ArgumentError, match=r"answers about persons take a table"):
         fitted.private_roc(by_person(frame), 1)
     assert fitted.private_roc(frame, 1).nobs == 200
+
+
+FIVE = [0.0, 0, 1, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        FIVE,
+        [0.0, 0, 1, 1, 2, np.nan, 4, 5],
+        [np.nan, 0, 1, 1, 2, np.nan, np.nan, 5],
+        [np.nan] * 8,
+    ],
+    ids=["none", "one", "several", "all"],
+)
+def test_there_are_as_many_persons_as_in_memory(ids):
+    """Whether an identity is missing or not, so that m is that of neighbours."""
+    frame = visits((1,) * 8).assign(patient=ids)
+    low = frame.patient.lt(3) | frame.index.isin([0, 1])
+    data = in_sections((0.0, 3.0, 5.0), frame[low], frame[~low])
+    found, expected = (read_data("y ~ x + person(patient)", of, None) for of in (data, frame))
+    assert len(found) == len(expected)
+
+
+def test_the_number_of_persons_does_not_tell_who_is_outside():
+    """All records of a person, or some, are replaced by ones outside of their division."""
+    seen = set()
+    for other in (3.0, np.nan, 77.0, -1.0):
+        frame = visits((1,) * 8).assign(patient=[0.0, 0, 1, 1, 2, other, 4, 5])
+        data = in_sections((0.0, 3.0, 5.0), frame[:5], frame[5:])
+        seen.add(len(read_data("y ~ x + person(patient)", data, None)))
+    for ids in ([0.0, 0, 1, 1, 2, 3, 4, 5, 0], [0.0, 4, 1, 1, 2, 3, 0, 5, 3]):
+        frame = visits((1,) * 9).assign(patient=ids)
+        data = in_sections((0.0, 3.0, 5.0), frame[:5], frame[5:])
+        seen.add(len(read_data("y ~ x + person(patient)", data, None)))
+    assert seen == {6}

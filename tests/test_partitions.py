@@ -387,3 +387,60 @@ def test_powers_are_written_out() -> None:
     )
     assert found.text.startswith("y ~ (I(log(x)) + I((log(x))^2)) * g")
     assert parse_formula(found.text, ["y", "x", "g"]) == found
+
+
+def test_an_interaction_is_drawn_where_the_model_has_it() -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    fit = dplr("y ~ age * z + bs(age, knots = 50) + g", FRAME, 20.0, **DECLARED)
+    (line, _) = fit.plot_term("age:z", at={"z": 0.5}).lines
+    (alone, _) = fit.plot_term("age", at={"z": 0.5}).lines
+    np.testing.assert_array_equal(line.get_ydata(), alone.get_ydata())
+    assert fit.plot_term("age:z", at={"age": 30}).get_xlabel() == "z"
+    for term, words in (
+        ("age:z", r"against one numeric variable; hold the others at a value, as in at=\{'z'"),
+        ("bs(age):g", "the model has no such interaction"),
+        ("age:g", "the model has no such interaction"),
+        ("age:nothing", "the model has no such interaction"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
+            fit.plot_term(term)
+
+
+@pytest.mark.parametrize("formula", ["y ~ g %in% c()", "g %in% c() ~ z", "y ~ I(g %in% [])"])
+def test_no_constants_are_refused_before_anything_is_paid(formula) -> None:
+    """It was a bare TypeError, after the ledger was charged."""
+    with privatelr.Ledger(5.0) as ledger, pytest.raises(FormulaError, match="a constant at least"):
+        dplr(formula, FRAME, 1.0, **DECLARED)
+    assert ledger.entries == ()
+
+
+def test_places_of_formulaic_are_read() -> None:
+    def partition(rest: str) -> object:
+        declared = declare_schema(bounds=DECLARED["bounds"])
+        return read_data(f"y ~ bs(age, {rest})", FRAME, None).plan(declared).factors[0].partition
+
+    places, named = "None, [35, 50], 3, False, 25, 75", "lower_bound = 25, upper_bound = 75"
+    assert partition(places) == partition(f"knots = c(35, 50), {named}")
+    clipped = partition(f"knots = c(35, 50), {named}, extrapolation = 'clip'")
+    assert partition(f"{places}, 'clip'") == clipped != partition(places)
+    assert partition(f"{places}, extrapolation = 'clip'") == clipped
+    with pytest.raises(FormulaError, match="no further argument"):
+        partition(f"{places}, 'clip', 1")
+
+
+@pytest.mark.parametrize("ordered", ["TRUE", "True"])
+def test_an_order_that_is_asked_for_is_refused_as_such(ordered) -> None:
+    for term in (
+        f"factor(g, ordered = {ordered})",
+        f"factor(g, levels = c('a', 'b'), ordered = {ordered})",
+        f"cut(age, breaks = c(20, 50, 80), ordered_result = {ordered})",
+    ):
+        for formula in (f"{term} ~ z", f"y ~ {term}"):
+            with pytest.raises(PrivateLRError, match="in an order, which no model here uses"):
+                dplr(formula, FRAME, 1.0, **DECLARED)
+
+
+@pytest.mark.parametrize("nothing", ["NULL", "None"])
+def test_a_plan_takes_an_argument_that_is_left_out(nothing) -> None:
+    found = plan(f"y ~ bs(age, {nothing}, c(35, 50))", 500, 1.0, **DECLARED)
+    assert len(found.spec.factors) == 1

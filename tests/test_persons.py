@@ -6,8 +6,10 @@ import json
 import pickle
 import re
 import uuid
+import zoneinfo
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -873,7 +875,50 @@ IDENTITIES = {
     "decimals": [Decimal(k) / 3 for k in range(5)],
     "uuids": [uuid.UUID(int=k) for k in range(5)],
     "mixed": ["a", 1, ("a", 1), datetime.date(2020, 1, 1), uuid.UUID(int=7)],
+    "clocks": [datetime.time(hour) for hour in range(5)],
+    "spans": [datetime.timedelta(hours=k) for k in range(5)],
+    "spans of pandas": [pd.Timedelta(k, "h") for k in range(5)],
+    "fractions": [Fraction(k, 7) for k in range(5)],
+    "nested": [("a", (k, datetime.date(2020, 1, 1))) for k in range(5)],
 }
+_EAST = datetime.timezone(datetime.timedelta(hours=1))
+EQUAL = {
+    "instants": [
+        datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC),
+        datetime.datetime(2020, 1, 1, 1, tzinfo=_EAST),
+        datetime.datetime(2020, 1, 1, 1, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin")),
+        pd.Timestamp("2020-01-01", tz="UTC"),
+        pd.Timestamp("2020-01-01 01:00", tz="Europe/Berlin"),
+    ],
+    "clocks": [datetime.time(1, tzinfo=_EAST), datetime.time(0, tzinfo=datetime.UTC)],
+    "spans": [datetime.timedelta(1), pd.Timedelta(1, "D"), np.timedelta64(24, "h")],
+    "days": [pd.Timestamp("2020"), datetime.datetime(2020, 1, 1), np.datetime64("2020-01-01")],
+    "halves": [0.5, Fraction(1, 2), Decimal("0.50"), np.float32(0.5)],
+}
+
+
+@pytest.mark.parametrize("nest", [lambda x: x, lambda x: ("a", x), lambda x: (("a", (x,)), 1)])
+@pytest.mark.parametrize("name", EQUAL)
+def test_equal_cells_are_one_person(name, nest):
+    """Equal instants in two zones were two persons."""
+    assert all(cell == EQUAL[name][0] for cell in EQUAL[name])
+    cells = np.empty(len(EQUAL[name]) + 1, dtype=object)
+    cells[:] = [*map(nest, EQUAL[name]), "another"]
+    column = pd.Series(cells, dtype=object)
+    assert with_shares(as_batch({"who": column}), Person("who"))[0] == 2
+
+
+class _Zone(datetime.tzinfo):
+    def utcoffset(self, _):
+        raise AssertionError("the code of a zone ran")
+
+
+def test_no_code_of_a_zone_runs():
+    """A time of such a zone counts as missing: nothing says which times it is equal to."""
+    cells = [datetime.datetime(2020, 1, day, tzinfo=_Zone()) for day in (1, 2)]
+    cells += [datetime.time(1, tzinfo=_Zone()), None, "a"]
+    column = pd.Series(cells, dtype=object)
+    assert with_shares(as_batch({"who": column}), Person("who"))[0] == 2
 
 
 @pytest.mark.parametrize("name", IDENTITIES)

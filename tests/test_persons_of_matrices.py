@@ -13,9 +13,11 @@ from scipy import sparse
 from privatelr import (
     ArgumentError,
     FormulaError,
+    GuaranteeError,
     PureDP,
     ReleaseFileError,
     SchemaError,
+    choose,
     dplpsvm,
     dplr,
     dpsvm,
@@ -225,7 +227,8 @@ def test_the_number_of_records_is_nowhere(kind):
         x, y = numbers(n)
         ledger = Ledger(9.0, neighbours="person")
         given = {"lambda_": 1.0, "row_norm": 1.0, "ledger": ledger, "verbose": 1}
-        fitted = dplr(y, KINDS[kind](x), 1, person=np.arange(n) % 200, **given)
+        whose = pd.Series(np.arange(n) % 200, name="person")
+        fitted = dplr(y, KINDS[kind](x), 1, person=whose, **given)
         page = " ".join(str(fitted).split())
         assert "neighbours replace all records of one of m = 200 persons" in page
         texts = page, fitted.card(), repr(fitted), json.dumps(release_document(fitted))
@@ -325,3 +328,84 @@ def test_a_file_of_chosen_columns_has_no_persons():
     whose = {"column": "person", "records_per_person": 1}
     with pytest.raises(ReleaseFileError, match="person"):
         restore(changed(chosen, lambda design: design.update(person=whose)))
+
+
+# -- whose persons they are ----------------------------------------------------------------------
+
+NAMED = {name: pd.Series(WHOSE, name=name) for name in ("patient", "clinic")}
+ANSWERS = ["private_roc", "private_auc", "private_threshold"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_an_answer_takes_values_of_the_persons_of_the_fit(kind, answer):
+    """Values under another name were charged as those of the fit, who are others."""
+    x, ledger = KINDS[kind](X), Ledger(9.0, neighbours="person")
+    fitted = dplr(Y, x, 1, row_norm=1.0, person=NAMED["clinic"], ledger=ledger)
+    given = {"eps": 1, "response": Y, "ledger": ledger}
+    other = r"^person: these values are named 'patient', and the fit is about persons of 'clinic'"
+    with pytest.raises(GuaranteeError, match=other):
+        getattr(fitted, answer)(x, person=NAMED["patient"], **given)
+    with pytest.raises(GuaranteeError, match=other):
+        choose({"a": fitted, "b": fitted}, x, person=NAMED["patient"], **given)
+    assert len(ledger.entries) == 1
+    getattr(fitted, answer)(x, person=NAMED["clinic"], **given)
+    choose({"a": fitted, "b": fitted}, x, person=NAMED["clinic"], **given)
+    assert [entry.person for entry in ledger.entries] == ["clinic"] * 3
+
+
+def test_a_column_beside_one_of_its_name_is_known_by_that():
+    """The column is named `clinic_` beside a covariate `clinic`, and the values stay those."""
+    frame = KINDS["frame"](X).rename(columns={"X1": "clinic"})
+    fitted = dplr(Y, frame, 1, row_norm=1.0, person=NAMED["clinic"])
+    assert fitted.spec.formula.person.column == "clinic_"
+    fitted.private_roc(frame, response=Y, person=NAMED["clinic"])
+    with pytest.raises(GuaranteeError, match="named 'patient'"):
+        fitted.private_roc(frame, response=Y, person=NAMED["patient"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("values", [WHOSE, list(WHOSE), pd.Series(WHOSE)])
+def test_a_ledger_takes_no_persons_without_a_name(kind, values):
+    """Arrays of patients and of clinics added up as one column."""
+    x, unnamed = KINDS[kind](X), "^person: a ledger adds up prices .* have no name"
+    ledger = Ledger(9.0, neighbours="person")
+    given = {"eps": 1, "row_norm": 1.0, "person": values}
+    with pytest.raises(GuaranteeError, match=unnamed):
+        dplr(Y, x, ledger=ledger, **given)
+    with Ledger(9.0, neighbours="person") as opened, pytest.raises(GuaranteeError, match=unnamed):
+        dplr(Y, x, **given)
+    fitted = dplr(Y, x, **given)
+    for answer in ANSWERS:
+        with pytest.raises(GuaranteeError, match=unnamed):
+            getattr(fitted, answer)(x, 1, response=Y, person=values, ledger=ledger)
+    with pytest.raises(GuaranteeError, match=unnamed):
+        choose({"a": fitted, "b": fitted}, x, 1, response=Y, person=values, ledger=ledger)
+    fitted.private_auc(x, response=Y, person=values)
+    assert ledger.entries == opened.entries == ()
+
+
+def test_a_series_of_polars_has_its_name():
+    polars = pytest.importorskip("polars")
+    ledger = Ledger(9.0, neighbours="person")
+    dplr(Y, X, 1, row_norm=1.0, person=polars.Series("clinic", WHOSE), ledger=ledger)
+    assert ledger.person == "clinic"
+    with pytest.raises(GuaranteeError, match="have no name"):
+        dplr(Y, X, 1, row_norm=1.0, person=polars.Series(WHOSE), ledger=ledger)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_classifier_states_the_name_of_persons(kind):
+    pytest.importorskip("sklearn")
+    from privatelr.estimators import PrivateLogisticRegression
+
+    ledger = Ledger(9.0, neighbours="person")
+    norm = {"row_norm": 1.0} if kind == "sparse" else {"bounds": (-1, 1)}
+    model = PrivateLogisticRegression(classes=(0, 1), ledger=ledger, **norm)
+    model.fit(KINDS[kind](X), Y, person=NAMED["clinic"])
+    assert ledger.person == "clinic"
+    with pytest.raises(GuaranteeError, match="are not those of 'clinic'"):
+        model.fit(KINDS[kind](X), Y, person=NAMED["patient"])
+    with pytest.raises(GuaranteeError, match="have no name"):
+        model.fit(KINDS[kind](X), Y, person=WHOSE)
+    assert len(ledger.entries) == 1

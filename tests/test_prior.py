@@ -326,3 +326,51 @@ def test_what_has_no_place_for_a_prior_says_so() -> None:
     fit = dplr("y ~ x", FRAME, 4.0, bounds=BOUNDS, spend="inference", prior={"x": 1.0})
     with pytest.raises(ArgumentError, match="prior"):
         fit.conf_int(method="bootstrap", covariates="uniform")
+
+
+# --- bases ----------------------------------------------------------------------------------
+
+
+SPLINES = ["bs(x, knots = c(-0.5, 0.5))", "ns(x, knots = c(-0.5, 0.5))", "cut(x, c(-1, 0, 1))"]
+
+
+@pytest.mark.parametrize("term", SPLINES[:2])
+def test_a_basis_with_other_ends_gives_no_prior(tmp_path, term) -> None:
+    """Its coefficients have the same names, and mean something else."""
+    old = dplr(f"y ~ {term}", FRAME, 1.0, bounds={"x": (-2, 3)})
+    old.save(tmp_path / "old.json")
+    for prior in (old, str(tmp_path / "old.json")):
+        with pytest.raises(ArgumentError, match=r"^prior: .s\(x, .* has other knots or ends"):
+            dplr(f"y ~ {term}", FRAME, 1.0, bounds=BOUNDS, prior=prior)
+        with pytest.raises(ArgumentError, match=r"^prior: .s\(x, .* has other knots or ends"):
+            privatelr.plan(f"y ~ {term}", 500, 1.0, bounds=BOUNDS, prior=prior)
+
+
+@pytest.mark.parametrize("term", SPLINES)
+def test_an_equal_basis_gives_its_prior(tmp_path, term) -> None:
+    old = dplr(f"y ~ {term}", FRAME, 1.0, bounds=BOUNDS)
+    old.save(tmp_path / "old.json")
+    new = dplr(f"y ~ {term} + u", FRAME, 1.0, bounds=BOUNDS, prior=str(tmp_path / "old.json"))
+    assert new.spec.prior.means == old.coef.to_dict()
+
+
+def test_the_page_says_what_of_an_earlier_fit_has_no_place() -> None:
+    old = dplr("y ~ bs(x, knots = c(-0.5, 0.5)) + u", FRAME, 1.0, bounds=BOUNDS)
+    new = dplr("y ~ bs(x, knots = c(-0.5, 0.6)) + u", FRAME, 1.0, bounds=BOUNDS, prior=old)
+    lost = [name for name in old.coef.index if name not in new.coef.index]
+    page = " ".join(str(new).split())
+    assert len(lost) == 5
+    assert all(repr(name) in page for name in lost)
+    assert "which this model does not have" in page
+
+
+def test_the_page_says_whom_the_promise_of_an_earlier_fit_is_about() -> None:
+    frame = FRAME.assign(patient=np.arange(len(FRAME)) // 2, clinic=np.arange(len(FRAME)) // 9)
+    whose = {"a record": None, "'clinic'": "clinic", "'patient'": "patient"}
+    for told, person in whose.items():
+        old = dplr("y ~ x", frame, 1.0, bounds=BOUNDS, person=person)
+        for now in whose.values():
+            new = dplr("y ~ x", frame, 1.0, bounds=BOUNDS, person=now, prior=old)
+            page = " ".join(str(new).split())
+            assert ("whose promise is about" in page) is (now != person)
+            assert now == person or f"{told}, which is taken as public" in page

@@ -37,8 +37,16 @@ from privatelr.design.offsets_and_weights import (
     read_selected,
     with_equal_weights,
 )
-from privatelr.design.persons import shares_of, with_shares
-from privatelr.design.prior import LONGEST_MARGIN, Prior, centre_of, most_stiffness, prior_of
+from privatelr.design.persons import require_persons_of, shares_of, with_shares
+from privatelr.design.prior import (
+    LONGEST_MARGIN,
+    Prior,
+    centre_of,
+    most_stiffness,
+    prior_of,
+    require_same_bases,
+    said_about,
+)
 from privatelr.design.response import (
     MOST_CLASSES,
     Response,

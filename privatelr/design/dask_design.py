@@ -16,7 +16,14 @@ import pandas as pd
 
 from privatelr.dask_cluster import evaluated
 from privatelr.design.formula_design import BatchReader, DesignSpec
-from privatelr.design.persons import Section, Sharing, require_sections, sharing_of
+from privatelr.design.persons import (
+    Section,
+    Sharing,
+    at_home,
+    present_in,
+    require_sections,
+    sharing_of,
+)
 from privatelr.errors import SchemaError, redact_errors
 from privatelr.formula import Formula, Person
 from privatelr.sources import Batch, as_batch, dispatch, is_dask
@@ -69,14 +76,27 @@ class DaskTable:
         return replace(self, person=person)
 
     def _persons(self) -> tuple[int, ...]:
-        """Persons of each partition."""
+        """Persons of each partition, and then those who have no records where they belong.
+
+        Records without a person are of one of these. So there are as many as in memory, and the
+        number, which is public, stays when the records of a person are replaced.
+        """
+        if "persons" not in self._counted:
+            found = self._asked(present_in, self.person)
+            away = frozenset[Any]().union(*(one.strays for one in found))
+            if away:
+                away = away.difference(*self._asked(at_home, away))
+            missing = any(one.has_missing for one in found)
+            self._counted["persons"] = (*(one.persons for one in found), missing + len(away))
+        return self._counted["persons"]
+
+    def _asked(self, function: Callable[..., Any], *given: Any) -> list[Any]:
+        """Return what a function returns for each partition."""
         from dask.delayed import delayed
 
-        if "persons" not in self._counted:
-            counts = [delayed(_persons_in, pure=False)(s, self.person) for s in self.parts(())]
-            with redact_errors("the persons of a partition could not be counted"):
-                self._counted["persons"] = tuple(map(int, evaluated(counts)))
-        return self._counted["persons"]
+        asked = [delayed(function, pure=False)(section, *given) for section in self.parts(())]
+        with redact_errors("the persons of a partition could not be counted"):
+            return list(evaluated(asked))
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -196,10 +216,6 @@ class PersonsReader(BatchReader):
     """A reader of a partition that knows who its records are of."""
 
     sharing: Sharing
-
-
-def _persons_in(section: Section, person: Person) -> int:
-    return sharing_of(section, person).persons
 
 
 def _open(

@@ -16,9 +16,9 @@ import pandas as pd
 
 from privatelr.cells import constant, identity
 from privatelr.design.variables import as_objects, content_of
-from privatelr.errors import ArgumentError, SchemaError, show
-from privatelr.formula import Person
-from privatelr.sources import Batch
+from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, show
+from privatelr.formula import Formula, Person
+from privatelr.sources import Batch, new_name
 from privatelr.types import BoolArray, FloatArray, IntArray
 
 _SAFETY = 1.0 - 2.0**-40
@@ -70,6 +70,24 @@ def with_shares(batch: Batch, person: Person) -> tuple[int, IntArray, Batch]:
     _require_identities(person.column, column.dtype)
     m, owners, sizes = _grouped(_codes(column))
     return m, owners, replace(batch, shares=shares_of(sizes, person.most))
+
+
+def require_persons_of(formula: Formula, named: str | None) -> None:
+    """Refuse values with the name of another column than that of the persons of a fit.
+
+    Raises
+    ------
+    GuaranteeError
+    """
+    if formula.person is None or named is None:
+        return
+    column = formula.person.column
+    others = {*formula.variables, *formula.response.names} - {column}
+    if column not in (named, new_name(named, others)):
+        raise GuaranteeError(
+            f"person: these values are named {show(named)}, and the fit is about persons of "
+            f"{show(column)}, who are others; hand over the values of that column under its name."
+        )
 
 
 def _require_identities(name: str, dtype: Any) -> None:
@@ -142,6 +160,39 @@ def sharing_of(section: Section, person: Person) -> Sharing:
     m, owners, sizes = _grouped(codes)
     shares = np.where(codes >= 0, shares_of(sizes, person.most), 0.0)
     return Sharing(m - int(np.any(codes < 0)), owners, shares)
+
+
+class Present(NamedTuple):
+    """Who has records in a partition.
+
+    Attributes
+    ----------
+    persons : int
+        The number of those who belong there.
+    has_missing : bool
+        Whether any record has no person.
+    strays : frozenset
+        Keys of those who belong elsewhere.
+    """
+
+    persons: int
+    has_missing: bool
+    strays: frozenset[Any]
+
+
+def present_in(section: Section, person: Person) -> Present:
+    """Return who has records in a partition; private."""
+    index = pd.Series(section.frame.index)
+    known = _codes(index) >= 0
+    away = index[known & ~_inside(index, section)]
+    strays = frozenset(map(identity, as_objects(away)))
+    return Present(sharing_of(section, person).persons, not known.all(), strays)
+
+
+def at_home(section: Section, keys: frozenset[Any]) -> frozenset[Any]:
+    """Return which of these persons have records in the partition where they belong; private."""
+    index = pd.Series(section.frame.index)
+    return keys & frozenset(map(identity, as_objects(index[_inside(index, section)])))
 
 
 def _inside(index: Any, section: Section) -> BoolArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.sparse import linalg
 
 from privatelr.design.terms import Columns
-from privatelr.errors import ArgumentError, or_meant
+from privatelr.errors import ArgumentError, listed, or_meant
 from privatelr.types import FloatArray
 
 LONGEST_MARGIN = 100.0
@@ -82,6 +82,38 @@ class Prior:
                 "it in the place of the term."
             )
         return found
+
+
+def require_same_bases(was: Any, now: Any) -> None:
+    """Refuse coefficients of an equally named basis with other knots, which mean something else.
+
+    Raises
+    ------
+    ArgumentError
+        If a spline or `cut` of the plan `now` has other knots, or another boundary by declared
+        bounds, than that of the plan of an earlier fit.
+    """
+    before = {one.expression.label: one.partition for one in getattr(was, "factors", ())}
+    for one in getattr(now, "factors", ()):
+        label = one.expression.label
+        if label in before and before[label] != one.partition:
+            raise ArgumentError(
+                f"prior: {label} of the earlier fit has other knots or ends, by the bounds that "
+                "were declared for it, so its coefficients mean something else; declare the same "
+                "bounds, or name the boundary in both formulas."
+            )
+
+
+def said_about(prior: Prior, was: Any, names: Sequence[str], now: Any) -> Prior:
+    """Add to the words of a prior what an earlier fit promised others, and what of it is unused."""
+    told, lost = prior.source, [name for name in names if name not in prior.means]
+    before, after = (one.formula.person and one.formula.person.column for one in (was, now))
+    if before != after:
+        whom = "a record" if before is None else f"all records of a person by {before!r}"
+        told += f", whose promise is about {whom}"
+    if lost:
+        told += f", without its {listed(lost, 6)}, which this model does not have"
+    return replace(prior, source=told)
 
 
 def _precisions(spec: Any) -> tuple[FloatArray, FloatArray]:

@@ -20,12 +20,13 @@ from privatelr.estimators.training_tables import (
     read_response,
     read_table,
 )
+from privatelr.mechanisms.request import read_account, require_no_account
 from privatelr.multinomial_model import dpmultinom
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import AnyLedger
 from privatelr.results.fit_record import in_user_units
 from privatelr.results.multinomial_fit import MultinomialFit
-from privatelr.sources import LevelsLike, declare_schema
+from privatelr.sources import LevelsLike, declare_schema, name_of_values
 from privatelr.types import FloatArray
 
 try:
@@ -83,6 +84,10 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         table, labels = read_table(X, self.levels), self._labels(y)
         validate_data(self, X, reset=True, skip_check_array=True)
         given = {name: values for name, values in beside.items() if values is not None}
+        whose = given.get("person")
+        unnamed = not isinstance(whose, str | None) and name_of_values(whose) is None
+        if unnamed:
+            require_no_account(read_account(self.ledger))
         function, options = self._call(labels, given)
         declares = self.bounds is not None or self.levels or "sample_weight" in given
         if sparse.issparse(table) and (declares or function is dpmultinom):

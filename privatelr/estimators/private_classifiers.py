@@ -47,7 +47,8 @@ class _NoisyClassifier(PrivateClassifier):
         sample_weight : of shape (n,), optional
             How much each record counts, over ``largest_weight``.
         person : of shape (n,), optional
-            Whose record each is, as in `dplr`: all records of one person are protected together.
+            Whose record each is, as in `dplr`: all records of one person are protected together. A
+            ledger takes a Series that has the name of the column.
 
         Returns
         -------

@@ -23,6 +23,7 @@ from privatelr.sources import (
     Schema,
     as_batch,
     is_dask,
+    name_of_values,
     of_array,
     quote,
     validated_sparse,
@@ -309,7 +310,8 @@ def as_call(
         whose = {"person": beside["person"]} if "person" in beside else {}
         levels = {labels.name: labels.levels}
         return (labels.column.rename(labels.name), table), {"levels": levels, **whose}
-    response, *names = _apart([labels.name, *given], table.columns)
+    wanted = [name_of_values(beside[name]) or name if name == "person" else name for name in given]
+    response, *names = _apart([labels.name, *wanted], table.columns)
     named = dict(zip(given, names, strict=True))
     bounds = read_bounds(declared.bounds, list(table.columns), declared.levels)
     described: dict[str, Any] = {"levels": {**(declared.levels or {}), response: labels.levels}}

@@ -114,6 +114,7 @@ def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expres
     names = tuple(dict.fromkeys(_columns(read)))
     _check(read if divides else node, label, term or label, next(iter(names), "x"))
     if divides:
+        _require_no_order(node, label)
         return Expression(label, read, names, label, None, node)
     title = whole.name if whole.kind == "column" else label
     if node.kind != "call" or node.name not in _CODING:
@@ -150,6 +151,8 @@ def _constant(node: Node) -> Any:
 def constants(node: Node, term: str) -> list[Any]:
     """Return the constants of ``c('a', 'b')`` or ``['a', 'b']``, or of a single constant."""
     items = _items(node)
+    if items is not None and not items:
+        raise FormulaError(f"formula: {term!r} needs a constant at least, as in c('a', 'b').")
     try:
         return [_constant(item) for item in ([node] if items is None else items)]
     except ValueError:
@@ -212,7 +215,22 @@ def _sequence(call: Node, term: str) -> list[float]:
     return [stop if abs(each - stop) <= _FUZZ * abs(step) else each for each in found]
 
 
+def _require_no_order(call: Node, label: str) -> None:
+    """Refuse ``factor(x, ordered = TRUE)`` and ``cut(x, ..., ordered_result = TRUE)``."""
+    asked = [call.keywords[name] for name in _ORDERED if name in call.keywords]
+    if any(one.value is True or one.name == "T" for one in asked):
+        variable = call.args[0].name if call.args and call.args[0].kind == "column" else "x"
+        raise FormulaError(
+            f"term {label!r} puts levels in an order, which no model here uses; divide them in "
+            f"two, as in \"{variable} %in% c('high', 'highest') ~ ...\" for dplr."
+        )
+
+
+_ORDERED = ("ordered", "ordered_result")
+
+
 def _levels(call: Node, label: str) -> tuple[Any, ...]:
+    _require_no_order(call, label)
     if call.keywords.keys() - {"levels"} or len(call.args) > 2:
         raise FormulaError(f"formula: {label!r} takes levels = c(...) and no other keyword.")
     listed = [node for node in call.args[1:] if _items(node) is not None]

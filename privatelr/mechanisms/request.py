@@ -342,6 +342,20 @@ def read_account(ledger: Any) -> Account | None:
     return account_with(ledger)
 
 
+def require_no_account(account: Account | None) -> None:
+    """Refuse to charge an account for persons whose values have no name of a column.
+
+    Raises
+    ------
+    GuaranteeError
+    """
+    if account is not None:
+        raise GuaranteeError(
+            "person: a ledger adds up prices about persons of one column, by its name, and these "
+            "values have no name; hand over a Series that has, such as frame['patient']."
+        )
+
+
 def read_seed(seed: Any, replayed: str, what: str, stacklevel: int = 4) -> int | None:
     """Read a seed, and warn the user of the calling function that it voids the guarantee."""
     if seed is None:

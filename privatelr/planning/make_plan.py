@@ -122,7 +122,7 @@ def _names(text: str) -> list[str]:
         token.text
         for token, follower in zip(tokens, [*tokens[1:], None], strict=True)
         if token.is_name
-        and (token.kind == "quoted" or token.text not in {*RESERVED, "."})
+        and (token.kind == "quoted" or token.text not in {*RESERVED, ".", "NULL", "None"})
         and (follower is None or not follower.is_operator("(", "="))
     ]
     return list(dict.fromkeys(names))

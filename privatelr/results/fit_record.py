@@ -13,7 +13,7 @@ import pandas as pd
 import scipy
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design import DesignSpec, EntryBoundedMatrix, Prior
+from privatelr.design import DesignSpec, EntryBoundedMatrix, Prior, require_same_bases, said_about
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import Release
@@ -389,4 +389,6 @@ def prior_of_fit(earlier: FitRecord, given: Prior, spec: Any, loss: Any) -> Prio
             f"prior: the response of the earlier fit is {was.describe()}, and here it is "
             f"{now.describe()}; prior takes a fit of the same response."
         )
-    return given.for_plan(spec, only_shared=True)
+    require_same_bases(earlier.spec, spec)
+    found = given.for_plan(spec, only_shared=True)
+    return said_about(found, earlier.spec, list(earlier.coef.index), spec)

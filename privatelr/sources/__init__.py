@@ -18,6 +18,8 @@ from privatelr.sources.data_source import (
     as_batch,
     dispatch,
     is_dask,
+    name_of_values,
+    new_name,
     quote,
     read_source,
     validated_sparse,

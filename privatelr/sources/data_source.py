@@ -205,7 +205,7 @@ def _labelled(
             f"y has {len(values)} values and X has {len(batch)} rows: a fit of (y, X) takes one "
             "value per row."
         )
-    name = _new_name(named, batch.names)
+    name = new_name(named, batch.names)
     text, columns = f"{quote(name)} ~ .", {name: values}
     if isinstance(person, str) and person in batch.names:
         whose, column = values, person
@@ -216,7 +216,8 @@ def _labelled(
                 f"person={show(person)}: beside y and X it takes one value for each row, as an "
                 "array, a Series or a list, or the name of a column of a frame X."
             )
-        whose, column = found, _new_name(named, [*batch.names, name])
+        named = name_of_values(person) or named  # Series of other libraries have names, too
+        whose, column = found, new_name(named, [*batch.names, name])
         columns[column] = whose
     if person is not None:
         if not len(values) == len(whose) == len(batch):
@@ -241,7 +242,19 @@ def _one_column(name: str, value: Any) -> tuple[pd.Series[Any] | None, str]:
     return found, name if named is None else str(named)
 
 
-def _new_name(name: str, taken: Collection[str]) -> str:
+def name_of_values(values: Any) -> str | None:
+    """Return the name that a column of a library has beside its values; None if it has none."""
+    if isinstance(values, pd.DataFrame) and values.shape[1] == 1:
+        values = values.iloc[:, 0]
+    name = getattr(values, "name", None) if hasattr(values, "dtype") else None
+    is_index = isinstance(values, pd.Series | pd.Index)  # whose names may be numbers
+    return (
+        str(name) if name is not None and (is_index or (isinstance(name, str) and name)) else None
+    )
+
+
+def new_name(name: str, taken: Collection[str]) -> str:
+    """Return a name that no other column has, by underscores at its end."""
     while name in taken:
         name += "_"
     return name

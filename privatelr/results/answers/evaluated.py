@@ -83,8 +83,9 @@ class Evaluated:
             ``dplr(y, X)``.
         person
             For a fit about persons, who the records are of, if `response` is given, too; without
-            it they are told apart by the column that the formula names. All records of a person
-            count as one together, and the answer is about persons.
+            it they are told apart by the column that the formula names. Values that have the name
+            of another column are refused, and with a ledger those that have no name. All records of
+            a person count as one together, and the answer is about persons.
         ledger : Ledger or path, optional
             Account to charge before the scores are computed; as in `dplr`.
         seed : int, optional

@@ -23,7 +23,7 @@ from privatelr.mechanisms import (
     require_below_one_record,
     warn_of_large_delta,
 )
-from privatelr.mechanisms.request import read_account, read_seed
+from privatelr.mechanisms.request import read_account, read_seed, require_no_account
 from privatelr.mechanisms.score_histogram import (
     HistogramCalibration,
     HistogramRelease,
@@ -52,7 +52,7 @@ from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Draw, Randomness, SeededRandomness, SystemRandomness
 from privatelr.results import predict
 from privatelr.results.fit_record import ModelRecord
-from privatelr.sources import Batch, as_batch, is_dask, is_stream, read_source
+from privatelr.sources import Batch, as_batch, is_dask, is_stream, name_of_values, read_source
 from privatelr.types import FloatArray, Rows
 
 _MOST_COLUMNS = 200
@@ -76,6 +76,8 @@ class Evaluation:
         The number of records, or of persons.
     persons : bool
         Whether all records of a person count as one together.
+    has_unnamed_persons : bool
+        Whether their values have no name of a column.
     """
 
     fit: ModelRecord
@@ -83,6 +85,7 @@ class Evaluation:
     outcomes: Any
     n: int
     persons: bool = False
+    has_unnamed_persons: bool = False
 
     def counts(self, edges: FloatArray) -> FloatArray:
         """Return the number of records in each cell ``(2 K + 1,)`` between `edges`; private.
@@ -229,7 +232,8 @@ def _open_persons(fit: ModelRecord, data: Any, response: Any, person: Any) -> Ev
     m, _, grouped = design.with_shares(outcomes, formula.person)
     if m == 0:
         raise ArgumentError("data is empty: a private answer takes at least one record.")
-    return Evaluation(fit, data if numbered else batch, grouped, m, persons=True)
+    unnamed = person is not None and name_of_values(person) is None
+    return Evaluation(fit, data if numbered else batch, grouped, m, True, unnamed)
 
 
 def _beside(fit: ModelRecord, response: Any, n: int, person: Any = None) -> Any:
@@ -251,6 +255,7 @@ def _beside(fit: ModelRecord, response: Any, n: int, person: Any = None) -> Any:
         )
     _, both = read_source(response, np.zeros((n, 1)), None, person)
     whose = fit.spec.formula.person
+    design.require_persons_of(fit.spec.formula, name_of_values(person))
     kept = names if whose is None else (*names, whose.column)
     return as_batch(dict(zip(kept, map(both.column, both.names[1:]), strict=True)))
 
@@ -336,6 +341,8 @@ def read_price(
     require_below_one_record(target, opened.n)
     warn_of_large_delta(target, opened.n, stacklevel=5)
     account, replayed = read_account(ledger), read_seed(seed, "noise", what, stacklevel=6)
+    if opened.has_unnamed_persons:
+        require_no_account(account)
     randomness = SystemRandomness() if replayed is None else SeededRandomness(replayed)
     return Price(target, account, randomness, opened.column_of_persons)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -84,7 +84,7 @@ def plot_term(
     level = require_number(ArgumentError, "level", level, takes, at_least=0.5, at_most=0.9999)
     fits = {"": fit} if isinstance(fit, NoisyRecord) else labelled(fit)
     first = next(iter(fits.values()))
-    name = _variable_of(first, term)
+    name = _variable_of(first, term, () if at is None else at)
     low, high = first.spec.variables[name].bounds
     values = np.linspace(low, high, _POINTS)
     places = _places(first, name, {} if at is None else at)
@@ -139,7 +139,7 @@ def _curves(
         yield _Curve(label, found.estimate, (found.lower, found.upper))
 
 
-def _variable_of(fit: NoisyRecord, term: str) -> str:
+def _variable_of(fit: NoisyRecord, term: str, held: Collection[str] = ()) -> str:
     """The numeric variable that a term reads, which is it or a function that the model has of it.
 
     Of a function, the name and the variable say which is meant: ``bs(age)`` for all its arguments.
@@ -153,11 +153,8 @@ def _variable_of(fit: NoisyRecord, term: str) -> str:
         raise ArgumentError(f"term={show(term)}: term takes the name of a variable or of a term.")
     if term in known:
         return term
-    if len(pieces := term.split(":")) > 1:  # an interaction, whose other variables have levels
-        called = [one.strip() for one in pieces if one.strip() not in fit.spec.variables]
-        called = called or [one.strip() for one in pieces if one.strip() in known]
-        if len(called) == 1:
-            return _variable_of(fit, called[0])
+    if len(pieces := [one.strip() for one in term.split(":")]) > 1:
+        return _variable_of_interaction(fit, term, pieces, known, held)
     first, *rest = tokens = tokenize(term)
     read = {token.text for token in tokens if token.is_name} & {*known}
     whole = not rest or (rest[0].is_operator("(") and closing_index(tokens, 1) == len(tokens) - 1)
@@ -168,6 +165,31 @@ def _variable_of(fit: NoisyRecord, term: str) -> str:
             f"of the model that reads it; variables are {there}{or_meant(term, known)}"
         )
     return str(read.pop())
+
+
+def _variable_of_interaction(
+    fit: NoisyRecord, term: str, pieces: list[str], known: list[str], held: Collection[str]
+) -> str:
+    """The variable that an interaction is drawn against: the one that is not held at a value."""
+    formula = fit.spec.formula
+    names = {token.text for token in tokenize(term) if token.is_name} & {*formula.regressors}
+    together = [{n for i in one for n in formula.factors[i].names} for one in formula.terms]
+    if len(names) < 2 or not any(names <= one for one in together):
+        raise ArgumentError(
+            f"term={show(term)}: the model has no such interaction; its terms are those of "
+            f"{formula.text}, and a variable alone draws all that it enters."
+        )
+    called = [one for one in pieces if one not in fit.spec.variables]  # functions of a variable
+    called = called or [one for one in pieces if one in known]
+    read = [_variable_of(fit, one) for one in called]
+    free = [one for one in read if one not in held]
+    if len(read) != 1 and len(free) != 1:
+        other = (read or sorted(names))[-1]
+        raise ArgumentError(
+            f"term={show(term)}: a line is drawn against one numeric variable; hold the others at "
+            f"a value, as in at={{{other!r}: ...}}."
+        )
+    return read[0] if len(read) == 1 else free[0]
 
 
 def _has(fit: NoisyRecord, function: str, name: str) -> bool:
