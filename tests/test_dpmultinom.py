@@ -263,6 +263,17 @@ def test_levels_in_an_order_are_refused_also_where_they_are_declared(fit):
     lr.dplr("y ~ age", two, 1.0, **schema)  # two levels are the same in any order
 
 
+def test_a_dictionary_of_arrow_may_have_an_order():
+    pa = pytest.importorskip("pyarrow")
+    data = study(300)
+    plain = pa.Table.from_pandas(data.assign(y=pd.Categorical(data.y, CLASSES)))
+    ordered = pa.Table.from_pandas(data.assign(y=pd.Categorical(data.y, CLASSES, ordered=True)))
+    dpmultinom(FORMULA, plain, 1.0, **SCHEMA)
+    for given in (ordered, ordered.to_reader):
+        with pytest.raises(lr.SchemaError, match=r"levels have an order.* a cast to text\."):
+            dpmultinom(FORMULA, given, 1.0, **SCHEMA)
+
+
 def test_a_response_beside_a_matrix_has_no_order():
     y = pd.Series(pd.Categorical(["a", "b", "c"] * 20, ordered=True), name="y")
     for x in (np.ones((60, 2)), sparse.csr_array(np.ones((60, 2)))):

@@ -115,17 +115,18 @@ def require_no_order(response: Response, batch: Batch) -> None:
     """Refuse three levels or more whose type puts them in an order, which no model here uses.
 
     Declared levels do not take the order away, so that what is fitted does not hang on them. Enums
-    of polars and Arrow have no order here: that is how these declare levels of any kind.
+    of polars have no order here: that is how it declares levels of any kind.
     """
     name = response.expression.column
     if name is None or len(response.levels) < 3 or name not in batch.names:
         return
-    if getattr(batch.column(name).dtype, "ordered", False):
+    if batch.has_order(name):
         upper = ", ".join(map(repr, response.levels[1:][-2:]))
         raise SchemaError(
             f"response {response.expression.label!r}: its levels have an order, which no model "
             f'here uses; divide them in two, as in "{name} %in% c({upper}) ~ ..." for dplr, or '
-            f"take them as names without an order, by data[{name!r}].cat.as_unordered()."
+            f"take them as names without an order, by data[{name!r}].cat.as_unordered() of pandas "
+            "or a cast to text."
         )
 
 

@@ -203,6 +203,11 @@ class Batch:
         """Names of the columns."""
         return self.frame.columns
 
+    def has_order(self, name: str) -> bool:
+        """Whether the type of a column puts its values in an order."""
+        stated = name in self.frame.attrs.get(_ORDERED, ())
+        return stated or bool(getattr(self.frame[name].dtype, "ordered", False))
+
     @property
     def index(self) -> pd.Index[Any]:
         """Labels of all rows, which predictions keep."""
@@ -288,6 +293,8 @@ def _address(array: np.ndarray[Any, Any]) -> int:
     return int(array.__array_interface__["data"][0])
 
 
+_ORDERED = "privatelr: columns with an order"
+"""Where a frame says which dictionaries of Arrow had an order in their type, as R's factors do."""
 _LONG = 8
 """Bytes of a number type whose memory pandas can share with Arrow, with nulls or without."""
 
@@ -319,7 +326,10 @@ def from_foreign(data: Any) -> pd.DataFrame:
 def of_table(table: Any) -> pd.DataFrame:
     """Convert a table of pyarrow to pandas, as `from_foreign`."""
     columns = dict(zip(table.column_names, map(_of_arrow, table.columns), strict=True))
-    return pd.DataFrame(columns, copy=False, index=pd.RangeIndex(len(table)))
+    frame = pd.DataFrame(columns, copy=False, index=pd.RangeIndex(len(table)))
+    if ordered := [one.name for one in table.schema if getattr(one.type, "ordered", False)]:
+        frame.attrs[_ORDERED] = ordered
+    return frame
 
 
 def foreign_column(name: str, values: Any) -> Any:
