@@ -18,7 +18,10 @@ from privatelr.datasets import load_study
 from privatelr.errors import SchemaError, listed, or_meant, show
 from privatelr.sources import declare_schema
 
-_ONE_CALL = {"data", "column", "schema", "seed", "plot", "out", "save", "force", "json", "quiet"}
+_ONE_CALL = {
+    *("data", "column", "plan", "schema", "seed", "plot", "out", "save"),
+    *("force", "json", "quiet"),
+}
 """These are about one call. A seed is among them, since a study repeats no noise."""
 _PRICE = {"eps", "rho", "delta"}
 _PRICED_APART = {"bounds", "levels"}
