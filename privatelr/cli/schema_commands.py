@@ -228,7 +228,9 @@ def _show_plan(made: Any, chosen: argparse.Namespace, **facts: Any) -> int:
     """Print what to expect of a declaration that would be paid for."""
     if chosen.json:
         rows = made.to_frame().to_dict("records")
-        print(json.dumps({**facts, "n": int(chosen.plan), "expected": rows}, indent=1, default=float))
+        print(
+            json.dumps({**facts, "n": int(chosen.plan), "expected": rows}, indent=1, default=float)
+        )
     else:
         print(in_shell(made))
     return DONE
