@@ -175,8 +175,9 @@ def paid(answer):
 
 @pytest.mark.parametrize("ask", ASK.values(), ids=ASK)
 def test_answers_are_about_persons_and_paid_by_them(ask):
+    """Values beside the data have the name of the column, which the ledger compares."""
     frame, matrix = fits()
-    beside = {"response": Y, "person": WHOSE}
+    beside = {"response": Y, "person": pd.Series(WHOSE, name="person")}
     for fit, data, given in (
         (frame, FRAME, {}),
         (frame, X, beside),
