@@ -871,7 +871,7 @@ IDENTITIES = {
     "dates": [datetime.date(2020, 1, day) for day in (1, 2, 3, 4, 5)],
     "times": [datetime.datetime(2020, 1, 1, hour, tzinfo=datetime.UTC) for hour in range(5)],
     "timestamps": [pd.Timestamp(2020, 1, day) for day in range(1, 6)],
-    "units": [np.datetime64("2020-01-01") + day for day in range(5)],
+    "units": [np.datetime64("2020-01-01") + np.timedelta64(day, "D") for day in range(5)],
     "decimals": [Decimal(k) / 3 for k in range(5)],
     "uuids": [uuid.UUID(int=k) for k in range(5)],
     "mixed": ["a", 1, ("a", 1), datetime.date(2020, 1, 1), uuid.UUID(int=7)],

@@ -105,7 +105,9 @@ def test_types_and_nulls_are_read_as_in_memory(memory, size):
         "y": pa.array(frame["y"].astype("int8")),
         "flag": pa.array(rng.random(300) < 0.5, mask=gone),
         "few": pa.array(rng.integers(0, 9, 300).astype("int16"), mask=gone),
-        "when": pa.array(np.datetime64("2020-01-01") + np.arange(300)).cast(pa.timestamp("ns")),
+        "when": pa.array(np.datetime64("2020-01-01") + np.arange(300).astype("m8[D]")).cast(
+            pa.timestamp("ns")
+        ),
     }
     table = pa.table(columns)
     batches = [

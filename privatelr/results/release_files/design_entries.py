@@ -130,7 +130,7 @@ class PriorEntry(FileEntry, frozen=True):
     means: Annotated[dict[str, float], Meta(min_length=1)]
     source: str
     sds: Annotated[dict[str, Positive], Meta(min_length=1)] | UnsetType = UNSET
-    uncovered: Literal[True] | UnsetType = UNSET
+    uncovered: bool | UnsetType = UNSET
 
 
 class PaymentEntry(FileEntry, frozen=True):
