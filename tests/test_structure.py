@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 300,
-    "code lines": 42_000,
+    "modules": 295,
+    "code lines": 41_922,
     "lines of the longest module": 400,
     "modules of the fullest folder": 18,
     "call depth": 14,
