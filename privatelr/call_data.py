@@ -12,7 +12,6 @@ from scipy import sparse
 from privatelr.design import (
     AS_FRAME,
     CHANGED,
-    DesignSpec,
     plan_design,
     read_dask_design,
     read_dask_source,
@@ -33,7 +32,7 @@ from privatelr.formula import (
     with_terms,
 )
 from privatelr.model_data import FrameData, MatrixData
-from privatelr.numerics.rows import MOST_SCORED, DaskRows, EntryRows, LooseRows, StreamRows
+from privatelr.numerics.rows import MOST_SCORED, DaskRows, StreamRows
 from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Neighbours
 from privatelr.sources import (
     Batch,
@@ -44,7 +43,7 @@ from privatelr.sources import (
     name_of_values,
     read_source,
 )
-from privatelr.types import FloatArray, Rows
+from privatelr.types import Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -109,12 +108,11 @@ class DaskData(PartitionedData):
 class StreamData(PartitionedData):
     """A formula, the types of the columns, and a stream of record batches.
 
-    Rows that fit into ``table.source.memory`` are read once and kept, by public facts alone; then
-    all is as for a frame. Others are read anew for every pass.
+    Rows that fit into ``table.source.memory`` are `held`, by public facts alone: then all is as for
+    a frame. Others are read anew for every pass.
     """
 
     whose: Person | None = None
-    _frame: list[FrameData] = field(default_factory=list)
     _persons: list[int] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -153,24 +151,17 @@ class StreamData(PartitionedData):
                 'more than it may keep; hand over stream(data, memory="16GiB") or fewer columns.'
             )
 
-    def _kept(self, spec: Any) -> FrameData | None:
-        """The columns of a formula in memory; None if they do not fit."""
-        if not self._frame and self._fits(spec):
-            names, person = spec.formula.variables, self.whose
-            if person is not None and person.column not in names:
-                names = (*names, person.column)
-            batch = self.table.kept(names)
-            if person is None:
-                self._frame.append(FrameData(self.text, batch))
-            else:
-                persons, owners, grouped = with_shares(batch, person)
-                if persons != len(self):
-                    raise SchemaError(CHANGED)
-                self._frame.append(FrameData(self.text, grouped, persons, owners))
-        return self._frame[0] if self._frame else None
-
     def held(self, spec: Any) -> FrameData:
-        return self._kept(spec) or self
+        if not self._fits(spec):
+            return self
+        names, person = spec.formula.variables, self.whose
+        if person is None:
+            return FrameData(self.text, self.table.kept(names))
+        batch = self.table.kept(tuple(dict.fromkeys((*names, person.column))))
+        persons, owners, grouped = with_shares(batch, person)
+        if persons != len(self):
+            raise SchemaError(CHANGED)
+        return FrameData(self.text, grouped, persons, owners)
 
     def counted(self, spec: Any) -> tuple[int, int, int, Tally | None]:
         def of_piece(batch: Batch) -> tuple[int, int, int, Tally | None]:
@@ -181,38 +172,11 @@ class StreamData(PartitionedData):
         )
         return sum(n), sum(negative), sum(positive), sum(tallies, Tally())
 
-    def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, Tally | None]:
-        frame = self._kept(spec)
-        if frame is not None:
-            return frame.rows(spec, bar=bar)
+    def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
         return read_stream_design(spec, self.table, StreamRows), None
 
-    def loose(self, spec: Any, *, bar: bool) -> tuple[Rows | LooseRows, Tally | None]:
-        frame = self._kept(spec)
-        return (
-            self.rows(with_equal_weights(spec), bar=bar)
-            if frame is None
-            else frame.loose(spec, bar=bar)
-        )
-
-    def standardised(
-        self,
-        rows: Rows | LooseRows,
-        spec: DesignSpec,
-        centre: FloatArray,
-        factor: FloatArray,
-        *,
-        bar: bool,
-    ) -> Rows:
-        frame = self._kept(spec)
-        if frame is None:
-            return self.rows(spec, bar=bar)[0]
-        return frame.standardised(rows, spec, centre, factor, bar=bar)
-
-    def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
-        frame = self._kept(spec)
-        assert frame is not None
-        return frame.entries(spec)
+    def loose(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
+        return self.rows(with_equal_weights(spec), bar=bar)
 
 
 def read_data(first: Any, second: Any, target: Any, **given: Any) -> FrameData:
@@ -225,9 +189,8 @@ def read_data(first: Any, second: Any, target: Any, **given: Any) -> FrameData:
         text, table = read_dask_source(first, second, target)
         text = _with_all(text, table.typed.names, **given)
         names = [*table.typed.names, *table.index_names]
-        if (person := _person_of(text, names)) is None:
-            return DaskData(text, table.typed, table=table)
-        table = table.of_persons(person)
+        person = _person_of(text, names)
+        table = table if person is None else table.of_persons(person)
         return DaskData(text, table.typed, table=table)
     return read_in_memory(first, second, target, **given)
 

@@ -325,6 +325,22 @@ def require_number(
     return number
 
 
+def require_whole(
+    error: type[PrivateLRError],
+    name: str,
+    value: Any,
+    takes: str,
+    *,
+    at_least: float,
+    at_most: float = math.inf,
+) -> int:
+    """Return `value` as a whole number within closed limits, or raise `error`."""
+    number = require_number(error, name, value, takes, at_least=at_least, at_most=at_most)
+    if not number.is_integer():
+        raise error(f"{name}={show(value)}: {name} takes {takes}.")
+    return int(number)
+
+
 def _finite(value: Any) -> float:
     """Return the value as a float, NaN if it is not a number or overflows."""
     if not isinstance(value, Real) or isinstance(value, bool):

@@ -221,6 +221,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
         loose, tally, scale, bar = None, None, None, options.verbose > 0
         mapped: Any = None
+        data = data.held(ready.declared)
         if spec is not ready.declared:
             loose, tally = data.loose(ready.declared, bar=bar)
             scale = release_scale(loose, calibration.scale, draws.scale)

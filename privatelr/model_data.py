@@ -193,7 +193,7 @@ class FrameData:
         return _entry_rows(spec, *read(spec, batch)), batch.tally
 
     def held(self, spec: Any) -> FrameData:
-        """The same data in memory, if a stream of them may be kept."""
+        """The same data in memory, if a stream of them may be kept; it is read then."""
         return self
 
     def counted(self, spec: Any) -> tuple[int, int, int, Tally | None]:

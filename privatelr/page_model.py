@@ -144,6 +144,22 @@ Piece = str | Heading | Indented | Alarm | Bullets | Code | Grid | NotPrivate
 # -- text --------------------------------------------------------------------------------------
 
 
+class Paged:
+    """What shows its `page` in a terminal and in a notebook."""
+
+    __slots__ = ()
+
+    def page(self) -> list[Piece]:
+        """The pieces of the page that `print` shows; subclasses define it."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return as_text(self.page())
+
+    def _repr_html_(self) -> str:
+        return as_html(self.page())
+
+
 def as_text(page: Iterable[Piece], width: int = WIDTH) -> str:
     """Return the page as text of at most this number of columns, of which a table takes some."""
     return "\n".join(line for piece in page for line in as_lines(piece, width))

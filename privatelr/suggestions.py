@@ -16,7 +16,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.call_data import read_data
 from privatelr.design import Variable, describe_variables, read_variable, with_shares
 from privatelr.errors import ArgumentError, SchemaError, listed, or_meant, show
-from privatelr.formula import Person
+from privatelr.formula import Interval, Person
 from privatelr.mechanisms import (
     read_target,
     require_below_one_record,
@@ -120,10 +120,7 @@ def suggest_bounds(
     >>> print(suggested.guarantee, list(suggested))
     epsilon = 0.5 (pure) ['age']
     """
-    target = _read_price(eps, delta, person)
-    outer = dict(declare_schema(bounds).bounds)
-    if not outer:
-        raise SchemaError('bounds: takes an outer range for each column, as in {"age": (0, 150)}.')
+    target, outer = read_price(eps, delta, person), read_outer(bounds)
     source = _read_table(data)
     variables = describe_variables(source.batch, outer, Schema(outer))
     _require_numbers(source.batch, variables)
@@ -238,7 +235,7 @@ def levels_from(
 
     Numbers and booleans that are equal are one level; in a column of objects True is the number 1.
     """
-    target = read_target_of_levels(_read_price(eps, delta, person))
+    target = read_target_of_levels(read_price(eps, delta, person))
     source = _read_table(data)
     names = list(source.batch.names)
     if column not in names:
@@ -328,7 +325,15 @@ def _read_persons(data: Any, source: FrameData, person: Any) -> _Owned:
     return _Owned(m, owners, batch.shares, batch)
 
 
-def _read_price(eps: Any, delta: Any, person: Any) -> Promise:
+def read_outer(bounds: BoundsLike) -> dict[str, Interval]:
+    """Read the outer ranges of columns; raises `SchemaError`, also if there is none."""
+    outer = dict(declare_schema(bounds).bounds)
+    if not outer:
+        raise SchemaError('bounds: takes an outer range for each column, as in {"age": (0, 150)}.')
+    return outer
+
+
+def read_price(eps: Any, delta: Any, person: Any) -> Promise:
     """Read a price; there is no suggestion without privacy, which would be a value of the data."""
     about = REPLACE_ONE if person is None else REPLACE_PERSON
     target = read_target(eps, delta, plain=None, neighbours=about)

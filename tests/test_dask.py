@@ -8,6 +8,7 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 import pytest
+from changed_tables import fewer, one_label, one_value
 from dask_for_tests import (
     EVERY_MEMORY,
     KEPT,
@@ -356,20 +357,6 @@ def changing(frame, change, after):
 
     lazy = in_parts(frame, 20).map_partitions(read, meta=frame.iloc[:0])
     return lazy, readings
-
-
-def fewer(part):
-    return part.iloc[1:]
-
-
-def one_value(part):
-    part.iloc[7, part.columns.get_loc("age")] += 0.5
-    return part
-
-
-def one_label(part):
-    part.iloc[7, part.columns.get_loc("y")] = 1 - part["y"].iloc[7]
-    return part
 
 
 def unusable(part):

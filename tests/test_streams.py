@@ -6,8 +6,10 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from changed_tables import fewer, one_label, one_value
 from frames_for_laws import FORMULA, SCHEMA, FixedRandomness, clinic
 from repeated_noise import trial
+from streams_for_tests import EVERY_MEMORY, KEPT, STREAMED, arrow, ds, pa
 
 import privatelr.fitting
 from privatelr import ArgumentError, FormulaError, Ledger, SchemaError, dplr, dpsvm, stream
@@ -16,12 +18,7 @@ from privatelr.numerics.rows import StreamRows
 from privatelr.numerics.solve import Newton
 from privatelr.sources import is_stream
 
-pa = pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
-ds = pytest.importorskip("pyarrow.dataset", reason="needs the extra [parquet]")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
-
-KEPT, STREAMED = "1GiB", 0
-EVERY_MEMORY = pytest.mark.parametrize("memory", [KEPT, STREAMED], ids=["kept", "streamed"])
 
 
 @pytest.fixture(autouse=True)
@@ -40,10 +37,6 @@ def in_batches(table, *lengths):
         for piece in pieces
     ]
     return lambda: pa.RecordBatchReader.from_batches(table.schema, batches)
-
-
-def arrow(frame):
-    return pa.Table.from_pandas(frame, preserve_index=False)
 
 
 def written(folder, frame, size, **options):
@@ -183,22 +176,8 @@ def changing(frame, change, after):
     return reader, readings
 
 
-def fewer(frame):
-    return frame.iloc[1:]
-
-
 def more(frame):
     return pd.concat([frame, frame.iloc[:1]])
-
-
-def one_value(frame):
-    frame.iloc[7, frame.columns.get_loc("age")] += 0.5
-    return frame
-
-
-def one_label(frame):
-    frame.iloc[7, frame.columns.get_loc("y")] = 1 - frame["y"].iloc[7]
-    return frame
 
 
 def another_order(frame):

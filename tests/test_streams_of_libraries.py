@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from frames_for_laws import FORMULA, SCHEMA, FixedRandomness, clinic
 from repeated_noise import trial
+from streams_for_tests import EVERY_MEMORY, KEPT, STREAMED, arrow, ds, pa
 
 import privatelr.fitting
 from privatelr import (
@@ -22,20 +23,10 @@ from privatelr import (
     suggest_bounds,
 )
 
-pa = pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
-ds = pytest.importorskip("pyarrow.dataset", reason="needs the extra [parquet]")
-
-KEPT, STREAMED = "1GiB", 0
-EVERY_MEMORY = pytest.mark.parametrize("memory", [KEPT, STREAMED], ids=["kept", "streamed"])
-
 
 @pytest.fixture(autouse=True)
 def _one_noise(monkeypatch):
     monkeypatch.setattr(privatelr.fitting, "SystemRandomness", FixedRandomness)
-
-
-def arrow(frame):
-    return pa.Table.from_pandas(frame, preserve_index=False)
 
 
 def of_polars(frame, folder):

@@ -188,7 +188,8 @@ def deliver_paid(
             written, done = True, f"--out {chosen.out!r} was written"
             tell(entry, hash_of(data))
     finally:
-        print_page(page, done, is_kept_elsewhere=written)
+        with suppress(*[BrokenPipeError] if written else ()):  # a page that nobody has to read
+            print_page(page, done)
     if prints_file and not written and is_kept(data):
         flush_output()  # an error of it leaves the charge without a release
         tell(entry, hash_of(data))

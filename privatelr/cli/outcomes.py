@@ -309,21 +309,22 @@ def reason_of(error: Exception) -> str:
     return (getattr(error, "strerror", None) or str(error)).lower()
 
 
-def print_page(page: str, done: str | None, *, is_kept_elsewhere: bool = False) -> None:
+def print_page(page: str, done: str | None) -> None:
     """Print a page after work that stands, which an error of the output then says.
 
-    A user who hears of the error alone would do it again, and would spend the budget twice. If the
-    result is kept elsewhere, nobody has to read the page, so a closed pipe is no error.
+    A user who hears of the error alone would do it again, and would spend the budget twice.
     """
     try:
         print(page)
         if done is not None:
             flush_output()
+    except BrokenPipeError:
+        drop_output()
+        raise
     except OSError as error:
-        if done is None or (isinstance(error, BrokenPipeError) and not is_kept_elsewhere):
+        if done is None:
             raise
         drop_output()
-        if not isinstance(error, BrokenPipeError):
-            raise NotWrittenError(
-                f"{done}, but the page could not be written ({reason_of(error)})."
-            ) from None
+        raise NotWrittenError(
+            f"{done}, but the page could not be written ({reason_of(error)})."
+        ) from None

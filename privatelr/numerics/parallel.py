@@ -55,11 +55,6 @@ def in_order(compute: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
     threads of the linear algebra library are left out: on a small block they wait for each other.
     If it fails, the error is that of the first item that failed, or that could not be taken.
     """
-    return _numbered(lambda _, item: compute(item), items)
-
-
-def _numbered(compute: Callable[[int, Item], T], items: Iterable[Item]) -> list[T]:
-    """``[compute(place, item) for place, item in enumerate(items)]``, as `in_order`."""
     limit = _LIMIT.get()
     if limit is None:
         known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -67,7 +62,7 @@ def _numbered(compute: Callable[[int, Item], T], items: Iterable[Item]) -> list[
     helpers = (min(limit, len(items)) if isinstance(items, Sized) else limit) - 1
     with _library_threads(1):
         if helpers < 1:
-            return [compute(place, item) for place, item in enumerate(items)]
+            return [compute(item) for item in items]
         done: dict[int, T] = {}
         failed: dict[int, BaseException] = {}
         source, places, taking = iter(items), count(), Lock()
@@ -85,7 +80,7 @@ def _numbered(compute: Callable[[int, Item], T], items: Iterable[Item]) -> list[
                         failed[place] = error
                         return
                 try:
-                    done[place] = compute(place, item)
+                    done[place] = compute(item)
                 except BaseException as error:
                     failed[place] = error
 
@@ -109,8 +104,9 @@ def summed(compute: Callable[[Item], T], items: Iterable[Item], add: Callable[[T
     early: dict[int, T] = {}  # terms that are there before those ahead of them
     turn, given_up, changed = 0, False, Condition()
 
-    def contribute(place: int, item: Item) -> None:
+    def contribute(numbered: tuple[int, Item]) -> None:
         nonlocal turn, given_up
+        place, item = numbered
         try:
             term = compute(item)
             with changed:
@@ -127,7 +123,8 @@ def summed(compute: Callable[[Item], T], items: Iterable[Item], add: Callable[[T
                 changed.notify_all()
             raise
 
-    _numbered(contribute, items)
+    numbered = enumerate(items)  # of known items there may be fewer than threads
+    in_order(contribute, [*numbered] if isinstance(items, Sized) else numbered)
     return total[0]
 
 

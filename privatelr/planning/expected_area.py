@@ -21,8 +21,9 @@ from privatelr.mechanisms.score_histogram import (
 )
 from privatelr.mechanisms.threshold_choice import THRESHOLDS, calibrate_threshold
 from privatelr.numerics import ThresholdRule
-from privatelr.planning.expected_choices import ExpectedThreshold, expected_threshold, read_size
+from privatelr.planning.expected_choices import ExpectedThreshold, expected_threshold
 from privatelr.planning.forecast import Simulator
+from privatelr.planning.needed_records import read_size
 from privatelr.privacy import Guarantee
 from privatelr.results.answers.scored_records import require_pure
 from privatelr.results.predict import score

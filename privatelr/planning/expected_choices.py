@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -18,8 +18,8 @@ from privatelr.mechanisms.candidate_choice import (
     calibrate_choice,
 )
 from privatelr.mechanisms.threshold_choice import ThresholdCalibration, threshold_scores
-from privatelr.page_model import FactList, Heading, Piece, Table, as_html, as_text
-from privatelr.planning.needed_records import LARGEST_N
+from privatelr.page_model import FactList, Heading, Paged, Piece, Table
+from privatelr.planning.needed_records import read_size
 from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Guarantee
 from privatelr.results.answers.scored_records import require_pure
 from privatelr.results.pages.sentences import neighbours
@@ -28,15 +28,6 @@ from privatelr.types import FloatArray
 _COUNTS = 101
 """Quantiles of the noise on the number of positive records, over which chances are averaged."""
 _COMPARED = {"auc": "AUC", "accuracy": "share of right classes", "brier": "Brier score"}
-
-
-def read_size(n: Any) -> int:
-    """Read a number of records, or of persons; raises `ArgumentError`."""
-    takes = f"a whole number from 1 to {LARGEST_N:.0e}"
-    require_number(ArgumentError, "n", n, takes, at_least=1, at_most=LARGEST_N)
-    if n != int(n):
-        raise ArgumentError(f"n={show(n)}: n takes {takes}.")
-    return int(n)
 
 
 # -- a threshold -------------------------------------------------------------------------------
@@ -122,7 +113,7 @@ def expected_threshold(
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ChoicePlan:
+class ChoicePlan(Paged):
     """What `choose` is expected to lose, if fits differ as they are guessed to.
 
     Attributes
@@ -178,14 +169,8 @@ class ChoicePlan:
             "No data were read: chances follow exactly from these differences, which are a guess.",
         ]
 
-    def __str__(self) -> str:
-        return as_text(self.page())
-
     def __repr__(self) -> str:
         return f"<Plan of a choice among {self.calibration.candidates} fits>"
-
-    def _repr_html_(self) -> str:
-        return as_html(self.page())
 
 
 @suggests_arguments

@@ -13,15 +13,13 @@ from privatelr.arguments import suggests_arguments
 from privatelr.design import Variable
 from privatelr.errors import (
     ArgumentError,
-    SchemaError,
     listed,
     or_meant,
-    require_number,
+    require_whole,
     show,
 )
 from privatelr.inference import Guesses
 from privatelr.inference.guessed_columns import guessed_numbers
-from privatelr.mechanisms import read_target
 from privatelr.mechanisms.level_selection import (
     LevelCalibration,
     calibrate_levels,
@@ -36,13 +34,14 @@ from privatelr.mechanisms.range_selection import (
     scores_of_low,
     slots_of,
 )
-from privatelr.page_model import FactList, Heading, Piece, Table, as_html, as_text
-from privatelr.planning.expected_choices import read_size
+from privatelr.page_model import FactList, Heading, Paged, Piece, Table
 from privatelr.planning.made_up_records import read_spread
-from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Guarantee, Promise
+from privatelr.planning.needed_records import read_size
+from privatelr.privacy import Guarantee
 from privatelr.results.declarations import whose
 from privatelr.results.pages.sentences import neighbours
-from privatelr.sources import BoundsLike, declare_schema
+from privatelr.sources import BoundsLike
+from privatelr.suggestions import read_outer, read_price
 from privatelr.types import FloatArray
 
 _VALUES = 20_000
@@ -54,7 +53,7 @@ _SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class BoundsPlan:
+class BoundsPlan(Paged):
     """How near the ends are expected to be that `suggest_bounds` will suggest.
 
     Attributes
@@ -130,14 +129,8 @@ class BoundsPlan:
             "aim.",
         ]
 
-    def __str__(self) -> str:
-        return as_text(self.page())
-
     def __repr__(self) -> str:
         return f"<Plan of bounds of {len(self.columns)} columns, {self.calibration.target}>"
-
-    def _repr_html_(self) -> str:
-        return as_html(self.page())
 
 
 @suggests_arguments
@@ -173,12 +166,7 @@ def plan_bounds(
     ArgumentError, GuaranteeError, SchemaError
         One sentence each, and those of `suggest_bounds`.
     """
-    about = REPLACE_ONE if person is None else REPLACE_PERSON
-    target = read_target(eps, delta, plain=None, neighbours=about)
-    assert isinstance(target, Promise)
-    outer = dict(declare_schema(bounds).bounds)
-    if not outer:
-        raise SchemaError('bounds: takes an outer range for each column, as in {"age": (0, 150)}.')
+    target, outer = read_price(eps, delta, person), read_outer(bounds)
     ends = {name: candidate_ends(*pair) for name, pair in outer.items()}
     cells = [len(found) - 1 for found in ends.values()]
     made = calibrate_ranges(read_size(n), cells, target)
@@ -230,7 +218,7 @@ def _expected_range(
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class LevelsPlan:
+class LevelsPlan(Paged):
     """With which probability `levels_from` will tell a level, by how many records have it.
 
     Attributes
@@ -252,10 +240,8 @@ class LevelsPlan:
             If it is not a whole number from 0 to n.
         """
         takes = f"a whole number from 0 to n = {self.n}"
-        require_number(ArgumentError, "count", count, takes, at_least=0, at_most=self.n)
-        if count != int(count):
-            raise ArgumentError(f"count={show(count)}: count takes {takes}.")
-        return self.calibration.chance(int(count))
+        read = require_whole(ArgumentError, "count", count, takes, at_least=0, at_most=self.n)
+        return self.calibration.chance(read)
 
     def to_frame(self) -> pd.DataFrame:
         """The columns share (of the records), count and chance, from frequent levels to rare."""
@@ -288,14 +274,8 @@ class LevelsPlan:
             "No data were read: chances follow exactly from the promise.",
         ]
 
-    def __str__(self) -> str:
-        return as_text(self.page())
-
     def __repr__(self) -> str:
         return f"<Plan of levels, {self.calibration.target}>"
-
-    def _repr_html_(self) -> str:
-        return as_html(self.page())
 
 
 @suggests_arguments
@@ -321,8 +301,7 @@ def plan_levels(
     ArgumentError, GuaranteeError
         Those of `levels_from`.
     """
-    about = REPLACE_ONE if person is None else REPLACE_PERSON
-    target = read_target_of_levels(read_target(eps, delta, plain=None, neighbours=about))
+    target = read_target_of_levels(read_price(eps, delta, person))
     size, calibration = read_size(n), calibrate_levels(target)
     require_possible(size, calibration)
     return LevelsPlan(size, calibration)

@@ -34,7 +34,7 @@ from privatelr.planning.made_up_records import (
     population_of,
     read_guesses,
 )
-from privatelr.planning.needed_records import LARGEST_N
+from privatelr.planning.needed_records import read_size
 from privatelr.planning.study import Study
 from privatelr.planning.study_plan import StudyPlan
 from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Guarantee, Neighbours
@@ -238,12 +238,8 @@ def plan(
     scaling, asked = read_do_scale(do_scale), read_prior(prior, stacklevel=4)
     if scaling is True:
         raise ArgumentError("do_scale=True: it reads the data, and a plan has none.")
-    takes = f"a whole number from 1 to {LARGEST_N:.0e}"
-    size = errors.require_number(ArgumentError, "n", n, takes, at_least=1, at_most=LARGEST_N)
-    if size != int(size):
-        raise ArgumentError(f"n={errors.show(n)}: n takes {takes}.")
-    chosen = _read_loss(loss, h)
-    warn_of_one_record(request.target, int(size), stacklevel=3)
+    size, chosen = read_size(n), _read_loss(loss, h)
+    warn_of_one_record(request.target, size, stacklevel=3)
     method: Method[Any] = perturbation(chosen, request, schema, scaling)
     if loss == _SOFTMAX:
         method = several_classes(request, schema, scaling)
@@ -268,7 +264,7 @@ def plan(
             spec = _with_prior(spec, asked, chosen)
     population = population_of(spec, guesses, records)
     worse = population_of(spec, pessimistic(guesses), records)
-    study = Study(spec, chosen, request, int(size), population, schema, scaling, worse)
+    study = Study(spec, chosen, request, size, population, schema, scaling, worse)
     sim = forecast.simulate(study)
     return StudyPlan(
         study,

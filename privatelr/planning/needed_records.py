@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privatelr.errors import ArgumentError, GuaranteeError, require_number
+from privatelr.errors import ArgumentError, GuaranteeError, require_number, require_whole
 from privatelr.inference import STANDARD_LEVEL
 from privatelr.lazy_import import axes_for
 from privatelr.planning import forecast
@@ -100,6 +100,12 @@ SMALLEST_PRICE, LARGEST_PRICE = 0.001, 1000.0
 """A search covers epsilons, or rhos, in this range."""
 SIZES = Axis(SMALLEST_N, LARGEST_N, lambda n: float(round(three_digits(n))))
 PRICES = Axis(SMALLEST_PRICE, LARGEST_PRICE, three_digits)
+
+
+def read_size(n: Any) -> int:
+    """Read a number of records, or of persons; raises `ArgumentError`."""
+    takes = f"a whole number from 1 to {LARGEST_N:.0e}"
+    return require_whole(ArgumentError, "n", n, takes, at_least=1, at_most=LARGEST_N)
 
 
 def needed_n(study: Study, width: Any, term: str | None, share: Any = TYPICAL) -> int:

@@ -137,8 +137,10 @@ def declare_schema(
     SchemaError
         One sentence that names the argument, what it got and what it takes.
     """
-    declared_bounds = {name: _bounds(name, pair) for name, pair in _items("bounds", bounds)}
-    declared_levels = {name: _levels(name, values) for name, values in _items("levels", levels)}
+    of_bounds = _items("bounds", bounds)
+    declared_bounds = {name: _bounds(name, pair) for name, pair in of_bounds}
+    of_levels = _items("levels", levels)
+    declared_levels = {name: _levels(name, values) for name, values in of_levels}
     for name in declared_bounds:
         if name in declared_levels:
             raise SchemaError(
@@ -149,7 +151,7 @@ def declare_schema(
         row_norm = _length("row_norm", row_norm)
     if intercept_scale is not None:
         intercept_scale = _length("intercept_scale", intercept_scale)
-    given = (*_items("bounds", bounds), *_items("levels", levels))
+    given = (*of_bounds, *of_levels)
     paid = {name: one.payment for name, one in given if isinstance(one, PaidFor)}
     return Schema(declared_bounds, declared_levels, row_norm, intercept_scale, paid)
 

@@ -17,7 +17,7 @@ from scipy import special
 from privatelr.arguments import suggests_arguments
 from privatelr.audit.sampling import outputs
 from privatelr.audit.sampling.outputs import Mechanism, Outputs, Score
-from privatelr.errors import ArgumentError, require_number, show
+from privatelr.errors import ArgumentError, require_number, require_whole, show
 from privatelr.types import FloatArray
 
 _THRESHOLDS = 1000
@@ -123,9 +123,7 @@ def run_both(
 ) -> tuple[Outputs, Outputs]:
     """Outputs of the mechanism on the two datasets."""
     takes = f"a whole number from {_FEWEST_TRIALS}"
-    number = require_number(ArgumentError, "trials", trials, takes, at_least=_FEWEST_TRIALS)
-    if not number.is_integer():
-        raise ArgumentError(f"trials={trials!r}: trials takes {takes}.")
+    number = require_whole(ArgumentError, "trials", trials, takes, at_least=_FEWEST_TRIALS)
     if not callable(mechanism):
         raise ArgumentError(
             f"mechanism={show(mechanism)}: mechanism takes a function of (data, rng)."
@@ -133,8 +131,8 @@ def run_both(
     if not (rng is None or isinstance(rng, np.random.Generator)):
         raise ArgumentError(f"rng={show(rng)}: rng takes None or a numpy Generator.")
     source = np.random.default_rng() if rng is None else rng
-    first = outputs.observe(mechanism, data, int(number), source)
-    second = outputs.observe(mechanism, neighbour, int(number), source)
+    first = outputs.observe(mechanism, data, number, source)
+    second = outputs.observe(mechanism, neighbour, number, source)
     outputs.require_outputs(first, second)
     return outputs.gather(first, second)
 

@@ -21,7 +21,7 @@ else:
 
 
 @suggests_arguments
-class PaidAnswer:
+class PaidAnswer(page_model.Paged):
     """An answer that was paid for by itself, and may be published by itself."""
 
     __slots__ = ()
@@ -33,10 +33,6 @@ class PaidAnswer:
 
         @property
         def entry(self) -> Any: ...
-
-    def page(self) -> list[page_model.Piece]:
-        """The pieces of the page that `print` shows; subclasses define it."""
-        raise NotImplementedError
 
     def save(self, path: str | os.PathLike[str], *, key: Key = None) -> None:
         """Write the answer to a release file, for `privatelr.load` and for other programs.
@@ -88,9 +84,3 @@ class PaidAnswer:
     def as_html(self) -> str:
         """The page as HTML, with the same words."""
         return page_model.as_html(self.page())
-
-    def __str__(self) -> str:
-        return self.as_text()
-
-    def _repr_html_(self) -> str:
-        return self.as_html()

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import special
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, GuaranteeError, require_number
+from privatelr.errors import ArgumentError, GuaranteeError, require_number, require_whole
 from privatelr.inference import released_roc as roc
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms.score_histogram import (
@@ -255,11 +255,9 @@ class PrivateRoc(PaidAnswer):
             sampling_sd and privacy_sd.
         """
         takes = "a whole number from 2 to 100"
-        many = require_number(ArgumentError, "groups", groups, takes, at_least=2, at_most=100)
-        if many != int(many):
-            raise ArgumentError(f"groups={groups!r}: groups takes {takes}.")
+        many = require_whole(ArgumentError, "groups", groups, takes, at_least=2, at_most=100)
         probability = self._probabilities("calibration")
-        group = roc.groups_of(self._counts, int(many))
+        group = roc.groups_of(self._counts, many)
         both = np.add(*roc.by_class(self._counts))
         records = np.bincount(group, both)
         starts = np.flatnonzero(np.diff(group, prepend=-1))

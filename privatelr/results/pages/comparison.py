@@ -14,7 +14,7 @@ import pandas as pd
 
 from privatelr import page_model
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
+from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_whole
 from privatelr.inference import Inference, Question
 from privatelr.page_model import Piece, Table
 from privatelr.privacy import Event, Guarantee
@@ -215,10 +215,7 @@ def _read_digits(digits: Any) -> int | None:
         return None
     takes = f"None, or a whole number of decimals from 0 to {_MOST_DIGITS}"
     limits = {"at_least": 0, "at_most": _MOST_DIGITS}
-    read = require_number(ArgumentError, "digits", digits, takes, **limits)
-    if read != int(read):
-        raise ArgumentError(f"digits={show(digits)}: digits takes {takes}.")
-    return int(read)
+    return require_whole(ArgumentError, "digits", digits, takes, **limits)
 
 
 # -- notes ---------------------------------------------------------------------------------------
