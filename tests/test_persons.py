@@ -228,6 +228,27 @@ def test_texts_are_the_same_persons_however_they_are_stored(texts):
         assert m == len(set(texts)) == owners.max() + 1
 
 
+WHOLE = [np.int8, np.uint8, np.int64, np.uint64]
+"""Whole numbers of one byte, whose differences leave it, and those whose ends are far away."""
+
+
+@over(
+    st.sampled_from(WHOLE),
+    st.booleans(),
+    st.lists(st.integers(0, 255), min_size=1, max_size=9),
+    st.sampled_from([1, 65]),
+    st.booleans(),
+)
+def test_whole_numbers_are_persons_wherever_they_lie(kind, from_below, places, times, has_ends):
+    """Near together, where they number persons themselves, or as far apart as they can be."""
+    low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+    cells = [low + one if from_below else high - one for one in places] * times
+    cells += [low, high] if has_ends else []
+    m, owners, _ = with_shares(as_batch({"patient": np.array(cells, kind)}), Person("patient"))
+    assert m == len(set(cells)) == len(set(zip(cells, owners.tolist(), strict=True)))
+    assert set(owners) == set(range(m))
+
+
 @pytest.mark.parametrize("kind", ["str", "string[pyarrow]", pd.ArrowDtype(pa.large_string())])
 def test_texts_of_arrow_do_not_become_objects(kind, monkeypatch):
     """Which would take ten times the memory of an integer for each record, and as long as a fit."""

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from privatelr.numerics.parallel import summed
 from privatelr.numerics.rows.dask_rows import DaskRows
-from privatelr.numerics.rows.dense_rows import SUMMED_BLOCKS, TableRows, block_rows
+from privatelr.numerics.rows.dense_rows import SUMMED_BLOCKS, TableRows, added, block_rows
 from privatelr.numerics.rows.products import gram, scaled_rows
 from privatelr.types import FloatArray, IntArray
 
@@ -47,17 +48,20 @@ def grams_of_persons(
     order = _by_person(rows.owners, rows.n)
     ends = np.cumsum(np.bincount(rows.owners, minlength=rows.n))
     size = block_rows(rows.d)
-    curvature, total = np.zeros((rows.d, rows.d)), np.zeros((rows.d, rows.d))
-    for first in range(0, rows.n, SUMMED_BLOCKS * size):
-        # as many additions as in a fold over as many rows
-        held = np.empty((min(SUMMED_BLOCKS * size, rows.n - first), rows.d))
+    group = SUMMED_BLOCKS * size  # as many additions as in a fold over as many rows
+
+    def part(first: int) -> tuple[FloatArray, FloatArray]:
+        curvature = np.zeros((rows.d, rows.d))
+        held = np.empty((min(group, rows.n - first), rows.d))
         for few, taken, starts in _whole_persons(order, ends, first, first + len(held), size):
             tables, bends, weights = _weighed(rows, weigh, taken, size)
             curvature += _gram_in_parts(tables[0], bends, size)
             held[few - first] = _sums(tables[0], weights, starts)
         length = np.sqrt(np.einsum("ij,ij->i", held, held))
         held *= np.minimum(1.0, longest / np.maximum(length, longest))[:, None]
-        total += _gram_in_parts(held, np.ones(len(held)), size)
+        return curvature, _gram_in_parts(held, np.ones(len(held)), size)
+
+    curvature, total = summed(part, range(0, rows.n, group), added)
     return curvature, total
 
 
