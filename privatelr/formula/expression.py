@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -102,7 +103,9 @@ def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expres
     try:
         whole = parse(tokens) if tokens else Node("list")
     except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise FormulaError(f"formula: cannot read the expression {label[:60]!r}.") from None
+        empty = any(a.is_operator("(", ",") and b.text == "," for a, b in pairwise(tokens))
+        why = "; an argument is empty: leave it out and name those that follow" * empty
+        raise FormulaError(f"formula: cannot read the expression {label[:60]!r}{why}.") from None
     node = whole
     while node.name == "I" and node.kind == "call" and len(node.args) == 1:
         node = node.args[0]

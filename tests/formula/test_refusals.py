@@ -106,3 +106,10 @@ def test_the_remedies_work():
     schema = {"bounds": {"x": (0, 3)}, "levels": {"s": ["u", "v"]}}
     for term in ["I(x > 3.2)", "pmax(x - 3.2, 0)", "x + I(x^2)", "I((x - 130)/20)", "s"]:
         assert plan(f"y ~ {term}", **schema).bound_source == "declared bounds"
+
+
+@pytest.mark.parametrize(("term", "is_empty"), [("bs(x, , 3)", True), ("bs(x, )) 3", False)])
+def test_an_empty_argument_is_named(term, is_empty):
+    with pytest.raises(FormulaError) as refused:
+        plan(f"y ~ {term}", bounds={"x": (0, 1)})
+    assert ("an argument is empty" in str(refused.value)) is is_empty

@@ -559,6 +559,22 @@ def test_persons_of_different_columns_have_no_price_together():
         choose({"patients": patients, "clinics": clinics}, frame, 1.0)
 
 
+def test_persons_of_two_arrays_may_differ():
+    """Nothing public says whose an array tells apart, so the sentences name what they rest on."""
+    frame = made_up_persons()
+    given = {"eps": 1.0, "bounds": {"age": (20, 80)}}
+    patients, clinics = (
+        dplr(frame["ill"].to_numpy(), frame[["age"]], person=frame[name].to_numpy(), **given)
+        for name in ("patient", "clinic")
+    )
+    said = sentences(compare(patients, clinics))
+    assert "used the same records, with the same values to tell persons apart;" in said
+    assert "Their numbers of persons differ" in said
+    assert "a person that is in all of them, with the same records" in said
+    alike = sentences(compare(fit("inference"), fit("small")))
+    assert "used the same records;" in alike and "to tell persons apart" not in alike
+
+
 def made_up_persons():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"age": rng.uniform(20, 80, 300), "ill": rng.integers(0, 2, 300)})

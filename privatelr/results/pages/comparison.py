@@ -17,7 +17,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_whole
 from privatelr.inference import Inference, Question
 from privatelr.page_model import Piece, Table
-from privatelr.privacy import Event, Guarantee
+from privatelr.privacy import REPLACE_PERSON, Event, Guarantee
 from privatelr.privacy.accounting import column_of_persons, joint_guarantee
 from privatelr.results import odds_ratios
 from privatelr.results.answers.named_fits import named_fits
@@ -369,19 +369,19 @@ def _notes_on_sum(fits: Mapping[str, ModelRecord], whole: Guarantee) -> Iterator
             return
         whole = together(rest.values())
     about, several = f"neighbours {whole.neighbours.value}", "The others" if without else "All fits"
+    of_persons = whole.neighbours is REPLACE_PERSON
+    same = "the same records" + ", with the same values to tell persons apart" * of_persons
     releases = {id(fit.release) for fit in rest.values()}
     paid = {_paid_by(fit) for fit in rest.values()}
     if len(paid) == 1:
         yield f"The price of {_listed(list(rest))}: {whole}; {about}."
     else:
-        yield (
-            f"{several} together: {whole}. This holds if all of them used the same records; "
-            f"{about}."
-        )
+        yield (f"{several} together: {whole}. This holds if all of them used {same}; {about}.")
     if len({fit.nobs for fit in rest.values()}) > 1:
+        one, many = ("person", "persons") if of_persons else ("record", "records")
         yield (
-            "Their numbers of records differ, so they did not use the same ones, and this is the "
-            "price of a record that is in all of them."
+            f"Their numbers of {many} differ, so they did not use the same ones, and this is the "
+            f"price of a {one} that is in all of them{', with the same records' * of_persons}."
         )
     if len(releases) < len(rest):
         yield "A release that stands in several columns costs once."
