@@ -33,7 +33,7 @@ from privatelr.formula import (
 )
 from privatelr.model_data import FrameData, MatrixData
 from privatelr.numerics.rows import MOST_SCORED, DaskRows, StreamRows
-from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Neighbours
+from privatelr.privacy import Neighbours, neighbours_about
 from privatelr.sources import (
     Batch,
     Schema,
@@ -84,7 +84,7 @@ class DaskData(PartitionedData):
 
     @property
     def neighbours(self) -> Neighbours:
-        return REPLACE_ONE if self.table.person is None else REPLACE_PERSON
+        return neighbours_about(self.table.person)
 
     def plan(self, schema: Schema) -> Any:
         person = self.table.person
@@ -125,7 +125,7 @@ class StreamData(PartitionedData):
 
     @property
     def neighbours(self) -> Neighbours:
-        return REPLACE_ONE if self.whose is None else REPLACE_PERSON
+        return neighbours_about(self.whose)
 
     def plan(self, schema: Schema) -> Any:
         spec = FrameData.plan(self, schema)

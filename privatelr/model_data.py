@@ -44,7 +44,7 @@ from privatelr.numerics.rows import (
     few_are_filled,
     sparse_backend,
 )
-from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Neighbours
+from privatelr.privacy import Neighbours, neighbours_about
 from privatelr.sources import Batch, Schema, Tally
 from privatelr.types import FloatArray, IntArray, Rows
 
@@ -81,7 +81,7 @@ class FrameData:
     @property
     def neighbours(self) -> Neighbours:
         """What neighbouring data differ in."""
-        return REPLACE_ONE if self.persons is None else REPLACE_PERSON
+        return neighbours_about(self.persons)
 
     def plan(self, schema: Schema) -> Any:
         """Plan rows of bounded length from names, types and declarations."""

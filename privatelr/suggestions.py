@@ -38,13 +38,7 @@ from privatelr.mechanisms.range_selection import (
 )
 from privatelr.mechanisms.request import read_account, read_seed
 from privatelr.model_data import FrameData
-from privatelr.privacy import (
-    REPLACE_ONE,
-    REPLACE_PERSON,
-    Guarantee,
-    Promise,
-    unless_seeded,
-)
+from privatelr.privacy import Guarantee, Promise, neighbours_about, unless_seeded
 from privatelr.privacy.accounting import AnyLedger, charge
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
@@ -335,7 +329,7 @@ def read_outer(bounds: BoundsLike) -> dict[str, Interval]:
 
 def read_price(eps: Any, delta: Any, person: Any) -> Promise:
     """Read a price; there is no suggestion without privacy, which would be a value of the data."""
-    about = REPLACE_ONE if person is None else REPLACE_PERSON
+    about = neighbours_about(person)
     target = read_target(eps, delta, plain=None, neighbours=about)
     assert isinstance(target, Promise)
     return target

@@ -15,7 +15,7 @@ MOST = {
     "lines of the longest module": 400,
     "modules of the fullest folder": 18,
     "call depth": 14,
-    "functions": 360,
+    "functions": 361,
     "types": 36,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of a

@@ -23,7 +23,7 @@ from privatelr.cli.schema_commands import content_of, read_price, seed_said
 from privatelr.cli.table_files import DeclaredColumn, by_variable, describe, open_table
 from privatelr.errors import ArgumentError
 from privatelr.lazy_import import lazy_import
-from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Guarantee, to_json
+from privatelr.privacy import Guarantee, neighbours_about, to_json
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.release_files import charge_of, hash_in
 from privatelr.results.strata_of_fits import Strata
@@ -195,7 +195,7 @@ def choose(chosen: argparse.Namespace) -> int:
 def _price(chosen: argparse.Namespace, model: Any) -> tuple[Guarantee, dict[str, Any]]:
     """The price of an answer about a model, and who pays it."""
     whose = model.spec.formula.person
-    price = read_price(chosen, REPLACE_ONE if whose is None else REPLACE_PERSON)
+    price = read_price(chosen, neighbours_about(whose))
     return price, {"seed": chosen.seed, **ledger_of(chosen)}
 
 

@@ -26,7 +26,7 @@ from privatelr.cli.table_files import (
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_target
-from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, ZCDP, Guarantee, Neighbours, to_json
+from privatelr.privacy import REPLACE_ONE, ZCDP, Guarantee, Neighbours, neighbours_about, to_json
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.release_files import file_bytes, hash_in
 
@@ -207,7 +207,7 @@ def _price(chosen: argparse.Namespace) -> tuple[Guarantee, dict[str, Any]]:
 
 
 def _asked_price(chosen: argparse.Namespace) -> Guarantee:
-    return read_price(chosen, REPLACE_ONE if chosen.person is None else REPLACE_PERSON)
+    return read_price(chosen, neighbours_about(chosen.person))
 
 
 def _is_planned(chosen: argparse.Namespace, *places: str) -> bool:

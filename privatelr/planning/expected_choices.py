@@ -20,7 +20,7 @@ from privatelr.mechanisms.candidate_choice import (
 from privatelr.mechanisms.threshold_choice import ThresholdCalibration, threshold_scores
 from privatelr.page_model import FactList, Heading, Paged, Piece, Table
 from privatelr.planning.needed_records import read_size
-from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Guarantee
+from privatelr.privacy import Guarantee, neighbours_about
 from privatelr.results.answers.scored_records import require_pure
 from privatelr.results.pages.sentences import neighbours
 from privatelr.types import FloatArray
@@ -228,7 +228,7 @@ def plan_choice(
     require_choice(ArgumentError, "score", score, get_args(ScoreName))
     share = "a share of records above 0 and below 1"
     positive = require_number(ArgumentError, "balance", balance, share, above=0, at_most=1 - 1e-9)
-    about = REPLACE_ONE if person is None else REPLACE_PERSON
+    about = neighbours_about(person)
     promise = read_target(eps, 0.0, plain=None, neighbours=about)
     target = require_pure(promise, "plan_choice")
     made = calibrate_choice(read_size(n), len(gaps) + 1, score, target)

@@ -37,7 +37,7 @@ from privatelr.planning.made_up_records import (
 from privatelr.planning.needed_records import read_size
 from privatelr.planning.study import Study
 from privatelr.planning.study_plan import StudyPlan
-from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, Guarantee, Neighbours
+from privatelr.privacy import REPLACE_ONE, Guarantee, Neighbours, neighbours_about
 from privatelr.sources import Batch, BoundsLike, LevelsLike, Schema, as_batch, declare_schema
 
 LARGEST_D = 200
@@ -107,7 +107,7 @@ def neighbours_of(formula: Any) -> Neighbours:
     if not isinstance(formula, str) or "person" not in formula:
         return REPLACE_ONE
     found = parse_formula(formula, _names(formula)).person
-    return REPLACE_ONE if found is None else REPLACE_PERSON
+    return neighbours_about(found)
 
 
 def _names(text: str) -> list[str]:

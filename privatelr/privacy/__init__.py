@@ -42,6 +42,7 @@ from privatelr.privacy.guarantees import (
     at_most,
     exact,
     from_json,
+    neighbours_about,
     to_json,
     unless_seeded,
     void,

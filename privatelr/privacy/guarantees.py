@@ -43,6 +43,11 @@ covers a changed record only if that still belongs to the same person.
 """
 
 
+def neighbours_about(person: object) -> Neighbours:
+    """Return what neighbouring data differ in: all records of a person, unless that is None."""
+    return REPLACE_ONE if person is None else REPLACE_PERSON
+
+
 def read_neighbours(value: Any) -> Neighbours:
     """Return a neighbouring relation that is given as such or by its name."""
     if isinstance(value, Neighbours):
