@@ -47,8 +47,8 @@ def test_demo(capsys, tmp_path):
 
 
 def test_version_and_nothing(capsys):
-    assert stopped(["--version"]) == 0
-    assert __version__ in capsys.readouterr().out
+    assert cli.main(["--version"]) == stopped(["--version", "demo"]) == 0
+    assert capsys.readouterr().out.splitlines() == [f"privatelr {__version__}"] * 2
     assert cli.main([]) == 0
     assert "COMMAND" in capsys.readouterr().out
 

@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 295,
-    "code lines": 41_897,
+    "code lines": 41_918,
     "lines of the longest module": 400,
     "modules of the fullest folder": 18,
     "call depth": 14,
