@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 295,
-    "code lines": 41_918,
+    "code lines": 41_923,
     "lines of the longest module": 400,
     "modules of the fullest folder": 18,
     "call depth": 14,

@@ -19,7 +19,7 @@ from privatelr.formula.by import By, read_by
 from privatelr.formula.expression import Expression, parse_expression
 from privatelr.formula.parser import CLOSING, OPENING, Token, closing_index, spell, tokenize
 from privatelr.formula.person import Person, column_of, read_person
-from privatelr.formula.powers import expand_powers
+from privatelr.formula.shorthands import expand_dot, expand_powers
 from privatelr.lazy_import import lazy_import
 
 if TYPE_CHECKING:
@@ -124,8 +124,8 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
     FormulaError
         A sentence naming what cannot be read or which column is unknown.
     """
-    known = dict.fromkeys(columns)  # a fast look-up, because there may be many columns
     if isinstance(text, Formula):
+        known = dict.fromkeys(columns)  # a fast look-up, because there may be many columns
         whose = () if text.person is None else (column_of(text.person),)
         for expression in (text.response, *text.factors, *text.beside, *whose):
             _require_columns(expression, known)
@@ -135,6 +135,16 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
             f'formula={show(text)}: formula takes a text such as "y ~ age + dose", a data frame, '
             "an array, or a response followed by its covariates."
         )
+    return _read(str(text), tuple(columns))
+
+
+@functools.lru_cache(maxsize=64)
+def _read(text: str, columns: tuple[str, ...]) -> Formula:
+    """Read a formula, or return what was read before; text and names are all that it depends on.
+
+    A small fit spends more time on its formula than on its rows.
+    """
+    known = dict.fromkeys(columns)
     left, right = _split(tokenize(text), text)
     if left and left[0].is_operator("{") and closing_index(left, 0) == len(left) - 1:
         left = left[1:-1]
@@ -149,7 +159,7 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
     apart |= {person.column for person in _taken_apart(right, "person", read_person)[1]}
     apart |= {by.column for by in _taken_apart(right, "by", read_by)[1]}
     taken = {*response.names, *apart}
-    right = _expand_dot(right, [name for name in columns if name not in taken])
+    right = expand_dot(right, [name for name in columns if name not in taken])
     right = expand_powers(right)
     text = f"{spell(left)} ~ {spell(right)}"
     right, offsets = _taken_apart(right, "offset", _expression)
@@ -198,27 +208,6 @@ def _split(tokens: Sequence[Token], text: str) -> tuple[list[Token], list[Token]
             'after it, as in "y ~ age + dose".'
         )
     return list(tokens[: tildes[0]]), list(tokens[tildes[0] + 1 :])
-
-
-def _expand_dot(tokens: Sequence[Token], others: Sequence[str]) -> list[Token]:
-    """Replace ``.`` by the sum of all columns that the response does not read."""
-    expanded: list[Token] = []
-    for index, token in enumerate(tokens):
-        if token != Token("name", "."):
-            expanded.append(token)
-            continue
-        if not others:
-            raise FormulaError(
-                "formula: '.' stands for no column, the data holds only the response."
-            )
-        total = [Token("quoted", others[0])]
-        for name in others[1:]:
-            total += [Token("operator", "+"), Token("quoted", name)]
-        before, after = tokens[max(index - 1, 0) : index], tokens[index + 1 : index + 2]
-        alone = all(one.is_operator("+") for one in before)
-        alone = alone and all(one.is_operator("+", "-") for one in after)
-        expanded += total if alone else [Token("operator", "("), *total, Token("operator", ")")]
-    return expanded
 
 
 def _expression(inner: Sequence[Token], label: str) -> Expression:

@@ -18,7 +18,7 @@ from raw_designs import raw_design
 from privatelr import cli, dplr
 from privatelr.design import plan_design, read_design, read_values
 from privatelr.errors import FormulaError, PrivateLRError
-from privatelr.formula import parse_formula
+from privatelr.formula import algebra, parse_formula
 from privatelr.numerics.rows import DenseRows
 from privatelr.sources import as_batch, declare_schema
 
@@ -181,8 +181,9 @@ def test_a_column_taken_out_of_the_dot_is_not_asked_for_anything(unusable):
 
 
 def entries_into_formulaic(call, monkeypatch):
-    """How often a second call reads a formula, or makes a matrix, by formulaic."""
+    """How often a call reads a new formula, or makes a matrix, by formulaic."""
     call()
+    algebra._read.cache_clear()
     entered = Counter()
 
     def counted(name, function):
@@ -490,3 +491,27 @@ def test_a_matrix_by_formulaic_is_counted(monkeypatch):
     entered = entries_into_formulaic(lambda: formulaic.model_matrix("x", frame), monkeypatch)
     assert entered["from_spec"] >= 1
     assert entered["get_model_matrix"] >= 1
+
+
+# -- what was read before --------------------------------------------------------------------------
+
+
+def test_a_formula_is_read_once_for_the_same_names(monkeypatch):
+    """A second call reads no word of it again, and neither names nor text share an answer."""
+    text, names = "y ~ . + log(x_once)", ["y", "x_once", "b"]
+    first = parse_formula(text, names)
+    monkeypatch.setattr(algebra, "tokenize", lambda _: pytest.fail("it is read again"))
+    assert parse_formula(text, tuple(names)) is first
+    monkeypatch.undo()
+    assert parse_formula(text, names[::-1]).text == "y ~ b + x_once + log(x_once)"
+    assert parse_formula(text, [*names, "c"]).text == "y ~ x_once + b + c + log(x_once)"
+    assert parse_formula(f"{text} + 0", names).terms != first.terms
+    for _ in range(2):
+        with pytest.raises(FormulaError, match="x_once"):
+            parse_formula(text, ["y", "b"])
+
+
+def test_few_formulas_are_kept():
+    for number in range(200):
+        parse_formula(f"y ~ x{number}", ["y", f"x{number}"])
+    assert algebra._read.cache_info().currsize <= 64

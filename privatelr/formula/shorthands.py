@@ -1,4 +1,4 @@
-"""Raw powers of a number, ``poly(x, 2, raw = TRUE)``, as terms of their own."""
+"""Short forms of several terms: a dot, and raw powers of a number, ``poly(x, 2, raw = TRUE)``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,27 @@ from privatelr.errors import FormulaError
 from privatelr.formula.parser import CLOSING, OPENING, Token, closing_index, parse, spell, tokenize
 
 _HIGHEST = 10
+
+
+def expand_dot(tokens: Sequence[Token], others: Sequence[str]) -> list[Token]:
+    """Replace ``.`` by the sum of all columns that the response does not read."""
+    expanded: list[Token] = []
+    for index, token in enumerate(tokens):
+        if token != Token("name", "."):
+            expanded.append(token)
+            continue
+        if not others:
+            raise FormulaError(
+                "formula: '.' stands for no column, the data holds only the response."
+            )
+        total = [Token("quoted", others[0])]
+        for name in others[1:]:
+            total += [Token("operator", "+"), Token("quoted", name)]
+        before, after = tokens[max(index - 1, 0) : index], tokens[index + 1 : index + 2]
+        alone = all(one.is_operator("+") for one in before)
+        alone = alone and all(one.is_operator("+", "-") for one in after)
+        expanded += total if alone else [Token("operator", "("), *total, Token("operator", ")")]
+    return expanded
 
 
 def expand_powers(tokens: Sequence[Token]) -> list[Token]:
