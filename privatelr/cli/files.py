@@ -331,8 +331,15 @@ def wrong_line(shown: str, number: int, what: str) -> LineError:
     return LineError(shown, number, what)
 
 
-def text_lines(stream: IO[bytes], shown: str, encoding: str) -> Iterator[tuple[int, str]]:
-    """Yield lines without line breaks, with their numbers from 1; `shown` names the file.
+def unreadable(shown: str, error: OSError) -> InputError:
+    """An error about a file that stops being readable."""
+    return InputError(f"{shown}: the file cannot be read ({reason_of(error)}).")
+
+
+def text_lines(
+    stream: IO[bytes], shown: str, encoding: str, first: int = 1
+) -> Iterator[tuple[int, str]]:
+    """Yield lines without line breaks, with numbers from that of the first; `shown` is the file.
 
     If lines end with the same byte as in ASCII, they are split before they are decoded, so that an
     error has the number of its line. In other encodings, such as UTF-16, a line break is two bytes;
@@ -351,7 +358,7 @@ def text_lines(stream: IO[bytes], shown: str, encoding: str) -> Iterator[tuple[i
         "another, such as latin-1 or utf-16"
     )
     try:
-        for number in count(1):
+        for number in count(first):
             try:
                 line = source.readline(LONGEST_LINE)
                 if not line:
@@ -365,9 +372,7 @@ def text_lines(stream: IO[bytes], shown: str, encoding: str) -> Iterator[tuple[i
             except UnicodeError:
                 raise wrong_line(shown, number, _hint(start) or not_text) from None
             except OSError as error:
-                raise InputError(
-                    f"{shown}: the file cannot be read ({reason_of(error)})."
-                ) from None
+                raise unreadable(shown, error) from None
             if number == 1:
                 line = line.removeprefix("\ufeff")
             line = line.removesuffix("\n").removesuffix("\r")

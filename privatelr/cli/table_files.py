@@ -11,6 +11,7 @@ that is not closed does not affect the following records. Each cell is read inde
 from __future__ import annotations
 
 import csv
+import io
 import math
 import sys
 from array import array
@@ -24,6 +25,7 @@ from typing import IO, Any, Literal
 import numpy as np
 import pandas as pd
 
+from privatelr.cli.csv_blocks import as_numbers, blocks, can_split, each, plain_cells
 from privatelr.cli.files import LONGEST_LINE, UTF8, open_to_read, text_lines, unpacked, wrong_line
 from privatelr.cli.outcomes import InputError
 from privatelr.design import Variable
@@ -170,6 +172,7 @@ class CsvTable:
             "text": str,
             "true or false": lambda cell: _TRUTH.get(cell.lower()),
         }
+        self._stream, self._encoding = stream, encoding
         self._lines = text_lines(stream, shown, encoding)
         header = next(self._lines, None)
         if header is None:
@@ -191,17 +194,42 @@ class CsvTable:
         for name, how in wanted.items():
             if how.levels or how.reading == "numbers":
                 found[name] = array("l" if how.levels else "d")
-            sinks.append((places[name], self._parser(how), found[name].append))
+            sinks.append((places[name], self._parser(how), found[name]))
+        if wanted and self._encoding == UTF8 and can_split(self._separator, len(self._header)):
+            self._read_blocks(sinks)
+        else:
+            self._read_lines(self._lines, sinks)
+        frame = pd.DataFrame({name: _typed(how, found[name]) for name, how in wanted.items()})
+        return frame, {name: how.reading for name, how in wanted.items()}
+
+    def _read_blocks(self, sinks: Sequence[tuple[int, Callable[[str], Any], Any]]) -> None:
+        """Read what follows the header, by pyarrow where all lines of a block are plain."""
+        places, line_number = {place: parse is number for place, parse, _ in sinks}, 2
+        for block in blocks(self._stream, self._shown):
+            cells = plain_cells(block, self._separator, len(self._header), places)
+            if cells is None:
+                lines = text_lines(io.BytesIO(block), self._shown, UTF8, line_number)
+                self._read_lines(lines, sinks)
+            else:
+                for place, parse, found in sinks:
+                    if parse is number:
+                        found.frombytes(as_numbers(cells[place], parse).tobytes())
+                    else:
+                        found.extend(each(cells[place], parse))
+            line_number += block.count(b"\n")
+
+    def _read_lines(
+        self, lines: Iterator[tuple[int, str]], sinks: Sequence[tuple[int, Any, Any]]
+    ) -> None:
+        adding = [(place, parse, found.append) for place, parse, found in sinks]
         width = len(self._header)
-        for line_number, line in self._lines:
+        for line_number, line in lines:
             cells = self._cells(line_number, line)
             if len(cells) != width:
                 what = f"{len(cells)} cells, and the line of names has {width}"
                 raise wrong_line(self._shown, line_number, what)
-            for index, parse, add in sinks:
+            for index, parse, add in adding:
                 add(parse(cells[index]))
-        frame = pd.DataFrame({name: _typed(how, found[name]) for name, how in wanted.items()})
-        return frame, {name: how.reading for name, how in wanted.items()}
 
     def _cells(self, line_number: int, line: str) -> list[str]:
         if '"' not in line:

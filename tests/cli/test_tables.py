@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privatelr import MissingDependencyError, SchemaError, load_dataset, load_schema
+from privatelr.cli import csv_blocks, table_files
 from privatelr.cli.outcomes import InputError
 from privatelr.cli.table_files import (
     UNDECLARED,
@@ -131,6 +132,75 @@ def test_a_table_without_records_is_a_table():
         b"a,b\n", {"a": DeclaredColumn("numbers"), "b": DeclaredColumn("text", ("x", "y"))}
     )
     assert frame.shape == (0, 2)
+
+
+# -- blocks of lines -------------------------------------------------------------------------
+
+PLAIN = st.sampled_from(
+    ["+3", "-1.", ".5", "1e5", "1E-300", "1e400", "٣", "1\u00a0", "\x1c2", "0x1"]
+)
+ODD_LINES = st.sampled_from(
+    ['"', '""', " ", ",", '1,"a,b",0,true,x,T', "", "\0", "\r", "é", "\xff"]
+)
+
+
+@given(
+    st.lists(st.lists(CELLS | TELLING | TRUTHS | PLAIN, min_size=6, max_size=6), max_size=9),
+    st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    st.sampled_from([",", ";", "\t"]),
+    st.sampled_from(["\n", "\r\n"]),
+    st.none() | st.tuples(ODD_LINES, st.integers(0, 9)),
+)
+def test_blocks_are_read_as_their_lines_are(rows, quoting, separator, ending, odd):
+    """The same frame, or the same refusal, whether pyarrow splits lines or nothing does."""
+    text = io.StringIO()
+    how = {"lineterminator": ending, "delimiter": separator, "quoting": quoting}
+    csv.writer(text, **how).writerows([list(WANTED), *rows])
+    lines = text.getvalue().encode().splitlines(keepends=True)
+    if odd is not None:
+        lines.insert(1 + min(odd[1], len(rows)), odd[0].encode("latin-1") + b"\n")
+    found = []
+    for splits in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(csv_blocks, "_BLOCK", 40)
+            patch.setattr(table_files, "can_split", lambda *_, splits=splits: splits)
+            try:
+                found.append(read(b"".join(lines), separator=separator))
+            except InputError as refusal:
+                found.append(str(refusal))
+    if isinstance(found[0], str):
+        assert found[0] == found[1]
+    else:
+        pd.testing.assert_frame_equal(*found)
+
+
+def test_plain_lines_are_split_by_pyarrow():
+    """Numbers, levels, texts, and quotes as R writes them; and a quote that is odd is not."""
+    taken = partial(csv_blocks.plain_cells, separator=",", width=2, places={0: False, 1: False})
+    for block in (b"1,a\n2,b\n", b'"1","a"\r\n"2","b"', b' 1 ,a\n2,"b "\n'):
+        cells = taken(block)
+        assert [cells[place].to_pylist() for place in (0, 1)] == [["1", "2"], ["a", "b"]]
+    odd = [
+        b'1,"a\n2,b"\n',
+        b'1,"a,b"\n',
+        b'"1"2,b\n',
+        b"1\n",
+        b"\n",
+        b'""\n',
+        b"1,\xff\n",
+        b"1,2\r",
+    ]
+    assert [block for block in odd if taken(block) is not None] == []
+
+
+def test_pyarrow_gets_no_more_than_it_splits_alike(monkeypatch):
+    """Without quotes that are odd, two records would be others; the law above would see it."""
+    content = b'a,b\n1,"x\n2,y"\n'
+    wanted = {"a": DeclaredColumn("numbers"), "b": DeclaredColumn("text")}
+    with pytest.raises(InputError, match="line 2: a quote is not closed"):
+        read(content, wanted)
+    monkeypatch.setattr(csv_blocks, "_without_quotes", lambda block, _: block.replace(b'"', b""))
+    assert len(read(content, wanted)) == 2
 
 
 # -- compressed files ------------------------------------------------------------------------
