@@ -54,9 +54,12 @@ def gradient(data: SignedRows, problem: Problem, w: FloatArray) -> FloatArray:
 def hessian(data: SignedRows, problem: Problem, w: FloatArray) -> FloatArray:
     """Second derivative ``(m, d, d)`` of the sum form."""
     weight = problem.loss.curvature(data.margins(w)) * data.counts
-    products = data.rows[:, :, None] * data.rows[:, None, :]
     d = data.rows.shape[1]
-    total = (weight @ products.reshape(len(products), d * d)).reshape(-1, d, d)
+    if len(w) < d:  # to make all products of columns takes longer than to scale the rows
+        total = (weight[:, None, :] * data.rows.T) @ data.rows
+    else:
+        products = data.rows[:, :, None] * data.rows[:, None, :]
+        total = (weight @ products.reshape(len(products), d * d)).reshape(-1, d, d)
     total += problem.penalty * np.eye(d)
     return np.asarray(total if data.held is None else total + data.held)
 
