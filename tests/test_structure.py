@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 296,
-    "code lines": 42_050,
+    "code lines": 42_061,
     "lines of the longest module": 400,
     "modules of the fullest folder": 18,
     "call depth": 14,

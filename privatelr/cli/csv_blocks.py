@@ -6,7 +6,6 @@ on later lines, and no types to find; what it does not split as `CsvTable` does,
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import IO, Any
@@ -18,7 +17,10 @@ from privatelr.types import FloatArray
 
 _BLOCK = 2**22
 """Bytes of a block, to which the rest of its last line is added."""
-_SPACES = "".join(c for c in map(chr, range(sys.maxunicode + 1)) if c.isspace() and c not in "\r\n")
+_SPACES = (
+    "\t\x0b\x0c\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006"
+    "\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
 """What `str.strip` removes at both ends."""
 _ABSENT = ["", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "."]
 """Cells that are no number, as most are spelled; all others are not, too, but take longer."""

@@ -14,12 +14,11 @@ import os
 import secrets
 import sys
 import urllib.error
-import urllib.request
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -27,6 +26,14 @@ import pandas as pd
 from privatelr.arguments import suggests_arguments
 from privatelr.datasets.bundled import with_levels
 from privatelr.errors import ArgumentError, DatasetError, require_choice
+from privatelr.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    from http import client
+    from urllib import request
+else:  # most calls load no data, and commands start sooner
+    client = lazy_import("http.client")
+    request = lazy_import("urllib.request")
 
 HOME = "PRIVATELR_DATA_HOME"
 _PATIENCE = 60.0
@@ -117,10 +124,10 @@ def _checked(file: PublishedFile, content: bytes, source: str) -> bytes:
 
 def _download(file: PublishedFile) -> bytes:
     try:
-        with urllib.request.urlopen(file.address, timeout=_PATIENCE) as answer:
+        with request.urlopen(file.address, timeout=_PATIENCE) as answer:
             content: bytes = answer.read(file.size + 1)
         return _unpacked(content, file.address.endswith(".gz"), file.size)
-    except (OSError, EOFError, HTTPException, zlib.error) as error:
+    except (OSError, EOFError, client.HTTPException, zlib.error) as error:
         if isinstance(error, urllib.error.HTTPError):
             error.close()
         reason = getattr(error, "reason", None) or str(error) or type(error).__name__

@@ -174,6 +174,12 @@ def test_blocks_are_read_as_their_lines_are(rows, quoting, separator, ending, od
         pd.testing.assert_frame_equal(*found)
 
 
+def test_blanks_are_those_of_python():
+    """All of them but the two that end a line, so that cells are what `str.strip` leaves."""
+    every = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
+    assert sorted(csv_blocks._SPACES + "\r\n") == sorted(every)
+
+
 def test_plain_lines_are_split_by_pyarrow():
     """Numbers, levels, texts, and quotes as R writes them; and a quote that is odd is not."""
     taken = partial(csv_blocks.plain_cells, separator=",", width=2, places={0: False, 1: False})
