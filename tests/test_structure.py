@@ -10,8 +10,8 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 296,
-    "code lines": 42_061,
+    "modules": 300,
+    "code lines": 42_192,
     "lines of the longest module": 400,
     "modules of the fullest folder": 18,
     "call depth": 14,
@@ -32,7 +32,8 @@ process or around several, two of commands, and planted bugs. Several classes ha
 their formulas to their page and plans. Estimators of scikit-learn have four. An entry of a ledger,
 with whom it is about, has a module of its own, and a fit looks at the order of its response by a
 function more. Streams of record batches have five modules, and share what they have in common with
-partitions in two. The commands have one for blocks of CSV."""
+partitions in two. Tables of commands have a folder of their own, with
+modules for declarations, text, blocks of it, Arrow, and what opens them."""
 
 
 def test_the_package_does_not_grow():

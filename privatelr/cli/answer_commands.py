@@ -20,7 +20,7 @@ from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import TEXT, add_command, given
 from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell, note
 from privatelr.cli.schema_commands import content_of, read_price, seed_said
-from privatelr.cli.table_files import DeclaredColumn, by_variable, describe, open_table
+from privatelr.cli.tables import DeclaredColumn, by_variable, describe, open_table
 from privatelr.errors import ArgumentError
 from privatelr.lazy_import import lazy_import
 from privatelr.privacy import Guarantee, neighbours_about, to_json

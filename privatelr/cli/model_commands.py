@@ -27,7 +27,7 @@ from privatelr.cli.outcomes import (
 )
 from privatelr.cli.predictions import predicted_text
 from privatelr.cli.study_file import read_declarations
-from privatelr.cli.table_files import (
+from privatelr.cli.tables import (
     DeclaredColumn,
     by_levels,
     by_variable,
@@ -71,8 +71,10 @@ _FIT = f"""\
 Fit a private model to a table, and print its page. The table is Parquet (by its
 ending .parquet or .pq), Feather (.feather or .arrow) or text: CSV in UTF-8, a first
 line of names, then one record a line; --encoding names another encoding, and .gz,
-.bz2, .xz and .zst at the end of its name a compression. With --out the model is also
-written to a file, which holds no data.
+.bz2, .xz and .zst at the end of its name a compression. Several files of Parquet, a
+folder of them, or a pattern such as 'data/*.parquet' are one table, which is read
+piece by piece if it does not fit into memory. With --out the model is also written to
+a file, which holds no data.
 
 Nothing about the types of a CSV is read off its values. A column with levels is
 read as its levels are written, every other column of the formula as numbers, and
@@ -91,6 +93,7 @@ examples:
   privatelr fit data.csv "y ~ age + smoker" --eps 1 --bounds age=18:90 \\
       --levels smoker=no,yes --out model.json
   privatelr fit heart.parquet "chd ~ ." --rho 0.1 --schema heart.toml --json
+  privatelr fit data/*.parquet "chd ~ age" --bounds age=18:90
   privatelr fit data.csv "y ~ age" --bounds age=18:90 --eps 2 --spend inference
   privatelr fit data.csv --schema study.toml --out model.json
   privatelr fit data.csv --schema study.toml --method svm --out svm.json

@@ -114,6 +114,7 @@ _READ: dict[str, dict[str, Any]] = {
         for name in ("data", "file", "--pilot", "--plot", "--out", "--save")
     },
     **{f"{name} data": {"metavar": "FILE", "nargs": "?"} for name in ("roc", "bounds", "levels")},
+    **{f"{name} data": {"metavar": "FILE", "nargs": "+"} for name in ("check", "fit", "predict")},
     "model": {"metavar": "MODEL"},
     "models": {"metavar": "MODEL", "nargs": "+"},
     "formula": {"metavar": "FORMULA", "nargs": "?"},
@@ -175,9 +176,11 @@ _SPEND = (
     "the shares, and roc=0.25 a share for a ROC curve beside coefficients; default: "
 )
 _OUT = "{} to a file, and print nothing; an existing file is refused"
+_DATA = "the table, in one file or several; - reads CSV from standard input"
 _HELP = {
     "model": "a file that fit has written",
     "data": "the table; - reads CSV from standard input",
+    **dict.fromkeys(("check data", "fit data", "predict data"), _DATA),
     "file": "the file, or - for standard input",
     "formula": _FORMULA,
     "column": "the name of a column, whose levels are released",

@@ -14,7 +14,7 @@ from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import add_command, given
 from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell
 from privatelr.cli.study_file import read_declarations
-from privatelr.cli.table_files import by_levels, open_table
+from privatelr.cli.tables import by_levels, open_table
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.formula import tokenize, with_person
 from privatelr.lazy_import import lazy_import

@@ -17,7 +17,7 @@ from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import TEXT, add_command, add_group, given
 from privatelr.cli.outcomes import DONE, STATUSES, InputError, NotWrittenError, in_shell, note
 from privatelr.cli.study_file import read_declarations
-from privatelr.cli.table_files import (
+from privatelr.cli.tables import (
     DeclaredColumn,
     by_levels,
     describe,

@@ -14,6 +14,7 @@ from typing import Any
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import given, names_of
 from privatelr.cli.outcomes import InputError
+from privatelr.cli.tables import is_file
 from privatelr.datasets import load_study
 from privatelr.errors import SchemaError, listed, or_meant, show
 from privatelr.sources import declare_schema
@@ -48,6 +49,8 @@ def complete(chosen: argparse.Namespace) -> None:
         If a value is not what its option takes.
     """
     chosen.declared, chosen.study = {}, {}
+    if chosen.command in ("check", "fit") and len(chosen.data) > 1 and not is_file(chosen.data[-1]):
+        *chosen.data, chosen.formula = chosen.data  # files come first, and may be many
     if getattr(chosen, "schema", None) is not None:
         chosen.declared, chosen.study = load_study(Path(chosen.schema), study_keys())
         _fill(chosen, chosen.study)

@@ -21,8 +21,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 
-from privatelr.cli import table_files
-from privatelr.cli.table_files import DeclaredColumn, open_table
+from privatelr.cli.tables import DeclaredColumn, csv_tables, open_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +64,7 @@ def main() -> None:
                     opened.read(WANTED)
 
             def by_lines(read: Callable[[], None] = ours) -> None:
-                with patch.object(table_files, "can_split", lambda *_: False):
+                with patch.object(csv_tables, "can_split", lambda *_: False):
                     read()
 
             peers = {

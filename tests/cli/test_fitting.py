@@ -17,7 +17,8 @@ from frames_for_laws import FORMULA, SCHEMA, clinic, fit_clinic, fixed_noise
 
 import privatelr
 from privatelr import ZCDP, cli, dplr, dpsvm
-from privatelr.cli import model_commands, table_files
+from privatelr.cli import model_commands
+from privatelr.cli.tables.csv_tables import CsvTable
 
 DECLARED = ["--bounds", "age=18:90", "--bounds", "dose=0:5", "--levels", "smoker=no,yes"]
 
@@ -105,12 +106,13 @@ def test_neither_does_it_where_nothing_is_declared(home, capsys):
 
 @pytest.mark.parametrize(("column", "cell"), [("age", "abc"), ("y", "yes")])
 def test_a_reader_that_infers_types_is_caught(column, cell, home, capsys, monkeypatch):
-    class Inferring(table_files.CsvTable):
+    class Inferring(CsvTable):
         def read(self, wanted):
             return pd.read_csv("table.csv")[list(wanted)], {n: "numbers" for n in wanted}
 
     @contextlib.contextmanager
-    def open_table(path, **_):
+    def open_table(paths, **_):
+        (path,) = paths
         with open(path, "rb") as stream:
             yield Inferring(stream, path, ",")
 
@@ -434,7 +436,12 @@ REFUSED = [
     ("fit clinic.csv 'y ~ age' --encoding utf-16", 2, ["line 1", "not text in utf-16"]),
     ("fit clinic.csv 'y ~ age' --dance", 2, ["--dance", "privatelr fit --help"]),
     ("fit clinic.csv 'y ~ age' --sep ,", 2, ["--sep"]),
-    ("fit . 'y ~ age'", 2, ["'.'", "is a directory"]),
+    ("fit . 'y ~ age'", 2, ["'.'", "could not be read"]),
+    ("fit hollow 'y ~ age'", 2, ["'hollow'", "no Parquet file"]),
+    ("fit 'no*.parquet' 'y ~ age'", 2, ["'no*.parquet'", "no such file"]),
+    ("fit clinic.csv empty.csv 'y ~ age'", 2, ["all Parquet"]),
+    ("fit . 'y ~ age' --sep ';'", 2, ["--sep"]),
+    ("fit . 'y ~ age' --separator ';'", 2, ["--separator goes with text"]),
     ("fit empty.csv 'y ~ age'", 2, ["'empty.csv'", "is empty"]),
     ("fit headed.csv 'y ~ age'", 2, ["at least one record"]),
     ("fit ragged.csv 'y ~ age'", 2, ["'ragged.csv', line 3", "1 cells"]),
@@ -454,6 +461,7 @@ REFUSED = [
 @pytest.mark.parametrize(("line", "status", "words"), REFUSED, ids=[line for line, *_ in REFUSED])
 def test_a_refusal_is_one_line_and_a_status(line, status, words, home, capsys):
     (home / "empty.csv").touch()
+    (home / "hollow").mkdir()
     (home / "headed.csv").write_text("y,age\n", encoding="utf-8")
     (home / "narrow.csv").write_text("dose,smoker\n1,no\n", encoding="utf-8")
     (home / "ragged.csv").write_text("y,age\n1,4711\n4711\n", encoding="utf-8")

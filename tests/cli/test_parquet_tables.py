@@ -1,15 +1,18 @@
 """Tables in Parquet: the types are the file's own, and no null changes one."""
 
+import json
+import re
 import sys
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from privatelr import MissingDependencyError, load_dataset, load_schema
+from privatelr import MissingDependencyError, cli, load_dataset, load_schema
 from privatelr.cli.outcomes import InputError
-from privatelr.cli.table_files import DeclaredColumn, by_levels, open_table
+from privatelr.cli.tables import DeclaredColumn, by_levels, open_table
 
 pa = pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
@@ -150,3 +153,100 @@ def test_bytes_that_are_no_text_are_missing(kind, levels, tmp_path):
     frame, _ = parquet(tmp_path, {"s": DeclaredColumn("text", levels)}, s=cells)
     assert frame["s"].isna().tolist() == [False, True, False, True]
     assert frame["s"].dropna().tolist() == ["a", "b"]
+
+
+# -- several files -----------------------------------------------------------------------------
+
+FORMULA = "y ~ age + sex + grade + ok"
+DECLARED = ["--bounds", "age=18:90", "--levels", "sex=f,m", "--levels", "grade=1,2,3"]
+DECLARED += ["--levels", "ok=No,Yes", "--levels", "told=FALSE,TRUE"]
+
+
+def made_up(n=600):
+    rng = np.random.default_rng(0)
+    return pa.table(
+        {
+            "y": rng.integers(0, 2, n),
+            "age": pa.array(rng.uniform(15, 95, n), mask=rng.random(n) < 0.1),
+            "sex": pa.array(rng.choice(["f", "m", "x"], n)).dictionary_encode(),
+            "grade": pa.array(rng.integers(1, 5, n), mask=rng.random(n) < 0.1),
+            "ok": pa.array(rng.choice(["No", "Yes"], n), pa.large_string()),
+            "told": pa.array(rng.random(n) < 0.5),
+            "unused": pa.array([[1]] * n),
+        }
+    )
+
+
+@pytest.fixture
+def parts(tmp_path, monkeypatch):
+    """One table as one file, and as three files in a folder, one of which has no record."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "parts").mkdir()
+    table = made_up()
+    pq.write_table(table, "whole.parquet", row_group_size=100)
+    for name, piece in (("a", table[:250]), ("b", table[:0]), ("c", table[250:])):
+        pq.write_table(piece, f"parts/{name}.parquet")
+    return tmp_path
+
+
+def coefficients(capsys, *arguments):
+    assert cli.main([*arguments, "--seed", "1", "--json", *DECLARED]) == 0
+    return json.loads(capsys.readouterr().out)["coefficients"]["user_units"]
+
+
+WAYS = [
+    ["parts/a.parquet", "parts/b.parquet", "parts/c.parquet"],
+    ["parts"],
+    ["parts/*.parquet"],
+]
+
+
+@pytest.mark.parametrize("formula", [FORMULA, "y ~ told + age"])
+@pytest.mark.parametrize("paths", WAYS, ids=["files", "folder", "pattern"])
+def test_several_files_are_one_table(paths, formula, parts, capsys):
+    whole = coefficients(capsys, "fit", "whole.parquet", formula)
+    found = coefficients(capsys, "fit", *paths, formula)
+    np.testing.assert_allclose(found, whole, rtol=1e-9, atol=1e-9)
+
+
+def test_commands_read_several_files_alike(parts, capsys):
+    """What is read is said in the same words, and checks and predictions are the same."""
+    said = []
+    for paths in (["whole.parquet"], *WAYS):
+        assert cli.main(["fit", *paths, FORMULA, *DECLARED, "--out", "m.json", "--force"]) == 0
+        said.append(capsys.readouterr().err)
+    assert len(set(said)) == 1
+    assert "as text: sex, grade, ok" in said[0]
+    checked, predicted = [], []
+    for paths in (["whole.parquet"], *WAYS):
+        assert cli.main(["check", *paths, FORMULA, *DECLARED, "--json"]) == 0
+        checked.append(capsys.readouterr().err)
+        assert cli.main(["predict", "m.json", *paths]) == 0
+        predicted.append(capsys.readouterr().out)
+    assert len(set(predicted)) == len(set(checked)) == 1
+    assert '"undeclared"' in checked[0]
+
+
+def test_the_formula_of_a_schema_goes_with_several_files(parts, capsys):
+    (parts / "s.toml").write_text('formula = "y ~ age"\n[bounds]\nage = [18, 90]\n', "utf-8")
+    for paths in WAYS:
+        assert cli.main(["fit", *paths, "--schema", "s.toml"]) == 0
+        assert "y ~ age" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("planted", "words"),
+    [
+        (lambda: pq.write_table(pa.table({"y": ["4711"]}), "parts/b.parquet"), "types|column"),
+        (lambda: Path("parts/b.parquet").write_bytes(b"4711"), "could not be"),
+    ],
+)
+def test_files_that_do_not_fit_together_are_one_sentence(planted, words, parts, capsys):
+    planted()
+    for paths in WAYS:
+        assert cli.main(["fit", *paths, "y ~ age", "--bounds", "age=18:90"]) == 2
+        told = capsys.readouterr()
+        assert re.search(words, told.err)
+        assert "4711" not in told.err
+        assert not told.out
+        assert len(told.err.splitlines()) <= 2

@@ -23,7 +23,7 @@ from frames_for_laws import fixed_noise, stored
 from scipy import sparse
 
 from privatelr import SchemaError, dask_cluster, dplpsvm, dplr, dpsimplex, dpsvm
-from privatelr.cli.table_files import by_levels, open_table
+from privatelr.cli.tables import by_levels, open_table
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
 da = pytest.importorskip("dask.array", reason="needs the extra [dask]")
