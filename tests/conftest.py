@@ -4,6 +4,10 @@ import os
 import sys
 from pathlib import Path
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # read when NumPy is imported: processes that share the cores gain nothing by threads
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import settings
 

@@ -766,10 +766,14 @@ def test_a_plan_has_the_calibration_of_a_fit(price, spend):
     assert planned.calibration.coefficients == fitted.calibration
     scale = fitted.release.scale
     assert planned.calibration.scale == (None if scale is None else scale.calibration)
+    assert "for m = 3000 persons" in repr(planned)
+
+
+def test_the_page_of_a_plan_is_about_persons():
+    planned = plan("y ~ x + z", 3000, records_per_person=2, spend=ROC, **PRICES[0], **PERSON)
     page = " ".join(str(planned).split())
     assert "one of m = 3000 persons" in page
     assert "every person has 2 records that are alike" in page
-    assert "for m = 3000 persons" in repr(planned)
 
 
 def test_a_plan_compares_promises_about_persons():
