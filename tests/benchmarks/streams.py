@@ -1,11 +1,13 @@
 """Memory and time of a fit to Parquet files by record batches, against pyarrow reading them.
 
-    python -m tests.benchmarks.streams [--records 10000000] [--columns 20] [--limit 2]
+    python -m tests.benchmarks.streams [--records 10000000] [--columns 20] [--limit 1.5]
+    python -m tests.benchmarks.streams --growth 1000000000
 
 The files are written, and a process that may have `--limit` GiB of address space (``ulimit -v``)
 fits them, all rows being read anew in every pass. Then passes are timed in pairs: one that sums
 gradients, and one in which pyarrow reads the same columns into batches and nothing else. Printed
-are medians.
+are medians. With `--growth`, passes over a made-up stream of so many records, and of a tenth, a
+hundredth and a thousandth of them, are timed per million.
 """
 
 from __future__ import annotations
@@ -19,11 +21,16 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 PART = 1_000_000
 """Records of a file."""
@@ -51,31 +58,69 @@ def fit(folder: str, columns: int) -> None:
     print(f"{found.nobs:,} records: a fit took {seconds:.1f} s and {peak:.2f} GiB of memory")
 
 
-def passes(folder: str, columns: int, pairs: int) -> None:
-    """Time passes of gradients and plain reads in pairs."""
+def pass_over(data: Any, columns: int) -> tuple[Callable[[], object], list[str], int]:
+    """Return a function that passes over data once, the columns it reads, and the records."""
     from privatelr.design import plan_design, read_stream_design, read_stream_source
     from privatelr.formula import parse_formula
     from privatelr.numerics import LOSSES, Objective, value_and_gradient
     from privatelr.numerics.rows import StreamRows
     from privatelr.sources import declare_schema, stream
 
-    formula, table = read_stream_source("y ~ .", stream(folder, memory=0), None)
+    formula, table = read_stream_source("y ~ .", stream(data, memory=0), None)
     schema = declare_schema({f"x{i}": (-1, 1) for i in range(columns)})
     spec = plan_design(parse_formula(formula, list(table.typed.names)), table.typed, schema)
     rows = read_stream_design(spec, table, StreamRows)
     objective = Objective(rows, LOSSES["logistic"], 1e-3, np.zeros(spec.d))
+    names = list(spec.formula.variables)
+    return lambda: value_and_gradient(objective, np.zeros(spec.d)), names, rows.n
+
+
+def grow(largest: int, columns: int) -> None:
+    """Time passes over made-up streams, the shorter ones as often as they fit into the longest."""
+    from privatelr.sources.record_batches import RecordBatches, as_stream
+
+    size = 2**16
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (columns, size))
+    y = (x[0] + rng.standard_normal(size) > 0).astype(float)
+    batch = pa.record_batch({**{f"x{i}": column for i, column in enumerate(x)}, "y": y})
+
+    def made_up(records: int) -> RecordBatches:
+        def reader(names: Any) -> Any:
+            chosen = batch.select(list(names))
+            for start in range(0, records, size):
+                yield chosen.slice(0, min(size, records - start))
+
+        facts = as_stream(lambda: pa.RecordBatchReader.from_batches(batch.schema, []))
+        return RecordBatches(facts.schema, facts.typed, reader, lambda: records, 0.0)
+
+    for records in (largest // 1000, largest // 100, largest // 10, largest):
+        one_pass, *_ = pass_over(made_up(records), columns)
+        if records < largest:
+            one_pass()
+        times = []
+        for _ in range(min(5, max(largest // 10 // records, 1))):
+            start = time.perf_counter()
+            one_pass()
+            times.append(time.perf_counter() - start)
+        print(f"{records:,} records: {median(times) / records * 1e6:.4f} s per million", flush=True)
+
+
+def passes(folder: str, columns: int, pairs: int) -> None:
+    """Time passes of gradients and plain reads in pairs."""
+    one_pass, names, records = pass_over(folder, columns)
     ours, plain = [], []
     for pair in range(-1, pairs):  # the first is not counted
         start = time.perf_counter()
-        value_and_gradient(objective, np.zeros(spec.d))
+        one_pass()
         middle = time.perf_counter()
-        for _ in ds.dataset(folder).to_batches(columns=list(spec.formula.variables)):
+        for _ in ds.dataset(folder).to_batches(columns=names):
             pass
         if pair >= 0:
             ours.append(middle - start)
             plain.append(time.perf_counter() - middle)
     ratio = median(a / b for a, b in zip(ours, plain, strict=True))
-    million = rows.n / 1e6
+    million = records / 1e6
     print(
         f"a pass took {median(ours) / million:.3f} s per million records, and pyarrow alone "
         f"{median(plain) / million:.3f} s: {ratio:.2f} times as long"
@@ -87,10 +132,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--columns", type=int, default=20)
-    parser.add_argument("--limit", type=float, default=2.0)
+    parser.add_argument("--limit", type=float, default=1.5)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--folder")
+    parser.add_argument("--growth", type=int)
     chosen = parser.parse_args()
+    if chosen.growth is not None:
+        grow(chosen.growth, chosen.columns)
+        return
     if chosen.folder is not None:
         most = int(chosen.limit * 2**30)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
@@ -100,8 +149,9 @@ def main() -> None:
         write_table(Path(folder), chosen.records, chosen.columns)
         again = ["--folder", folder, "--columns", str(chosen.columns), "--limit", str(chosen.limit)]
         command = [sys.executable, "-m", "tests.benchmarks.streams", *again]
-        # allocators reserve addresses that they do not use, and the limit is one of addresses
-        few = {"MALLOC_ARENA_MAX": "4", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+        # pyarrow's own allocator reserves a GiB of addresses at once, and that of the system keeps
+        # what it was given back unless large arrays have pages of their own
+        few = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_MMAP_THRESHOLD_": "131072"}
         subprocess.run(command, check=True, env={**os.environ, **few})
         passes(folder, chosen.columns, chosen.pairs)
 

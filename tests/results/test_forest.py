@@ -90,8 +90,16 @@ def test_what_was_not_counted_has_no_tone(axes):
     assert labels(axes) == ["sampling error", "added by the noise"]
 
 
-def test_unlike_intervals_are_of_powers_of_ten_of_units(axes):
+def test_a_row_is_a_coefficient_as_the_page_has_it(axes):
     plot(FIT, ax=axes)
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["age", "dose", "smoker[T.yes]"]
+    np.testing.assert_allclose(
+        [bar[0] for bar in bars(axes)[:3]], FIT.tidy(conf_int=True)[1:]["conf_low"]
+    )
+
+
+def test_unlike_intervals_are_of_powers_of_ten_of_units(axes):
+    plot(FIT, ax=axes, scale="auto")
     assert axes.get_xlabel() == "coefficient, 95% posterior intervals"
     names = [t.get_text() for t in axes.get_yticklabels()]
     assert names == ["age (per 10)", "dose", "smoker[T.yes]"]
@@ -99,7 +107,7 @@ def test_unlike_intervals_are_of_powers_of_ten_of_units(axes):
     times = np.array([10.0, 1.0, 1.0])
     np.testing.assert_allclose([bar[0] for bar in bars(axes)[:3]], tidy["conf_low"] * times)
     np.testing.assert_allclose([bar[1] for bar in bars(axes)[:3]], tidy["conf_high"] * times)
-    plot(FIT, ax=axes, exponentiate=True)
+    plot(FIT, ax=axes, exponentiate=True, scale="auto")
     np.testing.assert_allclose(
         [bar[1] for bar in bars(axes)[9:12]], np.exp(tidy["conf_high"] * times)
     )
@@ -281,13 +289,13 @@ def test_what_it_refuses(monkeypatch):
             plot(fit_clinic(FRAME), **asked)
     with pytest.raises(ArgumentError, match="level=2"):
         plot(fit_clinic(FRAME), level=2)
-    with pytest.raises(ArgumentError, match="odds ratios take scale='auto' or 'coefficient'"):
+    with pytest.raises(ArgumentError, match="odds ratios take scale='coefficient' or 'auto'"):
         plot(FIT, scale="standard error", exponentiate=True)
     with pytest.raises(ArgumentError, match="3 is no fit"):
         plot(3)
     with pytest.raises(ArgumentError, match="there is no fit"):
         plot([])
-    with pytest.raises(ArgumentError, match="scale='user': scale takes 'auto'"):
+    with pytest.raises(ArgumentError, match="scale='user': scale takes 'coefficient'"):
         plot(FIT, scale="user")
     with pytest.raises(ArgumentError, match="not logarithms of odds"):
         plot(fit_clinic(FRAME, model=dpsvm, spend="inference"), exponentiate=True)

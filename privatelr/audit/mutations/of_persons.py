@@ -37,7 +37,8 @@ _LOGISTIC, _HUBER = (
 _GAUSSIAN = Look(
     "Gaussian noise of persons", partial(audit_gaussian_persons, 1.0, losses=[LOSSES["logistic"]])
 )
-_NOISE = Look("noise of objective perturbation", lambda rng: audit_noise(1.0, "objective, *delta = 1e-06*"))
+_DELTA = "objective, *delta = 1e-06*"
+_NOISE = Look("noise of objective perturbation", lambda rng: audit_noise(1.0, _DELTA))
 _FITS = Look("fits of persons", lambda rng: audit_persons_of_fits(1.0))
 
 

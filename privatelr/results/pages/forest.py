@@ -36,7 +36,7 @@ from privatelr.types import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SCALES = ("auto", "coefficient", "standard error")
+SCALES = ("coefficient", "auto", "standard error")
 COLOURS = ("#2f6fab", "#d1792b", "#3a8f5c", "#8a5aa5", "#7a7a7a")
 _OPACITIES = dict(zip(PART_WORDS, (1.0, 0.65, 0.25), strict=True))
 """Opacities of the parts of a bar."""
@@ -81,7 +81,7 @@ def plot_coefficients(
     simultaneous: bool = False,
     intercept: bool = False,
     exponentiate: bool = False,
-    scale: str = "auto",
+    scale: str = "coefficient",
 ) -> Axes:
     """Forest plot of the coefficients of a fit, or of several fits side by side.
 
@@ -108,10 +108,10 @@ def plot_coefficients(
         Whether to draw the intercept, too.
     exponentiate : bool
         Whether to draw odds ratios on a logarithmic axis.
-    scale : {"auto", "coefficient", "standard error"}
-        The unit of a row. By default it is the coefficient for one unit of its variable, or if the
-        lengths of the bars differ too much, for a power of ten of units, as the name of the row
-        says: ``age (per 10)``. ``"coefficient"`` is always for one unit. ``"standard error"``
+    scale : {"coefficient", "auto", "standard error"}
+        The unit of a row. By default it is the coefficient for one unit of its variable, as the
+        page prints it. ``"auto"`` takes a power of ten of units where the lengths of the bars
+        differ too much, as the name of the row says: ``age (per 10)``. ``"standard error"``
         divides each coefficient by the largest of its standard errors in the fits.
 
     Returns
@@ -149,7 +149,7 @@ def plot_coefficients(
             odds_ratios.require_odds(one, "exponentiate=True")
         if scale == "standard error":
             raise ArgumentError(
-                "scale='standard error': odds ratios take scale='auto' or 'coefficient'."
+                "scale='standard error': odds ratios take scale='coefficient' or 'auto'."
             )
     asked = Question(level, mode, target, simultaneous=simultaneous)
     errors = scale == "standard error" or not asked.is_usual
