@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 300,
-    "code lines": 42_192,
+    "code lines": 42_197,
     "lines of the longest module": 400,
     "modules of the fullest folder": 18,
     "call depth": 14,
