@@ -18,12 +18,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
-
-from privatelr.errors import ArgumentError, MissingDependencyError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from typing import Any
 
 
 class _Later:
@@ -47,30 +42,3 @@ class _Later:
 def lazy_import(name: str) -> Any:
     """Return a stand-in for the module `name`, such as ``"privatelr.results.pages.card"``."""
     return _Later(name)
-
-
-def axes_for(caller: str, size: tuple[float, float], ax: Any) -> Axes:
-    """Return `ax`, or axes of a new figure in inches if it is None.
-
-    Raises
-    ------
-    ArgumentError
-        If `ax` is something else.
-    MissingDependencyError
-        If matplotlib, an extra, is not installed; the sentence names the `caller`.
-    """
-    try:
-        from matplotlib import axes as matplotlib_axes
-        from matplotlib import pyplot
-    except ImportError as missing:
-        raise MissingDependencyError(
-            f"{caller}: takes matplotlib; install it, or privatelr[plots]."
-        ) from missing
-    if ax is None:
-        _, ax = pyplot.subplots(figsize=size, layout="constrained")
-    if not isinstance(ax, matplotlib_axes.Axes):
-        raise ArgumentError(
-            f"ax of type {type(ax).__name__}: ax takes None, for a new figure, or one Axes of "
-            "matplotlib, as in figure, ax = pyplot.subplots()."
-        )
-    return ax

@@ -27,6 +27,7 @@ import difflib
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -67,7 +68,7 @@ _OF_INFERENCE = re.compile(
 _BOUGHT = r"\(AUC\)\s+|standard\s+error\s+|thresholds\s+|\(youden\)\s+and\s+"
 """Before the numbers of a ROC curve that was bought with a fit."""
 _ON_THE_PAGE = re.compile(rf"(C-index |The threshold |{_BOUGHT}){_NUMBER.pattern}")
-
+_SHOWN = re.compile(r"^!\[[^\]]*\]\(([\w-]+\.(?:png|svg))\)$", re.MULTILINE)
 
 HOME = "PRIVATELR_DATA_HOME"
 _BESIDE = ROOT.parent / "shared" / "data"
@@ -246,8 +247,8 @@ def _mask_tables(lines: list[str], heading: re.Pattern[str] = _HEADING) -> list[
     return masked
 
 
-def refresh(text: str) -> str:
-    """The document with what its examples print."""
+def refresh(text: str, pictures: Path | None = None) -> str:
+    """The document with what its examples print; pictures that they save go to a folder."""
     parts, done = [], 0
     with in_a_folder():
         for example in read(text):
@@ -256,6 +257,9 @@ def refresh(text: str) -> str:
                 continue
             parts += [text[done : example.start], _rewritten(example, seen)]
             done = example.end
+        for name in _SHOWN.findall(text) if pictures else ():
+            if Path(name).is_file():
+                shutil.copy(name, pictures)
     return "".join([*parts, text[done:]])
 
 
@@ -277,6 +281,8 @@ def main() -> int:
     names = [path.name for path in DOCUMENTS]
     parser.add_argument("names", nargs="*", metavar="NAME.md", help="documents; by default all")
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    told = "also replace the pictures that a document shows and its examples save"
+    parser.add_argument("--pictures", action="store_true", help=told)
     chosen, failed = parser.parse_args(), 0
     if unknown := {*chosen.names} - {*names}:
         parser.error(f"no document is called {min(unknown)}; there are {', '.join(names)}")
@@ -288,7 +294,8 @@ def main() -> int:
             print(f"{path.name} {message}")
             continue
         if not chosen.check:
-            path.write_text(refresh(text), encoding="utf-8")
+            folder = path.parent.resolve() if chosen.pictures else None
+            path.write_text(refresh(text, folder), encoding="utf-8")
             continue
         found = wrong(read(text, path.name))
         failed += len(found)

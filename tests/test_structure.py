@@ -10,10 +10,10 @@ OPTIONAL = {
     *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 300,
-    "code lines": 42_197,
+    "modules": 301,
+    "code lines": 42_198,
     "lines of the longest module": 400,
-    "modules of the fullest folder": 18,
+    "modules of the fullest folder": 19,
     "call depth": 14,
     "functions": 361,
     "types": 36,
@@ -32,8 +32,8 @@ process or around several, two of commands, and planted bugs. Several classes ha
 their formulas to their page and plans. Estimators of scikit-learn have four. An entry of a ledger,
 with whom it is about, has a module of its own, and a fit looks at the order of its response by a
 function more. Streams of record batches have five modules, and share what they have in common with
-partitions in two. Tables of commands have a folder of their own, with
-modules for declarations, text, blocks of it, Arrow, and what opens them."""
+partitions in two. Tables of commands have a folder of their own, with modules for declarations,
+text, blocks of it, Arrow, and what opens them. Plots share their look in one."""
 
 
 def test_the_package_does_not_grow():

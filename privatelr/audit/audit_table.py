@@ -15,7 +15,7 @@ import pandas as pd
 from privatelr.audit.checks import OK, VIOLATION, Check, could_not, ruled, short, table_of
 from privatelr.audit.density.loss import claimed_number
 from privatelr.errors import ArgumentError, MissingDependencyError, show
-from privatelr.lazy_import import axes_for
+from privatelr.plot_style import BROKEN, MAIN, QUIET, axes_for
 from privatelr.privacy import Guarantee
 from privatelr.results.release_files import replace_file
 
@@ -266,7 +266,6 @@ class Audit:
 
 
 _FORMATS = (".pdf", ".png", ".svg")
-_FINE, _BROKEN, _QUIET = "#20639b", "#c0392b", "#9aa5b1"
 
 
 def require_plot(path: str | Path) -> Path:
@@ -298,10 +297,10 @@ def _draw(axes: Axes, rows: Sequence[Row]) -> None:
     axes.axvline(1.0, color="black", linewidth=1.0)
     edge = max([1.15, *(1.05 * row.ratio for row in rows if math.isfinite(row.ratio))])
     for height, row in zip(heights, rows, strict=True):
-        colour = _FINE if row.holds else _BROKEN
+        colour = MAIN if row.holds else BROKEN
         fits = math.isfinite(row.ratio)
         found = row.ratio if fits else edge
-        axes.plot([0, found], [height, height], color=_QUIET, linewidth=0.8, zorder=1)
+        axes.plot([0, found], [height, height], color=QUIET, linewidth=0.8, zorder=1)
         marker = "o" if fits else ">"
         axes.plot(found, height, marker, color=colour, markersize=6, zorder=3, clip_on=False)
         if not fits:  # the ratio is infinite or NaN, so it is written beside the axis
@@ -309,8 +308,8 @@ def _draw(axes: Axes, rows: Sequence[Row]) -> None:
             axes.annotate(f"{row.ratio:g}", (found, height), va="center", color=colour, **beside)
         sampled = row.sampled / row.claimed
         axes.plot(sampled, height, "o", mfc="white", mec=colour, markersize=5, zorder=2)
-    axes.plot([], [], "o", color=_FINE, label="exact, from densities")
-    axes.plot([], [], "o", mfc="white", mec=_FINE, label="sampled, from outputs alone")
+    axes.plot([], [], "o", color=MAIN, label="exact, from densities")
+    axes.plot([], [], "o", mfc="white", mec=MAIN, label="sampled, from outputs alone")
     titles = [f"{row.placement}, {row.loss}{_ALSO.get(row.buys, '')}: {row.claim}" for row in rows]
     axes.set_yticks(list(heights), titles)
     axes.set_ylim(0.4, len(rows) + 0.6)

@@ -11,11 +11,11 @@ import numpy as np
 
 from privatelr.errors import ArgumentError, GuaranteeError, require_number, require_whole
 from privatelr.inference import STANDARD_LEVEL
-from privatelr.lazy_import import axes_for
 from privatelr.planning import forecast
 from privatelr.planning.expected_intervals import TYPICAL, intervals, nonconservative_share
 from privatelr.planning.forecast import simulate
 from privatelr.planning.study import Study, at_price, price_of, rows_of
+from privatelr.plot_style import HIGHLIGHT, SHADES, axes_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -201,8 +201,6 @@ def _is_informative(sim: forecast.Simulator) -> bool:
     return nonconservative_share(sim) >= SURE and bool((kept >= _MOSTLY_KEPT).all())
 
 
-_COLOURS = ("#9cc3e6", "#5b97cc", "#2f6fab", "#17395c")
-_PLAN = "#d1792b"
 SMALLEST_KEPT = 0.5
 """An interval is not drawn if less than this share of an effect remains under the penalty."""
 _SIZES = (1 / 3, 1.0, 3.0, 10.0)
@@ -223,17 +221,19 @@ def plot_widths(study: Study, term: str | None, n: Any, eps: Any, ax: Axes | Non
     prices = _listed("eps", eps, list(price * np.logspace(-1, 1, _PRICES)), PRICES)
     axes = axes_for("plot", (7.0, 4.5), ax)
     for index, size in enumerate(sizes):
-        colour = _COLOURS[index % len(_COLOURS)]
+        colour = SHADES[index % len(SHADES)]
         points = [_point(replace(at_price(study, x), n=size), row) for x in prices]
         axes.plot(prices, [width for width, _ in points], color=colour, label=f"n = {size:,}")
         for hollow, face in ((False, colour), (True, "white")):
             at = [i for i, (_, is_conservative) in enumerate(points) if is_conservative == hollow]
             x, y = [prices[i] for i in at], [points[i][0] for i in at]
             axes.plot(x, y, "o", mfc=face, mec=colour, markersize=5)
-    axes.plot(price, _point(study, row)[0], "D", color=_PLAN, zorder=4, label="the plan")
+    axes.plot(price, _point(study, row)[0], "D", color=HIGHLIGHT, zorder=4, label="the plan")
     axes.plot([], [], "o", mfc="white", mec="black", markersize=5, label="conservative")
     axes.set_xscale("log")
     axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")  # 0.1 and 1, and not powers of ten
     axes.set_xlabel("epsilon" if currency == "eps" else "rho")
     axes.set_ylabel(f"expected length of the {STANDARD_LEVEL:.0%} interval of {study.terms[row]}")
     axes.legend(frameon=False)

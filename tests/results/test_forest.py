@@ -17,6 +17,7 @@ from scipy import sparse
 import privatelr
 from privatelr import ArgumentError, GuaranteeError, MissingDependencyError, dplr, dpsvm
 from privatelr import plot_coefficients as plot
+from privatelr.plot_style import COLOURS
 from privatelr.results.odds_ratios import powers_of_ten, typical_length, with_unit
 from privatelr.results.pages.forest import ratio_ticks
 
@@ -279,7 +280,7 @@ def test_it_is_drawn(tmp_path, axes):
     plot(FIT, OUTPUT, ax=axes)
     axes.figure.savefig(tmp_path / "forest.png")
     pixels = mpl.image.imread(tmp_path / "forest.png")
-    blue = np.array(to_rgba("#2f6fab"))
+    blue = np.array(to_rgba(COLOURS[0]))
     assert (np.abs(pixels - blue).max(axis=2) < 0.02).sum() > 50
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from privatelr.lazy_import import axes_for
 from privatelr.page_model import on_one_line, shorten
+from privatelr.plot_style import HIGHLIGHT, MAIN, axes_for
 from privatelr.privacy.accounting import statement as statements
 from privatelr.privacy.accounting.statement import Statement
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_BARS, _LONGEST_LABEL = 30, 40
-_COLOUR, _BUDGET = "#2f6fab", "#d1792b"
 
 
 def plot_ledger(statement: Statement, ax: Any) -> Axes:
@@ -35,9 +34,9 @@ def plot_ledger(statement: Statement, ax: Any) -> Axes:
     names += [_label(entry) for entry in statement.entries[earlier:]]
     axes = axes_for("plot", (7.0, 1.6 + 0.3 * max(len(names), 1)), ax)
     widths = [end - start for start, end in pairwise(after)]
-    axes.barh(range(len(names)), widths, 0.7, left=after[:-1], color=_COLOUR, linewidth=0)
+    axes.barh(range(len(names)), widths, 0.7, left=after[:-1], color=MAIN, linewidth=0)
     words = f"budget, epsilon {statement.epsilon:g}"
-    axes.axvline(statement.epsilon, color=_BUDGET, linestyle="--", linewidth=1.5, label=words)
+    axes.axvline(statement.epsilon, color=HIGHLIGHT, linestyle="--", linewidth=1.5, label=words)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(max(len(names), 1) - 0.5, -0.5)
     axes.set_xlim(0, 1.04 * max(statement.epsilon, after[-1]))

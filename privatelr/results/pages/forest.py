@@ -18,8 +18,8 @@ from privatelr.arguments import suggests_arguments
 from privatelr.design import INTERCEPT
 from privatelr.errors import ArgumentError, require_choice
 from privatelr.inference import Inference, Question
-from privatelr.lazy_import import axes_for
 from privatelr.page_model import shorten
+from privatelr.plot_style import COLOURS, axes_for
 from privatelr.results import odds_ratios
 from privatelr.results.answers.named_fits import named_fits
 from privatelr.results.fit_record import FitRecord, in_user_units
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SCALES = ("coefficient", "auto", "standard error")
-COLOURS = ("#2f6fab", "#d1792b", "#3a8f5c", "#8a5aa5", "#7a7a7a")
 _OPACITIES = dict(zip(PART_WORDS, (1.0, 0.65, 0.25), strict=True))
 """Opacities of the parts of a bar."""
 _BAND = 0.7

@@ -9,7 +9,7 @@ from scipy import special
 
 from privatelr.errors import ArgumentError, require_number
 from privatelr.inference import released_roc as roc
-from privatelr.lazy_import import axes_for
+from privatelr.plot_style import HIGHLIGHT, MAIN, axes_for
 from privatelr.results.predict import scale_of
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from privatelr.results.answers.private_roc import PrivateRoc
 
 _POINTS = 201
-_COLOUR, _NOISE = "#2f6fab", "#d1792b"
 _MARKERS = {"youden": ("o", "Youden"), "topleft": ("s", "nearest to (0, 1)")}
 
 
@@ -57,11 +56,11 @@ def plot_roc(answer: PrivateRoc, *, level: float = 0.95, ax: Any = None) -> Axes
     times = special.ndtri((1 + level) / 2)
     sampling, both = times * parts.sampling, times * np.hypot(*parts)
     words = f"{100 * level:g}% band, sampling"
-    _band(axes, false, curve, sampling, -sampling, _COLOUR, 0.35, words)
-    _band(axes, false, curve, both, sampling, _NOISE, 0.45, "what the privacy noise adds")
-    _band(axes, false, curve, -both, -sampling, _NOISE, 0.45, None)
+    _band(axes, false, curve, sampling, -sampling, MAIN, 0.35, words)
+    _band(axes, false, curve, both, sampling, HIGHLIGHT, 0.45, "what the privacy noise adds")
+    _band(axes, false, curve, -both, -sampling, HIGHLIGHT, 0.45, None)
     words = f"AUC {answer.auc:.3f}, std. error {answer.auc_std_error:.3f}"
-    axes.plot(false, curve, color=_COLOUR, linewidth=1.8, label=words)
+    axes.plot(false, curve, color=MAIN, linewidth=1.8, label=words)
     axes.plot([0, 1], [0, 1], color="black", linewidth=0.8, linestyle=":")
     _points(axes, answer)
     axes.set_xlim(0, 1)
@@ -109,8 +108,8 @@ def plot_calibration(
     both = times * np.hypot(table.sampling_sd, table.privacy_sd)
     axes.plot([0, 1], [0, 1], color="black", linewidth=0.8, linestyle=":")
     for half, colour, width, words in (
-        (both, _NOISE, 3.0, "what the privacy noise adds"),
-        (times * table.sampling_sd, _COLOUR, 5.0, f"{100 * level:g}% interval, sampling"),
+        (both, HIGHLIGHT, 3.0, "what the privacy noise adds"),
+        (times * table.sampling_sd, MAIN, 5.0, f"{100 * level:g}% interval, sampling"),
     ):
         low, high = np.clip(table.observed - half, 0, 1), np.clip(table.observed + half, 0, 1)
         axes.vlines(table.predicted, low, high, color=colour, linewidth=width, label=words)

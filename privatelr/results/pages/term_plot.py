@@ -15,11 +15,10 @@ from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, listed, or_meant, require_number, show
 from privatelr.formula import closing_index, tokenize
 from privatelr.inference import Question
-from privatelr.lazy_import import axes_for
+from privatelr.plot_style import COLOURS, axes_for
 from privatelr.results.answers.named_fits import labelled
 from privatelr.results.fit_record import NoisyRecord
 from privatelr.results.multinomial_fit import MultinomialFit, by_class
-from privatelr.results.pages.forest import COLOURS
 from privatelr.results.predict import design_rows
 from privatelr.sources import as_batch
 from privatelr.types import FloatArray
