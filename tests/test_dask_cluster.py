@@ -208,6 +208,8 @@ def test_a_scheduler_that_dies_ends_a_fit_whose_charge_stands(tmp_path):
     assert done.stdout.endswith("after True 0.0\n")
 
 
+# Python reports what is raised while an object is finalised; the next alarm ends the fit then
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("where", ["synchronous", "threads", "distributed"])
 def test_a_time_limit_of_the_caller_is_the_callers(cluster, where):
     """An alarm that goes off while a fit waits is neither hidden nor taken for one of Dask's."""

@@ -290,7 +290,7 @@ def test_what_it_refuses(monkeypatch):
             plot(fit_clinic(FRAME), **asked)
     with pytest.raises(ArgumentError, match="level=2"):
         plot(fit_clinic(FRAME), level=2)
-    with pytest.raises(ArgumentError, match="odds ratios take scale='coefficient' or 'auto'"):
+    with pytest.raises(ArgumentError, match="odds ratios take scale='auto' or 'coefficient'"):
         plot(FIT, scale="standard error", exponentiate=True)
     with pytest.raises(ArgumentError, match="3 is no fit"):
         plot(3)

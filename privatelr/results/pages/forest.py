@@ -80,7 +80,7 @@ def plot_coefficients(
     simultaneous: bool = False,
     intercept: bool = False,
     exponentiate: bool = False,
-    scale: str = "coefficient",
+    scale: str | None = None,
 ) -> Axes:
     """Forest plot of the coefficients of a fit, or of several fits side by side.
 
@@ -107,11 +107,12 @@ def plot_coefficients(
         Whether to draw the intercept, too.
     exponentiate : bool
         Whether to draw odds ratios on a logarithmic axis.
-    scale : {"coefficient", "auto", "standard error"}
-        The unit of a row. By default it is the coefficient for one unit of its variable, as the
-        page prints it. ``"auto"`` takes a power of ten of units where the lengths of the bars
-        differ too much, as the name of the row says: ``age (per 10)``. ``"standard error"``
-        divides each coefficient by the largest of its standard errors in the fits.
+    scale : {"coefficient", "auto", "standard error"}, optional
+        The unit of a row. ``"coefficient"``, the default for coefficients, is one unit of the
+        variable, as the page prints it. ``"auto"``, the default for odds ratios, takes a power of
+        ten of units where one unit is too little or the lengths of the bars differ too much, as the
+        page does and the name of the row says: ``age (per 10)``. ``"standard error"`` divides each
+        coefficient by the largest of its standard errors in the fits.
 
     Returns
     -------
@@ -142,13 +143,14 @@ def plot_coefficients(
     takes = "fits of dplr or dpsvm, a list of them, or a mapping from labels to fits"
     given = takes, fit, others, _by_guarantee
     fits = named_fits("plot_coefficients", FitRecord, *given, strata=True)
+    scale = ("auto" if exponentiate else "coefficient") if scale is None else scale
     require_choice(ArgumentError, "scale", scale, SCALES)
     if exponentiate:
         for one in fits.values():
             odds_ratios.require_odds(one, "exponentiate=True")
         if scale == "standard error":
             raise ArgumentError(
-                "scale='standard error': odds ratios take scale='coefficient' or 'auto'."
+                "scale='standard error': odds ratios take scale='auto' or 'coefficient'."
             )
     asked = Question(level, mode, target, simultaneous=simultaneous)
     errors = scale == "standard error" or not asked.is_usual
