@@ -19,23 +19,25 @@ _LONGEST_NAME = 38
 _RULE = " not private -----".rjust(WIDTH, "-")
 _MARKS = re.compile(r"([\\`*_\[\]<>|#~&$])")
 _SPACE = re.compile(r"\s+")
-_LEFT = "text-align:left;vertical-align:top"
-_RIGHT = "text-align:right;padding-left:1em"
+_LEFT = "text-align:left;vertical-align:top;padding-right:1em"
+_RIGHT = "text-align:right;vertical-align:top;padding-left:1em;white-space:nowrap"
 _IN_DOCUMENT = ("<h1>{}</h1>", "<h2>{}</h2>", "<pre>{}</pre>")
 _STRONG = "<p><strong>{}</strong></p>"
 _IN_NOTEBOOK = (_STRONG, _STRONG, "<p><code>{}</code></p>")
 """Markup of a title, of other headings, and of code."""
 _STYLE = """
-body {font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff;
-  max-width: 46rem; margin: 2rem auto; padding: 0 1rem}
+:root {color-scheme: light dark} table {border-collapse: collapse; width: 100%}
+body {font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #ffffff;
+  max-width: 46rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere}
 h1 {font-size: 1.7rem; margin: 0 0 .5rem} h2 {font-size: 1.15rem; margin: 1.8rem 0 .4rem}
-table {border-collapse: collapse; width: 100%; margin: .5rem 0}
-th, td {padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #ddd; overflow-wrap: anywhere}
-tbody th {width: 9rem; font-weight: 600}
-thead th {border-bottom: 2px solid #888}
-pre {background: #f4f4f4; padding: .6rem .8rem; white-space: pre-wrap; overflow-wrap: anywhere}
+th, td {padding: .3rem .8rem .3rem 0; border-bottom: 1px solid rgb(128 128 128 / 35%)}
+tbody th {width: 9rem; font-weight: 600} thead th {border-bottom: 2px solid #888888}
+pre {background: rgb(128 128 128 / 12%); padding: .6rem .8rem; white-space: pre-wrap}
+@media (prefers-color-scheme: dark) {body {color: #e3e3e3; background: #181818}}
 """
-_LOUD = "border:3px solid #b30000;color:#b30000;padding:.6rem .8rem;font-weight:600"
+# the text around it tells whether a notebook is dark; browsers of before 2023 keep the plain red
+_RED = "color:#d32f2f;color:color-mix(in srgb, #d32f2f 65%, currentcolor)"
+_LOUD = f"border:3px solid #d32f2f;{_RED};padding:.6rem .8rem;font-weight:600"
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +322,7 @@ def _marked_up(piece: Piece, first: bool, markup: tuple[str, str, str]) -> str:
             return _html_table(piece)
         case NotPrivate(pieces):
             below = _html([Heading("not private"), *pieces], markup)
-            return f"<div style='border-top:2px solid #d32f2f;color:#d32f2f'>{below}</div>"
+            return f"<div style='border-top:2px solid #d32f2f;{_RED}'>{below}</div>"
         case Indented(text) | str(text):
             return f"<p>{html.escape(text)}</p>" if text else ""
 
@@ -329,7 +331,7 @@ def _html_table(table: Grid) -> str:
     drawings, legend, others = [""] * len(table.rows), "", _LEFT
     if isinstance(table, Table):
         others = _RIGHT
-        drawings = [f"<td>{drawn}</td>" for drawn in table.drawings] or drawings
+        drawings = [f"<td style='{_RIGHT}'>{drawn}</td>" for drawn in table.drawings] or drawings
         legend = f"<figcaption>{html.escape(table.legend)}</figcaption>" if table.legend else ""
 
     def as_row(row: Sequence[str], name: str, tag: str) -> str:
@@ -344,7 +346,8 @@ def _html_table(table: Grid) -> str:
         f"<tr>{as_row(row, name, 'td')}{drawn}</tr>"
         for row, drawn in zip(table.rows, drawings, strict=True)
     )
-    return f"<table>{head}<tbody>{body}</tbody></table>{legend}"
+    whole = f"<table>{head}<tbody>{body}</tbody></table>"
+    return f"<div style='overflow-x:auto;margin:.5em 0'>{whole}</div>{legend}"
 
 
 # -- LaTeX -------------------------------------------------------------------------------------

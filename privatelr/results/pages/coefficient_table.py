@@ -225,7 +225,7 @@ _WIDTH, _HEIGHT, _MARGIN, _THICKNESS = 220, 16, 6, 8
 """A drawing has this width and height, this margin, and bars of this thickness, in pixels."""
 _FURTHEST_BAR = 30.0
 """An axis in standard errors ends at this number of them on either side of zero."""
-_COLOURS = ("#2f6fab", "#7fb0da", "#cfe2f3")
+TONES = ("#2f6fab", "#7fb0da", "#cfe2f3")
 """Colours of the shades of a bar."""
 ENDS = ("lower", "upper", "middle_lower", "middle_upper", "inner_lower", "inner_upper")
 """The ends of a bar, of what sampling error and noise fill of it, and of what the former fills."""
@@ -289,13 +289,15 @@ def _drawing(bar: Iterable[float], low: float, high: float) -> str:
         f"<line x1='{zero:.1f}' y1='0' x2='{zero:.1f}' y2='{_HEIGHT}' stroke='currentColor' "
         "stroke-opacity='0.5' stroke-dasharray='2 2'/>"
     ]
-    for start, stop, colour in zip(ends[::2], ends[1::2], reversed(_COLOURS), strict=True):
+    outline = " stroke='currentColor' stroke-opacity='0.6'"
+    for start, stop, colour in zip(ends[::2], ends[1::2], reversed(TONES), strict=True):
         if math.isfinite(start) and math.isfinite(stop) and start <= high and stop >= low:
             left, right = place(start), place(stop)
             parts.append(
                 f"<rect x='{left:.1f}' y='{middle - _THICKNESS / 2:g}' "
-                f"width='{right - left:.1f}' height='{_THICKNESS}' fill='{colour}'/>"
+                f"width='{right - left:.1f}' height='{_THICKNESS}' fill='{colour}'{outline}/>"
             )
+        outline = ""  # of the whole: its tone is as pale as paper
     tips = [(_MARGIN, 0)] * (lower < low) + [(_WIDTH - _MARGIN, _WIDTH)] * (upper > high)
     parts += [
         f"<path d='M{base} {middle - 5:g} L{tip} {middle:g} L{base} {middle + 5:g} Z' "

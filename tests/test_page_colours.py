@@ -1,0 +1,120 @@
+"""Every word of a page in HTML can be read on a light and on a dark ground."""
+
+import re
+
+import pytest
+from colours import contrast, shares
+
+from privatelr import page_model
+from privatelr.page_model import Alarm, Code, FactList, Heading, Listing, NotPrivate, Table
+from privatelr.results.pages import coefficient_table
+
+READABLE = 4.5
+"""Contrast of text by WCAG 2, level AA."""
+VISIBLE = 3.0
+"""Contrast of lines that say something, by the same."""
+NOTEBOOKS = {
+    "JupyterLab": ("#ffffff", "#212121"),
+    "JupyterLab, dark": ("#111111", "#e0e0e0"),
+    "VS Code": ("#ffffff", "#3b3b3b"),
+    "VS Code, dark": ("#1f1f1f", "#cccccc"),
+}
+"""The ground of an output, and its text."""
+PAGE = [
+    Heading("title"),
+    Alarm("listen"),
+    Code("y ~ x"),
+    FactList([("label", "fact")]),
+    Listing(("who",), [("me",)]),
+    Table(("one",), ("two",), (("3",),)),
+    NotPrivate(["counts", Table(("four",), ("five",), (("6",),))]),
+]
+MIX = re.compile(r"color-mix\(in srgb, *(#[0-9a-f]{6}) (\d+)%, *currentcolor\)")
+
+
+def schemes_of(document):
+    """Ground and text of a document where the reader asks for light, and for dark."""
+    style = re.search(r"(?s)<style>(.*)</style>", document)[1]
+    light, dark = style.split("@media (prefers-color-scheme: dark)")
+    assert "color-scheme: light dark" in light
+    return {
+        name: tuple(
+            re.search(rf"body \{{[^}}]*(?<![-\w]){what}: (#[0-9a-f]{{6}})", part)[1]
+            for what in ("background", "color")
+        )
+        for name, part in {"document": light, "document, dark": dark}.items()
+    }
+
+
+def declared(shown, what):
+    """The values of a property; of several in one rule the last, which new browsers take."""
+    rules = re.findall(r"""style=(["'])(.*?)\1""", shown)
+    found = (re.findall(rf"(?<![-\w]){what}: ?([^;]+)", rule) for _, rule in rules)
+    return [values[-1] for values in found if values]
+
+
+def seen(value, text):
+    """A colour as it is mixed with the colour of the text around it."""
+    mixed = MIX.fullmatch(value)
+    if mixed is None:
+        return shares(value)
+    share = int(mixed[2]) / 100
+    return share * shares(mixed[1]) + (1 - share) * shares(text)
+
+
+def faults(shown, schemes):
+    """Colours of words and of borders that cannot be read in one of these schemes."""
+    words = [("color", value, READABLE) for value in declared(shown, "color")]
+    lines = [
+        ("border", value[value.index("#") :] if "mix" not in value else MIX.search(value)[0], least)
+        for side in ("border", "border-top")
+        for value, least in ((value, VISIBLE) for value in declared(shown, side))
+    ]
+    found = {
+        name: [
+            (what, value)
+            for what, value, least in (*words, *lines)
+            if contrast(seen(value, text), shares(ground)) < least
+        ]
+        for name, (ground, text) in schemes.items()
+    }
+    return {name: what for name, what in found.items() if what}
+
+
+def test_words_and_lines_can_be_read_in_notebooks():
+    shown = page_model.as_html(PAGE)
+    assert len(declared(shown, "color")) >= 2
+    assert faults(shown, NOTEBOOKS) == {}
+
+
+def test_words_and_lines_can_be_read_in_documents():
+    document = page_model.as_document(PAGE)
+    schemes = schemes_of(document)
+    assert faults(document, schemes) == {}
+    for ground, text in schemes.values():
+        assert contrast(shares(ground), shares(text)) >= 7  # level AAA, for what is read at length
+
+
+@pytest.mark.parametrize("colour", ["#b30000", "#d32f2f"])
+def test_a_planted_red_for_light_alone_is_caught(colour):
+    planted = f'<p style="color:{colour}">listen</p>'
+    assert {*faults(planted, NOTEBOOKS)} & {"JupyterLab, dark", "VS Code, dark"}
+
+
+def test_tables_scroll_by_themselves_where_the_page_is_narrow():
+    shown = page_model.as_html(PAGE)
+    tables = [piece for piece in (*PAGE, PAGE[-1].pieces[-1]) if hasattr(piece, "rows")]
+    assert len(tables) > 1
+    assert len(re.findall(r"<div style='overflow-x:auto[^']*'><table", shown)) == len(tables)
+    numbers = re.findall(r"<td style='([^']*)'>[36]</td>", shown)
+    assert len(numbers) == 2
+    assert all("white-space:nowrap" in style for style in numbers)
+
+
+def test_the_palest_part_of_a_bar_has_an_outline_in_the_colour_of_the_text():
+    """It is as pale as paper, and the darkest part is nearly as dark as a dark page."""
+    drawn = coefficient_table._drawing((0.5, -1, 2, -0.5, 1.5, 0, 1), -2, 3)
+    first, *others = re.findall(r"<rect [^>]*>", drawn)
+    assert len(others) == 2
+    assert coefficient_table.TONES[-1] in first
+    assert "stroke='currentColor'" in first
