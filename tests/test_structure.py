@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 301,
-    "code lines": 42_203,
+    "code lines": 42_216,
     "lines of the longest module": 400,
     "modules of the fullest folder": 19,
     "call depth": 14,
@@ -33,7 +33,8 @@ their formulas to their page and plans. Estimators of scikit-learn have four. An
 with whom it is about, has a module of its own, and a fit looks at the order of its response by a
 function more. Streams of record batches have five modules, and share what they have in common with
 partitions in two. Tables of commands have a folder of their own, with modules for declarations,
-text, blocks of it, Arrow, and what opens them. Plots share their look in one."""
+text, blocks of it, Arrow, and what opens them. Plots share their look in one. An audit counts a
+number that is missing as a failure."""
 
 
 def test_the_package_does_not_grow():

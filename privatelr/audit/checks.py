@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import product, starmap
 from typing import Any
 
+import numpy as np
+
 from privatelr.audit.sampling import lower_bounds
 from privatelr.audit.sampling.outputs import Score, outputs_of
 from privatelr.errors import GuaranteeError, MissingDependencyError
@@ -258,6 +260,18 @@ def could_not(failure: Exception) -> str:
     if isinstance(failure, MissingDependencyError | ModuleNotFoundError):
         return MISSING
     return f"could not be audited: {type(failure).__name__}"
+
+
+def largest(numbers: Iterable[float]) -> float:
+    """The largest of these numbers, and NaN if one is: what nobody could compute is not small."""
+    return float(np.max(list(numbers)))
+
+
+def number(found: float) -> float:
+    """The number that was found; NaN, which a search would step over, raises an error."""
+    if math.isnan(found):
+        raise ArithmeticError("found: NaN is no privacy loss.")
+    return found
 
 
 def guarded(

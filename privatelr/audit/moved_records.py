@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import optimize
 
-from privatelr.audit.checks import Check, Setting, guarded
+from privatelr.audit.checks import Check, Setting, guarded, largest
 from privatelr.audit.density.worst_persons import (
     SignedPerson,
     adversarial,
@@ -136,13 +136,13 @@ def audit_moves(epsilon: float, losses: Iterable[Loss] = tuple(LOSSES.values()))
 
 
 def _largest(loss: Loss, epsilon: float, small: float, subject: str) -> Iterator[Check]:
-    worst = max(worst_move(calibrated_strata(loss, epsilon, d, small)) for d in (1, 2, 3))
+    worst = largest(worst_move(calibrated_strata(loss, epsilon, d, small)) for d in (1, 2, 3))
     yield Check("strata", subject, worst / epsilon, 1.0)
 
 
 def _largest_spread(loss: Loss, epsilon: float, subject: str) -> Iterator[Check]:
     made = [calibrated_strata(loss, epsilon, 2, small, persons=3) for small in (1.0, _SMALL)]
-    worst = max(worst_spread(each, 3) for each in made)
+    worst = largest(worst_spread(each, 3) for each in made)
     yield Check("strata", subject, worst / epsilon, 1.0)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from privatelr.audit.checks import Check, guarded
+from privatelr.audit.checks import Check, guarded, largest
 from privatelr.call_data import read_data
 from privatelr.design.persons import Section, sharing_of
 from privatelr.errors import GuaranteeError, SchemaWarning
@@ -118,7 +118,7 @@ def _moved_scale(subject: str, epsilon: float) -> Iterator[Check]:
     worst = 0.0
     for loose in (True, False):
         before, after = (mean_squares(rows, made) for rows in _pair_of_rows(loose=loose))
-        worst = max(worst, float(np.linalg.norm(after - before)) / scale_sensitivity(facts))
+        worst = largest((worst, float(np.linalg.norm(after - before)) / scale_sensitivity(facts)))
     yield Check("persons", subject, worst, 1.0)
 
 
@@ -174,5 +174,5 @@ def _moved_choice(subject: str, epsilon: float) -> Iterator[Check]:
                     candidate_choice.total_score_of_persons(score, label, said, shares, _PERSONS)
                 )
             changes.append(totals[1] - totals[0])
-        worst = max(worst, float(np.ptp(changes)) / width)
+        worst = largest((worst, float(np.ptp(changes)) / width))
     yield Check("persons", subject, worst, 1.0)

@@ -22,7 +22,7 @@ from privatelr.audit.density import exact
 from privatelr.audit.density.gaussian_persons import audit_gaussian_persons
 from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.density.pairs import WIDER, straight_pair, usual_pair
-from privatelr.audit.density.search import deep_pair, search
+from privatelr.audit.density.search import deep_pair, ratio_of, search
 from privatelr.audit.density.worst_classes import audit_classes
 from privatelr.audit.density.worst_persons import audit_persons
 from privatelr.audit.designs import audit_rows
@@ -207,13 +207,13 @@ def audit_one(
     plans = [(s, plan_in(request, loss, s, fact)) for s, fact in zip(settings, facts, strict=True)]
     pairs = 0 if bought else effort.random_pairs
     found = [(setting, plan, search(plan, rng, pairs)) for setting, plan in plans if plan]
-    setting, plan, worst = max(found, key=lambda each: each[2].loss.ratio)
+    setting, plan, worst = max(found, key=lambda each: ratio_of(each[2].loss))
     first, losses = found[0][1], [each.loss for *_, each in found]
     claim: Guarantee = plan.proven if bought else plan.coefficients.proven
     label = checks.short(claim) + (", delta unused" if claim != request.target else "")
     if isinstance(claim, ApproxDP) and SphericalLaplace in request.kinds:
         label += LAPLACE_MARK
-    share = max(each.parts[1].ratio for each in losses) if bought else math.nan
+    share = checks.largest(each.parts[1].ratio for each in losses) if bought else math.nan
     sampled, differs = math.nan, math.nan
     if not scaled:
         subject, trials = first if bought else first.coefficients, -(-effort.trials // fewer)
@@ -225,7 +225,9 @@ def audit_one(
         claim=label,
         claimed=claimed_number(claim),
         exact=worst.loss.found,
-        attained=max(each.parts[0].ratio if bought else each.tilt_ratio for each in losses),
+        attained=checks.largest(
+            each.parts[0].ratio if bought else each.tilt_ratio for each in losses
+        ),
         where=f"{setting}, {worst.family}",
         sampled=sampled,
         differs=differs,

@@ -276,7 +276,8 @@ def renyi(event: Event, order: float) -> float:
         case GaussianEvent(mu=mu):
             return order * mu**2 / 2
         case TiltEvent(m=m):
-            # the proof takes a maximum with 0, which costs this beside the Gaussian of mu 2 m
+            # the largest of four numbers costs this beside the Gaussian of mu 2 m, at every angle
+            # of two gradients (Cauchy-Schwarz; vignettes/theory.md)
             several = event.classes > 2  # then it is one of K**2 numbers
             least = 2 * math.log(event.classes) if several else 0.1409
             maximum = min(least / (order - 1), event.first_order * m)
@@ -301,7 +302,8 @@ def tilt_survival(event: TiltEvent, loss: FloatArray) -> FloatArray:
 
     privacy.md 4.3 has a bound with the curvature paid in full and, for a loss with a joint bound,
     another one with the curvature paid only where the slope is small. Both hold, so the smaller
-    one is returned.
+    one is returned. Below what is paid neither says anything: there a shorter gradient could lose
+    more often than the longest, and the first bound is 1 by itself.
 
     Parameters
     ----------
@@ -325,7 +327,8 @@ def tilt_survival(event: TiltEvent, loss: FloatArray) -> FloatArray:
         return np.asarray(bound)
     kappa = event.kappa * event.joint_factor
     gap, worst = event.small_slope_cost, math.log1p(kappa / 4)
-    split = above(0.0, 2 * m) + above(gap, m) + above(worst, m) + (loss < worst)
+    unknown = loss < max(gap, worst)
+    split = above(0.0, 2 * m) + above(gap, m) + above(worst, m) + unknown
     return np.asarray(np.minimum(bound, split))
 
 

@@ -9,7 +9,7 @@ import pytest
 from broken_mechanisms import calibrated
 
 from privatelr.audit import recomputed, worth
-from privatelr.audit.checks import Check, guarded
+from privatelr.audit.checks import Check, guarded, largest, number
 from privatelr.audit.designs import (
     KINDS,
     audit_rows,
@@ -166,3 +166,11 @@ def test_another_number_than_that_of_a_library_is_a_violation(monkeypatch):
     wrong = [check.subject for check in recomputed.audit_peers() if not check.holds]
     assert len(wrong) >= 6
     assert {subject.split(":")[0] for subject in wrong} == {"dp-accounting", "OpenDP"}
+
+
+def test_the_largest_number_is_missing_where_one_is():
+    assert largest([1.0, 3.0, 2.0]) == 3
+    assert not Check("part", "subject", largest([1.0, math.nan, 2.0]), 5.0).holds
+    assert number(2.0) == 2
+    with pytest.raises(ArithmeticError):
+        number(math.nan)

@@ -87,3 +87,11 @@ def test_refusals():
         loss_of_outcomes(p, q, NonPrivate())
     with pytest.raises(ArgumentError, match="6, not 5"):
         loss_of_outcomes(p, q[:5], PureDP(1.0))
+
+
+@pytest.mark.parametrize("claim", [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)], ids=str)
+def test_a_law_with_a_number_missing_is_refused(claim):
+    laws = np.log([0.5, 0.5]), np.array([math.nan, math.log(0.5)])
+    for one, other in (laws, laws[::-1]):
+        with pytest.raises(ArgumentError, match="NaN"):
+            loss_of_outcomes(one, other, claim)

@@ -1,5 +1,6 @@
 """The exact loss of objective perturbation between datasets that differ in a whole person."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from privatelr.audit.density.pairs import Pair
 from privatelr.audit.density.worst_persons import (
     SignedPerson,
     adversarial,
+    audit_persons,
     calibrated_for,
     person_loss,
     worst_person,
@@ -164,3 +166,11 @@ def test_a_person_pulls_at_most_as_far_as_a_row():
         np.linalg.norm(person.pull(LOGISTIC, w[None])) <= 1
         for w in 50 * rng.standard_normal((500, 3))
     )
+
+
+def test_planted_losses_that_are_no_numbers_are_no_verdict_of_ok(monkeypatch):
+    """Python's ``max`` keeps a number beside NaN, and a search steps over it."""
+    monkeypatch.setattr(SignedPerson, "pull", lambda self, loss, w: np.full_like(w, math.nan))
+    checks = list(audit_persons(1.0, np.random.default_rng(3), [LOGISTIC]))
+    assert [check.verdict for check in checks] == ["could not be audited: ArithmeticError"] * 2
+    assert not any(check.holds for check in checks)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
@@ -22,6 +22,7 @@ from privatelr.privacy import (
     renyi,
     to_json,
 )
+from privatelr.privacy.events import FIRST_ORDER, tilt_survival
 
 PRICE = st.floats(-6, 2).map(lambda x: 10.0**x)
 ORDER = st.floats(-2, 3).map(lambda x: 1 + 10.0**x)
@@ -60,16 +61,16 @@ def test_renyi_of_pure_never_falls_below_what_rounding_allows(epsilon, order):
     assert renyi(PureDP(small), order) >= series * (1 - (order * small) ** 2)
 
 
-def tilt_moment(m, kappa, angle, order, steps=500):
+def tilt_moment(m, kappa, angle, order, steps=500, length=1.0):
     """Renyi divergence of the relaxed loss in privacy.md 4.2, by quadrature over the plane.
 
     The slopes are at the vertices, and the curvature is paid in full: the largest loss is
-    ``a + max(0, x1, x2, x12)``, for two gradients of length m at an angle.
+    ``a + max(0, x1, x2, x12)``, for two gradients at an angle, of length m and `length` of it.
     """
     reach = 8 + 2 * m * order
     grid = np.linspace(-reach, reach, steps)
     x, y = np.meshgrid(grid, grid, indexing="ij")
-    old, new = np.array([m, 0.0]), m * np.array([math.cos(angle), math.sin(angle)])
+    old, new = np.array([m, 0.0]), m * length * np.array([math.cos(angle), math.sin(angle)])
     loss = np.zeros_like(x)
     for change in (old, new, old + new):
         loss = np.maximum(loss, change[0] * x + change[1] * y + change @ change / 2)
@@ -85,6 +86,60 @@ def test_renyi_of_a_tilt_bounds_every_angle(m, order):
     for angle in np.linspace(0, math.pi, 5):
         assert tilt_moment(m, 0.5, angle, order) <= bound * (1 + 1e-6)
     assert tilt_moment(m, 0.5, 0.0, order) > renyi(GaussianEvent(2 * m), order) * (1 - 1e-6)
+
+
+@settings(max_examples=25)
+@given(st.floats(0.02, 2), ORDER.filter(lambda order: order < 20), st.floats(0, 7), st.floats(0, 1))
+def test_renyi_of_a_tilt_bounds_every_pair_of_gradients(m, order, angle, length):
+    bound = renyi(TiltEvent(m, 0.5, 0.25), order)
+    assert tilt_moment(m, 0.5, angle, order, length=length) <= bound * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("least", [0.1407, 0.1409])
+def test_the_constant_of_a_tilt_is_the_largest_of_its_proof(least):
+    x = np.linspace(0, 8, 100_001)
+    found = np.log(special.ndtr(x) + np.exp(-(x**2) / 2) / 2)
+    assert (found.max() <= least) == (least == 0.1409)
+    assert np.all(found <= FIRST_ORDER * x / 2)
+
+
+def largest_losses(event, share, z):
+    """The relaxed loss of privacy.md 4.2 at tilts z, for rows along one line.
+
+    The new row has `share` of the length of the old one, and the other sign.
+    """
+    m, kappa = event.m, event.kappa
+    slopes = np.linspace(0, 1, 401)[:, None]
+    bends = np.log1p(kappa * slopes * (1 - slopes))
+    moved = (m * (share * new + slopes) for new in (0.0, 1.0))
+    return np.max([(bends + move * z + move**2 / 2).max(axis=0) for move in moved], axis=0)
+
+
+TAILS = [
+    TiltEvent(m, ratio * m**2, 0.25, 1.0) for m in (0.1, 0.5, 1.5) for ratio in (0.3, 1, 4, 20)
+]
+
+
+@pytest.mark.parametrize("event", TAILS, ids=str)
+def test_the_tail_of_a_tilt_is_bounded_for_every_row(event):
+    """By the exact law of a normal number at 20,000 of its quantiles."""
+    z = special.ndtri((np.arange(20_000) + 0.5) / 20_000)
+    at = np.linspace(0, 2 * event.small_slope_cost + 4 * event.m, 60)
+    bound = tilt_survival(event, at)
+    for share in (0.0, 0.1, 0.5, 1.0):
+        found = (largest_losses(event, share, z)[:, None] > at).mean(axis=0)
+        assert np.all(found <= bound + 1e-4)
+
+
+def test_a_tail_says_nothing_below_what_curvature_may_cost():
+    """A short gradient exceeds a number below g0 more often than the longest."""
+    event = TiltEvent(0.5, 5.0, 0.25, 1.0)
+    gap, worst = event.small_slope_cost, math.log1p(5.0 / 4)
+    assert worst < gap
+    at = np.array([worst + 1e-3, gap - 1e-3])
+    alone = replace(event, curvature_bound=1e9)  # what the first bound says is then 1
+    assert np.all(tilt_survival(alone, at) == 1)
+    assert tilt_survival(alone, np.array([gap + 20 * event.m])) < 1e-3
 
 
 @given(TILT, ORDER)

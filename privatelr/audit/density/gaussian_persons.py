@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import optimize
 
-from privatelr.audit.checks import Check, Setting, guarded, short
+from privatelr.audit.checks import Check, Setting, guarded, largest, short
 from privatelr.audit.density import exact
 from privatelr.audit.density.loss_profile import FINE, PrivacyLossDistribution, integrated
 from privatelr.audit.density.pairs import SignedRows
@@ -139,4 +139,4 @@ def _largest(
         worst_under_gaussian(gaussian_for(loss, target, d, 1.0), size, 1, rng)
         for d, size in ((1, 2), (2, 1), (2, 4))
     ]
-    yield Check("persons", subject, max(found), 1.0)
+    yield Check("persons", subject, largest(found), 1.0)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
+from privatelr.audit.checks import number
 from privatelr.audit.density import exact
 from privatelr.audit.density.exact import Charge
 from privatelr.audit.density.loss_profile import PrivacyLossDistribution, loss_law
@@ -191,7 +192,7 @@ def climb(
     for charges in ways:
 
         def below(w: FloatArray, charges: Sequence[Charge] = charges) -> float:
-            return -float(sum(charge(w[None])[0] for charge in charges))
+            return -number(float(sum(charge(w[None])[0] for charge in charges)))
 
         total = np.sum([charge(at) for charge in charges], axis=0)
         start = at[int(np.argmax(total))]

@@ -245,19 +245,19 @@ def search(
         else:
             loss = staged_loss.joint_loss_of(pair, plan, outputs)
         findings.append(Finding(calibration, pair, loss, family))
-    worst = max(findings, key=lambda found: _ratio(found.loss))
+    worst = max(findings, key=lambda found: ratio_of(found.loss))
     if plan is None:
         return worst
     parts = [
-        max(stage, key=_ratio) for stage in zip(*(f.loss.parts for f in findings), strict=True)
+        max(stage, key=ratio_of) for stage in zip(*(f.loss.parts for f in findings), strict=True)
     ]
     if plan.moments is not None:
         right = pairs.usual_pair(calibration, pairs.RIGHT)[0]
-        parts[1] = max(parts[1], staged_loss.moments_loss(right, plan.moments), key=_ratio)
+        parts[1] = max(parts[1], staged_loss.moments_loss(right, plan.moments), key=ratio_of)
     return replace(worst, loss=replace(worst.loss, parts=tuple(parts)))
 
 
-def _ratio(loss: PrivacyLoss) -> float:
+def ratio_of(loss: PrivacyLoss) -> float:
     """The ratio of a loss to its claim; NaN becomes infinity, so that it counts as the worst."""
     return math.inf if math.isnan(loss.ratio) else loss.ratio
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, special
 
-from privatelr.audit.checks import Check, Setting, guarded
+from privatelr.audit.checks import Check, Setting, guarded, largest, number
 from privatelr.audit.density import exact
 from privatelr.design import shares_of
 from privatelr.mechanisms import Request, calibrate
@@ -104,7 +104,7 @@ def classes_loss(
     else:
         ratio = float(exact.log_ratios(noise, b.reshape(1, -1), change.reshape(1, -1))[0])
     others = shared.hessian(vectors) + problem.penalty * np.eye(vectors.size)
-    return ratio + old.log_det(vectors, others) - new.log_det(vectors, others)
+    return number(ratio + old.log_det(vectors, others) - new.log_det(vectors, others))
 
 
 def one_record(row: FloatArray, place: int) -> ClassedRows:
@@ -203,7 +203,7 @@ def worst_classes(calibration: Calibration, rng: np.random.Generator, size: int 
         found = optimize.minimize(
             lambda p, c=classes: -case(p, c), first, method="Nelder-Mead", options=limits
         )
-        best = max(best, -float(found.fun))
+        best = largest((best, -float(found.fun)))
     return best
 
 
@@ -252,7 +252,7 @@ def _moved(subject: str, rng: np.random.Generator) -> Iterator[Check]:
         turned = row * rng.choice([-1.0, 1.0], 2)
         new = one_record(turned, int(rng.integers(3)))
         change = new.gradient(vectors) - old.gradient(vectors)
-        worst = max(worst, float(np.linalg.norm(change)) / (2 * made.problem.reach))
+        worst = largest((worst, float(np.linalg.norm(change)) / (2 * made.problem.reach)))
     yield Check("classes", subject, worst, 1.0)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
-from privatelr.audit.checks import Check, Setting, guarded
+from privatelr.audit.checks import Check, Setting, guarded, largest, number
 from privatelr.audit.density import exact
 from privatelr.audit.density.pairs import PULL, TURN, SignedRows
 from privatelr.design import shares_of
@@ -78,7 +78,7 @@ def person_losses(
 def person_loss(calibration: Calibration, *case: Any) -> float:
     """The same at one output w ``(d,)``."""
     shared, old, new, w = case
-    return float(person_losses(calibration, shared, old, new, w[None])[0])
+    return number(float(person_losses(calibration, shared, old, new, w[None])[0]))
 
 
 def adversarial(
@@ -158,7 +158,7 @@ def worst_person(calibration: Calibration, size: int, most: int, rng: np.random.
         found = optimize.minimize(
             lambda p: -loss_at(p), first, method="Nelder-Mead", options=limits
         )
-        best = max(best, -float(found.fun))
+        best = largest((best, -float(found.fun)))
     return best
 
 
@@ -190,7 +190,7 @@ def _largest(
     for d in (1, 2, 3):
         made = calibrated_for(loss, epsilon, d, small)
         for size, most in ((1, 1), (2, 1), (3, 1), (_RECORDS, 1), (2, _RECORDS)):
-            worst = max(worst, worst_person(made, size, most, rng))
+            worst = largest((worst, worst_person(made, size, most, rng)))
             check = Check("persons", subject, worst / epsilon, 1.0)
             if not check.holds:  # a search that has found a violation is over
                 yield check

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import stats
 
-from privatelr.audit.checks import Check, claims_of_size, guarded, short
+from privatelr.audit.checks import Check, claims_of_size, guarded, largest, short
 from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.enumeration.areas import audit_areas
 from privatelr.audit.enumeration.discrete import epsilon_of_outcomes
@@ -144,7 +144,7 @@ def _threshold(
     for pair in pairs:
         made = calibrate_threshold(sum(pair[0]), PureDP(epsilon), rule)
         p, q = (log_law_of_threshold(made, np.array(side, dtype=float)).ravel() for side in pair)
-        worst = max(worst, epsilon_of_outcomes(p, q, 0.0))
+        worst = largest((worst, epsilon_of_outcomes(p, q, 0.0)))
     yield Check(PART, f"threshold, {rule}: loss over all outcomes", worst, epsilon)
 
 
@@ -167,7 +167,7 @@ def _choice(
     worst = 0.0
     for one, other in (apart, flipped, *(_random_pair(score, rng) for _ in range(8 * cases))):
         first, second = (_log_law_of_choice(score, side, epsilon) for side in (one, other))
-        worst = max(worst, epsilon_of_outcomes(first, second, 0.0))
+        worst = largest((worst, epsilon_of_outcomes(first, second, 0.0)))
     yield Check(PART, f"choice of a fit, {score}: loss over all fits", worst, epsilon)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import stats
 
-from privatelr.audit.checks import Check
+from privatelr.audit.checks import Check, largest
 from privatelr.mechanisms.smooth_area import AreaCalibration, calibrate_area, exact_area
 from privatelr.privacy import PureDP
 from privatelr.privacy.noise.student_noise import DEGREES
@@ -51,7 +51,7 @@ def audit_areas(rng: np.random.Generator, epsilon: float, cases: int) -> Iterato
     worst = 0.0
     for one, other in pairs:
         made = calibrate_area(max(one[1] + one[2], other[1] + other[2], 2), PureDP(epsilon))
-        worst = max(worst, loss_of_areas(made, one, other))
+        worst = largest((worst, loss_of_areas(made, one, other)))
     made = calibrate_area(_MANY, PureDP(epsilon), 1 / _MANY)
     smaller = turn_of(made)
     turn = loss_of_areas(made, *_next_to(smaller, _MANY - smaller))

@@ -106,6 +106,8 @@ def _both_ways(
     p, q = np.ravel(log_p), np.ravel(log_q)
     if p.shape != q.shape:
         raise ArgumentError(f"log_q: takes as many outcomes as log_p has, {len(p)}, not {len(q)}.")
+    if np.isnan(p).any() or np.isnan(q).any():
+        raise ArgumentError("log_p, log_q: take logarithms of probabilities, and one is NaN.")
     possible = (p > -math.inf) | (q > -math.inf)
     return (p[possible], q[possible]), (q[possible], p[possible])
 

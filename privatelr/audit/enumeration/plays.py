@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from privatelr.audit.checks import Check, claims_of_size, guarded, short
+from privatelr.audit.checks import Check, claims_of_size, guarded, largest, short
 from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.enumeration.discrete import log_chances_of, loss_of_outcomes, nearest_dense
 from privatelr.audit.enumeration.tiny_cases import exact_minimiser
@@ -270,7 +270,7 @@ def _laws_of_experts(claim: Promise, rng: np.random.Generator, cases: int) -> It
             against = (partial(_losses_against, side, table) for side in (np.eye(2)[0], other))
             laws = (partial(_exponents_of_experts, made, losses) for losses in against)
             p, q = (all_paths(law, _EXPERTS, _ROUNDS) for law in laws)
-            worst = max(worst, loss_of_outcomes(p, q, claim))
+            worst = largest((worst, loss_of_outcomes(p, q, claim)))
         subject = f"experts, {name}, {short(claim)}: loss over all paths"
         yield Check(PART, subject, worst, claimed_number(claim))
 
@@ -341,5 +341,5 @@ def _laws_of_corners(
             all_paths(partial(_exponents_of_corners, corners, bounds, made), 2, 5)
             for corners, bounds in ((first, b), (second, other))
         )
-        worst = max(worst, loss_of_outcomes(p, q, claim))
+        worst = largest((worst, loss_of_outcomes(p, q, claim)))
     yield Check(PART, f"{subject}: loss over all paths", worst, claimed_number(claim))
