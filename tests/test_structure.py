@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 301,
-    "code lines": 42_216,
+    "code lines": 42_219,
     "lines of the longest module": 400,
     "modules of the fullest folder": 19,
     "call depth": 14,

@@ -230,6 +230,22 @@ def test_a_choice_keeps_what_each_candidate_promises(answers, tmp_path):
         read(document, path)
 
 
+def test_candidates_may_be_written_by_other_versions(answers, tmp_path):
+    """By another release of Python or of a library, each in a file of its own."""
+    path, answer = tmp_path / "answer.json", answers["choice with a delta"]
+    answer.save(path)
+    document = json.loads(path.read_bytes())
+    for place, inside in enumerate(document["answer"]["candidates"]):
+        inside["written_by"] |= {"privatelr": f"0.0.{place}", "python": "3.99.0"}
+        inside["sha256"] = content_hash(inside)
+    document["sha256"] = content_hash(document)
+    found = read(document, path)
+    assert found.to_dict() == answer.to_dict()
+    assert [fit.origin.written_by[0][1] for fit in found.candidates] == ["0.0.0", "0.0.1"]
+    found.save(path)
+    assert load(path).to_dict() == answer.to_dict()
+
+
 def test_a_curve_of_a_fit_is_in_the_file_of_the_fit(frame):
     fit = dplr(FORMULA, frame, eps=4.0, spend={"coefficients": 0.75, "roc": 0.25}, **SCHEMA)
     with pytest.raises(GuaranteeError, match="save the fit, whose file has it"):
