@@ -68,6 +68,7 @@ _MARK = re.compile(r"^(?P<fence>[ ]*`{3,}(?:text|console|python))[ ]+[^\n]*$", r
 _PICTURE = re.compile(r"^!\[(?P<words>[^\]]+)\]\((?P<file>[^)]+\.(?:png|svg))\)$", re.MULTILINE)
 _TITLE = re.compile(r"^# (?P<title>.+)$", re.MULTILINE)
 _PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_LINE_OF_CODE = re.compile(r'id="(__codelineno-[\d-]+)"')
 _FENCED = re.compile(r"(^ *```.*?^ *```[^\S\n]*$)", re.MULTILINE | re.DOTALL)
 
 
@@ -340,6 +341,12 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if page.file.src_uri == "index.md":
         page.meta["hide"] = ["navigation"]
     return as_page(markdown, repository_file(page.file.src_uri), page.file.src_uri)
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Tell of the anchors of lines of code, which are made too late to be found among the others."""
+    page.present_anchor_ids |= set(_LINE_OF_CODE.findall(html))
+    return html
 
 
 def on_page_context(context: Any, page: Any, **_: Any) -> Any:

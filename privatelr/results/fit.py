@@ -40,32 +40,31 @@ else:
 class Fit(FitRecord):
     """A fitted model.
 
-    See `FitRecord` for its attributes. A pickle or a release file of it has no diagnostics. The
-    following parameters have the same meaning in all methods that take them.
+    See `FitRecord` for its attributes. A pickle or a release file of it has no diagnostics.
 
-    Parameters
-    ----------
-    mode : {None, "posterior", "conservative", "plug-in"}
-        How the noise in the released information matrix is taken into account. ``"posterior"``
-        averages over the matrices that the known noise leaves possible. ``"conservative"`` takes
-        the worst of these matrices; it holds for every dataset, and its standard errors grow a
-        little with the level. ``"plug-in"`` ignores the noise in the matrix. The default is
-        ``"posterior"``, or ``"conservative"`` if the release itself shows that an average may fail.
-    target : {None, "penalised", "unpenalised"}
-        What is estimated: the minimiser of the expected loss with its penalty, or without. The
-        latter estimates take one step that removes the bias of the penalty and costs no privacy.
-        By default these, the coefficients of logistic regression, where the release can carry them;
-        else, and for `dpsvm`, ``"conservative"`` and ``"wkl"``, the penalised ones. Their z and p
-        are NaN, as a variable without an effect may have one; ``"penalised"`` by name has them.
-    method : {"sandwich", "wkl", "bootstrap"}
-        ``"wkl"`` is the method of Wang, Kifer and Lee (2019), for comparison. ``"bootstrap"``
-        simulates records from the released model, which must be right for that, and works without
-        requested inference.
-    simultaneous : bool
-        Whether the level holds for all intervals together; p-values are adjusted accordingly.
-    covariates
-        For the bootstrap, a public frame from which records are drawn, or ``"uniform"`` for
-        records within the declared bounds and levels.
+    Notes
+    -----
+    These arguments have the same meaning in all methods that take them:
+
+    - ``mode`` ({None, "posterior", "conservative", "plug-in"}): How the noise in the released
+      information matrix is taken into account. ``"posterior"`` averages over the matrices that
+      the known noise leaves possible. ``"conservative"`` takes the worst of these matrices; it
+      holds for every dataset, and its standard errors grow a little with the level.
+      ``"plug-in"`` ignores the noise in the matrix. The default is ``"posterior"``, or
+      ``"conservative"`` if the release itself shows that an average may fail.
+    - ``target`` ({None, "penalised", "unpenalised"}): What is estimated: the minimiser of the
+      expected loss with its penalty, or without. The latter estimates take one step that
+      removes the bias of the penalty and costs no privacy. By default these, the coefficients
+      of logistic regression, where the release can carry them; else, and for `dpsvm`,
+      ``"conservative"`` and ``"wkl"``, the penalised ones. Their z and p are NaN, as a variable
+      without an effect may have one; ``"penalised"`` by name has them.
+    - ``method`` ({"sandwich", "wkl", "bootstrap"}): ``"wkl"`` is the method of Wang, Kifer and
+      Lee (2019), for comparison. ``"bootstrap"`` simulates records from the released model,
+      which must be right for that, and works without requested inference.
+    - ``simultaneous`` (bool): Whether the level holds for all intervals together; p-values are
+      adjusted accordingly.
+    - ``covariates``: For the bootstrap, a public frame from which records are drawn, or
+      ``"uniform"`` for records within the declared bounds and levels.
     """
 
     @property
