@@ -344,7 +344,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:
-    """Tell of the anchors of lines of code, which are made too late to be found among the others."""
+    """Tell of the anchors of lines of code, which are made too late to be found."""
     page.present_anchor_ids |= set(_LINE_OF_CODE.findall(html))
     return html
 
