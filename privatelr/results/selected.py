@@ -11,6 +11,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError
 from privatelr.lazy_import import lazy_import
 from privatelr.results import predict
+from privatelr.results.augment import Augments
 from privatelr.results.fit_record import ModelRecord, SelectedRecord
 from privatelr.results.predict import PredictionType
 
@@ -26,7 +27,7 @@ else:
 
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class SelectedFit(SelectedRecord):
+class SelectedFit(Augments, SelectedRecord):
     """A fitted model whose coefficients count how often each signed column was chosen.
 
     See `SelectedRecord` for its attributes. A pickle or a release file of it has no diagnostics.

@@ -21,6 +21,7 @@ from privatelr.design import level_codes, read_values
 from privatelr.errors import FormulaError
 from privatelr.lazy_import import lazy_import
 from privatelr.privacy import Guarantee
+from privatelr.results.augment import Augments
 from privatelr.results.fit import Fit
 from privatelr.results.predict import by_parts
 from privatelr.sources import as_batch, is_dask, is_stream
@@ -100,7 +101,7 @@ def _side_by_side(name: str) -> property:
 )
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Strata(Mapping[Any, Fit]):
+class Strata(Augments, Mapping[Any, Fit]):
     """Fits to the strata of a column, by its declared levels: ``fits["female"]``.
 
     It is a mapping from levels to fits, in the order of the declaration, and prints as one table.

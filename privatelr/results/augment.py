@@ -1,0 +1,98 @@
+"""`augment`: a table with the predictions of a fit beside its own columns, as broom has it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import pandas as pd
+
+from privatelr.arguments import suggests_arguments
+from privatelr.errors import ArgumentError
+from privatelr.sources import as_batch, is_dask, is_stream
+
+_KEPT = (("", ".fitted"), ("_lower", ".lower"), ("_upper", ".upper"))
+"""Ends of names of columns that `predict` has with an interval, and their names in broom."""
+
+
+class _Predicts(Protocol):
+    def predict(self, data: Any, type: Any = None, **options: Any) -> Any: ...
+
+
+@suggests_arguments
+class Augments:
+    """Fits that put their predictions beside the columns of a table."""
+
+    __slots__ = ()
+
+    def augment(
+        self: _Predicts, data: Any, *, interval: float | None = None, threshold: Any = None
+    ) -> Any:
+        """Return a table with predictions beside its own columns, in broom's layout.
+
+        Parameters
+        ----------
+        data
+            A frame with the columns of the right-hand side, or a Dask frame.
+        interval : float, optional
+            Level of confidence, such as 0.95, as `predict` takes it where a fit has intervals.
+        threshold
+            Beyond it the class is positive, as `predict` takes it.
+
+        Returns
+        -------
+        DataFrame with as many rows
+            The columns of `data`, then ``.fitted``, a probability or a margin, and ``.class``. Of
+            several classes each has a probability, ``.fitted_<class>``. With an interval there are
+            ``.lower``, ``.upper`` and ``.std_error``, the last of the linear predictor. Missing if
+            a value is missing or a level is not declared. There are no residuals: the response is
+            not read.
+
+        Raises
+        ------
+        ArgumentError
+            If `data` has such a column already, is a stream of record batches, or if the fit has no
+            intervals.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: the new columns are functions of the release, as those of `predict`.
+        *Neighbours*: replace one record of the training data. *Assumed public*: nothing new.
+        *Not covered*: the table itself; it holds `data`, and is as private.
+        """
+        if is_stream(data):
+            raise ArgumentError(
+                "augment takes a table in memory; predict reads a stream batch by batch."
+            )
+        table = data if is_dask(data) else as_batch(data).frame
+        made = _columns(self, data, interval, threshold)
+        twice = [name for name in made if name in set(map(str, table.columns))]
+        if twice:
+            raise ArgumentError(f"data has a column {twice[0]!r} already; rename it for augment.")
+        if is_dask(data):
+            return table.assign(**made)
+        return table.assign(**{name: column.set_axis(table.index) for name, column in made.items()})
+
+
+def _columns(
+    fit: _Predicts, data: Any, interval: float | None, threshold: Any
+) -> dict[str, pd.Series[Any]]:
+    """The columns that are added, by their names."""
+    given = {} if threshold is None else {"threshold": threshold}
+    classes = {".class": fit.predict(data, "class", **given)}
+    if interval is None:
+        found = fit.predict(data, None if _has_scores(fit) else "margins")
+        if found.ndim == 1:
+            return {".fitted": found, **classes}
+        return {**{f".fitted_{name}": found[name] for name in found.columns}, **classes}
+    if not hasattr(fit, "conf_int"):
+        raise ArgumentError("interval: this fit has no intervals, as it has no standard errors.")
+    found = fit.predict(data, interval=interval)
+    score = next(str(name) for name in found.columns)
+    made = {name: found[f"{score}{end}"] for end, name in _KEPT}
+    return {**made, **classes, ".std_error": found["std_error"]}
+
+
+def _has_scores(fit: Any) -> bool:
+    """Whether scores are what the fit predicts by default: of margins it predicts classes."""
+    loss = getattr(fit, "first", fit).loss
+    return loss.probability is not None
