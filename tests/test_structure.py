@@ -7,11 +7,11 @@ from structure import MODULES, PACKAGE, code_lines, journey, one_fit, sizes
 
 OPTIONAL = {
     *("cryptography", "dask", "distributed", "dp_accounting", "matplotlib"),
-    *("opendp", "pyarrow", "sklearn", "sqlalchemy"),
+    *("great_tables", "opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
     "modules": 302,
-    "code lines": 42_267,
+    "code lines": 42_310,
     "lines of the longest module": 400,
     "modules of the fullest folder": 19,
     "call depth": 14,

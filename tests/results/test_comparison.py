@@ -1,7 +1,9 @@
 """The table of several fits: its numbers, its formats, and the guarantee of all fits together."""
 
+import html
 import pickle
 import re
+import sys
 from dataclasses import FrozenInstanceError, replace
 from functools import lru_cache
 from html.parser import HTMLParser
@@ -21,6 +23,7 @@ from privatelr import (
     ArgumentError,
     GuaranteeError,
     Ledger,
+    MissingDependencyError,
     NonPrivate,
     PrivacyWarning,
     PureDP,
@@ -580,3 +583,19 @@ def made_up_persons():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"age": rng.uniform(20, 80, 300), "ill": rng.integers(0, 2, 300)})
     return table.assign(patient=np.arange(300) // 3, clinic=np.arange(300) // 30)
+
+
+def test_a_comparison_is_a_great_table(monkeypatch):
+    """Its labels are escaped, and it has what the printed table has."""
+    pytest.importorskip("great_tables")
+    table = compare({"<b>bold</b>": fit("inference"), "plain": fit("small")})
+    made = table.as_gt()
+    found = made.as_raw_html()
+    assert "<b>bold</b>" not in found
+    assert "&lt;b&gt;bold&lt;/b&gt;" in found
+    assert all(html.escape(note, quote=False)[:40] in found for note in table.notes)
+    shown = made._tbl_data
+    assert [*shown["row"]] == [*table.terms.names, *table.facts.names]
+    monkeypatch.setitem(sys.modules, "great_tables", None)
+    with pytest.raises(MissingDependencyError, match="pip install great_tables"):
+        table.as_gt()

@@ -1,6 +1,6 @@
 """Several fits side by side: estimates with their errors, facts of each fit, and the joint price.
 
-Whatever the table shows was public or paid for before; the sum of the prices is that of a ledger.
+Whatever the table shows was public or paid for; the sum of the prices is that of a ledger.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from privatelr.results.pages.coefficient_table import rows_of_page
 from privatelr.results.pages.comparison_table import (
     Statistic,
     as_frame,
+    as_great_table,
     estimates_of,
     fact_table,
     numbers_of,
@@ -58,7 +59,7 @@ class Comparison:
         The sentences below the table; the last ones are about all fits together.
     guarantee : Guarantee
         The guarantee of all fits together, if they used the same records. What was paid apart for
-        bounds and levels is in the last notes, with the sum of all.
+        bounds and levels is in the last notes, with the sum.
     """
 
     terms: Table
@@ -68,7 +69,7 @@ class Comparison:
     _frame: pd.DataFrame
 
     def as_text(self) -> str:
-        """The table as text of at most 79 columns; if fits do not fit beside each other, below."""
+        """The table as text of at most 79 columns; wide ones go below each other."""
         blocks = [piece for table in text_blocks(self.terms, self.facts) for piece in (table, "")]
         return page_model.as_text([*blocks, *self.notes])
 
@@ -84,6 +85,10 @@ class Comparison:
         """The table as LaTeX, a ``tabular`` in the style of `booktabs`, and the notes below it."""
         return page_model.as_latex([self.terms, self.facts], self.notes)
 
+    def as_gt(self) -> Any:
+        """The table as a ``GT`` of great_tables, to be styled further."""
+        return as_great_table(self.terms, self.facts, self.notes)
+
     def to_frame(self) -> pd.DataFrame:
         """The numbers behind the table: one row for each fit and each of its terms.
 
@@ -96,8 +101,7 @@ class Comparison:
         return self._frame.copy()
 
     def _page(self) -> list[Piece]:
-        gap = ("",) * len(self.terms.headers)
-        names = (*self.terms.names, "", *self.facts.names)
+        names, gap = (*self.terms.names, "", *self.facts.names), ("",) * len(self.terms.headers)
         cells = (*self.terms.cells, gap, *self.facts.cells)
         return [Table(names, self.terms.headers, cells), *self.notes]
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr import page_model
+from privatelr.errors import MissingDependencyError
 from privatelr.inference import Inference
 from privatelr.numerics import describe
 from privatelr.page_model import Table, shorten
@@ -241,6 +242,30 @@ def _facts_of(fit: ModelRecord, found: Inference | None) -> dict[str, str]:
 
 
 # -- text ----------------------------------------------------------------------------------------
+
+
+def as_great_table(terms: Table, facts: Table, notes: Sequence[str]) -> Any:
+    """Both tables as one of great_tables, in two groups of rows, and the notes below it.
+
+    Raises
+    ------
+    MissingDependencyError
+        If great_tables is not installed.
+    """
+    try:
+        from great_tables import GT
+    except ImportError as missing:
+        raise MissingDependencyError(
+            "as_gt: takes great_tables; install it by `pip install great_tables`."
+        ) from missing
+    # names of our own, since labels of fits may be any text
+    labels: dict[str, Any] = {f"fit {place}": label for place, label in enumerate(terms.headers, 1)}
+    rows = [("Coefficients", *row) for row in terms.rows] + [("Fits", *row) for row in facts.rows]
+    frame = pd.DataFrame(rows, columns=["part", "row", *labels])
+    made = GT(frame, rowname_col="row", groupname_col="part").cols_label(cases=labels)
+    for note in notes:
+        made = made.tab_source_note(note)
+    return made.cols_align("right", columns=list(labels))
 
 
 def text_blocks(terms: Table, facts: Table) -> Iterator[Table]:
