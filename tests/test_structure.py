@@ -10,8 +10,8 @@ OPTIONAL = {
     *("great_tables", "opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 302,
-    "code lines": 42_310,
+    "modules": 303,
+    "code lines": 42_361,
     "lines of the longest module": 400,
     "modules of the fullest folder": 19,
     "call depth": 14,
@@ -34,7 +34,8 @@ with whom it is about, has a module of its own, and a fit looks at the order of 
 function more. Streams of record batches have five modules, and share what they have in common with
 partitions in two. Tables of commands have a folder of their own, with modules for declarations,
 text, blocks of it, Arrow, and what opens them. Plots share their look in one. An audit counts a
-number that is missing as a failure. Tables with predictions beside their columns have one."""
+number that is missing as a failure. Tables with predictions beside their columns
+have one, and scores of several fits in one pass another."""
 
 
 def test_the_package_does_not_grow():

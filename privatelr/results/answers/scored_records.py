@@ -119,7 +119,7 @@ class Evaluation:
 
     def scores(self) -> tuple[FloatArray, FloatArray]:
         """Return linear predictors and labels ``(n,)`` of records that are in memory; private."""
-        return _scores(self.fit, self.data, self.outcomes)
+        return scores_of_table(self.fit, self.data, self.outcomes)
 
 
 def _counts_of_part(
@@ -131,7 +131,7 @@ def _counts_of_part(
 def _counts(
     fit: ModelRecord, edges: FloatArray, persons: int | None, data: Any, outcomes: Any
 ) -> FloatArray:
-    link, label = _scores(fit, data, outcomes)
+    link, label = scores_of_table(fit, data, outcomes)
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         cells = cells_of(link, label, edges)
         if persons is None:
@@ -143,7 +143,8 @@ def _filled(counts: FloatArray, persons: int | None) -> FloatArray:
     return counts if persons is None else filled_up(counts, persons)
 
 
-def _scores(fit: ModelRecord, data: Any, outcomes: Any) -> tuple[FloatArray, FloatArray]:
+def scores_of_table(fit: ModelRecord, data: Any, outcomes: Any) -> tuple[FloatArray, FloatArray]:
+    """Linear predictors and labels ``(n,)`` of records in memory and of their outcomes; private."""
     link, spec = predict.linear_predictors(fit, data), fit.spec
     with np.errstate(all="ignore"):
         label = design.read_labels(spec.response, spec.variables, outcomes)
