@@ -142,13 +142,13 @@ class PieceReader:
     @property
     def open(self) -> Callable[..., BatchReader]:
         """Return a function that makes a reader of a piece; it holds no data."""
-        return functools.partial(_open, self.spec)
+        return functools.partial(open_piece, self.spec)
 
     def pieces(self, size: int) -> Generator[tuple[Any, int], None, None]:
         """Read all records anew; see `StreamTable.pieces`."""
         return self.table.pieces(self.spec.formula.variables, size)
 
 
-def _open(spec: DesignSpec, table: Any, start: int = 0, stride: int = 1) -> BatchReader:
+def open_piece(spec: DesignSpec, table: Any, start: int = 0, stride: int = 1) -> BatchReader:
     """Return a reader of a piece, or of its rows `start`, `start + stride`, ..."""
     return BatchReader(spec, as_batch(table).cut(slice(start, None, stride)))

@@ -21,15 +21,21 @@ def plot(cells: dict[str, Any], file: str) -> None:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     for index, peer in enumerate(names):
+        colour = COLOURS[index % len(COLOURS)]
         for row, cell in enumerate(cells.values()):
             if peer not in cell["peers"]:
                 continue
             found = cell["peers"][peer]
             height = row + (index - len(names) / 2) / (2 * len(names))
-            axes.plot([found["low"], found["high"]], [height] * 2, color=COLOURS[index % len(COLOURS)], lw=1)
-            filling = COLOURS[index % len(COLOURS)] if found["equal"] else "white"
-            axes.plot(found["median"], height, "o", color=COLOURS[index % len(COLOURS)], mfc=filling, ms=5)
-        axes.plot([], [], "o", color=COLOURS[index % len(COLOURS)], label=peer)
+            axes.plot(
+                [found["low"], found["high"]],
+                [height] * 2,
+                color=colour,
+                lw=1,
+            )
+            filling = colour if found["equal"] else "white"
+            axes.plot(found["median"], height, "o", color=colour, mfc=filling, ms=5)
+        axes.plot([], [], "o", color=colour, label=peer)
     axes.axvline(1.0, color="grey", lw=0.8)
     axes.set_xscale("log")
     axes.set_yticks(range(len(cells)), list(cells))

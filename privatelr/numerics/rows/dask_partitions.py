@@ -50,6 +50,13 @@ def attempt(step: Callable[..., Any], work: Work, part: Any, *given: Any) -> Any
         return Failure(type(error), str(error))
 
 
+def require_success(result: Any) -> Any:
+    """The result of a task; raises the error of one that failed."""
+    if isinstance(result, Failure):
+        raise result.kind(result.message)
+    return result
+
+
 def new_name(purpose: str) -> str:
     """A name for the tasks of one graph."""
     return f"privatelr-{purpose}-{uuid.uuid4().hex}"
@@ -104,10 +111,7 @@ def computed(nodes: Sequence[Any], bar: bool = False) -> list[Any]:
     # threads of the library are limited here and not in each task: a process has one setting
     with redact_errors(_UNREAD):
         (results,) = in_order(lambda _: evaluated(nodes, bar=bar), (0,))
-    failed = next((result for result in results if isinstance(result, Failure)), None)
-    if failed is not None:
-        raise failed.kind(failed.message)
-    return list(results)
+    return [require_success(result) for result in results]
 
 
 def persisted(nodes: Sequence[Any], bar: bool = False) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ only sums are sent. Rows that fit into memory are kept there; others are read fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
@@ -23,6 +23,15 @@ from privatelr.types import Block, Kernel
 
 MOST_PARTITIONS = 2**16
 """Largest number of partitions, for which `numerics.rows.additions` bounds the tree of sums."""
+
+
+def require_few(parts: Sequence[Any]) -> None:
+    """Refuse more partitions than a tree of sums is proven for."""
+    if len(parts) > MOST_PARTITIONS:
+        raise SchemaError(
+            f"data in {len(parts)} partitions: a fit takes at most {MOST_PARTITIONS}; call "
+            "repartition() on it first."
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -82,11 +91,7 @@ class DaskRows(PartitionedRows):
         **limits
             The bounds of rows: arguments of `RowBounds`.
         """
-        if len(reader.parts) > MOST_PARTITIONS:
-            raise SchemaError(
-                f"data in {len(reader.parts)} partitions: a fit takes at most {MOST_PARTITIONS}; "
-                "call repartition() on it first."
-            )
+        require_few(reader.parts)
         bounds = RowBounds(**limits)
         d, parts, lengths = bounds.width(reader.p), tuple(reader.parts), tuple(reader.lengths)
         work = graph.constant(Work(reader.open, bounds), "plan")
