@@ -237,7 +237,10 @@ def _applied(function: Callable[[Batch], Any], part: Any) -> Any:
 
 def _batch_of(part: Any) -> Batch:
     """Return the rows of a partition, or of those of y and X."""
-    return dispatch(*part, None)[1] if isinstance(part, tuple) else as_batch(part)
+    if not isinstance(part, tuple):
+        return as_batch(part)
+    y, x = part
+    return dispatch(y, x, None)[1]
 
 
 def _pair(y: Any, x: Any) -> tuple[Any, Any]:

@@ -12,7 +12,7 @@ from functools import partial, reduce
 from typing import Any
 
 from privatelr.errors import ClusterError, MissingDependencyError, SchemaError, redact_errors
-from privatelr.sources.columns import Batch
+from privatelr.sources.columns import Batch, of_table
 from privatelr.sources.data_source import as_batch
 
 _RETURNED = "place int, found binary"
@@ -28,8 +28,6 @@ def is_spark(data: Any) -> bool:
 
 def typed(frame: Any) -> Batch:
     """Return the columns and their types, without rows."""
-    from privatelr.sources.columns import of_table
-
     return as_batch(of_table(_schema(frame).empty_table()))
 
 
