@@ -207,7 +207,7 @@ class StreamData(PartitionedData):
         return FrameData(self.text, grouped, persons, owners)
 
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
-        return read_stream_design(spec, self.table, StreamRows), None
+        return read_stream_design(spec, self.table, StreamRows, bar=bar), None
 
     def loose(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
         return self.rows(with_equal_weights(spec), bar=bar)

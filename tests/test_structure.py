@@ -10,10 +10,10 @@ OPTIONAL = {
     *("great_tables", "opendp", "pyarrow", "pyspark", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 306,
-    "code lines": 42_722,
+    "modules": 307,
+    "code lines": 42_759,
     "lines of the longest module": 400,
-    "modules of the fullest folder": 19,
+    "modules of the fullest folder": 20,
     "call depth": 14,
     "functions": 361,
     "types": 36,
@@ -36,7 +36,7 @@ partitions in two. Tables of commands have a folder of their own, with modules f
 text, blocks of it, Arrow, and what opens them. Plots share their look in one. An audit counts a
 number that is missing as a failure. Tables with predictions beside their columns
 have one, and scores of several fits in one pass another. Spark has three: its frames, their design,
-and rows that an engine maps over."""
+and rows that an engine maps over. The line about a pass, of Dask and of streams, has one at the top."""
 
 
 def test_the_package_does_not_grow():

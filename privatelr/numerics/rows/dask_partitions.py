@@ -100,7 +100,7 @@ def _pairwise(*given: Any) -> Any:
     return results[0]
 
 
-def computed(nodes: Sequence[Any], bar: bool = False) -> list[Any]:
+def computed(nodes: Sequence[Any], bar: int = 0) -> list[Any]:
     """What the nodes evaluate to on the scheduler in charge, in one graph.
 
     Raises
@@ -114,15 +114,15 @@ def computed(nodes: Sequence[Any], bar: bool = False) -> list[Any]:
     return [require_success(result) for result in results]
 
 
-def persisted(nodes: Sequence[Any], bar: bool = False) -> tuple[Any, ...]:
+def persisted(nodes: Sequence[Any], bar: int = 0) -> tuple[Any, ...]:
     """The nodes, whose values stay where they are computed."""
     import dask
 
     client = client_in_charge()
-    with redact_errors(_UNREAD), Bar() if bar and client is None else nullcontext():
+    with redact_errors(_UNREAD), Bar(bar) if bar and client is None else nullcontext():
         (found,) = in_order(lambda _: dask.persist(*nodes), (0,))
         if bar and client is not None:
             from distributed import futures_of
 
-            wait_for(client, futures_of(found), bar=True)
+            wait_for(client, futures_of(found), bar=bar)
     return tuple(found)
