@@ -39,7 +39,7 @@ def _schema(frame: Any) -> Any:
         raise MissingDependencyError(
             "data: a frame of Spark takes pyarrow beside it; install privatelr[spark]."
         ) from missing
-    with _from_spark("the types of its columns have no place in Arrow"):
+    with _from_spark(frame, "the types of its columns have no place in Arrow"):
         return to_arrow_schema(frame.schema)
 
 
@@ -48,7 +48,7 @@ def each(frame: Any, names: Sequence[str], function: Callable[[int, Any], Any]) 
 
     The function is sent to the executors, and gets a table of pyarrow with the columns `names`.
     """
-    with _from_spark(f"a partition could not be read{_EXECUTORS}"):
+    with _from_spark(frame, f"a partition could not be read{_EXECUTORS}"):
         rows = _mapped(frame, names, function).collect()
     return [_unpickled(row.found) for row in sorted(rows, key=lambda row: row.place)]
 
@@ -57,7 +57,7 @@ def one_by_one(
     frame: Any, names: Sequence[str], function: Callable[[int, Any], Any]
 ) -> Iterator[Any]:
     """The same, one partition after the other."""
-    with _from_spark(f"a partition could not be read{_EXECUTORS}"):
+    with _from_spark(frame, f"a partition could not be read{_EXECUTORS}"):
         for row in _mapped(frame, names, function).toLocalIterator():
             yield _unpickled(row.found)
 
@@ -70,7 +70,7 @@ def reduced(
 ) -> Any:
     """Join the results in pairs, up a tree of Spark where the session has one."""
     mapped = _mapped(frame, names, function)
-    with _from_spark(f"a partition could not be read or summed{_EXECUTORS}"):
+    with _from_spark(frame, f"a partition could not be read or summed{_EXECUTORS}"):
         try:
             found = mapped.rdd.map(_found_of)
         except Exception:  # Spark Connect has no RDDs
@@ -142,13 +142,13 @@ def _unpickled(found: Any) -> Any:
 
 
 @contextmanager
-def _from_spark(what: str) -> Iterator[None]:
+def _from_spark(frame: Any, what: str) -> Iterator[None]:
     """Replace errors of Spark, which may quote rows, by a sentence."""
     try:
         with redact_errors(what):
             yield
     except SchemaError as error:
-        if _is_stopped():
+        if _is_stopped(frame):
             raise ClusterError(
                 "data: the session of Spark that holds it was stopped, or was lost; a charge that "
                 "was made for this call stands."
@@ -156,12 +156,12 @@ def _from_spark(what: str) -> Iterator[None]:
         raise error from None
 
 
-def _is_stopped() -> bool:
-    """Whether there is no session any more that could read a frame."""
+def _is_stopped(frame: Any) -> bool:
+    """Whether the session of a frame is over, or its process of Java is gone."""
+    session = frame.sparkSession
+    if ".connect." in type(session).__module__:
+        return False  # a remote one says so itself, in an error that is not quoted
     try:
-        from pyspark.sql import SparkSession
-
-        session = SparkSession.getActiveSession()
-        return session is None or session.sparkContext._jsc.sc().isStopped()
-    except Exception:  # the process of Java is gone, or the session is a remote one
+        return bool(session.sparkContext._jsc.sc().isStopped())
+    except Exception:
         return True
