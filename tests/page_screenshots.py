@@ -1,0 +1,166 @@
+"""Pictures of every page in HTML, in light and in dark, for eyes: no test says what is ugly.
+
+    python -m tests.page_screenshots FOLDER            every page, by headless Chromium
+    python -m tests.page_screenshots FOLDER ledger     some of them
+
+Pages of notebooks stand in the ground, the letters and the tables of JupyterLab; cards are
+documents and ask the browser for its scheme. tests/test_page_colours.py measures the contrast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import privatelr as lr
+
+GROUNDS = {"light": ("#ffffff", "#212121", "#f5f5f5"), "dark": ("#111111", "#e0e0e0", "#1c1c1c")}
+"""Of JupyterLab the ground of outputs, their letters, and every other row of a table."""
+BROWSER_SCHEMES = {"light": 1, "dark": 0}
+"""What Chromium's engine calls the scheme that a reader prefers."""
+SIZE = (900, 4200)
+_LAB = """<!DOCTYPE html><meta charset="utf-8"><style>
+body {{ background: {ground}; color: {text}; margin: 12px; font: 14px/1.4 system-ui, sans-serif }}
+table {{ border-collapse: collapse; border: none; font-size: 12px; table-layout: fixed }}
+td, th {{ padding: .5em; border: none; text-align: right; vertical-align: middle }}
+tbody tr:nth-child(odd) {{ background: {row} }}
+thead {{ border-bottom: 1px solid {text} }}
+</style><body>{page}</body>"""
+
+
+def clinic(n: int = 600) -> Any:
+    """Made up records."""
+    rng = np.random.default_rng(5)
+    columns: dict[str, Any] = {}
+    columns["age"] = rng.uniform(18, 90, n).round()
+    columns["dose"] = rng.uniform(0, 10, n).round(1)
+    columns["smoker"] = rng.choice(["no", "yes"], n)
+    chance = 1 / (1 + np.exp(3 - 0.05 * columns["age"] - 0.1 * columns["dose"]))
+    columns["ill"] = (rng.random(n) < chance).astype(int)
+    columns["site"] = rng.choice(["north", "south", "west"], n)
+    return pd.DataFrame(columns)
+
+
+PUBLIC: dict[str, Any] = {
+    "bounds": {"age": (18, 90), "dose": (0, 10)},
+    "levels": {"smoker": ["no", "yes"]},
+}
+FORMULA = "ill ~ age + dose + smoker"
+
+
+def pages() -> dict[str, Callable[[], Any]]:
+    """What makes what has a page, by the name of the page; cards are whole documents."""
+    data = clinic()
+    fit = lr.dplr(FORMULA, data, eps=2.0, spend="inference", **PUBLIC)
+    plain = lr.dplr(FORMULA, data, eps=2.0, **PUBLIC)
+    chosen = lr.dplpsvm(FORMULA, data, eps=4.0, rounds=20, **PUBLIC)
+    strata = lr.dplr("ill ~ age", data, by="smoker", eps=2.0, spend="inference", **PUBLIC)
+    sites = {**PUBLIC, "levels": PUBLIC["levels"] | {"site": ["north", "south", "west"]}}
+    several = lr.dpmultinom("site ~ age + dose", data, 2.0, **sites)
+    ledger = lr.Ledger(epsilon=5.0)
+    lr.dplr(FORMULA, data, eps=2.0, ledger=ledger, **PUBLIC)
+    return {
+        "fit": lambda: plain,
+        "fit-inference": lambda: fit,
+        "fit-odds-ratios": lambda: fit.summary(exponentiate=True),
+        "fit-diagnostics": lambda: plain.summary(diagnostics=True),
+        "fit-not-private": lambda: lr.dplr(FORMULA, data, eps=0, lambda_=0.01, **PUBLIC),
+        "calibration": lambda: plain.calibration,
+        "classes": lambda: several,
+        "strata": lambda: strata,
+        "choices": lambda: chosen,
+        "choices-calibration": lambda: chosen.calibration,
+        "simplex-calibration": lambda: lr.dpsimplex(FORMULA, data, **PUBLIC).calibration,
+        "comparison": lambda: lr.compare({"plain": plain, "with errors": fit}),
+        "ledger": lambda: ledger,
+        "plan": lambda: lr.plan(FORMULA, 600, **PUBLIC),
+        "plan-bounds": lambda: lr.plan_bounds({"age": (0, 1000)}, n=600, eps=1.0),
+        "plan-levels": lambda: lr.plan_levels(600, 1.0, 1e-6),
+        "plan-choice": lambda: lr.plan_choice(0.1, n=600, eps=1.0),
+        "effects": lambda: lr.average_marginal_effects(fit, clinic(100)),
+        "check": lambda: lr.check(FORMULA, data, **PUBLIC),
+        "roc": lambda: plain.private_roc(clinic(500), eps=1.0),
+        "bounds": lambda: lr.suggest_bounds(data, {"age": (0, 1000)}, eps=1.0),
+        "choice": lambda: lr.choose({"one": plain, "other": fit}, clinic(200), eps=0.5),
+        "online": lambda: lr.PrivateFTRL(n_experts=3, horizon=5, epsilon=1.0),
+        "card": lambda: fit.card("html"),
+        "card-classes": lambda: several.card("html"),
+        "card-strata": lambda: strata.card("html"),
+        "card-choices": lambda: chosen.card("html"),
+    }
+
+
+def document_of(shown: Any, scheme: str) -> str:
+    """A page as JupyterLab shows it; a card is a document as it is."""
+    if isinstance(shown, str):
+        return shown
+    ground, text, row = GROUNDS[scheme]
+    return _LAB.format(ground=ground, text=text, row=row, page=shown._repr_html_())
+
+
+def command(browser: str, document: Path, picture: Path, scheme: str) -> list[str]:
+    """The command that makes a picture of a document for readers who prefer a scheme."""
+    return [
+        *(browser, "--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu"),
+        *(f"--blink-settings=preferredColorScheme={BROWSER_SCHEMES[scheme]}", "--incognito"),
+        *(f"--window-size={SIZE[0]},{SIZE[1]}", f"--screenshot={picture}", document.as_uri()),
+    ]
+
+
+def without_the_rest(picture: Path) -> None:
+    """Cut off what is below the last line of a page."""
+    from PIL import Image
+
+    with Image.open(picture) as image:
+        seen = np.asarray(image.convert("RGB"))
+        rows = np.flatnonzero((seen != seen[-1, -1]).any(axis=(1, 2)))
+        below = int(rows[-1]) + 20 if len(rows) else SIZE[1]
+        image.crop((0, 0, image.width, min(below, image.height))).save(picture)
+
+
+def photograph(browser: str, names: list[str], folder: Path) -> Iterator[Path]:
+    """Make the pictures of pages of these names, all pages by default."""
+    made = pages()
+    for name in names or made:
+        shown = made[name]()
+        for scheme in GROUNDS:
+            picture = folder.resolve() / f"{name}-{scheme}.png"
+            with tempfile.TemporaryDirectory() as apart:
+                document = Path(apart) / "page.html"
+                document.write_text(document_of(shown, scheme), encoding="utf-8")
+                told = command(browser, document, picture, scheme)
+                told.insert(1, f"--user-data-dir={apart}/profile")
+                subprocess.run(told, check=True, capture_output=True, timeout=60)
+            without_the_rest(picture)
+            yield picture
+
+
+def main() -> int:
+    """Write the pictures; returns the exit status."""
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        "python -m tests.page_screenshots", description=__doc__, formatter_class=form
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    given = parser.parse_args()
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    if browser is None:
+        parser.error("it takes Chromium.")
+    given.folder.mkdir(parents=True, exist_ok=True)
+    for picture in photograph(browser, given.names, given.folder):
+        print(picture.name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
