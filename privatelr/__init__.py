@@ -86,7 +86,7 @@ if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     from privatelr.sources import stream
     from privatelr.suggestions import levels_from, suggest_bounds
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = ["SelectedFit", "__version__", "dplpsvm", "dplr", "dpsimplex", "dpsvm"]
 __all__ += ["MultinomialFit", "dpmultinom"]

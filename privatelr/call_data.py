@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from scipy import sparse
 
@@ -16,6 +18,8 @@ from privatelr.design import (
     read_dask_design,
     read_dask_source,
     read_matrix_source,
+    read_spark_design,
+    read_spark_source,
     read_stream_design,
     read_stream_source,
     with_equal_weights,
@@ -31,18 +35,27 @@ from privatelr.formula import (
     with_person,
     with_terms,
 )
-from privatelr.model_data import FrameData, MatrixData
-from privatelr.numerics.rows import MOST_SCORED, DaskRows, StreamRows
+from privatelr.model_data import FrameData, MatrixData, entry_rows, read_entries
+from privatelr.numerics.rows import (
+    MOST_SCORED,
+    DaskRows,
+    EntryRows,
+    MappedRows,
+    StreamRows,
+    few_are_filled,
+)
 from privatelr.privacy import Neighbours, neighbours_about
 from privatelr.sources import (
     Batch,
     Schema,
     Tally,
     is_dask,
+    is_spark,
     is_stream,
     name_of_values,
     read_source,
 )
+from privatelr.sources.memory_limits import LARGEST_SHARE, memory_here
 from privatelr.types import Rows
 
 
@@ -77,6 +90,15 @@ class PartitionedData(FrameData):
         found: list[Any] = self.table.over(names, function)
         return found
 
+    def counted(self, spec: Any) -> tuple[int, int, int, Tally | None]:
+        parts = self.over_parts(spec.formula.variables, partial(_counted, self.text, spec))
+        n, negative, positive, tallies = zip(*parts, strict=True)
+        return sum(n), sum(negative), sum(positive), sum(tallies, Tally())
+
+
+def _counted(text: Any, spec: Any, batch: Batch) -> tuple[int, int, int, Tally | None]:
+    return FrameData(text, batch).counted(spec)
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DaskData(PartitionedData):
@@ -102,6 +124,27 @@ class DaskData(PartitionedData):
 
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
         return read_dask_design(spec, self.table, DaskRows, bar=bar), None
+
+    def plan_entries(self, schema: Schema) -> Any:
+        spec = FrameData.plan_entries(self, schema)
+        filled = spec.density if few_are_filled(spec.density) else 1.0
+        # rows, their transpose, and what partitions send of them
+        width = 8.0 * 3 * (filled * spec.p + 1)
+        if len(self) * width > LARGEST_SHARE * memory_here():
+            raise ArgumentError(
+                "dplpsvm, dpsimplex: they take rows in the memory of this process, and those of "
+                "this Dask collection are more than a part of it; hand over fewer columns."
+            )
+        return spec
+
+    def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
+        read = self.table.over(spec.formula.variables, partial(read_entries, spec))
+        covariates, labels, tallies = zip(*read, strict=True)
+        if sum(map(len, labels)) != len(self):
+            raise SchemaError(CHANGED)
+        joined = sparse.vstack if sparse.issparse(covariates[0]) else np.concatenate
+        found = joined(covariates), np.concatenate(labels)
+        return entry_rows(spec, *found), sum(tallies, Tally())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -163,20 +206,37 @@ class StreamData(PartitionedData):
             raise SchemaError(CHANGED)
         return FrameData(self.text, grouped, persons, owners)
 
-    def counted(self, spec: Any) -> tuple[int, int, int, Tally | None]:
-        def of_piece(batch: Batch) -> tuple[int, int, int, Tally | None]:
-            return FrameData(self.text, batch).counted(spec)
-
-        n, negative, positive, tallies = zip(
-            *self.table.over(spec.formula.variables, of_piece), strict=True
-        )
-        return sum(n), sum(negative), sum(positive), sum(tallies, Tally())
-
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
-        return read_stream_design(spec, self.table, StreamRows), None
+        return read_stream_design(spec, self.table, StreamRows, bar=bar), None
 
     def loose(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
         return self.rows(with_equal_weights(spec), bar=bar)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SparkData(PartitionedData):
+    """A formula, the types of the columns, and partitions that Spark holds."""
+
+    def plan(self, schema: Schema) -> Any:
+        spec = FrameData.plan(self, schema)
+        if spec.formula.person is not None:
+            raise ArgumentError(
+                "person=: a frame of Spark may hold records of one person in several partitions; "
+                "hand over its Parquet files, or a table in memory."
+            )
+        return spec
+
+    def plan_entries(self, schema: Schema) -> Any:
+        raise ArgumentError(
+            "dplpsvm, dpsimplex: they take rows in memory; hand over data.toArrow(), or the "
+            "Parquet files of a frame of Spark."
+        )
+
+    def loose(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
+        return self.rows(with_equal_weights(spec), bar=bar)
+
+    def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
+        return read_spark_design(spec, self.table, MappedRows), None
 
 
 def read_data(first: Any, second: Any, target: Any, **given: Any) -> FrameData:
@@ -185,6 +245,9 @@ def read_data(first: Any, second: Any, target: Any, **given: Any) -> FrameData:
     Arguments that are `given` say how much records count: weights, a subset, person, and
     records_per_person.
     """
+    if is_spark(first) or is_spark(second):
+        text, held = read_spark_source(first, second, target)
+        return SparkData(_with_all(text, held.typed.names, **given), held.typed, table=held)
     if not sparse.issparse(second) and (is_dask(first) or is_dask(second)):
         text, table = read_dask_source(first, second, target)
         text = _with_all(text, table.typed.names, **given)

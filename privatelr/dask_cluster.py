@@ -3,71 +3,57 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 from privatelr.errors import ArgumentError, ClusterError, raised_by_signal_handler, show
+from privatelr.progress_line import OFTEN, ProgressLine
 
-_OFTEN = 0.5
-"""Seconds between two checks of a graph that is being computed."""
 _ANSWER = 5.0
 """Seconds within which a working scheduler answers a request."""
 _PATIENCE = "5 minutes"
 """Default time that a fit waits for a cluster that has no worker or does not answer."""
-_LENGTH = 40
-"""Number of characters of a progress bar."""
 _SHARE = 0.4
 """Largest share of the cluster's memory that rows in memory may take."""
 
 
 class Bar:
-    """Shows how much of a graph is done, on one line that is removed at the end.
+    """Shows how much of a graph over so many records is done; see `ProgressLine`."""
 
-    It is redrawn at fixed times and never counts passes, because their number depends on the
-    data. (The time that a fit takes depends on it as well.)
-    """
+    def __init__(self, records: int) -> None:
+        self._line = ProgressLine("reading partitions", records)
 
     def __enter__(self) -> Bar:
         from dask.callbacks import Callback
 
-        self._drawn = time.monotonic()
-        self._width = 0
         self._callback = Callback(posttask=self._look)
         self._callback.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._callback.__exit__(*error)
-        self._draw("")
+        self._line.remove()
 
     def _look(self, key: Any, result: Any, graph: Any, state: Any, worker: Any) -> None:
-        if time.monotonic() - self._drawn >= _OFTEN:
-            done = len(state["finished"])
-            self.show(done, sum(len(state[kind]) for kind in ("ready", "waiting", "running")))
+        done = len(state["finished"])
+        left = sum(len(state[kind]) for kind in ("ready", "waiting", "running"))
+        self._line.show(done / max(done + left, 1))
 
     def show(self, done: int, left: int) -> None:
         """Draw how many of the known tasks are done."""
-        full = _LENGTH * done // max(done + left, 1)
-        self._draw(f"reading partitions |{'#' * full:<{_LENGTH}}|")
-
-    def _draw(self, line: str) -> None:
-        if line or self._width:
-            sys.stderr.write(f"\r{line:<{self._width}}" + ("" if line else "\r"))
-            sys.stderr.flush()
-            self._drawn, self._width = time.monotonic(), len(line)
+        self._line.draw(done / max(done + left, 1))
 
 
-def evaluated(nodes: Sequence[Any], *, bar: bool = False) -> list[Any]:
+def evaluated(nodes: Sequence[Any], *, bar: int = 0) -> list[Any]:
     """Evaluate Dask nodes in one graph, on the scheduler in charge, and return their values.
 
     Parameters
     ----------
     nodes : sequence of Delayed
-    bar : bool
-        Whether to show the progress of the graph.
+    bar : int
+        The number of records of which the progress is shown; 0 to show nothing.
 
     Raises
     ------
@@ -79,7 +65,7 @@ def evaluated(nodes: Sequence[Any], *, bar: bool = False) -> list[Any]:
 
     client = client_in_charge()
     if client is None:
-        with Bar() if bar else nullcontext():
+        with Bar(bar) if bar else nullcontext():
             return list(dask.compute(*nodes))
     futures = client.compute(list(nodes))
     try:
@@ -91,18 +77,18 @@ def evaluated(nodes: Sequence[Any], *, bar: bool = False) -> list[Any]:
     return list(gathered)
 
 
-def wait_for(client: Any, futures: Any, *, bar: bool = False) -> None:
+def wait_for(client: Any, futures: Any, *, bar: int = 0) -> None:
     """Wait for a cluster's results, as long as it has workers and its scheduler answers."""
     from distributed import wait
     from distributed.client import FuturesCancelledError
 
     patience, heard = _patience(), time.monotonic()
-    with Bar() if bar else nullcontext() as shown:
+    with Bar(bar) if bar else nullcontext() as shown:
         if shown is not None:
             shown.show(0, len(futures))
         while True:
             try:
-                wait(futures, timeout=_OFTEN)
+                wait(futures, timeout=OFTEN)
                 return
             except FuturesCancelledError:
                 raise _lost("its scheduler was lost") from None

@@ -163,11 +163,30 @@ class NotConvergedError(PrivateLRError, RuntimeError):
 
 
 class MissingDependencyError(PrivateLRError, ImportError):
-    """An optional part of the package needs a library that is not installed."""
+    """An optional part of the package needs a library that is not installed.
+
+    Examples
+    --------
+    >>> from unittest import mock
+    >>> from privatelr import MissingDependencyError, stream
+    >>> with mock.patch.dict("sys.modules", pyarrow=None):  # as if it were not there
+    ...     try:
+    ...         stream("visits.parquet")
+    ...     except MissingDependencyError:
+    ...         print("pip install 'privatelr[parquet]'")
+    pip install 'privatelr[parquet]'
+    """
 
 
 class ClusterError(PrivateLRError, TimeoutError):
-    """The Dask cluster that holds the data has no worker, or does not answer any more."""
+    """The Dask cluster that holds the data has no worker, or does not answer any more.
+
+    Examples
+    --------
+    >>> from privatelr import ClusterError
+    >>> issubclass(ClusterError, TimeoutError)
+    True
+    """
 
 
 class DatasetError(PrivateLRError, OSError):

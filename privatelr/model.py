@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
-from privatelr.call_data import read_data, read_in_memory
+from privatelr.call_data import DaskData, read_data
 from privatelr.design import doubts
 from privatelr.errors import SchemaError
 from privatelr.fitting import fit, read_options
@@ -19,7 +19,7 @@ from privatelr.numerics import find_hinge, find_loss
 from privatelr.numerics.solve import Newton, Solver
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import AnyLedger
-from privatelr.sources import BoundsLike, LevelsLike, declare_schema, is_dask, totals
+from privatelr.sources import BoundsLike, LevelsLike, declare_schema, totals
 
 if TYPE_CHECKING:
     from privatelr import results
@@ -360,15 +360,14 @@ def check(
     say: it must not be published, and choices that follow from it (bounds, levels, a formula) are
     not covered by a guarantee.
     """
-    if is_dask(formula) or is_dask(data):
-        table = "data.compute()" if person is None else "data.compute().reset_index()"
-        part = ", or one of its partitions" if person is None else ", whose persons are a column"
-        raise SchemaError(
-            f"data is a Dask collection, which check does not count; hand over {table}{part}."
-        )
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     given = {"weights": weights, "subset": subset, "by": by, "person": person}
-    source = read_in_memory(formula, data, target, **given, records_per_person=records_per_person)
+    source = read_data(formula, data, target, **given, records_per_person=records_per_person)
+    if isinstance(source, DaskData) and source.table.person is not None:
+        raise SchemaError(
+            "data is a Dask collection, whose persons check does not count; hand over "
+            "data.compute().reset_index(), whose persons are a column."
+        )
     spec = source.plan(schema)
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         source = source.held(spec)

@@ -188,9 +188,8 @@ class FrameData:
 
     def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
         """Read rows whose entries are bounded, sparse where most are zero; returns a tally too."""
-        read = read_sparse if few_are_filled(spec.density) else read_labelled
-        batch = replace(self.batch, tally=Tally())
-        return _entry_rows(spec, *read(spec, batch)), batch.tally
+        *read, tally = read_entries(spec, self.batch)
+        return entry_rows(spec, *read), tally
 
     def held(self, spec: Any) -> FrameData:
         """The same data in memory, if a stream of them may be kept; it is read then."""
@@ -241,12 +240,20 @@ class MatrixData(FrameData):
     def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
         batch = replace(self.batch, tally=Tally())
         labels = read_labels(spec.response, spec.variables, batch)
-        return _entry_rows(spec, self.matrix, labels), batch.tally
+        return entry_rows(spec, self.matrix, labels), batch.tally
 
 
 def _sparse_rows(spec: Spec, *read: Any) -> Rows:
     return sparse_backend(*read, **spec.limits)
 
 
-def _entry_rows(spec: Any, covariates: Any, labels: FloatArray) -> EntryRows:
+def read_entries(spec: Any, batch: Batch) -> tuple[Any, FloatArray, Tally]:
+    """Read covariates whose entries are not bounded yet, labels ``(n,)``, and a tally."""
+    read, tally = read_sparse if few_are_filled(spec.density) else read_labelled, Tally()
+    covariates, labels = read(spec, replace(batch, tally=tally))
+    return covariates, labels, tally
+
+
+def entry_rows(spec: Any, covariates: Any, labels: FloatArray) -> EntryRows:
+    """Make rows whose entries are bounded from what `read_entries` reads."""
     return EntryRows(covariates, labels, x_bound=spec.x_bound, intercept=spec.intercept)

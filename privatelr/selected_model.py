@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from privatelr.arguments import suggests_arguments
-from privatelr.call_data import read_in_memory
+from privatelr.call_data import read_data
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number
 from privatelr.fitting import fit, read_options
 from privatelr.mechanisms import USUAL_DELTA, read_target
@@ -130,7 +130,7 @@ def dplpsvm(
 
         return calibrate_stages(goal, shares, choices, known.n)
 
-    source = read_in_memory(formula, data, target)
+    source = read_data(formula, data, target)
     schema = declare_schema(bounds, levels, None, intercept_scale)
     options = read_options(na_action, seed, ledger, verbose, threshold)
     found: Any = WorstMargins(density)
@@ -229,7 +229,7 @@ def dpsimplex(
 
         return calibrate_stages(goal, shares, choices, known.n)
 
-    source = read_in_memory(formula, data, target)
+    source = read_data(formula, data, target)
     schema = declare_schema(bounds, levels, None, intercept_scale)
     options = read_options(na_action, seed, ledger, verbose, threshold)
     stages = calibrated, draw_stages, release_stage(release_simplex)

@@ -33,6 +33,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import zip_longest
 from pathlib import Path
 from unittest import mock
@@ -72,6 +73,7 @@ _SHOWN = re.compile(r"^!\[[^\]]*\]\(([\w-]+\.(?:png|svg))\)$", re.MULTILINE)
 
 HOME = "PRIVATELR_DATA_HOME"
 _BESIDE = ROOT.parent / "shared" / "data"
+_LIBRARY = re.compile(r"^<!-- library: (?P<name>\w+) -->$", re.MULTILINE)
 _DATA = re.compile(r"^<!-- data: (?P<names>[\w -]+) -->$", re.MULTILINE)
 
 
@@ -129,7 +131,10 @@ def difference(example: Example, seen: str) -> list[str]:
 
 
 def absent(text: str) -> str:
-    """A message if a document reads tables that are not there; otherwise nothing."""
+    """A message if a document takes a library or tables that are not there; otherwise nothing."""
+    library = _LIBRARY.search(text)
+    if library and find_spec(library["name"]) is None:
+        return f"not run: {library['name']} is not installed"
     found = _DATA.search(text)
     names = found["names"].split() if found else []
     home = _data_home()

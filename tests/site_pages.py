@@ -231,11 +231,15 @@ def _contents(address: str, text: str) -> str:
 def gallery(texts: dict[str, str]) -> str:
     """Every picture of the pages, with the page that draws it."""
     parts = ["# Gallery\n\nThe pictures of these pages, each with the page that draws it."]
-    for address, text in sorted(texts.items()):
+    shown = set[str]()
+    for address, text in sorted(texts.items(), key=lambda page: (page[0] == "index.md", page)):
         title = _TITLE.search(text)
         for picture in _PICTURE.finditer(text):
             assert title is not None
-            parts.append(f"## [{title['title']}]({address})\n\n{picture[0]}\n\n{picture['words']}")
+            words, file = picture["words"], picture["file"].removeprefix("vignettes/")
+            if file not in shown:  # the home page shows pictures of others
+                parts.append(f"## [{title['title']}]({address})\n\n![{words}]({file})\n\n{words}")
+            shown.add(file)
     return "\n\n".join(parts) + "\n"
 
 

@@ -547,7 +547,7 @@ def test_names_of_tasks_say_nothing_of_the_data(monkeypatch):
 
 
 def test_a_bar_moves_and_goes_away(capfd, monkeypatch):
-    monkeypatch.setattr("privatelr.dask_cluster._OFTEN", 0.0)
+    monkeypatch.setattr("privatelr.progress_line.OFTEN", 0.0)
     check_that_a_bar_moves_and_goes_away(capfd)
 
 

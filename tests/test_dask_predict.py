@@ -9,7 +9,7 @@ from dask_for_tests import in_parts, one_noise
 from frames_for_laws import FORMULA, SCHEMA, clinic
 from repeated_noise import trial
 
-from privatelr import FormulaError, SchemaError, dplpsvm, dplr, dpsimplex, dpsvm
+from privatelr import FormulaError, dplpsvm, dplr, dpsimplex, dpsvm
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
 da = pytest.importorskip("dask.array", reason="needs the extra [dask]")
@@ -128,19 +128,3 @@ def test_what_is_not_private_does_not_travel(fit):
     assert not any("Fit" in name or "function" in name for name in names)
     tasks = pickle.dumps(fit.predict(lazy, type="classes").expr)
     assert b"diagnostics" not in tasks.lower()
-
-
-DATA = {
-    "a frame": lambda f: (FORMULA, in_parts(f, 20)),
-    "a frame with a target": lambda f: (in_parts(f, 20),),
-    "arrays": lambda f: (da.zeros(30, chunks=10), da.zeros((30, 2), chunks=10)),
-    "an array of y": lambda f: (da.zeros(30, chunks=10), np.zeros((30, 2))),
-}
-
-
-@pytest.mark.parametrize("data", DATA)
-@pytest.mark.parametrize("model", [dplpsvm, dpsimplex])
-def test_models_of_choices_say_what_to_do(model, data):
-    """Their scores are a pass over all records for each choice: they take data in memory."""
-    with pytest.raises(SchemaError, match=r"dplr.*compute\(\)"):
-        model(*DATA[data](clinic(30)), **{"bounds": BOUNDS})

@@ -21,12 +21,8 @@ PUBLIC = {
 WORDS = {name: inspect.getdoc(thing) or "" for name, thing in PUBLIC.items()}
 WITH_EXAMPLE = sorted(name for name, words in WORDS.items() if ">>>" in words)
 SEEN_ELSEWHERE = {
-    "privatelr.ClusterError": "takes a cluster that fails: test_dask_cluster.py",
-    "privatelr.MissingDependencyError": "takes a library that is missing: test_smoke.py",
-    "privatelr.audit.Check": "a row of the table of checks, which run() goes through: auditing.md",
     "privatelr.audit.Pair": "made by hand in test_audit_exact.py",
     "privatelr.audit.SignedRows": "made by hand in test_audit_exact.py",
-    "privatelr.audit.Row": "a row of the Audit that run() returns: auditing.md",
     "privatelr.datasets.fetch_kddcup99": "takes the network: test_fetching.py",
 }
 """Names without an example that could run in a moment, each with where they are seen."""

@@ -156,3 +156,10 @@ def test_a_page_is_built_and_run():
 @pytest.mark.parametrize("name", notebooks.PAGES)
 def test_notebooks_run_again(name):
     assert notebooks.faults(page(name), notebooks.built(page(name))) == []
+
+
+def test_plots_are_in_the_notebook_and_not_beside_it():
+    cells = json.loads(kept("plots.md"))["cells"]
+    drawn = [one for cell in cells for one in cell.get("outputs", []) if "image/png" in str(one)]
+    assert len(drawn) == page("plots.md").count(".png)") > 5
+    assert not [cell for cell in cells if ".png)" in "".join(cell["source"])]

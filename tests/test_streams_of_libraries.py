@@ -13,7 +13,6 @@ from privatelr import (
     FormulaError,
     SchemaError,
     check,
-    choose,
     dplpsvm,
     dplr,
     dpmultinom,
@@ -166,7 +165,6 @@ def test_what_takes_tables_in_memory_says_so():
     source, fit = ds.dataset(arrow(frame)), dplr(FORMULA, trial(300), **SCHEMA)
     grouped = dplr(FORMULA, frame, person="who", **SCHEMA)
     for call, error in (
-        (lambda: choose({"a": fit, "b": fit}, source, eps=1.0), ArgumentError),
         (lambda: grouped.private_roc(source, eps=1.0), ArgumentError),
         (lambda: suggest_bounds(source, {"age": (0, 99)}, 1.0, person="who"), ArgumentError),
         (lambda: fit.predict(source.replace_schema(pa.schema([("a", pa.int8())]))), FormulaError),

@@ -7,13 +7,13 @@ from structure import MODULES, PACKAGE, code_lines, journey, one_fit, sizes
 
 OPTIONAL = {
     *("cryptography", "dask", "distributed", "dp_accounting", "matplotlib"),
-    *("great_tables", "opendp", "pyarrow", "sklearn", "sqlalchemy"),
+    *("great_tables", "opendp", "pyarrow", "pyspark", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 302,
-    "code lines": 42_310,
+    "modules": 307,
+    "code lines": 42_761,
     "lines of the longest module": 400,
-    "modules of the fullest folder": 19,
+    "modules of the fullest folder": 20,
     "call depth": 14,
     "functions": 361,
     "types": 36,
@@ -34,7 +34,10 @@ with whom it is about, has a module of its own, and a fit looks at the order of 
 function more. Streams of record batches have five modules, and share what they have in common with
 partitions in two. Tables of commands have a folder of their own, with modules for declarations,
 text, blocks of it, Arrow, and what opens them. Plots share their look in one. An audit counts a
-number that is missing as a failure. Tables with predictions beside their columns have one."""
+number that is missing as a failure. Tables with predictions beside their columns
+have one, and scores of several fits in one pass another. Spark has three: its frames, their design,
+and rows that an engine maps over. The line about a pass has one at the top. Marginal effects are
+laid out as other tables are."""
 
 
 def test_the_package_does_not_grow():

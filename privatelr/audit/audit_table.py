@@ -86,6 +86,13 @@ class Row:
         reached. The ledger composes the parts, so each must be within its claim.
     failure : str
         The reason why there are no numbers; empty if there are numbers.
+
+    Examples
+    --------
+    >>> from privatelr.audit import Row
+    >>> row = Row("objective", "logistic", "epsilon = 1", 1.0, 0.99, 0.99, "R 1", 0.4, 0.3)
+    >>> row.exact <= row.claimed
+    True
     """
 
     placement: str

@@ -222,6 +222,12 @@ class Check:
         The largest allowed value of `found`, up to rounding.
     failure : str
         The reason why there is no number; empty if there is one.
+
+    Examples
+    --------
+    >>> from privatelr.audit import Check
+    >>> Check("rows", "longest row over the radius", found=1.2, allowed=1.0).verdict
+    'VIOLATION'
     """
 
     part: str

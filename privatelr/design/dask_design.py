@@ -228,13 +228,19 @@ def _open(
         batch = replace(as_batch(part.frame), shares=sharing.shares)
         kept = Sharing(sharing.persons, sharing.owners[few], sharing.shares[few])
         return PersonsReader(spec, batch.cut(few), kept)
-    y, x = part if isinstance(part, tuple) else (None, part)
-    batch = as_batch(x) if y is None else dispatch(y, x, None)[1]
-    return BatchReader(spec, batch.cut(few))
+    return BatchReader(spec, _batch_of(part).cut(few))
 
 
 def _applied(function: Callable[[Batch], Any], part: Any) -> Any:
-    return function(as_batch(part))
+    return function(_batch_of(part))
+
+
+def _batch_of(part: Any) -> Batch:
+    """Return the rows of a partition, or of those of y and X."""
+    if not isinstance(part, tuple):
+        return as_batch(part)
+    y, x = part
+    return dispatch(y, x, None)[1]
 
 
 def _pair(y: Any, x: Any) -> tuple[Any, Any]:

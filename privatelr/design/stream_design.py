@@ -15,6 +15,7 @@ from typing import Any
 from privatelr.design.formula_design import BatchReader, DesignSpec
 from privatelr.errors import SchemaError, redact_errors
 from privatelr.formula import Formula
+from privatelr.progress_line import ProgressLine
 from privatelr.sources import Batch, RecordBatches, as_batch, as_stream, dispatch, is_stream
 from privatelr.types import Rows
 
@@ -109,13 +110,17 @@ def read_stream_source(
     return formula, StreamTable(typed, source)
 
 
-def read_stream_design(spec: DesignSpec, table: StreamTable, backend: Any) -> Rows:
+def read_stream_design(
+    spec: DesignSpec, table: StreamTable, backend: Any, *, bar: bool = False
+) -> Rows:
     """Read the rows of a stream under a plan, as `read_design` reads those of a frame.
 
     Parameters
     ----------
     backend
         Makes bounded rows from a `PieceReader`, as a `RowsBackend` does from a frame.
+    bar : bool
+        Whether to show a progress line for each pass.
 
     Notes
     -----
@@ -123,7 +128,7 @@ def read_stream_design(spec: DesignSpec, table: StreamTable, backend: Any) -> Ro
     *Neighbours*: changing one record changes one row. *Assumed public*: the number of records,
     names, types, bounds and levels. *Not covered*: time and memory.
     """
-    rows: Rows = backend.of(PieceReader(spec, table, len(table)), **spec.limits)
+    rows: Rows = backend.of(PieceReader(spec, table, len(table), bar), **spec.limits)
     return rows
 
 
@@ -134,6 +139,7 @@ class PieceReader:
     spec: DesignSpec
     table: StreamTable
     n: int
+    bar: bool = False
 
     @property
     def p(self) -> int:
@@ -142,13 +148,28 @@ class PieceReader:
     @property
     def open(self) -> Callable[..., BatchReader]:
         """Return a function that makes a reader of a piece; it holds no data."""
-        return functools.partial(_open, self.spec)
+        return functools.partial(open_piece, self.spec)
 
     def pieces(self, size: int) -> Generator[tuple[Any, int], None, None]:
         """Read all records anew; see `StreamTable.pieces`."""
-        return self.table.pieces(self.spec.formula.variables, size)
+        pieces = self.table.pieces(self.spec.formula.variables, size)
+        return self._shown(pieces) if self.bar else pieces
+
+    def _shown(
+        self, pieces: Generator[tuple[Any, int], None, None]
+    ) -> Generator[tuple[Any, int], None, None]:
+        """Show how many of the records were taken."""
+        line, done = ProgressLine("reading batches", self.n), 0
+        try:
+            with closing(pieces):
+                for piece in pieces:
+                    yield piece
+                    done += piece[1]
+                    line.show(min(done / self.n, 1.0))
+        finally:
+            line.remove()
 
 
-def _open(spec: DesignSpec, table: Any, start: int = 0, stride: int = 1) -> BatchReader:
+def open_piece(spec: DesignSpec, table: Any, start: int = 0, stride: int = 1) -> BatchReader:
     """Return a reader of a piece, or of its rows `start`, `start + stride`, ..."""
     return BatchReader(spec, as_batch(table).cut(slice(start, None, stride)))

@@ -1,13 +1,16 @@
-"""`augment`: a table with the predictions of a fit beside its own columns, as broom has it."""
+"""A table with the predictions of a fit beside its own columns, and as the rows of its design."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
+import numpy as np
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments
+from privatelr.design import NumberedSpec
 from privatelr.errors import ArgumentError
+from privatelr.results.predict import design_rows
 from privatelr.sources import as_batch, is_dask, is_stream
 
 _KEPT = (("", ".fitted"), ("_lower", ".lower"), ("_upper", ".upper"))
@@ -71,6 +74,49 @@ class Augments:
         if is_dask(data):
             return table.assign(**made)
         return table.assign(**{name: column.set_axis(table.index) for name, column in made.items()})
+
+
+@suggests_arguments
+class ModelMatrix:
+    """Fits whose linear predictor is a matrix of rows times their coefficients."""
+
+    __slots__ = ()
+
+    def model_matrix(self: Any, data: Any) -> pd.DataFrame:
+        """Return the rows of a table as the fit sees them, in the units of its coefficients.
+
+        ``fit.model_matrix(data) @ fit.coef``, plus an offset if the formula has one, are the links
+        that ``fit.predict(data, "link")`` returns.
+
+        Parameters
+        ----------
+        data
+            A frame with the columns of the right-hand side.
+
+        Returns
+        -------
+        DataFrame of shape (n, d)
+            A column for each coefficient. Values beyond their bounds are the bounds, and rows that
+            are too long are shortened, as in the fit. NaN where a row cannot be used.
+
+        Raises
+        ------
+        ArgumentError
+            If the fit is of a random projection, or of a matrix without names.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: nothing by itself; the rows are as private as `data`.
+        *Neighbours*, *assumed public*: as of `predict`. *Not covered*: `data`.
+        """
+        if isinstance(self.spec, NumberedSpec) or self.spec.projection is not None:
+            raise ArgumentError("model_matrix: takes a fit by a formula, without rp_dim.")
+        batch = as_batch(data)
+        with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
+            rows, usable, _ = design_rows(self, batch)
+            found = np.linalg.solve(self.spec.user_rows().T, rows.T).T
+        found[~usable] = np.nan
+        return pd.DataFrame(found, index=batch.index, columns=list(self.spec.columns.names))
 
 
 def _columns(

@@ -15,7 +15,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError
 from privatelr.lazy_import import lazy_import
 from privatelr.results import predict
-from privatelr.results.augment import Augments
+from privatelr.results.augment import Augments, ModelMatrix
 from privatelr.results.fit_record import FitRecord, ModelRecord
 from privatelr.results.predict import PredictionType
 
@@ -38,7 +38,7 @@ else:
 
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Fit(Augments, FitRecord):
+class Fit(Augments, ModelMatrix, FitRecord):
     """A fitted model.
 
     See `FitRecord` for its attributes. A pickle or a release file of it has no diagnostics.

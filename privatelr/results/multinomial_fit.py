@@ -16,7 +16,7 @@ from privatelr.numerics.rows import linear_predictor
 from privatelr.numerics.softmax_objective import softmax
 from privatelr.privacy import NonPrivate
 from privatelr.results import predict
-from privatelr.results.augment import Augments
+from privatelr.results.augment import Augments, ModelMatrix
 from privatelr.results.fit_record import ModelRecord, NoisyRecord, row_lengths_of
 from privatelr.sources import as_batch
 from privatelr.types import FloatArray
@@ -60,7 +60,7 @@ _ALIASES = {
 )
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MultinomialFit(Augments, NoisyRecord):
+class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
     """A fitted model of several classes, whose coefficients are against the reference class.
 
     What is released is a vector of coefficients for each class, ``release.coef`` of shape

@@ -42,3 +42,4 @@ from privatelr.sources.schema import (
     draw_identifier,
     unknown_release,
 )
+from privatelr.sources.spark_frames import is_spark

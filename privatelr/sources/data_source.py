@@ -46,8 +46,8 @@ def _require_memory(data: Any) -> None:
     """Refuse data that are not in memory, where partitions are not supported."""
     if is_dask(data):
         raise SchemaError(
-            "data is a Dask collection, which dplr, dpsvm and predict take and nothing else does; "
-            "hand over data.compute() if it fits into memory."
+            "data is a Dask collection, of which fits, predictions and answers about fits read one "
+            "part after the other; hand over data.compute() if it fits into memory."
         )
 
 

@@ -15,6 +15,8 @@ try:
 except ImportError:  # Windows has no limits of this kind
     resource = None  # type: ignore[assignment]
 
+LARGEST_SHARE = 0.4
+"""Largest share of the memory of this machine that rows take, unless a user says otherwise."""
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 

@@ -23,14 +23,12 @@ from privatelr.arguments import suggests_arguments
 from privatelr.errors import MissingDependencyError, SchemaError, redact_errors, show
 from privatelr.sources.columns import Batch
 from privatelr.sources.data_source import as_batch, is_dask
-from privatelr.sources.memory_limits import memory_here, read_bytes
+from privatelr.sources.memory_limits import LARGEST_SHARE, memory_here, read_bytes
 
 _AT_ONCE, _AHEAD = 2**16, 4
 """Rows of a batch of a dataset, and how many batches are decoded before they are asked for."""
 _PREDICTED = 2**17
 """Rows of a piece that a function of each row is applied to."""
-_SHARE = 0.4
-"""Largest share of the memory of this machine that rows take, unless `memory` says otherwise."""
 _ENDINGS = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".feather", ".arrow", ".ipc"), "feather"),
@@ -61,7 +59,7 @@ class RecordBatches:
     typed: Batch
     opened: Callable[[Sequence[str]], Iterable[Any]]
     counted: Callable[[], int] | None = None
-    memory: float = field(default_factory=lambda: _SHARE * memory_here())
+    memory: float = field(default_factory=lambda: LARGEST_SHARE * memory_here())
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -14,20 +14,28 @@ def plot(cells: dict[str, Any], file: str) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    from privatelr.plot_style import COLOURS
+
     names = list(dict.fromkeys(name for cell in cells.values() for name in cell["peers"]))
     figure = Figure(figsize=(8, 1.5 + 0.45 * len(cells)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     for index, peer in enumerate(names):
+        colour = COLOURS[index % len(COLOURS)]
         for row, cell in enumerate(cells.values()):
             if peer not in cell["peers"]:
                 continue
             found = cell["peers"][peer]
             height = row + (index - len(names) / 2) / (2 * len(names))
-            axes.plot([found["low"], found["high"]], [height] * 2, color=f"C{index}", lw=1)
-            filling = f"C{index}" if found["equal"] else "white"
-            axes.plot(found["median"], height, "o", color=f"C{index}", mfc=filling, ms=5)
-        axes.plot([], [], "o", color=f"C{index}", label=peer)
+            axes.plot(
+                [found["low"], found["high"]],
+                [height] * 2,
+                color=colour,
+                lw=1,
+            )
+            filling = colour if found["equal"] else "white"
+            axes.plot(found["median"], height, "o", color=colour, mfc=filling, ms=5)
+        axes.plot([], [], "o", color=colour, label=peer)
     axes.axvline(1.0, color="grey", lw=0.8)
     axes.set_xscale("log")
     axes.set_yticks(range(len(cells)), list(cells))

@@ -149,9 +149,11 @@ def main() -> None:
         write_table(Path(folder), chosen.records, chosen.columns)
         again = ["--folder", folder, "--columns", str(chosen.columns), "--limit", str(chosen.limit)]
         command = [sys.executable, "-m", "tests.benchmarks.streams", *again]
-        # pyarrow's own allocator reserves a GiB of addresses at once, and that of the system keeps
-        # what it was given back unless large arrays have pages of their own
+        # pyarrow's own allocator reserves a GiB of addresses at once; that of the system keeps what
+        # it was given back unless large arrays have pages of their own, and reserves 64 MiB for
+        # each thread beyond the first arenas
         few = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_MMAP_THRESHOLD_": "131072"}
+        few |= {"MALLOC_ARENA_MAX": "2"}
         subprocess.run(command, check=True, env={**os.environ, **few})
         passes(folder, chosen.columns, chosen.pairs)
 

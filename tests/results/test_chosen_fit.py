@@ -336,9 +336,6 @@ def test_wrong_arguments_are_refused(fits, parts):
         choose(fits, test[:0], eps=1.0)
     with pytest.raises(FormulaError, match="age"):
         choose(fits, test.drop(columns="age"), eps=1.0)
-    dd = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")
-    with pytest.raises(ArgumentError, match="choose takes a table in memory"):
-        choose(fits, dd.from_pandas(test, npartitions=2), eps=1.0)
     with pytest.raises(ArgumentError, match="eps"):
         choose(fits, test)
     with pytest.raises(ArgumentError, match="did you mean seed"):

@@ -102,6 +102,27 @@ def test_augment_of_other_tables():
     np.testing.assert_array_equal(found[".fitted"], expected[".fitted"])
 
 
+def test_a_model_matrix_times_the_coefficients_is_the_link():
+    fit = dplr("y ~ bs(age, knots = c(35, 60)) * sex + offset(dose)", FRAME, 2, **PUBLIC)
+    rows = FRAME.head(40).set_axis(np.repeat([7, 3], 20)).assign(age=np.linspace(0, 99, 40))
+    rows.iloc[3, rows.columns.get_loc("sex")] = None
+    found = fit.model_matrix(rows)
+    assert list(found.columns) == list(fit.coef.index)
+    expected = fit.predict(rows, "link")
+    np.testing.assert_allclose(found @ fit.coef + rows["dose"], expected, atol=1e-9)
+    assert expected.isna().sum() == 1
+    plain = ONE.model_matrix(FRAME.head(5))
+    np.testing.assert_allclose(plain["age"], FRAME["age"].head(5), rtol=1e-12)
+    np.testing.assert_allclose(plain["(Intercept)"], 1.0, rtol=1e-12)
+    odds = CLASSES.model_matrix(FRAME.head(5)) @ CLASSES.coef
+    np.testing.assert_allclose(odds, CLASSES.predict(FRAME.head(5), "link")[odds.columns])
+    numbered = dplr(FRAME["y"].to_numpy(float), FRAME[["dose"]].to_numpy(), 2, row_norm=5)
+    projected = dplr(FORMULA, FRAME, 2, rp_dim=1, **BOUNDS)
+    with pytest.raises(ArgumentError, match="without rp_dim"):
+        projected.model_matrix(FRAME)
+    assert numbered.model_matrix(pd.DataFrame({"X1": [1.0]})).shape == (1, 2)
+
+
 def test_augment_refuses_in_a_sentence():
     again = ONE.augment(FRAME.head(3))
     with pytest.raises(ArgumentError, match=r"data has a column '\.fitted' already"):

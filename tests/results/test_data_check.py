@@ -180,10 +180,22 @@ class Collection:
         raise AssertionError("the data were looked at")
 
 
-def test_dask_is_refused_in_one_sentence():
+def test_unknown_dask_collections_are_refused_in_one_sentence():
     for call in (("y ~ age", Collection()), (Collection(), Collection())):
-        with pytest.raises(SchemaError, match="a Dask collection, which check does not count"):
+        with pytest.raises(SchemaError, match="of Dask, data takes a dataframe"):
             check(*call)
+
+
+def test_partitions_are_counted_as_a_frame_is():
+    dask = pytest.importorskip("dask.dataframe")
+    frame = spoiled()
+    expected = str(check("y ~ age + smoker", frame, **SCHEMA))
+    assert str(check("y ~ age + smoker", dask.from_pandas(frame, npartitions=3), **SCHEMA)) == (
+        expected
+    )
+    by_person = dask.from_pandas(frame.assign(who=range(len(frame))).set_index("who"), 2)
+    with pytest.raises(SchemaError, match="whose persons check does not count"):
+        check("y ~ age", by_person, person="who", bounds=SCHEMA["bounds"])
 
 
 # -- what is shown ----------------------------------------------------------------------------

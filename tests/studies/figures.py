@@ -14,7 +14,10 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 import numpy as np
+from cycler import cycler
 from matplotlib import pyplot as plt
+
+from privatelr.plot_style import COLOURS as PALETTE
 
 from . import high_dimension, lp_svm, suggested_bounds
 from .stored import stored
@@ -22,15 +25,17 @@ from .stored import stored
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+mpl.rcParams["axes.prop_cycle"] = cycler(color=PALETTE)  # as all plots of the package
+
 VIGNETTES = Path(__file__).resolve().parents[2] / "vignettes"
 MARKS = ("o", "s", "^", "D", "v", "P")
 COLOURS = {
     "corrected, density 0.1": "C0",
     "corrected, density 0.25": "C0",
-    "corrected, density 0.4": "C9",
+    "corrected, density 0.4": "C4",
     "objective perturbation, pure": "C2",
     "objective perturbation, delta 1e-6": "C3",
-    "as printed, margins": "C4",
+    "as printed, margins": "C1",
     "as printed, counts": "C5",
 }
 """The same in both panels."""
@@ -110,7 +115,8 @@ def draw_high_dimension(found: dict[str, Any], path: Path) -> None:
 def draw_suggested_bounds(found: dict[str, Any], path: Path, eps: str = "0.5") -> None:
     """Area under the curve by how loose the bounds are, for both tables."""
     figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    for axes, (name, models) in zip(panels, found.items(), strict=True):
+    shown = {name: found[name] for name in ("adult", "bank")}
+    for axes, (name, models) in zip(panels, shown.items(), strict=True):
         area = {arm: numbers[1][0] for arm, numbers in models["dpsvm"][eps].items()}
         names = {
             "suggested for a fifth": "suggested from {} times",

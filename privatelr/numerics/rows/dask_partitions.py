@@ -50,6 +50,13 @@ def attempt(step: Callable[..., Any], work: Work, part: Any, *given: Any) -> Any
         return Failure(type(error), str(error))
 
 
+def require_success(result: Any) -> Any:
+    """The result of a task; raises the error of one that failed."""
+    if isinstance(result, Failure):
+        raise result.kind(result.message)
+    return result
+
+
 def new_name(purpose: str) -> str:
     """A name for the tasks of one graph."""
     return f"privatelr-{purpose}-{uuid.uuid4().hex}"
@@ -93,7 +100,7 @@ def _pairwise(*given: Any) -> Any:
     return results[0]
 
 
-def computed(nodes: Sequence[Any], bar: bool = False) -> list[Any]:
+def computed(nodes: Sequence[Any], bar: int = 0) -> list[Any]:
     """What the nodes evaluate to on the scheduler in charge, in one graph.
 
     Raises
@@ -104,21 +111,18 @@ def computed(nodes: Sequence[Any], bar: bool = False) -> list[Any]:
     # threads of the library are limited here and not in each task: a process has one setting
     with redact_errors(_UNREAD):
         (results,) = in_order(lambda _: evaluated(nodes, bar=bar), (0,))
-    failed = next((result for result in results if isinstance(result, Failure)), None)
-    if failed is not None:
-        raise failed.kind(failed.message)
-    return list(results)
+    return [require_success(result) for result in results]
 
 
-def persisted(nodes: Sequence[Any], bar: bool = False) -> tuple[Any, ...]:
+def persisted(nodes: Sequence[Any], bar: int = 0) -> tuple[Any, ...]:
     """The nodes, whose values stay where they are computed."""
     import dask
 
     client = client_in_charge()
-    with redact_errors(_UNREAD), Bar() if bar and client is None else nullcontext():
+    with redact_errors(_UNREAD), Bar(bar) if bar and client is None else nullcontext():
         (found,) = in_order(lambda _: dask.persist(*nodes), (0,))
         if bar and client is not None:
             from distributed import futures_of
 
-            wait_for(client, futures_of(found), bar=True)
+            wait_for(client, futures_of(found), bar=bar)
     return tuple(found)

@@ -6,7 +6,7 @@ only sums are sent. Rows that fit into memory are kept there; others are read fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
@@ -23,6 +23,15 @@ from privatelr.types import Block, Kernel
 
 MOST_PARTITIONS = 2**16
 """Largest number of partitions, for which `numerics.rows.additions` bounds the tree of sums."""
+
+
+def require_few(parts: Sequence[Any]) -> None:
+    """Refuse more partitions than a tree of sums is proven for."""
+    if len(parts) > MOST_PARTITIONS:
+        raise SchemaError(
+            f"data in {len(parts)} partitions: a fit takes at most {MOST_PARTITIONS}; call "
+            "repartition() on it first."
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -43,8 +52,8 @@ class DaskRows(PartitionedRows):
     blocks : tuple of Block
     offset_bound : float
         No offset is larger; 0 if rows have none.
-    bar : bool
-        Whether to show how far a graph is.
+    bar : int
+        The number of records of which a graph shows how far it is; 0 to show nothing.
     persons : int or None
         The number of persons, all of whose records are in one partition; None if each row is of its
         own.
@@ -64,7 +73,7 @@ class DaskRows(PartitionedRows):
     radius: float
     blocks: tuple[Block, ...]
     offset_bound: float
-    bar: bool
+    bar: int
     persons: int | None = None
     _thin: list[DenseRows] = field(default_factory=list)
     _seen: list[int] = field(default_factory=list)
@@ -82,18 +91,15 @@ class DaskRows(PartitionedRows):
         **limits
             The bounds of rows: arguments of `RowBounds`.
         """
-        if len(reader.parts) > MOST_PARTITIONS:
-            raise SchemaError(
-                f"data in {len(reader.parts)} partitions: a fit takes at most {MOST_PARTITIONS}; "
-                "call repartition() on it first."
-            )
+        require_few(reader.parts)
         bounds = RowBounds(**limits)
         d, parts, lengths = bounds.width(reader.p), tuple(reader.parts), tuple(reader.lengths)
+        bar = sum(lengths) if reader.bar else 0
         work = graph.constant(Work(reader.open, bounds), "plan")
         facts = d, bounds.radius, bounds.blocks, bounds.offset_bound
-        made = cls(parts, lengths, work, *facts, reader.bar, reader.persons)
+        made = cls(parts, lengths, work, *facts, bar, reader.persons)
         if sum(lengths) * (d + 1) * 8 <= memory_for_rows():
-            parts = graph.persisted(made._tasks(Work.hold, graph.new_name("rows")), reader.bar)
+            parts = graph.persisted(made._tasks(Work.hold, graph.new_name("rows")), bar)
         return replace(made, parts=parts)
 
     @property

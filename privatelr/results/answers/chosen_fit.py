@@ -33,10 +33,10 @@ from privatelr.results.answers.scored_records import (
     require_payable,
     require_pure,
 )
+from privatelr.results.answers.scores_of_fits import scored
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.pages.beside_terms import paid_before
 from privatelr.results.pages.comparison import together
-from privatelr.sources import is_dask, is_stream
 from privatelr.types import FloatArray
 
 _SCORES: Mapping[ScoreName, str] = {
@@ -280,10 +280,6 @@ def choose(
             f"fits of type {type(fits).__name__}: choose takes two or more {_TAKES}."
         )
     require_choice(ArgumentError, "score", score, tuple(_SCORES))
-    if is_dask(data) or is_stream(data):
-        raise ArgumentError(
-            "data: choose takes a table in memory, as data.compute() is of a Dask collection."
-        )
     if any(map(callable, fits.values())):
         require_payable(eps, data, ledger, seed)
     named = _read_candidates(_called(fits))
@@ -374,8 +370,7 @@ def scores_of(opened: Mapping[str, Evaluation], score: ScoreName) -> FloatArray:
     same shares of persons.
     """
     found, outcomes = [], None
-    for evaluation in opened.values():
-        link, label = evaluation.scores()
+    for evaluation, (link, label) in zip(opened.values(), scored(opened), strict=True):
         outcomes = label if outcomes is None else outcomes
         compared = score, outcomes, _predictions(evaluation.fit, score, link)
         if evaluation.persons:

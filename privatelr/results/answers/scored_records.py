@@ -1,7 +1,6 @@
 """Records with outcomes, scored by a released model: what private answers about a fit start from.
 
-The number of records is public. A record that cannot be used stays one: it has no score, and
-counts by itself.
+Their number is public. A record that cannot be used has no score, and counts by itself.
 """
 
 from __future__ import annotations
@@ -52,7 +51,13 @@ from privatelr.privacy.accounting import Account, Entry
 from privatelr.privacy.noise import Draw, Randomness, SeededRandomness, SystemRandomness
 from privatelr.results import predict
 from privatelr.results.fit_record import ModelRecord
-from privatelr.sources import Batch, as_batch, is_dask, is_stream, name_of_values, read_source
+from privatelr.sources import (
+    Batch,
+    as_batch,
+    is_stream,
+    name_of_values,
+    read_source,
+)
 from privatelr.types import FloatArray, Rows
 
 _MOST_COLUMNS = 200
@@ -90,21 +95,23 @@ class Evaluation:
     def counts(self, edges: FloatArray) -> FloatArray:
         """Return the number of records in each cell ``(2 K + 1,)`` between `edges`; private.
 
-        Partitions send their counts and nothing else. If they no longer have n records, the
-        release of the counts ends in an error that says so.
+        Partitions send counts alone. If these are no longer of n records, the release fails.
         """
         given = self.fit, edges, self.n if self.persons else None
         if not self.in_parts:
-            return _filled(_counts(*given, self.data, self.outcomes), given[-1])
+            return self._filled(_counts(*given, self.data, self.outcomes))
         formula = self.fit.spec.formula
         read = tuple(dict.fromkeys((*formula.scored, *formula.selecting)))
         found = self.data.over(read, partial(_counts_of_part, *given))
-        return _filled(np.asarray(np.sum(found, axis=0)), given[-1])
+        return self._filled(np.asarray(np.sum(found, axis=0)))
+
+    def _filled(self, counts: FloatArray) -> FloatArray:
+        return filled_up(counts, self.n) if self.persons else counts
 
     @property
     def in_parts(self) -> bool:
         """Whether the records are in partitions or in a stream, of which counts alone come here."""
-        return isinstance(self.data, design.DaskTable | design.StreamTable)
+        return isinstance(self.data, design.DaskTable | design.StreamTable | design.SparkTable)
 
     @property
     def neighbours(self) -> Neighbours:
@@ -119,7 +126,7 @@ class Evaluation:
 
     def scores(self) -> tuple[FloatArray, FloatArray]:
         """Return linear predictors and labels ``(n,)`` of records that are in memory; private."""
-        return _scores(self.fit, self.data, self.outcomes)
+        return scores_of_table(self.fit, self.data, self.outcomes)
 
 
 def _counts_of_part(
@@ -131,7 +138,7 @@ def _counts_of_part(
 def _counts(
     fit: ModelRecord, edges: FloatArray, persons: int | None, data: Any, outcomes: Any
 ) -> FloatArray:
-    link, label = _scores(fit, data, outcomes)
+    link, label = scores_of_table(fit, data, outcomes)
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         cells = cells_of(link, label, edges)
         if persons is None:
@@ -139,11 +146,8 @@ def _counts(
         return counts_of_shares(cells, outcomes.shares, len(edges) + 1, persons)
 
 
-def _filled(counts: FloatArray, persons: int | None) -> FloatArray:
-    return counts if persons is None else filled_up(counts, persons)
-
-
-def _scores(fit: ModelRecord, data: Any, outcomes: Any) -> tuple[FloatArray, FloatArray]:
+def scores_of_table(fit: ModelRecord, data: Any, outcomes: Any) -> tuple[FloatArray, FloatArray]:
+    """Linear predictors and labels ``(n,)`` of records in memory and of their outcomes; private."""
     link, spec = predict.linear_predictors(fit, data), fit.spec
     with np.errstate(all="ignore"):
         label = design.read_labels(spec.response, spec.variables, outcomes)
@@ -175,10 +179,8 @@ def open_data(fit: ModelRecord, data: Any, response: Any, person: Any = None) ->
             "response: a stream of records has the outcomes in a column of its own; leave response "
             "out, with a fit of a formula."
         )
-    if is_stream(data) or (
-        is_dask(data) and response is None and isinstance(spec, design.DesignSpec)
-    ):
-        read = design.read_stream_source if is_stream(data) else design.read_dask_source
+    read = design.reader_of_parts(data)
+    if read is not None and response is None and isinstance(spec, design.DesignSpec):
         table: Any = read(spec.formula.text, data, None)[1]
         design.require_columns(table.typed, (*spec.formula.scored, *spec.formula.selecting))
         return Evaluation(fit, table, table, len(table))
@@ -208,7 +210,7 @@ def _open_persons(fit: ModelRecord, data: Any, response: Any, person: Any) -> Ev
 
     No error tells how many records there are, which is private.
     """
-    if is_dask(data) or is_stream(data):
+    if design.reader_of_parts(data) is not None:
         raise ArgumentError(
             "data: answers about persons take a table in memory, as data.compute() is of a Dask "
             "collection."

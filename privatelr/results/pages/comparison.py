@@ -52,14 +52,13 @@ class Comparison:
     Attributes
     ----------
     terms : Table
-        For each term a row of estimates, and below it a row of errors. A column is a fit.
+        For each term a row of estimates, and below it one of errors. A column is a fit.
     facts : Table
         For each fit the number of records, response, guarantee and so on.
     notes : tuple of str
         The sentences below the table; the last ones are about all fits together.
     guarantee : Guarantee
-        The guarantee of all fits together, if they used the same records. What was paid apart for
-        bounds and levels is in the last notes, with the sum.
+        That of all fits together, if they used the same records; notes have what else was paid.
     """
 
     terms: Table

@@ -1,7 +1,8 @@
 """Pictures of every page in HTML, in light and in dark, for eyes: no test says what is ugly.
 
-    python -m tests.page_screenshots FOLDER            every page, by headless Chromium
-    python -m tests.page_screenshots FOLDER ledger     some of them
+    python -m tests.page_pictures                      vignettes/page.png, which README shows
+    python -m tests.page_pictures --all FOLDER         every page, by headless Chromium
+    python -m tests.page_pictures --all FOLDER ledger  some of them
 
 Pages of notebooks stand in the ground, the letters and the tables of JupyterLab; cards are
 documents and ask the browser for its scheme. tests/test_page_colours.py measures the contrast.
@@ -12,17 +13,18 @@ from __future__ import annotations
 import argparse
 import shutil
 import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib import image
 
 import privatelr as lr
 
+README = Path(__file__).resolve().parents[1] / "vignettes" / "page.png"
 GROUNDS = {"light": ("#ffffff", "#212121", "#f5f5f5"), "dark": ("#111111", "#e0e0e0", "#1c1c1c")}
 """Of JupyterLab the ground of outputs, their letters, and every other row of a table."""
 BROWSER_SCHEMES = {"light": 1, "dark": 0}
@@ -99,6 +101,14 @@ def pages() -> dict[str, Callable[[], Any]]:
     }
 
 
+def browser() -> str:
+    """The path of Chromium; SystemExit says what is missing."""
+    found = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+    if found is None:
+        raise SystemExit("page_pictures takes chromium; Debian's package has that name.")
+    return found
+
+
 def document_of(shown: Any, scheme: str) -> str:
     """A page as JupyterLab shows it; a card is a document as it is."""
     if isinstance(shown, str):
@@ -107,60 +117,59 @@ def document_of(shown: Any, scheme: str) -> str:
     return _LAB.format(ground=ground, text=text, row=row, page=shown._repr_html_())
 
 
-def command(browser: str, document: Path, picture: Path, scheme: str) -> list[str]:
+def command(program: str, document: Path, picture: Path, scheme: str) -> list[str]:
     """The command that makes a picture of a document for readers who prefer a scheme."""
     return [
-        *(browser, "--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu"),
+        *(program, "--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu"),
         *(f"--blink-settings=preferredColorScheme={BROWSER_SCHEMES[scheme]}", "--incognito"),
         *(f"--window-size={SIZE[0]},{SIZE[1]}", f"--screenshot={picture}", document.as_uri()),
     ]
 
 
-def without_the_rest(picture: Path) -> None:
-    """Cut off what is below the last line of a page."""
-    from PIL import Image
-
-    with Image.open(picture) as image:
-        seen = np.asarray(image.convert("RGB"))
-        rows = np.flatnonzero((seen != seen[-1, -1]).any(axis=(1, 2)))
-        below = int(rows[-1]) + 20 if len(rows) else SIZE[1]
-        image.crop((0, 0, image.width, min(below, image.height))).save(picture)
-
-
-def photograph(browser: str, names: list[str], folder: Path) -> Iterator[Path]:
-    """Make the pictures of pages of these names, all pages by default."""
-    made = pages()
-    for name in names or made:
-        shown = made[name]()
-        for scheme in GROUNDS:
-            picture = folder.resolve() / f"{name}-{scheme}.png"
-            with tempfile.TemporaryDirectory() as apart:
-                document = Path(apart) / "page.html"
-                document.write_text(document_of(shown, scheme), encoding="utf-8")
-                told = command(browser, document, picture, scheme)
-                told.insert(1, f"--user-data-dir={apart}/profile")
-                subprocess.run(told, check=True, capture_output=True, timeout=60)
-            without_the_rest(picture)
-            yield picture
+def photograph(shown: Any, picture: Path, scheme: str = "light") -> None:
+    """Write a picture of a page, without the empty ground around it."""
+    with tempfile.TemporaryDirectory() as apart:
+        document, raw = Path(apart, "page.html"), Path(apart, "page.png")
+        document.write_text(document_of(shown, scheme), encoding="utf-8")
+        told = command(browser(), document, raw, scheme)
+        told.insert(1, f"--user-data-dir={apart}/profile")
+        subprocess.run(told, check=True, capture_output=True, timeout=60)
+        image.imsave(picture, trimmed(image.imread(raw)))
 
 
-def main() -> int:
-    """Write the pictures; returns the exit status."""
+def trimmed(picture: np.ndarray[Any, Any], margin: int = 12) -> np.ndarray[Any, Any]:
+    """A picture without the rows and columns that have nothing but the colour of its corner."""
+    marked = (np.abs(picture - picture[-1, -1]) > 1e-3).any(axis=2)
+    rows, columns = (np.flatnonzero(marked.any(axis=axis)) for axis in (1, 0))
+    first, left = (max(found[0] - margin, 0) for found in (rows, columns))
+    return picture[first : rows[-1] + margin, left : columns[-1] + margin]
+
+
+def for_readme() -> Any:
+    """The fit whose page README shows."""
+    votes, public = lr.load_dataset("anes96"), lr.load_schema("anes96")
+    return lr.dplr("vote ~ age + selfLR", votes, eps=4.0, spend="inference", **public)
+
+
+def main() -> None:
+    """Write the picture of README, or all of them."""
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
-        "python -m tests.page_screenshots", description=__doc__, formatter_class=form
+        "python -m tests.page_pictures", description=__doc__, formatter_class=form
     )
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("--all", metavar="FOLDER", type=Path)
     parser.add_argument("names", nargs="*", metavar="NAME")
     given = parser.parse_args()
-    browser = shutil.which("chromium") or shutil.which("chromium-browser")
-    if browser is None:
-        parser.error("it takes Chromium.")
-    given.folder.mkdir(parents=True, exist_ok=True)
-    for picture in photograph(browser, given.names, given.folder):
-        print(picture.name)
-    return 0
+    if given.all is None:
+        photograph(for_readme(), README)
+        return
+    given.all.mkdir(parents=True, exist_ok=True)
+    made = pages()
+    for name in given.names or made:
+        shown = made[name]()
+        for scheme in GROUNDS:
+            photograph(shown, given.all / f"{name}-{scheme}.png", scheme)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,0 +1,167 @@
+"""Frames of Spark: their public facts, and maps over their partitions by `mapInArrow`.
+
+What a partition returns comes back pickled in a column of bytes, with the partition's number. A
+frame must hold the same records in each partition at every reading, as files and `persist()` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial, reduce
+from typing import Any
+
+from privatelr.errors import ClusterError, MissingDependencyError, SchemaError, redact_errors
+from privatelr.sources.columns import Batch, of_table
+from privatelr.sources.data_source import as_batch
+
+_RETURNED = "place int, found binary"
+_EXECUTORS = "; executors take privatelr and the driver's Python, as PYSPARK_PYTHON says"
+_DEPTH = 2
+"""Levels of Spark's tree of joins."""
+
+
+def is_spark(data: Any) -> bool:
+    """Whether this is a frame of Spark; does not import it."""
+    return hasattr(type(data), "mapInArrow") and type(data).__module__.startswith("pyspark.")
+
+
+def typed(frame: Any) -> Batch:
+    """Return the columns and their types, without rows."""
+    return as_batch(of_table(_schema(frame).empty_table()))
+
+
+def _schema(frame: Any) -> Any:
+    try:
+        import pyarrow  # noqa: F401
+        from pyspark.sql.pandas.types import to_arrow_schema
+    except ImportError as missing:
+        raise MissingDependencyError(
+            "data: a frame of Spark takes pyarrow beside it; install privatelr[spark]."
+        ) from missing
+    with _from_spark("the types of its columns have no place in Arrow"):
+        return to_arrow_schema(frame.schema)
+
+
+def each(frame: Any, names: Sequence[str], function: Callable[[int, Any], Any]) -> list[Any]:
+    """What a function returns of each partition, given its number and its rows, in order.
+
+    The function is sent to the executors, and gets a table of pyarrow with the columns `names`.
+    """
+    with _from_spark(f"a partition could not be read{_EXECUTORS}"):
+        rows = _mapped(frame, names, function).collect()
+    return [_unpickled(row.found) for row in sorted(rows, key=lambda row: row.place)]
+
+
+def one_by_one(
+    frame: Any, names: Sequence[str], function: Callable[[int, Any], Any]
+) -> Iterator[Any]:
+    """The same, one partition after the other."""
+    with _from_spark(f"a partition could not be read{_EXECUTORS}"):
+        for row in _mapped(frame, names, function).toLocalIterator():
+            yield _unpickled(row.found)
+
+
+def reduced(
+    frame: Any,
+    names: Sequence[str],
+    function: Callable[[int, Any], Any],
+    join: Callable[[Any, Any], Any],
+) -> Any:
+    """Join the results in pairs, up a tree of Spark where the session has one."""
+    mapped = _mapped(frame, names, function)
+    with _from_spark(f"a partition could not be read or summed{_EXECUTORS}"):
+        try:
+            found = mapped.rdd.map(_found_of)
+        except Exception:  # Spark Connect has no RDDs
+            return reduce(join, each(frame, names, function))
+        return found.treeReduce(join, _DEPTH)
+
+
+def with_columns(frame: Any, made: Any, function: Callable[[Any], Any]) -> Any:
+    """Return the frame with more columns, which a function makes of each batch when it is read.
+
+    Parameters
+    ----------
+    made : pyarrow.Schema
+        Names and types of the new columns.
+    function
+        Takes a record batch and returns arrays, in the order of `made`.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import StructType
+
+    schema = StructType([*frame.schema.fields, *from_arrow_schema(made).fields])
+    return frame.mapInArrow(partial(_extended, function, made), schema)
+
+
+def _extended(function: Any, made: Any, batches: Iterable[Any]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    for batch in batches:
+        with redact_errors("a batch could not be predicted"):
+            arrays = [*batch.columns, *function(pa.Table.from_batches([batch]))]
+        yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*batch.schema, *made]))
+
+
+def _mapped(frame: Any, names: Sequence[str], function: Callable[[int, Any], Any]) -> Any:
+    chosen = frame.select([f"`{name.replace('`', '``')}`" for name in names])
+    return chosen.mapInArrow(partial(_of_partition, function, _schema(chosen)), _RETURNED)
+
+
+def _of_partition(function: Any, schema: Any, batches: Iterable[Any]) -> Iterator[Any]:
+    """Run on an executor: the number of its partition, and what the function returns of it."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    context: Any = TaskContext.get()
+    place = context.partitionId()
+    held = [batch.cast(schema) if batch.schema != schema else batch for batch in batches]
+    found = function(place, pa.Table.from_batches(held, schema))
+    yield pa.record_batch(
+        [pa.array([place], pa.int32()), pa.array([_pickled(found)], pa.binary())],
+        names=["place", "found"],
+    )
+
+
+def _found_of(row: Any) -> Any:
+    return _unpickled(row.found)
+
+
+def _pickled(found: Any) -> bytes:
+    from pyspark import cloudpickle
+
+    pickle: Any = cloudpickle
+    return bytes(pickle.dumps(found))
+
+
+def _unpickled(found: Any) -> Any:
+    from pyspark import cloudpickle
+
+    return cloudpickle.loads(bytes(found))
+
+
+@contextmanager
+def _from_spark(what: str) -> Iterator[None]:
+    """Replace errors of Spark, which may quote rows, by a sentence."""
+    try:
+        with redact_errors(what):
+            yield
+    except SchemaError as error:
+        if _is_stopped():
+            raise ClusterError(
+                "data: the session of Spark that holds it was stopped, or was lost; a charge that "
+                "was made for this call stands."
+            ) from None
+        raise error from None
+
+
+def _is_stopped() -> bool:
+    """Whether there is no session any more that could read a frame."""
+    try:
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.getActiveSession()
+        return session is None or session.sparkContext._jsc.sc().isStopped()
+    except Exception:  # the process of Java is gone, or the session is a remote one
+        return True

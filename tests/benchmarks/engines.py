@@ -1,0 +1,131 @@
+"""The same fit from the same Parquet files by every engine that reads them, side by side.
+
+    python -m tests.benchmarks.engines [--records 2000000] [--columns 20] [--pairs 5] [--only spark]
+
+One whole fit of each engine after the other, in turn, `--pairs` times after one not counted.
+Printed are the median of its seconds and of its ratio to the stream of the files in the same turn,
+with quartiles. Rows are read anew in every pass, but for "kept in memory". Engines that are not
+installed, and Spark without Java, are left out and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privatelr import dplr, stream
+
+from .streams import write_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+BASE = "stream of Parquet"
+
+
+def sources(folder: str) -> dict[str, Callable[[], Any]]:
+    """What each engine makes of the files, by its name."""
+
+    def of_duckdb() -> Any:
+        import duckdb
+
+        return stream(duckdb.sql(f"select * from '{folder}/*.parquet'"), memory=0)
+
+    def of_polars() -> Any:
+        import polars as pl
+
+        return stream(pl.scan_parquet(f"{folder}/*.parquet"), memory=0)
+
+    def of_dask() -> Any:
+        import dask.dataframe as dd
+
+        return dd.read_parquet(folder)
+
+    return {
+        BASE: lambda: stream(folder, memory=0),
+        "kept in memory": lambda: stream(folder, memory="64GiB"),
+        "duckdb": of_duckdb,
+        "polars": of_polars,
+        "dask": of_dask,
+        "spark": lambda: session().read.parquet(folder),
+    }
+
+
+def session() -> Any:
+    """A session of Spark on two threads of this machine."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.host", "127.0.0.1")
+    made = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    made.sparkContext.setLogLevel("OFF")
+    return made
+
+
+def missing(name: str) -> str:
+    """Why an engine cannot run here; empty if it can."""
+    library = {"spark": "pyspark"}.get(name, name)
+    if library.isidentifier() and find_spec(library) is None:
+        return f"{library} is not installed"
+    return "there is no Java" if name == "spark" and shutil.which("java") is None else ""
+
+
+def measure(folder: str, columns: int, pairs: int, only: list[str]) -> dict[str, list[float]]:
+    """Seconds of each fit, by the name of its engine."""
+    import dask
+
+    bounds = {f"x{i}": (-1, 1) for i in range(columns)}
+    found: dict[str, list[float]] = {}
+    made = {
+        name: make for name, make in sources(folder).items() if not only or name in [*only, BASE]
+    }
+    with dask.config.set({"privatelr.memory": "0", "scheduler": "threads"}):
+        for pair in range(-1, pairs):
+            for name, make in made.items():
+                if missing(name):
+                    continue
+                data = make()
+                start = time.perf_counter()
+                dplr("y ~ .", data, bounds=bounds)
+                if pair >= 0:
+                    found.setdefault(name, []).append(time.perf_counter() - start)
+    return found
+
+
+def main() -> None:
+    """Write the files, and measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=2_000_000)
+    parser.add_argument("--columns", type=int, default=20)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--only", nargs="+", default=[])
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        write_table(Path(folder), chosen.records, chosen.columns)
+        found = measure(folder, chosen.columns, chosen.pairs, chosen.only)
+        for name in sources(folder):
+            if reason := missing(name):
+                print(f"{name:18} left out: {reason}")
+                continue
+            if name not in found:
+                continue
+            ratios = np.array(found[name]) / found[BASE]
+            low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
+            seconds = np.median(found[name])
+            print(f"{name:18} {seconds:6.2f} s  {middle:5.2f} ({low:.2f} to {high:.2f})")
+
+
+if __name__ == "__main__":
+    main()

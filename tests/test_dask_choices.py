@@ -1,0 +1,101 @@
+"""What chooses, columns or fits, reads partitions of Dask and streams as it reads a frame."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from dask_for_tests import in_parts
+from frames_for_laws import FORMULA, SCHEMA
+from repeated_noise import drawn, trial
+
+from privatelr import ArgumentError, PrivateLRError, SchemaError, choose, dplpsvm, dplr, dpsimplex
+from privatelr import call_data as data_of_calls
+from privatelr.results.answers.chosen_fit import scores_of
+from privatelr.results.answers.scored_records import open_data
+from privatelr.sources import declare_schema
+
+pytest.importorskip("dask", reason="needs the extra [dask]")
+pa = pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
+
+MODELS = [
+    (dplpsvm, {"rounds": 12}),
+    (dpsimplex, {}),
+    (dpsimplex, {"loss": "logistic", "eps": 2.0}),
+]
+
+
+def sources(frame):
+    """Unequal and empty partitions, and a stream of unequal batches."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    return in_parts(frame, 90, 0, 300, 1), lambda: table.to_reader(max_chunksize=37)
+
+
+@pytest.mark.parametrize(("model", "options"), MODELS)
+def test_columns_are_chosen_as_in_memory(model, options):
+    frame = trial(700)
+    expected = drawn(model, FORMULA, frame, **SCHEMA, **options)
+    for source in sources(frame):
+        found = drawn(model, FORMULA, source, **SCHEMA, **options)
+        pd.testing.assert_frame_equal(found.selected, expected.selected)
+        np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
+        assert str(found) == str(expected)
+
+
+def test_sparse_columns_are_chosen_as_in_memory():
+    rng = np.random.default_rng(2)
+    levels = [f"l{place:03d}" for place in range(60)]
+    frame = pd.DataFrame({"v": rng.choice(levels, 500), "y": rng.integers(0, 2, 500)})
+    expected = drawn(dplpsvm, "y ~ v", frame, levels={"v": levels}, rounds=9)
+    found = drawn(dplpsvm, "y ~ v", in_parts(frame, 100, 0, 250), levels={"v": levels}, rounds=9)
+    assert expected.calibration.problem.d > 50
+    pd.testing.assert_frame_equal(found.selected, expected.selected)
+
+
+def test_arrays_in_partitions_are_read_as_arrays():
+    da = pytest.importorskip("dask.array")
+    x, y = np.random.default_rng(1).uniform(-1, 1, (300, 2)), np.resize([0.0, 1.0, 1.0], 300)
+    bounds = {"X1": (-1, 1), "X2": (-1, 1)}
+    lazy = da.from_array(y, chunks=70), da.from_array(x, chunks=(70, 2))
+    found, expected = (drawn(dpsimplex, *data, bounds=bounds) for data in (lazy, (y, x)))
+    pd.testing.assert_frame_equal(found.selected, expected.selected)
+    with pytest.raises(SchemaError, match="X is in memory and y is a Dask collection"):
+        dpsimplex(lazy[0], x, bounds=bounds)
+
+
+def test_rows_that_are_too_many_for_this_process_are_refused(monkeypatch):
+    monkeypatch.setattr(data_of_calls, "memory_here", lambda: 1000.0)
+    with pytest.raises(ArgumentError, match="more than a part of it"):
+        dplpsvm(FORMULA, in_parts(trial(300), 100), **SCHEMA)
+
+
+def test_partitions_that_change_are_noticed():
+    source = data_of_calls.read_data(FORMULA, in_parts(trial(300), 100), None)
+    spec = source.plan_entries(declare_schema(SCHEMA["bounds"], SCHEMA["levels"]))
+    assert source.entries(spec)[0].n == 300
+    source.table._counted["lengths"] = (100, 100)  # as if a file had grown since
+    with pytest.raises(SchemaError, match="changed while they were read"):
+        source.entries(spec)
+
+
+@pytest.mark.parametrize("score", ["auc", "accuracy", "brier"])
+def test_fits_are_scored_as_in_memory(score):
+    frame = trial(600)
+    fits = {
+        "small": drawn(dplr, "y ~ age", frame, **SCHEMA),
+        "all": drawn(dplr, FORMULA, frame, **SCHEMA),
+    }
+
+    def exact(data):
+        return scores_of({name: open_data(fit, data, None) for name, fit in fits.items()}, score)
+
+    for source in sources(frame):
+        np.testing.assert_allclose(exact(source), exact(frame), rtol=1e-12)
+        assert choose(fits, source, eps=0.5, score=score).label in fits
+
+
+def test_fits_of_persons_are_scored_in_memory():
+    frame = trial(300).assign(who=np.repeat(np.arange(100), 3))
+    fit = dplr(FORMULA, frame, person="who", **SCHEMA)
+    other = dplr("y ~ age", frame, person="who", **SCHEMA)
+    for source in sources(frame):
+        with pytest.raises(PrivateLRError, match="persons take a table in memory"):
+            choose({"a": fit, "b": other}, source, eps=1.0)

@@ -1,0 +1,161 @@
+"""Fits of frames of Spark: the numbers of the same rows in memory, on a real local session.
+
+Takes pyspark and Java; `.ci/run` installs the one and looks for the other.
+"""
+
+import os
+import random
+import shutil
+import sys
+from functools import reduce
+from itertools import permutations
+
+import numpy as np
+import pandas as pd
+import pytest
+from frames_for_laws import FORMULA, SCHEMA
+from repeated_noise import drawn, trial
+
+from privatelr import (
+    ArgumentError,
+    ClusterError,
+    SchemaError,
+    check,
+    choose,
+    dplpsvm,
+    dplr,
+    dpmultinom,
+    dpsvm,
+    levels_from,
+    suggest_bounds,
+)
+from privatelr.numerics.rows.dask_partitions import Failure
+from privatelr.numerics.rows.mapped_rows import joined
+
+
+def start():
+    sql = pytest.importorskip("pyspark.sql", reason="takes the extra spark")
+    if shutil.which("java") is None:
+        pytest.skip("Spark takes Java, and there is none")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+    builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.host", "127.0.0.1")
+    made = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    made.sparkContext.setLogLevel("OFF")
+    return made
+
+
+@pytest.fixture(scope="module")
+def spark():
+    session = start()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def both(spark):
+    """A frame in four partitions of other lengths, of which one is empty, and the same rows."""
+    from pyspark.sql import functions
+
+    frame = trial(400).assign(stage=np.resize(["one", "two", "three"], 400))
+    part = functions.when(functions.col("age") < 40, 0).otherwise(2).cast("int")
+    held = spark.createDataFrame(frame).repartition(4, part).persist()
+    assert held.count() == 400
+    assert 0 in held.rdd.glom().map(len).collect()
+    return held, held.toPandas()
+
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "formula", "options"),
+    [
+        (dplr, FORMULA, {"eps": 2.0, "delta": 1e-6, "spend": "inference"}),
+        pytest.param(dpsvm, FORMULA, {"h": 0.1}, marks=pytest.mark.full),
+        pytest.param(dpmultinom, "stage ~ age + dose", {}, marks=pytest.mark.full),
+    ],
+)
+def test_coefficients_are_those_of_a_fit_in_memory(both, model, formula, options):
+    levels = SCHEMA["levels"] | {"stage": ["one", "two", "three"]}
+    schema = {**SCHEMA, **options, "levels": levels}
+    found, expected = (drawn(model, formula, data, **schema) for data in both)
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
+    assert (found.formula, found.nobs) == (expected.formula, 400)
+
+
+def test_answers_and_predictions_are_those_in_memory(both):
+    spark_frame, frame = both
+    fit = drawn(dplr, FORMULA, frame, **SCHEMA)
+    for kind in (None, "classes"):
+        made = fit.predict(spark_frame, kind)
+        assert made.columns[:-1] == spark_frame.columns
+        found = made.toPandas().iloc[:, -1]
+        pd.testing.assert_series_equal(found, fit.predict(frame, kind), check_dtype=False)
+    assert str(check(FORMULA, spark_frame, **SCHEMA)) == str(check(FORMULA, frame, **SCHEMA))
+    other = drawn(dplr, "y ~ age", frame, **SCHEMA)
+    assert choose({"a": fit, "b": other}, spark_frame, eps=1.0).label in ("a", "b")
+    assert fit.private_auc(spark_frame, eps=1.0).nobs == 400
+    assert dict(suggest_bounds(spark_frame, {"age": (0, 150)}, 0.5))["age"][1] > 18
+    assert levels_from(spark_frame, "smoker", 5.0, 1e-6)
+
+
+def test_rows_that_change_between_passes_are_noticed(both):
+    from pyspark.sql import functions
+
+    made = functions.udf(lambda: random.SystemRandom().random(), "double")
+    drawn_anew = made.asNondeterministic()
+    changing = both[0].withColumn("dose", drawn_anew())
+    with pytest.raises(SchemaError, match="changed while they were read"):
+        dplr(FORMULA, changing, **SCHEMA)
+
+
+def test_an_executor_that_fails_tells_no_value(both):
+    from pyspark.sql import functions
+
+    broken = both[0].withColumn("dose", functions.raise_error(functions.lit("secret 17")))
+    with pytest.raises(SchemaError, match="a partition could not be read") as told:
+        dplr(FORMULA, broken.withColumn("dose", functions.lit(1.0) + broken["dose"]), **SCHEMA)
+    assert "secret" not in str(told.value)
+    assert "17" not in str(told.value)
+    assert told.value.__cause__ is None
+
+
+def test_what_needs_rows_in_memory_says_so(both):
+    frame = both[0]
+    for call, words in (
+        (lambda: dplpsvm(FORMULA, frame, **SCHEMA), "take rows in memory"),
+        (lambda: dplr("y ~ age", frame, person="smoker", **SCHEMA), "several partitions"),
+        (lambda: dplr(frame, frame), "holds the response as well"),
+    ):
+        with pytest.raises((ArgumentError, SchemaError), match=words):
+            call()
+
+
+@pytest.mark.full
+def test_a_session_that_was_stopped_ends_in_a_sentence():
+    session = start()
+    frame = session.createDataFrame(trial(50))
+    session.stop()
+    with pytest.raises(ClusterError, match="the session of Spark"):
+        dplr(FORMULA, frame, **SCHEMA)
+
+
+def test_sums_are_joined_alike_in_any_order():
+    """To the last bit, whatever comes first; a failure stays one."""
+    rng = np.random.default_rng(1)
+    leaves = [{(0, place): (rng.standard_normal(2) * 10.0**place,)} for place in range(5)]
+    found = {
+        tuple(np.concatenate([terms[key][0] for key in sorted(terms)]))
+        for order in permutations(leaves)
+        for terms in [reduce(joined, order)]
+    }
+    assert len(found) == 1
+    assert sorted(reduce(joined, leaves)) == [(0, 4), (2, 0)]
+    failed = Failure(SchemaError, "gone")
+    assert joined(joined(leaves[0], failed), leaves[1]) == failed
