@@ -47,6 +47,7 @@ from privatelr.mechanisms.calibration import nominal_epsilon
 from privatelr.mechanisms.request import read_account, read_seed, require_no_account
 from privatelr.method import Fitted, Method, Way
 from privatelr.numerics import label
+from privatelr.numerics.rows import Watched
 from privatelr.privacy import (
     Guarantee,
     unless_seeded,
@@ -221,9 +222,11 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
         loose, tally, scale, bar = None, None, None, options.verbose > 0
         mapped: Any = None
+        watched = Watched()
         data = data.held(ready.declared)
         if spec is not ready.declared:
             loose, tally = data.loose(ready.declared, bar=bar)
+            watched.add(loose)
             scale = release_scale(loose, calibration.scale, draws.scale)
             mapped = scale_map(scale)
             spec = standardise(spec, *mapped)
@@ -238,6 +241,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
                 read = data.entries if method.by_entries else partial(data.rows, bar=bar)
                 rows, tally = read(at)
             loose = None  # frees the memory
+            watched.add(rows)
             drawn = {} if at.prior is None else prior_of(at, calibration.coefficients.problem)
             release = method.release(rows, calibration, draws, **drawn)
             release = replace(release, guarantee=ready.guarantee, entry=entry)
@@ -255,6 +259,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
                 else None
             )
             fits[level] = method.fit(at, release, ready.cut, found)
+        watched.require_same()
     if by is None:
         only: Fitted = fits[None]
         return only

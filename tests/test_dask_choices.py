@@ -99,3 +99,38 @@ def test_fits_of_persons_are_scored_in_memory():
     for source in sources(frame):
         with pytest.raises(PrivateLRError, match="persons take a table in memory"):
             choose({"a": fit, "b": other}, source, eps=1.0)
+
+
+@pytest.mark.parametrize("options", [{}, {"by": "smoker"}], ids=["scale", "strata"])
+@pytest.mark.parametrize("memory", [pytest.param("0", marks=pytest.mark.full), "1GiB"])
+def test_partitions_that_change_between_two_plans_are_noticed(options, memory, tmp_path):
+    """The scale, and each stratum, has rows of its own: all are of one table."""
+    dask = pytest.importorskip("dask")
+    dd = pytest.importorskip("dask.dataframe")
+    frame, counter = trial(3000), tmp_path / "count"
+
+    def part(strikes):
+        with counter.open("ab") as file:
+            file.write(b"x")
+        changed = counter.stat().st_size > strikes
+        return frame.assign(dose=frame["dose"].where(frame.index != 5, 4.0)) if changed else frame
+
+    def fitted(strikes):
+        counter.unlink(missing_ok=True)
+        lazy = dd.from_delayed([dask.delayed(part, pure=False)(strikes)], meta=frame.iloc[:0])
+        formula = "y ~ age + dose" if options else FORMULA
+        with dask.config.set({"privatelr.memory": memory, "scheduler": "synchronous"}):
+            return np.asarray(drawn(dplr, formula, lazy, eps=4.0, **SCHEMA, **options).coef)
+
+    before, after = fitted(10**6), fitted(0)
+    readings = counter.stat().st_size
+    assert np.abs(before - after).max() > 0
+    noticed = 0
+    for strikes in range(1, readings + 1):
+        try:
+            found = fitted(strikes)
+        except SchemaError:
+            noticed += 1
+        else:
+            assert min(np.abs(found - table).max() for table in (before, after)) < 1e-9
+    assert noticed > 0

@@ -232,8 +232,9 @@ def killed(held: Any, rng: np.random.Generator, folder: Path) -> str:
 
     def kill() -> None:
         workers = [worker for worker in held.workers.values() if worker.pid]
-        with suppress(ProcessLookupError, IndexError):
-            os.kill(workers[int(rng.integers(len(workers)))].pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            if workers:
+                os.kill(workers[int(rng.integers(len(workers)))].pid, signal.SIGKILL)
 
     with struck(kill, float(rng.uniform(0, 2))):
         return outcome(lambda: fitted(dd.read_parquet(folder)))

@@ -13,7 +13,12 @@ from privatelr.numerics.rows.dense_rows import (
 from privatelr.numerics.rows.entries import EntryRows, bounded_entries, few_are_filled
 from privatelr.numerics.rows.mapped_rows import MappedRows
 from privatelr.numerics.rows.partition_work import Work, checksum
-from privatelr.numerics.rows.partitioned_rows import MOST_SCORED, PartitionedRows, RowFacts
+from privatelr.numerics.rows.partitioned_rows import (
+    MOST_SCORED,
+    PartitionedRows,
+    RowFacts,
+    Watched,
+)
 from privatelr.numerics.rows.person_sums import grams_of_persons
 from privatelr.numerics.rows.products import (
     column_sums,

@@ -17,7 +17,7 @@ from privatelr.numerics.parallel import alone
 from privatelr.numerics.rows import dask_partitions as graph
 from privatelr.numerics.rows.dense_rows import DenseRows, added
 from privatelr.numerics.rows.partition_work import Held, Work
-from privatelr.numerics.rows.partitioned_rows import PartitionedRows
+from privatelr.numerics.rows.partitioned_rows import PartitionedRows, no_sums
 from privatelr.numerics.rows.row_bounds import RowBounds
 from privatelr.types import Block, Kernel
 
@@ -57,6 +57,8 @@ class DaskRows(PartitionedRows):
     persons : int or None
         The number of persons, all of whose records are in one partition; None if each row is of its
         own.
+    source : tuple of Delayed
+        The partitions as they were given.
 
     Notes
     -----
@@ -75,6 +77,7 @@ class DaskRows(PartitionedRows):
     offset_bound: float
     bar: int
     persons: int | None = None
+    source: tuple[Any, ...] = ()
     _thin: list[DenseRows] = field(default_factory=list)
     _seen: list[int] = field(default_factory=list)
 
@@ -97,7 +100,7 @@ class DaskRows(PartitionedRows):
         bar = sum(lengths) if reader.bar else 0
         work = graph.constant(Work(reader.open, bounds), "plan")
         facts = d, bounds.radius, bounds.blocks, bounds.offset_bound
-        made = cls(parts, lengths, work, *facts, bar, reader.persons)
+        made = cls(parts, lengths, work, *facts, bar, reader.persons, parts)
         if sum(lengths) * (d + 1) * 8 <= memory_for_rows():
             parts = graph.persisted(made._tasks(Work.hold, graph.new_name("rows")), bar)
         return replace(made, parts=parts)
@@ -106,6 +109,15 @@ class DaskRows(PartitionedRows):
     def records(self) -> int:
         """The number of rows."""
         return sum(self.lengths)
+
+    def unkept(self) -> DaskRows:
+        return replace(self, parts=self.source)
+
+    def require_same(self) -> None:
+        if self.persons is None:
+            self.fold(no_sums)
+        else:  # whose rows have the order of their persons
+            self.over_persons(no_sums)
 
     def _tasks(self, step: Callable[..., Any], name: str, *given: Any) -> list[Any]:
         """A task for each partition, which takes the same step."""

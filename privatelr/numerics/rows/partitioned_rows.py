@@ -38,6 +38,11 @@ class RowFacts:
         raise SchemaError("rows: a kernel may not fold the rows that it is folded over.")
 
 
+def no_sums(*block: Any) -> tuple[Any, ...]:
+    """A kernel of which only the checksum of the rows is left."""
+    return ()
+
+
 class PartitionedRows(ABC):
     """Labelled rows in partitions, of which a few are bounded at a time.
 
@@ -86,6 +91,17 @@ class PartitionedRows(ABC):
         self._require_unchanged(checksum)
         return tuple(sums)
 
+    def unkept(self) -> PartitionedRows:
+        """The same rows, of which nothing is kept in memory."""
+        return self
+
+    def require_same(self) -> None:
+        """Read the rows once more; raises `SchemaError` if they are not those of the first fold.
+
+        What other rows of the same table were read in between is then of the same table, too.
+        """
+        self.fold(no_sums)
+
     def _require_unchanged(self, checksum: IntArray) -> None:
         found = int(checksum[0])
         if not self._seen:
@@ -118,3 +134,26 @@ class PartitionedRows(ABC):
     def __reduce__(self) -> tuple[type[RowFacts], tuple[Any, ...]]:
         # kernels are sent with all that their closures hold, which must not include data
         return RowFacts, (self.n, self.d, self.radius, self.blocks, self.offset_bound)
+
+
+class Watched:
+    """Notices a table in partitions that changes between its readings under several plans.
+
+    Rows under one plan are compared at every pass over them. So that those of the next plan are of
+    the same table, the first ones are read once more at the end, if there were others.
+    """
+
+    def __init__(self) -> None:
+        self._first: PartitionedRows | None = None
+        self._read = 0
+
+    def add(self, rows: Any) -> None:
+        """Tell of rows that were read, or will be."""
+        self._read += 1
+        if self._first is None and isinstance(rows, PartitionedRows):
+            self._first = rows.unkept()
+
+    def require_same(self) -> None:
+        """Raise `SchemaError` if the table has changed; rows in memory were read once."""
+        if self._first is not None and self._read > 1:
+            self._first.require_same()
