@@ -1,34 +1,104 @@
-"""Pictures of pages as a browser shows them, in both schemes, by a Chromium without a window.
+"""Pictures of every page in HTML, in light and in dark, for eyes: no test says what is ugly.
 
-    python -m tests.page_pictures                    writes vignettes/page.png, which README shows
-    python -m tests.page_pictures --all FOLDER       one of every kind of page, light and dark
+    python -m tests.page_pictures                      vignettes/page.png, which README shows
+    python -m tests.page_pictures --all FOLDER         every page, by headless Chromium
+    python -m tests.page_pictures --all FOLDER ledger  some of them
 
-To be looked at: what a page needs to be readable is computed in tests/test_page_colours.py.
+Pages of notebooks stand in the ground, the letters and the tables of JupyterLab; cards are
+documents and ask the browser for its scheme. tests/test_page_colours.py measures the contrast.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib import image
 
-from privatelr import Ledger, compare, dplr, load_dataset, load_schema, plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+import privatelr as lr
 
 README = Path(__file__).resolve().parents[1] / "vignettes" / "page.png"
-FORMULA = "vote ~ age + selfLR"
-SCHEMES = {"light": ("#ffffff", "#212121", 2), "dark": ("#111111", "#e0e0e0", 0)}
-"""Of each scheme the ground and the text of a notebook, and what Chromium calls it."""
-_QUIET = ("--disable-background-networking", "--disable-component-update", "--disable-sync")
+GROUNDS = {"light": ("#ffffff", "#212121", "#f5f5f5"), "dark": ("#111111", "#e0e0e0", "#1c1c1c")}
+"""Of JupyterLab the ground of outputs, their letters, and every other row of a table."""
+BROWSER_SCHEMES = {"light": 1, "dark": 0}
+"""What Chromium's engine calls the scheme that a reader prefers."""
+SIZE = (900, 4200)
+_LAB = """<!DOCTYPE html><meta charset="utf-8"><style>
+body {{ background: {ground}; color: {text}; margin: 12px; font: 14px/1.4 system-ui, sans-serif }}
+table {{ border-collapse: collapse; border: none; font-size: 12px; table-layout: fixed }}
+td, th {{ padding: .5em; border: none; text-align: right; vertical-align: middle }}
+tbody tr:nth-child(odd) {{ background: {row} }}
+thead {{ border-bottom: 1px solid {text} }}
+</style><body>{page}</body>"""
+
+
+def clinic(n: int = 600) -> Any:
+    """Made up records."""
+    rng = np.random.default_rng(5)
+    columns: dict[str, Any] = {}
+    columns["age"] = rng.uniform(18, 90, n).round()
+    columns["dose"] = rng.uniform(0, 10, n).round(1)
+    columns["smoker"] = rng.choice(["no", "yes"], n)
+    chance = 1 / (1 + np.exp(3 - 0.05 * columns["age"] - 0.1 * columns["dose"]))
+    columns["ill"] = (rng.random(n) < chance).astype(int)
+    columns["site"] = rng.choice(["north", "south", "west"], n)
+    return pd.DataFrame(columns)
+
+
+PUBLIC: dict[str, Any] = {
+    "bounds": {"age": (18, 90), "dose": (0, 10)},
+    "levels": {"smoker": ["no", "yes"]},
+}
+FORMULA = "ill ~ age + dose + smoker"
+
+
+def pages() -> dict[str, Callable[[], Any]]:
+    """What makes what has a page, by the name of the page; cards are whole documents."""
+    data = clinic()
+    fit = lr.dplr(FORMULA, data, eps=2.0, spend="inference", **PUBLIC)
+    plain = lr.dplr(FORMULA, data, eps=2.0, **PUBLIC)
+    chosen = lr.dplpsvm(FORMULA, data, eps=4.0, rounds=20, **PUBLIC)
+    strata = lr.dplr("ill ~ age", data, by="smoker", eps=2.0, spend="inference", **PUBLIC)
+    sites = {**PUBLIC, "levels": PUBLIC["levels"] | {"site": ["north", "south", "west"]}}
+    several = lr.dpmultinom("site ~ age + dose", data, 2.0, **sites)
+    ledger = lr.Ledger(epsilon=5.0)
+    lr.dplr(FORMULA, data, eps=2.0, ledger=ledger, **PUBLIC)
+    return {
+        "fit": lambda: plain,
+        "fit-inference": lambda: fit,
+        "fit-odds-ratios": lambda: fit.summary(exponentiate=True),
+        "fit-diagnostics": lambda: plain.summary(diagnostics=True),
+        "fit-not-private": lambda: lr.dplr(FORMULA, data, eps=0, lambda_=0.01, **PUBLIC),
+        "calibration": lambda: plain.calibration,
+        "classes": lambda: several,
+        "strata": lambda: strata,
+        "choices": lambda: chosen,
+        "choices-calibration": lambda: chosen.calibration,
+        "simplex-calibration": lambda: lr.dpsimplex(FORMULA, data, **PUBLIC).calibration,
+        "comparison": lambda: lr.compare({"plain": plain, "with errors": fit}),
+        "ledger": lambda: ledger,
+        "plan": lambda: lr.plan(FORMULA, 600, **PUBLIC),
+        "plan-bounds": lambda: lr.plan_bounds({"age": (0, 1000)}, n=600, eps=1.0),
+        "plan-levels": lambda: lr.plan_levels(600, 1.0, 1e-6),
+        "plan-choice": lambda: lr.plan_choice(0.1, n=600, eps=1.0),
+        "effects": lambda: lr.average_marginal_effects(fit, clinic(100)),
+        "check": lambda: lr.check(FORMULA, data, **PUBLIC),
+        "roc": lambda: plain.private_roc(clinic(500), eps=1.0),
+        "bounds": lambda: lr.suggest_bounds(data, {"age": (0, 1000)}, eps=1.0),
+        "choice": lambda: lr.choose({"one": plain, "other": fit}, clinic(200), eps=0.5),
+        "online": lambda: lr.PrivateFTRL(n_experts=3, horizon=5, epsilon=1.0),
+        "card": lambda: fit.card("html"),
+        "card-classes": lambda: several.card("html"),
+        "card-strata": lambda: strata.card("html"),
+        "card-choices": lambda: chosen.card("html"),
+    }
 
 
 def browser() -> str:
@@ -39,63 +109,66 @@ def browser() -> str:
     return found
 
 
-def photograph(html: str, path: Path, scheme: str = "light", width: int = 900) -> None:
-    """Write a picture of a page of HTML, without the empty ground around it."""
-    ground, text, preferred = SCHEMES[scheme]
-    style = f":root {{color-scheme: {scheme}; background: {ground}; color: {text}}}"
-    style += "body {margin: 16px; font: 14px/1.3 'DejaVu Sans', sans-serif}"  # as notebooks have
-    with tempfile.TemporaryDirectory() as folder:
-        page, raw = Path(folder, "page.html"), Path(folder, "page.png")
-        page.write_text(f"<!doctype html><meta charset=utf-8><style>{style}</style>{html}")
-        command = [browser(), "--headless", "--no-sandbox", "--disable-gpu", *_QUIET]
-        command += [f"--blink-settings=preferredColorScheme={preferred}", "--hide-scrollbars"]
-        command += [f"--window-size={width},2400", f"--screenshot={raw}", f"file://{page}"]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        subprocess.run(command, check=True, env={**os.environ, "HOME": folder}, **quiet)
-        image.imsave(path, trimmed(image.imread(raw)))
+def document_of(shown: Any, scheme: str) -> str:
+    """A page as JupyterLab shows it; a card is a document as it is."""
+    if isinstance(shown, str):
+        return shown
+    ground, text, row = GROUNDS[scheme]
+    return _LAB.format(ground=ground, text=text, row=row, page=shown._repr_html_())
+
+
+def command(program: str, document: Path, picture: Path, scheme: str) -> list[str]:
+    """The command that makes a picture of a document for readers who prefer a scheme."""
+    return [
+        *(program, "--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu"),
+        *(f"--blink-settings=preferredColorScheme={BROWSER_SCHEMES[scheme]}", "--incognito"),
+        *(f"--window-size={SIZE[0]},{SIZE[1]}", f"--screenshot={picture}", document.as_uri()),
+    ]
+
+
+def photograph(shown: Any, picture: Path, scheme: str = "light") -> None:
+    """Write a picture of a page, without the empty ground around it."""
+    with tempfile.TemporaryDirectory() as apart:
+        document, raw = Path(apart, "page.html"), Path(apart, "page.png")
+        document.write_text(document_of(shown, scheme), encoding="utf-8")
+        told = command(browser(), document, raw, scheme)
+        told.insert(1, f"--user-data-dir={apart}/profile")
+        subprocess.run(told, check=True, capture_output=True, timeout=60)
+        image.imsave(picture, trimmed(image.imread(raw)))
 
 
 def trimmed(picture: np.ndarray[Any, Any], margin: int = 12) -> np.ndarray[Any, Any]:
     """A picture without the rows and columns that have nothing but the colour of its corner."""
     marked = (np.abs(picture - picture[-1, -1]) > 1e-3).any(axis=2)
     rows, columns = (np.flatnonzero(marked.any(axis=axis)) for axis in (1, 0))
-    first, last = max(rows[0] - margin, 0), rows[-1] + margin
-    return picture[first:last, max(columns[0] - margin, 0) : columns[-1] + margin]
+    first, left = (max(found[0] - margin, 0) for found in (rows, columns))
+    return picture[first : rows[-1] + margin, left : columns[-1] + margin]
 
 
-def fitted(**options: Any) -> Any:
-    return dplr(FORMULA, load_dataset("anes96"), eps=4.0, **load_schema("anes96"), **options)
-
-
-def pages() -> Iterator[tuple[str, str]]:
-    """The name and the HTML of one of every kind of page."""
-    with Ledger(epsilon=12.0) as ledger:
-        full, plain = fitted(spend="inference"), fitted()
-        bought = fitted(spend={"coefficients": 0.5, "roc": 0.5})
-    public = {"bounds": load_schema("anes96")["bounds"]}
-    yield "fit", full.summary().as_html()
-    yield "odds", full.summary(exponentiate=True).as_html()
-    yield "void", fitted(seed=1)._repr_html_()
-    yield "comparison", compare({"full": full, "plain": plain}).as_html()
-    yield "plan", plan(FORMULA, n=944, eps=4.0, **public)._repr_html_()
-    yield "ledger", ledger._repr_html_()
-    yield "calibration", full.calibration._repr_html_()
-    yield "roc", bought.roc._repr_html_()
-    yield "card", full.card("html")
+def for_readme() -> Any:
+    """The fit whose page README shows."""
+    votes, public = lr.load_dataset("anes96"), lr.load_schema("anes96")
+    return lr.dplr("vote ~ age + selfLR", votes, eps=4.0, spend="inference", **public)
 
 
 def main() -> None:
     """Write the picture of README, or all of them."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        "python -m tests.page_pictures", description=__doc__, formatter_class=form
+    )
     parser.add_argument("--all", metavar="FOLDER", type=Path)
-    folder = parser.parse_args().all
-    if folder is None:
-        photograph(fitted(spend="inference").summary().as_html(), README)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    given = parser.parse_args()
+    if given.all is None:
+        photograph(for_readme(), README)
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, html in pages():
-        for scheme in SCHEMES:
-            photograph(html, folder / f"{name}-{scheme}.png", scheme)
+    given.all.mkdir(parents=True, exist_ok=True)
+    made = pages()
+    for name in given.names or made:
+        shown = made[name]()
+        for scheme in GROUNDS:
+            photograph(shown, given.all / f"{name}-{scheme}.png", scheme)
 
 
 if __name__ == "__main__":

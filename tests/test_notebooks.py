@@ -1,55 +1,165 @@
-"""Notebooks are their pages, run: nothing in them is written twice."""
+"""Notebooks have the words and the code of their pages, and what was shown is what pages print."""
 
+import importlib.util
 import json
 
+import docs
+import notebooks
 import pytest
 
-pytest.importorskip("jupytext", reason="takes the extra notebooks")
+TOOLS = all(map(importlib.util.find_spec, ("jupytext", "nbclient", "ipykernel")))
+needs_tools = pytest.mark.skipif(not TOOLS, reason="takes the extra notebooks")
+PAGE = """\
+# A page
 
-import notebooks
+Words.
 
-MOST = 400_000
-"""Bytes of a notebook."""
+```python
+from privatelr import Ledger, PureDP
 
+ledger = Ledger(epsilon=2.0)
+print(ledger)
+```
 
-def sources(notebook):
-    return [(cell["cell_type"], "".join(cell["source"])) for cell in notebook["cells"]]
+```text
+Ledger: epsilon 2
+Neighbours: replace one record, the number of records being public
+  nothing was released
+Spent: epsilon 0
+Left: epsilon 2 for one more pure release
+```
 
+More words.
 
-def kept(page):
-    return json.loads(notebooks.path_of(page).read_text(encoding="utf-8"))
+```python
+print(PureDP(1.0).epsilon + 0.25)
+```
 
-
-@pytest.mark.parametrize("page", notebooks.PAGES)
-def test_a_notebook_is_its_page(page):
-    told = "python -m tests.notebooks writes it anew"
-    assert sources(kept(page)) == sources(notebooks.notebook_of(page)), told
-    assert notebooks.path_of(page).stat().st_size < MOST
-
-
-@pytest.mark.parametrize("page", notebooks.PAGES)
-def test_a_notebook_was_run_whole(page):
-    cells = [cell for cell in kept(page)["cells"] if cell["cell_type"] == "code"]
-    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
-    found = [output for cell in cells for output in cell["outputs"]]
-    assert found
-    assert not [one for one in found if one["output_type"] == "error"]
-    # a warning would be about this machine, or would belong on the page
-    assert not [one for one in found if one.get("name") == "stderr"]
-
-
-def test_what_a_page_prints_is_left_to_the_cells(monkeypatch, tmp_path):
-    page = "# Page\n\n```python\nprint(1)\n```\n\n```text\n1\n```\n\nWords.\n\n```text\nkept\n```\n"
-    (tmp_path / "page.md").write_text(page, encoding="utf-8")
-    monkeypatch.setattr(notebooks, "FOLDER", tmp_path)
-    found = sources(notebooks.notebook_of("page.md"))
-    assert found[:2] == [("markdown", "# Page"), ("code", "print(1)")]
-    assert "Words.\n\n```text\nkept\n```" in found[2][1]
+```text random
+7.5
+```
+"""
 
 
+def page(name):
+    return (docs.ROOT / "vignettes" / name).read_text(encoding="utf-8")
+
+
+def kept(name):
+    path = notebooks.notebook_of(docs.ROOT / "vignettes" / name)
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", notebooks.PAGES)
+def test_a_notebook_is_that_of_its_page(name):
+    wrong = notebooks.faults(page(name), kept(name))
+    assert wrong == [], "python -m tests.notebooks"
+    assert f"]({notebooks.notebook_of(docs.ROOT / name).name})" in page(name)
+
+
+def test_notebooks_know_no_machine():
+    for name in notebooks.PAGES:
+        places = ("/tmp/", "/home/", "/Users/", str(docs.ROOT))
+        assert [place for place in places if place in kept(name)] == []
+        about = json.loads(kept(name))["metadata"]
+        assert about["language_info"] == {"name": "python"}  # no version of whoever ran it
+
+
+def test_no_notebook_is_without_a_page():
+    found = {path.stem for path in (docs.ROOT / "vignettes").glob("*.ipynb")}
+    assert found == {name.removesuffix(".md") for name in notebooks.PAGES}
+
+
+def replaced_cell(name, change):
+    """A notebook after a change of its first cell that shows a page of its own."""
+    made = json.loads(kept(name))
+    for cell in made["cells"]:
+        if any("text/html" in output.get("data", {}) for output in cell.get("outputs", [])):
+            change(cell)
+            return json.dumps(made)
+    raise AssertionError("no cell shows a page")
+
+
+def forgets_to_run(cell):
+    cell["execution_count"] = None
+
+
+def shows_another_version(cell):
+    shown = cell["outputs"][0]["data"]["text/html"]
+    cell["outputs"][0]["data"]["text/html"] = "".join(shown).replace("declarations", "statements")
+
+
+def ends_in_an_error(cell):
+    cell["outputs"] = [{"output_type": "error", "ename": "ValueError"}]
+
+
+def runs_other_code(cell):
+    cell["source"] = ["1 + 1"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (forgets_to_run, "not run"),
+        (shows_another_version, "does not show declarations"),
+        (ends_in_an_error, "error or a warning"),
+        (runs_other_code, "not that of the page"),
+    ],
+)
+def test_a_planted_change_is_caught(change, said):
+    (wrong,) = notebooks.faults(page("first-fit.md"), replaced_cell("first-fit.md", change))
+    assert said in wrong
+
+
+def test_a_changed_page_is_noticed():
+    changed = page("first-fit.md").replace("eps=1.0", "eps=0.5")
+    assert "not that of the page" in notebooks.faults(changed, kept("first-fit.md"))[0]
+    longer = f"{page('first-fit.md')}\n```python\nprint(1)\n```\n\n```text\n1\n```\n"
+    assert "cells" in notebooks.faults(longer, kept("first-fit.md"))[0]
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("a = 1\nprint(fit)", "a = 1\nfit"),
+        ("print(check(1, 2))", "check(1, 2)"),
+        ("print(fit.tidy())", "fit.tidy()"),
+        ("print(fit.glance().T)", "fit.glance().T"),
+        ("print(fit)\nb = 2", "print(fit)\nb = 2"),
+        ("print(a, b)", "print(a, b)"),
+        ("print(a.to_string())", "print(a.to_string())"),
+        ("p.write_text('a')", "p.write_text('a');"),
+    ],
+)
+def test_what_a_page_prints_last_is_shown(code, shown):
+    assert notebooks.as_shown(code) == shown
+
+
+def test_a_page_with_commands_is_refused():
+    with pytest.raises(ValueError, match="shell"):
+        notebooks.cells_of("```console\n$ true\n```\n")
+
+
+@needs_tools
 @pytest.mark.full
-@pytest.mark.parametrize("page", notebooks.PAGES)
-def test_a_notebook_runs(page):
-    pytest.importorskip("nbclient")
-    cells = [cell for cell in notebooks.run(notebooks.notebook_of(page)).cells if "outputs" in cell]
-    assert all(cell["execution_count"] for cell in cells)
+def test_a_page_is_built_and_run():
+    made = notebooks.built(PAGE)
+    assert notebooks.faults(PAGE, made) == []
+    assert notebooks.built(PAGE) == made
+    outputs = [cell["outputs"] for cell in json.loads(made)["cells"] if "outputs" in cell]
+    assert "text/html" in outputs[0][0]["data"]
+    assert outputs[1][0]["text"] == ["1.25\n"]
+
+
+@needs_tools
+@pytest.mark.full
+@pytest.mark.parametrize("name", notebooks.PAGES)
+def test_notebooks_run_again(name):
+    assert notebooks.faults(page(name), notebooks.built(page(name))) == []
+
+
+def test_plots_are_in_the_notebook_and_not_beside_it():
+    cells = json.loads(kept("plots.md"))["cells"]
+    drawn = [one for cell in cells for one in cell.get("outputs", []) if "image/png" in str(one)]
+    assert len(drawn) == page("plots.md").count(".png)") > 5
+    assert not [cell for cell in cells if ".png)" in "".join(cell["source"])]

@@ -15,6 +15,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.design import Variable, read_variable
 from privatelr.errors import ArgumentError, FormulaError, or_meant, show
 from privatelr.inference import Inference, Question
+from privatelr.page_model import Table, as_html
 from privatelr.results.fit_record import FitRecord
 from privatelr.results.predict import design_rows
 from privatelr.sources import Batch, as_batch, constant_column
@@ -66,8 +67,9 @@ class MarginalEffects:
         return str(self)
 
     def _repr_html_(self) -> str:
-        found: str = self.table.to_html(float_format=_four_digits)
-        return f"{found}<p>{self._sentence}</p>"
+        cells = [tuple(map(_four_digits, row)) for row in self.table.to_numpy()]
+        table = Table(tuple(map(str, self.table.index)), tuple(self.table.columns), tuple(cells))
+        return as_html([table, self._sentence])
 
     @property
     def _sentence(self) -> str:
