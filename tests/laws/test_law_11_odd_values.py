@@ -22,7 +22,7 @@ import pytest
 from frames_for_laws import fixed_noise, stored
 from scipy import sparse
 
-from privatelr import SchemaError, dask_cluster, dplpsvm, dplr, dpsimplex, dpsvm
+from privatelr import SchemaError, dplpsvm, dplr, dpsimplex, dpsvm, progress_line
 from privatelr.cli.tables import by_levels, open_table
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
@@ -276,7 +276,7 @@ def outcome(build, columns, used, folder=None):
         contextlib.redirect_stdout(said),
         contextlib.redirect_stderr(said),
         # a progress line is drawn at fixed times, and time is not covered
-        mock.patch.object(dask_cluster, "_OFTEN", math.inf),
+        mock.patch.object(progress_line, "OFTEN", math.inf),
     ):
         warnings.simplefilter("always")
         try:
