@@ -25,8 +25,8 @@ from privatelr.audit import checks
 from privatelr.audit.checks import MISSING, Check, claims_of_size, guarded, short
 from privatelr.audit.density.exact import margin_at, margins_of_most
 from privatelr.audit.density.loss import PrivacyLoss, loss_of
-from privatelr.audit.density.pairs import Pair, with_weights
-from privatelr.audit.density.search import Finding, privacy_loss, search
+from privatelr.audit.density.pairs import Pair
+from privatelr.audit.density.search import Finding, privacy_loss, search, with_weights
 from privatelr.audit.density.staged_loss import moments_loss
 from privatelr.audit.designs import Case, read_as_a_fit
 from privatelr.call_data import read_data

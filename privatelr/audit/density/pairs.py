@@ -8,7 +8,7 @@ between these two.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -49,6 +49,13 @@ class SignedRows:
         Offsets times the sign of the label, over its size; by default 0.
     held : ndarray of shape (d, d) or None
         What a prior adds to the penalty of the sum form.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr.audit import SignedRows
+    >>> SignedRows(np.array([[0.6, 0.8]]), np.array([30.0])).sizes
+    array([1.])
     """
 
     rows: FloatArray
@@ -89,6 +96,12 @@ class Pair:
         Sizes of the labels of the rows, of `old` and of `new`, as in `SignedRows`.
     shifts : ndarray of shape (k + 2,), optional
         Offsets, in the same order.
+
+    Examples
+    --------
+    >>> import numpy as np; from privatelr.audit import Pair
+    >>> Pair(np.array([[0.6, 0.8]]), np.array([99.0]), np.eye(2)[0], -np.eye(2)[0]).n
+    100
     """
 
     rows: FloatArray
@@ -141,16 +154,6 @@ class Pair:
         rows, counts = np.vstack([self.rows, record]), np.append(self.counts, 1.0)
         labelled = [np.append(part[:-2], part[place]) for part in (self.sizes, self.shifts)]
         return SignedRows(rows, counts, *labelled)
-
-
-def with_weights(pair: Pair, old: float, new: float) -> Pair:
-    """The pair whose replaced record counts `old`, at most 1, and the new one `new`."""
-    roots = math.sqrt(old), math.sqrt(new)
-    sizes = np.append(pair.sizes[:-2], pair.sizes[-2:] / roots)
-    shifts = np.append(pair.shifts[:-2], pair.shifts[-2:] * roots)
-    return replace(
-        pair, old=pair.old * roots[0], new=pair.new * roots[1], sizes=sizes, shifts=shifts
-    )
 
 
 def signed_rows(x: FloatArray, y: FloatArray, offset: FloatArray | None = None) -> SignedRows:

@@ -347,3 +347,13 @@ def deep_pair(calibration: Calibration) -> Pair:
         moves = 12.0 * math.sqrt(float(calibration.noise.variances.max()))
     margin = exact.margin_at(problem.loss, _STEEP) - problem.kappa * moves / problem.radius
     return pairs.opposed_pair(calibration, old=margin, new=margin)[0]
+
+
+def with_weights(pair: pairs.Pair, old: float, new: float) -> pairs.Pair:
+    """The pair whose replaced record counts `old`, at most 1, and the new one `new`."""
+    roots = math.sqrt(old), math.sqrt(new)
+    sizes = np.append(pair.sizes[:-2], pair.sizes[-2:] / roots)
+    shifts = np.append(pair.shifts[:-2], pair.shifts[-2:] * roots)
+    return replace(
+        pair, old=pair.old * roots[0], new=pair.new * roots[1], sizes=sizes, shifts=shifts
+    )
