@@ -222,7 +222,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
         loose, tally, scale, bar = None, None, None, options.verbose > 0
         mapped: Any = None
-        watched = Watched()
+        watched = Watched(several=spec is not ready.declared or by is not None)
         data = data.held(ready.declared)
         if spec is not ready.declared:
             loose, tally = data.loose(ready.declared, bar=bar)

@@ -9,6 +9,7 @@ from repeated_noise import drawn, trial
 
 from privatelr import ArgumentError, PrivateLRError, SchemaError, choose, dplpsvm, dplr, dpsimplex
 from privatelr import call_data as data_of_calls
+from privatelr.numerics.rows.partition_work import in_any_order
 from privatelr.results.answers.chosen_fit import scores_of
 from privatelr.results.answers.scored_records import open_data
 from privatelr.sources import declare_schema
@@ -134,3 +135,40 @@ def test_partitions_that_change_between_two_plans_are_noticed(options, memory, t
         else:
             assert min(np.abs(found - table).max() for table in (before, after)) < 1e-9
     assert noticed > 0
+
+
+def test_kept_rows_may_come_in_another_order(tmp_path):
+    """As after a shuffle: what is kept is read once for each plan, and order changes no sum."""
+    dask = pytest.importorskip("dask")
+    dd = pytest.importorskip("dask.dataframe")
+    frame, rng = trial(3000), np.random.default_rng(1)
+
+    def part():
+        return frame.sample(frac=1.0, random_state=int(rng.integers(2**31)))
+
+    lazy = dd.from_delayed([dask.delayed(part, pure=False)()], meta=frame.iloc[:0])
+    with dask.config.set({"privatelr.memory": "1GiB", "scheduler": "synchronous"}):
+        found = drawn(dplr, FORMULA, lazy, eps=4.0, **SCHEMA)
+    assert found.scale is not None
+    expected = drawn(dplr, FORMULA, frame, eps=4.0, **SCHEMA)
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
+
+
+def test_a_sum_in_any_order_sees_values_and_not_their_places():
+    rng = np.random.default_rng(4)
+    x, y = rng.standard_normal((50, 3)), np.resize([-1.0, 1.0], 50)
+    (whole,) = in_any_order(x, y)
+    order = rng.permutation(50)
+    assert in_any_order(x[order], y[order])[0] == whole
+    first, second = (in_any_order(x[part], y[part])[0] for part in (slice(20), slice(20, None)))
+    assert first + second == whole
+    for row, column in ((3, 0), (49, 2)):
+        changed = x.copy()
+        changed[row, column] = -changed[row, column]
+        assert in_any_order(changed, y)[0] != whole
+    exchanged = x.copy()
+    exchanged[[0, 1], 1] = exchanged[[1, 0], 1]  # two rows exchange an entry
+    assert in_any_order(exchanged, y)[0] != whole
+    assert in_any_order(x, -y)[0] != whole
+    assert in_any_order(x[:-1], y[:-1])[0] != whole
+    assert in_any_order(x, y, np.ones(50))[0] != whole

@@ -116,8 +116,9 @@ def _of_partition(function: Any, schema: Any, batches: Iterable[Any]) -> Iterato
 
     context: Any = TaskContext.get()
     place = context.partitionId()
-    held = [batch.cast(schema) if batch.schema != schema else batch for batch in batches]
-    found = function(place, pa.Table.from_batches(held, schema))
+    held = list(batches)
+    table = pa.Table.from_batches(held).cast(schema) if held else schema.empty_table()
+    found = function(place, table)
     yield pa.record_batch(
         [pa.array([place], pa.int32()), pa.array([_pickled(found)], pa.binary())],
         names=["place", "found"],

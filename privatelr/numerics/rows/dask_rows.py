@@ -16,10 +16,10 @@ from privatelr.errors import SchemaError
 from privatelr.numerics.parallel import alone
 from privatelr.numerics.rows import dask_partitions as graph
 from privatelr.numerics.rows.dense_rows import DenseRows, added
-from privatelr.numerics.rows.partition_work import Held, Work
-from privatelr.numerics.rows.partitioned_rows import PartitionedRows, no_sums
+from privatelr.numerics.rows.partition_work import Held, Work, changed, in_any_order
+from privatelr.numerics.rows.partitioned_rows import PartitionedRows
 from privatelr.numerics.rows.row_bounds import RowBounds
-from privatelr.types import Block, Kernel
+from privatelr.types import Block, IntArray, Kernel
 
 MOST_PARTITIONS = 2**16
 """Largest number of partitions, for which `numerics.rows.additions` bounds the tree of sums."""
@@ -110,14 +110,13 @@ class DaskRows(PartitionedRows):
         """The number of rows."""
         return sum(self.lengths)
 
-    def unkept(self) -> DaskRows:
-        return replace(self, parts=self.source)
-
-    def require_same(self) -> None:
-        if self.persons is None:
-            self.fold(no_sums)
-        else:  # whose rows have the order of their persons
-            self.over_persons(no_sums)
+    def watched(self) -> Callable[[], Any]:
+        """Also of rows that are kept, whose source may have another order at each reading."""
+        if self.parts is self.source:
+            return PartitionedRows.watched(self)
+        expected = self.fold(in_any_order)
+        again = replace(self, parts=self.source, _seen=[], _thin=[])
+        return partial(_require_equal, again, expected)
 
     def _tasks(self, step: Callable[..., Any], name: str, *given: Any) -> list[Any]:
         """A task for each partition, which takes the same step."""
@@ -177,6 +176,11 @@ class DaskRows(PartitionedRows):
                 tasks.append(graph.task(graph.attempt, name, (i,), *given))
             first += length
         return graph.computed(tasks, self.bar)
+
+
+def _require_equal(rows: DaskRows, expected: tuple[IntArray, ...]) -> None:
+    if int(rows.fold(in_any_order)[0][0]) != int(expected[0][0]):
+        raise changed()
 
 
 def _fold_shares(kernel: Kernel, rows: DenseRows) -> tuple[Any, ...]:

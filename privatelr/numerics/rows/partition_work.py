@@ -158,6 +158,18 @@ def checksum(x: FloatArray, y: FloatArray, *offset: FloatArray) -> IntArray:
     return np.asarray(np.add.reduce(words * _WEIGHTS[: len(words)], keepdims=True))
 
 
+def in_any_order(x: FloatArray, y: FloatArray, *offset: FloatArray) -> tuple[IntArray]:
+    """A kernel: the sum ``(1,)`` of a number of each row, which their order does not change."""
+    found: Any = np.zeros(len(x), dtype=np.uint64)
+    columns = [*x.T, y, *(table if table.ndim == 1 else table.T for table in offset)]
+    for place, column in enumerate(columns):
+        words = np.ascontiguousarray(column).view(np.uint64)
+        found += (words ^ (words >> np.uint64(29))) * _WEIGHTS[place % len(_WEIGHTS)]
+    found ^= found >> np.uint64(32)  # so that two rows do not exchange entries unnoticed
+    found *= _WEIGHTS[0]
+    return (np.asarray(np.add.reduce(found ^ (found >> np.uint64(29)), keepdims=True)),)
+
+
 def _in_lanes(entries: FloatArray, primes: tuple[int, int]) -> IntArray:
     # not as many lanes as divide the rows: each would hold as many entries of a column as the
     # others, and an even number of signs that change would leave all of them as they are

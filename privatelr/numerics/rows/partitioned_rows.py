@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NoReturn
 
 import numpy as np
@@ -91,16 +91,12 @@ class PartitionedRows(ABC):
         self._require_unchanged(checksum)
         return tuple(sums)
 
-    def unkept(self) -> PartitionedRows:
-        """The same rows, of which nothing is kept in memory."""
-        return self
-
-    def require_same(self) -> None:
-        """Read the rows once more; raises `SchemaError` if they are not those of the first fold.
+    def watched(self) -> Callable[[], Any]:
+        """Return a function that reads the rows once more, and raises if they have changed.
 
         What other rows of the same table were read in between is then of the same table, too.
         """
-        self.fold(no_sums)
+        return partial(self.fold, no_sums)
 
     def _require_unchanged(self, checksum: IntArray) -> None:
         found = int(checksum[0])
@@ -140,20 +136,19 @@ class Watched:
     """Notices a table in partitions that changes between its readings under several plans.
 
     Rows under one plan are compared at every pass over them. So that those of the next plan are of
-    the same table, the first ones are read once more at the end, if there were others.
+    the same table, the first ones are read once more at the end.
     """
 
-    def __init__(self) -> None:
-        self._first: PartitionedRows | None = None
-        self._read = 0
+    def __init__(self, *, several: bool) -> None:
+        self._several = several
+        self._check: Callable[[], Any] | None = None
 
     def add(self, rows: Any) -> None:
-        """Tell of rows that were read, or will be."""
-        self._read += 1
-        if self._first is None and isinstance(rows, PartitionedRows):
-            self._first = rows.unkept()
+        """Tell of rows that were made; of those in memory nothing can change."""
+        if self._several and self._check is None and isinstance(rows, PartitionedRows):
+            self._check = rows.watched()
 
     def require_same(self) -> None:
-        """Raise `SchemaError` if the table has changed; rows in memory were read once."""
-        if self._first is not None and self._read > 1:
-            self._first.require_same()
+        """Raise `SchemaError` if the table has changed since the first rows were read."""
+        if self._check is not None:
+            self._check()
