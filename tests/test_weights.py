@@ -11,8 +11,7 @@ import privatelr
 from privatelr import dplr, dpsvm, plan
 from privatelr.audit import checks
 from privatelr.audit.density.loss import loss_of
-from privatelr.audit.density.pairs import with_weights
-from privatelr.audit.density.search import search
+from privatelr.audit.density.search import search, with_weights
 from privatelr.audit.fits import audit_weights
 from privatelr.call_data import read_data
 from privatelr.errors import ArgumentError, FormulaError, PrivateLRError, SchemaError
