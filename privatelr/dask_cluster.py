@@ -83,9 +83,11 @@ def wait_for(client: Any, futures: Any, *, bar: int = 0) -> None:
     from distributed.client import FuturesCancelledError
 
     patience, heard = _patience(), time.monotonic()
+    wanted = [future.key for future in futures] if bar else []
+    done, left = 0, len(futures)
     with Bar(bar) if bar else nullcontext() as shown:
         if shown is not None:
-            shown.show(0, len(futures))
+            shown.show(done, left)
         while True:
             try:
                 wait(futures, timeout=OFTEN)
@@ -96,9 +98,11 @@ def wait_for(client: Any, futures: Any, *, bar: int = 0) -> None:
                 if raised_by_signal_handler(error):
                     raise
             try:
-                workers, done, left = _asked(client, client.run_on_scheduler, _ANSWER, _state)
+                workers, done, left = _asked(
+                    client, client.run_on_scheduler, _ANSWER, _state, wanted=wanted
+                )
             except ClusterError:
-                workers = done = left = 0
+                workers = 0
             if workers:
                 heard = time.monotonic()
             elif time.monotonic() - heard >= patience:
@@ -146,11 +150,22 @@ def _patience() -> float:
     return _setting(asked, "timeout", parse_timedelta, 0.0, 'a time above 0 such as "5 minutes"')
 
 
-def _state(dask_scheduler: Any) -> tuple[int, int, int]:
-    """Return a scheduler's number of workers, and its tasks done and left, of all its users."""
-    left = len(dask_scheduler.queued) + len(dask_scheduler.unrunnable)
-    left += sum(len(worker.processing) for worker in dask_scheduler.workers.values())
-    return len(dask_scheduler.workers), max(len(dask_scheduler.tasks) - left, 0), left
+def _state(dask_scheduler: Any, wanted: Sequence[Any]) -> tuple[int, int, int]:
+    """Return a scheduler's number of workers, and how many tasks of a graph are done and left.
+
+    The graph is what leads to the wanted tasks, up to results that somebody keeps, such as rows.
+    """
+    tasks = dask_scheduler.tasks
+    found = {tasks[key] for key in wanted if key in tasks}
+    fresh, done = list(found), 0
+    while fresh:
+        one = fresh.pop()
+        # a result that its dependents have used is let go of, and the task is then "released"
+        done += one.state in ("memory", "released", "erred")
+        more = {task for task in one.dependencies if not task.who_wants} - found
+        found |= more
+        fresh += more
+    return len(dask_scheduler.workers), done, len(found) - done
 
 
 def client_in_charge() -> Any:

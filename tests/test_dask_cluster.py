@@ -269,3 +269,24 @@ def test_an_interrupted_graph_is_not_computed_on(on, monkeypatch):
         time.sleep(0.1)
     assert not left
     assert kept.value is not None
+
+
+def test_a_bar_counts_what_is_left_of_this_pass_alone(on, monkeypatch):
+    """Rows that workers keep are done before it begins, and what waits for others is not done."""
+    drawn = []
+    monkeypatch.setattr(dask_cluster.Bar, "show", lambda self, *counts: drawn.append(counts))
+    kept = on.persist([dask.delayed(float)(i) for i in range(200)])
+    distributed.wait(kept)
+    slow = dask.delayed(lambda value: time.sleep(0.25) or value)
+    read = [slow(value) for value in kept[:32]]
+    summed = [dask.delayed(sum)(read[i : i + 4]) for i in range(0, 32, 4)]
+    begun = time.monotonic()
+    assert dask_cluster.evaluated([dask.delayed(sum)(summed)], bar=32) == [sum(range(32))]
+    assert time.monotonic() - begun < 30
+    shares = [done / (done + left) for done, left in drawn if done + left]
+    assert shares == sorted(shares)
+    assert len(shares) >= 4
+    assert shares[0] < 0.1  # nothing is done before the first look
+    assert shares[1] < 0.5
+    assert shares[-1] > 0.5
+    assert {done + left for done, left in drawn if done} == {32 + 8 + 1}
