@@ -15,6 +15,7 @@ _ANSWER = 5.0
 """Seconds within which a working scheduler answers a request."""
 _PATIENCE = "5 minutes"
 """Default time that a fit waits for a cluster that has no worker or does not answer."""
+_ALONE = "no client is connected to it"
 _SHARE = 0.4
 """Largest share of the cluster's memory that rows in memory may take."""
 
@@ -59,14 +60,12 @@ def evaluated(nodes: Sequence[Any], *, bar: int = 0) -> list[Any]:
     ------
     ClusterError
         If the cluster had no worker, or did not answer, for as long as
-        ``dask.config.get("privatelr.timeout")`` says.
+        ``dask.config.get("privatelr.timeout")`` says; or if no client is connected to it.
     """
-    import dask
-
     client = client_in_charge()
     if client is None:
         with Bar(bar) if bar else nullcontext():
-            return list(dask.compute(*nodes))
+            return _evaluated_here(nodes)
     futures = client.compute(list(nodes))
     try:
         wait_for(client, futures, bar=bar)
@@ -75,6 +74,26 @@ def evaluated(nodes: Sequence[Any], *, bar: int = 0) -> list[Any]:
         for future in futures:
             future.release()
     return list(gathered)
+
+
+def _evaluated_here(nodes: Sequence[Any]) -> list[Any]:
+    import dask
+
+    try:
+        return list(dask.compute(*nodes))
+    except ValueError:  # a node may lead to rows that a cluster kept, before it was closed
+        if not any(_on_a_cluster(node) for node in nodes):
+            raise
+        raise _lost(_ALONE) from None
+
+
+def _on_a_cluster(node: Any) -> bool:
+    """Whether a node leads to results that a cluster keeps."""
+    try:
+        from distributed import futures_of
+    except ImportError:
+        return False
+    return bool(futures_of(node))
 
 
 def wait_for(client: Any, futures: Any, *, bar: int = 0) -> None:
@@ -169,11 +188,26 @@ def _state(dask_scheduler: Any, wanted: Sequence[Any]) -> tuple[int, int, int]:
 
 
 def client_in_charge() -> Any:
-    """Return the client of the cluster in charge, or None."""
+    """Return the client of the cluster in charge, or None.
+
+    Raises
+    ------
+    ClusterError
+        If the client was closed, or a cluster is asked for and no client is connected.
+    """
     import dask
 
-    client = getattr(dask.base.get_scheduler(), "__self__", None)
-    return client if hasattr(client, "run_on_scheduler") else None
+    try:
+        client: Any = getattr(dask.base.get_scheduler(), "__self__", None)
+    except (RuntimeError, ValueError):  # what Dask raises where it finds no client, or none open
+        if "distributed" not in str(dask.config.get("scheduler", "")):
+            raise
+        raise _lost(_ALONE) from None
+    if not hasattr(client, "run_on_scheduler"):
+        return None
+    if client.status in ("closing", "closed"):
+        raise _lost("its client was closed")
+    return client
 
 
 def memory_for_rows() -> float:
