@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal, Protocol
 
@@ -24,6 +25,10 @@ Offset = FloatArray | float
 Kernel = Callable[..., tuple[Any, ...]]
 """Takes rows ``(m, d)``, labels ``(m,)`` and, of rows that have one, an offset ``(m,)``."""
 """A function of one block of rows ``(m, d)`` and labels ``(m,)``; its results are summed."""
+
+
+_FEW_COLUMNS = 1000
+"""Number of columns up to which the parts of a row are remembered."""
 
 
 def row_radius(bound: float, intercept: float | None) -> float:
@@ -117,6 +122,12 @@ def parts_of(blocks: Sequence[Block]) -> tuple[tuple[IntArray, Block], ...]:
     ValueError
         If blocks under "l2" do not have the same bound.
     """
+    blocks = tuple(blocks)
+    few = sum(block.size for block in blocks) <= _FEW_COLUMNS
+    return _parts_again(blocks) if few else _parts(blocks)
+
+
+def _parts(blocks: tuple[Block, ...]) -> tuple[tuple[IntArray, Block], ...]:
     ends = np.cumsum([0, *(block.size for block in blocks)])
     ranges = [np.arange(start, stop) for start, stop in pairwise(ends.tolist())]
     found, round_columns, bounds = [], [], set()
@@ -131,7 +142,12 @@ def parts_of(blocks: Sequence[Block]) -> tuple[tuple[IntArray, Block], ...]:
     if round_columns:
         together = np.concatenate(round_columns)
         found.append((together, Block(len(together), bounds.pop(), "l2")))
+    for columns, _ in found:
+        columns.setflags(write=False)  # the same arrays are returned again
     return tuple(found)
+
+
+_parts_again = lru_cache(maxsize=64)(_parts)
 
 
 def euclidean_part(blocks: Sequence[Block]) -> tuple[IntArray, float] | None:

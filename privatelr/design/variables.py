@@ -274,6 +274,8 @@ def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
         return positions.take(np.asarray(series.cat.codes))
     if pd.api.types.is_string_dtype(series.dtype) and series.dtype != object:
         with suppress(Exception):  # text that cannot be encoded fails here, and is read below
+            if _is_of_arrow(series.dtype):
+                return _codes_of_arrow(series, levels)
             return np.asarray(pd.Index(list(levels)).get_indexer(pd.Index(series)))
     dtype = series.dtype  # 0.1 rounds to another number in a column of short floats
     short = isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize < 8
@@ -282,6 +284,22 @@ def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
     values = as_objects(series)
     known = (position.get(constant(value), -1) for value in values)  # None is not a level
     return np.fromiter(known, dtype=np.intp, count=len(values))
+
+
+def _is_of_arrow(dtype: Any) -> bool:
+    """Whether texts of this type are in the memory of Arrow."""
+    return isinstance(dtype, pd.ArrowDtype) or getattr(dtype, "storage", None) == "pyarrow"
+
+
+def _codes_of_arrow(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
+    """Look texts up where they are: pandas would make a Python object of each first."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    texts = pa.array(series.array)
+    known = compute.index_in(texts, value_set=pa.array(levels, texts.type))
+    found: IntArray = known.fill_null(-1).to_numpy().astype(np.intp)
+    return found
 
 
 def level_codes(values: FloatArray | ObjectArray | Coded, levels: tuple[Hashable, ...]) -> IntArray:

@@ -5,7 +5,9 @@
 
 prints Markdown: time of the package's minimiser over that of its peers on the same matrix, at
 the same gradient; passes; time over one read of the matrix; memory; growth; and where the time
-of a call of `dplr` goes. NAME is a problem (such as 1e6x50) or memory, growth or formula. Ratios
+of a call of `dplr` goes. NAME is a problem (such as 1e6x50), or memory, growth,
+formula, calls (whole calls of `dplr` from a frame beside those of its peers) or engines (the same
+fit from a stream, DuckDB, polars, Dask and Spark). Ratios
 of a run are written to a file, with which a later run is compared. Peers that are not installed
 are left out (``pip install privatelr[benchmarks]``). Give it a machine that has nothing else to
 do, or at least ``--threads 1``: threads of linear algebra that wait for a processor make whoever
@@ -26,6 +28,10 @@ from threadpoolctl import threadpool_limits
 
 from privatelr.numerics import threads
 
+from .calls import CASES as CALLS
+from .calls import QUICK as QUICK_CALLS
+from .calls import calls
+from .engines import engines
 from .from_formula import breakdown
 from .growth import COLUMNS, QUICK, ROWS, growth
 from .memory import peaks
@@ -42,8 +48,10 @@ if TYPE_CHECKING:
 
     from .problems import Problem
 
-PARTS = ("memory", "growth", "formula")
+PARTS = ("memory", "growth", "formula", "calls", "engines")
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "glum", "statsmodels", "formulaic", "pandas")
+ENGINES, ENGINES_QUICK = 10**6, 10**4
+"""Records that every engine reads."""
 _REPEATS, _QUICK_REPEATS, _FEW = 7, 2, 3
 
 
@@ -110,6 +118,10 @@ def _part(part: str, repeats: int, *, quick: bool) -> dict[str, Any]:
         if quick:
             return {"rows": growth(QUICK, few)}
         return {"rows": growth(ROWS, few), "columns": growth(COLUMNS, few)}
+    if part == "calls":
+        return calls(QUICK_CALLS if quick else CALLS, repeats)
+    if part == "engines":
+        return engines(ENGINES_QUICK if quick else ENGINES, 20, few, [])
     if part == "memory":
         problem = synthetic(part, n, d)
         return peaks(problem, _settings(problem, quick=quick))

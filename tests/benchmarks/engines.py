@@ -13,18 +13,20 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import statistics
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from privatelr import dplr, stream
 
+from .race import Ratios
 from .streams import write_table
+from .tables import of_engines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,6 +106,21 @@ def measure(folder: str, columns: int, pairs: int, only: list[str]) -> dict[str,
     return found
 
 
+def engines(records: int, columns: int, pairs: int, only: list[str]) -> dict[str, Any]:
+    """Median seconds of each engine and its ratios to the stream, or why it was left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_table(Path(folder), records, columns)
+        taken = measure(folder, columns, pairs, only)
+    found: dict[str, Any] = {"n": records, "d": columns, "engines": {}}
+    for name in sources(""):
+        if name in taken:
+            ratios = asdict(Ratios.of(list(zip(taken[name], taken[BASE], strict=True))))
+            found["engines"][name] = {"seconds": statistics.median(taken[name]), **ratios}
+        elif reason := missing(name):
+            found["engines"][name] = {"left out": reason}
+    return found
+
+
 def main() -> None:
     """Write the files, and measure."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -112,19 +129,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--only", nargs="+", default=[])
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        write_table(Path(folder), chosen.records, chosen.columns)
-        found = measure(folder, chosen.columns, chosen.pairs, chosen.only)
-        for name in sources(folder):
-            if reason := missing(name):
-                print(f"{name:18} left out: {reason}")
-                continue
-            if name not in found:
-                continue
-            ratios = np.array(found[name]) / found[BASE]
-            low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
-            seconds = np.median(found[name])
-            print(f"{name:18} {seconds:6.2f} s  {middle:5.2f} ({low:.2f} to {high:.2f})")
+    print(of_engines(engines(chosen.records, chosen.columns, chosen.pairs, chosen.only)))
 
 
 if __name__ == "__main__":

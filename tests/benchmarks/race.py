@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -121,7 +121,7 @@ def race(problem: Problem, repetitions: int) -> dict[str, Any]:
         "seconds": statistics.median(mine for mine, _ in floor),
         "gradient": gradient_norm(problem, w),
         "passes": passes(problem),
-        "floor": _as_dict(Ratios.of(floor)),
+        "floor": asdict(Ratios.of(floor)),
         "peers": {},
     }
     small = problem
@@ -156,7 +156,7 @@ def _against(peer: Peer, problem: Problem, setting: Setting, repetitions: int) -
         measured = pairs(lambda: ours(problem), theirs, number)
     gradient = gradient_norm(problem, ends[0])
     return {
-        **_as_dict(Ratios.of(measured)),
+        **asdict(Ratios.of(measured)),
         "seconds": statistics.median(theirs for _, theirs in measured),
         "tolerance": tolerance,
         "gradient": gradient,
@@ -168,12 +168,3 @@ def best(cell: dict[str, Any], *, equal: bool = True) -> tuple[str, dict[str, An
     """The peer that the package has the hardest time with, of those that are as accurate."""
     able = [(n, p) for n, p in cell["peers"].items() if p["equal"] or not equal]
     return max(able, key=lambda item: item[1]["median"], default=None)
-
-
-def _as_dict(ratios: Ratios) -> dict[str, float]:
-    return {
-        "median": ratios.median,
-        "low": ratios.low,
-        "high": ratios.high,
-        "pairs": ratios.pairs,
-    }

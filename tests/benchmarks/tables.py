@@ -28,7 +28,8 @@ def report(results: dict[str, Any]) -> str:
     for name, title in (("rows", "n"), ("columns", "d")):
         if name in results.get("growth", {}):
             parts.append(_growth(results["growth"][name], title))
-    for name, show in (("memory", _memory), ("formula", _formula)):
+    shown = {"memory": _memory, "formula": _formula, "calls": _calls, "engines": of_engines}
+    for name, show in shown.items():
         if name in results:
             parts.append(show(results[name]))
     return "\n\n".join(parts)
@@ -93,8 +94,11 @@ def _spread(found: dict[str, Any]) -> str:
 def _goal(name: str, found: dict[str, Any], goals: dict[str, float]) -> str:
     if name not in goals:
         return ""
-    met = "met" if found["median"] <= goals[name] else "MISSED"
-    return f", goal {goals[name]:g} {met}"
+    return f", goal {goals[name]:g} {_met(found, goals[name])}"
+
+
+def _met(found: dict[str, Any], goal: float) -> str:
+    return "met" if found["median"] <= goal else "MISSED"
 
 
 def _time(seconds: float) -> str:
@@ -153,6 +157,33 @@ def _shares(title: str, *clocks: dict[str, float]) -> str:
     return table((title, *titles), rows)
 
 
+def _calls(found: dict[str, Any]) -> str:
+    rows = [
+        (
+            name,
+            peer,
+            _time(one["ours"]),
+            _time(one["seconds"]),
+            f"{_spread(one)}, goal {case['goal']:g} {_met(one, case['goal'])}",
+        )
+        for name, case in found.items()
+        for peer, one in case["peers"].items()
+    ]
+    return table(("dplr from a frame", "beside", "ours", "theirs", "ours / theirs"), rows)
+
+
+def of_engines(found: dict[str, Any]) -> str:
+    """Times of the same fit from several engines."""
+    rows = [
+        (name, one["left out"], "")
+        if "left out" in one
+        else (name, _time(one["seconds"]), _spread(one))
+        for name, one in found["engines"].items()
+    ]
+    title = f"{found['n']:.0e} records of {found['d']} columns"
+    return table((title, "time", "of a stream's"), rows)
+
+
 def compare(old: dict[str, Any], new: dict[str, Any]) -> str:
     """How ratios changed from one run to another, where both have them."""
     rows = []
@@ -180,5 +211,11 @@ def _ratios(results: dict[str, Any]) -> Iterator[tuple[str, float]]:
     for name, found in results.get("growth", {}).items():
         yield f"growth in {name}", found["slope"]
         yield f"growth in {name}, a pass", found["slope of a pass"]
+    for name, case in results.get("calls", {}).items():
+        for peer, found in case["peers"].items():
+            yield f"call {name}, {peer}", found["median"]
+    for name, found in results.get("engines", {}).get("engines", {}).items():
+        if "median" in found:
+            yield f"engine {name}", found["median"]
     if "formula" in results:
         yield "outside the solver", results["formula"]["outside the solver"]
