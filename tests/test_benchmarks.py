@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks import from_formula, memory, peers, race, tables
+from benchmarks import calls, engines, from_formula, memory, peers, race, tables
 from benchmarks.__main__ import main
 from benchmarks.counted import passes
 from benchmarks.neutral import gradient_norm, value_and_gradient
@@ -195,6 +195,35 @@ def test_changes_of_ratios_are_told():
     assert "| 1e6x50, rough | 9 | 9 | +0% |  |" in text
     assert "| memory, ours | 0.1 | 0.1 | +0% |  |" in text
     assert tables.compare({}, results(0.3)).count("\n") == 1
+
+
+def test_whole_calls_are_shown_beside_their_peers():
+    found = calls.calls({"quick": calls.Case(300, 2, 1, calls.FROM_FORMULA, 0.7)}, 2)
+    assert found["quick"]["peers"]["statsmodels"]["pairs"] == 2
+    text = tables.report({"machine": MACHINE, "calls": found})
+    assert "| quick | statsmodels |" in text
+    found["quick"]["peers"]["statsmodels"]["median"] = 0.8
+    assert "goal 0.7 MISSED" in tables.report({"machine": MACHINE, "calls": found})
+    assert "call quick, statsmodels" in tables.compare({"calls": found}, {"calls": found})
+
+
+def test_peers_of_calls_get_the_same_records():
+    table = calls.synthetic_table(200, 2, 2)
+    assert table.matrix().shape == (200, 2 + 2 + 4)
+    assert set(table.frame["f1"]) <= set(table.levels["f1"])
+    fit = calls.ours(table)()
+    assert fit.nobs == 200
+    assert len(fit.coef) == 1 + 2 + 2 + 4
+
+
+def test_engines_are_shown_beside_a_stream():
+    pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
+    pytest.importorskip("dask", reason="needs the extra [dask]")
+    found = engines.engines(2000, 2, 2, ["kept in memory"])
+    text = tables.of_engines(found)
+    assert "| stream of Parquet |" in text
+    assert found["engines"][engines.BASE]["median"] == 1.0
+    assert "| kept in memory |" in text
 
 
 def test_a_quick_run(tmp_path, capsys):
