@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from privatelr.errors import ArgumentError, ClusterError, raised_by_signal_handler, show
@@ -15,7 +15,6 @@ _ANSWER = 5.0
 """Seconds within which a working scheduler answers a request."""
 _PATIENCE = "5 minutes"
 """Default time that a fit waits for a cluster that has no worker or does not answer."""
-_ALONE = "no client is connected to it"
 _SHARE = 0.4
 """Largest share of the cluster's memory that rows in memory may take."""
 
@@ -81,19 +80,13 @@ def _evaluated_here(nodes: Sequence[Any]) -> list[Any]:
 
     try:
         return list(dask.compute(*nodes))
-    except ValueError:  # a node may lead to rows that a cluster kept, before it was closed
-        if not any(_on_a_cluster(node) for node in nodes):
-            raise
-        raise _lost(_ALONE) from None
+    except ValueError:  # of rows that a cluster keeps, once it was closed
+        with suppress(ImportError):
+            from distributed import futures_of
 
-
-def _on_a_cluster(node: Any) -> bool:
-    """Whether a node leads to results that a cluster keeps."""
-    try:
-        from distributed import futures_of
-    except ImportError:
-        return False
-    return bool(futures_of(node))
+            if futures_of(list(nodes)):
+                raise _closed("no client is connected to it") from None
+        raise
 
 
 def wait_for(client: Any, futures: Any, *, bar: int = 0) -> None:
@@ -143,9 +136,17 @@ def _asked(
 
 
 def _lost(how: str) -> ClusterError:
+    return _ended(how, "dask.config.set({'privatelr.timeout': '1 hour'}) waits longer.")
+
+
+def _closed(how: str) -> ClusterError:
+    return _ended(how, "distributed.Client(...) connects one for the next call.")
+
+
+def _ended(how: str, remedy: str) -> ClusterError:
     return ClusterError(
         f"data: the Dask cluster could not go on, because {how}; a charge that was made for this "
-        "call stands. dask.config.set({'privatelr.timeout': '1 hour'}) waits longer."
+        f"call stands. {remedy}"
     )
 
 
@@ -199,14 +200,12 @@ def client_in_charge() -> Any:
 
     try:
         client: Any = getattr(dask.base.get_scheduler(), "__self__", None)
-    except (RuntimeError, ValueError):  # what Dask raises where it finds no client, or none open
-        if "distributed" not in str(dask.config.get("scheduler", "")):
-            raise
-        raise _lost(_ALONE) from None
+    except RuntimeError:  # Dask is told to use a cluster, and finds no open client
+        raise _closed("no client is connected to it") from None
     if not hasattr(client, "run_on_scheduler"):
         return None
     if client.status in ("closing", "closed"):
-        raise _lost("its client was closed")
+        raise _closed("its client was closed")
     return client
 
 
