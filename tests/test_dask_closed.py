@@ -1,12 +1,11 @@
 """A cluster, or a client, that was closed: a fit ends in one sentence that says so."""
 
 import re
-import warnings
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from dask_for_tests import KEPT, STREAMED, in_parts, one_noise
+from dask_for_tests import KEPT, STREAMED, in_parts, local_cluster, one_noise
 from frames_for_laws import FORMULA, SCHEMA
 from repeated_noise import trial
 
@@ -21,17 +20,21 @@ CLOSED = r"because (its client was closed|no client is connected to it);"
 pytestmark = pytest.mark.usefixtures(one_noise.__name__)
 
 
-@contextmanager
+BOTH = pytest.mark.parametrize("what", [0, 1], ids=["cluster", "client"])
+
+
 def cluster():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with (
-            distributed.LocalCluster(
-                n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
-            ) as made,
-            distributed.Client(made) as client,
-        ):
-            yield made, client
+    return local_cluster(1, processes=False)
+
+
+def closing(what):
+    """A solver in whose first step the cluster or its client is closed."""
+
+    def solver(objective):
+        what.close()
+        return Newton()(objective)
+
+    return solver
 
 
 def fit(**more):
@@ -54,15 +57,15 @@ def test_another_scheduler_is_not_taken_for_a_cluster():
         fit()
 
 
-@pytest.mark.parametrize("what", ["cluster", "client"])
+@BOTH
 @pytest.mark.parametrize("named", [True, False])
 def test_what_was_closed_before_a_fit_is_named(what, named):
-    with cluster() as (made, client), dask.config.set(scheduler=client):
-        (made if what == "cluster" else client).close()
+    with cluster() as made, dask.config.set(scheduler=made[1]):
+        made[what].close()
         charged = Ledger(1.0)
         with (
             nullcontext() if named else dask.config.set(scheduler="distributed"),
-            client.as_current() if named else nullcontext(),
+            made[1].as_current() if named else nullcontext(),
             pytest.raises(ClusterError, match=CLOSED),
         ):
             fit(ledger=charged)
@@ -70,36 +73,26 @@ def test_what_was_closed_before_a_fit_is_named(what, named):
 
 
 @pytest.mark.parametrize("scheduler", [True, False], ids=["named", "found"])
-@pytest.mark.parametrize("what", ["cluster", "client"])
+@BOTH
 def test_what_is_closed_while_it_keeps_rows_is_named(what, scheduler):
-    with cluster() as (made, client), dask.config.set({"privatelr.memory": KEPT}):
-
-        def closing(objective):
-            (made if what == "cluster" else client).close()
-            return Newton()(objective)
-
+    with cluster() as made, dask.config.set({"privatelr.memory": KEPT}):
         charged = Ledger(1.0)
         with (
-            dask.config.set(scheduler=client if scheduler else None),
+            dask.config.set(scheduler=made[1] if scheduler else None),
             pytest.raises(ClusterError, match=CLOSED),
         ):
-            fit(solver=closing, ledger=charged)
+            fit(solver=closing(made[what]), ledger=charged)
         assert charged.left() == 0.0
 
 
-@pytest.mark.parametrize("what", ["cluster", "client"])
+@BOTH
 def test_rows_that_are_read_again_need_no_cluster(what):
     """Dask goes on with threads once its client is closed: a right fit, or one sentence."""
     expected = fit()
-    with cluster() as (made, client), dask.config.set({"privatelr.memory": STREAMED}):
-
-        def closing(objective):
-            (made if what == "cluster" else client).close()
-            return Newton()(objective)
-
+    with cluster() as made, dask.config.set({"privatelr.memory": STREAMED}):
         found, told = None, None
         try:
-            found = fit(solver=closing)
+            found = fit(solver=closing(made[what]))
         except ClusterError as error:
             told = str(error)
     if found is None:

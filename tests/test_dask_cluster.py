@@ -18,6 +18,7 @@ from dask_for_tests import (
     both,
     check_that_a_bar_moves_and_goes_away,
     in_parts,
+    local_cluster,
     objectives,
     one_noise,
 )
@@ -38,15 +39,8 @@ pytestmark = pytest.mark.usefixtures(one_noise.__name__)
 @pytest.fixture(scope="module")
 def cluster():
     """Two workers, each a process of one thread."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with (
-            distributed.LocalCluster(
-                n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-            ) as made,
-            distributed.Client(made) as client,
-        ):
-            yield client
+    with local_cluster(2, processes=True) as (_, client):
+        yield client
 
 
 @pytest.fixture

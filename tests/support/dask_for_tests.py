@@ -1,5 +1,8 @@
 """Dask collections for tests, and their rows beside the same rows in memory."""
 
+import warnings
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 from flint import arb
@@ -27,6 +30,25 @@ def one_noise(monkeypatch):
     monkeypatch.setattr(privatelr.fitting, "SystemRandomness", FixedRandomness)
     with dask.config.set({"scheduler": "synchronous", "privatelr.memory": STREAMED}):
         yield
+
+
+@contextmanager
+def local_cluster(workers, *, processes):
+    """A cluster of workers of one thread each, and its client, which is the one in charge."""
+    import distributed
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with (
+            distributed.LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=processes,
+                dashboard_address=None,
+            ) as made,
+            distributed.Client(made) as client,
+        ):
+            yield made, client
 
 
 def in_parts(frame, *lengths):
