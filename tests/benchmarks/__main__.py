@@ -5,13 +5,13 @@
 
 prints Markdown: time of the package's minimiser over that of its peers on the same matrix, at
 the same gradient; passes; time over one read of the matrix; memory; growth; and where the time
-of a call of `dplr` goes. NAME is a problem (such as 1e6x50), or memory, growth,
-formula, calls (whole calls of `dplr` from a frame beside those of its peers) or engines (the same
-fit from a stream, DuckDB, polars, Dask and Spark). Ratios
-of a run are written to a file, with which a later run is compared. Peers that are not installed
-are left out (``pip install privatelr[benchmarks]``). Give it a machine that has nothing else to
-do, or at least ``--threads 1``: threads of linear algebra that wait for a processor make whoever
-uses them look slow, and that is mostly the peers.
+of a call of `dplr` goes. NAME is a problem (such as 1e6x50), or memory, growth, formula, calls
+(whole calls of `dplr` from a frame beside those of its peers) or engines (the same fit from a
+stream, DuckDB, polars, Dask and Spark). Ratios of a run are written to a file, with which a later
+run is compared. Peers that are not installed are left out (``pip install
+privatelr[benchmarks]``). Give it a machine that has nothing else to do, or at least
+``--threads 1``: threads of linear algebra that wait for a processor make whoever uses them look
+slow, and that is mostly the peers.
 """
 
 from __future__ import annotations

@@ -72,9 +72,8 @@ def synthetic_table(n: int, numbers: int, factors: int) -> Table:
     levels = {}
     for i, count in enumerate(_LEVELS[:factors]):
         levels[f"f{i}"] = [f"level {j}" for j in range(count)]
-        frame[f"f{i}"] = pd.Series(np.array(levels[f"f{i}"])[rng.integers(0, count, n)]).astype(
-            "str"
-        )
+        drawn = rng.choice(levels[f"f{i}"], n)
+        frame[f"f{i}"] = pd.Series(drawn, dtype="str")
     frame["y"] = (rng.random(n) < 1 / (1 + np.exp(-2 * x[:, 0]))).astype(float)
     return Table(frame, {f"x{i}": (-1, 1) for i in range(numbers)}, levels)
 

@@ -94,11 +94,8 @@ def _spread(found: dict[str, Any]) -> str:
 def _goal(name: str, found: dict[str, Any], goals: dict[str, float]) -> str:
     if name not in goals:
         return ""
-    return f", goal {goals[name]:g} {_met(found, goals[name])}"
-
-
-def _met(found: dict[str, Any], goal: float) -> str:
-    return "met" if found["median"] <= goal else "MISSED"
+    met = "met" if found["median"] <= goals[name] else "MISSED"
+    return f", goal {goals[name]:g} {met}"
 
 
 def _time(seconds: float) -> str:
@@ -158,13 +155,14 @@ def _shares(title: str, *clocks: dict[str, float]) -> str:
 
 
 def _calls(found: dict[str, Any]) -> str:
+    goals = {name: case["goal"] for name, case in found.items()}
     rows = [
         (
             name,
             peer,
             _time(one["ours"]),
             _time(one["seconds"]),
-            f"{_spread(one)}, goal {case['goal']:g} {_met(one, case['goal'])}",
+            f"{_spread(one)}{_goal(name, one, goals)}",
         )
         for name, case in found.items()
         for peer, one in case["peers"].items()
