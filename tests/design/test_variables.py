@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privatelr.design import Variable, describe_variables, level_codes, read_variable
+from privatelr.design.variables import _codes
 from privatelr.errors import SchemaError
 from privatelr.sources import Schema, as_batch, declare_schema
 
@@ -308,6 +309,8 @@ def test_numbers_are_clipped_and_what_is_not_a_number_is_invalid(series, values,
     [
         (pd.Series(["b", "a", "c", None]), ("a", "b"), [1, 0, -1, -1]),
         (pd.Series(["b", "a", "c", None], dtype="string"), ("a", "b"), [1, 0, -1, -1]),
+        (pd.Series(["b", "a", "c", None], dtype="str"), ("a", "b"), [1, 0, -1, -1]),
+        (pd.Series(["b", "", "é", None], dtype="string[python]"), ("", "é"), [-1, 0, 1, -1]),
         (pd.Series(["b", "a", "c", None], dtype=object), ("a", "b"), [1, 0, -1, -1]),
         (pd.Series(["b", "a", "c", None], dtype="category"), ("a", "b"), [1, 0, -1, -1]),
         (pd.Series([2, 1, 3]), (1, 2), [1, 0, -1]),
@@ -324,6 +327,24 @@ def test_values_outside_the_levels_are_invalid(series, levels, codes):
     values, valid = read_variable(Variable("v", "categorical", levels=levels), series)
     assert valid.tolist() == [code >= 0 for code in codes]
     assert level_codes(values, levels)[valid].tolist() == [code for code in codes if code >= 0]
+
+
+def test_texts_of_arrow_are_looked_up_as_others_are():
+    pa = pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
+    texts, levels = ["b", "", "é", None, "no level", "b"], ("", "é", "b")
+    expected = [2, 0, 1, -1, -1, 2]
+    kinds = (pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()))
+    for dtype in (pd.StringDtype("pyarrow"), *map(pd.ArrowDtype, kinds)):
+        whole = pd.Series(texts, dtype=dtype)
+        joined = pd.concat([whole[:2], whole[2:]])  # in two chunks
+        for rows in (slice(None), slice(1, None), slice(None, None, 2), slice(0, 0)):
+            for series in (whole[rows], joined[rows]):
+                assert _codes(series, levels).tolist() == expected[rows]
+    buffers = pa.py_buffer(np.array([0, 1, 2], np.int32)), pa.py_buffer(b"b\xff")
+    spoilt = pa.StringArray.from_buffers(2, *buffers)  # its second value is not text
+    series = pd.Series(pd.arrays.ArrowExtensionArray(spoilt))
+    for odd in (levels, (*levels, 1), (*levels, "\udcff")):
+        assert _codes(series, odd).tolist() == [2, -1]
 
 
 def test_a_boolean_variable_reads_zeros_and_ones_of_new_data():
