@@ -27,10 +27,6 @@ Kernel = Callable[..., tuple[Any, ...]]
 """A function of one block of rows ``(m, d)`` and labels ``(m,)``; its results are summed."""
 
 
-_FEW_COLUMNS = 1000
-"""Number of columns up to which the parts of a row are remembered."""
-
-
 def row_radius(bound: float, intercept: float | None) -> float:
     """R, rounded up so that no admissible row is longer.
 
@@ -110,6 +106,10 @@ class ColumnGroup:
         A number has length 1 on average. Columns of levels have no longer rows.
         """
         return 1.0 if self.kind == "number" else self.factor * (self.radius - abs(self.middle))
+
+
+_FEW_COLUMNS = 1000
+"""Number of columns up to which the parts of a row are remembered."""
 
 
 def parts_of(blocks: Sequence[Block]) -> tuple[tuple[IntArray, Block], ...]:
