@@ -92,6 +92,12 @@ class PrivateLogisticRegression(_NoisyClassifier):
         All values that y can have. By default the ``levels`` of its name, or the categories or
         booleans of its type; else the values that are found in y, which no guarantee covers, with a
         `PrivacyWarning`.
+    missing : {"constant", "nan"}
+        What is predicted for a record with a value that cannot be used: a missing or infinite one,
+        or a level that is not declared. ``"constant"``, the default, puts a public constant in its
+        place, by which the fit reads such a value as well: the middle of its bounds, 0 without
+        bounds, the first level. So every record has a prediction, as scorers want. ``"nan"``
+        predicts NaN, as the functions do. No fit depends on it.
     largest_weight : float
         Public limit on ``sample_weight``: a record counts its weight over this.
 
@@ -150,7 +156,7 @@ class PrivateLinearSVC(_NoisyClassifier):
         As in `dpsvm`.
     rp_dim, prior, analysis, on_small_lambda, seed, verbose, records_per_person
         As in `dpsvm`.
-    bounds, levels, classes, largest_weight
+    bounds, levels, classes, missing, largest_weight
         As in `PrivateLogisticRegression`, which also describes the attributes.
 
     Notes
@@ -216,7 +222,7 @@ class PrivateLPSVC(_SelectingClassifier):
         As in `dplpsvm`.
     round_score : {"margin", "count"}
         The ``score`` of `dplpsvm`, which is a method here.
-    bounds, levels, classes
+    bounds, levels, classes, missing
         As in `PrivateLogisticRegression`, which also describes the attributes. It is about two
         classes.
     seed, verbose
@@ -262,7 +268,7 @@ class PrivateSimplexClassifier(_SelectingClassifier):
         As in `dpsimplex`; only ``"logistic"`` has ``predict_proba``.
     eps, delta, h, radius, lambda_, draws, intercept_scale, spend, ledger, threshold, seed, verbose
         As in `dpsimplex`.
-    bounds, levels, classes
+    bounds, levels, classes, missing
         As in `PrivateLogisticRegression`, which also describes the attributes. It is about two
         classes.
 
