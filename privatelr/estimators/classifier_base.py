@@ -257,7 +257,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Notes
         -----
-        **Privacy.** *Covered*: nothing; a `PrivacyWarning` says so. *Neighbours*: one record
+        **Privacy.** *Covered*: nothing; a `PrivacyWarning` says so, and that ``cv=3`` cuts folds by
+        the labels, since ``cross_val_score`` and searches call this. *Neighbours*: one record
         changes the share by its weight. *Assumed public*: nothing new. *Not covered*: the share,
         and what is chosen by it. ``result_.private_auc`` releases another measure for a price, and
         `privatelr.choose` the better one of several fits.
@@ -265,7 +266,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         warnings.warn(
             "score: it counts the given records exactly, so no guarantee covers it, nor what is "
             "chosen by it; privatelr.choose and result_.private_auc release a choice and a measure "
-            "for a price.",
+            "for a price. Nor are folds covered that are cut by the labels, as by cv=3; "
+            "cv=KFold(3) cuts them by positions.",
             PrivacyWarning,
             stacklevel=2,
         )

@@ -120,10 +120,11 @@ class PrivateLogisticRegression(_NoisyClassifier):
     **Privacy.** *Covered*: all fitted attributes, by ``result_.guarantee``, except for ``classes_``
     where these were found. *Neighbours* and *assumed public*: as for `dplr`, of the table that
     `fit` gets. *Not covered*: steps of a pipeline before this one that learn from the data, such as
-    a ``StandardScaler`` or an imputer of means; tables whose records were selected or repeated by
-    values, as by ``StratifiedKFold`` (which ``cv=5`` means) or a bootstrap, while ``KFold`` selects
-    by positions; `score`, and what is chosen by it, such as ``best_params_``;
-    ``result_.diagnostics``, a learned threshold, time and memory.
+    a ``StandardScaler`` or an imputer of means; `score`, and what is chosen by it, such as
+    ``best_params_``; ``result_.diagnostics``, a learned threshold, time and memory; tables whose
+    records were selected or repeated by values, as by a bootstrap or by ``cv=3``. Pass
+    ``cv=KFold(3)``, which cuts folds by positions: ``cv=3`` cuts them by the labels, so that one
+    label moves other records, and more is lost than the ledger adds up. No fit can see it.
 
     Examples
     --------
@@ -161,7 +162,7 @@ class PrivateLinearSVC(_NoisyClassifier):
 
     Notes
     -----
-    **Privacy.** As of `PrivateLogisticRegression`.
+    **Privacy.** As of `PrivateLogisticRegression`; folds take ``cv=KFold(3)``, and not ``cv=3``.
 
     Examples
     --------
@@ -230,7 +231,7 @@ class PrivateLPSVC(_SelectingClassifier):
 
     Notes
     -----
-    **Privacy.** As of `PrivateLogisticRegression`.
+    **Privacy.** As of `PrivateLogisticRegression`; folds take ``cv=KFold(3)``, and not ``cv=3``.
 
     Examples
     --------
@@ -274,7 +275,7 @@ class PrivateSimplexClassifier(_SelectingClassifier):
 
     Notes
     -----
-    **Privacy.** As of `PrivateLogisticRegression`.
+    **Privacy.** As of `PrivateLogisticRegression`; folds take ``cv=KFold(3)``, and not ``cv=3``.
 
     Examples
     --------

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
 import sys
 import warnings
 from collections import deque
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,11 +21,11 @@ from scipy import sparse
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 
 import sklearn
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, check_cv, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -738,6 +740,33 @@ def test_a_score_warns_that_it_is_exact():
         share = model.score(X, Y)
     assert share == (model.predict(X) == Y.to_numpy()).mean()
     assert told[0].filename == __file__
+
+
+PAGE = Path(__file__).resolve().parents[2] / "vignettes" / "scikit-learn.md"
+
+
+@KINDS
+def test_folds_by_labels_are_said_to_be_uncovered(name):
+    """An estimator cannot see who chose its records, so its help, its page and scores say it."""
+    model = QUICK[name](bounds=BOUNDS, classes=(0, 1))
+    usual = check_cv(3, Y, classifier=is_classifier(model))
+    neighbour = Y.where(Y.index != 50, 1 - Y)
+    parts = [[[*train] for train, _ in usual.split(NUMBERS, y)] for y in (Y, neighbour)]
+    assert parts[0] != parts[1]  # one label moves other records
+    parts = [[[*train] for train, _ in KFold(3).split(NUMBERS, y)] for y in (Y, neighbour)]
+    assert parts[0] == parts[1]
+    privacy = type(model).__doc__.partition("**Privacy.**")[2].partition("Examples\n")[0]
+    assert "``cv=KFold(3)``" in privacy
+    assert "``cv=3``" in privacy
+    with pytest.warns(lr.PrivacyWarning, match=r"by the labels, as by cv=3; cv=KFold\(3\)"):
+        cross_val_score(model, NUMBERS, Y, cv=3)
+
+
+def test_the_page_says_in_a_sentence_how_folds_are_cut():
+    page = PAGE.read_text(encoding="utf-8")
+    assert "**Pass `cv=KFold(3)`, and not `cv=3`, which cuts the folds of a classifier by" in page
+    code = "".join(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    assert not re.search(r"cv=\d", code)  # its blocks do as it says
 
 
 # -- pipelines -------------------------------------------------------------------------------------
