@@ -116,6 +116,7 @@ def release(folder, version, changes):
 
 
 TOLD = "# Changes\n\n## [1.2.0] - 2026-01-02\n\n### Added\n\n- Something.\n"
+UNRELEASED = "# Changes\n\n## [Unreleased]\n\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the checklist is a shell script")
@@ -125,6 +126,11 @@ TOLD = "# Changes\n\n## [1.2.0] - 2026-01-02\n\n### Added\n\n- Something.\n"
         ("1.2.0.dev0", TOLD, "is in development"),
         ("1.3.0", TOLD, "CHANGELOG.md has no line '## [1.3.0] - YYYY-MM-DD'"),
         ("1.2.0", "# Changes\n\n## [1.2.0] - 2026-01-02\n", "CHANGELOG.md says nothing of 1.2.0"),
+        (
+            "1.2.0",
+            TOLD.replace("# Changes\n\n", f"{UNRELEASED}### Fixed\n\n- More.\n\n"),
+            "has entries under [Unreleased]; move them under the version that is released, 1.2.0",
+        ),
     ],
 )
 def test_a_release_without_its_changes_is_refused(tmp_path, version, changes, said):
@@ -135,7 +141,10 @@ def test_a_release_without_its_changes_is_refused(tmp_path, version, changes, sa
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the checklist is a shell script")
 def test_a_release_with_its_changes_goes_on_to_the_build(tmp_path):
-    assert release(tmp_path, "1.2.0", TOLD)[0] == 7
+    empty = TOLD.replace("# Changes\n\n", UNRELEASED)
+    for folder, changes in (("without", TOLD), ("with", empty)):
+        (tmp_path / folder).mkdir()
+        assert release(tmp_path / folder, "1.2.0", changes)[0] == 7
 
 
 if __name__ == "__main__":
