@@ -51,6 +51,7 @@ NOTES = {
     "prior": "dplr, dpsvm and plan take one; leave it out here, as no noise, no bound and no count "
     "of records depends on it",
     "records_per_person": "it goes with person, which dplr, dpsvm and dpmultinom take",
+    "scalar": "the numbers of a test are plain ones here, so leave it out",
     "start": "the minimum does not depend on where the solver starts",
     "subset": "dplr, dpsvm and dpmultinom take one, and formulas have it, "
     "as in 'y ~ age + subset(age > 50)'",

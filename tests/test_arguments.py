@@ -10,6 +10,7 @@ from frames_for_laws import FORMULA, SCHEMA, clinic
 import privatelr
 from privatelr import (
     ArgumentError,
+    Fit,
     Ledger,
     PrivacyWarning,
     PrivateFTRL,
@@ -85,6 +86,7 @@ def test_epsilon_means_eps(function):
         (dplr, "cluster", "take person=, all of whose records are protected together."),
         (dplpsvm, "groups", "take person=, all of whose records are protected together."),
         (dplr, "sample_weight", "did you mean weights?"),
+        (Fit.wald_test, "scalar", "the numbers of a test are plain ones here, so leave it out."),
         (dplr, "freq_weights", "if each is protected by itself, repeat it instead."),
         (dplpsvm, "weights", "as in 'y ~ age + weights(w)'."),
         (dplpsvm, "subset", "as in 'y ~ age + subset(age > 50)'."),
