@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 307,
-    "code lines": 42_890,
+    "code lines": 42_905,
     "lines of the longest module": 400,
     "modules of the fullest folder": 20,
     "call depth": 14,
