@@ -37,7 +37,8 @@ text, blocks of it, Arrow, and what opens them. Plots share their look in one. A
 number that is missing as a failure. Tables with predictions beside their columns
 have one, and scores of several fits in one pass another. Spark has three: its frames, their design,
 and rows that an engine maps over. The line about a pass has one at the top. Marginal effects are
-laid out as other tables are."""
+laid out as other tables are. Estimators of scikit-learn predict records with gaps, and former names
+of arguments are served where calls are checked."""
 
 
 def test_the_package_does_not_grow():

@@ -95,9 +95,9 @@ class PrivateLogisticRegression(_NoisyClassifier):
     missing : {"constant", "nan"}
         What is predicted for a record with a value that cannot be used: a missing or infinite one,
         or a level that is not declared. ``"constant"``, the default, puts a public constant in its
-        place, by which the fit reads such a value as well: the middle of its bounds, 0 without
-        bounds, the first level. So every record has a prediction, as scorers want. ``"nan"``
-        predicts NaN, as the functions do. No fit depends on it.
+        place, so that every record has a prediction, as scorers want: the middle of its bounds, 0
+        without bounds, the first level. ``"nan"`` predicts NaN, as the functions do. No fit depends
+        on it: for a fit such a record is a row of zeros.
     largest_weight : float
         Public limit on ``sample_weight``: a record counts its weight over this.
 

@@ -130,8 +130,7 @@ def as_sparse_frame(matrix: Any) -> pd.DataFrame:
 def with_constants(table: Any, rows: np.ndarray[Any, Any], spec: Any) -> Any:
     """Return some records with a public constant in each cell that a fit cannot use.
 
-    It is the one by which the fit reads such a cell: the middle of the bounds, 0 without bounds,
-    the first level.
+    It is the middle of the bounds, 0 without bounds, or the first level.
 
     Parameters
     ----------
