@@ -6,6 +6,7 @@ import pytest
 from structure import MODULES, PACKAGE, code_lines, journey, one_fit, sizes
 
 OPTIONAL = {
+    "deltalake",
     *("cryptography", "dask", "distributed", "dp_accounting", "matplotlib"),
     *("great_tables", "opendp", "pyarrow", "pyspark", "sklearn", "sqlalchemy"),
 }
