@@ -28,14 +28,12 @@ from privatelr.errors import (
     ArgumentError,
     GuaranteeError,
     PrivacyWarning,
-    SchemaError,
     require_choice,
     require_number,
     show,
 )
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import (
-    relative_noise,
     release_scale,
     require_below_one_record,
     scale_map,
@@ -43,9 +41,8 @@ from privatelr.mechanisms import (
     warn_of_noise,
     warn_of_one_record,
 )
-from privatelr.mechanisms.calibration import nominal_epsilon
 from privatelr.mechanisms.request import read_account, read_seed, require_no_account
-from privatelr.method import Fitted, Method, Way
+from privatelr.method import Fitted, Method, standardised
 from privatelr.numerics import label
 from privatelr.numerics.rows import Watched
 from privatelr.privacy import (
@@ -301,59 +298,6 @@ def _prepare(method: Method[Any], data: FrameData, schema: Schema, options: Opti
     if options.verbose:
         print(calibration)
     return _Ready(declared, spec, calibration, guarantee, cut, scored)
-
-
-def standardised(method: Method[Any], declared: Any, n: int) -> tuple[Any, Any] | None:
-    """Plan and calibrate standardised rows; takes no data.
-
-    Of several ways the one with the least noise for its rows is taken.
-
-    Returns
-    -------
-    The plan and the calibration, or None if the scale of the columns is not released.
-    """
-    found, refusal = _tried(method.standard, declared, n)
-    if refusal is not None and not found and method.if_worth_it is None:
-        raise refusal
-    best = min(found.values(), key=lambda made: relative_noise(made[1]), default=None)
-    if best is None or method.if_worth_it is None:
-        return best
-    return _if_worth_it(best, method.if_worth_it, declared, n)
-
-
-def _tried(
-    ways: tuple[Way, ...], declared: Any, n: int
-) -> tuple[dict[int, tuple[Any, Any]], Exception | None]:
-    """Return what can be made, by its place, and the first refusal."""
-    found, refusal = dict[int, tuple[Any, Any]](), None
-    for place, way in enumerate(ways):
-        try:
-            found[place] = way(declared, n)
-        except (SchemaError, GuaranteeError) as error:
-            refusal = refusal or error  # no column to scale, or a price that is too small
-    return found, refusal
-
-
-def _if_worth_it(
-    best: tuple[Any, Any], rivals: Callable[..., tuple[Way, ...]], declared: Any, n: int
-) -> tuple[Any, Any] | None:
-    """Return the way with the least noise if it is worth its price, or None to leave it out.
-
-    As the price rises, ways overtake each other that have more and less noise on the scale. So one
-    of them decides at all prices, the one that is best at a certain public price. If a scale is
-    released at one price, then also at every larger one.
-    """
-    found, plan = _tried(rivals(), declared, n)[0], best[1]
-    worth = {place: made for place, made in found.items() if made[1].is_scale_worth_it}
-    if not worth or len(worth) == len(found):
-        return best if worth else None
-    usual = _tried(rivals(columns=plan.scale.facts), declared, n)[0]
-    place = min(usual, key=lambda place: relative_noise(usual[place][1]), default=-1)
-    if place not in worth or plan.is_scale_worth_it:
-        return best if place in worth else None
-    if nominal_epsilon(plan.target) < nominal_epsilon(usual[place][1].target):
-        return None
-    return min(worth.values(), key=lambda made: relative_noise(made[1]))
 
 
 def _require_no_subset(ledger: Account | None, spec: Any) -> None:

@@ -9,7 +9,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from privatelr.design import LONGEST_MARGIN, most_stiffness, plan_standard
-from privatelr.errors import ArgumentError, GuaranteeError, show
+from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, show
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import (
     Problem,
@@ -18,6 +18,7 @@ from privatelr.mechanisms import (
     draw_all,
     find_mechanism,
     promises_for,
+    relative_noise,
     release_all,
 )
 from privatelr.mechanisms.calibration import (
@@ -27,6 +28,7 @@ from privatelr.mechanisms.calibration import (
     ScaleFacts,
     counts_long_rows_less,
     deciding_price,
+    nominal_epsilon,
     scale_floor,
     usual_intercept,
     usual_rows,
@@ -181,6 +183,66 @@ def perturbation(
     laws = (GAUSSIAN, LAPLACE) if several else (request.kinds,)
     rivals = partial(ways, *laws) if optional else None
     return replace(method, standard=ways(request.kinds), if_worth_it=rivals)
+
+
+_Made = tuple[Any, Any]
+"""A plan and its calibration."""
+
+
+def standardised(method: Method[Any], declared: Any, n: int) -> _Made | None:
+    """Plan and calibrate standardised rows; takes no data.
+
+    Of several ways the one with the least noise for its rows is taken.
+
+    Returns
+    -------
+    The plan and the calibration, or None if the scale of the columns is not released.
+    """
+    found, refusal = _tried(method.standard, declared, n)
+    if refusal is not None and not found and method.if_worth_it is None:
+        raise refusal
+    best = min(found.values(), key=lambda made: relative_noise(made[1]), default=None)
+    if best is None or method.if_worth_it is None:
+        return best
+    rivals = method.if_worth_it()
+    if len(rivals) != len(method.standard):  # otherwise they are the ways that were tried
+        found = _tried(rivals, declared, n)[0]
+    return _if_worth_it(best, found, method.if_worth_it, declared, n)
+
+
+def _tried(
+    ways: tuple[Way, ...], declared: Any, n: int
+) -> tuple[dict[int, _Made], Exception | None]:
+    """Return what can be made, by its place, and the first refusal."""
+    found, refusal = dict[int, _Made](), None
+    for place, way in enumerate(ways):
+        try:
+            found[place] = way(declared, n)
+        except (SchemaError, GuaranteeError) as error:
+            refusal = refusal or error  # no column to scale, or a price that is too small
+    return found, refusal
+
+
+def _if_worth_it(
+    best: _Made, found: dict[int, _Made], rivals: Any, declared: Any, n: int
+) -> _Made | None:
+    """Return the way with the least noise if it is worth its price, or None to leave it out.
+
+    As the price rises, ways overtake each other that have more and less noise on the scale. So one
+    of them decides at all prices, the one that is best at a certain public price. If a scale is
+    released at one price, then also at every larger one.
+    """
+    plan = best[1]
+    worth = {place: made for place, made in found.items() if made[1].is_scale_worth_it}
+    if not worth or len(worth) == len(found):
+        return best if worth else None
+    usual = _tried(rivals(columns=plan.scale.facts), declared, n)[0]
+    place = min(usual, key=lambda place: relative_noise(usual[place][1]), default=-1)
+    if place not in worth or plan.is_scale_worth_it:
+        return best if place in worth else None
+    if nominal_epsilon(plan.target) < nominal_epsilon(usual[place][1].target):
+        return None
+    return min(worth.values(), key=lambda made: relative_noise(made[1]))
 
 
 MOST_COEFFICIENTS = 500

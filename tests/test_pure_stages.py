@@ -22,9 +22,8 @@ from privatelr import (
     plan,
     to_zcdp,
 )
-from privatelr.fitting import standardised
 from privatelr.mechanisms import read_request
-from privatelr.method import perturbation
+from privatelr.method import perturbation, standardised
 from privatelr.numerics import LOSSES
 from privatelr.planning.make_plan import formula_design
 from privatelr.privacy.noise import SphericalLaplace, log_delta_beside_pure

@@ -14,9 +14,9 @@ from privatelr import inference, mechanisms
 from privatelr.audit.density import exact
 from privatelr.audit.density.pairs import SignedRows
 from privatelr.design import DesignSpec, prior_of, standardise, with_equal_weights
-from privatelr.fitting import standardised
 from privatelr.inference import PUBLIC_SEED
 from privatelr.mechanisms.calibration import ScaleCalibration
+from privatelr.method import standardised
 from privatelr.planning import several_classes
 from privatelr.planning.several_classes import ClassRows
 from privatelr.planning.study import Study
