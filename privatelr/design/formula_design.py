@@ -18,9 +18,10 @@ from scipy import sparse
 
 from privatelr.design import column_plan, offsets_and_weights
 from privatelr.design.coding import Factor
+from privatelr.design.kept_plans import planned_columns
 from privatelr.design.offsets_and_weights import Weight
 from privatelr.design.prior import Prior
-from privatelr.design.response import Response, plan_response, require_no_order
+from privatelr.design.response import Response, require_no_order
 from privatelr.design.terms import (
     BoundSource,
     Columns,
@@ -28,7 +29,6 @@ from privatelr.design.terms import (
     Term,
     blocks_of,
     bound_of,
-    plan_columns,
     require_boundable,
     user_units,
 )
@@ -242,9 +242,10 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
                 f"term '{expression.label}' compares {variable.name!r} with {value!r}, which is "
                 f"not one of its levels {', '.join(map(repr, variable.levels))}."
             )
-    response = plan_response(formula.response, variables)
+    planned = planned_columns(formula, variables)
+    variables, response = planned.variables, planned.response
+    factors, columns = planned.factors, planned.columns
     require_no_order(response, batch)
-    factors, columns = plan_columns(formula, variables)
     bound, source, unbounded, unbounded_norm = bound_of(columns, schema.row_norm)
     if unbounded and schema.row_norm is None:
         require_boundable(variables, factors)

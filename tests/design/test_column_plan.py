@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import privatelr.design.column_plan as steps_module
-import privatelr.design.terms as terms_module
+import privatelr.design.kept_plans as kept_plans
 import privatelr.numerics.rows.dense_rows as rows_module
 from privatelr.design import plan_design, read_covariates, read_design, read_values
 from privatelr.formula import parse_formula
@@ -152,7 +152,7 @@ def test_a_plan_is_kept_for_the_same_formula_and_declarations():
 def test_levels_that_are_equal_but_written_otherwise_have_plans_of_their_own(one):
     columns_of("y ~ g", levels={"g": [0, 1]})
     after = columns_of("y ~ g", levels={"g": [0, one]}).names
-    terms_module._kept.cache_clear()
+    kept_plans._kept.cache_clear()
     assert after == columns_of("y ~ g", levels={"g": [0, one]}).names
 
 

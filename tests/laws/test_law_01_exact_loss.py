@@ -106,6 +106,7 @@ def sided_frames():
     return frame, neighbour
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dplr", "dpsvm", "softplus"])
 @pytest.mark.parametrize("op", [True, False])
 @of_every_price

@@ -64,6 +64,7 @@ def test_law_of_intervals(mode, options):
     check_intervals_row_wise(fit, frame, mode)
 
 
+@pytest.mark.slow
 def test_planted_bug_in_intervals_is_caught(monkeypatch):
     """Standard errors by one product of matrices, whose order of summation the batch decides."""
 

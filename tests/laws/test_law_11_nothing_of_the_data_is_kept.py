@@ -67,9 +67,9 @@ def check_nothing_kept(monkeypatch, frame=None, row=0, options=None, **values):
 
 CHANGES = [
     {"age": MARK},
-    {"age": 1e300},
+    pytest.param({"age": 1e300}, marks=pytest.mark.slow),
     {"age": np.nan},
-    {"dose": -5.0},
+    pytest.param({"dose": -5.0}, marks=pytest.mark.slow),
     {"smoker": "undeclared"},
     {"y": 1},
     {"y": 0},
@@ -100,6 +100,7 @@ OF_HINGES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", CHANGES, ids=str)
 @pytest.mark.parametrize(
     "options", OF_HINGES, ids=["huber", "output", "narrow", "softplus", "spend", "roc"]

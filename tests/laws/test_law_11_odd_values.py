@@ -457,6 +457,7 @@ WITH_TYPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extreme", EXTREMES)
 @pytest.mark.parametrize("container", WITH_TYPES)
 def test_law_for_typed_containers(monkeypatch, tmp_path, container, extreme):

@@ -96,6 +96,7 @@ def test_errors_of_objective_noise_are_an_upper_limit(model):
     assert (coefs.std(axis=0) <= fit.privacy_sd.to_numpy() * 1.1).all()
 
 
+@pytest.mark.slow
 def test_planted_small_errors_are_caught(monkeypatch):
     honest = privatelr.results.fit_record.FitRecord.privacy_sd.fget
     monkeypatch.setattr(

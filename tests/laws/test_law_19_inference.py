@@ -85,7 +85,7 @@ def test_law_of_all_that_can_be_asked(monkeypatch):
     check_of_the_release_alone(monkeypatch, NEIGHBOURS[0], everything, eps=20, do_scale=False)
 
 
-@pytest.mark.parametrize("do_scale", [False, "private"])
+@pytest.mark.parametrize("do_scale", [pytest.param(False, marks=pytest.mark.slow), "private"])
 @pytest.mark.parametrize("values", NEIGHBOURS, ids=str)
 def test_law(monkeypatch, values, do_scale):
     check_of_the_release_alone(monkeypatch, values, usual, eps=100, do_scale=do_scale)
@@ -100,6 +100,7 @@ def test_law_of_every_model(monkeypatch, options, do_scale, model):
     check_of_the_release_alone(monkeypatch, NEIGHBOURS[1], usual, model=model, eps=100, **options)
 
 
+@pytest.mark.slow
 def test_planted_errors_of_the_data_are_caught(monkeypatch):
     """Standard errors that a diagnostic of the training data enters."""
     honest = privatelr.results.fit_tables.infer_coefficients
@@ -115,6 +116,7 @@ def test_planted_errors_of_the_data_are_caught(monkeypatch):
         check_of_the_release_alone(monkeypatch, NEIGHBOURS[1], usual, eps=20, do_scale=False)
 
 
+@pytest.mark.slow
 def test_planted_mean_over_the_records_is_caught(monkeypatch):
     """Marginal effects whose mean is taken over the training records, unpaid."""
     frames = iter([clinic(), replaced(clinic(), 0, **NEIGHBOURS[1])] * 2)
@@ -154,6 +156,7 @@ def check_privacy_part(ratio):
     assert (abs(ratio - 1) < 0.15).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

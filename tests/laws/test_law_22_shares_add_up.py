@@ -109,7 +109,13 @@ def check_shared(target, first, *others, events):
     assert ledger.spent() >= 0.99 * target.epsilon
 
 
-@pytest.mark.parametrize("model", [MODELS["dplr"], MODELS["dpsvm"]], ids=["dplr", "dpsvm"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(MODELS["dplr"], id="dplr"),
+        pytest.param(MODELS["dpsvm"], id="dpsvm", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_law_of_spend(model, spend, target):
@@ -177,6 +183,7 @@ def rounded(target, spend, loss, **scaled):
     return [(parts, ())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planted", [doubled, rounded])
 def test_planted_parts_are_caught(monkeypatch, planted):
     monkeypatch.setattr(privatelr.mechanisms.registry, "divide", planted)

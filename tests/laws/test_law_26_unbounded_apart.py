@@ -295,6 +295,7 @@ def test_planted_noise_for_other_rows_is_caught():
     assert attacked(honest, long) > 1.3
 
 
+@pytest.mark.slow
 def test_planted_radius_without_the_unbounded_block_is_caught():
     """The penalty is free for shorter rows only, so the curvature costs more than was paid."""
     blocks = (Block(1, 0.5), Block(2, 3.0, "l2"))

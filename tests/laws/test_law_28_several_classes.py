@@ -131,7 +131,7 @@ def change(old, new, p, q):
     return np.kron(unit[y_new] - q, x_new) - np.kron(unit[y] - p, x)
 
 
-@pytest.mark.parametrize("classes", [3, 5])
+@pytest.mark.parametrize("classes", [3, pytest.param(5, marks=pytest.mark.slow)])
 def test_a_gaussian_tilt_loses_at_most_what_a_vertex_does(classes):
     """At every tilt: the loss with the whole curvature is below C plus the largest vertex; and
     where kappa is small beside m, below the largest vertex alone."""
@@ -153,6 +153,7 @@ def test_a_gaussian_tilt_loses_at_most_what_a_vertex_does(classes):
             assert lost <= cost + largest + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [3, 4, 7])
 def test_vertices_are_counted(classes):
     """For any two records, the sorted lengths of all vertices are below the stated ones."""
