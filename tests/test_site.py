@@ -65,6 +65,17 @@ def test_pages_are_as_the_site_needs_them():
     assert site_pages.as_page(fenced, "README.md", "index.md") == fenced
 
 
+@needs_mkdocs
+def test_the_gallery_shows_every_picture_of_the_pages():
+    import site_pages
+
+    pages = {path.name: path.read_text(encoding="utf-8") for path in VIGNETTES.glob("*.md")}
+    shown = site_pages.gallery(pages | {"index.md": (ROOT / "README.md").read_text("utf-8")})
+    kept = {path.name for path in VIGNETTES.glob("*.png")}
+    assert kept == {*re.findall(r"^!\[[^\]]+\]\(([\w-]+\.png)\)$", shown, re.M)}
+    assert "plots-audit.png" in kept
+
+
 def citations():
     """The theorems that the package cites, as ``Theorem 3.1``."""
     for path in sorted((ROOT / "privatelr").rglob("*.py")):
