@@ -47,6 +47,23 @@ def test_every_public_name_is_in_the_reference():
 
 
 @needs_mkdocs
+def test_the_reference_says_where_a_name_is_at_work_and_not_where_a_variable_is():
+    import site_pages
+
+    where = site_pages.faces("") | site_pages.faces("audit")
+    used = {name: site_pages.pages_using(where[name]) for name in ("search", "scaled", "dpsvm")}
+    assert "auditing.md" in used["search"]
+    assert "scikit-learn.md" not in used["search"]  # there `search` is a GridSearchCV
+    assert "auditing.md" not in used["scaled"]
+    assert "svm.md" in used["dpsvm"]
+    assert "auditing.md" in site_pages.pages_using(site_pages.faces("datasets")["load_dataset"])
+    assert {*site_pages.makers(where["Comparison"])} == {"compare"}
+    assert "theory.md" in site_pages.pages_about(site_pages.faces("privacy")["renyi_of_draw"])
+    assert where["Effort"] in site_pages.shown_by(where["FULL"])
+    assert "epsilon_lower_bound" in site_pages.takers(where["Mechanism"])
+
+
+@needs_mkdocs
 def test_pages_are_as_the_site_needs_them():
     import site_pages
 
