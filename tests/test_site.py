@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 
@@ -16,6 +17,7 @@ VIGNETTES = ROOT / "vignettes"
 THEORY = (VIGNETTES / "theory.md").read_text(encoding="utf-8")
 MKDOCS = all(map(importlib.util.find_spec, ("mkdocs", "material", "mkdocstrings")))
 needs_mkdocs = pytest.mark.skipif(not MKDOCS, reason="takes the extra docs")
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 CITED = re.compile(
     r"\b(Theorem|Lemma|Proposition)(s?) ((?:[A-Z]?\d[\w.]*\w|[A-Z]?\d)(?:(?:, | and )\d[\w.]*\w)*)"
 )
@@ -189,9 +191,40 @@ def test_the_site_is_strict_and_loads_nothing_from_elsewhere(site):
     assert ASSET.findall('<script async src="https://cdn.example.org/a.js"></script>')
 
 
+@needs_mkdocs
+@pytest.mark.full
+def test_the_search_takes_no_server(site):
+    """A browser lets a page from a folder load scripts alone: no worker, and no JSON."""
+    index = (site / "search" / "search_index.js").read_text("utf-8")
+    assert index.startswith("var __index = {")
+    for page, up in (("index.html", ""), ("reference/audit.html", "../")):
+        assert f'<script src="{up}assets/iframe-worker/shim.js"' in (site / page).read_text("utf-8")
+
+
+@needs_mkdocs
+@pytest.mark.full
+@pytest.mark.skipif(BROWSER is None, reason="takes Chromium")
+def test_pages_are_searched_from_a_folder(site, tmp_path):
+    asked = f"{(site / 'reference' / 'audit.html').as_uri()}?q=ledger"
+    ways = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
+    ran = subprocess.run(
+        [BROWSER, *ways, "--virtual-time-budget=20000", "--dump-dom", asked],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert re.search(r"[1-9]\d* matching documents", ran.stdout)
+
+
 def test_readme_says_how_to_cite_this_version():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"version = {{{privatelr.__version__}}}" in readme
+
+
+def test_the_shim_of_the_search_has_its_licence():
+    folder = VIGNETTES / "assets" / "iframe-worker"
+    assert "Martin Donath" in (folder / "LICENSE").read_text("utf-8")
+    assert "IFrameWorker" in (folder / "shim.js").read_text("utf-8")
 
 
 def test_mathjax_is_the_file_with_its_licence():
