@@ -101,7 +101,7 @@ def _defined(path: str) -> str:
     if not module or not _is_module(module):
         return path
     again = _imports(module).get(name)
-    return _defined(again) if again else path
+    return _defined(again) if again and again != path else path
 
 
 def _is_module(module: str) -> bool:
@@ -168,7 +168,7 @@ def _used_in_example(path: str) -> set[str]:
     module, _, name = path.removeprefix("privatelr.").rpartition(".")
     body = _tree(module).body if _is_module(module) else []
     found = [node for node in body if getattr(node, "name", None) == name]
-    words = "\n".join(ast.get_docstring(node) or "" for node in found)  # type: ignore[arg-type]
+    words = "\n".join(ast.get_docstring(node) or "" for node in found)
     code = "\n".join(one.source for one in doctest.DocTestParser().get_examples(words))
     return {*map(_resolved, uses(code))}
 
@@ -188,6 +188,27 @@ def takers(path: str) -> dict[str, str]:
     """The public functions that take something of a public type, each with its path."""
     every = {_name(where): where for where in _every()}
     return {name: where for name, where in every.items() if path in _annotated(where, "args")}
+
+
+def callers(path: str) -> list[str]:
+    """The modules of the package that use a name, of another one or of their own."""
+    return [module for module, used in _used_in_modules().items() if path in used]
+
+
+@cache
+def _used_in_modules() -> dict[str, set[str]]:
+    used = {}
+    for path in sorted(PACKAGE.rglob("[a-z]*.py")):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        source = path.read_text(encoding="utf-8")
+        read = filter(_is_read, ast.walk(ast.parse(source)))
+        own = {f"{module}.{node.id}" for node in read}
+        used[module] = {*map(_resolved, uses(source))} | own
+    return used
+
+
+def _is_read(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
 
 
 @cache
@@ -228,7 +249,11 @@ def _entry(path: str) -> str:
     }
     if not any(told.values()) and not _used_in_example(path):
         taken = list(takers(path).items())[:5]
-        told = {"Taken by": [f"[`{taker}`][{where}]" for taker, where in taken]}
+        called = [f"`{module}`" for module in callers(path)[:5]]
+        told = {
+            "Taken by": [f"[`{taker}`][{where}]" for taker, where in taken],
+            "At work in": called,
+        }
     seen = [f"{words} {', '.join(links)}." for words, links in told.items() if links]
     return "\n\n".join([f"::: {path}", *([" ".join(seen)] if seen else [])])
 

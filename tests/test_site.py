@@ -63,6 +63,18 @@ def test_the_reference_says_where_a_name_is_at_work_and_not_where_a_variable_is(
     assert "theory.md" in site_pages.pages_about(site_pages.faces("privacy")["renyi_of_draw"])
     assert where["Effort"] in site_pages.shown_by(where["FULL"])
     assert "epsilon_lower_bound" in site_pages.takers(where["Mechanism"])
+    infer = site_pages.faces("inference")["infer"]
+    assert "privatelr.results.fit_tables" in site_pages.callers(infer)
+
+
+@needs_mkdocs
+def test_every_entry_of_the_reference_says_where_a_name_is_at_work():
+    import site_pages
+
+    for module in ("", *site_pages.modules()):
+        for name, path in site_pages.faces(module).items():
+            shown = bool(site_pages._used_in_example(path)) or "\n\n" in site_pages._entry(path)
+            assert shown or name == "__version__", f"{module}.{name}"
 
 
 @needs_mkdocs
