@@ -87,7 +87,7 @@ class Comparison:
         return page_model.as_latex([self.terms, self.facts], self.notes)
 
     def as_gt(self) -> Any:
-        """The table as a ``GT`` of great_tables, to be styled further."""
+        """The table as a ``GT`` of great_tables, which is installed apart, to be styled further."""
         return as_great_table(self.terms, self.facts, self.notes)
 
     def to_frame(self) -> pd.DataFrame:
