@@ -29,7 +29,6 @@ if (
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from warnings import warn
 
 from privatelr.errors import (
     ArgumentError,
@@ -136,26 +135,13 @@ _FOLDERS = {
 }
 """The module of each public name, which is imported at first use: all imports take a second."""
 
-_FORMER: dict[str, tuple[str, str]] = {}
-"""Former names, each with today's name and the version that will not know it any more. A name stays
-here for two minor versions, and CHANGELOG.md says so under Deprecated."""
-
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Import a public name at its first use and keep it as an attribute of the package."""
-        if name in _FORMER:
-            new, gone = _FORMER[name]
-            warn(
-                f"privatelr.{name} is now privatelr.{new}; version {gone} will not have the former "
-                "name.",
-                DeprecationWarning,
-                stacklevel=2,
-            )
-            return getattr(sys.modules[__name__], new)
         folder = next((folder for folder, names in _FOLDERS.items() if name in names), None)
         if folder is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return import_module(f"{__name__}.arguments").former(__name__, name)
         if not folder:
             return import_module(f"{__name__}.{name}")
         found = globals()[name] = getattr(import_module(f"{__name__}.{folder}"), name)

@@ -151,8 +151,9 @@ class DaskData(PartitionedData):
 class StreamData(PartitionedData):
     """A formula, the types of the columns, and a stream of record batches.
 
-    Rows that fit into ``table.source.memory`` are `held`, by public facts alone: then all is as for
-    a frame. Others are read anew for every pass.
+    Rows that fit into ``table.source.memory`` are `held`: then all is as for a frame. Others are
+    read anew for every pass. Public facts decide, and the length of texts, on which time and memory
+    depend, but no result.
     """
 
     whose: Person | None = None
@@ -171,21 +172,30 @@ class StreamData(PartitionedData):
         return neighbours_about(self.whose)
 
     def plan(self, schema: Schema) -> Any:
-        spec = FrameData.plan(self, schema)
+        spec = self._told_by_files(FrameData.plan(self, schema))
         if spec.formula.person is not None:
             self._require_kept(spec, "person=")
         return spec
 
     def plan_entries(self, schema: Schema) -> Any:
-        spec = FrameData.plan_entries(self, schema)
+        spec = self._told_by_files(FrameData.plan_entries(self, schema))
         self._require_kept(spec, "dplpsvm, dpsimplex")
         return spec
 
-    def _fits(self, spec: Any) -> bool:
-        """Whether the columns of a formula and the rows that they make may be kept."""
+    def _told_by_files(self, spec: Any) -> Any:
+        """Refuse files that lack a column of a formula, which each of them says itself."""
+        if self.table.source.required is not None:
+            self.table.source.required(spec.formula.variables)
+        return spec
+
+    def _room(self, spec: Any) -> float:
+        """The memory that is left for the columns of a formula beside the rows that they make."""
         filled = spec.density * spec.p if worth_sparse(spec) else spec.d + 1
-        width = 8.0 * (filled + len(spec.formula.variables))
-        return bool(len(self.table) * width <= self.table.source.memory)
+        return float(self.table.source.memory - len(self.table) * 8.0 * filled)
+
+    def _fits(self, spec: Any) -> bool:
+        """Whether rows and columns may be kept, if a value takes as much as a number."""
+        return self._room(spec) >= len(self.table) * 8.0 * len(spec.formula.variables)
 
     def _require_kept(self, spec: Any, asked: str) -> None:
         if not self._fits(spec):
@@ -199,7 +209,8 @@ class StreamData(PartitionedData):
             return self
         names, person = spec.formula.variables, self.whose
         if person is None:
-            return FrameData(self.text, self.table.kept(names))
+            batch = self.table.kept(names, self._room(spec))
+            return self if batch is None else FrameData(self.text, batch)
         batch = self.table.kept(tuple(dict.fromkeys((*names, person.column))))
         persons, owners, grouped = with_shares(batch, person)
         if persons != len(self):

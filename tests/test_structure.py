@@ -6,12 +6,13 @@ import pytest
 from structure import MODULES, PACKAGE, code_lines, journey, one_fit, sizes
 
 OPTIONAL = {
+    "deltalake",
     *("cryptography", "dask", "distributed", "dp_accounting", "matplotlib"),
     *("great_tables", "opendp", "pyarrow", "pyspark", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 307,
-    "code lines": 42_860,
+    "modules": 308,
+    "code lines": 43_160,
     "lines of the longest module": 400,
     "modules of the fullest folder": 20,
     "call depth": 14,
@@ -37,7 +38,8 @@ text, blocks of it, Arrow, and what opens them. Plots share their look in one. A
 number that is missing as a failure. Tables with predictions beside their columns
 have one, and scores of several fits in one pass another. Spark has three: its frames, their design,
 and rows that an engine maps over. The line about a pass has one at the top. Marginal effects are
-laid out as other tables are."""
+laid out as other tables are. Estimators of scikit-learn predict records with gaps, and former names
+of arguments are served where calls are checked."""
 
 
 def test_the_package_does_not_grow():

@@ -7,6 +7,7 @@ records is counted once.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -78,12 +79,23 @@ class StreamTable:
         ):
             return [function(as_batch(table)) for table, _ in pieces]
 
-    def kept(self, names: Sequence[str]) -> Batch:
-        """Return all records in memory, with the columns `names` alone."""
+    def kept(self, names: Sequence[str], room: float = math.inf) -> Batch | None:
+        """Return all records in memory, with the columns `names` alone; None if texts are too long.
+
+        Parameters
+        ----------
+        room : float
+            Bytes that the columns may take.
+        """
         import pyarrow as pa
 
+        tables, size = [], 0
         with closing(self.pieces(names)) as pieces:
-            tables = [table for table, _ in pieces]
+            for table, _ in pieces:
+                size += table.nbytes
+                if size > room:
+                    return None
+                tables.append(table)
         with redact_errors("its batches could not be kept in memory"):
             return as_batch(pa.concat_tables(tables).combine_chunks())
 

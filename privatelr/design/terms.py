@@ -5,6 +5,7 @@ All of it follows from the formula and the public schema. No row of data is read
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,8 @@ MAPPED = 1 + 2.0**-40
 """Factor by which the bound of a block grows, for the rounding of values mapped onto [-1, 1]."""
 _LENGTH = 1.0
 """Length to which unbounded terms are shortened where none is declared."""
+_FEW_LEVELS = 200
+"""Number of declared levels up to which a plan is small enough to be kept for the next call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +132,56 @@ class Standard:
     blocks: tuple[Block, ...] = ()
 
 
-def plan_columns(
-    formula: Formula, variables: Mapping[str, Variable]
-) -> tuple[tuple[Factor, ...], Columns]:
-    """Build the columns of a formula from public facts.
+_Planned = tuple[tuple[Factor, ...], Columns]
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What decides the columns of a formula, with the variables as they are written.
+
+    Levels 1, True and 1.0 are equal but not one level, so values are no key. A formula that was
+    read once is the same object in later calls.
+    """
+
+    formula: int
+    wide: int
+    written: tuple[str, ...]
+    asked: tuple[Formula, Mapping[str, Variable]] = field(compare=False, repr=False)
+
+
+def plan_columns(formula: Formula, variables: Mapping[str, Variable]) -> _Planned:
+    """Build the columns of a formula from public facts, or return what was built before.
 
     Raises
     ------
     FormulaError, SchemaError
         If the terms cannot be combined, or levels are not declared.
     """
+    levels = [level for one in variables.values() for level in one.levels]
+    # what other types write of themselves may not tell their values apart
+    written = all(type(level) in (str, bool, int, float) for level in levels)
+    if len(levels) > _FEW_LEVELS or not written:
+        return _plan_columns(formula, variables)
+    spelled = tuple(repr(variable) for variable in variables.values())
+    return _kept(_Question(id(formula), WIDE, spelled, (formula, variables)))
+
+
+@functools.lru_cache(maxsize=16)
+def _kept(question: _Question) -> _Planned:
+    """Build columns for the first call; the question holds its formula, whose number stays its own.
+
+    Its arrays are shared by the fits of all calls, so none of them can be written to.
+    """
+    factors, columns = _plan_columns(*question.asked)
+    for array in (columns.parent, columns.centre, columns.scale):
+        array.flags.writeable = False
+    for term in columns.terms:
+        grid = term.grid.data if sparse.issparse(term.grid) else term.grid
+        grid.flags.writeable = False
+    return factors, columns
+
+
+def _plan_columns(formula: Formula, variables: Mapping[str, Variable]) -> _Planned:
     factors = tuple(plan_factor(expression, variables) for expression in formula.factors)
     sizes = [len(factor.levels) or 1 for factor in factors]
     most = sum(math.prod(sizes[index] for index in term) for term in formula.terms)

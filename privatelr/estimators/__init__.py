@@ -1,5 +1,6 @@
 """Classifiers of scikit-learn whose fits are private; needs the extra ``privatelr[sklearn]``."""
 
+from privatelr.arguments import serve_former_names
 from privatelr.estimators.private_classifiers import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
@@ -13,3 +14,5 @@ __all__ = [
     "PrivateLogisticRegression",
     "PrivateSimplexClassifier",
 ]
+
+serve_former_names(__name__)

@@ -9,16 +9,24 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from privatelr.design import MOST_CLASSES
-from privatelr.errors import ArgumentError, MissingDependencyError, PrivacyWarning, SchemaError
+from privatelr.errors import (
+    ArgumentError,
+    MissingDependencyError,
+    PrivacyWarning,
+    SchemaError,
+    require_choice,
+)
 from privatelr.estimators.training_tables import (
     Labels,
     as_call,
     as_sparse_frame,
     read_response,
     read_table,
+    with_constants,
 )
 from privatelr.mechanisms.request import read_account, require_no_account
 from privatelr.multinomial_model import dpmultinom
@@ -75,11 +83,13 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     spend: Mapping[str, float] | str | None = None
     ledger: AnyLedger | None = None
     threshold: float | str = "fixed"
+    missing: str = "constant"
     seed: int | None = None
     verbose: int = 0
 
     def _fit(self, X: Any, y: Any, **beside: Any) -> Self:
         """Fit to records, `beside` whom are their weights and persons, where these are given."""
+        self._require_missing()
         declare_schema(levels=self.levels)  # refuses what is no mapping to levels
         table, labels = read_table(X, self.levels), self._labels(y)
         validate_data(self, X, reset=True, skip_check_array=True)
@@ -119,7 +129,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _options(self) -> dict[str, Any]:
         """The arguments of the function, but for those about the data."""
-        given, apart = self.get_params(deep=False), {"bounds", "levels", *self._beside}
+        given, apart = self.get_params(deep=False), {"bounds", "levels", "missing", *self._beside}
         return {name: value for name, value in given.items() if name not in apart}
 
     def _labels(self, y: Any) -> Labels:
@@ -157,6 +167,20 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         table = as_sparse_frame(table) if sparse.issparse(table) else table
         return table.set_axis(self._columns, axis=1)  # their order was checked
 
+    def _require_missing(self) -> str:
+        return require_choice(ArgumentError, "missing", self.missing, ("constant", "nan"))
+
+    def _predicted(self, X: Any, type: str | None) -> np.ndarray[Any, Any]:
+        """Predict each record, by default its linear predictor; by `missing` where it has gaps."""
+        table, replaces = self._read(X), self._require_missing() == "constant"
+        type = _link_of(self.result_) if type is None else type
+        found = np.array(self.result_.predict(table, type=type))
+        gaps = pd.isna(found if found.ndim == 1 else found[:, -1])
+        if replaces and gaps.any():
+            whole = with_constants(table, gaps, self.result_.spec)
+            found[gaps] = np.asarray(self.result_.predict(whole, type=type))
+        return found
+
     def decision_function(self, X: Any) -> FloatArray:
         """Linear predictors of records, each computed independently of the others.
 
@@ -169,19 +193,18 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         ndarray of shape (n,) or (n, K)
             Of two classes, positive for ``classes_[1]``: log odds, or margins of a support vector
-            machine. Of more, log odds of each class against ``classes_[0]``. NaN for a record that
-            cannot be used.
+            machine. Of more, log odds of each class against ``classes_[0]``. A record with a value
+            that cannot be used has one by ``missing``, as in the other predictions.
 
         Notes
         -----
         **Privacy.** *Covered*: functions of the release, by ``result_.guarantee``. *Neighbours*:
         those of the guarantee. *Assumed public*: nothing new. *Not covered*: the privacy of `X`.
         """
-        table = self._read(X)
-        return np.asarray(self.result_.predict(table, type=_link_of(self.result_)))
+        return self._predicted(X, None)
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:
-        """Classes of records ``(n,)``, by the threshold of the fit; NaN if one cannot be used.
+        """Classes of records ``(n,)``, by the threshold of the fit.
 
         Parameters
         ----------
@@ -193,8 +216,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         **Privacy.** As of `decision_function`; classes split by a threshold that was learned from
         the training data, and not paid for, are not covered either.
         """
-        table = self._read(X)
-        found = self.result_.predict(table, type="classes")
+        found = self._predicted(X, "classes")
         place = {name: k for k, name in enumerate(self.result_.spec.response.classes)}
         codes = np.fromiter((place.get(name, -1) for name in found), np.intp, count=len(found))
         chosen = self.classes_[np.minimum(codes, len(self.classes_) - 1)]
@@ -218,8 +240,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -----
         **Privacy.** As of `decision_function`.
         """
-        table = self._read(X)
-        found = np.asarray(self.result_.predict(table, type="probabilities"))
+        found = self._predicted(X, "probabilities")
         if found.ndim == 2:
             return found
         if len(self.classes_) == 1:
@@ -236,7 +257,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Notes
         -----
-        **Privacy.** *Covered*: nothing; a `PrivacyWarning` says so. *Neighbours*: one record
+        **Privacy.** *Covered*: nothing; a `PrivacyWarning` says so, and that ``cv=3`` cuts folds by
+        the labels, since ``cross_val_score`` and searches call this. *Neighbours*: one record
         changes the share by its weight. *Assumed public*: nothing new. *Not covered*: the share,
         and what is chosen by it. ``result_.private_auc`` releases another measure for a price, and
         `privatelr.choose` the better one of several fits.
@@ -244,7 +266,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         warnings.warn(
             "score: it counts the given records exactly, so no guarantee covers it, nor what is "
             "chosen by it; privatelr.choose and result_.private_auc release a choice and a measure "
-            "for a price.",
+            "for a price. Nor are folds covered that are cut by the labels, as by cv=3; "
+            "cv=KFold(3) cuts them by positions.",
             PrivacyWarning,
             stacklevel=2,
         )

@@ -92,6 +92,12 @@ class PrivateLogisticRegression(_NoisyClassifier):
         All values that y can have. By default the ``levels`` of its name, or the categories or
         booleans of its type; else the values that are found in y, which no guarantee covers, with a
         `PrivacyWarning`.
+    missing : {"constant", "nan"}
+        What is predicted for a record with a value that cannot be used: a missing or infinite one,
+        or a level that is not declared. ``"constant"``, the default, puts a public constant in its
+        place, so that every record has a prediction, as scorers want: the middle of its bounds, 0
+        without bounds, the first level. ``"nan"`` predicts NaN, as the functions do. No fit depends
+        on it: for a fit such a record is a row of zeros.
     largest_weight : float
         Public limit on ``sample_weight``: a record counts its weight over this.
 
@@ -114,10 +120,11 @@ class PrivateLogisticRegression(_NoisyClassifier):
     **Privacy.** *Covered*: all fitted attributes, by ``result_.guarantee``, except for ``classes_``
     where these were found. *Neighbours* and *assumed public*: as for `dplr`, of the table that
     `fit` gets. *Not covered*: steps of a pipeline before this one that learn from the data, such as
-    a ``StandardScaler`` or an imputer of means; tables whose records were selected or repeated by
-    values, as by ``StratifiedKFold`` (which ``cv=5`` means) or a bootstrap, while ``KFold`` selects
-    by positions; `score`, and what is chosen by it, such as ``best_params_``;
-    ``result_.diagnostics``, a learned threshold, time and memory.
+    a ``StandardScaler`` or an imputer of means; `score`, and what is chosen by it, such as
+    ``best_params_``; ``result_.diagnostics``, a learned threshold, time and memory; tables whose
+    records were selected or repeated by values, as by a bootstrap or by ``cv=3``. Pass
+    ``cv=KFold(3)``, which cuts folds by positions: ``cv=3`` cuts them by the labels, so that one
+    label moves other records, and more is lost than the ledger adds up. No fit can see it.
 
     Examples
     --------
@@ -150,12 +157,12 @@ class PrivateLinearSVC(_NoisyClassifier):
         As in `dpsvm`.
     rp_dim, prior, analysis, on_small_lambda, seed, verbose, records_per_person
         As in `dpsvm`.
-    bounds, levels, classes, largest_weight
+    bounds, levels, classes, missing, largest_weight
         As in `PrivateLogisticRegression`, which also describes the attributes.
 
     Notes
     -----
-    **Privacy.** As of `PrivateLogisticRegression`.
+    **Privacy.** As of `PrivateLogisticRegression`; folds take ``cv=KFold(3)``, and not ``cv=3``.
 
     Examples
     --------
@@ -216,7 +223,7 @@ class PrivateLPSVC(_SelectingClassifier):
         As in `dplpsvm`.
     round_score : {"margin", "count"}
         The ``score`` of `dplpsvm`, which is a method here.
-    bounds, levels, classes
+    bounds, levels, classes, missing
         As in `PrivateLogisticRegression`, which also describes the attributes. It is about two
         classes.
     seed, verbose
@@ -224,7 +231,7 @@ class PrivateLPSVC(_SelectingClassifier):
 
     Notes
     -----
-    **Privacy.** As of `PrivateLogisticRegression`.
+    **Privacy.** As of `PrivateLogisticRegression`; folds take ``cv=KFold(3)``, and not ``cv=3``.
 
     Examples
     --------
@@ -262,13 +269,13 @@ class PrivateSimplexClassifier(_SelectingClassifier):
         As in `dpsimplex`; only ``"logistic"`` has ``predict_proba``.
     eps, delta, h, radius, lambda_, draws, intercept_scale, spend, ledger, threshold, seed, verbose
         As in `dpsimplex`.
-    bounds, levels, classes
+    bounds, levels, classes, missing
         As in `PrivateLogisticRegression`, which also describes the attributes. It is about two
         classes.
 
     Notes
     -----
-    **Privacy.** As of `PrivateLogisticRegression`.
+    **Privacy.** As of `PrivateLogisticRegression`; folds take ``cv=KFold(3)``, and not ``cv=3``.
 
     Examples
     --------

@@ -17,7 +17,7 @@ import pandas as pd
 from scipy import sparse
 
 from privatelr.cells import constant, number_or_spelled
-from privatelr.design import as_objects, describe_variables, read_values
+from privatelr.design import as_objects, describe_variables, read_values, read_variable
 from privatelr.errors import ArgumentError, PrivacyWarning, SchemaError, show
 from privatelr.sources import (
     Schema,
@@ -125,6 +125,29 @@ def as_sparse_frame(matrix: Any) -> pd.DataFrame:
     """Return a frame of sparse columns X1, X2, and so on, which takes bounds and weights."""
     frame = pd.DataFrame.sparse.from_spmatrix(validated_sparse(matrix))
     return frame.set_axis([f"X{place + 1}" for place in range(frame.shape[1])], axis=1)
+
+
+def with_constants(table: Any, rows: np.ndarray[Any, Any], spec: Any) -> Any:
+    """Return some records with a public constant in each cell that a fit cannot use.
+
+    It is the middle of the bounds, 0 without bounds, or the first level.
+
+    Parameters
+    ----------
+    table : DataFrame or sparse matrix of shape (n, p)
+        As `read_table` returns it, with the names of the fit.
+    rows : ndarray of shape (n,)
+        True for the records that are wanted.
+    spec
+        The design of the fit.
+    """
+    if sparse.issparse(table):
+        found = sparse.csr_array(table)[rows]
+        found.data = np.where(np.isfinite(found.data), found.data, 0.0)
+        return found
+    known = table[rows]
+    held = {name: one for name, one in spec.variables.items() if name in known}
+    return pd.DataFrame({name: read_variable(one, known[name])[0] for name, one in held.items()})
 
 
 def read_bounds(bounds: Any, names: Sequence[str], levels: Mapping[str, Any] | None) -> Any:

@@ -28,7 +28,6 @@ from privatelr.sources.record_batches import (
     RecordBatches,
     as_stream,
     is_stream,
-    of_files,
     over_pieces,
     stream,
 )

@@ -5,6 +5,7 @@ X may be a SciPy sparse matrix, whose indices are validated before they are used
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -122,15 +123,26 @@ def as_frame(data: Any) -> pd.DataFrame:
         try:
             frame = from_foreign(data)
         except TypeError:
-            lazy = " (call collect() on it first)" if hasattr(data, "collect") else ""
-            paths = ", or the path of a Parquet file" if isinstance(data, str) else ""
-            raise SchemaError(
-                f"data of type {type(data).__name__}{lazy}: data takes a data frame, a mapping of "
-                f"columns or an array{paths}."
-            ) from None
+            raise SchemaError(_not_a_table(data)) from None
     names = [str(name) for name in frame.columns]
     require_distinct(names)
     return frame if names == list(frame.columns) else frame.set_axis(names, axis=1)
+
+
+def _not_a_table(data: Any) -> str:
+    """Return what to hand over instead of this."""
+    if isinstance(data, str | os.PathLike):
+        return (
+            f"data={show(os.fspath(data))}: of paths, data takes that of a folder that exists, or "
+            "of files that end in .parquet or .feather; read other files by pandas first."
+        )
+    lazy = " (call collect() on it first)" if hasattr(data, "collect") else ""
+    batches = hasattr(type(data), "schema") or isinstance(data, list | tuple)
+    again = " or, batch by batch, what privatelr.stream describes" if batches else ""
+    return (
+        f"data of type {type(data).__name__}{lazy}: data takes a data frame, a mapping of columns "
+        f"or an array{again}."
+    )
 
 
 def _with_columns(batch: Batch) -> Batch:

@@ -7,32 +7,28 @@ the names of their modules, so that no library is imported to see that something
 
 from __future__ import annotations
 
-import glob
 import inspect
-import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import MissingDependencyError, SchemaError, redact_errors, show
+from privatelr.sources import arrow_files
 from privatelr.sources.columns import Batch
 from privatelr.sources.data_source import as_batch, is_dask
 from privatelr.sources.memory_limits import LARGEST_SHARE, memory_here, read_bytes
 
 _AT_ONCE, _AHEAD = 2**16, 4
 """Rows of a batch of a dataset, and how many batches are decoded before they are asked for."""
+_TEXTS_AT_ONCE, _WIDE = 2**13, 64
+"""Rows of a batch with a column of more bits than this: pyarrow decodes up to 1 GiB ahead."""
 _PREDICTED = 2**17
 """Rows of a piece that a function of each row is applied to."""
-_ENDINGS = {
-    **dict.fromkeys((".parquet", ".pq"), "parquet"),
-    **dict.fromkeys((".feather", ".arrow", ".ipc"), "feather"),
-}
 _STANDS = "a charge that was made for this call stands"
 
 
@@ -51,6 +47,9 @@ class RecordBatches:
         come in the same order each time.
     counted : callable, optional
         Returns the number of records, where that is known without reading them.
+    required : callable, optional
+        Takes names of columns and raises `SchemaError` if a file has not got them, or others of
+        that name; reads what files say of themselves.
     memory : float
         Bytes that rows may take in memory; more of them are read anew for every pass.
     """
@@ -59,6 +58,7 @@ class RecordBatches:
     typed: Batch
     opened: Callable[[Sequence[str]], Iterable[Any]]
     counted: Callable[[], int] | None = None
+    required: Callable[[Sequence[str]], None] | None = None
     memory: float = field(default_factory=lambda: LARGEST_SHARE * memory_here())
 
     @property
@@ -132,10 +132,11 @@ def stream(data: Any, *, memory: float | str | None = None) -> RecordBatches:
     Parameters
     ----------
     data
-        A dataset of pyarrow, a relation of DuckDB, a lazy frame of polars, a Delta table, the path
-        of a Parquet or Feather file, of a folder or of several files (``"data/*.parquet"``), or a
-        function that returns a ``pyarrow.RecordBatchReader`` each time it is called. If such a
-        function has an argument `columns`, it is told which columns are read.
+        A dataset of pyarrow, a relation of DuckDB, a lazy frame of polars, a table of deltalake or
+        pyiceberg, the path of a Parquet or Feather file, of a folder or of several files
+        (``"data/*.parquet"``, or a list), or a function that returns a new
+        ``pyarrow.RecordBatchReader`` each time it is called. If such a function has an argument
+        `columns`, it is told which columns are read, as a list.
     memory : float or str, optional
         Bytes, as a number or as in ``"4GiB"``; 0 keeps no rows. Rows that do not fit are read anew
         for each of the ten or so passes of a fit.
@@ -166,8 +167,7 @@ def stream(data: Any, *, memory: float | str | None = None) -> RecordBatches:
     made = as_stream(data)
     if memory is None:
         return made
-    facts = made.schema, made.typed, made.opened, made.counted
-    return RecordBatches(*facts, read_bytes(memory))
+    return replace(made, memory=read_bytes(memory))
 
 
 def is_stream(data: Any) -> bool:
@@ -179,7 +179,7 @@ def as_stream(data: Any) -> RecordBatches:
     """Return record batches of data that `is_stream` knows; raises `SchemaError` for others."""
     if isinstance(data, RecordBatches):
         return data
-    made = _adapter(data)
+    made = _adapter(data) or (_of_path if isinstance(data, list) else None)
     if made is None:
         raise SchemaError(
             f"data={show(data)}: a stream takes a dataset of pyarrow, a relation of DuckDB, a lazy "
@@ -216,9 +216,8 @@ def over_pieces(function: Callable[[Any], Any], data: Any, names: Sequence[str] 
 
 
 def _adapter(data: Any) -> Callable[[Any], RecordBatches] | None:
-    if isinstance(data, str | os.PathLike):
-        is_file = Path(data).suffix.lower() in _ENDINGS
-        return _of_path if is_file or os.path.isdir(data) else None
+    if arrow_files.is_path(data):
+        return _of_path
     for kind in type(data).__mro__:
         found = _ADAPTERS.get((kind.__module__.split(".")[0].lstrip("_"), kind.__name__))
         if found is not None:
@@ -227,94 +226,44 @@ def _adapter(data: Any) -> Callable[[Any], RecordBatches] | None:
     return _of_function if is_function else None
 
 
-def _of_schema(schema: Any, opened: Any, counted: Any = None) -> RecordBatches:
-    return RecordBatches(schema, as_batch(schema.empty_table()), opened, counted)
+def _of_schema(schema: Any, opened: Any, *counted_and_required: Any) -> RecordBatches:
+    return RecordBatches(schema, as_batch(schema.empty_table()), opened, *counted_and_required)
 
 
-def _of_dataset(data: Any) -> RecordBatches:
-    """Batches of a dataset, whose files have its types: a cast may fail by what a value is."""
+def _of_dataset(data: Any, *, all_of_them: bool = False) -> RecordBatches:
+    """Batches of a dataset whose files have its types, and the same columns if so asked."""
+
+    def required(columns: Sequence[str]) -> None:
+        arrow_files.require_types(data, columns, all_of_them=all_of_them)
 
     def opened(columns: Sequence[str]) -> Iterator[Any]:
-        _require_types(data, columns)
-        how = {"batch_size": _AT_ONCE, "batch_readahead": _AHEAD, "fragment_readahead": 1}
+        required(columns)
+        texts = any(_width(data.schema.field(name)) > _WIDE for name in columns)
+        size = _TEXTS_AT_ONCE if texts else _AT_ONCE
+        how = {"batch_size": size, "batch_readahead": _AHEAD, "fragment_readahead": 1}
         yield from data.to_batches(columns=list(columns), **how)
 
-    return _of_schema(data.schema, opened, data.count_rows)
-
-
-def _require_types(data: Any, columns: Sequence[str]) -> None:
-    for fragment in _fragments(data):
-        file = fragment.physical_schema
-        for name in columns:
-            place = file.get_field_index(name)
-            if place < 0:
-                continue  # told by the name of the folder, or missing in this file
-            held, said = (_undressed(one.field(name).type) for one in (file, data.schema))
-            if held != said:
-                raise SchemaError(
-                    f"data: a file has the column {name!r} as {held}, and the schema of the "
-                    f"dataset says {said}; write files of one type, and {_STANDS}."
-                )
-
-
-def _fragments(data: Any) -> Iterable[Any]:
-    """The files of a dataset; one that is filtered tells their names alone, or is in memory."""
-    import pyarrow.dataset
-
-    try:
-        return list(data.get_fragments())
-    except ValueError:
-        files = getattr(data, "files", ())
-    if not files:
-        return ()
-    how = {"format": data.format, "filesystem": data.filesystem}
-    return list(pyarrow.dataset.dataset(files, **how).get_fragments())
-
-
-def _undressed(kind: Any) -> str:
-    """The type of the values of a column, however it spells text."""
-    import pyarrow as pa
-
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    return "string" if is_text or pa.types.is_string_view(kind) else str(kind)
+    return _of_schema(data.schema, opened, data.count_rows, required)
 
 
 def _of_delta(table: Any) -> RecordBatches:
     return _of_dataset(table.to_pyarrow_dataset())
 
 
-def _of_path(path: str | os.PathLike[str]) -> RecordBatches:
-    import pyarrow.dataset
-
-    text = os.fspath(path)
-    if os.path.isdir(text):
-        of_folders = {"format": _format_of("parquet"), "partitioning": "hive"}
-        return _of_dataset(pyarrow.dataset.dataset(text, **of_folders))
-    is_glob = glob.has_magic(text) and not os.path.exists(text)
-    files = sorted(glob.glob(text, recursive=True)) if is_glob else [text]
-    if not files or not os.path.exists(files[0]):
-        raise SchemaError(f"data={show(text)}: there is no such file.")
-    return of_files(files)
+def _of_path(path: Any) -> RecordBatches:
+    if arrow_files.is_delta(path):
+        return _of_delta(arrow_files.delta_table(path))
+    return _of_dataset(arrow_files.dataset_of(path), all_of_them=True)
 
 
-def of_files(files: Sequence[str]) -> RecordBatches:
-    """Return the records of files of one kind, one file after the other."""
-    import pyarrow.dataset
+def _of_iceberg(table: Any) -> RecordBatches:
+    """Batches of a table or a scan of pyiceberg, of the snapshot that it has now."""
+    scan = table if hasattr(table, "to_arrow_batch_reader") else table.scan()
 
-    kinds = {_ENDINGS.get(Path(file).suffix.lower(), "") for file in files}
-    if len(kinds) > 1 or "" in kinds:
-        raise SchemaError(
-            "data: several files are all Parquet, or all Feather, as their endings say."
-        )
-    return _of_dataset(pyarrow.dataset.dataset(list(files), format=_format_of(kinds.pop())))
+    def opened(columns: Sequence[str]) -> Any:
+        return scan.select(*columns).to_arrow_batch_reader()
 
-
-def _format_of(kind: str) -> Any:
-    """Return a format of pyarrow that does not load a local file of Parquet ahead as a whole."""
-    import pyarrow.dataset
-
-    return pyarrow.dataset.ParquetFileFormat(pre_buffer=False) if kind == "parquet" else kind
+    return _of_schema(scan.to_arrow_batch_reader().schema, opened, scan.count)
 
 
 def _of_relation(relation: Any) -> RecordBatches:
@@ -356,13 +305,17 @@ def _of_function(function: Callable[..., Any]) -> RecordBatches:
     with suppress(TypeError, ValueError):
         takes_columns = "columns" in inspect.signature(function).parameters
 
+    held: list[Any] = [None]  # the reader before: one that is read through has no more records
+
     def opened(columns: Sequence[str] | None) -> Any:
-        found = function(columns=columns) if takes_columns else function()
-        if not (hasattr(found, "schema") and hasattr(found, "read_next_batch")):
+        wanted = None if columns is None else list(columns)
+        found = function(columns=wanted) if takes_columns else function()
+        if found is held[0] or not (hasattr(found, "schema") and hasattr(found, "read_next_batch")):
             raise SchemaError(
                 f"data: the function returned {show(found)}; it returns a "
-                "pyarrow.RecordBatchReader each time it is called."
+                "new pyarrow.RecordBatchReader each time it is called."
             )
+        held[0] = found
         return found
 
     return _of_schema(opened(None).schema, opened)
@@ -373,6 +326,8 @@ _ADAPTERS: dict[tuple[str, str], Callable[[Any], RecordBatches]] = {
     ("duckdb", "DuckDBPyRelation"): _of_relation,
     ("polars", "LazyFrame"): _of_lazy_frame,
     ("deltalake", "DeltaTable"): _of_delta,
+    ("pyiceberg", "Table"): _of_iceberg,
+    ("pyiceberg", "DataScan"): _of_iceberg,
 }
 
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import privatelr.design.column_plan as steps_module
+import privatelr.design.terms as terms_module
 import privatelr.numerics.rows.dense_rows as rows_module
 from privatelr.design import plan_design, read_covariates, read_design, read_values
 from privatelr.formula import parse_formula
@@ -131,3 +132,46 @@ def test_what_only_looks_like_a_neighbour_is_read_alone():
     lines = [line for part in parts for line in part]
     for line, column in zip(lines, columns, strict=True):
         np.testing.assert_array_equal(line, column)
+
+
+def columns_of(text, **schema):
+    frame = pd.DataFrame({"y": [0, 1], "g": pd.Series([1, 2], dtype=object), "x": [0.1, 0.2]})
+    schema = declare_schema(bounds={"x": (0, 1)}, **schema)
+    return plan_design(parse_formula(text, list(frame.columns)), as_batch(frame), schema).columns
+
+
+def test_a_plan_is_kept_for_the_same_formula_and_declarations():
+    levels = {"g": [1, 2, 3]}
+    assert columns_of("y ~ x + g", levels=levels) is columns_of("y ~ x + g", levels=levels)
+    first = columns_of("y ~ x + g", levels=levels)
+    assert first is not columns_of("y ~ x + g", levels={"g": [1, 2, 4]})
+    assert first is not columns_of("y ~ x * g", levels=levels)
+
+
+@pytest.mark.parametrize("one", [True, 1.0, np.int64(1), np.float64(1)])
+def test_levels_that_are_equal_but_written_otherwise_have_plans_of_their_own(one):
+    columns_of("y ~ g", levels={"g": [0, 1]})
+    after = columns_of("y ~ g", levels={"g": [0, one]}).names
+    terms_module._kept.cache_clear()
+    assert after == columns_of("y ~ g", levels={"g": [0, one]}).names
+
+
+def test_zeros_of_either_sign_have_plans_of_their_own():
+    assert columns_of("y ~ g", levels={"g": [1.0, 0.0]}).names == ("(Intercept)", "g[T.0.0]")
+    assert columns_of("y ~ g", levels={"g": [1.0, -0.0]}).names == ("(Intercept)", "g[T.-0.0]")
+
+
+def test_levels_whose_words_may_not_tell_them_apart_are_planned_each_time():
+    class Silent(str):
+        def __repr__(self):
+            return "level"
+
+    one, other = [Silent("a"), Silent("b")], [Silent("a"), Silent("c")]
+    first = columns_of("y ~ g", levels={"g": one})
+    assert first is not columns_of("y ~ g", levels={"g": other})
+
+
+def test_no_fit_can_write_to_a_plan_that_others_share():
+    columns = columns_of("y ~ x + g", levels={"g": [1, 2, 3]})
+    shared = [columns.parent, columns.centre, columns.scale, *(term.grid for term in columns.terms)]
+    assert not any(array.flags.writeable for array in shared)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
 import sys
 import warnings
 from collections import deque
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,11 +21,11 @@ from scipy import sparse
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 
 import sklearn
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, check_cv, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -36,6 +38,7 @@ from privatelr.estimators import (
     PrivateLogisticRegression,
     PrivateLPSVC,
     PrivateSimplexClassifier,
+    classifier_base,
     training_tables,
 )
 from privatelr.sources import as_batch
@@ -79,6 +82,7 @@ JOINED = X.assign(died=Y.to_numpy())
 # -- the same fit as the function's ----------------------------------------------------------------
 
 
+@pytest.mark.quick
 @KINDS
 def test_the_fit_is_that_of_the_function(monkeypatch, name):
     declared = {"bounds": BOUNDS, "levels": {**PUBLIC["levels"], "died": (0, 1)}}
@@ -95,6 +99,7 @@ def test_the_fit_is_that_of_the_function(monkeypatch, name):
     assert [*model.feature_names_in_] == [*X]
 
 
+@pytest.mark.quick
 def test_weights_and_persons_reach_the_function(monkeypatch):
     weights, persons = np.linspace(0.1, 3, len(X)), [f"p{i // 2}" for i in range(len(X))]
     columns = {"w": weights, "patient": pd.Series(persons, dtype=object).array}
@@ -148,6 +153,7 @@ def test_a_table_in_any_container_is_the_same_table(monkeypatch, name, container
     np.testing.assert_allclose(model.decision_function(held), same.decision_function(NUMBERS))
 
 
+@pytest.mark.quick
 @KINDS
 def test_a_sparse_matrix_without_bounds_stays_sparse(monkeypatch, name):
     matrix = sparse.csr_array(NUMBERS.to_numpy() / 100)
@@ -208,6 +214,7 @@ def test_every_argument_of_a_function_is_a_parameter_with_its_default(kind, func
     found = {renamed.get(name, name): value for name, value in kind().get_params().items()}
     found.pop(None, None)
     assert found.pop("classes") is None
+    assert found.pop("missing") == "constant"
     assert found == usual
 
 
@@ -216,6 +223,7 @@ def test_every_argument_of_a_function_is_a_parameter_with_its_default(kind, func
 THREE = np.digitize(X.age, [40, 65])
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("values", [(0, 1, 2), ("a", "b", "c"), (0.5, 1.5, 2.5), (-3, 10, 2)])
 def test_three_classes_are_fitted_together(monkeypatch, values):
     y = np.array(values)[THREE]
@@ -258,6 +266,7 @@ def test_classes_of_a_type_are_public():
         assert model.fit(NUMBERS, Y).classes_.tolist() == [0, 1]
 
 
+@pytest.mark.quick
 def test_classes_that_are_found_are_warned_of():
     model = PrivateLogisticRegression(bounds=BOUNDS)
     with pytest.warns(lr.PrivacyWarning, match="classes found|classes are found") as told:
@@ -436,6 +445,7 @@ SLIPS = {
     "eps": {"eps": -1},
     "ledger": {"ledger": 5},
     "largest_weight": {"largest_weight": -1},
+    "missing": {"missing": "drop"},
     "threshold": {"threshold": 2},
     "a list as levels": {"levels": ["no", "yes"]},
     "levels of one value": {"levels": {"smoker": ["no"]}},
@@ -477,9 +487,10 @@ def test_a_seed_warns_and_no_seed_is_the_default():
 # -- predictions -----------------------------------------------------------------------------------
 
 
-def test_rows_that_cannot_be_used_are_predicted_as_missing():
+def test_rows_that_cannot_be_used_may_be_predicted_as_missing():
     for y, classes in ((Y, (0, 1)), (np.where(Y, "b", "a"), ("a", "b")), (THREE, (0, 1, 2))):
-        model = PrivateLogisticRegression(bounds=BOUNDS, classes=classes).fit(NUMBERS, y)
+        model = PrivateLogisticRegression(bounds=BOUNDS, classes=classes, missing="nan")
+        model.fit(NUMBERS, y)
         holes = NUMBERS.to_numpy()[:4].copy()
         holes[2, 0] = np.nan
         holes = pd.DataFrame(holes, columns=[*NUMBERS])
@@ -488,6 +499,124 @@ def test_rows_that_cannot_be_used_are_predicted_as_missing():
         assert (model.predict(holes)[whole] == model.predict(holes.iloc[whole])).all()
         assert np.isnan(model.predict_proba(holes)[2]).all()
         assert np.isnan(model.decision_function(holes)[2]).all()
+
+
+CONSTANTS = {"age": 54.0, "dose": 2.5, "smoker": "no"}
+"""What stands for a value of PUBLIC that cannot be used: middles of bounds, and the first level."""
+HOLES = [("age", np.nan), ("age", np.inf), ("dose", None), ("smoker", None), ("smoker", "often")]
+
+
+def with_holes():
+    """Records with values that cannot be used in some rows, and the same with constants there."""
+    holes, whole = X.astype({"smoker": object}), X.astype({"smoker": object})
+    for row, (name, value) in enumerate([*HOLES, ("age", -np.inf)]):
+        holes.iloc[2 * row, holes.columns.get_loc(name)] = value
+        whole.iloc[2 * row, whole.columns.get_loc(name)] = CONSTANTS[name]
+    for name, constant in CONSTANTS.items():  # a row without a single value
+        holes.iloc[20, holes.columns.get_loc(name)] = None
+        whole.iloc[20, whole.columns.get_loc(name)] = constant
+    return holes, whole
+
+
+def check_constants(name, y, classes):
+    holes, whole = with_holes()
+    model = QUICK[name](**{**PUBLIC, "classes": classes}).fit(holes, y)
+    for say in ("decision_function", "predict", "predict_proba"):
+        if hasattr(model, say):
+            found, expected = (getattr(model, say)(table) for table in (holes, whole))
+            assert found.dtype == expected.dtype
+            assert (found == expected).all()
+
+
+@pytest.mark.quick
+@KINDS
+def test_a_value_that_cannot_be_used_is_predicted_as_its_constant(name):
+    check_constants(name, Y, (0, 1))
+    check_constants(name, np.where(Y, "dead", "alive"), ("alive", "dead"))
+    check_constants(name, Y == 1, (False, True))
+
+
+def test_constants_of_three_classes():
+    check_constants("PrivateLogisticRegression", THREE, (0, 1, 2))
+    check_constants("PrivateLogisticRegression", np.array(["a", "b", "c"])[THREE], ("a", "b", "c"))
+
+
+def test_a_planted_prediction_without_constants_is_caught(monkeypatch):
+    monkeypatch.setattr(classifier_base, "with_constants", lambda table, rows, _: table[rows])
+    with pytest.raises(AssertionError):
+        check_constants("PrivateLogisticRegression", Y, (0, 1))
+
+
+@KINDS
+def test_a_fit_does_not_depend_on_what_is_missing_in_predictions(monkeypatch, name):
+    holes, _ = with_holes()
+    with fixed_noise(monkeypatch):
+        found = [QUICK[name](**PUBLIC, missing=m).fit(holes, Y) for m in ("constant", "nan")]
+    assert (found[0].coef_ == found[1].coef_).all()
+    assert repr(found[0].result_.diagnostics.counts) == repr(found[1].result_.diagnostics.counts)
+
+
+@KINDS
+@pytest.mark.parametrize("bounds", [None, [(18, 90), (0, 5)]])
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.lil_matrix, sparse.coo_array])
+def test_missing_entries_of_a_sparse_matrix_have_a_constant(name, bounds, kind):
+    cells = NUMBERS.to_numpy().copy()
+    cells[3, 0], cells[7, 1] = np.nan, np.inf
+    middle = np.where(np.isfinite(cells), cells, (54.0, 2.5) if bounds else 0.0)
+    model = QUICK[name](bounds=bounds, classes=(0, 1)).fit(kind(cells), Y)
+    found = model.decision_function(kind(cells))
+    assert np.isfinite(found).all()
+    assert (found == model.decision_function(kind(middle))).all()
+
+
+def test_missing_values_of_other_tables_have_constants():
+    polars = pytest.importorskip("polars", reason="needs polars")
+    holes, whole = with_holes()
+    model = PrivateLogisticRegression(**PUBLIC).fit(X, Y)
+    expected = model.decision_function(whole)
+    typed = holes.assign(smoker=pd.Categorical(holes.smoker, categories=["yes", "no", "often"]))
+    assert (model.decision_function(typed) == expected).all()
+    assert (model.decision_function(polars.from_pandas(typed)) == expected).all()
+    flags = pd.DataFrame({"on": pd.array([True, False, None] * 20, dtype="boolean")})
+    model = PrivateLogisticRegression(classes=(0, 1)).fit(flags, Y)
+    off = model.decision_function(flags.fillna(False))
+    assert (model.decision_function(flags) == off).all()
+    rows = [[*row] for row in NUMBERS.to_numpy().astype(object)]
+    model = PrivateLogisticRegression(bounds=[(18, 90), (0, 5)], classes=(0, 1)).fit(rows, Y)
+    middle, rows[0], rows[1] = [[54.0, 1.0], [1.0, 2.5]], [None, 1.0], [1.0, "x"]
+    assert (model.decision_function(rows)[:2] == model.decision_function(middle)).all()
+
+
+@pytest.mark.quick
+@KINDS
+def test_folds_with_missing_values_have_scores(name):
+    holes, _ = with_holes()
+    texts = np.where(Y, "dead", "alive").astype(object)
+    model = QUICK[name](**{**PUBLIC, "classes": ("alive", "dead")})
+    score = partial(cross_val_score, cv=KFold(3), error_score="raise")
+    for measure in ("roc_auc", "accuracy"):
+        assert np.isfinite(score(model, holes, texts, scoring=measure)).all()
+    steps = make_pipeline(FunctionTransformer(), model)
+    search = GridSearchCV(steps, {f"{name.lower()}__eps": [0.5, 1.0]}, cv=KFold(3))
+    with pytest.warns(lr.PrivacyWarning, match="score"):
+        assert np.isfinite(search.fit(holes, texts).cv_results_["mean_test_score"]).all()
+    with pytest.raises((ValueError, TypeError), match=r"NaN|not supported between|unknown"):
+        score(clone(model).set_params(missing="nan"), holes, texts, scoring="accuracy")
+
+
+def test_probabilities_of_folds_with_missing_values_have_scores():
+    holes, _ = with_holes()
+    y = np.array(["a", "b", "c"])[THREE]
+    model = PrivateLogisticRegression(**{**PUBLIC, "classes": ("a", "b", "c")})
+    for measure in ("neg_log_loss", "roc_auc_ovr", "f1_macro"):
+        areas = cross_val_score(model, holes, y, cv=KFold(3), scoring=measure, error_score="raise")
+        assert np.isfinite(areas).all()
+
+
+def test_another_way_with_missing_values_is_refused_when_it_predicts():
+    model = PrivateLogisticRegression(**PUBLIC).fit(X, Y).set_params(missing="drop")
+    with pytest.raises(lr.ArgumentError, match="missing takes 'constant', 'nan'"):
+        model.predict(X)
 
 
 @KINDS
@@ -523,6 +652,7 @@ def test_nothing_is_predicted_before_a_fit(name):
         QUICK[name]().predict(X)
 
 
+@pytest.mark.quick
 @KINDS
 def test_a_pickle_predicts_and_holds_no_record(name):
     model = QUICK[name](**PUBLIC).fit(X, Y)
@@ -576,6 +706,7 @@ def test_a_clone_has_the_same_ledger():
     assert clone(clone(make_pipeline(model)))[-1].ledger is ledger
 
 
+@pytest.mark.quick
 @pytest.mark.filterwarnings("ignore:score:privatelr.PrivacyWarning")
 def test_every_fit_of_a_search_is_charged_or_refused():
     ledger = lr.Ledger(0.7)
@@ -620,9 +751,38 @@ def test_a_score_warns_that_it_is_exact():
     assert told[0].filename == __file__
 
 
+PAGE = Path(__file__).resolve().parents[2] / "vignettes" / "scikit-learn.md"
+
+
+@pytest.mark.quick
+@KINDS
+def test_folds_by_labels_are_said_to_be_uncovered(name):
+    """An estimator cannot see who chose its records, so its help, its page and scores say it."""
+    model = QUICK[name](bounds=BOUNDS, classes=(0, 1))
+    usual = check_cv(3, Y, classifier=is_classifier(model))
+    neighbour = Y.where(Y.index != 50, 1 - Y)
+    parts = [[[*train] for train, _ in usual.split(NUMBERS, y)] for y in (Y, neighbour)]
+    assert parts[0] != parts[1]  # one label moves other records
+    parts = [[[*train] for train, _ in KFold(3).split(NUMBERS, y)] for y in (Y, neighbour)]
+    assert parts[0] == parts[1]
+    privacy = type(model).__doc__.partition("**Privacy.**")[2].partition("Examples\n")[0]
+    assert "``cv=KFold(3)``" in privacy
+    assert "``cv=3``" in privacy
+    with pytest.warns(lr.PrivacyWarning, match=r"by the labels, as by cv=3; cv=KFold\(3\)"):
+        cross_val_score(model, NUMBERS, Y, cv=3)
+
+
+def test_the_page_says_in_a_sentence_how_folds_are_cut():
+    page = PAGE.read_text(encoding="utf-8")
+    assert "**Pass `cv=KFold(3)`, and not `cv=3`, which cuts the folds of a classifier by" in page
+    code = "".join(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    assert not re.search(r"cv=\d", code)  # its blocks do as it says
+
+
 # -- pipelines -------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 def test_a_pipeline_of_public_steps_hands_on_names(monkeypatch):
     kept = make_column_transformer(
         (SimpleImputer(strategy="constant", fill_value=50.0), ["age"]),
@@ -642,6 +802,7 @@ def test_a_pipeline_of_public_steps_hands_on_names(monkeypatch):
     assert not pd.isna(pipe.predict(holes)).any()
 
 
+@pytest.mark.quick
 def test_names_of_columns_are_those_of_the_fit():
     model = PrivateLogisticRegression(bounds=BOUNDS, classes=(0, 1)).fit(NUMBERS, Y)
     with pytest.raises(ValueError, match="feature names should match"):
@@ -651,6 +812,7 @@ def test_names_of_columns_are_those_of_the_fit():
     assert (found == model.predict(NUMBERS)).all()
 
 
+@pytest.mark.quick
 def test_metadata_is_routed(monkeypatch):
     weights, persons = np.linspace(0.1, 1, 60), np.arange(60) // 2
     model = PrivateLogisticRegression(bounds=BOUNDS, classes=(0, 1))

@@ -90,6 +90,7 @@ def test_checks_of_private_fits_pass_but_for_those_listed(kind):
     outcomes(kind(bounds=(-4, 4), **QUICK.get(kind, {})), {**EXPECTED[kind], **NOISE})
 
 
+@pytest.mark.quick
 def test_a_planted_bug_fails_the_checks():
     class Forgetful(PrivateLogisticRegression):
         def fit(self, X, y, sample_weight=None, person=None):  # noqa: N803
@@ -100,6 +101,7 @@ def test_a_planted_bug_fails_the_checks():
         outcomes(Forgetful(eps=0), WEIGHTS)
 
 
+@pytest.mark.quick
 @KINDS
 def test_parameters_are_stored_untouched(kind):
     given = {

@@ -143,7 +143,7 @@ def test_the_type_of_a_response_is_that_of_its_container(y, kind):
         ((Y, np.zeros((3, 1, 1)), None), SchemaError, "two dimensions"),
         ((np.zeros(3), None, None), SchemaError, "two dimensions"),
         ((3, None, None), SchemaError, "int"),
-        (("a ~ b", "file.csv", None), SchemaError, "str"),
+        (("a ~ b", "file.csv", None), SchemaError, "of paths"),
         ((pd.Series(Y), None, None), SchemaError, "Series"),
         (({"a": 1, "b": 2}, None, None), SchemaError, "equal length"),
         (({"a": [1], "b": [1, 2]}, None, None), SchemaError, "equal length"),

@@ -19,7 +19,7 @@ from privatelr.cli.tables.declared_columns import (
     require_different,
 )
 from privatelr.errors import MissingDependencyError, SchemaError
-from privatelr.sources import RecordBatches, as_batch, as_stream, of_files
+from privatelr.sources import RecordBatches, as_batch, as_stream
 
 
 class ArrowTable:
@@ -68,7 +68,7 @@ class ArrowFiles:
         self._shown = shown
         _pyarrow(shown, "Parquet")
         try:
-            self._source = of_files(paths) if len(paths) > 1 else as_stream(paths[0])
+            self._source = as_stream(list(paths) if len(paths) > 1 else paths[0])
         except SchemaError as error:
             raise InputError(f"{shown}: {str(error).removeprefix('data: ')}") from None
         self.names = _names_of(self._source.schema, shown)
@@ -98,7 +98,8 @@ class ArrowFiles:
                 ]
                 yield pa.RecordBatch.from_arrays(found, schema=shown)
 
-        return RecordBatches(schema, as_batch(schema.empty_table()), opened, source.count), readings
+        facts = opened, source.count, source.required
+        return RecordBatches(schema, as_batch(schema.empty_table()), *facts), readings
 
 
 def _pyarrow(shown: str, kind: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from privatelr import privacy
@@ -61,9 +61,8 @@ class Calibration:
         What decided lambda, in words.
     lambda_rules : tuple of (str, float)
         The lambda that each automatic rule would choose.
-    alternatives : tuple of (str, float)
-        Noise that was not chosen, and the ratio of its root mean square length to that of the
-        chosen noise; infinite if it is not possible at this lambda.
+    written : tuple of (str, float) or None
+        The `alternatives` in the words of the file that this was read from.
 
     Examples
     --------
@@ -84,7 +83,7 @@ class Calibration:
     grid: float
     lambda_origin: str
     lambda_rules: tuple[tuple[str, float], ...] = ()
-    alternatives: tuple[tuple[str, float], ...] = ()
+    written: tuple[tuple[str, float], ...] | None = field(default=None, compare=False)
 
     @property
     def lambda_(self) -> float:
@@ -97,6 +96,23 @@ class Calibration:
         if self.placement == "objective":
             return f"analysis={self.analysis!r}"
         return f"{self.analysis} bound"
+
+    @property
+    def alternatives(self) -> tuple[tuple[str, float], ...]:
+        """Noise that was not chosen, and the ratio of its length to that of the chosen noise.
+
+        Lengths are root mean squares. The ratio is infinite if noise is not possible at this
+        lambda. Only pages show them, so they are worked out when one is made.
+        """
+        if self.written is not None:
+            return self.written
+        if isinstance(self.target, privacy.NonPrivate):
+            return ()
+        if self.placement == "output":
+            laws = _laws_of_output(self.problem, self.tau, self.target)
+            return tuple(_others(laws, self.noise))
+        analysis = cast("pure.Analysis", self.analysis)
+        return tuple(_other_tilts(self.problem, self.target, analysis, self.noise))
 
     @property
     def proven(self) -> privacy.Guarantee:
@@ -196,9 +212,9 @@ class Calibration:
                 f"minimum certified to a gradient of {self.tau:.3g}, released as multiples of "
                 f"{self.grid:.3g}",
             ]
-        if self.alternatives:
+        if alternatives := self.alternatives:
             lines.append(f"alternatives at this lambda and d = {problem.d}:")
-            for title, ratio in self.alternatives:
+            for title, ratio in alternatives:
                 times = f"{ratio:.3g} times the noise"
                 cost = times if math.isfinite(ratio) else "not possible at this lambda"
                 lines.append(f"  {title}: {cost}")
@@ -225,10 +241,11 @@ class Calibration:
                 ("Coefficients", f"{moved}, in units that have declared bounds at -1 and 1"),
                 ("Precision", f"{precise}, released as multiples of {self.grid:.3g}"),
             ]
-        if not self.alternatives:
+        alternatives = self.alternatives
+        if not alternatives:
             return facts_html(self._title, facts)
         others = [(f"{self.noise.title} noise, {self.bound} (chosen)", "1")]
-        for title, ratio in self.alternatives:
+        for title, ratio in alternatives:
             others.append((title, "not possible" if math.isinf(ratio) else f"{ratio:.3g}"))
         heading = f"Length of the noise at this lambda and d = {problem.d}, the chosen being 1:"
         return facts_html(self._title, facts, heading, page_model.FactList(others))
@@ -279,7 +296,6 @@ def calibrate_objective(problem: Problem, request: Request, lambda_origin: str) 
         tau=tau,
         grid=proven_noise.grid_for(shield),
         lambda_origin=lambda_origin,
-        alternatives=tuple(_other_tilts(settled, target, analysis, noise)),
     )
 
 
@@ -292,8 +308,7 @@ def calibrate_output(problem: Problem, request: Request, lambda_origin: str) -> 
         )
     target, nothing = cast("privacy.Promise", request.target), NoNoise(problem.size)
     tau = proven_noise.certified_norm(problem, nothing)
-    reach = proven_noise.output_sensitivity(problem, tau)
-    laws = proven_noise.laws_hiding(reach, problem.size, target)
+    laws = _laws_of_output(problem, tau, target)
     noise = proven_noise.require_law(laws, target, request.kinds)
     by_profile = isinstance(target, privacy.ApproxDP) and isinstance(noise, GaussianNoise)
     return Calibration(
@@ -306,7 +321,6 @@ def calibrate_output(problem: Problem, request: Request, lambda_origin: str) -> 
         tau=tau,
         grid=proven_noise.grid_for(noise),
         lambda_origin=lambda_origin,
-        alternatives=tuple(_others(laws, noise)),
     )
 
 
@@ -316,6 +330,12 @@ def calibrate_plain(problem: Problem, request: Request, lambda_origin: str) -> C
     return Calibration(
         problem, target, placement, "none", nothing, nothing, 0.0, 0.0, lambda_origin
     )
+
+
+def _laws_of_output(problem: Problem, tau: float, target: privacy.Promise) -> list[NoiseLaw]:
+    """Return every law of noise that hides how far a minimum moves."""
+    reach = proven_noise.output_sensitivity(problem, tau)
+    return proven_noise.laws_hiding(reach, problem.size, target)
 
 
 def _other_tilts(

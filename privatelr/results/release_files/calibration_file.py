@@ -139,7 +139,7 @@ def restore_calibration(entry: entries.PerturbationEntry, facts: Mapping[str, An
         noise=read_law(entry.noise, "calibration.noise", problem.size, blocks),
         shield=read_law(entry.shield, "calibration.shield", problem.size, blocks),
         lambda_rules=tuple((rule.rule, rule.lambda_) for rule in entry.lambda_rules),
-        alternatives=tuple(
+        written=tuple(
             (other.noise, math.inf if other.ratio is None else other.ratio)
             for other in entry.alternatives
         ),

@@ -1,0 +1,210 @@
+"""Files of Parquet and Feather as datasets of pyarrow, and what their own schemas say.
+
+Which files there are, their columns and their types are public, so what is wrong with them is said
+by the name of the file, and before a fit is charged.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from privatelr.errors import MissingDependencyError, SchemaError, show
+
+_KINDS = {
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".feather", ".arrow", ".ipc"), "feather"),
+}
+_LOGS = {"Delta": "_delta_log", "Iceberg": "metadata/*.metadata.json", "Hudi": ".hoodie"}
+"""Tables that keep files which no longer count, each with what their folder has beside them."""
+
+
+def is_path(data: Any) -> bool:
+    """Whether this names a file or folder that can be read, or is a list of such files."""
+    if isinstance(data, list | tuple):
+        paths = all(isinstance(one, str | os.PathLike) for one in data)
+        return paths and any(map(_kind, data))  # other lists of texts may be a response
+    return isinstance(data, str | os.PathLike) and bool(_kind(data) or os.path.isdir(data))
+
+
+def dataset_of(path: Any) -> Any:
+    """Return the records of a file, a folder, a pattern of files, or a list of files.
+
+    Raises
+    ------
+    SchemaError
+        If there is no such file, if one cannot be read, or if they belong to a table whose log
+        says which of them count.
+    """
+    if isinstance(path, list | tuple):
+        files = [os.fspath(one) for one in path]
+        return _of_files(
+            files, os.path.commonpath([os.path.dirname(_full(file)) for file in files])
+        )
+    text = os.fspath(path)
+    if os.path.isdir(text):
+        files = sorted(_inside(text))
+        if not files:
+            raise SchemaError(
+                f"data={show(text)}: the folder has no file that ends in .parquet or .feather."
+            )
+        return _of_files(files, _full(text))
+    if os.path.exists(text) or not glob.has_magic(text):
+        return _of_files([text], os.path.dirname(_full(text)))
+    parts = Path(_full(text)).parts
+    fixed = next(place for place, part in enumerate(parts) if glob.has_magic(part))
+    files = sorted(glob.glob(text, recursive=True))
+    if not files:
+        raise SchemaError(f"data={show(text)}: there is no such file.")
+    return _of_files(files, os.path.join(*parts[:fixed]))
+
+
+def _of_files(files: Sequence[str], base: str) -> Any:
+    """Return a dataset that has the columns of all files, and those that folders below tell."""
+    import pyarrow as pa
+    import pyarrow.dataset
+
+    for file in files:
+        if not os.path.exists(file):
+            raise SchemaError(f"data={show(file)}: there is no such file.")
+    _require_no_log(files)
+    kinds = {_kind(file) for file in files}
+    if len(kinds) > 1 or "" in kinds:
+        raise SchemaError(
+            "data: several files are all Parquet, or all Feather, as their endings say."
+        )
+    below = {"partitioning": "hive", "partition_base_dir": base}
+    try:
+        made = pyarrow.dataset.dataset(
+            [_full(file) for file in files], format=_format_of(kinds.pop()), **below
+        )
+    except (OSError, ValueError):  # the first file tells the types
+        first = "/".join(Path(_full(files[0])).parts[-2:])
+        raise SchemaError(f"data: {show(first)} could not be read as its ending says.") from None
+    names, more = set(made.schema.names), []
+    for _, own, _ in own_schemas(made):
+        more += [field for field in own if field.name not in names]
+        names.update(own.names)
+    return made.replace_schema(pa.schema([*made.schema, *more])) if more else made
+
+
+def is_delta(path: Any) -> bool:
+    """Whether this is the folder of a Delta table."""
+    return isinstance(path, str | os.PathLike) and os.path.isdir(os.path.join(path, _LOGS["Delta"]))
+
+
+def delta_table(folder: str | os.PathLike[str]) -> Any:
+    """Return a Delta table, whose log names its files; others were deleted or replaced."""
+    if find_spec("deltalake") is None:
+        raise MissingDependencyError(
+            f"data={show(os.fspath(folder))}: this is a Delta table, whose log says which of its "
+            "files count; reading it takes deltalake, so install it with `pip install deltalake`."
+        )
+    from deltalake import DeltaTable
+
+    return DeltaTable(os.fspath(folder))
+
+
+def _require_no_log(files: Iterable[str]) -> None:
+    """Refuse files of a table that says elsewhere which of its files and records count."""
+    folders = {Path(_full(file)).parent for file in files}
+    for folder in {above for one in folders for above in (one, *one.parents)}:
+        for name, log in _LOGS.items():
+            if next(folder.glob(log), None) is not None:
+                raise SchemaError(
+                    f"data: the files belong to the {name} table in {show(str(folder))}, whose log "
+                    "says which of them count; hand over that table instead, as its library reads "
+                    "it."
+                )
+
+
+def _inside(folder: str) -> Iterator[str]:
+    """Yield the files of a folder; names that begin with _ or . are those of no records."""
+    for here, below, files in os.walk(folder):
+        below[:] = [name for name in below if not name.startswith(("_", "."))]
+        for name in files:
+            if not name.startswith(("_", ".")) and _kind(name):
+                yield os.path.join(here, name)
+
+
+def _kind(path: str | os.PathLike[str]) -> str:
+    return _KINDS.get(Path(path).suffix.lower(), "")
+
+
+def _full(path: str) -> str:
+    return os.path.abspath(path)
+
+
+def _format_of(kind: str) -> Any:
+    """Return a format of pyarrow that does not load a local file of Parquet ahead as a whole."""
+    import pyarrow.dataset
+
+    return pyarrow.dataset.ParquetFileFormat(pre_buffer=False) if kind == "parquet" else kind
+
+
+# -- the schemas of files -------------------------------------------------------------------------
+
+
+def own_schemas(data: Any) -> Iterator[tuple[str, Any, Collection[str]]]:
+    """Yield the files of a dataset, each with its own schema and what its folders tell."""
+    import pyarrow.dataset
+
+    for fragment in _fragments(data):
+        path = str(getattr(fragment, "path", "a table in memory"))
+        name = "/".join(Path(path).parts[-2:])  # the whole may be long
+        try:
+            own = fragment.physical_schema
+        except (OSError, ValueError):  # errors of pyarrow are of these classes
+            raise SchemaError(f"data: {show(name)} could not be read as its ending says.") from None
+        yield name, own, pyarrow.dataset.get_partition_keys(fragment.partition_expression)
+
+
+def require_types(data: Any, columns: Sequence[str], *, all_of_them: bool) -> None:
+    """Refuse a file that has another type of a column: a cast may fail by what a value is.
+
+    A file without a column is refused as well if `all_of_them` are asked for. Tables that say
+    themselves that a column came later have files without it.
+    """
+    for file, own, told in own_schemas(data):
+        for name in columns:
+            place = own.get_field_index(name)
+            if place < 0:
+                if all_of_them and name not in told:
+                    raise SchemaError(
+                        f"data: {show(file)} has no column {name!r}, which other files have; "
+                        "hand over files of the same columns."
+                    )
+                continue
+            held, said = (_undressed(one.field(name).type) for one in (own, data.schema))
+            if held != said:
+                raise SchemaError(
+                    f"data: {show(file)} has the column {name!r} as {held}, and others have it as "
+                    f"{said}; write files of one type."
+                )
+
+
+def _fragments(data: Any) -> Iterable[Any]:
+    """The files of a dataset; one that is filtered tells their names alone, or is in memory."""
+    import pyarrow.dataset
+
+    try:
+        return list(data.get_fragments())
+    except ValueError:
+        files = getattr(data, "files", ())
+    if not files:
+        return ()
+    how = {"format": data.format, "filesystem": data.filesystem}
+    return list(pyarrow.dataset.dataset(files, **how).get_fragments())
+
+
+def _undressed(kind: Any) -> str:
+    """The type of the values of a column, however it spells text."""
+    import pyarrow as pa
+
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return "string" if is_text or pa.types.is_string_view(kind) else str(kind)

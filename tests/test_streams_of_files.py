@@ -1,0 +1,250 @@
+"""Files and folders as data: which of them count, and what is wrong with them, said unpaid."""
+
+import shutil
+
+import numpy as np
+import pytest
+from frames_for_laws import FORMULA, SCHEMA, FixedRandomness
+from repeated_noise import trial
+from streams_for_tests import EVERY_MEMORY, KEPT, arrow, ds, pa
+
+import privatelr.fitting
+from privatelr import Ledger, MissingDependencyError, SchemaError, dplr, stream
+from privatelr.sources import arrow_files, as_stream
+
+feather = pytest.importorskip("pyarrow.feather", reason="needs the extra [parquet]")
+pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
+TABLE = arrow(trial(300))
+
+
+@pytest.fixture(autouse=True)
+def _one_noise(monkeypatch):
+    monkeypatch.setattr(privatelr.fitting, "SystemRandomness", FixedRandomness)
+
+
+def expected():
+    return dplr(FORMULA, TABLE, **SCHEMA).coef
+
+
+def check_same(data, memory=KEPT):
+    found = dplr(FORMULA, stream(data, memory=memory), **SCHEMA).coef
+    np.testing.assert_allclose(found, expected(), rtol=0, atol=1e-9)
+
+
+def parts(folder, write=pq.write_table, ending=".parquet"):
+    folder.mkdir()
+    for number in range(3):
+        write(TABLE.slice(100 * number, 100), str(folder / f"{number}{ending}"))
+    return folder
+
+
+# -- which files count ----------------------------------------------------------------------------
+
+
+@EVERY_MEMORY
+@pytest.mark.parametrize(
+    ("write", "ending"), [(pq.write_table, ".pq"), (feather.write_feather, ".feather")]
+)
+def test_a_folder_a_pattern_and_a_list_are_the_same_records(tmp_path, write, ending, memory):
+    folder = parts(tmp_path / "parts", write, ending)
+    (folder / "README.txt").write_text("not a table", encoding="utf-8")
+    (folder / "_SUCCESS").touch()
+    (folder / f".hidden{ending}").write_bytes(b"")
+    files = sorted(folder.glob(f"[0-9]*{ending}"))
+    for data in (folder, str(folder / f"[0-9]*{ending}"), files, list(map(str, files))):
+        check_same(data, memory)
+
+
+@EVERY_MEMORY
+def test_columns_that_folders_tell_are_those_of_a_pattern_and_a_list(tmp_path, memory):
+    for smoker in ("no", "yes"):
+        part = TABLE.filter(pa.compute.equal(TABLE["smoker"], smoker))
+        (tmp_path / f"smoker={smoker}").mkdir()
+        pq.write_table(part.drop_columns("smoker"), tmp_path / f"smoker={smoker}" / "0.parquet")
+    files = sorted(map(str, tmp_path.glob("*/*.parquet")))
+    for data in (tmp_path, f"{tmp_path}/*/*.parquet", f"{tmp_path}/**/*.parquet", files):
+        check_same(data, memory)
+
+
+def test_folders_above_tell_no_column(tmp_path):
+    inside = tmp_path / "age=70"
+    inside.mkdir()
+    folder = parts(inside / "parts")
+    for data in (folder, folder / "*.parquet", [*folder.iterdir()], folder / "0.parquet"):
+        assert set(as_stream(data).columns) == set(TABLE.column_names)
+
+
+@pytest.mark.parametrize(
+    ("name", "log"),
+    [
+        ("Delta", "_delta_log/0.json"),
+        ("Iceberg", "metadata/v1.metadata.json"),
+        ("Hudi", ".hoodie/hoodie.properties"),
+    ],
+)
+def test_files_of_a_table_with_a_log_are_refused(tmp_path, name, log):
+    """The folder also has the files of records that were deleted."""
+    folder = parts(tmp_path / "data")
+    (tmp_path / log).parent.mkdir()
+    (tmp_path / log).touch()
+    for data in (folder, folder / "0.parquet", folder / "*.parquet", [folder / "1.parquet"]):
+        with pytest.raises(SchemaError, match=f"the {name} table in .*hand over that table"):
+            dplr(FORMULA, data, **SCHEMA)
+
+
+@EVERY_MEMORY
+def test_the_folder_of_a_delta_table_is_the_table(tmp_path, memory):
+    delta = pytest.importorskip("deltalake", reason="deltalake is not installed")
+    folder = str(tmp_path / "delta")
+    delta.write_deltalake(folder, TABLE.slice(0, 50))
+    delta.write_deltalake(folder, TABLE, mode="overwrite")
+    assert len(list((tmp_path / "delta").glob("*.parquet"))) > 1
+    check_same(folder, memory)
+    check_same(delta.DeltaTable(folder), memory)
+
+
+def test_the_folder_of_a_delta_table_takes_its_library(tmp_path, monkeypatch):
+    (tmp_path / "_delta_log").mkdir()
+    parts(tmp_path / "date=1")
+    monkeypatch.setattr(arrow_files, "find_spec", lambda name: None)
+    with pytest.raises(MissingDependencyError, match="pip install deltalake"):
+        dplr(FORMULA, tmp_path, **SCHEMA)
+
+
+@EVERY_MEMORY
+def test_a_table_of_iceberg_is_its_current_snapshot(tmp_path, memory):
+    catalogs = pytest.importorskip("pyiceberg.catalog.sql", reason="pyiceberg is not installed")
+    place = {"uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}"}
+    catalog = catalogs.SqlCatalog("c", **place)
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.t", TABLE.schema)
+    table.append(TABLE.slice(0, 40))
+    table.overwrite(TABLE)
+    for data in (table, table.scan()):
+        check_same(data, memory)
+    with pytest.raises(SchemaError, match="the Iceberg table"):
+        dplr(FORMULA, tmp_path / "n" / "t" / "data", **SCHEMA)
+
+
+# -- what is wrong with them ----------------------------------------------------------------------
+
+
+def other_type(folder):
+    own = TABLE.set_column(0, TABLE.field(0).name, TABLE.column(0).cast(pa.float32()))
+    pq.write_table(own, folder / "1.parquet")
+    return f"1.parquet' has the column '{TABLE.field(0).name}' as float"
+
+
+def nothing_but_nulls(folder):
+    own = TABLE.set_column(0, TABLE.field(0).name, pa.nulls(len(TABLE)))
+    pq.write_table(own, folder / "1.parquet")
+    return f"1.parquet' has the column '{TABLE.field(0).name}' as null"
+
+
+def one_column_less(folder):
+    pq.write_table(TABLE.drop_columns("age"), folder / "1.parquet")
+    return "1.parquet' has no column 'age'"
+
+
+def first_has_less(folder):
+    pq.write_table(TABLE.drop_columns("age"), folder / "0.parquet")
+    return "0.parquet' has no column 'age'"
+
+
+def no_table(folder):
+    (folder / "2.parquet").write_bytes(b"age")
+    return "2.parquet' could not be read"
+
+
+def first_is_no_table(folder):
+    (folder / "0.parquet").write_bytes(b"age")
+    return "0.parquet' could not be read"
+
+
+@EVERY_MEMORY
+@pytest.mark.parametrize(
+    "plant",
+    [other_type, nothing_but_nulls, one_column_less, first_has_less, no_table, first_is_no_table],
+)
+def test_a_wrong_file_is_named_before_anything_is_charged(tmp_path, plant, memory):
+    folder = parts(tmp_path / "parts")
+    said, ledger = plant(folder), Ledger(1.0)
+    for data in (folder, folder / "*.parquet", sorted(folder.iterdir())):
+        with pytest.raises(SchemaError, match=said):
+            dplr(FORMULA, stream(data, memory=memory), ledger=ledger, **SCHEMA)
+    assert len(ledger.entries) == 0
+
+
+def test_a_column_that_is_not_read_may_come_later(tmp_path):
+    folder = parts(tmp_path / "parts")
+    pq.write_table(TABLE.slice(0, 100).append_column("new", pa.nulls(100)), folder / "0.parquet")
+    check_same(folder)
+    shutil.move(folder / "0.parquet", folder / "9.parquet")
+    assert "new" in as_stream(folder).columns
+
+
+def test_a_user_may_say_that_a_column_of_a_dataset_came_later(tmp_path):
+    folder = parts(tmp_path / "parts")
+    one_column_less(folder)
+    with pytest.raises(SchemaError, match="no column 'age'"):
+        dplr(FORMULA, folder, **SCHEMA)
+    told = ds.dataset(folder, schema=TABLE.schema)
+    assert dplr(FORMULA, told, **SCHEMA).nobs == told.count_rows()
+
+
+def test_a_path_that_is_not_there_is_said_to_be_so(tmp_path):
+    for path in ("nothing/", "all.csv"):
+        with pytest.raises(SchemaError, match=f"data='{path}': of paths, data takes"):
+            dplr(FORMULA, path, **SCHEMA)
+    with pytest.raises(SchemaError, match=r"'typo.parquet': there is no such file"):
+        dplr(FORMULA, [parts(tmp_path / "parts") / "0.parquet", "typo.parquet"], **SCHEMA)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SchemaError, match=r"no file that ends in \.parquet"):
+        dplr(FORMULA, tmp_path / "empty", **SCHEMA)
+
+
+@pytest.mark.parametrize("data", [[TABLE], TABLE.to_batches()[0], TABLE.to_reader()])
+def test_what_is_read_once_only_is_told_what_to_be(data):
+    with pytest.raises(SchemaError, match=r"privatelr\.stream|stream"):
+        dplr(FORMULA, data, **SCHEMA)
+
+
+# -- functions ------------------------------------------------------------------------------------
+
+
+def test_a_function_is_told_columns_as_pyarrow_takes_them():
+    def read(columns=None):
+        return ds.dataset(TABLE).scanner(columns=columns).to_reader()
+
+    check_same(read)
+    check_same(read, 0)
+
+
+def test_a_reader_that_was_read_is_refused_before_anything_is_charged():
+    reader, ledger = TABLE.to_reader(), Ledger(1.0)
+    with pytest.raises(SchemaError, match=r"a new pyarrow\.RecordBatchReader each time"):
+        dplr(FORMULA, lambda: reader, ledger=ledger, **SCHEMA)
+    assert len(ledger.entries) == 0
+
+
+# -- memory ---------------------------------------------------------------------------------------
+
+
+def test_long_texts_count_as_what_they_take():
+    """They are streamed where 8 bytes for each would fit, to the same numbers."""
+    long = {name: name + "x" * 500 for name in ("no", "yes")}
+    frame = trial(300).replace({"smoker": long})
+    table, schema = arrow(frame), {**SCHEMA, "levels": {"smoker": list(long.values())}}
+    reads = []
+
+    def read():
+        reads.append(1)
+        return table.to_reader()
+
+    memory = 8 * 300 * (len(table.column_names) + len(expected()) + 2)
+    found = dplr(FORMULA, stream(read, memory=memory), **schema)
+    assert len(reads) > 5
+    reads.clear()
+    again = dplr(FORMULA, stream(read, memory=memory + 300 * 600), **schema)
+    assert len(reads) < 5
+    np.testing.assert_array_equal(found.coef, again.coef)
