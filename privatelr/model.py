@@ -298,6 +298,14 @@ def dpsvm(
     **Privacy.** *Covered*: ``fit.coef`` and all that is computed from it, by
     ``fit.guarantee``. *Neighbours* and *assumed public*: as for `dplr`.
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
+
+    Examples
+    --------
+    >>> from privatelr import dpsvm, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dpsvm("vote ~ age + selfLR", votes, eps=1.0, **public)
+    >>> {*fit.predict(votes, type="classes")} <= {"Clinton", "Dole"}
+    True
     """
     given = {"weights": weights, "subset": subset, "by": by, "person": person}
     source = read_data(formula, data, target, **given, records_per_person=records_per_person)
@@ -359,6 +367,13 @@ def check(
     types, declared bounds and levels. *Not covered*: all of the result, as its type and its page
     say: it must not be published, and choices that follow from it (bounds, levels, a formula) are
     not covered by a guarantee.
+
+    Examples
+    --------
+    >>> from privatelr import check, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> check("vote ~ age + selfLR", votes, **public).classes.to_dict()
+    {'Clinton': 551, 'Dole': 393}
     """
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     given = {"weights": weights, "subset": subset, "by": by, "person": person}

@@ -96,6 +96,14 @@ def dpmultinom(
     persons that differ in the records of one of them. *Assumed public*: n (or the number of
     persons), names, types, declared bounds and levels, and every argument. *Not covered*: time and
     memory.
+
+    Examples
+    --------
+    >>> from privatelr import dpmultinom, load_dataset, load_schema
+    >>> iris, public = load_dataset("iris"), load_schema("iris")
+    >>> fit = dpmultinom("Species ~ .", iris, eps=4.0, **public)
+    >>> list(fit.coef.columns)
+    ['versicolor', 'virginica']
     """
     given = {"weights": weights, "subset": subset, "person": person}
     source = read_data(formula, data, target, **given, records_per_person=records_per_person)

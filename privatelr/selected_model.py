@@ -116,6 +116,14 @@ def dplpsvm(
     from them, by ``fit.guarantee``. *Neighbours*: datasets of the same n that differ in one
     record. *Assumed public*: n, names, types, declared bounds and levels, and every argument.
     *Not covered*: ``fit.diagnostics``, a learned threshold, time and memory.
+
+    Examples
+    --------
+    >>> from privatelr import dplpsvm, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplpsvm("vote ~ age + selfLR", votes, eps=1.0, **public)
+    >>> print(fit.guarantee)
+    epsilon = 1, delta = 1e-06 (approximate)
     """
     _require_density(density, minority)
     shares = read_roc_share(spend)
@@ -213,6 +221,14 @@ def dpsimplex(
     *Assumed public*: n, names, types, declared bounds and levels, and every argument. *Not
     covered*: ``fit.diagnostics``, a learned threshold, time and memory. The minimiser itself
     is not kept.
+
+    Examples
+    --------
+    >>> from privatelr import dpsimplex, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dpsimplex("vote ~ age + selfLR", votes, eps=1.0, **public)
+    >>> list(fit.coef.index)
+    ['(Intercept)', 'age', 'selfLR']
     """
     require_choice(ArgumentError, "loss", loss, ("huber", "logistic"))
     takes = "a number from 1e-6 to 1e6"

@@ -228,6 +228,13 @@ def levels_from(
     number of persons), names, types and the price. *Not covered*: time and memory.
 
     Numbers and booleans that are equal are one level; in a column of objects True is the number 1.
+
+    Examples
+    --------
+    >>> from privatelr import levels_from, load_dataset
+    >>> levels = levels_from(load_dataset("anes96"), "vote", eps=1.0, delta=1e-6)
+    >>> list(levels["vote"])
+    ['Clinton', 'Dole']
     """
     target = read_target_of_levels(read_price(eps, delta, person))
     source = _read_table(data)

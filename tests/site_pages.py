@@ -8,6 +8,7 @@ repository that a page links to, so that every link of the Markdown works on the
 from __future__ import annotations
 
 import ast
+import doctest
 import posixpath
 import re
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
+from public_uses import MODULES, uses
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "privatelr"
@@ -58,9 +60,6 @@ GROUPS = {
 RECORDS = {"What a fit returns": ["privatelr.results.fit_record.FitRecord"]}
 """Classes that docstrings of a page refer to for attributes, by the page."""
 
-MODULES = ("audit", "datasets", "estimators", "inference", "mechanisms", "privacy")
-"""Modules with a page of their own."""
-
 _LINK = re.compile(
     r"(?P<text>\[(?:[^\[\]]|\[[^\[\]]*\])*\])\((?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)"
 )
@@ -99,58 +98,163 @@ def _is_documented(path: str) -> bool:
 def _defined(path: str) -> str:
     """Where a name is defined, from where it is imported."""
     module, _, name = path.removeprefix("privatelr.").rpartition(".")
-    if not module or not any(
-        PACKAGE.joinpath(*module.split(".")[:-1]).glob(f"{module.split('.')[-1]}*")
-    ):
+    if not module or not _is_module(module):
         return path
     again = _imports(module).get(name)
-    return _defined(again) if again else path
+    return _defined(again) if again and again != path else path
+
+
+def _is_module(module: str) -> bool:
+    place = PACKAGE.joinpath(*module.split("."))
+    return place.is_dir() or place.with_suffix(".py").is_file()
 
 
 def modules() -> list[str]:
     """The modules with a page, as far as the package has them."""
-    return [name for name in MODULES if any(PACKAGE.glob(f"{name}*"))]
+    return [name for name in MODULES if _is_module(name)]
 
 
 @cache
-def _examples() -> dict[str, str]:
-    """The Python of each page of the repository, by the page of the site."""
+def _pages() -> dict[str, str]:
+    """The text of each page of the repository, by the page of the site."""
     vignettes = {path.name: path for path in sorted((ROOT / "vignettes").glob("*.md"))}
     pages = {"index.md": ROOT / ELSEWHERE["index.md"], **vignettes}
-    texts = {page: path.read_text(encoding="utf-8") for page, path in pages.items()}
-    return {page: "\n".join(_PYTHON.findall(text)) for page, text in texts.items()}
-
-
-def pages_using(name: str) -> list[str]:
-    """The pages whose examples use a public name."""
-    used = re.compile(rf"\b{re.escape(name)}\b")
-    return [page for page, code in _examples().items() if used.search(code)]
-
-
-def makers(name: str) -> dict[str, str]:
-    """The public functions that return a public class, each with its path."""
-    named = re.compile(rf"\b{re.escape(name)}\b")
-    return {maker: path for maker, path in faces("").items() if named.search(_returned(path))}
+    return {page: path.read_text(encoding="utf-8") for page, path in pages.items()}
 
 
 @cache
-def _returned(path: str) -> str:
+def _used() -> dict[str, set[str]]:
+    """Where the names are defined that the Python of a page uses, by the page."""
+    used = {page: uses("\n".join(_PYTHON.findall(text))) for page, text in _pages().items()}
+    return {page: {*map(_resolved, paths)} for page, paths in used.items()}
+
+
+def _resolved(path: str) -> str:
+    """Where a name is defined, from how a page has imported it."""
+    _, _, name = path.partition(".")
+    return faces("").get(name) or _defined(path)
+
+
+def pages_using(path: str) -> list[str]:
+    """The pages whose examples use a public name, which is told by where it is defined."""
+    return [page for page, used in _used().items() if path in used]
+
+
+def pages_about(path: str) -> list[str]:
+    """The pages that have a link to a function or a class by its name."""
+    module, _, name = path.rpartition(".")
+    file = f"{module.replace('.', '/')}.py"
+    return [
+        page
+        for page, text in _pages().items()
+        for link in [re.compile(rf"\[`{re.escape(name)}`\]\((?P<file>[^)]+\.py)\)")]
+        if any(resolved(one["file"], repository_file(page)) == file for one in link.finditer(text))
+    ]
+
+
+def shown_by(path: str) -> list[str]:
+    """Public names whose examples use another one."""
+    return [other for other in _every() if other != path and path in _used_in_example(other)]
+
+
+@cache
+def _every() -> list[str]:
+    return list(dict.fromkeys(path for name in ("", *modules()) for path in faces(name).values()))
+
+
+@cache
+def _used_in_example(path: str) -> set[str]:
+    """Where the names are defined that the example of a docstring uses."""
     module, _, name = path.removeprefix("privatelr.").rpartition(".")
-    for node in _tree(module).body if module else []:
-        if isinstance(node, ast.FunctionDef) and node.name == name and node.returns:
-            return ast.unparse(node.returns).strip("'\"")
-    return ""
+    body = _tree(module).body if _is_module(module) else []
+    found = [node for node in body if getattr(node, "name", None) == name]
+    words = "\n".join(ast.get_docstring(node) or "" for node in found)
+    code = "\n".join(one.source for one in doctest.DocTestParser().get_examples(words))
+    return {*map(_resolved, uses(code))}
+
+
+def makers(path: str) -> dict[str, str]:
+    """The public functions that return a public class, each with its path."""
+    among = [""] if path in faces("").values() else modules()
+    return {
+        maker: where
+        for module in among
+        for maker, where in faces(module).items()
+        if path in _annotated(where, "returns")
+    }
+
+
+def takers(path: str) -> dict[str, str]:
+    """The public functions that take something of a public type, each with its path."""
+    every = {_name(where): where for where in _every()}
+    return {name: where for name, where in every.items() if path in _annotated(where, "args")}
+
+
+def callers(path: str) -> list[str]:
+    """The modules of the package that use a name, of another one or of their own."""
+    return [module for module, used in _used_in_modules().items() if path in used]
+
+
+@cache
+def _used_in_modules() -> dict[str, set[str]]:
+    used = {}
+    for path in sorted(PACKAGE.rglob("[a-z]*.py")):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        source = path.read_text(encoding="utf-8")
+        read = filter(_is_read, ast.walk(ast.parse(source)))
+        own = {f"{module}.{node.id}" for node in read}
+        used[module] = {*map(_resolved, uses(source))} | own
+    return used
+
+
+def _is_read(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+
+
+@cache
+def _annotated(path: str, part: str) -> set[str]:
+    """Where the classes are defined that a function names in what it returns, or in what it takes.
+
+    The part is ``"returns"`` or ``"args"``.
+    """
+    module, _, name = path.removeprefix("privatelr.").rpartition(".")
+    found = set[str]()
+    for node in _tree(module).body if _is_module(module) else []:
+        if isinstance(node, ast.FunctionDef) and node.name == name and getattr(node, part):
+            words = (
+                ast.parse(ast.unparse(getattr(node, part)).strip("'\""))
+                if part == "returns"
+                else node.args
+            )
+            found |= {one.id for one in ast.walk(words) if isinstance(one, ast.Name)}
+    here = f"privatelr.{module}."
+    return {_defined(_imports(module).get(one, f"{here}{one}")) for one in found}
+
+
+def _name(path: str) -> str:
+    return path.rpartition(".")[2]
 
 
 def _entry(path: str) -> str:
     """What the reference says of a name: its docstring, and where it is seen at work."""
-    name = path.rpartition(".")[2]
-    made = [f"[`{maker}`][{where}]" for maker, where in makers(name).items()]
-    used = [f"[{_title(page)}](../{page})" for page in pages_using(name)[:5]]
-    seen = [
-        *([f"Returned by {', '.join(made)}."] if made else []),
-        *([f"Used in {', '.join(used)}."] if used else []),
-    ]
+    made = [f"[`{maker}`][{where}]" for maker, where in makers(path).items()]
+    used, about = pages_using(path), pages_about(path)
+    others = [] if used or _used_in_example(path) else shown_by(path)
+    shown = [f"[`{_name(other)}`][{other}]" for other in others[:5]]
+    told = {
+        "Returned by": made,
+        "Used in": [f"[{_title(page)}](../{page})" for page in used[:5]],
+        "Described in": [f"[{_title(page)}](../{page})" for page in about if page not in used],
+        "Seen in the example of": shown,
+    }
+    if not any(told.values()) and not _used_in_example(path):
+        taken = list(takers(path).items())[:5]
+        called = [f"`{module}`" for module in callers(path)[:5]]
+        told = {
+            "Taken by": [f"[`{taker}`][{where}]" for taker, where in taken],
+            "At work in": called,
+        }
+    seen = [f"{words} {', '.join(links)}." for words, links in told.items() if links]
     return "\n\n".join([f"::: {path}", *([" ".join(seen)] if seen else [])])
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import docs
 import pytest
+from public_uses import uses
 
 import privatelr
 from privatelr import audit, datasets, estimators
@@ -27,14 +28,6 @@ NEEDS_TABLE = {"privatelr.datasets.fetch_kddcup99": "kddcup99"}
 OPTIONAL = {"privatelr.plot_coefficients": "matplotlib", "privatelr.stream": "pyarrow"}
 
 
-@pytest.fixture(scope="module")
-def code():
-    texts = [path.read_text(encoding="utf-8") for path in docs.DOCUMENTS]
-    return "\n".join(
-        block for text in texts for block in re.findall(r"```python\n(.*?)```", text, re.S)
-    )
-
-
 @pytest.mark.parametrize("name", WITH_EXAMPLE)
 def test_examples_run(name):
     if name in OPTIONAL:
@@ -50,26 +43,71 @@ def test_examples_run(name):
     assert not said, "".join(said)
 
 
-def returned(thing):
-    """The name of what a function returns."""
-    return str(inspect.signature(thing).return_annotation) if inspect.isfunction(thing) else ""
+EVERY = {
+    f"{module.__name__}.{name}": getattr(module, name)
+    for module in (privatelr, audit, datasets, estimators)
+    for name in sorted({*module.__all__} - {"__version__", "audit"})
+}
+"""Functions, classes and constants."""
 
 
-def unseen(names, code):
-    """Names without an example, unused on the pages, and returned by no public function."""
-    made = " ".join(map(returned, PUBLIC.values()))
+def examples_of(words):
+    """The code of a docstring."""
+    return "\n".join(one.source for one in doctest.DocTestParser().get_examples(words))
+
+
+def on_pages():
+    """The Python of each page."""
+    texts = [path.read_text(encoding="utf-8") for path in docs.DOCUMENTS]
+    return ["\n".join(re.findall(r"^```python\n(.*?)^```", text, re.S | re.M)) for text in texts]
+
+
+def named_by(thing):
+    """The names in what a function says it takes and returns."""
+    if not inspect.isfunction(thing):
+        return set()
+    told = inspect.signature(thing)
+    written = [told.return_annotation, *(one.annotation for one in told.parameters.values())]
+    return {*re.findall(r"\w+", " ".join(map(str, written)))}
+
+
+def unseen(names, pages, words=WORDS):
+    """Names that no example and no page uses, and no public function takes or returns."""
+    used = set().union(*map(uses, [*pages, *map(examples_of, words.values())]))
+    shown = [EVERY[path] for path in used if path in EVERY]
+    parts = set().union(*map(named_by, PUBLIC.values()))
     return {
         name
         for name in names
-        if ">>>" not in WORDS[name]
-        and not re.search(rf"\b{name.rpartition('.')[2]}\b", f"{code} {made}")
+        if ">>>" not in words.get(name, "")
+        and name.rpartition(".")[2] not in parts
+        and not any(EVERY[name] is one for one in shown)
     }
 
 
-def test_every_public_name_is_seen_at_work(code):
-    assert unseen(PUBLIC, code) == set()
+def test_every_public_name_is_seen_at_work():
+    assert unseen(EVERY, on_pages()) == set()
+
+
+def test_every_function_of_the_package_has_an_example_of_its_own():
+    for name in privatelr.__all__:
+        path = f"privatelr.{name}"
+        if inspect.isfunction(EVERY.get(path)):
+            assert path in uses(examples_of(WORDS[path])), name
 
 
 def test_a_name_that_nothing_shows_is_noticed():
-    assert "privatelr.implies" not in unseen(PUBLIC, "")
-    assert "privatelr.dpsvm" in unseen(PUBLIC, "")
+    bare = WORDS | {"privatelr.dpsvm": ""}
+    assert "privatelr.dpsvm" in unseen(EVERY, [], bare)
+    assert "privatelr.dpsvm" not in unseen(EVERY, [], WORDS)
+    assert "privatelr.dpsvm" in unseen(EVERY, ["dpsvm = 3\nprint(dpsvm)"], bare)
+    assert "privatelr.dpsvm" not in unseen(EVERY, ["import privatelr as a\na.dpsvm()"], bare)
+
+
+def test_a_name_that_is_assigned_is_not_one_of_the_package():
+    code = "from privatelr import plan, scaled, audit\nscaled = plan = [plan(3)]\nplan, scaled\n"
+    assert uses(code) == {"privatelr.plan"}
+    assert uses(f"{code}search = 1\nsearch, [audit.FULL.seeds for plan in search]\n") == {
+        *("privatelr.plan", "privatelr.audit", "privatelr.audit.FULL", "privatelr.audit.FULL.seeds")
+    }
+    assert uses("from privatelr import plan\nlambda plan: plan\n") == set()

@@ -2,12 +2,16 @@
 
 import re
 
+import docs
+import numpy as np
 import pytest
 from colours import SEEN_BY, nearest
+from matplotlib import image
 from structure import MODULES
 
 from privatelr.plot_style import BROKEN, COLOURS, HIGHLIGHT, MAIN, QUIET, SHADES
 from privatelr.results.pages.coefficient_table import TONES
+from privatelr.results.pages.forest import _OPACITIES as PART_OPACITIES
 
 APART = 15.0
 """Distance in CIELAB; 2.3 is just noticeable side by side, and points of a plot are not that."""
@@ -33,3 +37,37 @@ def test_colours_stand_in_one_place():
     spelled = re.compile(r"\"#[0-9a-f]{6}\"")
     with_them = {path.stem for path in MODULES if spelled.search(path.read_text(encoding="utf-8"))}
     assert with_them <= {"plot_style", "coefficient_table"}
+
+
+def tones(colour, opacities):
+    """What a colour looks like on white, by its opacities."""
+    full = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)])
+    return [full * opacity + 255 * (1 - opacity) for opacity in opacities]
+
+
+def pixels_of(picture, shown, axis):
+    """The pixels of each tone, in each line of a picture of the pages that has all of them."""
+    pixels = 255 * image.imread(docs.ROOT / "vignettes" / picture)[..., :3]
+    counts = np.transpose([(abs(pixels - tone).max(-1) < 6).sum(axis) for tone in shown])
+    return counts[(counts > 0).all(1)]
+
+
+AGAIN = "python -m tests.docs --pictures plots.md, with other noise or at another epsilon"
+
+
+def test_the_three_parts_of_an_interval_are_seen_in_the_picture_of_a_page():
+    parts = tones(MAIN, PART_OPACITIES.values())
+    seen = pixels_of("plots-coefficients.png", parts, 1)
+    assert len(seen) > 40, "two bars of more than twenty lines each"
+    assert seen.min() >= 20, AGAIN  # ten on either side of the estimate
+
+
+@pytest.mark.parametrize(
+    ("picture", "opacities"), [("plots-roc.png", (0.35, 0.45)), ("plots-calibration.png", (1, 1))]
+)
+def test_sampling_and_noise_are_seen_in_the_pictures_of_a_page(picture, opacities):
+    parts = [tones(*one)[0] for one in ((MAIN, opacities[:1]), (HIGHLIGHT, opacities[1:]))]
+    seen = pixels_of(picture, parts, 0)
+    seen = seen[seen[:, 0] > 20]  # the legend has less
+    assert len(seen) >= 20, AGAIN
+    assert np.median(seen[:, 1]) >= 20, AGAIN

@@ -160,6 +160,12 @@ class Effort:
         Number of pairs of tiny datasets, for each shape, for mechanisms that choose columns.
     formulas : int
         Number of random formulas for each kind of rows.
+
+    Examples
+    --------
+    >>> from privatelr import audit
+    >>> audit.QUICK.seeds, audit.FULL.seeds
+    (1, 20)
     """
 
     settings: tuple[Setting, ...]

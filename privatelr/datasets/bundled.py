@@ -61,6 +61,12 @@ def load_dataset(name: str) -> pd.DataFrame:
     ArgumentError
         If there is no such table. A larger table has a function that fetches it, such as
         `fetch_adult`.
+
+    Examples
+    --------
+    >>> from privatelr import load_dataset
+    >>> len(load_dataset("anes96"))
+    944
     """
     bundled = list_datasets()
     if name not in bundled:
@@ -110,6 +116,12 @@ def load_schema(name: str | os.PathLike[str]) -> dict[str, Any]:
     -----
     **Privacy.** *Covered*: nothing, because no data is read. *Neighbours*: none. *Assumed
     public*: the file. *Not covered*: bounds that its author took from the data.
+
+    Examples
+    --------
+    >>> from privatelr import load_schema
+    >>> load_schema("anes96")["bounds"]["age"]
+    (18, 99)
     """
     if isinstance(name, str) and not name.endswith(".toml"):
         bundled, known = list_datasets(), _names(".toml")

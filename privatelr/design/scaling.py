@@ -354,6 +354,16 @@ def scaled(formula: str, data: Any, *, levels: Any = None) -> ScaledData:
     every row of the result. *Assumed public*: names, types and levels. *Not covered*: the
     result, the scale, and any fit to the result, whatever its epsilon. Declare ``bounds=`` to
     `dplr` instead.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from privatelr import load_dataset, load_schema, scaled
+    >>> iris, levels = load_dataset("iris"), load_schema("iris")["levels"]
+    >>> with warnings.catch_warnings(action="ignore"):  # it warns that this is not private
+    ...     rows, scale = scaled("Species != 'setosa' ~ Petal.Width", iris, levels=levels)
+    >>> float((rows["Petal.Width"].abs()).max().round(6))
+    1.0
     """
     batch = as_batch(data)
     warnings.warn(

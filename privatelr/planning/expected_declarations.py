@@ -165,6 +165,12 @@ def plan_bounds(
     ------
     ArgumentError, GuaranteeError, SchemaError
         One sentence each, and those of `suggest_bounds`.
+
+    Examples
+    --------
+    >>> from privatelr import plan_bounds
+    >>> plan_bounds({"age": (0, 150)}, n=1000, eps=0.5).beyond
+    (10, 176)
     """
     target, outer = read_price(eps, delta, person), read_outer(bounds)
     ends = {name: candidate_ends(*pair) for name, pair in outer.items()}
@@ -300,6 +306,12 @@ def plan_levels(
     ------
     ArgumentError, GuaranteeError
         Those of `levels_from`.
+
+    Examples
+    --------
+    >>> from privatelr import plan_levels
+    >>> plan_levels(n=1000, eps=1.0, delta=1e-6).chance(40) > 0.99
+    True
     """
     target = read_target_of_levels(read_price(eps, delta, person))
     size, calibration = read_size(n), calibrate_levels(target)

@@ -224,6 +224,13 @@ def plan(
     **Privacy.** *Covered*: nothing, because no private data is read. *Neighbours*: none.
     *Assumed public*: every argument, in particular the pilot. *Not covered*: a choice of
     arguments that was based on the data.
+
+    Examples
+    --------
+    >>> from privatelr import plan
+    >>> study = plan("ill ~ age", n=5_000, eps=1.0, bounds={"age": (18, 99)})
+    >>> study.needed_n(width=0.02, term="age") > 1_000
+    True
     """
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     guesses = read_guesses(balance=balance, spread=spread, c_index=c_index, correlation=correlation)

@@ -44,6 +44,12 @@ def to_zcdp(guarantee: PureDP | ZCDP) -> ZCDP:
     """Return the zCDP that a guarantee implies: ``rho = eps tanh(eps / 2)`` for pure epsilon.
 
     Randomised response is the extremal case (Steinke, differentialprivacy.org, 2024; privacy.md 9).
+
+    Examples
+    --------
+    >>> from privatelr import PureDP, to_zcdp
+    >>> print(to_zcdp(PureDP(1.0)))
+    rho = 0.462117 (zCDP)
     """
     if isinstance(guarantee, ZCDP):
         return guarantee
@@ -74,6 +80,12 @@ def to_approximate(guarantee: Promise, delta: float) -> ApproxDP:
     ------
     GuaranteeError
         If an approximate guarantee is asked for at a smaller delta than its own.
+
+    Examples
+    --------
+    >>> from privatelr import ZCDP, to_approximate
+    >>> print(to_approximate(ZCDP(0.1), 1e-6))
+    epsilon = 2.14194, delta = 1e-06 (approximate)
     """
     require_number(
         GuaranteeError, "delta", delta, "a number above 0 and up to 1", above=0, at_most=1

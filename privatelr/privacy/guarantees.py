@@ -65,7 +65,16 @@ def check_numbers(record: Any, *names: str, takes: str, **limits: float) -> None
 @suggests_arguments
 @dataclass(frozen=True, slots=True)
 class PureDP:
-    """Pure differential privacy: no event is more than ``exp(epsilon)`` times as likely."""
+    """Pure differential privacy: no event is more than ``exp(epsilon)`` times as likely.
+
+    Examples
+    --------
+    >>> from privatelr import REPLACE_ONE, REPLACE_PERSON, PureDP
+    >>> PureDP(1.0).neighbours is REPLACE_ONE
+    True
+    >>> print(PureDP(1.0, REPLACE_PERSON))
+    epsilon = 1 (pure)
+    """
 
     epsilon: float
     neighbours: Neighbours = REPLACE_ONE
@@ -82,7 +91,14 @@ class PureDP:
 @suggests_arguments
 @dataclass(frozen=True, slots=True)
 class ZCDP:
-    """Zero-concentrated differential privacy: Renyi divergence of order a is at most ``a rho``."""
+    """Zero-concentrated differential privacy: Renyi divergence of order a is at most ``a rho``.
+
+    Examples
+    --------
+    >>> from privatelr import ZCDP, to_approximate
+    >>> print(to_approximate(ZCDP(0.1), 1e-6))
+    epsilon = 2.14194, delta = 1e-06 (approximate)
+    """
 
     rho: float
     neighbours: Neighbours = REPLACE_ONE

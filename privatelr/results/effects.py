@@ -130,6 +130,14 @@ def average_marginal_effects(
     **Privacy.** *Covered*: the effects, which are functions of the release and of `reference`.
     *Neighbours*: those of the release. *Assumed public*: `reference`. *Not covered*: a reference
     with private rows, such as the training data.
+
+    Examples
+    --------
+    >>> from privatelr import average_marginal_effects, dplr, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=4.0, spend="inference", **public)
+    >>> list(average_marginal_effects(fit, votes.head(50)).table.index)  # as if these were public
+    ['age', 'selfLR']
     """
     if not isinstance(fit, FitRecord):
         raise ArgumentError(f"fit={show(fit)}: it takes a fit of dplr.")

@@ -236,6 +236,15 @@ def search(
     is worst for the coefficients, on a pair at an angle, and on random pairs. Each of the parts of
     its loss is the worst that was found on any pair; the moments are also attacked on orthogonal
     records, and the scale on records at opposite ends of their bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import audit, dplr, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age", votes, eps=1.0, **public)
+    >>> audit.search(fit.calibration, np.random.default_rng(0), random_pairs=0).loss.holds
+    True
     """
     plan, calibration = _read_subject(subject)
     findings = []

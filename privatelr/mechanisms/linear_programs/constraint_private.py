@@ -337,6 +337,13 @@ def constraint_private_lp(
     constraint, or its bound. *Assumed public*: n, c, opt, the arguments, and `a` where only
     bounds are private. *Not covered*: time and memory. The result does not tell whether the
     program can be solved.
+
+    Examples
+    --------
+    >>> import numpy as np; from privatelr import constraint_private_lp
+    >>> a, b, public = np.full((9000, 2), 0.5), np.ones(9000), {"width": 1.0, "violated": 3000}
+    >>> constraint_private_lp(a, b, np.ones(2), 0.9, eps=1.0, **public).x.shape
+    (2,)
     """
     require_choice(ArgumentError, "private", private, PRIVATE)
     rows, bounds, costs = read_program(a, b, c, private)

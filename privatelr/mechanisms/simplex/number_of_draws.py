@@ -169,10 +169,11 @@ def simplex_stability(
     ``|v_j| <= W q / 2``, also ``E <= kappa lam q**2``, which is the better bound if kappa < 1. By
     Cauchy and Schwarz, ``|sum_j D_j (x_jk - x_jl) v_j| <= sqrt(n c E) W``. With ``s <= G / 2``
     the difference of two entries of the equation gives `width`. For `largest`, take the distance
-    of the equation to its mean: if g_k is ``a G`` away from the mean of g, then
+    of the equation to its mean: if g_k is ``a G`` away from the mean of g, and ``a >= 1/2``, then
     ``s <= G sqrt(a (1 - a))`` (Bhatia and Davis 2000), and ``a + sqrt(kappa a (1 - a))`` is at
-    most ``(1 + sqrt(1 + kappa)) / 2``. All bounds are integrated over t. The slack adds to g
-    the difference of two linear terms, of range ``2 slack`` at most.
+    most ``(1 + sqrt(1 + kappa)) / 2``; for ``a < 1/2`` it is below that at 1/2, as ``s <= G / 2``.
+    All bounds are integrated over t. The slack adds to g the difference of two linear terms, of
+    range ``2 slack`` at most.
     """
     if neighbours is not privacy.REPLACE_ONE:
         raise GuaranteeError("neighbours: simplex_stability takes REPLACE_ONE, n being public.")

@@ -88,6 +88,15 @@ class Ledger(LedgerOnDisk):
     one person, the same in all releases, are. *Assumed public*: the budget, the account, labels
     and parts. *Not covered*: releases that the ledger is not told of, guarantees and events that
     are not true, and persons of different columns where their columns are not stated.
+
+    Examples
+    --------
+    >>> from privatelr import Ledger, dplr, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> ledger = Ledger(epsilon=1.5)
+    >>> fit = dplr("vote ~ age", votes, eps=1.0, ledger=ledger, **public)
+    >>> ledger.spent(), ledger.left()
+    (1.0, 0.5)
     """
 
     def __init__(

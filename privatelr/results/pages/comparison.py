@@ -29,8 +29,10 @@ from privatelr.results.pages.comparison_table import (
     Statistic,
     as_frame,
     as_great_table,
+    by_value,
     estimates_of,
     fact_table,
+    in_words,
     numbers_of,
     shared_names,
     shared_units,
@@ -85,7 +87,7 @@ class Comparison:
         return page_model.as_latex([self.terms, self.facts], self.notes)
 
     def as_gt(self) -> Any:
-        """The table as a ``GT`` of great_tables, to be styled further."""
+        """The table as a ``GT`` of great_tables, which is installed apart, to be styled further."""
         return as_great_table(self.terms, self.facts, self.notes)
 
     def to_frame(self) -> pd.DataFrame:
@@ -163,6 +165,14 @@ def compare(
     records, by `Comparison.guarantee`. A release that stands in several columns counts once.
     *Neighbours*, *Assumed public*: those of the releases. *Not covered*: the columns of fits
     without a guarantee.
+
+    Examples
+    --------
+    >>> from privatelr import compare, dplr, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fits = [dplr("vote ~ age", votes, eps=eps, **public) for eps in (0.5, 1.0)]
+    >>> print(compare(fits).guarantee)
+    epsilon = 1.5 (pure)
     """
     takes = "fits of this package, a list of them, or a mapping from labels to fits"
     named: dict[str, ModelRecord] = named_fits(
@@ -258,7 +268,7 @@ def _notes_on_errors(
             f"{'as a forecast by public guesses, and ' * foreseen}at most."
         )
     if alone and len(alone) < len(fits):
-        yield f"There are no standard errors of {_listed(alone)}."
+        yield f"There are no standard errors of {in_words(alone)}."
 
 
 def _notes_on_tails(
@@ -273,7 +283,7 @@ def _notes_on_tails(
     if wide:
         follow = "they" if statistic == "conf_int" else "ends of intervals and p-values"
         yield (
-            f"The errors of {_listed(wide)} have long tails, because the information matrix is "
+            f"The errors of {in_words(wide)} have long tails, because the information matrix is "
             f"known through much noise; {follow} follow these tails, and not multiples of a "
             "standard error."
         )
@@ -289,24 +299,13 @@ def _notes_on_models(
         if isinstance(fit, FitRecord)
     }
     if len({*meant.values()}) > 1:
-        yield f"Estimates are of different coefficients: {_grouped(meant)}."
+        yield f"Estimates are of different coefficients: {by_value(meant)}."
     responses = {label: fit.spec.response.describe() for label, fit in fits.items()}
     if len({*responses.values()}) > 1:
         for text in dict.fromkeys(responses.values()):
-            yield f"Response of {_listed([k for k, v in responses.items() if v == text])}: {text}."
+            yield f"Response of {in_words([k for k, v in responses.items() if v == text])}: {text}."
     if len({fit.loss.title for fit in fits.values()}) > 1:
         yield "Coefficients of different losses are on different scales."
-
-
-def _listed(labels: Sequence[str]) -> str:
-    *first, last = labels
-    return f"{', '.join(first)} and {last}" if first else last
-
-
-def _grouped(named: Mapping[str, str], between: str = ", ") -> str:
-    """Say which labels have which value, in the order of the values."""
-    groups = {value: [k for k, v in named.items() if v == value] for value in named.values()}
-    return between.join(f"{value} in {_listed(labels)}" for value, labels in groups.items())
 
 
 # -- the price of all ----------------------------------------------------------------------------
@@ -363,9 +362,9 @@ def _notes_on_sum(fits: Mapping[str, ModelRecord], whole: Guarantee) -> Iterator
     without = [label for label in fits if label not in rest]
     if without:
         why = {label: str(fits[label].guarantee).removeprefix("none: ") for label in without}
-        reasons = _grouped(why, "; ") if len({*why.values()}) > 1 else why[without[0]]
+        reasons = by_value(why, "; ") if len({*why.values()}) > 1 else why[without[0]]
         yield (
-            f"All fits together have no guarantee, because {_listed(without)} "
+            f"All fits together have no guarantee, because {in_words(without)} "
             f"{'has' if len(without) == 1 else 'have'} none ({reasons})."
         )
         if not rest:
@@ -377,7 +376,7 @@ def _notes_on_sum(fits: Mapping[str, ModelRecord], whole: Guarantee) -> Iterator
     releases = {id(fit.release) for fit in rest.values()}
     paid = {_paid_by(fit) for fit in rest.values()}
     if len(paid) == 1:
-        yield f"The price of {_listed(list(rest))}: {whole}; {about}."
+        yield f"The price of {in_words(list(rest))}: {whole}; {about}."
     else:
         yield (f"{several} together: {whole}. This holds if all of them used {same}; {about}.")
     if len({fit.nobs for fit in rest.values()}) > 1:

@@ -298,3 +298,15 @@ def text_blocks(terms: Table, facts: Table) -> Iterator[Table]:
 
 def _cut(cell: str) -> str:
     return shorten(" ".join(cell.split()), _LONGEST_CELL)
+
+
+def in_words(labels: Sequence[str]) -> str:
+    """Labels of fits in a sentence, such as ``a, b and c``."""
+    *first, last = labels
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def by_value(named: Mapping[str, str], between: str = ", ") -> str:
+    """Say which labels have which value, in the order of the values."""
+    groups = {value: [k for k, v in named.items() if v == value] for value in named.values()}
+    return between.join(f"{value} in {in_words(labels)}" for value, labels in groups.items())

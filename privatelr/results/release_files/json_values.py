@@ -69,6 +69,18 @@ def canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
+def spell_json(value: Any, indent: str = "") -> str:
+    """JSON with one entry per line, and with lists of plain values on one line."""
+    inner, plainly = f"{indent}  ", json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+    if isinstance(value, dict) and value:
+        items = [f"{inner}{plainly(key)}: {spell_json(item, inner)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(items) + f"\n{indent}}}"
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        items = [f"{inner}{spell_json(item, inner)}" for item in value]
+        return "[\n" + ",\n".join(items) + f"\n{indent}]"
+    return plainly(value)
+
+
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):

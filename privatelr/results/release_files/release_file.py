@@ -16,7 +16,6 @@ to its age. A save removes those of other targets in its folder, too, once they 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 import re
@@ -39,7 +38,7 @@ from privatelr.results.fit_record import ModelRecord, SelectedRecord
 from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.release_files import origin
 from privatelr.results.release_files.document import release_document
-from privatelr.results.release_files.json_values import LARGEST_FILE, canonical, parse
+from privatelr.results.release_files.json_values import LARGEST_FILE, canonical, parse, spell_json
 from privatelr.results.release_files.origin import Key
 from privatelr.results.release_files.restored_fit import read_document, restore, restore_content
 from privatelr.results.selected import SelectedFit
@@ -115,6 +114,17 @@ def load(
     *Not covered*: who wrote it, without `public_key`, and whether it is true. The hash finds
     accidental changes, but a forger can compute it, too. Of a forged file, `load` only verifies
     that the guarantee follows from the numbers. A signature shows who states them.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from privatelr import dplr, load, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age", votes, eps=1.0, **public)
+    >>> with TemporaryDirectory() as folder:
+    ...     fit.save(f"{folder}/votes.json")
+    ...     print(load(f"{folder}/votes.json").guarantee)
+    epsilon = 1 (pure)
     """
     return load_with_hash(path, public_key)[0]
 
@@ -252,18 +262,6 @@ def as_bytes(document: dict[str, Any]) -> bytes:
         return f"{spell_json(document)}\n".encode()
     except UnicodeEncodeError:
         raise ReleaseFileError("a text in it holds half a character") from None
-
-
-def spell_json(value: Any, indent: str = "") -> str:
-    """JSON with one entry per line, and with lists of plain values on one line."""
-    inner, plainly = f"{indent}  ", json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-    if isinstance(value, dict) and value:
-        items = [f"{inner}{plainly(key)}: {spell_json(item, inner)}" for key, item in value.items()]
-        return "{\n" + ",\n".join(items) + f"\n{indent}}}"
-    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
-        items = [f"{inner}{spell_json(item, inner)}" for item in value]
-        return "[\n" + ",\n".join(items) + f"\n{indent}]"
-    return plainly(value)
 
 
 def _require_path(path: Any) -> str:

@@ -16,7 +16,7 @@ from privatelr.errors import ReleaseFileError
 from privatelr.results.fit import Fit
 from privatelr.results.release_files import origin, release_file
 from privatelr.results.release_files.document_entries import SignatureEntry
-from privatelr.results.release_files.json_values import canonical, read_entry
+from privatelr.results.release_files.json_values import canonical, read_entry, spell_json
 from privatelr.results.release_files.origin import Key
 from privatelr.results.strata_of_fits import Strata
 
@@ -49,7 +49,7 @@ def strata_bytes(strata: Strata, key: Key = None) -> bytes:
     found = restore_strata(document)
     if found.levels != strata.levels or found.by != strata.by:
         raise ReleaseFileError("the strata would not be read back")
-    return f"{release_file.spell_json(document)}\n".encode()
+    return f"{spell_json(document)}\n".encode()
 
 
 def _hash(document: dict[str, Any]) -> str:
