@@ -75,7 +75,8 @@ def _of_files(files: Sequence[str], base: str) -> Any:
     kinds = {_kind(file) for file in files}
     if len(kinds) > 1 or "" in kinds:
         raise SchemaError(
-            "data: several files are all Parquet, or all Feather, as their endings say."
+            "data: several files are read together if all are Parquet, or all Feather, as their "
+            "endings say; convert them, or pass one."
         )
     below = {"partitioning": "hive", "partition_base_dir": base}
     try:

@@ -250,3 +250,41 @@ def test_files_that_do_not_fit_together_are_one_sentence(planted, words, parts, 
         assert "4711" not in told.err
         assert not told.out
         assert len(told.err.splitlines()) <= 2
+
+
+@pytest.mark.parametrize("command", ["fit", "check", "predict", "roc", "schema init"])
+def test_a_file_that_is_not_there_is_named_among_several(command, parts, capsys):
+    """It is a wrong command line, as it is where it is the only one."""
+    assert cli.main(["fit", "whole.parquet", "y ~ age", *DECLARED, "--out", "m.json"]) == 0
+    capsys.readouterr()
+    before = [*command.split(), *(["m.json"] if command in ("predict", "roc") else [])]
+    after = {"fit": ["y ~ age"], "check": ["y ~ age"], "roc": ["--eps", "1"]}.get(command, [])
+    for several in (["parts/a.parquet", "typo.parquet"], ["typo.parquet"], ["none/*.parquet"]):
+        assert cli.main([*before, *several, *after]) == 2, several
+        told = capsys.readouterr()
+        assert told.err == f"privatelr: {several[-1]!r}: there is no such file.\n"
+        assert not told.out
+
+
+def test_several_texts_are_refused_by_what_they_are(parts, capsys):
+    for name in ("a", "b"):
+        (parts / f"{name}.csv").write_text("y,age\n1,20\n0,30\n", "utf-8")
+    for several in (["*.csv"], ["a.csv", "b.csv"], ["a.csv", "whole.parquet"], ["*.csv", "-"]):
+        assert cli.main(["fit", *several, "y ~ age", "--separator", ","]) == 2
+        assert "convert them, or pass one." in capsys.readouterr().err
+    assert cli.main(["check", "[a].csv", "y ~ age", "--bounds", "age=18:90"]) == 0
+    assert "y ~ age" in capsys.readouterr().err
+
+
+def test_templates_and_curves_take_several_files(parts, capsys):
+    """Templates name the same columns; a curve of files has that of the whole table."""
+    fit = ["fit", "whole.parquet", FORMULA, *DECLARED, "--seed", "1", "--out", "m.json"]
+    assert cli.main(fit) == 0
+    capsys.readouterr()
+    templates, curves = [], []
+    for paths in (["whole.parquet"], *WAYS):
+        assert cli.main(["schema", "init", *paths]) == 0
+        templates.append(capsys.readouterr().out.split("\n", 1)[1])
+        assert cli.main(["roc", "m.json", *paths, "--eps", "1", "--seed", "1", "--json"]) == 0
+        curves.append(capsys.readouterr().out)
+    assert len(set(templates)) == len(set(curves)) == 1
