@@ -239,6 +239,7 @@ def test_the_formula_of_a_schema_goes_with_several_files(parts, capsys):
     [
         (lambda: pq.write_table(pa.table({"y": ["4711"]}), "parts/b.parquet"), "types|column"),
         (lambda: Path("parts/b.parquet").write_bytes(b"4711"), "could not be"),
+        (lambda: Path("parts/a.parquet").write_bytes(b"4711"), "could not be"),
     ],
 )
 def test_files_that_do_not_fit_together_are_one_sentence(planted, words, parts, capsys):
@@ -264,6 +265,12 @@ def test_a_file_that_is_not_there_is_named_among_several(command, parts, capsys)
         told = capsys.readouterr()
         assert told.err == f"privatelr: {several[-1]!r}: there is no such file.\n"
         assert not told.out
+
+
+def test_a_folder_among_files_is_one_sentence(parts, capsys):
+    (parts / "d.parquet").mkdir()
+    assert cli.main(["fit", "whole.parquet", "d.parquet", "y ~ age", *DECLARED]) == 2
+    assert "'whole.parquet' and 1 more: its columns and their types" in capsys.readouterr().err
 
 
 def test_several_texts_are_refused_by_what_they_are(parts, capsys):
