@@ -180,7 +180,7 @@ def require_types(data: Any, columns: Sequence[str], *, all_of_them: bool) -> No
                         "hand over files of the same columns."
                     )
                 continue
-            held, said = (_undressed(one.field(name).type) for one in (own, data.schema))
+            held, said = (undressed(one.field(name).type) for one in (own, data.schema))
             if held != said:
                 raise SchemaError(
                     f"data: {show(file)} has the column {name!r} as {held}, and others have it as "
@@ -202,8 +202,8 @@ def _fragments(data: Any) -> Iterable[Any]:
     return list(pyarrow.dataset.dataset(files, **how).get_fragments())
 
 
-def _undressed(kind: Any) -> str:
-    """The type of the values of a column, however it spells text."""
+def undressed(kind: Any) -> str:
+    """Return the type of the values of a column, which is ``string`` for all texts."""
     import pyarrow as pa
 
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
