@@ -175,6 +175,12 @@ def test_names_that_two_columns_have_are_refused(both):
     assert fit.predict(frame.withColumn("probability", one), "classes").columns[-1] == "class"
 
 
+def test_a_check_of_no_record_is_refused_as_in_memory(both):
+    for data in (both[0].filter("age < 0"), both[1].iloc[:0]):
+        with pytest.raises(SchemaError, match="data is empty"):
+            check(FORMULA, data, **SCHEMA)
+
+
 def test_a_file_that_is_gone_is_said(spark, tmp_path):
     for part in ("a", "b"):
         trial(50).to_parquet(tmp_path / f"{part}.parquet")
