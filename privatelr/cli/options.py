@@ -21,6 +21,7 @@ METHODS = ("lr", "svm", "lp", "simplex", "multinomial")
 """What ``--method`` takes: `dplr`, `dpsvm`, `dplpsvm`, `dpsimplex` and `dpmultinom`."""
 TEXT = ("separator", "decimal", "encoding")
 """These options are about the format of a text file."""
+_SEVERAL = ("check", "fit", "predict", "schema init")
 _TEXT = "--separator --decimal --encoding"
 _DECLARED = (
     "what is public about the table",
@@ -106,7 +107,6 @@ _NUMBERS = (
     "--row-norm --intercept-scale --eps --rho --delta --h --n --balance --c-index --correlation "
     "--smaller-class --width --share --density --slack --minority --radius --level"
 )
-_OF_SEVERAL = ("check", "fit", "predict", "schema init")
 _READ: dict[str, dict[str, Any]] = {
     **{name: {"action": "store_true"} for name in _SWITCHES.split()},
     **{name: {"metavar": "X", "type": read.number} for name in _NUMBERS.split()},
@@ -115,7 +115,7 @@ _READ: dict[str, dict[str, Any]] = {
         for name in ("data", "file", "--pilot", "--plot", "--out", "--save")
     },
     **{f"{name} data": {"metavar": "FILE", "nargs": "?"} for name in ("bounds", "levels")},
-    **{f"{name} data": {"metavar": "FILE", "nargs": "+"} for name in _OF_SEVERAL},
+    **{f"{name} data": {"metavar": "FILE", "nargs": "+"} for name in _SEVERAL},
     "roc data": {"metavar": "FILE", "nargs": "*"},
     "model": {"metavar": "MODEL"},
     "models": {"metavar": "MODEL", "nargs": "+"},
@@ -182,14 +182,13 @@ _DATA = "the table, in one file or several; - reads CSV from standard input"
 _HELP = {
     "model": "a file that fit has written",
     "data": "the table; - reads CSV from standard input",
-    **{f"{name} data": _DATA for name in _OF_SEVERAL},
+    **{f"{name} data": _DATA for name in _SEVERAL},
     "file": "the file, or - for standard input",
     "formula": _FORMULA,
     "column": "the name of a column, whose levels are released",
     "plan formula": f"{_FORMULA}, or a number",
     "models": "files that fit has written, one or more",
-    "roc data": f"{_DATA}. It has the response; without a table, the curve that fit has bought is "
-    "shown",
+    "roc data": f"{_DATA}. Without one, the curve that fit has bought is shown",
     "--separator": "between the cells of a text file: a character or tab; default comma, semicolon "
     "with --decimal , or tab in .tsv",
     "--decimal": "what the numbers of a text file have before their fraction; default point. A "

@@ -314,16 +314,26 @@ def test_a_file_that_is_not_there_is_named_among_several(command, parts, capsys)
         assert not told.out
 
 
-def test_a_folder_among_files_is_one_sentence(parts, capsys):
-    (parts / "d.parquet").mkdir()
-    assert cli.main(["fit", "whole.parquet", "d.parquet", "y ~ age", *DECLARED]) == 2
-    assert "'whole.parquet' and 1 more: its columns and their types" in capsys.readouterr().err
+def test_what_is_a_table_of_its_own_is_refused_among_files(parts, capsys):
+    for other, what in (("parts", "a folder"), ("-", "standard input")):
+        assert cli.main(["fit", "whole.parquet", other, "y ~ age", *DECLARED]) == 2
+        told = f"privatelr: {other!r}: {what} is a table of its own, and not among files.\n"
+        assert capsys.readouterr().err == told
+
+
+def test_folders_below_a_pattern_tell_columns(parts, capsys):
+    """Also where all files that it stands for are in one of them."""
+    (parts / "all" / "site=7").mkdir(parents=True)
+    for name in ("a", "b"):
+        (parts / f"parts/{name}.parquet").rename(parts / f"all/site=7/{name}.parquet")
+    assert cli.main(["schema", "init", "all/*/*.parquet"]) == 0
+    assert "# site = " in capsys.readouterr().out
 
 
 def test_several_texts_are_refused_by_what_they_are(parts, capsys):
     for name in ("a", "b"):
         (parts / f"{name}.csv").write_text("y,age\n1,20\n0,30\n", "utf-8")
-    for several in (["*.csv"], ["a.csv", "b.csv"], ["a.csv", "whole.parquet"], ["*.csv", "-"]):
+    for several in (["*.csv"], ["a.csv", "b.csv"], ["a.csv", "whole.parquet"]):
         assert cli.main(["fit", *several, "y ~ age", "--separator", ","]) == 2
         assert "convert them, or pass one." in capsys.readouterr().err
     assert cli.main(["check", "[a].csv", "y ~ age", "--bounds", "age=18:90"]) == 0

@@ -48,9 +48,15 @@ def open_table(
     paths = [file for one in asked for file in _files(one)]
     if len(paths) > 1 or is_several(asked[0]):
         for one in paths:
-            if one != "-" and not exists(one):
+            if one == "-" or (isdir(one) and len(paths) > 1):
+                what = "standard input" if one == "-" else "a folder"
+                raise InputError(f"{one!r}: {what} is a table of its own, and not among files.")
+            if not exists(one):
                 raise InputError(f"{one!r}: there is no such file.")
-        table = ArrowFiles(paths, _shown(asked))
+        # folders below the fixed part of a pattern may tell columns
+        table = ArrowFiles(
+            asked if len(asked) == 1 and is_several(*asked) else paths, _shown(asked)
+        )
         _refuse_options(_shown(asked), "Parquet or Feather table", options)
         yield table
         return
