@@ -196,6 +196,7 @@ def test_a_file_that_is_gone_is_said(spark, tmp_path):
     ("words", "said"),
     [
         ("ModuleNotFoundError: No module named 'privatelr.sources'", "executors take privatelr"),
+        ("Can't get attribute 'secret' of another version", "executors take privatelr"),
         ("[PYTHON_VERSION_MISMATCH] secret", "executors take privatelr"),
         ('Cannot run program "secret"', "executors take privatelr"),
         ("secret", r"could not be read \(RuntimeError\)\.$"),

@@ -19,7 +19,8 @@ _RETURNED = "place int, found binary"
 _EXECUTORS = "executors take privatelr and the driver's Python, as PYSPARK_PYTHON says"
 _REASONS = {
     "[FAILED_READ_FILE": "a file of it is gone or damaged; write it anew, or make the frame anew",
-    "No module named 'privatelr": _EXECUTORS,
+    "ModuleNotFoundError": _EXECUTORS,
+    "Can't get attribute": _EXECUTORS,
     "PYTHON_VERSION_MISMATCH": _EXECUTORS,
     "Cannot run program": _EXECUTORS,
 }
