@@ -93,7 +93,8 @@ class PartitionedData(FrameData):
     def counted(self, spec: Any) -> tuple[int, int, int, Tally | None]:
         parts = self.over_parts(spec.formula.variables, partial(_counted, self.text, spec))
         n, negative, positive, tallies = zip(*parts, strict=True)
-        return sum(n), sum(negative), sum(positive), sum(tallies, Tally())
+        # len refuses data that is empty, as it is refused in memory
+        return sum(n) or len(self), sum(negative), sum(positive), sum(tallies, Tally())
 
 
 def _counted(text: Any, spec: Any, batch: Batch) -> tuple[int, int, int, Tally | None]:

@@ -24,7 +24,7 @@ from dask_for_tests import (
 from frames_for_laws import FORMULA, SCHEMA, clinic
 from repeated_noise import trial
 
-from privatelr import FormulaError, PrivateLRError, SchemaError, dplr, dpsvm
+from privatelr import FormulaError, PrivateLRError, SchemaError, check, dplr, dpsvm
 from privatelr.design import read_dask_source
 from privatelr.numerics import LOSSES, Objective, hessian, mean_change, threads, value_and_gradient
 from privatelr.numerics.rows import RowFacts, additions, checksum
@@ -38,6 +38,13 @@ dd = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")
 Callback = pytest.importorskip("dask.callbacks", reason="needs the extra [dask]").Callback
 
 pytestmark = pytest.mark.usefixtures(one_noise.__name__)
+
+
+def test_a_check_of_no_record_is_refused_as_in_memory():
+    frame = trial(50)
+    for data in (in_parts(frame, 20, 0, 30).query("age < 0"), frame.iloc[:0]):
+        with pytest.raises(SchemaError, match="data is empty: a fit takes at least one record"):
+            check(FORMULA, data, **SCHEMA)
 
 
 @EVERY_MEMORY

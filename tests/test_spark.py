@@ -31,6 +31,7 @@ from privatelr import (
 )
 from privatelr.numerics.rows.dask_partitions import Failure
 from privatelr.numerics.rows.mapped_rows import joined
+from privatelr.sources import spark_frames
 
 
 def start():
@@ -137,13 +138,88 @@ def test_what_needs_rows_in_memory_says_so(both):
             call()
 
 
+def test_names_with_dots_and_quotes_are_names(both):
+    """Of columns that are read and of others; Spark takes a dot for a field of a column."""
+    frame, held = (
+        data.rename(columns=NAMES)
+        if isinstance(data, pd.DataFrame)
+        else data.withColumnsRenamed(NAMES)
+        for data in both
+    )
+    schema = {"bounds": {"a.b": SCHEMA["bounds"]["age"]}}
+    found, expected = (drawn(dplr, "y ~ `a.b`", data, **schema) for data in (frame, held))
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
+    made = found.predict(frame)
+    assert made.columns == [*held.columns, "probability"]
+    np.testing.assert_allclose(made.toPandas()["probability"], found.predict(held), atol=1e-9)
+
+
+NAMES = {"age": "a.b", "dose": "a", "stage": "`z`.z"}
+
+
+def test_names_that_two_columns_have_are_refused(both):
+    """Before a charge, and as of pandas; a name that differs by its case is another one."""
+    from pyspark.sql import functions
+
+    frame, one = both[0], functions.lit(1.0)
+    fit = drawn(dplr, FORMULA, both[1], **SCHEMA)
+    for column in ("age", "stage"):
+        twice = frame.select("*", one.alias(column))
+        for call in (lambda data: dplr(FORMULA, data, **SCHEMA), fit.predict):
+            with pytest.raises(SchemaError, match=f"two columns named '{column}'"):
+                call(twice)
+    assert fit.predict(frame.select("*", one.alias("AGE"))).count() == 400
+    for column in ("probability", "Probability"):
+        with pytest.raises(SchemaError, match=f"a column named '{column}', as predictions are"):
+            fit.predict(frame.withColumn(column, one))
+    assert fit.predict(frame.withColumn("probability", one), "classes").columns[-1] == "class"
+
+
+def test_a_check_of_no_record_is_refused_as_in_memory(both):
+    for data in (both[0].filter("age < 0"), both[1].iloc[:0]):
+        with pytest.raises(SchemaError, match="data is empty"):
+            check(FORMULA, data, **SCHEMA)
+
+
+def test_a_file_that_is_gone_is_said(spark, tmp_path):
+    for part in ("a", "b"):
+        trial(50).to_parquet(tmp_path / f"{part}.parquet")
+    frame = spark.read.parquet(str(tmp_path))
+    (tmp_path / "b.parquet").unlink()
+    for call in (dplr, check):
+        with pytest.raises(SchemaError, match="a file of it is gone or damaged") as told:
+            call(FORMULA, frame, **SCHEMA)
+        assert str(tmp_path) not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("ModuleNotFoundError: No module named 'privatelr.sources'", "executors take privatelr"),
+        ("Can't get attribute 'secret' of another version", "executors take privatelr"),
+        ("[PYTHON_VERSION_MISMATCH] secret", "executors take privatelr"),
+        ('Cannot run program "secret"', "executors take privatelr"),
+        ("secret", r"could not be read \(RuntimeError\)\.$"),
+    ],
+)
+def test_advice_is_about_what_went_wrong(both, words, said):
+    with (
+        pytest.raises(SchemaError, match=said) as told,
+        spark_frames._from_spark(both[0], "a partition could not be read"),
+    ):
+        raise RuntimeError(words)
+    assert "secret" not in str(told.value)
+
+
 @pytest.mark.full
 def test_a_session_that_was_stopped_ends_in_a_sentence():
     session = start()
     frame = session.createDataFrame(trial(50))
+    fit = drawn(dplr, FORMULA, trial(50), **SCHEMA)
     session.stop()
-    with pytest.raises(ClusterError, match="the session of Spark"):
-        dplr(FORMULA, frame, **SCHEMA)
+    for call in (lambda: dplr(FORMULA, frame, **SCHEMA), lambda: fit.predict(frame)):
+        with pytest.raises(ClusterError, match="the session of Spark"):
+            call()
 
 
 def test_sums_are_joined_alike_in_any_order():

@@ -133,7 +133,7 @@ def compare(chosen: argparse.Namespace) -> int:
 def roc(chosen: argparse.Namespace) -> int:
     """Score the records of a table, release the scores by class, and print what follows."""
     _require_options(chosen)
-    if chosen.data is None:
+    if not chosen.data:
         for option in given(
             chosen, *("eps", "rho", "delta", "seed", "ledger", "allowance", "note", "only", "out")
         ):

@@ -21,6 +21,7 @@ METHODS = ("lr", "svm", "lp", "simplex", "multinomial")
 """What ``--method`` takes: `dplr`, `dpsvm`, `dplpsvm`, `dpsimplex` and `dpmultinom`."""
 TEXT = ("separator", "decimal", "encoding")
 """These options are about the format of a text file."""
+_SEVERAL = ("check", "fit", "predict", "schema init")
 _TEXT = "--separator --decimal --encoding"
 _DECLARED = (
     "what is public about the table",
@@ -113,8 +114,9 @@ _READ: dict[str, dict[str, Any]] = {
         name: {"metavar": "FILE"}
         for name in ("data", "file", "--pilot", "--plot", "--out", "--save")
     },
-    **{f"{name} data": {"metavar": "FILE", "nargs": "?"} for name in ("roc", "bounds", "levels")},
-    **{f"{name} data": {"metavar": "FILE", "nargs": "+"} for name in ("check", "fit", "predict")},
+    **{f"{name} data": {"metavar": "FILE", "nargs": "?"} for name in ("bounds", "levels")},
+    **{f"{name} data": {"metavar": "FILE", "nargs": "+"} for name in _SEVERAL},
+    "roc data": {"metavar": "FILE", "nargs": "*"},
     "model": {"metavar": "MODEL"},
     "models": {"metavar": "MODEL", "nargs": "+"},
     "formula": {"metavar": "FORMULA", "nargs": "?"},
@@ -180,14 +182,13 @@ _DATA = "the table, in one file or several; - reads CSV from standard input"
 _HELP = {
     "model": "a file that fit has written",
     "data": "the table; - reads CSV from standard input",
-    **dict.fromkeys(("check data", "fit data", "predict data"), _DATA),
+    **{f"{name} data": _DATA for name in _SEVERAL},
     "file": "the file, or - for standard input",
     "formula": _FORMULA,
     "column": "the name of a column, whose levels are released",
     "plan formula": f"{_FORMULA}, or a number",
     "models": "files that fit has written, one or more",
-    "roc data": "the table with the response; - reads CSV from standard input. Without a table, "
-    "the curve that fit has bought is shown",
+    "roc data": f"{_DATA}. Without one, the curve that fit has bought is shown",
     "--separator": "between the cells of a text file: a character or tab; default comma, semicolon "
     "with --decimal , or tab in .tsv",
     "--decimal": "what the numbers of a text file have before their fraction; default point. A "

@@ -134,8 +134,9 @@ def init(chosen: argparse.Namespace) -> int:
             columns = [{"name": name, "type": of} for name, of in types.items()]
             text = json.dumps({"columns": columns}, indent=1, ensure_ascii=False)
         else:
-            shown = "standard input" if chosen.data == "-" else Path(chosen.data).name
-            text = _template(shown, types)
+            first, *others = (Path(one).name for one in chosen.data)
+            shown = f"{first} and {len(others)} more" if others else first
+            text = _template("standard input" if shown == "-" else shown, types)
         files.deliver(text, chosen)
     return DONE
 

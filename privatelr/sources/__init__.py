@@ -1,11 +1,13 @@
 """Tables as users hold them: named columns, and what is public about them."""
 
+from privatelr.sources.arrow_files import undressed
 from privatelr.sources.columns import (
     Batch,
     Tally,
     beyond,
     constant_column,
     count,
+    decoded,
     of_array,
     totals,
     unknown,

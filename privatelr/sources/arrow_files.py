@@ -75,7 +75,8 @@ def _of_files(files: Sequence[str], base: str) -> Any:
     kinds = {_kind(file) for file in files}
     if len(kinds) > 1 or "" in kinds:
         raise SchemaError(
-            "data: several files are all Parquet, or all Feather, as their endings say."
+            "data: several files are read together if all are Parquet, or all Feather, as their "
+            "endings say; convert them, or pass one."
         )
     below = {"partitioning": "hive", "partition_base_dir": base}
     try:
@@ -179,7 +180,7 @@ def require_types(data: Any, columns: Sequence[str], *, all_of_them: bool) -> No
                         "hand over files of the same columns."
                     )
                 continue
-            held, said = (_undressed(one.field(name).type) for one in (own, data.schema))
+            held, said = (undressed(one.field(name).type) for one in (own, data.schema))
             if held != said:
                 raise SchemaError(
                     f"data: {show(file)} has the column {name!r} as {held}, and others have it as "
@@ -201,8 +202,8 @@ def _fragments(data: Any) -> Iterable[Any]:
     return list(pyarrow.dataset.dataset(files, **how).get_fragments())
 
 
-def _undressed(kind: Any) -> str:
-    """The type of the values of a column, however it spells text."""
+def undressed(kind: Any) -> str:
+    """Return the type of the values of a column, which is ``string`` for all texts."""
     import pyarrow as pa
 
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind

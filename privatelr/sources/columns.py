@@ -378,22 +378,22 @@ def _column(frame: Any, name: str) -> Any:
 def _of_arrow(column: Any) -> Any:
     import pyarrow as pa
 
-    if pa.types.is_dictionary(column.type):
-        column = _decoded(column)
-    if pa.types.is_string_view(column.type):
-        column = column.cast(pa.large_string())
+    column = decoded(column)
     number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     if number and column.num_chunks == 1 and column.null_count == 0:
         return column.chunk(0).to_numpy(zero_copy_only=True)
     if number and column.type.bit_width < 8 * _LONG:
-        # shorter numbers change their type where there are nulls, and are cheap to copy
-        return column.to_pandas()
+        return column.to_pandas()  # their type follows from nulls, and they are cheap to copy
     return pd.arrays.ArrowExtensionArray(column)
 
 
-def _decoded(column: Any) -> Any:
-    """Decode a dictionary column, because its dictionary depends on the data."""
+def decoded(column: Any) -> Any:
+    """Return a column of Arrow with neither a dictionary, which depends on the data, nor views."""
     import pyarrow as pa
 
-    chunks = [chunk.dictionary.take(chunk.indices) for chunk in column.chunks]
-    return pa.chunked_array(chunks, type=column.type.value_type)
+    kind, whole = column.type, pa.large_string()
+    if not pa.types.is_dictionary(kind):
+        return column.cast(whole) if pa.types.is_string_view(kind) else column
+    if pa.types.is_string_view(kind.value_type):  # pyarrow does not look views up
+        column = column.cast(pa.dictionary(kind.index_type, whole))
+    return column.cast(column.type.value_type)

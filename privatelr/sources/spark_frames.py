@@ -12,11 +12,19 @@ from functools import partial, reduce
 from typing import Any
 
 from privatelr.errors import ClusterError, MissingDependencyError, SchemaError, redact_errors
-from privatelr.sources.columns import Batch, of_table
+from privatelr.sources.columns import Batch, of_table, require_distinct
 from privatelr.sources.data_source import as_batch
 
 _RETURNED = "place int, found binary"
-_EXECUTORS = "; executors take privatelr and the driver's Python, as PYSPARK_PYTHON says"
+_EXECUTORS = "executors take privatelr and the driver's Python, as PYSPARK_PYTHON says"
+_REASONS = {
+    "[FAILED_READ_FILE": "a file of it is gone or damaged; write it anew, or make the frame anew",
+    "ModuleNotFoundError": _EXECUTORS,
+    "Can't get attribute": _EXECUTORS,
+    "PYTHON_VERSION_MISMATCH": _EXECUTORS,
+    "Cannot run program": _EXECUTORS,
+}
+"""What is said of errors of Spark that have such a text, and nothing else of it."""
 _DEPTH = 2
 """Levels of Spark's tree of joins."""
 
@@ -28,6 +36,8 @@ def is_spark(data: Any) -> bool:
 
 def typed(frame: Any) -> Batch:
     """Return the columns and their types, without rows."""
+    with _from_spark(frame, "its columns could not be listed"):
+        require_distinct(frame.columns)
     return as_batch(of_table(_schema(frame).empty_table()))
 
 
@@ -48,7 +58,7 @@ def each(frame: Any, names: Sequence[str], function: Callable[[int, Any], Any]) 
 
     The function is sent to the executors, and gets a table of pyarrow with the columns `names`.
     """
-    with _from_spark(frame, f"a partition could not be read{_EXECUTORS}"):
+    with _from_spark(frame, "a partition could not be read"):
         rows = _mapped(frame, names, function).collect()
     return [_unpickled(row.found) for row in sorted(rows, key=lambda row: row.place)]
 
@@ -57,7 +67,7 @@ def one_by_one(
     frame: Any, names: Sequence[str], function: Callable[[int, Any], Any]
 ) -> Iterator[Any]:
     """The same, one partition after the other."""
-    with _from_spark(frame, f"a partition could not be read{_EXECUTORS}"):
+    with _from_spark(frame, "a partition could not be read"):
         for row in _mapped(frame, names, function).toLocalIterator():
             yield _unpickled(row.found)
 
@@ -69,8 +79,8 @@ def reduced(
     join: Callable[[Any, Any], Any],
 ) -> Any:
     """Join the results in pairs, up a tree of Spark where the session has one."""
-    mapped = _mapped(frame, names, function)
-    with _from_spark(frame, f"a partition could not be read or summed{_EXECUTORS}"):
+    with _from_spark(frame, "a partition could not be read or summed"):
+        mapped = _mapped(frame, names, function)
         try:
             found = mapped.rdd.map(_found_of)
         except Exception:  # Spark Connect has no RDDs
@@ -91,22 +101,37 @@ def with_columns(frame: Any, made: Any, function: Callable[[Any], Any]) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructType
 
-    schema = StructType([*frame.schema.fields, *from_arrow_schema(made).fields])
-    return frame.mapInArrow(partial(_extended, function, made), schema)
+    for name in frame.columns:
+        if name.lower() in made.names:  # Spark does not tell cases apart
+            raise SchemaError(
+                f"data has a column named {name!r}, as predictions are; rename or drop it."
+            )
+    with _from_spark(frame, "its columns could not be predicted"):
+        schema = StructType([*frame.schema.fields, *from_arrow_schema(made).fields])
+        extended = partial(_extended, function, made, frame.columns)
+        return _numbered(frame).mapInArrow(extended, schema)
 
 
-def _extended(function: Any, made: Any, batches: Iterable[Any]) -> Iterator[Any]:
+def _extended(function: Any, made: Any, names: Any, batches: Iterable[Any]) -> Iterator[Any]:
     import pyarrow as pa
 
     for batch in batches:
+        table = pa.Table.from_batches([batch]).rename_columns(names)
         with redact_errors("a batch could not be predicted"):
-            arrays = [*batch.columns, *function(pa.Table.from_batches([batch]))]
-        yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*batch.schema, *made]))
+            arrays = [*batch.columns, *function(table)]
+        yield pa.RecordBatch.from_arrays(arrays, names=[*names, *made.names])
+
+
+def _numbered(frame: Any) -> Any:
+    """Name columns by their places; `mapInArrow` takes a dot in a name for a field of a column."""
+    return frame.toDF(*(f"c{place}" for place in range(len(frame.columns))))
 
 
 def _mapped(frame: Any, names: Sequence[str], function: Callable[[int, Any], Any]) -> Any:
-    chosen = frame.select([f"`{name.replace('`', '``')}`" for name in names])
-    return chosen.mapInArrow(partial(_of_partition, function, _schema(chosen)), _RETURNED)
+    places = list(map(frame.columns.index, names))
+    chosen = _numbered(frame).select([f"c{place}" for place in places])
+    named = _schema(chosen).empty_table().rename_columns(list(names)).schema
+    return chosen.mapInArrow(partial(_of_partition, function, named), _RETURNED)
 
 
 def _of_partition(function: Any, schema: Any, batches: Iterable[Any]) -> Iterator[Any]:
@@ -117,7 +142,9 @@ def _of_partition(function: Any, schema: Any, batches: Iterable[Any]) -> Iterato
     context: Any = TaskContext.get()
     place = context.partitionId()
     held = list(batches)
-    table = pa.Table.from_batches(held).cast(schema) if held else schema.empty_table()
+    table = schema.empty_table()
+    if held:
+        table = pa.Table.from_batches(held).rename_columns(schema.names).cast(schema)
     found = function(place, table)
     yield pa.record_batch(
         [pa.array([place], pa.int32()), pa.array([_pickled(found)], pa.binary())],
@@ -154,7 +181,9 @@ def _from_spark(frame: Any, what: str) -> Iterator[None]:
                 "data: the session of Spark that holds it was stopped, or was lost; a charge that "
                 "was made for this call stands."
             ) from None
-        raise error from None
+        told = str(error.__context__)
+        reason = next((why for mark, why in _REASONS.items() if mark in told), None)
+        raise (SchemaError(f"data: {what}; {reason}.") if reason else error) from None
 
 
 def _is_stopped(frame: Any) -> bool:

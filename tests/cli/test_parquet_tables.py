@@ -15,6 +15,7 @@ from privatelr.cli.outcomes import InputError
 from privatelr.cli.tables import DeclaredColumn, by_levels, open_table
 
 pa = pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
+pytest.importorskip("pyarrow.feather", reason="needs the extra [parquet]")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
 
 
@@ -144,12 +145,16 @@ def test_without_pyarrow_there_is_a_sentence(tmp_path, monkeypatch):
         pass
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
+TEXTS = [pa.string(), pa.large_string(), pa.string_view()]
+
+
+@pytest.mark.parametrize("kind", TEXTS, ids=str)
 @pytest.mark.parametrize("levels", [(), ("a", "b")], ids=["any text", "levels"])
 def test_bytes_that_are_no_text_are_missing(kind, levels, tmp_path):
     """One record may hold them, so the file is not refused for it."""
+    plain = pa.large_string() if kind == pa.large_string() else pa.string()
     stored = pa.large_binary() if kind == pa.large_string() else pa.binary()
-    cells = pa.array([b"a", b"\xff", b"b", None], stored).view(kind)
+    cells = pa.array([b"a", b"\xff", b"b", None], stored).view(plain).cast(kind)
     frame, _ = parquet(tmp_path, {"s": DeclaredColumn("text", levels)}, s=cells)
     assert frame["s"].isna().tolist() == [False, True, False, True]
     assert frame["s"].dropna().tolist() == ["a", "b"]
@@ -239,6 +244,7 @@ def test_the_formula_of_a_schema_goes_with_several_files(parts, capsys):
     [
         (lambda: pq.write_table(pa.table({"y": ["4711"]}), "parts/b.parquet"), "types|column"),
         (lambda: Path("parts/b.parquet").write_bytes(b"4711"), "could not be"),
+        (lambda: Path("parts/a.parquet").write_bytes(b"4711"), "could not be"),
     ],
 )
 def test_files_that_do_not_fit_together_are_one_sentence(planted, words, parts, capsys):
@@ -250,3 +256,99 @@ def test_files_that_do_not_fit_together_are_one_sentence(planted, words, parts, 
         assert "4711" not in told.err
         assert not told.out
         assert len(told.err.splitlines()) <= 2
+
+
+@pytest.mark.parametrize("coded", [False, True], ids=["plain", "dictionary"])
+@pytest.mark.parametrize("kind", TEXTS, ids=str)
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+def test_texts_are_texts_however_arrow_spells_them(kind, ending, coded, parts, capsys):
+    """Views as well, which polars and Delta tables write, in one file and in several."""
+    if coded and kind == pa.string_view() and ending == "parquet":
+        pytest.skip("pyarrow does not write it")
+    texts = pa.chunked_array([pa.array(["f", "m", None, "x"] * 25, pa.string())])
+    if coded:
+        codes = pa.array([0, 1, None, 2] * 25, pa.int32())
+        values = pa.array(["f", "m", "x"]).cast(kind)
+        texts = pa.chunked_array([pa.DictionaryArray.from_arrays(codes, values)])
+    table = pa.table({"y": [0, 1] * 50, "sex": texts if coded else texts.cast(kind)})
+    for name, piece in (("whole", table), ("a", table[:30]), ("b", table[30:])):
+        if ending == "parquet":
+            pq.write_table(piece, f"{name}.parquet")
+        else:
+            pa.feather.write_feather(piece, f"{name}.feather", compression="uncompressed")
+    said = []
+    for files in ([f"whole.{ending}"], [f"a.{ending}", f"b.{ending}"]):
+        assert cli.main(["check", *files, "y ~ sex", "--levels", "sex=f,m", "--json"]) == 0
+        said.append(capsys.readouterr().err)
+    assert said[0] == said[1]
+    assert '"undeclared": 25' in said[0]
+    assert '"missing": 25' in said[0]
+
+
+def test_what_polars_writes_is_read(parts, capsys):
+    pl = pytest.importorskip("polars", reason="takes polars")
+    texts = pl.Series("sex", ["f", "m", None, "long enough for a view"] * 25)
+    frame = pl.DataFrame({"y": [0, 1] * 50, "sex": texts, "of": texts.cast(pl.Categorical)})
+    frame.write_ipc("p.feather")
+    frame.write_parquet("p.parquet")
+    said = []
+    for name in ("p.feather", "p.parquet"):
+        declared = ["--levels", "sex=f,m", "--levels", "of=f,m"]
+        assert cli.main(["check", name, "y ~ sex + of", *declared, "--json"]) == 0
+        said.append(capsys.readouterr().err)
+    assert said[0] == said[1]
+    assert said[0].count('"undeclared": 25') == 2
+
+
+@pytest.mark.parametrize("command", ["fit", "check", "predict", "roc", "schema init"])
+def test_a_file_that_is_not_there_is_named_among_several(command, parts, capsys):
+    """It is a wrong command line, as it is where it is the only one."""
+    assert cli.main(["fit", "whole.parquet", "y ~ age", *DECLARED, "--out", "m.json"]) == 0
+    capsys.readouterr()
+    before = [*command.split(), *(["m.json"] if command in ("predict", "roc") else [])]
+    after = {"fit": ["y ~ age"], "check": ["y ~ age"], "roc": ["--eps", "1"]}.get(command, [])
+    for several in (["parts/a.parquet", "typo.parquet"], ["typo.parquet"], ["none/*.parquet"]):
+        assert cli.main([*before, *several, *after]) == 2, several
+        told = capsys.readouterr()
+        assert told.err == f"privatelr: {several[-1]!r}: there is no such file.\n"
+        assert not told.out
+
+
+def test_what_is_a_table_of_its_own_is_refused_among_files(parts, capsys):
+    for other, what in (("parts", "a folder"), ("-", "standard input")):
+        assert cli.main(["fit", "whole.parquet", other, "y ~ age", *DECLARED]) == 2
+        told = f"privatelr: {other!r}: {what} is a table of its own, and not among files.\n"
+        assert capsys.readouterr().err == told
+
+
+def test_folders_below_a_pattern_tell_columns(parts, capsys):
+    """Also where all files that it stands for are in one of them."""
+    (parts / "all" / "site=7").mkdir(parents=True)
+    for name in ("a", "b"):
+        (parts / f"parts/{name}.parquet").rename(parts / f"all/site=7/{name}.parquet")
+    assert cli.main(["schema", "init", "all/*/*.parquet"]) == 0
+    assert "# site = " in capsys.readouterr().out
+
+
+def test_several_texts_are_refused_by_what_they_are(parts, capsys):
+    for name in ("a", "b"):
+        (parts / f"{name}.csv").write_text("y,age\n1,20\n0,30\n", "utf-8")
+    for several in (["*.csv"], ["a.csv", "b.csv"], ["a.csv", "whole.parquet"]):
+        assert cli.main(["fit", *several, "y ~ age", "--separator", ","]) == 2
+        assert "convert them, or pass one." in capsys.readouterr().err
+    assert cli.main(["check", "[a].csv", "y ~ age", "--bounds", "age=18:90"]) == 0
+    assert "y ~ age" in capsys.readouterr().err
+
+
+def test_templates_and_curves_take_several_files(parts, capsys):
+    """Templates name the same columns; a curve of files has that of the whole table."""
+    fit = ["fit", "whole.parquet", FORMULA, *DECLARED, "--seed", "1", "--out", "m.json"]
+    assert cli.main(fit) == 0
+    capsys.readouterr()
+    templates, curves = [], []
+    for paths in (["whole.parquet"], *WAYS):
+        assert cli.main(["schema", "init", *paths]) == 0
+        templates.append(capsys.readouterr().out.split("\n", 1)[1])
+        assert cli.main(["roc", "m.json", *paths, "--eps", "1", "--seed", "1", "--json"]) == 0
+        curves.append(capsys.readouterr().out)
+    assert len(set(templates)) == len(set(curves)) == 1

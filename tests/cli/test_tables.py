@@ -159,19 +159,50 @@ def test_blocks_are_read_as_their_lines_are(rows, quoting, separator, ending, od
     lines = text.getvalue().encode().splitlines(keepends=True)
     if odd is not None:
         lines.insert(1 + min(odd[1], len(rows)), odd[0].encode("latin-1") + b"\n")
+    require_alike(b"".join(lines), separator, 40)
+
+
+def require_alike(content, separator, size):
+    """Compare both readers, one of which gets blocks of this many bytes, or little more."""
     found = []
     for splits in (True, False):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(csv_blocks, "_BLOCK", 40)
+            patch.setattr(csv_blocks, "_BLOCK", size)
             patch.setattr(csv_tables, "can_split", lambda *_, splits=splits: splits)
             try:
-                found.append(read(b"".join(lines), separator=separator))
+                found.append(read(content, separator=separator))
             except InputError as refusal:
                 found.append(str(refusal))
     if isinstance(found[0], str):
         assert found[0] == found[1]
     else:
         pd.testing.assert_frame_equal(*found)
+
+
+MARKS = st.sampled_from(["", "\ufeff"]) | st.sampled_from("\ufeff\ufffe\x1a\x0b\x85\u2028\\#")
+CONTROLS = st.sampled_from([*[""] * 20, *'\0\r\n "'])
+PLAIN_LINES = st.sampled_from(["1,no,0,true,x,T", ",,,,,", "2,yes,2.5,false,,1"])
+BREAKS = st.sampled_from(["\n", "\r\n"])
+
+
+@given(
+    st.lists(st.tuples(CONTROLS, MARKS, PLAIN_LINES, MARKS, CONTROLS, BREAKS), max_size=4),
+    st.integers(1, 40),
+    st.booleans(),
+)
+def test_no_byte_at_the_ends_of_a_block_is_read_in_another_way(lines, size, is_cut):
+    """Marks, breaks and control codes where a block of any size starts and ends."""
+    text = "".join(map("".join, lines)).removesuffix("\n" if is_cut else "")
+    require_alike(f"{','.join(WANTED)}\n{text}".encode(), ",", size)
+
+
+def test_a_mark_within_a_table_belongs_to_its_cell():
+    """Wherever blocks end: it has no place but at the start of a file, where editors put it."""
+    for size in (1, 6, 7, 100):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(csv_blocks, "_BLOCK", size)
+            found = read("a,b\n1,no\n\ufeff2,no\n3,no\n".encode(), {"a": WANTED["a"]})
+        assert found["a"].isna().tolist() == [False, True, False], size
 
 
 def test_blanks_are_those_of_python():

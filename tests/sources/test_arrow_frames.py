@@ -219,6 +219,18 @@ def test_law_of_dictionaries(kind):
         assert "SECRET" not in said[0]
 
 
+def test_dictionaries_of_views_are_texts():
+    """As Feather files of polars have them; pyarrow looks up no view."""
+    codes = pa.array([0, 1, None] * 100, pa.uint32())
+    coded = pa.DictionaryArray.from_arrays(codes, pa.array(["v", "w"]).cast(pa.string_view()))
+    y = [0, 1, 1] * 100
+    found, expected = (
+        read_levels(pa.table({"y": y, "h": column}), {"h": ["v", "w"]})
+        for column in (coded, pa.array(["v", "w", None] * 100))
+    )
+    np.testing.assert_array_equal(found.x, expected.x)
+
+
 def test_a_null_among_booleans_is_a_missing_value():
     y, flags = COLUMNS["y"], [*COLUMNS["t"][:-1].tolist(), None]
     for frame in (pl.DataFrame({"y": y, "h": flags}), pa.table({"y": y, "h": flags})):

@@ -19,7 +19,7 @@ from privatelr.cli.tables.declared_columns import (
     require_different,
 )
 from privatelr.errors import MissingDependencyError, SchemaError
-from privatelr.sources import RecordBatches, as_batch, as_stream
+from privatelr.sources import RecordBatches, as_batch, as_stream, decoded, undressed
 
 
 class ArrowTable:
@@ -131,7 +131,7 @@ def _reading_of(of: Any, how: DeclaredColumn, where: str) -> Reading:
     types, declared = pyarrow.types, how.reading == "text"
     if types.is_dictionary(of):
         of = of.value_type  # a dictionary lists the values that occur, which are not levels
-    if types.is_string(of) or types.is_large_string(of):
+    if undressed(of) == "string":
         return "text"
     if types.is_boolean(of):
         return "text" if declared and _spelled_truths(how) else "true or false"
@@ -148,19 +148,11 @@ def _spelled_truths(how: DeclaredColumn) -> dict[str, str]:
     return found if found.keys() == TRUTH.keys() else {}
 
 
-def _plain(column: Any) -> Any:
-    """Return a column with its values in place of a dictionary of them."""
-    import pyarrow
-
-    is_coded = pyarrow.types.is_dictionary(column.type)
-    return column.cast(column.type.value_type) if is_coded else column
-
-
 def _in_pandas(column: Any, reading: Reading, how: DeclaredColumn) -> Any:
     """The values of a column, with a type by that of the column and by its declared levels."""
     import pyarrow
 
-    column, types = _plain(column), pyarrow.types
+    column, types = decoded(column), pyarrow.types
     if reading == "numbers":
         is_floating = types.is_floating(column.type)
         return (column if is_floating else column.cast("float64", safe=False)).to_numpy()
@@ -176,7 +168,7 @@ def _in_arrow(column: Any, reading: Reading, how: DeclaredColumn) -> Any:
     import pyarrow as pa
     from pyarrow import compute
 
-    column = _plain(column)
+    column = decoded(column)
     if reading == "numbers":
         return column.cast(pa.float64(), safe=False)
     if reading == "text" and pa.types.is_boolean(column.type):

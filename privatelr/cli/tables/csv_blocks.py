@@ -6,6 +6,7 @@ on later lines, and no types to find; what it does not split as `CsvTable` does,
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import IO, Any
@@ -73,8 +74,8 @@ def plain_cells(
         return None
     if b'"' in block:
         block = _without_quotes(block, separator)
-    # pyarrow takes a blank line for a record of empty cells
-    if not block or b"\n\n" in block or block.startswith(b"\n"):
+    # pyarrow takes a blank line for a record of empty cells, and drops a mark at the start
+    if not block or b"\n\n" in block or block.startswith((b"\n", BOM_UTF8)):
         return None
     try:
         if not block.isascii():

@@ -44,10 +44,21 @@ def open_table(
     """
     options = {"--separator": separator, "--decimal": decimal, "--encoding": encoding}
     spelled = (separator or (";" if decimal == "," else ","), decimal or ".", encoding or UTF8)
-    paths = [path] if isinstance(path, str) else path
-    if len(paths) > 1 or is_several(paths[0]):
-        _refuse_options(_shown(paths), "Parquet or Feather table", options)
-        yield ArrowFiles(paths, _shown(paths))
+    asked = [path] if isinstance(path, str) else path
+    paths = [file for one in asked for file in _files(one)]
+    if len(paths) > 1 or is_several(asked[0]):
+        for one in paths:
+            if one == "-" or (isdir(one) and len(paths) > 1):
+                what = "standard input" if one == "-" else "a folder"
+                raise InputError(f"{one!r}: {what} is a table of its own, and not among files.")
+            if not exists(one):
+                raise InputError(f"{one!r}: there is no such file.")
+        # folders below the fixed part of a pattern may tell columns
+        table = ArrowFiles(
+            asked if len(asked) == 1 and is_several(*asked) else paths, _shown(asked)
+        )
+        _refuse_options(_shown(asked), "Parquet or Feather table", options)
+        yield table
         return
     (path,) = paths
     if path == "-":
@@ -81,6 +92,12 @@ def is_file(word: str) -> bool:
 def is_several(path: str) -> bool:
     """Whether a path stands for several files: a folder, or a pattern."""
     return isdir(path) or (glob.has_magic(path) and PurePath(path).suffix.lower() in _KINDS)
+
+
+def _files(path: str) -> list[str]:
+    """The files that a pattern stands for, or the path itself; a shell may leave a pattern."""
+    is_pattern = glob.has_magic(path) and not exists(path)
+    return (sorted(glob.glob(path, recursive=True)) if is_pattern else []) or [path]
 
 
 def _shown(paths: Sequence[str]) -> str:
