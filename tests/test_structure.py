@@ -11,7 +11,7 @@ OPTIONAL = {
     *("great_tables", "opendp", "pyarrow", "pyspark", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 308,
+    "modules": 309,
     "code lines": 43_160,
     "lines of the longest module": 400,
     "modules of the fullest folder": 20,
