@@ -7,7 +7,7 @@ The files are written, and a process that may have `--limit` GiB of address spac
 fits them, all rows being read anew in every pass. Then passes are timed in pairs: one that sums
 gradients, and one in which pyarrow reads the same columns into batches and nothing else. Printed
 are medians. With `--growth`, passes over a made-up stream of so many records, and of a tenth, a
-hundredth and a thousandth of them, are timed per million.
+hundredth and a thousandth of them, are timed per million, the shorter ones before and after it.
 """
 
 from __future__ import annotations
@@ -94,16 +94,21 @@ def grow(largest: int, columns: int) -> None:
         facts = as_stream(lambda: pa.RecordBatchReader.from_batches(batch.schema, []))
         return RecordBatches(facts.schema, facts.typed, reader, lambda: records, 0.0)
 
-    for records in (largest // 1000, largest // 100, largest // 10, largest):
+    sizes = [largest // 1000, largest // 100, largest // 10, largest]
+    times: dict[int, list[float]] = {records: [] for records in sizes}
+    # there and back, so that a machine that slows down or recovers is no growth
+    for records in [*sizes, *sizes[-2::-1]]:
         one_pass, *_ = pass_over(made_up(records), columns)
         if records < largest:
             one_pass()
-        times = []
         for _ in range(min(5, max(largest // 10 // records, 1))):
             start = time.perf_counter()
             one_pass()
-            times.append(time.perf_counter() - start)
-        print(f"{records:,} records: {median(times) / records * 1e6:.4f} s per million", flush=True)
+            times[records].append(time.perf_counter() - start)
+    each = {records: median(found) / records * 1e6 for records, found in times.items()}
+    for records, seconds in each.items():
+        print(f"{records:,} records: {seconds:.4f} s per million", flush=True)
+    print(f"the slowest over the fastest: {max(each.values()) / min(each.values()):.3f}")
 
 
 def passes(folder: str, columns: int, pairs: int) -> None:
