@@ -223,7 +223,8 @@ def calibrate_all(
     >>> from privatelr.mechanisms import Problem, calibrate_all, read_request
     >>> from privatelr.numerics import find_loss
     >>> request = read_request(1.0, 0, "inference", None, True, None, "increase")
-    >>> staged = calibrate_all(request, Problem(n=5_000, d=3, loss=find_loss("logistic"), radius=1.0))
+    >>> facts = Problem(n=5_000, d=3, loss=find_loss("logistic"), radius=1.0)
+    >>> staged = calibrate_all(request, facts)
     >>> for stage in staged.stages:
     ...     print(stage.target, stage.noise.title, f"{stage.noise.scale:.3g}")
     epsilon = 0.65 (pure) spherical Laplace 3.11
@@ -334,7 +335,7 @@ def draw_all(plan: StagedCalibration, randomness: Randomness) -> Draws:
     >>> from privatelr.privacy.noise import SystemRandomness
     >>> study = plan("ill ~ age", n=5_000, eps=1.0, bounds={"age": (18, 99)}, do_scale=False)
     >>> draws = draw_all(study.calibration, SystemRandomness())
-    >>> draws.moments is not None, draws.scale is None  # intervals are bought, and no scale of columns
+    >>> draws.moments is not None, draws.scale is None  # intervals are bought, no scale
     (True, True)
     """
     moments = randomness.draw(plan.moments.noise) if plan.moments else None

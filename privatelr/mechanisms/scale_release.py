@@ -189,7 +189,7 @@ def spread_to_noise(release: ScaleRelease) -> FloatArray:
     >>> from privatelr import plan
     >>> from privatelr.mechanisms import ScaleRelease, spread_to_noise
     >>> scale = plan("ill ~ age", n=5_000, eps=1.0, bounds={"age": (18, 99)}).calibration.scale
-    >>> spread_to_noise(ScaleRelease(np.array([0.2, 0.3]), scale)).round(1)  # the column is seen well
+    >>> spread_to_noise(ScaleRelease(np.array([0.2, 0.3]), scale)).round(1)  # it is seen well
     array([50.8])
     """
     mean, variance = scale_moments(release)
