@@ -54,7 +54,8 @@ def epsilon_of_curve(curve: FloatArray, delta: float) -> float:
 
     Examples
     --------
-    >>> from privatelr.privacy.renyi_divergence import ORDERS, epsilon_of_curve
+    >>> from privatelr.privacy import epsilon_of_curve
+    >>> from privatelr.privacy.renyi_divergence import ORDERS
     >>> print(f"{epsilon_of_curve(ORDERS * 0.1, 1e-6):.3f}")  # the curve of ZCDP(0.1)
     2.142
     """

@@ -74,7 +74,7 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
     >>> fit = dpmultinom("Species ~ Petal.Width", iris, eps=4.0, **public)
     >>> fit.classes, fit.coef.shape  # two terms, and two classes against the first
     (('setosa', 'versicolor', 'virginica'), (2, 2))
-    >>> fit.predict(iris.head(2)).sum(axis=1).round(6).tolist()  # probabilities of the three classes
+    >>> fit.predict(iris.head(2)).sum(axis=1).round(6).tolist()  # of three classes
     [1.0, 1.0]
     """
 
