@@ -327,7 +327,7 @@ def _descended(dual: LagrangeDual, m: FloatArray, closeness: float) -> FloatArra
 def worst_p_values(
     known: WorstErrors, contrasts: FloatArray, off: FloatArray, alpha: float
 ) -> FloatArray:
-    """Return p-values ``(m,)`` of combinations ``(m, d)`` that are `off` ``(m,)`` from their null.
+    """Return p-values ``(m,)`` of combinations ``(m, d)`` whose distance from their null is `off`.
 
     Each of a few betas gives the value ``tail / (1 - SHARE)``, raised to ``beta / SHARE`` if it is
     smaller. The smallest of these values is a p-value: among the limits with beta up to
@@ -347,9 +347,9 @@ def worst_p_values(
     >>> votes, public = load_dataset("anes96"), load_schema("anes96")
     >>> fit = dplr("vote ~ age + selfLR", votes, eps=0, spend="inference", **public)  # no noise
     >>> rows = fit.spec.user_rows()
-    >>> worst = worst_errors(evidence_of(fit.release), rows, 0.0005)
-    >>> worst_p_values(worst, rows, rows @ fit.release.coef, 0.05).round(3)
-    array([1.   , 0.939, 0.   ])
+    >>> worst = worst_errors(evidence_of(fit.release), rows, 0.005)  # a tenth of .05
+    >>> worst_p_values(worst, rows, np.abs(rows @ fit.release.coef), 0.05).round(3)
+    array([0.   , 0.939, 0.   ])
     """
     found, left = np.ones(len(off)), np.arange(len(off))
     for level in sorted({alpha, *_LEVELS}, reverse=True):

@@ -95,7 +95,7 @@ def thin_numbers(scale: ScaleRelease | None, evidence: NoisyMoments) -> list[int
     >>> from privatelr import dplr, load_dataset, load_schema
     >>> from privatelr.inference import evidence_of, thin_numbers
     >>> votes, public = load_dataset("anes96"), load_schema("anes96")
-    >>> fit = dplr("vote ~ age + selfLR", votes, eps=0, spend="inference", **public)  # no noise
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=8.0, spend="inference", **public)
     >>> thin_numbers(fit.release.scale, evidence_of(fit.release))  # no spread is hidden
     []
     """
