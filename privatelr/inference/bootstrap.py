@@ -236,6 +236,17 @@ def bootstrap_intervals(
     **Privacy.** *Covered*: a function of the release and of what is public, free to repeat.
     *Neighbours*: those of the release. *Assumed public*: `covariates`, declared bounds and
     levels. *Not covered*: `covariates`, if they are the records of the fit or made from them.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import Question, bootstrap_intervals
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=1.0, **public)  # no intervals were bought
+    >>> asked = Question(method="bootstrap", covariates="uniform")
+    >>> found = bootstrap_intervals(fit.release, fit.spec, fit.spec.user_rows(), asked)
+    >>> bool((found.lower < found.upper).all())
+    True
     """
     loss = release.calibration.problem.loss
     if loss.probability is None:

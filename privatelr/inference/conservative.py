@@ -56,6 +56,16 @@ class NoiseLimits:
         Largest size of ``v.N v``.
     scores : float
         Largest amount by which the noise in S lowers ``v.S v``.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import evidence_of, limits_of
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age", votes, eps=4.0, spend="inference", do_scale=False, **public)
+    >>> limits = limits_of(evidence_of(fit.release), 0.01)  # one release in 100 may break them
+    >>> print(f"{limits.along:.4f} along a direction, {limits.across:.4f} across")
+    0.0031 along a direction, 0.0033 across
     """
 
     across: float
@@ -64,7 +74,18 @@ class NoiseLimits:
 
 
 def limits_of(evidence: NoisyMoments, beta: float) -> NoiseLimits:
-    """Return the limits for a probability, a third of which is given to each of the three."""
+    """Return the limits for a probability, a third of which is given to each of the three.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import evidence_of, limits_of
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age", votes, eps=4.0, spend="inference", do_scale=False, **public)
+    >>> usual, careful = (limits_of(evidence_of(fit.release), beta) for beta in (0.05, 0.001))
+    >>> print(f"{careful.along / usual.along:.2f} times as far")
+    1.72 times as far
+    """
     if is_exact(evidence):
         return NoiseLimits(0.0, 0.0, 0.0)
     across, along, scores = _limits(evidence.noise, len(evidence.w), beta / 3)
@@ -142,6 +163,13 @@ def heaviest_tail(size: FloatArray) -> FloatArray:
 
     Block noise, and its sum with a normal variable, has such a law. The maximum is attained by a
     density ``exp(-k |x|)`` on an interval, from the uniform to the Laplace law.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr.inference import heaviest_tail
+    >>> heaviest_tail(np.array([1.96, 4.0])).round(4)  # a normal law has .05 and .0001
+    array([0.0703, 0.0035])
     """
     k, whole = _DECAYS, -np.expm1(-_DECAYS)
     variance = (2 * whole - np.exp(-k) * k * (k + 2)) / (k * k * whole)
@@ -152,7 +180,19 @@ def heaviest_tail(size: FloatArray) -> FloatArray:
 
 
 def worst_errors(evidence: NoisyMoments, contrasts: FloatArray, beta: float) -> WorstErrors:
-    """Bound the variances of the errors of combinations ``(m, d)``; each fails with prob. beta."""
+    """Bound the variances of the errors of combinations ``(m, d)``; each fails with prob. beta.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import evidence_of, worst_errors
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=0, spend="inference", **public)  # no noise
+    >>> worst = worst_errors(evidence_of(fit.release), fit.spec.user_rows(), 0.01)
+    >>> np.sqrt(worst.sampling).round(3), worst.privacy
+    (array([0.396, 0.005, 0.072]), array([0., 0., 0.]))
+    """
     limits, n = limits_of(evidence, beta), evidence.problem.n
     noise = evidence.calibration.noise.variances
     fixed = contrasts**2 @ evidence.calibration.shield.variances
@@ -287,7 +327,7 @@ def _descended(dual: LagrangeDual, m: FloatArray, closeness: float) -> FloatArra
 def worst_p_values(
     known: WorstErrors, contrasts: FloatArray, off: FloatArray, alpha: float
 ) -> FloatArray:
-    """Return p-values ``(m,)`` of combinations ``(m, d)`` that are `off` ``(m,)`` from their null.
+    """Return p-values ``(m,)`` of combinations ``(m, d)`` whose distance from their null is `off`.
 
     Each of a few betas gives the value ``tail / (1 - SHARE)``, raised to ``beta / SHARE`` if it is
     smaller. The smallest of these values is a p-value: among the limits with beta up to
@@ -298,6 +338,18 @@ def worst_p_values(
     ----------
     known : WorstErrors
         Those of the combinations for ``beta = SHARE alpha``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import evidence_of, worst_errors, worst_p_values
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=0, spend="inference", **public)  # no noise
+    >>> rows = fit.spec.user_rows()
+    >>> worst = worst_errors(evidence_of(fit.release), rows, 0.005)  # a tenth of .05
+    >>> worst_p_values(worst, rows, np.abs(rows @ fit.release.coef), 0.05).round(3)
+    array([0.   , 0.939, 0.   ])
     """
     found, left = np.ones(len(off)), np.arange(len(off))
     for level in sorted({alpha, *_LEVELS}, reverse=True):

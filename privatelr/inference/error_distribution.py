@@ -54,6 +54,15 @@ class Matrices:
         H, penalty included.
     scores : ndarray of shape (k, d, d)
         S.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import evidence_of, plug_in
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=0, spend="inference", **public)  # no noise
+    >>> plug_in(evidence_of(fit.release)).curvature.shape  # one pair, as there is no noise
+    (1, 3, 3)
     """
 
     curvature: FloatArray
@@ -194,6 +203,18 @@ def carriers(evidence: NoisyMoments, solved: FloatArray, contrasts: FloatArray) 
     solved : ndarray of shape (k, d, m)
         ``H^-1 a``.
     contrasts : ndarray of shape (m, d)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import carriers, evidence_of, plug_in
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=0, spend="inference", **public)  # no noise
+    >>> evidence, rows = evidence_of(fit.release), fit.spec.user_rows()
+    >>> solved = np.linalg.solve(plug_in(evidence).curvature, rows.T)  # H^-1 a
+    >>> np.allclose(carriers(evidence, solved, rows) * len(votes), solved)  # of a sum of n losses
+    True
     """
     if evidence.calibration.placement == "objective":
         return solved / evidence.problem.n
@@ -262,6 +283,14 @@ def mixture_of(noise: NoiseLaw, count: int = _NODES) -> tuple[FloatArray, FloatA
     """Return variances and weights ``(j,)`` of at most `count` normal laws that make up `noise`.
 
     They approximate the mixture. The result is None if the noise is not a scale mixture.
+
+    Examples
+    --------
+    >>> from privatelr.inference import mixture_of
+    >>> from privatelr.privacy.noise import SphericalLaplace
+    >>> variances, weights = mixture_of(SphericalLaplace(3, 1.0), 5)
+    >>> float((weights @ variances).round(6))  # the variance of each of its coordinates
+    4.0
     """
     match noise:
         case NoNoise():
@@ -286,7 +315,16 @@ def _gamma_nodes(shape: float, count: int) -> tuple[FloatArray, FloatArray]:
 
 @lru_cache(maxsize=8)
 def points_of(noise: NoiseLaw, groups: int) -> FloatArray:
-    """Points ``(groups, p, d)`` of a noise law and their mirror images."""
+    """Points ``(groups, p, d)`` of a noise law and their mirror images.
+
+    Examples
+    --------
+    >>> from privatelr.inference import points_of
+    >>> from privatelr.privacy.noise import SphericalLaplace
+    >>> points = points_of(SphericalLaplace(3, 1.0), 2)
+    >>> points.shape, float(abs(points.sum(axis=1)).max().round(6))  # each has its mirror image
+    ((2, 4096, 3), 0.0)
+    """
     each = max(8, _POINTS // groups // 2)
     drawn = draw_many(noise, each * groups, np.random.default_rng(PUBLIC_SEED))
     drawn = drawn.reshape(groups, each, -1)

@@ -56,6 +56,12 @@ class Guesses:
         A factor of all spreads.
     rare_first : bool
         Whether the first level of each factor is the rarest.
+
+    Examples
+    --------
+    >>> from privatelr.inference import Guesses
+    >>> Guesses(balance=0.1, spread={"age": 0.2}, c_index=0.7).correlation  # what is left as usual
+    0.5
     """
 
     balance: float = 0.3
@@ -186,6 +192,14 @@ def spread_quantiles(ranks: FloatArray, spread: float) -> FloatArray:
 
     At 0.577 the law is uniform. Above that, the ends are more common than the middle, and below
     that, the middle is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr.inference import spread_quantiles
+    >>> ranks = np.array([0.1, 0.9])
+    >>> spread_quantiles(ranks, 0.2).round(2), spread_quantiles(ranks, 0.577).round(2)  # uniform
+    (array([-0.26,  0.26]), array([-0.8,  0.8]))
     """
     if spread >= _TWO_POINTS:
         return np.where(ranks < 0.5, -1.0, 1.0)

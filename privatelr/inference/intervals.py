@@ -48,6 +48,16 @@ class Inference:
         Two-sided, of ``estimate == null``.
     level : float
     mode, target, method : str
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import infer
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=0, spend="inference", **public)  # no noise
+    >>> found = infer(fit.release, fit.spec.user_rows()[2:])  # of selfLR
+    >>> print(found.estimate.round(2), found.sd.round(2), found.z.round(1), found.target)
+    [1.12] [0.07] [15.5] penalised
     """
 
     estimate: FloatArray
@@ -108,6 +118,16 @@ def infer(
     -----
     **Privacy.** *Covered*: a function of the release, free to repeat. *Neighbours*, *Assumed
     public*: those of the release. *Not covered*: nothing.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import Question, infer
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=0, spend="inference", **public)  # no noise
+    >>> found = infer(fit.release, fit.spec.user_rows()[2:], Question(level=0.9))  # of selfLR
+    >>> print(found.lower.round(2), found.upper.round(2))
+    [1.] [1.24]
     """
     evidence, asked = evidence_of(release), answerable(release, asked)
     rows, values = combinations(contrasts, null)
@@ -283,7 +303,19 @@ class MatrixErrors:
 
 
 def estimates(release: Release, asked: Question = PENALISED) -> FloatArray:
-    """Estimates ``(d,)`` of the design coefficients of the target."""
+    """Estimates ``(d,)`` of the design coefficients of the target.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import Question, estimates
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=0, spend="inference", **public)  # no noise
+    >>> asked = Question(target="unpenalised")
+    >>> slope = (fit.spec.user_rows() @ estimates(fit.release, asked))[2]
+    >>> print(f"{fit.coef['selfLR']:.2f} as released, {slope:.2f} in one step, 1.19 unpenalised")
+    1.12 as released, 1.18 in one step, 1.19 unpenalised
+    """
     evidence, asked = evidence_of(release), answerable(release, asked)
     point = mean_of(matrices_without_step(release, asked))
     identity = np.eye(len(evidence.w))
@@ -311,6 +343,17 @@ def covariance(release: Release, asked: Question = PENALISED) -> FloatArray:
     some matrices are nearly singular it is larger than standard errors, which are then those of a
     normal law with the same interval at 95 %. In the conservative mode it is the covariance of the
     posterior mode, enlarged until no standard error is smaller than the conservative one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import covariance
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=0, spend="inference", **public)  # no noise
+    >>> rows = fit.spec.user_rows()
+    >>> np.sqrt(np.diag(rows @ covariance(fit.release) @ rows.T)).round(3)
+    array([0.396, 0.005, 0.072])
     """
     asked = answerable(release, asked)
     found = errors_by_matrices(release, asked).total.mean(axis=0)

@@ -58,6 +58,16 @@ class JointTest:
         errors are not normal. NaN for several equations in the conservative mode, whose p-value is
         not by the statistic.
     mode, target : str
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import joint_test
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=0, spend="inference", **public)  # no noise
+    >>> found = joint_test(fit.release, fit.spec.user_rows()[1:], [0.0, 0.0])  # age and selfLR
+    >>> print(found.df, round(found.statistic, 1), round(found.critical, 2), found.p_value < 0.001)
+    2 240.6 5.99 True
     """
 
     statistic: float
@@ -88,6 +98,16 @@ def joint_test(
         If the equations are not independent of each other.
     GuaranteeError
         As `infer`.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import joint_test
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=0, spend="inference", **public)  # no noise
+    >>> found = joint_test(fit.release, fit.spec.user_rows()[1:2], [0.0])  # age alone
+    >>> print(round(found.p_value, 2))
+    0.85
     """
     asked, rows, single = _one_by_one(release, contrasts, null, Question(mode=mode, target=target))
     off, q = single.estimate - single.null, len(rows)
@@ -187,6 +207,16 @@ def deviance_test(
     -----
     **Privacy.** *Covered*: a function of the release, free to repeat. *Neighbours*, *Assumed
     public*: those of the release. *Not covered*: nothing.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import deviance_test
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=0, spend="inference", **public)  # no noise
+    >>> found = deviance_test(fit.release, fit.spec.user_rows()[1:])  # what age and selfLR explain
+    >>> print(found.df, round(found.statistic, 1))
+    2 237.5
     """
     asked, rows, single = _one_by_one(release, contrasts, null, Question(mode=mode, target=target))
     return form_test(release, asked, single, rows, deviance_form(release, asked, rows))

@@ -52,6 +52,16 @@ def expected_noise(release: Release, spec: Any) -> FloatArray | None:
     -----
     **Privacy.** *Covered*: a function of public facts, and of the released scale if there is one;
     free to repeat. *Neighbours*, *Assumed public*: those of the release. *Not covered*: nothing.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import expected_noise
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fits = [dplr("vote ~ age", votes, eps=eps, do_scale=False, **public) for eps in (1, 4)]
+    >>> sds = [expected_noise(fit.release, fit.spec) for fit in fits]
+    >>> bool((sds[0] > sds[1]).all())
+    True
     """
     return _expected(release, spec) if _can_be_made_up(spec) else None
 

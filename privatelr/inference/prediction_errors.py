@@ -56,6 +56,17 @@ class RowErrors:
         Each of them gives a half width ``|a' reach|``; the smallest is used.
     level : float
     mode, target : str
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import Question, row_errors
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=0, spend="inference", **public)  # no noise
+    >>> errors = row_errors(fit.release, Question(level=0.9))
+    >>> rows = fit.spec.user_rows()  # any combinations of the design coefficients
+    >>> (errors.half_width(rows) / errors.sd(rows)).round(2)
+    array([1.64, 1.64, 1.64])
     """
 
     estimate: FloatArray
@@ -115,6 +126,15 @@ def row_errors(release: Release, asked: Question) -> RowErrors:
     -----
     **Privacy.** *Covered*: a function of the release, free to repeat. *Neighbours*, *Assumed
     public*: those of the release. *Not covered*: nothing.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import Question, row_errors
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=0, spend="inference", **public)  # no noise
+    >>> row_errors(fit.release, Question()).sd(fit.spec.user_rows()).round(3)
+    array([0.396, 0.005, 0.072])
     """
     return _row_errors(release, answerable(release, asked))
 

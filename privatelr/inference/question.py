@@ -70,6 +70,13 @@ class Question:
     ------
     ArgumentError
         If a choice is unknown, or does not go with the others.
+
+    Examples
+    --------
+    >>> from privatelr.inference import Question
+    >>> asked = Question(level=0.9, target="unpenalised", simultaneous=True)
+    >>> asked.mode is None, asked.is_usual  # the release will choose how its noise is counted
+    (True, False)
     """
 
     level: float = STANDARD_LEVEL
@@ -157,6 +164,16 @@ def answerable(release: Release, asked: Question) -> Question:
     ------
     GuaranteeError
         If inference was not requested, or what was released cannot carry the target.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import Question, answerable
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=0, spend="inference", **public)  # no noise
+    >>> asked = answerable(fit.release, Question(target=None))
+    >>> asked.mode, asked.target  # there is no noise to take into account
+    ('plug-in', 'unpenalised')
     """
     known = quality(release)
     own = known.target if asked.method != "wkl" and asked.mode != "conservative" else "penalised"

@@ -89,6 +89,15 @@ def thin_numbers(scale: ScaleRelease | None, evidence: NoisyMoments) -> list[int
     too, so that which of them are hidden is a matter of chance. Amounts and times lie near one end
     of their bounds and vary about as much as their mean is away from it, which is little. So that
     is usual there.
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import evidence_of, thin_numbers
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=8.0, spend="inference", **public)
+    >>> thin_numbers(fit.release.scale, evidence_of(fit.release))  # no spread is hidden
+    []
     """
     if scale is None:
         return []

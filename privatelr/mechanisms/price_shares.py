@@ -27,6 +27,17 @@ def divide(
     one of mu squared, or the coefficients have Laplace noise for their share of epsilon, and
     what is left is Gaussian. Both spend all of the target (scale.md 1). Beside coefficients, counts
     of scores have less Laplace than Gaussian noise, so pure shares of epsilon come first there.
+
+    Examples
+    --------
+    >>> from privatelr import PureDP
+    >>> from privatelr.mechanisms import divide
+    >>> from privatelr.numerics import find_loss
+    >>> ((parts, kinds),) = divide(PureDP(1.0), "inference", find_loss("logistic"))
+    >>> for stage, part in parts.items():
+    ...     print(f"{stage}: {part}")
+    coefficients: epsilon = 0.65 (pure)
+    inference: epsilon = 0.35 (pure)
     """
     shares = shares_of(target, spend, loss, scaled=scaled)
     by_share = privacy.split(target, shares)
@@ -82,6 +93,16 @@ def shares_of(
     ------
     GuaranteeError
         If the scale has a share and is not released.
+
+    Examples
+    --------
+    >>> from privatelr import ZCDP
+    >>> from privatelr.mechanisms import shares_of
+    >>> from privatelr.numerics import find_loss
+    >>> shares_of(ZCDP(0.1), "inference", find_loss("logistic"))
+    {'coefficients': 0.7, 'inference': 0.3}
+    >>> shares_of(ZCDP(0.1), "inference", find_loss("logistic"), scaled=True)
+    {'scale': 0.1, 'coefficients': 0.63, 'inference': 0.27}
     """
     shares = usual_shares(target, loss) if spend == "inference" else dict(spend)
     if scaled and "scale" not in shares:

@@ -64,7 +64,16 @@ _SMALLEST = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """Two functions: one calibrates a request, the other releases under the calibration."""
+    """Two functions: one calibrates a request, the other releases under the calibration.
+
+    Examples
+    --------
+    >>> from privatelr import PureDP
+    >>> from privatelr.mechanisms import mechanism_of
+    >>> mechanism = mechanism_of("objective", PureDP(1.0))
+    >>> mechanism.calibrate.__name__, mechanism.release.__name__
+    ('calibrate_objective', 'release_minimiser')
+    """
 
     calibrate: Callable[[Problem, Request, str], Calibration]
     release: Callable[..., Release]
@@ -83,12 +92,30 @@ MECHANISMS: dict[tuple[Placement, type[Any]], Mechanism] = {
 
 
 def find_mechanism(request: Request) -> Mechanism:
-    """Return the mechanism for a request; raise `GuaranteeError` if none is proven."""
+    """Return the mechanism for a request; raise `GuaranteeError` if none is proven.
+
+    Examples
+    --------
+    >>> from privatelr.mechanisms import find_mechanism, read_request
+    >>> request = read_request(1.0, 0, None, None, True, None, "increase")
+    >>> find_mechanism(request).release.__name__
+    'release_minimiser'
+    """
     return mechanism_of(request.placement, request.target)
 
 
 def mechanism_of(placement: Placement, target: Guarantee) -> Mechanism:
-    """Return the mechanism for a guarantee; a shared one is approximate."""
+    """Return the mechanism for a guarantee; a shared one is approximate.
+
+    Examples
+    --------
+    >>> from privatelr import ApproxDP, PureDP
+    >>> from privatelr.mechanisms import mechanism_of
+    >>> mechanism_of("output", PureDP(1.0)) is mechanism_of("output", ApproxDP(1.0, 1e-6))
+    False
+    >>> mechanism_of("output", PureDP(1.0)).calibrate.__name__
+    'calibrate_output'
+    """
     key = (placement, ApproxDP if isinstance(target, ApproxDP) else type(target))
     if key not in MECHANISMS:
         raise GuaranteeError(f"{placement} perturbation is not available under {target}.")
@@ -124,7 +151,18 @@ Stage = ScaleCalibration | Calibration | MomentsCalibration | HistogramCalibrati
 
 @dataclass(frozen=True, slots=True)
 class StagedCalibration:
-    """All numbers of all stages of a fit, computed before any data is touched."""
+    """All numbers of all stages of a fit, computed before any data is touched.
+
+    Examples
+    --------
+    >>> from privatelr import plan
+    >>> study = plan("ill ~ age", n=5_000, eps=1.0, bounds={"age": (18, 99)})
+    >>> for stage in study.calibration.stages:
+    ...     print(type(stage).__name__, stage.target)
+    ScaleCalibration epsilon = 0.1 (pure)
+    Calibration epsilon = 0.585 (pure)
+    MomentsCalibration epsilon = 0.315 (pure)
+    """
 
     target: Guarantee
     mechanism: Mechanism
@@ -179,6 +217,18 @@ def calibrate_all(
 
     The scale of columns is released first where facts about them are given. Of several ways to
     divide the price, the one with the least noise on the coefficients is taken.
+
+    Examples
+    --------
+    >>> from privatelr.mechanisms import Problem, calibrate_all, read_request
+    >>> from privatelr.numerics import find_loss
+    >>> request = read_request(1.0, 0, "inference", None, True, None, "increase")
+    >>> facts = Problem(n=5_000, d=3, loss=find_loss("logistic"), radius=1.0)
+    >>> staged = calibrate_all(request, facts)
+    >>> for stage in staged.stages:
+    ...     print(stage.target, stage.noise.title, f"{stage.noise.scale:.3g}")
+    epsilon = 0.65 (pure) spherical Laplace 3.11
+    epsilon = 0.35 (pure) spherical Laplace 0.000209
     """
     found, refusal = [], GuaranteeError("spend: no noise is proven for these shares.")
     for parts, meant in divide(request.target, request.spend, facts.loss, scaled=scale is not None):
@@ -220,6 +270,15 @@ def promises_for(request: Request) -> tuple[Guarantee, ...]:
 
     The matrices of inference have more, and under zCDP the counts of scores, so that beside them it
     is not tried.
+
+    Examples
+    --------
+    >>> from privatelr.mechanisms import promises_for, read_request
+    >>> request = read_request(1.0, 1e-6, None, None, True, None, "increase")
+    >>> for promise in promises_for(request):
+    ...     print(promise)
+    epsilon = 1, delta = 1e-06 (approximate)
+    epsilon = 1 (pure)
     """
     target = request.target
     noisier = request.buys_roc and isinstance(target, ZCDP)
@@ -239,6 +298,15 @@ def relative_noise(plan: StagedCalibration) -> float:
     It adds up the variances of a tilt over the second moments that the map gives to columns:
     together 1, or 1 for a number under pure epsilon, where other columns have their factor. Noise
     on the minimiser counts by the margins of such rows. The intercept is left out.
+
+    Examples
+    --------
+    >>> from privatelr import plan
+    >>> from privatelr.mechanisms import relative_noise
+    >>> public = {"n": 5_000, "bounds": {"age": (18, 99)}, "do_scale": "private"}
+    >>> plans = [plan("ill ~ age", eps=eps, **public).calibration for eps in (1.0, 2.0)]
+    >>> relative_noise(plans[0]) > relative_noise(plans[1])
+    True
     """
     scale, noise = plan.scale, plan.coefficients.noise
     assert scale is not None
@@ -258,7 +326,18 @@ def relative_noise(plan: StagedCalibration) -> float:
 
 
 def draw_all(plan: StagedCalibration, randomness: Randomness) -> Draws:
-    """Draw all the noise of a calibration, once."""
+    """Draw all the noise of a calibration, once.
+
+    Examples
+    --------
+    >>> from privatelr import plan
+    >>> from privatelr.mechanisms import draw_all
+    >>> from privatelr.privacy.noise import SystemRandomness
+    >>> study = plan("ill ~ age", n=5_000, eps=1.0, bounds={"age": (18, 99)}, do_scale=False)
+    >>> draws = draw_all(study.calibration, SystemRandomness())
+    >>> draws.moments is not None, draws.scale is None  # intervals are bought, no scale
+    (True, True)
+    """
     moments = randomness.draw(plan.moments.noise) if plan.moments else None
     scale = randomness.draw(plan.scale.noise) if plan.scale else None
     counts = randomness.draw(plan.histogram.noise) if plan.histogram else None

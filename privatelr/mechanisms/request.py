@@ -97,7 +97,14 @@ ALL_FOR_COEFFICIENTS: Shares = (("coefficients", 1.0),)
 
 
 def read_spend(spend: Any) -> Spend:
-    """Read `spend`; raise `GuaranteeError` if it names something that cannot be requested."""
+    """Read `spend`; raise `GuaranteeError` if it names something that cannot be requested.
+
+    Examples
+    --------
+    >>> from privatelr.mechanisms import read_spend
+    >>> read_spend(None), read_spend({"inference": 0.25})  # coefficients get the rest
+    ((('coefficients', 1.0),), (('coefficients', 0.75), ('inference', 0.25)))
+    """
     if spend is None:
         return ALL_FOR_COEFFICIENTS
     if isinstance(spend, str) and spend == "inference":
@@ -256,6 +263,16 @@ def read_target(
         The names of the argument and of a fit without privacy, for errors; None refuses 0.
     neighbours
         Those that the guarantee has to be about.
+
+    Examples
+    --------
+    >>> from privatelr import ZCDP
+    >>> from privatelr.mechanisms import read_target
+    >>> for eps, delta in [(1.0, 0), (1.0, 1e-6), (ZCDP(0.1), 0)]:
+    ...     print(read_target(eps, delta))
+    epsilon = 1 (pure)
+    epsilon = 1, delta = 1e-06 (approximate)
+    rho = 0.1 (zCDP)
     """
     price = f"0 for {plain}, or a" if plain else "a"
     takes = {"epsilon": price, "rho": "a", "delta": "0 (pure privacy), or a"}

@@ -32,6 +32,14 @@ class ScaleRelease:
     values : ndarray of shape (k,), read-only
         Means in scaled units, and then weighted mean squares, as they were released.
     calibration : ScaleCalibration
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=1.0, do_scale="private", **public)
+    >>> fit.release.scale.values.shape  # two means, two mean squares
+    (4,)
     """
 
     values: FloatArray
@@ -42,7 +50,20 @@ class ScaleRelease:
 
 
 def warn_of_noise(calibration: ScaleCalibration, stacklevel: int) -> None:
-    """Warn of a scale that would be all noise; a function of public facts."""
+    """Warn of a scale that would be all noise; a function of public facts.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from privatelr import plan
+    >>> from privatelr.mechanisms import warn_of_noise
+    >>> public = {"bounds": {"age": (18, 99)}, "do_scale": "private"}
+    >>> scale = plan("ill ~ age", n=60, eps=1.0, **public).calibration.scale
+    >>> with warnings.catch_warnings(record=True, action="always") as said:
+    ...     warn_of_noise(scale, stacklevel=1)
+    >>> print(str(said[0].message).partition(" where")[0])
+    do_scale='private': the noise on a mean has sd 0.667
+    """
     if calibration.mean_sd > _SPREAD_OF_BOUNDS:
         warnings.warn(
             f"do_scale='private': the noise on a mean has sd {calibration.mean_sd:.3g} where the "
@@ -71,6 +92,18 @@ def release_scale(
     **Privacy.** *Covered*: means and mean squares, by ``calibration.target``. *Neighbours*: those
     of the target. *Assumed public*: everything in ``calibration.facts``. *Not covered*: time and
     memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import mechanisms, plan
+    >>> from privatelr.numerics.rows import DenseRows
+    >>> from privatelr.privacy.noise import SystemRandomness
+    >>> scale = plan("ill ~ age", n=5_000, eps=1.0, bounds={"age": (18, 99)}).calibration.scale
+    >>> rows = DenseRows(np.zeros((5_000, 1)), np.ones(5_000), bound=1.0, intercept=None)
+    >>> noise = SystemRandomness().draw(scale.noise)
+    >>> mechanisms.release_scale(rows, scale, noise).values.shape  # a mean, a mean square
+    (2,)
     """
     facts = calibration.facts
     if rows.n != facts.n or not 0 <= rows.d - facts.p <= 1:
@@ -87,6 +120,18 @@ def mean_squares(rows: Rows | LooseRows, calibration: ScaleCalibration) -> Float
 
     Records of persons count by the roots of their weights, which labels bring: twice in a square,
     and in a mean by the root once more. Bounded rows are multiplied by them already.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import mechanisms, plan
+    >>> from privatelr.numerics.rows import DenseRows
+    >>> public = {"bounds": {"age": (18, 99)}, "do_scale": "private"}
+    >>> scale = plan("ill ~ age", n=4, eps=1.0, **public).calibration.scale
+    >>> ages = np.array([[-0.5], [0.5], [0.5], [0.5]])  # in units of the bounds
+    >>> rows = DenseRows(ages, np.ones(4), bound=1.0, intercept=None)
+    >>> mechanisms.mean_squares(rows, scale)
+    array([0.25, 0.25])
     """
     first = rows.d - calibration.facts.p
     means = [first + column for column in calibration.means]
@@ -110,6 +155,16 @@ def scale_moments(release: ScaleRelease, about: FloatArray | None = None) -> tup
 
     The variance is about the mean, or about other numbers ``(p,)`` if these are given. Noise may
     have taken either out of its range, to which it returns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import plan
+    >>> from privatelr.mechanisms import ScaleRelease, scale_moments
+    >>> scale = plan("ill ~ age", n=5_000, eps=1.0, bounds={"age": (18, 99)}).calibration.scale
+    >>> mean, variance = scale_moments(ScaleRelease(np.array([0.2, 0.3]), scale))
+    >>> mean.round(2), variance.round(2)  # .3 - .2**2
+    (array([0.2]), array([0.26]))
     """
     calibration, facts = release.calibration, release.calibration.facts
     means, squares = calibration.means, calibration.squares
@@ -127,6 +182,15 @@ def spread_to_noise(release: ScaleRelease) -> FloatArray:
     """Return the released variance of each covariate ``(p,)``, in deviations of its noise.
 
     It is 0 where nothing was released.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import plan
+    >>> from privatelr.mechanisms import ScaleRelease, spread_to_noise
+    >>> scale = plan("ill ~ age", n=5_000, eps=1.0, bounds={"age": (18, 99)}).calibration.scale
+    >>> spread_to_noise(ScaleRelease(np.array([0.2, 0.3]), scale)).round(1)  # it is seen well
+    array([50.8])
     """
     mean, variance = scale_moments(release)
     return np.asarray(variance / variance_sd(release.calibration, mean))
@@ -138,6 +202,14 @@ def variance_sd(calibration: ScaleCalibration, mean: FloatArray | float = 0.0) -
     Noise on a mean m moves its square by ``2 m`` as much, so near the ends of its bounds a column
     has more of it than the public least, which is that of ``mean=0``. It is infinite where nothing
     is released.
+
+    Examples
+    --------
+    >>> from privatelr import plan
+    >>> from privatelr.mechanisms import variance_sd
+    >>> scale = plan("ill ~ age", n=5_000, eps=1.0, bounds={"age": (18, 99)}).calibration.scale
+    >>> variance_sd(scale).round(4), variance_sd(scale, mean=0.9).round(4)
+    (array([0.004]), array([0.0149]))
     """
     means, squares = calibration.means, calibration.squares
     sd, found = np.sqrt(calibration.noise.variances), np.full(calibration.facts.p, np.inf)
@@ -157,6 +229,16 @@ def scale_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:
     number, m times the column of the levels and A times the factor. Where a column is not centred,
     its second moment takes the place of its variance. A record in a rare level would be many times
     as long as a typical row, so no level by itself makes it longer than that.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import plan
+    >>> from privatelr.mechanisms import ScaleRelease, scale_map
+    >>> scale = plan("ill ~ age", n=5_000, eps=1.0, bounds={"age": (18, 99)}).calibration.scale
+    >>> centre, factor = scale_map(ScaleRelease(np.array([0.2, 0.3]), scale))
+    >>> centre.round(2), factor.round(1)  # rows become factor * (x - centre)
+    (array([0.2]), array([2.]))
     """
     calibration, facts = release.calibration, release.calibration.facts
     means, pure = calibration.means, calibration.of_numbers

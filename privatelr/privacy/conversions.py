@@ -61,7 +61,17 @@ def to_zcdp(guarantee: PureDP | ZCDP) -> ZCDP:
 
 
 def pure_within(rho: float) -> float:
-    """Return the largest epsilon whose pure guarantee implies this rho: undo `to_zcdp`."""
+    """Return the largest epsilon whose pure guarantee implies this rho: undo `to_zcdp`.
+
+    Examples
+    --------
+    >>> from privatelr import ZCDP, PureDP, implies
+    >>> from privatelr.privacy import pure_within
+    >>> print(f"{pure_within(0.1):.4f}")
+    0.4510
+    >>> implies(PureDP(pure_within(0.1)), ZCDP(0.1))
+    True
+    """
     low, high = 0.0, 1.0
     while high * math.tanh(high / 2) <= rho:
         low, high = high, 2 * high
@@ -202,7 +212,15 @@ def implies(stronger: Guarantee, weaker: Guarantee) -> bool:
 
 
 def prices(guarantee: Guarantee) -> dict[str, float]:
-    """Return the numbers of a guarantee by name; empty if it is not private."""
+    """Return the numbers of a guarantee by name; empty if it is not private.
+
+    Examples
+    --------
+    >>> from privatelr import ZCDP, ApproxDP
+    >>> from privatelr.privacy import prices
+    >>> prices(ApproxDP(1.0, 1e-6)), prices(ZCDP(0.1))
+    ({'epsilon': 1.0, 'delta': 1e-06}, {'rho': 0.1})
+    """
     numbers = asdict(guarantee).items()
     return {name: x for name, x in numbers if isinstance(x, float) and name != "beside"}
 
@@ -216,6 +234,15 @@ def join(parts: Sequence[Guarantee]) -> Guarantee:
         If they are of different kinds, or about different neighbours; or if a delta exceeds 1.
         A shared approximate guarantee takes Gaussian releases beside it, each a zCDP, whose mu
         is at most what it allows for.
+
+    Examples
+    --------
+    >>> from privatelr import PureDP
+    >>> from privatelr.privacy import join
+    >>> print(join([PureDP(0.1), PureDP(0.2)]))
+    epsilon = 0.3 (pure)
+    >>> join([PureDP(0.1), PureDP(0.2)]).epsilon == 0.3  # floats would make it 0.30000000000000004
+    True
     """
     first = parts[0]
     if shared := [part for part in parts if isinstance(part, SharedApproxDP)]:
@@ -261,6 +288,16 @@ def split(guarantee: Guarantee, shares: Mapping[str, float]) -> dict[str, Guaran
     ------
     GuaranteeError
         If a share is not positive, or if the sum of the shares is not 1.
+
+    Examples
+    --------
+    >>> from privatelr import ApproxDP
+    >>> from privatelr.privacy import split
+    >>> parts = split(ApproxDP(1.0, 1e-6), {"coefficients": 0.7, "inference": 0.3})
+    >>> print(parts["coefficients"])
+    epsilon = 0.7, delta = 7e-07 (approximate)
+    >>> print(parts["inference"])
+    epsilon = 0.3, delta = 3e-07 (approximate)
     """
     parts = {}
     for name, share in shares.items():

@@ -21,7 +21,14 @@ from privatelr.errors import GuaranteeError, require_choice, require_number
 
 
 class Neighbours(Enum):
-    """The pairs of datasets that a guarantee compares."""
+    """The pairs of datasets that a guarantee compares.
+
+    Examples
+    --------
+    >>> from privatelr.privacy import Neighbours
+    >>> print(Neighbours.REPLACE_PERSON.value)
+    replace all records of one person, the number of persons being public
+    """
 
     REPLACE_ONE = "replace one record, the number of records being public"
     ZERO_OUT = "replace one record by one of zeros, the number of records being public"
@@ -44,7 +51,14 @@ covers a changed record only if that still belongs to the same person.
 
 
 def neighbours_about(person: object) -> Neighbours:
-    """Return what neighbouring data differ in: all records of a person, unless that is None."""
+    """Return what neighbouring data differ in: all records of a person, unless that is None.
+
+    Examples
+    --------
+    >>> from privatelr.privacy import neighbours_about
+    >>> neighbours_about(None), neighbours_about("patient")  # the column that tells persons apart
+    (REPLACE_ONE, REPLACE_PERSON)
+    """
     return REPLACE_ONE if person is None else REPLACE_PERSON
 
 
@@ -144,6 +158,15 @@ class SharedApproxDP(ApproxDP):
     ----------
     beside : float
         The mu of the Gaussian releases beside it, all of them together; above 0.
+
+    Examples
+    --------
+    >>> from privatelr.privacy import SharedApproxDP
+    >>> part = SharedApproxDP(1.0, 1e-6, beside=0.05)  # what coefficients keep beside a noisy scale
+    >>> print(part)
+    epsilon = 1, delta = 1e-06 (approximate), shared with Gaussian releases of mu = 0.05
+    >>> print(part.whole)
+    epsilon = 1, delta = 1e-06 (approximate)
     """
 
     beside: float = math.inf  # type: ignore[misc]
@@ -201,23 +224,58 @@ KINDS: dict[str, type[Guarantee]] = {
 
 
 def void(reason: str) -> NonPrivate:
-    """Return what replaces a guarantee whose assumptions are broken: no privacy, and the reason."""
+    """Return what replaces a guarantee whose assumptions are broken: no privacy, and the reason.
+
+    Examples
+    --------
+    >>> from privatelr.privacy import void
+    >>> void("scaled by the data").is_private, str(void("scaled by the data"))
+    (False, 'void: scaled by the data')
+    """
     return NonPrivate(f"void: {reason}")
 
 
 def unless_seeded(target: Guarantee, seeded: bool) -> Guarantee:
-    """Return the guarantee, or none if a seed lets the noise be replayed."""
+    """Return the guarantee, or none if a seed lets the noise be replayed.
+
+    Examples
+    --------
+    >>> from privatelr import PureDP
+    >>> from privatelr.privacy import unless_seeded
+    >>> print(unless_seeded(PureDP(1.0), seeded=False))
+    epsilon = 1 (pure)
+    >>> print(unless_seeded(PureDP(1.0), seeded=True))
+    void: seeded noise
+    """
     return void("seeded noise") if seeded and target.is_private else target
 
 
 def to_json(promise: Any, kinds: Mapping[str, type] = KINDS) -> dict[str, Any]:
-    """Turn a record of one of these kinds into plain values: its kind, numbers and neighbours."""
+    """Turn a record of one of these kinds into plain values: its kind, numbers and neighbours.
+
+    Examples
+    --------
+    >>> from privatelr import ApproxDP
+    >>> from privatelr.privacy import to_json
+    >>> to_json(ApproxDP(1.0, 1e-6))
+    {'kind': 'approximate', 'epsilon': 1.0, 'delta': 1e-06, 'neighbours': 'REPLACE_ONE'}
+    """
     kind = next(name for name, cls in kinds.items() if isinstance(promise, cls))
     return {"kind": kind, **asdict(promise), "neighbours": promise.neighbours.name}
 
 
 def from_json(value: Any, kinds: Mapping[str, type] = KINDS) -> Any:
-    """Undo `to_json`; raise `GuaranteeError` for any other value."""
+    """Undo `to_json`; raise `GuaranteeError` for any other value.
+
+    Examples
+    --------
+    >>> from privatelr import ZCDP
+    >>> from privatelr.privacy import from_json, to_json
+    >>> from_json(to_json(ZCDP(0.1))) == ZCDP(0.1)
+    True
+    >>> from_json({"kind": "pure", "epsilon": 1.0})  # as files of earlier versions have it
+    PureDP(epsilon=1.0, neighbours=REPLACE_ONE)
+    """
     kind = value.get("kind") if isinstance(value, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
         raise GuaranteeError(f"guarantee: kind takes one of {', '.join(map(repr, kinds))}.")
@@ -234,12 +292,28 @@ def from_json(value: Any, kinds: Mapping[str, type] = KINDS) -> Any:
 
 @lru_cache(maxsize=4096)
 def exact(price: float) -> Fraction:
-    """Return the decimal that Python prints for a finite float; it increases with the float."""
+    """Return the decimal that Python prints for a finite float; it increases with the float.
+
+    Examples
+    --------
+    >>> from privatelr.privacy import exact
+    >>> exact(0.1) + exact(0.2) == exact(0.3), 0.1 + 0.2 == 0.3
+    (True, False)
+    """
     return Fraction(repr(float(price)))
 
 
 def at_most(value: Fraction) -> float:
-    """Return the largest float whose decimal is at most `value`."""
+    """Return the largest float whose decimal is at most `value`.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from privatelr.privacy import at_most, exact
+    >>> third = Fraction(1, 3)
+    >>> at_most(third), exact(at_most(third)) <= third  # what is promised is never rounded up
+    (0.3333333333333333, True)
+    """
     price = float(value)
     while exact(price) > value:
         price = math.nextafter(price, -math.inf)
@@ -247,7 +321,16 @@ def at_most(value: Fraction) -> float:
 
 
 def at_least(value: Fraction) -> float:
-    """Return the smallest float whose decimal is at least `value`; infinity beyond all floats."""
+    """Return the smallest float whose decimal is at least `value`; infinity beyond all floats.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from privatelr.privacy import at_least, exact
+    >>> third = Fraction(2, 3)
+    >>> at_least(third), exact(at_least(third)) >= third  # what was spent is never rounded down
+    (0.6666666666666667, True)
+    """
     try:
         price = float(value)
     except OverflowError:

@@ -88,6 +88,14 @@ class SuggestedBounds(ReleasedDeclaration[Range]):
         Drawn at release, and kept in the file, by which a fit tells one release from two.
     payment : Payment
         What a fit that uses any of it says of its price.
+
+    Examples
+    --------
+    >>> from privatelr import load_dataset, suggest_bounds
+    >>> suggested = suggest_bounds(load_dataset("anes96"), {"age": (0, 150)}, eps=1.0)
+    >>> low, high = suggested["age"]  # a mapping from columns to bounds
+    >>> 0 <= low < high <= 150, suggested.outer
+    (True, {'age': (0.0, 150.0)})
     """
 
     ranges: Mapping[str, Range]
@@ -171,6 +179,13 @@ class ReleasedLevels(ReleasedDeclaration[tuple[Hashable, ...]]):
         Drawn at release, and kept in the file, by which a fit tells one release from two.
     payment : Payment
         What a fit that uses any of it says of its price.
+
+    Examples
+    --------
+    >>> from privatelr import levels_from, load_dataset
+    >>> levels = levels_from(load_dataset("anes96"), "vote", eps=1.0, delta=1e-6)
+    >>> levels.column, levels.found, levels.nobs
+    ('vote', ('Clinton', 'Dole'), 944)
     """
 
     column: str

@@ -52,6 +52,15 @@ class MarginalEffects:
         Level of confidence.
     mode, target : str
         The mode and the target of estimates and intervals, as in `Fit`.
+
+    Examples
+    --------
+    >>> from privatelr import average_marginal_effects, dplr, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ selfLR", votes, eps=0, spend="inference", **public)  # no noise
+    >>> effects = average_marginal_effects(fit, votes)  # as if these were public
+    >>> effects.table["estimate"].round(3).to_dict(), effects.over
+    ({'selfLR': 0.185}, 'reference')
     """
 
     table: pd.DataFrame

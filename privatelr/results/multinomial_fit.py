@@ -66,6 +66,16 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
     What is released is a vector of coefficients for each class, ``release.coef`` of shape
     ``(K d,)``. Only their differences have a meaning, and those from the first class are `coef`, as
     in R's ``nnet::multinom``.
+
+    Examples
+    --------
+    >>> from privatelr import dpmultinom, load_dataset, load_schema
+    >>> iris, public = load_dataset("iris"), load_schema("iris")
+    >>> fit = dpmultinom("Species ~ Petal.Width", iris, eps=4.0, **public)
+    >>> fit.classes, fit.coef.shape  # two terms, and two classes against the first
+    (('setosa', 'versicolor', 'virginica'), (2, 2))
+    >>> fit.predict(iris.head(2)).sum(axis=1).round(6).tolist()  # of three classes
+    [1.0, 1.0]
     """
 
     @property

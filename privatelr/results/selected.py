@@ -31,6 +31,14 @@ class SelectedFit(Augments, SelectedRecord):
     """A fitted model whose coefficients count how often each signed column was chosen.
 
     See `SelectedRecord` for its attributes. A pickle or a release file of it has no diagnostics.
+
+    Examples
+    --------
+    >>> from privatelr import dpsimplex, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dpsimplex("vote ~ age + selfLR", votes, eps=1.0, **public)
+    >>> type(fit).__name__, list(fit.tidy().columns)
+    ('SelectedFit', ['term', 'estimate', 'times_plus', 'times_minus'])
     """
 
     @property

@@ -59,6 +59,16 @@ class PrivacyLoss:
     parts : tuple of PrivacyLoss
         For several releases, the loss of each alone, where it is largest, and compared with the
         part of the claim that pays for it.
+
+    Examples
+    --------
+    >>> from privatelr import audit, dplr, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age", votes, eps=1.0, do_scale=False, **public)
+    >>> neighbour = votes.assign(vote=["Dole", *votes["vote"][1:]])
+    >>> loss = audit.privacy_loss(fit, votes, neighbour)  # a PrivacyLoss
+    >>> loss.holds, loss.claimed
+    (True, 1.0)
     """
 
     claim: Guarantee

@@ -218,6 +218,16 @@ class Finding:
     loss : PrivacyLoss
     family : str
         The family of the pair, such as ``"opposed"`` or ``"random"``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import audit, dplr, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age", votes, eps=1.0, do_scale=False, **public)
+    >>> found = audit.search(fit.calibration, np.random.default_rng(0), random_pairs=0)
+    >>> print(f"{found.family}, of {found.pair.n} records: {found.loss.ratio:.2f} of the claim")
+    straight, of 3 records: 0.50 of the claim
     """
 
     calibration: Calibration

@@ -180,6 +180,15 @@ class ChoiceLoss:
         others a loss exceeds it with a probability of about `delta`.
     delta : float
         The delta of the claim, 0 for a pure one.
+
+    Examples
+    --------
+    >>> from privatelr import audit, dpsimplex, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dpsimplex("vote ~ age", votes, eps=1.0, **public)
+    >>> loss = audit.privacy_loss(fit, votes, votes)  # a ChoiceLoss
+    >>> loss.found, loss.holds  # from a dataset to itself nothing is lost
+    (0.0, True)
     """
 
     claim: Guarantee

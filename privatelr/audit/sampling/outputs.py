@@ -50,6 +50,14 @@ class Outputs:
         instead of it or with it: an exception, a warning, or entries that are not finite.
     values : ndarray of shape (trials, k)
         The vectors, with zeros for outputs that have none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import audit
+    >>> outputs = audit.outputs_of(np.array([[0.5, 1.0], [np.nan, 1.0]]))
+    >>> len(outputs), outputs.names
+    (2, ('value', 'value with {0: nan}'))
     """
 
     codes: IntArray

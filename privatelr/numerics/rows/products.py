@@ -206,13 +206,30 @@ def vector_of(matrices: FloatArray) -> FloatArray:
     """Return svecs ``(..., d (d + 1) / 2)`` of symmetric matrices ``(..., d, d)``.
 
     The length of the svec is the Frobenius norm of the matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr.mechanisms import vector_of
+    >>> matrix = np.array([[1.0, 2.0], [2.0, 3.0]])
+    >>> float(np.linalg.norm(vector_of(matrix)).round(6)), float(np.linalg.norm(matrix).round(6))
+    (4.242641, 4.242641)
     """
     rows, columns, weights = _triangle(matrices.shape[-1])
     return np.asarray(matrices[..., rows, columns] * weights)
 
 
 def matrix_of(vectors: FloatArray) -> FloatArray:
-    """Return the symmetric matrices ``(..., d, d)`` of svecs ``(..., d (d + 1) / 2)``."""
+    """Return the symmetric matrices ``(..., d, d)`` of svecs ``(..., d (d + 1) / 2)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr.mechanisms import matrix_of, vector_of
+    >>> matrix_of(vector_of(np.array([[1.0, 2.0], [2.0, 3.0]]))).round(6)
+    array([[1., 2.],
+           [2., 3.]])
+    """
     d = round((np.sqrt(8 * vectors.shape[-1] + 1) - 1) / 2)
     rows, columns, weights = _triangle(d)
     found = np.empty((*vectors.shape[:-1], d, d))
