@@ -102,7 +102,7 @@ CASES = [
     ({"formula": "log(y) ~ age"}, SchemaError, ["log(y)", "0 and 1"]),
     ({"formula": "y + dose ~ age"}, SchemaError, ["0 and 1"]),
     ({"formula": "y ~ I(" + "age + " * 1000 + "1)"}, FormulaError, ["at most"]),
-    ({"data": "y ~ age"}, SchemaError, ["str", "data takes"]),
+    ({"data": "y ~ age"}, SchemaError, ["of paths", "data takes"]),
     ({"formula": clinic(), "data": "y ~ age"}, FormulaError, ["the data the second"]),
     # schema
     ({"bounds": {"age": (0, 10**400)}}, SchemaError, ["finite"]),
