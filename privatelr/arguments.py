@@ -26,7 +26,6 @@ _CALLED = {
     "levels": "categories",
     "n": "nobs",
     "row_norm": "data_norm norm",
-    "seed": "random_state rng",
     "solver": "max_iter maxit method tol",
     "spend": "inference se",
     "target": "outcome response",
@@ -48,11 +47,18 @@ NOTES = {
     "kernel": "a support vector machine is linear here",
     "freq_weights": "a row that stands for several records is one record here, and protected "
     "as one; if each is protected by itself, repeat it instead",
+    "missing": "a record with a missing value counts as a row of zeros; none is left out, because "
+    "the number of records is public",
     "offset": "a formula of dplr or dpsvm has it, as in 'y ~ age + offset(z)'",
     "person": _PERSONS,
     "prior": "dplr, dpsvm and plan take one; leave it out here, as no noise, no bound and no count "
     "of records depends on it",
     "records_per_person": "it goes with person, which dplr, dpsvm and dpmultinom take",
+    **dict.fromkeys(
+        ("random_state", "rng"),
+        "each call draws new noise, which is secret; one that "
+        "is drawn again, as seed= does for a lecture, has no guarantee",
+    ),
     "scalar": "the numbers of a test are plain ones here, so leave it out",
     "start": "the minimum does not depend on where the solver starts",
     "subset": "dplr, dpsvm and dpmultinom take one, and formulas have it, "

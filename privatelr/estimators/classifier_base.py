@@ -24,6 +24,7 @@ from privatelr.estimators.training_tables import (
     Labels,
     as_call,
     as_sparse_frame,
+    column_of,
     read_response,
     read_table,
     with_constants,
@@ -39,6 +40,7 @@ from privatelr.types import FloatArray
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.metrics import accuracy_score
     from sklearn.utils import column_or_1d
     from sklearn.utils.metaestimators import available_if
     from sklearn.utils.validation import check_is_fitted
@@ -54,6 +56,11 @@ except ImportError:  # before scikit-learn 1.6 it was two methods, which no late
         """Keep the names and the number of columns, or compare those of `X` with them."""
         estimator._check_feature_names(X, reset=reset)
         estimator._check_n_features(X, reset=reset)
+
+
+def _with_names(X: Any, table: Any) -> Any:
+    """Return what scikit-learn takes names from; its older versions find none in other frames."""
+    return table if hasattr(X, "columns") and not isinstance(X, pd.DataFrame) else X
 
 
 def _has_probabilities(estimator: Any) -> bool:
@@ -92,7 +99,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._require_missing()
         declare_schema(levels=self.levels)  # refuses what is no mapping to levels
         table, labels = read_table(X, self.levels), self._labels(y)
-        validate_data(self, X, reset=True, skip_check_array=True)
+        validate_data(self, _with_names(X, table), reset=True, skip_check_array=True)
         given = {name: values for name, values in beside.items() if values is not None}
         whose = given.get("person")
         unnamed = not isinstance(whose, str | None) and name_of_values(whose) is None
@@ -161,7 +168,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return records to predict as the fit takes them, with the names of its columns."""
         check_is_fitted(self)
         table = read_table(X, self.levels)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        validate_data(self, _with_names(X, table), reset=False, skip_check_array=True)
         if self._columns is None:
             return table
         table = as_sparse_frame(table) if sparse.issparse(table) else table
@@ -250,6 +257,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of records whose class is predicted rightly: exact, so not private.
 
+        Records without a class are left out, as no fit depends on them either.
+
         Parameters
         ----------
         X, y, sample_weight
@@ -271,7 +280,12 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             PrivacyWarning,
             stacklevel=2,
         )
-        return float(super().score(X, y, sample_weight))
+        known = ~np.asarray(pd.isna(column_of("y", y)))
+        if known.all():
+            return float(super().score(X, y, sample_weight))
+        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
+        true = column_of("y", y).to_numpy(dtype=object)[known].tolist()
+        return float(accuracy_score(true, self.predict(X)[known].tolist(), sample_weight=weights))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "result_")  # lambda_ is a parameter, and no attribute of a fit

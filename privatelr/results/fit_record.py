@@ -105,7 +105,7 @@ class ModelRecord(Evaluated, ABC):
 
     @property
     def nobs(self) -> int:
-        """Number of records; it is public, because neighbours replace a record."""
+        """Number of records or of persons; it is public, because neighbours replace one of them."""
         return int(self.release.calibration.problem.n)
 
     @property

@@ -470,7 +470,7 @@ def test_what_three_classes_do_not_have_is_refused(given):
 @KINDS
 def test_other_names_of_parameters_are_told(name):
     kind = type(QUICK[name]())
-    with pytest.raises(CallError, match="did you mean seed"):
+    with pytest.raises(CallError, match="new noise, which is secret"):
         kind(random_state=1)
     with pytest.raises(CallError, match="did you mean eps"):
         kind(epsilon=1)
@@ -857,3 +857,29 @@ def test_scikit_learn_is_asked_for_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
     with pytest.raises(lr.MissingDependencyError, match=r"privatelr\[sklearn\]"):
         import_module("privatelr.estimators")
+
+
+@pytest.mark.filterwarnings("ignore:score", "ignore:seed=")
+@pytest.mark.parametrize("blank", [None, np.nan, pd.NA])
+def test_records_without_a_class_are_left_out_of_a_score(blank):
+    y = pd.Series(np.where(np.asarray(Y) == np.asarray(Y).max(), "yes", "no"), dtype=object)
+    model = PrivateLogisticRegression(**{**PUBLIC, "classes": ["no", "yes"]}).fit(X, y)
+    gaps = y.copy()
+    gaps.iloc[[0, 3, 5]] = blank
+    known = gaps.notna().to_numpy()
+    rows = X[known] if isinstance(X, np.ndarray | pd.DataFrame) else None
+    assert model.score(X, gaps) == model.score(rows, y[known])
+    weights = np.arange(1.0, len(y) + 1)
+    expected = model.score(rows, y[known], sample_weight=weights[known])
+    assert model.score(X, gaps, sample_weight=weights) == expected
+
+
+def test_columns_of_polars_are_told_by_their_names_whatever_scikit_learn_knows():
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({"a": [0.1, 0.9] * 50, "b": [0.5, 0.2] * 50})
+    y = [0, 1] * 50
+    model = PrivateLogisticRegression(eps=0, bounds={"a": (0, 1), "b": (0, 1)}, classes=[0, 1])
+    model.fit(frame, y)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame.select("b", "a"))

@@ -338,7 +338,7 @@ def test_wrong_arguments_are_refused(fits, parts):
         choose(fits, test.drop(columns="age"), eps=1.0)
     with pytest.raises(ArgumentError, match="eps"):
         choose(fits, test)
-    with pytest.raises(ArgumentError, match="did you mean seed"):
+    with pytest.raises(ArgumentError, match="new noise, which is secret"):
         choose(fits, test, eps=1.0, random_state=1)
 
 
