@@ -11,9 +11,9 @@ of a call of `dplr` goes. NAME is a problem (such as 1e6x50), or memory, growth,
 stream, DuckDB, polars, Dask and Spark). Ratios of a run are written to a file, with which a later
 run is compared. With ``--stored`` nothing is run, and the run that is kept in
 tests/benchmarks/results/main.json is printed or drawn. Peers that are not
-installed are left out (``pip install privatelr[benchmarks]``). Give it a machine that has nothing else to do, or at least
-``--threads 1``: threads of linear algebra that wait for a processor make whoever uses them look
-slow, and that is mostly the peers.
+installed are left out (``pip install privatelr[benchmarks]``). Give it a machine that has nothing
+else to do, or at least ``--threads 1``: threads of linear algebra that wait for a processor make
+whoever uses them look slow, and that is mostly the peers.
 """
 
 from __future__ import annotations
