@@ -253,7 +253,7 @@ def test_tidy_says_of_how_many_units_it_is_where_the_page_is_of_others(spend, fa
 
 
 def test_the_ticks_of_odds_ratios_differ_in_any_unit():
-    """One column in units of which nobody has one: the plot takes the power of ten in their range."""
+    """One column in units of which nobody has one: the plot takes the power of ten of its range."""
     rng = np.random.default_rng(1)
     x = rng.random(2000) * 1e8
     frame = pd.DataFrame({"x": x, "y": (rng.random(2000) < x / 1e8).astype(int)})
