@@ -92,12 +92,14 @@ def powers_of_ten(sizes: FloatArray, spans: FloatArray, typical: float) -> Float
 
 
 def units_of_bounds(spans: FloatArray) -> FloatArray:
-    """Divisors ``(m,)`` for the largest power of ten of units that a declared range has.
+    """Divisors ``(m,)`` for powers of ten of units, of which a declared range has from 3 to 31.
 
-    They are public. A column stays as it is if its span (see `spans_of`) is infinite or NaN.
+    An effect of the whole range may be very large. They are public. A column stays as it is if its
+    span (see `spans_of`) is infinite or NaN.
     """
     known = np.isfinite(spans) & (spans > 0)
-    powers = np.floor(np.log10(spans, where=known, out=np.zeros(len(spans))) + _ROUNDING)
+    logs = np.log10(spans, where=known, out=np.full(len(spans), 0.5))
+    powers = np.floor(logs - 0.5 + _ROUNDING)
     return np.asarray(10.0**-powers)
 
 

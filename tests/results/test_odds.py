@@ -253,7 +253,7 @@ def test_tidy_says_of_how_many_units_it_is_where_the_page_is_of_others(spend, fa
 
 
 def test_the_ticks_of_odds_ratios_differ_in_any_unit():
-    """One column in units of which nobody has one: the plot takes the power of ten of its range."""
+    """One column in units of which nobody has one: the plot takes a power of ten by its range."""
     rng = np.random.default_rng(1)
     x = rng.random(2000) * 1e8
     frame = pd.DataFrame({"x": x, "y": (rng.random(2000) < x / 1e8).astype(int)})
@@ -262,7 +262,7 @@ def test_the_ticks_of_odds_ratios_differ_in_any_unit():
     axes.figure.canvas.draw()
     ticks = [tick.get_text() for tick in axes.get_xticklabels() if tick.get_text()]
     assert len(set(ticks)) == len(ticks) > 2
-    assert "x (per 1e+08)" in [label.get_text() for label in axes.get_yticklabels()]
+    assert "x (per 1e+07)" in [label.get_text() for label in axes.get_yticklabels()]
 
 
 @pytest.mark.parametrize("eps", [0.1, 100.0])

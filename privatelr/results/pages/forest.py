@@ -108,10 +108,11 @@ def plot_coefficients(
         Whether to draw odds ratios on a logarithmic axis.
     scale : {"coefficient", "auto", "standard error"}, optional
         The unit of a row. ``"coefficient"``, the default for coefficients, is one unit of the
-        variable, as the page prints it. ``"auto"`` is the largest power of ten of units that the
-        declared range has, as the name of the row says: ``age (per 10)``. The default for odds
-        ratios is one unit where the range has from 1 to 200 of them, and ``"auto"`` elsewhere. All
-        of these follow from public bounds, so that they are the same for every release.
+        variable, as the page prints it. ``"auto"`` is a power of ten of units, of which the
+        declared range has from 3 to 31, as the name of the row says: ``age (per 10)``. The default
+        for odds ratios is one unit where the range has from 1 to 200 of them, and ``"auto"``
+        elsewhere. All of these follow from public bounds, so that they are the same for every
+        release.
         ``"standard error"`` divides each coefficient by the largest of its standard errors in the
         fits.
 
