@@ -16,6 +16,8 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#000000")
 """Colours of series, in this order."""
 MAIN, HIGHLIGHT = "#0072b2", "#d55e00"
 """What a plot is about, and what privacy adds to it or limits it by."""
+PARTS = ("#0072b2", "#59a3cd", "#bfdcec")
+"""Of an error, from the estimate outward: of sampling, added by the noise, and not known."""
 SHADES = ("#a9d3ee", "#5fa8d8", "#0072b2", "#00324f")
 """Series with an order, from little to much."""
 QUIET, BROKEN = "#9aa5b1", "#d55e00"

@@ -65,6 +65,8 @@ _LINK = re.compile(
 )
 _MARK = re.compile(r"^(?P<fence>[ ]*`{3,}(?:text|console|python))[ ]+[^\n]*$", re.MULTILINE)
 _PICTURE = re.compile(r"^!\[(?P<words>[^\]]+)\]\((?P<file>[^)]+\.(?:png|svg))\)$", re.MULTILINE)
+_FIRST_WORDS = re.compile(r"^(.+?)(?:[,;:.](?:\s|$)|$)")
+"""What a picture shows, without more of it."""
 _TITLE = re.compile(r"^# (?P<title>.+)$", re.MULTILINE)
 _PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINE_OF_CODE = re.compile(r'id="(__codelineno-[\d-]+)"')
@@ -333,7 +335,7 @@ def _contents(address: str, text: str) -> str:
 
 
 def gallery(texts: dict[str, str]) -> str:
-    """Every picture of the pages, with the page that draws it."""
+    """Every picture of the pages, under what it shows, with the page that draws it."""
     parts = ["# Gallery\n\nThe pictures of these pages, each with the page that draws it."]
     shown = set[str]()
     for address, text in sorted(texts.items(), key=lambda page: (page[0] == "index.md", page)):
@@ -342,7 +344,9 @@ def gallery(texts: dict[str, str]) -> str:
             assert title is not None
             words, file = picture["words"], picture["file"].removeprefix("vignettes/")
             if file not in shown:  # the home page shows pictures of others
-                parts.append(f"## [{title['title']}]({address})\n\n![{words}]({file})\n\n{words}")
+                (heading,) = _FIRST_WORDS.findall(" ".join(words.split()))
+                source = f"{words} [{title['title']}]({address})"
+                parts.append(f"## {heading}\n\n![{words}]({file})\n\n{source}")
             shown.add(file)
     return "\n\n".join(parts) + "\n"
 

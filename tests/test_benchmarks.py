@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 from benchmarks import calls, engines, from_formula, memory, peers, race, tables
-from benchmarks.__main__ import main
+from benchmarks.__main__ import STORED, main
 from benchmarks.counted import passes
 from benchmarks.neutral import gradient_norm, value_and_gradient
 from benchmarks.peers import EQUAL, PEERS, Peer, ours, tune
+from benchmarks.plot import MARKS, plot
 from benchmarks.problems import PROBLEMS, Problem, synthetic, wide
 from scipy import sparse
 
@@ -238,3 +239,22 @@ def test_a_quick_run(tmp_path, capsys):
     assert stored["machine"]["threads"] == 1
     assert stored["cells"]["quick-1e3x5"]["peers"]["SciPy L-BFGS-B"]["median"] > 0
     assert picture.stat().st_size > 1000
+
+
+def test_peers_are_told_apart_in_the_picture(tmp_path):
+    """There are more of them than colours."""
+    cells = json.loads(STORED.read_text(encoding="utf-8"))["cells"]
+    figure = plot(cells, tmp_path / "ratios.png")
+    (legend,) = figure.legends
+    lines = legend.get_lines()
+    assert len(lines) == len({name for cell in cells.values() for name in cell["peers"]}) > 6
+    assert len({line.get_marker() for line in lines}) == len(lines)
+    told = {(line.get_color(), line.get_marker()) for line in lines}
+    points = [line for line in figure.axes[0].lines if line.get_marker() in MARKS]
+    assert {(line.get_color(), line.get_marker()) for line in points} == told
+
+
+def test_the_kept_run_is_drawn_again(tmp_path, capsys):
+    main(["--stored", "--plot", str(tmp_path / "ratios.png")])
+    assert "| 1e6x500 |" in capsys.readouterr().out
+    assert (tmp_path / "ratios.png").stat().st_size > 1000

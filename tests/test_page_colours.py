@@ -7,6 +7,7 @@ from colours import contrast, shares
 
 from privatelr import page_model
 from privatelr.page_model import Alarm, Code, FactList, Heading, Listing, NotPrivate, Table
+from privatelr.plot_style import PARTS
 from privatelr.results.pages import coefficient_table
 
 READABLE = 4.5
@@ -116,5 +117,5 @@ def test_the_palest_part_of_a_bar_has_an_outline_in_the_colour_of_the_text():
     drawn = coefficient_table._drawing((0.5, -1, 2, -0.5, 1.5, 0, 1), -2, 3)
     first, *others = re.findall(r"<rect [^>]*>", drawn)
     assert len(others) == 2
-    assert coefficient_table.TONES[-1] in first
+    assert PARTS[-1] in first
     assert "stroke='currentColor'" in first

@@ -9,8 +9,7 @@ from colours import SEEN_BY, nearest
 from matplotlib import image
 from structure import MODULES
 
-from privatelr.plot_style import BROKEN, COLOURS, HIGHLIGHT, MAIN, QUIET, SHADES
-from privatelr.results.pages.coefficient_table import TONES
+from privatelr.plot_style import BROKEN, COLOURS, HIGHLIGHT, MAIN, PARTS, QUIET, SHADES
 from privatelr.results.pages.forest import _OPACITIES as PART_OPACITIES
 
 APART = 15.0
@@ -20,8 +19,8 @@ APART = 15.0
 @pytest.mark.parametrize("eyes", SEEN_BY)
 @pytest.mark.parametrize(
     "colours",
-    [COLOURS, SHADES, (MAIN, HIGHLIGHT), (MAIN, BROKEN, QUIET), (*SHADES, HIGHLIGHT), TONES],
-    ids=["series", "sizes", "parts", "verdicts", "a plan", "a page"],
+    [COLOURS, SHADES, (MAIN, HIGHLIGHT), (MAIN, BROKEN, QUIET), (*SHADES, HIGHLIGHT), PARTS],
+    ids=["series", "sizes", "budget", "verdicts", "a plan", "parts"],
 )
 def test_colours_of_one_plot_are_told_apart(colours, eyes):
     assert nearest(colours, eyes) >= APART
@@ -36,13 +35,17 @@ def test_colours_stand_in_one_place():
     """Those of pages in HTML are in style sheets, and of plots in one module."""
     spelled = re.compile(r"\"#[0-9a-f]{6}\"")
     with_them = {path.stem for path in MODULES if spelled.search(path.read_text(encoding="utf-8"))}
-    assert with_them <= {"plot_style", "coefficient_table"}
+    assert with_them == {"plot_style"}
 
 
 def tones(colour, opacities):
     """What a colour looks like on white, by its opacities."""
-    full = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)])
-    return [full * opacity + 255 * (1 - opacity) for opacity in opacities]
+    (whole,) = full([colour])
+    return [whole * opacity + 255 * (1 - opacity) for opacity in opacities]
+
+
+def full(colours):
+    return [np.array([int(one[at : at + 2], 16) for at in (1, 3, 5)]) for one in colours]
 
 
 def pixels_of(picture, shown, axis):
@@ -62,12 +65,13 @@ def test_the_three_parts_of_an_interval_are_seen_in_the_picture_of_a_page():
     assert seen.min() >= 20, AGAIN  # ten on either side of the estimate
 
 
-@pytest.mark.parametrize(
-    ("picture", "opacities"), [("plots-roc.png", (0.35, 0.45)), ("plots-calibration.png", (1, 1))]
-)
-def test_sampling_and_noise_are_seen_in_the_pictures_of_a_page(picture, opacities):
-    parts = [tones(*one)[0] for one in ((MAIN, opacities[:1]), (HIGHLIGHT, opacities[1:]))]
-    seen = pixels_of(picture, parts, 0)
+def test_the_parts_of_an_error_have_the_same_colours_in_every_plot_and_on_pages():
+    np.testing.assert_allclose(tones(MAIN, PART_OPACITIES.values()), full(PARTS), atol=1)
+
+
+@pytest.mark.parametrize("picture", ["plots-roc.png", "plots-calibration.png"])
+def test_sampling_and_noise_are_seen_in_the_pictures_of_a_page(picture):
+    seen = pixels_of(picture, full(PARTS[:2]), 0)
     seen = seen[seen[:, 0] > 20]  # the legend has less
     assert len(seen) >= 20, AGAIN
     assert np.median(seen[:, 1]) >= 20, AGAIN

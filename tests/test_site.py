@@ -133,6 +133,11 @@ def test_the_gallery_shows_every_picture_of_the_pages():
     kept = {path.name for path in VIGNETTES.glob("*.png")}
     assert kept == {*re.findall(r"^!\[[^\]]+\]\(([\w-]+\.png)\)$", shown, re.M)}
     assert "plots-audit.png" in kept
+    headings = re.findall(r"^## (.+)$", shown, re.M)
+    assert len(headings) == len({*headings}) == len(kept)
+    assert "ROC curve with the bands of sampling and of the noise" in headings
+    assert all(2 < len(heading.split()) < 20 for heading in headings), headings
+    assert "noise. [Plots](plots.md)" in shown
 
 
 def citations():

@@ -220,6 +220,7 @@ def plot_widths(study: Study, term: str | None, n: Any, eps: Any, ax: Axes | Non
     currency, price = price_of(study)
     prices = _listed("eps", eps, list(price * np.logspace(-1, 1, _PRICES)), PRICES)
     axes = axes_for("plot", (7.0, 4.5), ax)
+    hollow_shown = False
     for index, size in enumerate(sizes):
         colour = SHADES[index % len(SHADES)]
         points = [_point(replace(at_price(study, x), n=size), row) for x in prices]
@@ -227,9 +228,11 @@ def plot_widths(study: Study, term: str | None, n: Any, eps: Any, ax: Axes | Non
         for hollow, face in ((False, colour), (True, "white")):
             at = [i for i, (_, is_conservative) in enumerate(points) if is_conservative == hollow]
             x, y = [prices[i] for i in at], [points[i][0] for i in at]
+            hollow_shown |= hollow and not all(map(math.isnan, y))
             axes.plot(x, y, "o", mfc=face, mec=colour, markersize=5)
     axes.plot(price, _point(study, row)[0], "D", color=HIGHLIGHT, zorder=4, label="the plan")
-    axes.plot([], [], "o", mfc="white", mec="black", markersize=5, label="conservative")
+    if hollow_shown:
+        axes.plot([], [], "o", mfc="white", mec="black", markersize=5, label="conservative")
     axes.set_xscale("log")
     axes.set_yscale("log")
     for axis in (axes.xaxis, axes.yaxis):

@@ -9,6 +9,7 @@ import numpy as np
 
 from privatelr.design import NumberedColumns
 from privatelr.errors import ArgumentError, require_flag
+from privatelr.formula import product_range
 from privatelr.results.fit_record import ModelRecord
 from privatelr.types import BoolArray, FloatArray
 
@@ -17,6 +18,9 @@ _FURTHEST = 30
 _SMALLEST_LOG, _USUAL_LOG, _LARGEST_LOG = 1e-3, 0.3, math.log(1e5)
 """These are logarithms of the smallest odds ratio that is shown for one unit (1.001), of a usual
 one (1.35), and of the largest one (100,000)."""
+_LONGEST_SPAN = 200
+"""Up to this range, such as of ages, an odds ratio is of one unit in a plot."""
+_ROUNDING = 1e-9
 _MOST_ODDS = 1e308
 _MOST_PLACES, _SMALL, _LARGE = 6, 1e-4, 1e5
 """An odds ratio has at most this number of decimals, and is written without a power of ten between
@@ -49,6 +53,7 @@ def spans_of(fit: ModelRecord) -> FloatArray:
     """The declared range ``(d,)`` of the variable in whose unit each column is.
 
     It is infinite if no bounds are declared, and NaN for the intercept and for levels of factors.
+    The map of the columns does not have it, since released moments may be part of that.
     """
     columns = fit.spec.columns
     spans = np.full(len(columns.names), np.nan)
@@ -57,8 +62,11 @@ def spans_of(fit: ModelRecord) -> FloatArray:
         return spans
     for term in columns.terms:
         if term.numeric:
-            here = slice(term.start, term.stop)
-            spans[here] = 2 * columns.scale[here] if np.isfinite(term.radius) else np.inf
+            ends = (1.0, 1.0)
+            for index in term.numeric:
+                ends = product_range(ends, fit.spec.factors[index].interval)
+            is_known = all(map(math.isfinite, ends))
+            spans[term.start : term.stop] = (ends[1] - ends[0] or 1.0) if is_known else np.inf
     return spans
 
 
@@ -83,11 +91,21 @@ def powers_of_ten(sizes: FloatArray, spans: FloatArray, typical: float) -> Float
     return np.asarray(10.0 ** -np.where(free, np.fmax(powers, -_FURTHEST), 0.0))
 
 
-def typical_length(lengths: FloatArray, spans: FloatArray, levels: BoolArray) -> float:
-    """Median length of the bars of factor levels, or if there are none, of all other bars."""
-    known = np.isfinite(lengths) & (lengths > 0)
-    like = known & levels if (known & levels).any() else known & (spans > 0)
-    return float(10.0 ** np.median(np.log10(lengths[like]))) if like.any() else 1.0
+def units_of_bounds(spans: FloatArray) -> FloatArray:
+    """Divisors ``(m,)`` for powers of ten of units, of which a declared range has from 3 to 31.
+
+    An effect of the whole range may be very large. They are public. A column stays as it is if its
+    span (see `spans_of`) is infinite or NaN.
+    """
+    known = np.isfinite(spans) & (spans > 0)
+    logs = np.log10(spans, where=known, out=np.full(len(spans), 0.5))
+    powers = np.floor(logs - 0.5 + _ROUNDING)
+    return np.asarray(10.0**-powers)
+
+
+def is_moderate(spans: FloatArray) -> BoolArray:
+    """Whether odds ratios of one unit can be read beside those of factor levels ``(m,)``."""
+    return (spans >= 1 - _ROUNDING) & (spans <= _LONGEST_SPAN + _ROUNDING)
 
 
 def odds_units(logs: FloatArray, sd: FloatArray, spans: FloatArray) -> FloatArray:

@@ -2,16 +2,18 @@
 
     python -m tests.benchmarks [--quick] [--only NAME ...] [--repeats N]
         [--threads N] [--write FILE.json] [--compare FILE.json] [--plot FILE.png]
+    python -m tests.benchmarks --stored --plot vignettes/large.png
 
 prints Markdown: time of the package's minimiser over that of its peers on the same matrix, at
 the same gradient; passes; time over one read of the matrix; memory; growth; and where the time
 of a call of `dplr` goes. NAME is a problem (such as 1e6x50), or memory, growth, formula, calls
 (whole calls of `dplr` from a frame beside those of its peers) or engines (the same fit from a
 stream, DuckDB, polars, Dask and Spark). Ratios of a run are written to a file, with which a later
-run is compared. Peers that are not installed are left out (``pip install
-privatelr[benchmarks]``). Give it a machine that has nothing else to do, or at least
-``--threads 1``: threads of linear algebra that wait for a processor make whoever uses them look
-slow, and that is mostly the peers.
+run is compared. With ``--stored`` nothing is run, and the run that is kept in
+tests/benchmarks/results/main.json is printed or drawn. Peers that are not
+installed are left out (``pip install privatelr[benchmarks]``). Give it a machine that has nothing
+else to do, or at least ``--threads 1``: threads of linear algebra that wait for a processor make
+whoever uses them look slow, and that is mostly the peers.
 """
 
 from __future__ import annotations
@@ -52,12 +54,17 @@ PARTS = ("memory", "growth", "formula", "calls", "engines")
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "glum", "statsmodels", "formulaic", "pandas")
 ENGINES, ENGINES_QUICK = 10**6, 10**4
 """Records that every engine reads."""
+STORED = Path(__file__).parent / "results" / "main.json"
+"""The run whose numbers and picture are on the page."""
 _REPEATS, _QUICK_REPEATS, _FEW = 7, 2, 3
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run what was asked for, and print it."""
     chosen = _read(arguments)
+    if chosen.stored:
+        _show(json.loads(STORED.read_text(encoding="utf-8")), chosen)
+        return
     most = min(chosen.threads or processors(), processors())
     results: dict[str, Any] = {"machine": _machine(most), "cells": {}}
     with threadpool_limits(most), threads(most):
@@ -67,6 +74,11 @@ def main(arguments: list[str] | None = None) -> None:
             if chosen.write:  # after every part: a run is long, and may be ended
                 text = json.dumps(_rounded(results), indent=1) + "\n"
                 Path(chosen.write).write_text(text, encoding="utf-8")
+    _show(results, chosen)
+
+
+def _show(results: dict[str, Any], chosen: argparse.Namespace) -> None:
+    """Print a run, what has changed since an earlier one, and draw it, as asked for."""
     print(report(results))
     if chosen.compare:
         then = json.loads(Path(chosen.compare).read_text(encoding="utf-8"))
@@ -107,6 +119,7 @@ def _read(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, metavar="N", help="of everybody, at most")
     parser.add_argument("--write", metavar="FILE", help="JSON of ratios")
     parser.add_argument("--compare", metavar="FILE", help="JSON of an earlier run")
+    parser.add_argument("--stored", action="store_true", help="show the kept run, and run nothing")
     parser.add_argument("--plot", metavar="FILE", help="PNG of ratios")
     return parser.parse_args(arguments)
 

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
+    from matplotlib.figure import Figure
 
-def plot(cells: dict[str, Any], file: str) -> None:
-    """A dot for each problem and peer, left of one where the package is faster."""
+MARKS = ("o", "s", "^", "D", "v", "P", "X")
+"""With the six colours these are 42 looks, none of them twice."""
+
+
+def plot(cells: dict[str, Any], file: str | Path) -> Figure:
+    """A mark for each problem and peer, left of one where the package is faster."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -21,7 +26,7 @@ def plot(cells: dict[str, Any], file: str) -> None:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     for index, peer in enumerate(names):
-        colour = COLOURS[index % len(COLOURS)]
+        colour, mark = COLOURS[index % len(COLOURS)], MARKS[index % len(MARKS)]
         for row, cell in enumerate(cells.values()):
             if peer not in cell["peers"]:
                 continue
@@ -34,8 +39,8 @@ def plot(cells: dict[str, Any], file: str) -> None:
                 lw=1,
             )
             filling = colour if found["equal"] else "white"
-            axes.plot(found["median"], height, "o", color=colour, mfc=filling, ms=5)
-        axes.plot([], [], "o", color=colour, label=peer)
+            axes.plot(found["median"], height, mark, color=colour, mfc=filling, ms=5)
+        axes.plot([], [], mark, color=colour, ms=5, label=peer)
     axes.axvline(1.0, color="grey", lw=0.8)
     axes.set_xscale("log")
     axes.set_yticks(range(len(cells)), list(cells))
@@ -43,3 +48,4 @@ def plot(cells: dict[str, Any], file: str) -> None:
     axes.set_xlabel("time, ours / theirs (hollow: the peer ends at a larger gradient)")
     figure.legend(loc="outside upper center", ncols=3, fontsize="small", frameon=False)
     figure.savefig(Path(file), dpi=150)
+    return figure

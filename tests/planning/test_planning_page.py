@@ -1,6 +1,7 @@
 """What a plan shows: alternatives, page, files, picture."""
 
 import json
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 
 from privatelr import ZCDP, ArgumentError, plan
+from privatelr.planning import needed_records
 
 SHORT = "chd ~ age"
 PUBLIC = {"bounds": {"age": (15, 65)}, "levels": {"famhist": ["Absent", "Present"]}}
@@ -193,12 +195,26 @@ def test_a_plot_has_a_line_for_each_size():
     found = planned_for().plot("age", n=[20_000, 80_000], eps=[0.5, 2.0], ax=axes)
     assert found is axes
     assert [text.get_text() for text in axes.get_legend().get_texts()] == [
-        *("n = 20,000", "n = 80,000", "the plan", "conservative")
+        *("n = 20,000", "n = 80,000", "the plan")
     ]
     few, many = (line.get_ydata() for line in axes.get_lines() if "n =" in line.get_label())
     assert (np.array(many) < np.array(few)).all()
     assert few[1] < few[0]
     assert "age" in axes.get_ylabel()
+
+
+@pytest.mark.parametrize(
+    ("width", "told"), [(0.1, ["conservative"]), (math.nan, []), (None, [])], ids=str
+)
+def test_the_legend_names_hollow_points_where_there_are_any(monkeypatch, width, told):
+    pytest.importorskip("matplotlib", reason="needs the extra [plots]")
+    from matplotlib.figure import Figure
+
+    if width is not None:
+        monkeypatch.setattr(needed_records, "_point", lambda *_: (width, True))
+    axes = planned_for().plot("age", n=20_000, eps=[2.0], ax=Figure().subplots())
+    words = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert words == ["n = 20,000", "the plan", *told]
 
 
 def test_nothing_is_drawn_where_the_penalty_leaves_little():

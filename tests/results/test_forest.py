@@ -18,7 +18,7 @@ import privatelr
 from privatelr import ArgumentError, GuaranteeError, MissingDependencyError, dplr, dpsvm
 from privatelr import plot_coefficients as plot
 from privatelr.plot_style import COLOURS
-from privatelr.results.odds_ratios import powers_of_ten, typical_length, with_unit
+from privatelr.results.odds_ratios import units_of_bounds, with_unit
 from privatelr.results.pages.forest import ratio_ticks
 
 mpl.use("Agg")
@@ -99,7 +99,7 @@ def test_a_row_is_a_coefficient_as_the_page_has_it(axes):
     )
 
 
-def test_unlike_intervals_are_of_powers_of_ten_of_units(axes):
+def test_rows_are_of_powers_of_ten_of_units_where_asked_for(axes):
     plot(FIT, ax=axes, scale="auto")
     assert axes.get_xlabel() == "coefficient, 95% posterior intervals"
     names = [t.get_text() for t in axes.get_yticklabels()]
@@ -239,25 +239,42 @@ def test_the_axis_of_odds_ratios_shows_them(axes):
 
 
 @pytest.mark.parametrize(
-    ("lengths", "spans", "times"),
-    [
-        ([0.02, 0.5, 0.4], [50.0, np.nan, np.nan], [10, 1, 1]),
-        ([0.003, 0.5, 0.4], [np.inf, np.nan, np.nan], [100, 1, 1]),
-        # of no more units than there are
-        ([0.0003, 0.5, 0.4], [5.0, np.nan, np.nan], [1, 1, 1]),
-        ([0.0003, 0.5, 0.4], [30.0, np.nan, np.nan], [10, 1, 1]),
-        # a share is of hundredths
-        ([60.0, 0.5, 0.4], [1.0, np.nan, np.nan], [0.01, 1, 1]),
-        # without factors all go to the middle
-        ([0.01, 1.0, 100.0], [np.inf] * 3, [100, 1, 0.01]),
-        ([0.0, 1.0, np.nan], [np.inf] * 3, [1, 1, 1]),
-        ([1.0, 50.0], [np.nan, np.nan], [1, 1]),
-    ],
+    ("span", "times"),
+    [(72.0, 10), (150.0, 10), (10.0, 1), (6.0, 1), (1.0, 0.1), (7300.0, 1000), (np.inf, 1)],
 )
-def test_units_are_powers_of_ten(lengths, spans, times):
-    lengths, spans = np.array(lengths), np.array(spans)
-    units = powers_of_ten(lengths, spans, typical_length(lengths, spans, np.isnan(spans)))
-    np.testing.assert_allclose(1 / units, times)
+def test_units_are_powers_of_ten_of_which_the_declared_range_has_a_few(span, times):
+    np.testing.assert_allclose(1 / units_of_bounds(np.array([span, np.nan])), [times, 1])
+    assert np.isinf(span) or 3 < span / times < 32
+
+
+def incomes(n=400, **options):
+    """A fit whose bounds have ranges of 72, 9, 100,000 and one half, and a level."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"age": rng.uniform(18, 90, n), "grade": rng.uniform(1, 10, n)})
+    frame["income"], frame["share"] = rng.uniform(0, 1e5, n), rng.uniform(0, 0.5, n)
+    frame["y"], frame["sex"] = rng.integers(0, 2, n), rng.choice(["f", "m"], n)
+    bounds = {"age": (18, 90), "grade": (1, 10), "income": (0, 1e5), "share": (0, 0.5)}
+    public = {"bounds": bounds, "levels": {"sex": ["f", "m"]}}
+    return dplr("y ~ age + grade + income + share + sex", frame, **public, **options)
+
+
+@pytest.mark.parametrize("options", [{"spend": "inference"}, {}, {"op": False}], ids=str)
+def test_units_of_odds_ratios_follow_from_the_bounds_and_not_from_the_noise(axes, options):
+    names = ["age", "grade", "income (per 10000)", "share (per 0.1)", "sex[T.m]"]
+    for eps in (0.1, 1.0, 30.0, 30.0):
+        fit = incomes(eps=eps, **options)
+        plot(fit, ax=axes, exponentiate=True)
+        assert [text.get_text() for text in axes.get_yticklabels()] == names
+    plot(fit, ax=axes, exponentiate=True, scale="auto")
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["age (per 10)", *names[1:]]
+
+
+def test_odds_ratios_are_those_that_the_page_prints(axes):
+    plot(FIT, ax=axes, exponentiate=True)
+    ends = FIT.tidy(conf_int=True, exponentiate=True)[1:][["conf_low", "conf_high"]]
+    np.testing.assert_allclose([bar[:2] for bar in bars(axes)[:3]], ends)
+    shown = [text.get_text() for text in axes.get_yticklabels()]
+    assert all(f"\n{name} " in str(FIT.summary(exponentiate=True)) for name in shown)
 
 
 def test_the_name_of_a_row_says_its_unit():

@@ -9,7 +9,7 @@ from frames_for_laws import fit_clinic
 from repeated_noise import drawn, trial
 
 from privatelr import ArgumentError, GuaranteeError, dplpsvm, dplr, dpsimplex, dpsvm
-from privatelr.results.odds_ratios import odds_figures, odds_units
+from privatelr.results.odds_ratios import odds_figures, odds_units, spans_of
 
 
 @lru_cache
@@ -253,7 +253,7 @@ def test_tidy_says_of_how_many_units_it_is_where_the_page_is_of_others(spend, fa
 
 
 def test_the_ticks_of_odds_ratios_differ_in_any_unit():
-    """One column in units of which nobody has one: the plot takes the page's powers of ten."""
+    """One column in units of which nobody has one: the plot takes a power of ten by its range."""
     rng = np.random.default_rng(1)
     x = rng.random(2000) * 1e8
     frame = pd.DataFrame({"x": x, "y": (rng.random(2000) < x / 1e8).astype(int)})
@@ -263,3 +263,17 @@ def test_the_ticks_of_odds_ratios_differ_in_any_unit():
     ticks = [tick.get_text() for tick in axes.get_xticklabels() if tick.get_text()]
     assert len(set(ticks)) == len(ticks) > 2
     assert "x (per 1e+07)" in [label.get_text() for label in axes.get_yticklabels()]
+
+
+@pytest.mark.parametrize("eps", [0.1, 100.0])
+def test_ranges_are_those_that_were_declared_whatever_scale_was_released(eps):
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"x": rng.uniform(0, 3, 900), "s": rng.choice(["a", "b"], 900)})
+    frame["y"] = rng.integers(0, 2, 900)
+    public = {"bounds": {"x": (-10, 30)}, "levels": {"s": ["a", "b"]}}
+    fit = dplr("y ~ x * s + I(2 * x)", frame, eps=eps, **public)
+    assert (fit.scale is not None) == (eps > 1)
+    found = dict(zip(fit.spec.columns.names, spans_of(fit).tolist(), strict=True))
+    numbers = {name: span for name, span in found.items() if "x" in name}
+    assert sorted(numbers.values()) == pytest.approx([40, 40, 80])
+    assert all(np.isnan(span) for name, span in found.items() if name not in numbers)

@@ -443,7 +443,7 @@ def test_the_plot_shows_noise_and_sampling_apart(fit, frame, n):
     axes = found.plot()
     said = [text.get_text() for text in axes.get_legend().get_texts()]
     assert any("sampling" in words for words in said)
-    assert any("privacy noise" in words for words in said)
+    assert "added by the noise" in said
     assert f"AUC {found.auc:.3f}" in " ".join(said)
     assert plot_roc(found, level=0.8, ax=axes) is axes
     matplotlib.pyplot.close("all")
@@ -475,7 +475,7 @@ def test_calibration_is_drawn_with_noise_and_sampling_apart(monkeypatch, fit, fr
     axes = found.plot_calibration()
     said = " ".join(text.get_text() for text in axes.get_legend().get_texts())
     assert "sampling" in said
-    assert "privacy noise" in said
+    assert "added by the noise" in said
     assert str(found.guarantee) in axes.get_title(loc="left")
     assert found.plot_calibration(ax=axes) is axes
     with pytest.raises(ArgumentError, match="level"):
@@ -486,6 +486,42 @@ def test_calibration_is_drawn_with_noise_and_sampling_apart(monkeypatch, fit, fr
     monkeypatch.setattr(roc_plot, "special", planted)
     with pytest.raises(AssertionError):
         check_calibration_is_drawn(found, 0.95)
+
+
+def covered(axes):
+    """What the legend lies on: words around the axes, points, and the middle of what is drawn."""
+    axes.figure.draw_without_rendering()
+    legend = axes.get_legend().get_window_extent()
+    texts = (axes.xaxis.label, axes.yaxis.label, axes.title, axes._left_title)
+    words = [text.get_text() for text in texts if text.get_window_extent().overlaps(legend)]
+    drawn = [line for line in axes.lines if line.get_linestyle() != ":"]
+    points = np.vstack([axes.transData.transform(line.get_xydata()) for line in drawn])
+    return words, int(legend.count_contains(points)), legend, axes.get_window_extent()
+
+
+@pytest.mark.parametrize("size", [(3.5, 3.2), (4.5, 4.0), (5.6, 5.6)])
+@pytest.mark.parametrize("name", ["plot", "plot_calibration"])
+def test_the_legend_has_room_in_a_small_panel(fit, frame, name, size):
+    pytest.importorskip("matplotlib").use("agg")
+    from matplotlib.figure import Figure
+
+    axes = Figure(figsize=size, layout="constrained").subplots()
+    getattr(fit.private_roc(frame, eps=1.0), name)(ax=axes)
+    words, points, legend, around = covered(axes)
+    assert (words, points) == ([], 0)
+    assert legend.width <= 0.6 * around.width
+    assert around.x0 <= legend.x0 <= legend.x1 <= around.x1
+    assert around.y0 <= legend.y0 <= legend.y1 <= around.y1
+
+
+def test_a_legend_on_the_points_would_be_seen(fit, frame):
+    pytest.importorskip("matplotlib").use("agg")
+    from matplotlib.figure import Figure
+
+    axes = Figure(figsize=(3.5, 3.2), layout="constrained").subplots()
+    fit.private_roc(frame, eps=1.0).plot(ax=axes)
+    axes.legend(loc="upper left")
+    assert covered(axes)[1] > 0
 
 
 def test_numbers_are_the_same_at_every_look(fit, frame):

@@ -100,7 +100,7 @@ def draw_high_dimension(found: dict[str, Any], path: Path) -> None:
             for title, place in (("released", 0), ("minimiser", 2))
         },
     )
-    titles = ("(b) 8 columns", "(c) zero columns, epsilon 0.5", "(d) the simplex, epsilon 10")
+    titles = ("(a) 8 columns", "(b) zero columns, epsilon 0.5", "(c) the simplex, epsilon 10")
     for axes, title, label in zip(
         panels, titles, ("epsilon", "columns", "signed columns"), strict=True
     ):

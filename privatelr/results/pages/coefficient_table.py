@@ -11,6 +11,7 @@ import pandas as pd
 
 from privatelr.inference import Inference, evidence_of, penalty_bias, quality
 from privatelr.page_model import Table
+from privatelr.plot_style import PARTS
 from privatelr.privacy import NonPrivate
 from privatelr.results import fit_record, fit_tables, odds_ratios
 from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
@@ -225,8 +226,6 @@ _WIDTH, _HEIGHT, _MARGIN, _THICKNESS = 220, 16, 6, 8
 """A drawing has this width and height, this margin, and bars of this thickness, in pixels."""
 _FURTHEST_BAR = 30.0
 """An axis in standard errors ends at this number of them on either side of zero."""
-TONES = ("#2f6fab", "#7fb0da", "#cfe2f3")
-"""Colours of the shades of a bar."""
 ENDS = ("lower", "upper", "middle_lower", "middle_upper", "inner_lower", "inner_upper")
 """The ends of a bar, of what sampling error and noise fill of it, and of what the former fills."""
 
@@ -290,7 +289,7 @@ def _drawing(bar: Iterable[float], low: float, high: float) -> str:
         "stroke-opacity='0.5' stroke-dasharray='2 2'/>"
     ]
     outline = " stroke='currentColor' stroke-opacity='0.6'"
-    for start, stop, colour in zip(ends[::2], ends[1::2], reversed(TONES), strict=True):
+    for start, stop, colour in zip(ends[::2], ends[1::2], reversed(PARTS), strict=True):
         if math.isfinite(start) and math.isfinite(stop) and start <= high and stop >= low:
             left, right = place(start), place(stop)
             parts.append(

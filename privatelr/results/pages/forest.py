@@ -28,7 +28,6 @@ from privatelr.results.pages.coefficient_table import (
     ENDS,
     PART_WORDS,
     bars_of,
-    is_uneven,
     parts_of,
 )
 from privatelr.types import FloatArray
@@ -109,10 +108,13 @@ def plot_coefficients(
         Whether to draw odds ratios on a logarithmic axis.
     scale : {"coefficient", "auto", "standard error"}, optional
         The unit of a row. ``"coefficient"``, the default for coefficients, is one unit of the
-        variable, as the page prints it. ``"auto"``, the default for odds ratios, takes a power of
-        ten of units where one unit is too little or the lengths of the bars differ too much, as the
-        page does and the name of the row says: ``age (per 10)``. ``"standard error"`` divides each
-        coefficient by the largest of its standard errors in the fits.
+        variable, as the page prints it. ``"auto"`` is a power of ten of units, of which the
+        declared range has from 3 to 31, as the name of the row says: ``age (per 10)``. The default
+        for odds ratios is one unit where the range has from 1 to 200 of them, and ``"auto"``
+        elsewhere. All of these follow from public bounds, so that they are the same for every
+        release.
+        ``"standard error"`` divides each coefficient by the largest of its standard errors in the
+        fits.
 
     Returns
     -------
@@ -143,8 +145,8 @@ def plot_coefficients(
     takes = "fits of dplr or dpsvm, a list of them, or a mapping from labels to fits"
     given = takes, fit, others, _by_guarantee
     fits = named_fits("plot_coefficients", FitRecord, *given, strata=True)
-    scale = ("auto" if exponentiate else "coefficient") if scale is None else scale
-    require_choice(ArgumentError, "scale", scale, SCALES)
+    if scale is not None:
+        require_choice(ArgumentError, "scale", scale, SCALES)
     if exponentiate:
         for one in fits.values():
             odds_ratios.require_odds(one, "exponentiate=True")
@@ -221,25 +223,19 @@ def _largest(rows: list[str], shown: list[pd.DataFrame]) -> list[str]:
 
 
 def _units(
-    drawn: list[_Drawn], shown: list[pd.DataFrame], scale: str, exponentiate: bool
+    drawn: list[_Drawn], shown: list[pd.DataFrame], scale: str | None, exponentiate: bool
 ) -> FloatArray:
-    """Divisors ``(m,)`` of the rows; those of odds ratios of similar length are those of a page."""
+    """Divisors ``(m,)`` of the rows."""
     none = np.zeros(len(shown[0]))
     if scale == "standard error":
         errors = [bars.sd for one, bars in zip(drawn, shown, strict=True) if one.found is not None]
         largest = np.fmax.reduce([*errors, none])
         return np.where(largest > 0, largest, 1.0)
-    is_even = not any(map(is_uneven, shown))
-    if scale == "coefficient" or (is_even and not exponentiate):
+    if scale == "coefficient" or not (scale or exponentiate):
         return none + 1
-    lengths = np.fmax.reduce([(bars.upper - bars.lower).to_numpy() for bars in shown])
     spans = np.fmax.reduce([bars.span.to_numpy() for bars in shown])
-    if is_even:
-        middles = [(bars.upper + bars.lower).abs().to_numpy() / 2 for bars in shown]
-        return odds_ratios.odds_units(np.fmax.reduce(middles), lengths / 4, spans)
-    levels = np.isnan(spans) & (shown[0].index != INTERCEPT)
-    typical = odds_ratios.typical_length(lengths, spans, levels)
-    return odds_ratios.powers_of_ten(lengths, spans, typical)
+    units = odds_ratios.units_of_bounds(spans)
+    return units if scale else np.where(odds_ratios.is_moderate(spans), 1.0, units)
 
 
 def _draw(axes: Axes, index: int, count: int, bars: pd.DataFrame, has_errors: bool) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
 
 from privatelr.errors import ArgumentError, require_number
 from privatelr.inference import released_roc as roc
-from privatelr.plot_style import HIGHLIGHT, MAIN, axes_for
+from privatelr.plot_style import PARTS, axes_for
+from privatelr.results.pages.coefficient_table import PART_WORDS
 from privatelr.results.predict import scale_of
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from privatelr.results.answers.private_roc import PrivateRoc
 
 _POINTS = 201
-_MARKERS = {"youden": ("o", "Youden"), "topleft": ("s", "nearest to (0, 1)")}
+_MARKERS = {"youden": ("o", "Youden"), "topleft": ("s", "nearest (0, 1)")}
+_SAMPLING, _NOISE, _ = PARTS
+_OF_SAMPLING, _OF_NOISE, _ = PART_WORDS.values()
 
 
 def plot_roc(answer: PrivateRoc, *, level: float = 0.95, ax: Any = None) -> Axes:
@@ -35,8 +38,7 @@ def plot_roc(answer: PrivateRoc, *, level: float = 0.95, ax: Any = None) -> Axes
     Returns
     -------
     Axes
-        The inner band is of sampling alone. What the noise adds is drawn around it in another
-        colour.
+        The inner, darker band is of sampling alone. What the noise adds is drawn around it.
 
     Raises
     ------
@@ -55,19 +57,21 @@ def plot_roc(answer: PrivateRoc, *, level: float = 0.95, ax: Any = None) -> Axes
     parts = roc.parts_of(answer.release, lambda c: roc.sensitivities(c, false))
     times = special.ndtri((1 + level) / 2)
     sampling, both = times * parts.sampling, times * np.hypot(*parts)
-    words = f"{100 * level:g}% band, sampling"
-    _band(axes, false, curve, sampling, -sampling, MAIN, 0.35, words)
-    _band(axes, false, curve, both, sampling, HIGHLIGHT, 0.45, "what the privacy noise adds")
-    _band(axes, false, curve, -both, -sampling, HIGHLIGHT, 0.45, None)
-    words = f"AUC {answer.auc:.3f}, std. error {answer.auc_std_error:.3f}"
-    axes.plot(false, curve, color=MAIN, linewidth=1.8, label=words)
+    for half, colour, words in (
+        (both, _NOISE, _OF_NOISE),
+        (sampling, _SAMPLING, f"{_OF_SAMPLING} ({100 * level:g}%)"),
+    ):
+        low, high = np.clip(curve - half, 0, 1), np.clip(curve + half, 0, 1)
+        axes.fill_between(false, low, high, color=colour, linewidth=0, label=words)
+    words = f"AUC {answer.auc:.3f} (SE {answer.auc_std_error:.3f})"
+    axes.plot(false, curve, color="black", linewidth=1.2, label=words)
     axes.plot([0, 1], [0, 1], color="black", linewidth=0.8, linestyle=":")
     _points(axes, answer)
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.005)
     axes.set_xlabel("false positives (1 - specificity)")
     axes.set_ylabel("true positives (sensitivity)")
-    _finish(axes, answer, "lower right")
+    _finish(axes, answer)
     return axes
 
 
@@ -108,12 +112,12 @@ def plot_calibration(
     both = times * np.hypot(table.sampling_sd, table.privacy_sd)
     axes.plot([0, 1], [0, 1], color="black", linewidth=0.8, linestyle=":")
     for half, colour, width, words in (
-        (both, HIGHLIGHT, 3.0, "what the privacy noise adds"),
-        (times * table.sampling_sd, MAIN, 5.0, f"{100 * level:g}% interval, sampling"),
+        (both, _NOISE, 3.0, _OF_NOISE),
+        (times * table.sampling_sd, _SAMPLING, 5.0, f"{_OF_SAMPLING} ({100 * level:g}%)"),
     ):
         low, high = np.clip(table.observed - half, 0, 1), np.clip(table.observed + half, 0, 1)
         axes.vlines(table.predicted, low, high, color=colour, linewidth=width, label=words)
-    named = f"groups of records; slope {answer.calibration_slope:.2f}, Brier {answer.brier:.3f}"
+    named = f"slope {answer.calibration_slope:.2f}\nBrier {answer.brier:.3f}"
     dots: dict[str, Any] = {
         "color": "white",
         "mec": "black",
@@ -126,7 +130,7 @@ def plot_calibration(
     axes.set_ylim(0, 1)
     axes.set_xlabel("predicted probability")
     axes.set_ylabel(f"observed share of {answer.positive}")
-    _finish(axes, answer, "best")
+    _finish(axes, answer)
     return axes
 
 
@@ -135,28 +139,15 @@ def _read_level(level: Any) -> float:
     return require_number(ArgumentError, "level", level, takes, at_least=0.5, at_most=0.9999)
 
 
-def _finish(axes: Axes, answer: PrivateRoc, place: Literal["best", "lower right"]) -> None:
+def _finish(axes: Axes, answer: PrivateRoc) -> None:
     """Frame the axes, with a legend and what was paid for which records."""
     axes.set_aspect("equal")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    axes.legend(loc=place, frameon=False, fontsize="small")
+    look: dict[str, Any] = {"edgecolor": "none", "fontsize": "x-small", "handlelength": 1.2}
+    axes.legend(loc="best", reverse=True, **look)  # from the estimate outward
     size = f"{'m' if answer.release.calibration.persons else 'n'} = {answer.nobs}"
     axes.set_title(f"{answer.guarantee}, {size}", fontsize="medium", loc="left")
-
-
-def _band(
-    axes: Axes,
-    x: Any,
-    middle: Any,
-    up: Any,
-    down: Any,
-    colour: str,
-    alpha: float,
-    words: str | None,
-) -> None:
-    high, low = np.clip(middle + up, 0, 1), np.clip(middle + down, 0, 1)
-    axes.fill_between(x, low, high, color=colour, alpha=alpha, linewidth=0, label=words)
 
 
 def _points(axes: Axes, answer: PrivateRoc) -> None:
@@ -166,6 +157,6 @@ def _points(axes: Axes, answer: PrivateRoc) -> None:
         if np.isnan(cut):
             return
         (row,) = answer.at(cut).itertuples()
-        named = f"{words}: {scale_of(answer.loss).name} {cut:.3g}"
+        named = f"{words}:\n{scale_of(answer.loss).name} {cut:.3g}"
         place = (1 - row.specificity, row.sensitivity)
         axes.plot(*place, marker, color="white", mec="black", markersize=6, label=named, ls="")
