@@ -28,8 +28,7 @@ _IN_NOTEBOOK = (_STRONG, _STRONG, "<p><code>{}</code></p>")
 _STYLE = """
 :root {color-scheme: light dark} table {border-collapse: collapse; width: 100%}
 body {font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #ffffff;
-  max-width: 46rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere}
-table {overflow-wrap: break-word}
+  max-width: 46rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: break-word}
 h1 {font-size: 1.7rem; margin: 0 0 .5rem} h2 {font-size: 1.15rem; margin: 1.8rem 0 .4rem}
 th, td {padding: .3rem .8rem .3rem 0; border-bottom: 1px solid rgb(128 128 128 / 35%)}
 tbody th {width: 9rem; font-weight: 600} thead th {border-bottom: 2px solid #888888}
