@@ -77,7 +77,7 @@ from privatelr.design.stream_design import (
     read_stream_design,
     read_stream_source,
 )
-from privatelr.design.terms import Columns, Standard, plan_columns
+from privatelr.design.terms import Columns, Standard, plan_columns, range_of
 from privatelr.design.type_checks import doubts, warn_of_doubts
 from privatelr.design.variables import (
     Variable,

@@ -17,7 +17,7 @@ from scipy import sparse
 from privatelr.design.coding import INTERCEPT, Factor, code_terms, plan_factor, stored
 from privatelr.design.variables import Variable
 from privatelr.errors import FormulaError, SchemaError
-from privatelr.formula import Formula, product_range
+from privatelr.formula import Formula, Interval, product_range
 from privatelr.types import Block, ColumnGroup, FloatArray, IntArray
 
 WIDE = 2000
@@ -162,9 +162,7 @@ def plan_columns(
     for used, start, stop, grid in blocks:
         categorical = tuple(sorted(index for index in used if factors[index].levels))
         numeric = tuple(index for index in used if not factors[index].levels)
-        low, high = (1.0, 1.0)
-        for index in numeric:
-            low, high = product_range((low, high), factors[index].interval)
+        low, high = range_of(numeric, factors)
         bounded = math.isfinite(low) and math.isfinite(high)
         for column in range(start, stop) if numeric else ():
             # the parent is the column that this one equals when its numeric factors are one
@@ -185,6 +183,14 @@ def plan_columns(
         made = (start, stop, numeric, categorical, counts)
         terms.append(Term(label, *made, radius, absolute, largest, stored(grid)))
     return factors, Columns(names, tuple(terms), parent, centre, scale)
+
+
+def range_of(numeric: Sequence[int], factors: Sequence[Factor]) -> Interval:
+    """Return the range of a product of numeric factors, given by number; 1 to 1 of none."""
+    low, high = (1.0, 1.0)
+    for index in numeric:
+        low, high = product_range((low, high), factors[index].interval)
+    return low, high
 
 
 def _key(grid: Any, column: int) -> bytes:

@@ -280,11 +280,12 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             PrivacyWarning,
             stacklevel=2,
         )
-        known = ~np.asarray(pd.isna(column_of("y", y)))
+        column = column_of("y", y)
+        known = column.notna().to_numpy(dtype=bool)
         if known.all():
             return float(super().score(X, y, sample_weight))
         weights = None if sample_weight is None else np.asarray(sample_weight)[known]
-        true = column_of("y", y).to_numpy(dtype=object)[known].tolist()
+        true = column[known].tolist()
         return float(accuracy_score(true, self.predict(X)[known].tolist(), sample_weight=weights))
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.design import NumberedColumns
+from privatelr.design import NumberedColumns, range_of
 from privatelr.errors import ArgumentError, require_flag
-from privatelr.formula import product_range
 from privatelr.results.fit_record import ModelRecord
 from privatelr.types import BoolArray, FloatArray
 
@@ -62,11 +61,9 @@ def spans_of(fit: ModelRecord) -> FloatArray:
         return spans
     for term in columns.terms:
         if term.numeric:
-            ends = (1.0, 1.0)
-            for index in term.numeric:
-                ends = product_range(ends, fit.spec.factors[index].interval)
-            is_known = all(map(math.isfinite, ends))
-            spans[term.start : term.stop] = (ends[1] - ends[0] or 1.0) if is_known else np.inf
+            low, high = range_of(term.numeric, fit.spec.factors)
+            is_known = math.isfinite(low) and math.isfinite(high)
+            spans[term.start : term.stop] = (high - low or 1.0) if is_known else np.inf
     return spans
 
 

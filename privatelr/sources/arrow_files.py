@@ -84,8 +84,7 @@ def _of_files(files: Sequence[str], base: str) -> Any:
             [_full(file) for file in files], format=_format_of(kinds.pop()), **below
         )
     except (OSError, ValueError):  # the first file tells the types
-        first = "/".join(Path(_full(files[0])).parts[-2:])
-        raise SchemaError(f"data: {show(first)} could not be read as its ending says.") from None
+        raise _unreadable(_shown(_full(files[0]))) from None
     names, more = set(made.schema.names), []
     for _, own, _ in own_schemas(made):
         more += [field for field in own if field.name not in names]
@@ -140,6 +139,15 @@ def _full(path: str) -> str:
     return os.path.abspath(path)
 
 
+def _shown(path: str) -> str:
+    """Return the end of a path, as the whole may be long."""
+    return "/".join(Path(path).parts[-2:])
+
+
+def _unreadable(name: str) -> SchemaError:
+    return SchemaError(f"data: {show(name)} could not be read as its ending says.")
+
+
 def _format_of(kind: str) -> Any:
     """Return a format of pyarrow that does not load a local file of Parquet ahead as a whole."""
     import pyarrow.dataset
@@ -156,11 +164,11 @@ def own_schemas(data: Any) -> Iterator[tuple[str, Any, Collection[str]]]:
 
     for fragment in _fragments(data):
         path = str(getattr(fragment, "path", "a table in memory"))
-        name = "/".join(Path(path).parts[-2:])  # the whole may be long
+        name = _shown(path)
         try:
             own = fragment.physical_schema
         except (OSError, ValueError):  # errors of pyarrow are of these classes
-            raise SchemaError(f"data: {show(name)} could not be read as its ending says.") from None
+            raise _unreadable(name) from None
         yield name, own, pyarrow.dataset.get_partition_keys(fragment.partition_expression)
 
 

@@ -8,6 +8,7 @@ the names of their modules, so that no library is imported to see that something
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
@@ -305,17 +306,21 @@ def _of_function(function: Callable[..., Any]) -> RecordBatches:
     with suppress(TypeError, ValueError):
         takes_columns = "columns" in inspect.signature(function).parameters
 
-    held: list[Any] = [None]  # the reader before: one that is read through has no more records
+    # the reader before, if the function keeps it: it has no more records
+    before: weakref.ref[Any] | None = None
 
     def opened(columns: Sequence[str] | None) -> Any:
+        nonlocal before
         wanted = None if columns is None else list(columns)
         found = function(columns=wanted) if takes_columns else function()
-        if found is held[0] or not (hasattr(found, "schema") and hasattr(found, "read_next_batch")):
+        is_reader = hasattr(found, "schema") and hasattr(found, "read_next_batch")
+        if not is_reader or (before is not None and before() is found):
             raise SchemaError(
                 f"data: the function returned {show(found)}; it returns a "
                 "new pyarrow.RecordBatchReader each time it is called."
             )
-        held[0] = found
+        with suppress(TypeError):  # few classes of others have no weak references
+            before = weakref.ref(found)
         return found
 
     return _of_schema(opened(None).schema, opened)
