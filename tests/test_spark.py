@@ -192,23 +192,57 @@ def test_a_file_that_is_gone_is_said(spark, tmp_path):
         assert str(tmp_path) not in str(told.value)
 
 
+class PythonException(Exception):  # noqa: N818
+    """As Spark calls what a process of Python raised."""
+
+
+class JavaError(Exception):
+    """An error that comes from Java, with its causes by the names of their classes."""
+
+    def __init__(self, *names):
+        super().__init__("secret")
+        self.names, self.java_exception = names, self if names else None
+
+    def getClass(self):  # noqa: N802
+        return self
+
+    def getName(self):  # noqa: N802
+        return self.names[0]
+
+    def getCause(self):  # noqa: N802
+        return JavaError(*self.names[1:]).java_exception
+
+    def getErrorClass(self):  # noqa: N802
+        return None
+
+
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("error", "said"),
     [
-        ("ModuleNotFoundError: No module named 'privatelr.sources'", "executors take privatelr"),
-        ("Can't get attribute 'secret' of another version", "executors take privatelr"),
-        ("[PYTHON_VERSION_MISMATCH] secret", "executors take privatelr"),
-        ('Cannot run program "secret"', "executors take privatelr"),
-        ("secret", r"could not be read \(RuntimeError\)\.$"),
+        (PythonException("No module named 'secret'"), "executors take privatelr"),
+        (JavaError("org.apache.spark.SparkException", "java.io.IOException"), "executors take"),
+        (JavaError("java.lang.Error", "java.io.FileNotFoundException"), r"read \(JavaError\)\.$"),
+        (RuntimeError("secret"), r"could not be read \(RuntimeError\)\.$"),
     ],
 )
-def test_advice_is_about_what_went_wrong(both, words, said):
+def test_advice_is_about_what_went_wrong(both, error, said):
     with (
         pytest.raises(SchemaError, match=said) as told,
         spark_frames._from_spark(both[0], "a partition could not be read"),
     ):
-        raise RuntimeError(words)
+        raise error
     assert "secret" not in str(told.value)
+
+
+def test_advice_does_not_depend_on_what_a_value_is(spark):
+    """A cast that fails quotes the value, which may be what Spark says of something else."""
+    said = set()
+    for value in ("zzz", "[FAILED_READ_FILE", "ModuleNotFoundError", "Cannot run program"):
+        frame = spark.createDataFrame([(value, 1.0)] * 4, "a string, y double")
+        with pytest.raises(SchemaError) as told:
+            dplr("y ~ a", frame.selectExpr("cast(a as double) a", "y"), bounds={"a": (0, 1)})
+        said.add(str(told.value))
+    assert len(said) == 1
 
 
 @pytest.mark.full

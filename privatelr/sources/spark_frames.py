@@ -7,7 +7,7 @@ frame must hold the same records in each partition at every reading, as files an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial, reduce
 from typing import Any
 
@@ -17,14 +17,13 @@ from privatelr.sources.data_source import as_batch
 
 _RETURNED = "place int, found binary"
 _EXECUTORS = "executors take privatelr and the driver's Python, as PYSPARK_PYTHON says"
+_GONE = "a file of it is gone or damaged; write it anew, or make the frame anew"
 _REASONS = {
-    "[FAILED_READ_FILE": "a file of it is gone or damaged; write it anew, or make the frame anew",
-    "ModuleNotFoundError": _EXECUTORS,
-    "Can't get attribute": _EXECUTORS,
-    "PYTHON_VERSION_MISMATCH": _EXECUTORS,
-    "Cannot run program": _EXECUTORS,
+    "FAILED_READ_FILE": _GONE,
+    "PythonException": _EXECUTORS,  # a process of Python could not do, or read, what it was sent
+    "java.io.IOException": _EXECUTORS,  # it could not be started
 }
-"""What is said of errors of Spark that have such a text, and nothing else of it."""
+"""What is said of errors of Spark of such a class or condition, and nothing else of them."""
 _DEPTH = 2
 """Levels of Spark's tree of joins."""
 
@@ -181,9 +180,25 @@ def _from_spark(frame: Any, what: str) -> Iterator[None]:
                 "data: the session of Spark that holds it was stopped, or was lost; a charge that "
                 "was made for this call stands."
             ) from None
-        told = str(error.__context__)
-        reason = next((why for mark, why in _REASONS.items() if mark in told), None)
+        kinds = _kinds(error.__context__)
+        reason = next((why for kind, why in _REASONS.items() if kind in kinds), None)
         raise (SchemaError(f"data: {what}; {reason}.") if reason else error) from None
+
+
+def _kinds(error: Any) -> set[str]:
+    """Return the classes of an error and of its causes, and Spark's conditions, but no words.
+
+    The words of an error may quote a row, and what is said must not depend on it.
+    """
+    found = {type(error).__name__}
+    with suppress(Exception):  # Java may be gone
+        cause = getattr(error, "java_exception", None)
+        while cause is not None:
+            found.add(cause.getClass().getName())
+            if "org.apache.spark.SparkException" in found:
+                found.add(str(cause.getErrorClass()).partition(".")[0])
+            cause = cause.getCause()
+    return found
 
 
 def _is_stopped(frame: Any) -> bool:
