@@ -13,10 +13,13 @@ from streams_for_tests import EVERY_MEMORY, KEPT, STREAMED, arrow, ds, pa
 
 import privatelr.fitting
 from privatelr import ArgumentError, FormulaError, Ledger, SchemaError, dplr, dpsvm, stream
+from privatelr.design import plan_design
+from privatelr.design.stream_design import open_parts
+from privatelr.formula import parse_formula
 from privatelr.numerics import threads, value_and_gradient
 from privatelr.numerics.rows import StreamRows
 from privatelr.numerics.solve import Newton
-from privatelr.sources import is_stream
+from privatelr.sources import as_batch, declare_schema, is_stream
 
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
 
@@ -83,6 +86,23 @@ def test_batches_and_threads_change_no_bit(lengths, limit):
     with threads(limit):
         found = dplr(FORMULA, stream(in_batches(arrow(frame), *lengths), memory=0), **SCHEMA)
     np.testing.assert_array_equal(found.coef, dplr(FORMULA, frame, **SCHEMA).coef)
+
+
+@pytest.mark.parametrize("start", [0, 1, 5, 40])
+@pytest.mark.parametrize("stride", [1, 3, 50])
+def test_rows_of_neighbouring_batches_are_those_of_one(start, stride):
+    frame = trial(120)
+    frame.loc[[3, 60], "dose"] = np.nan
+    spec = plan_design(
+        parse_formula(FORMULA, list(frame)), as_batch(frame), declare_schema(**SCHEMA)
+    )
+    parts = [as_batch(frame.iloc[a:b]) for a, b in pairwise([0, 1, 4, 44, 120])]
+    found = open_parts(spec, parts, start, stride)
+    expected = open_parts(spec, [as_batch(frame)], start, stride)
+    assert found.n == expected.n == len(range(start, 120, stride))
+    for first, stop in ((0, found.n), (1, found.n), (0, 1)):
+        for one, other in zip(found.read(first, stop), expected.read(first, stop), strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 @EVERY_MEMORY

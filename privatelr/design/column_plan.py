@@ -78,10 +78,11 @@ def read_stretch(stretch: Stretch, batch: Batch, raw: FloatArray) -> BoolArray |
     table = raw.T[start : start + len(names)]
     place = 0
     for part in batch.parts(*names):
-        lines = np.atleast_2d(as_numbers(part))
+        lines = as_numbers(part)
+        several = len(lines) if lines.ndim == 2 else 1
         # adding 0.0 turns -0.0 into 0.0, so the result does not depend on how clipping treats it
-        np.add(lines, 0.0, out=table[place : place + len(lines)])
-        place += len(lines)
+        np.add(lines, 0.0, out=table[place : place + several])
+        place += several
     least = np.minimum.reduce(table, axis=1, keepdims=True, initial=np.inf)
     most = np.maximum.reduce(table, axis=1, keepdims=True, initial=-np.inf)
     valid: BoolArray | np.bool_ = np.True_

@@ -11,15 +11,18 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from privatelr.design.formula_design import BatchReader, DesignSpec
+import numpy as np
+
+from privatelr.design.formula_design import DesignSpec, read_labelled
 from privatelr.errors import SchemaError, redact_errors
 from privatelr.formula import Formula
 from privatelr.progress_line import ProgressLine
 from privatelr.sources import Batch, RecordBatches, as_batch, as_stream, dispatch, is_stream
-from privatelr.types import Rows
+from privatelr.types import FloatArray, Rows
 
+T = TypeVar("T")
 _AT_ONCE = 2**17
 """Rows of a piece that a function is applied to."""
 CHANGED = (
@@ -61,13 +64,24 @@ class StreamTable:
         SchemaError
             If there are more or fewer of them than were counted.
         """
+        return self._as_counted(self.source.pieces(names, size), len)
+
+    def parts(
+        self, names: Sequence[str], size: int
+    ) -> Generator[tuple[list[Batch], int], None, None]:
+        """Read all records once: rows of neighbouring batches, and how many; see `pieces`."""
+        return self._as_counted(self.source.parts(names, size), lambda held: sum(map(len, held)))
+
+    def _as_counted(
+        self, pieces: Generator[T, None, None], length: Callable[[T], int]
+    ) -> Generator[tuple[T, int], None, None]:
         missing = len(self)
-        with closing(self.source.pieces(names, size)) as tables:
-            for table in tables:
-                missing -= len(table)
+        with closing(pieces):
+            for piece in pieces:
+                missing -= length(piece)
                 if missing < 0:
                     break
-                yield table, len(table)
+                yield piece, length(piece)
         if missing:
             raise SchemaError(CHANGED)
 
@@ -158,13 +172,13 @@ class PieceReader:
         return self.spec.p
 
     @property
-    def open(self) -> Callable[..., BatchReader]:
+    def open(self) -> Callable[..., NeighboursReader]:
         """Return a function that makes a reader of a piece; it holds no data."""
-        return functools.partial(open_piece, self.spec)
+        return functools.partial(open_parts, self.spec)
 
-    def pieces(self, size: int) -> Generator[tuple[Any, int], None, None]:
-        """Read all records anew; see `StreamTable.pieces`."""
-        pieces = self.table.pieces(self.spec.formula.variables, size)
+    def pieces(self, size: int) -> Generator[tuple[list[Batch], int], None, None]:
+        """Read all records anew; see `StreamTable.parts`."""
+        pieces = self.table.parts(self.spec.formula.variables, size)
         return self._shown(pieces) if self.bar else pieces
 
     def _shown(
@@ -182,6 +196,48 @@ class PieceReader:
             line.remove()
 
 
-def open_piece(spec: DesignSpec, table: Any, start: int = 0, stride: int = 1) -> BatchReader:
-    """Return a reader of a piece, or of its rows `start`, `start + stride`, ..."""
-    return BatchReader(spec, as_batch(table).cut(slice(start, None, stride)))
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class NeighboursReader:
+    """The labelled covariates of neighbouring batches, read as if they were one."""
+
+    spec: DesignSpec
+    batches: Sequence[Batch]
+
+    @property
+    def n(self) -> int:
+        return sum(map(len, self.batches))
+
+    @property
+    def p(self) -> int:
+        return self.spec.p
+
+    def read(self, start: int, stop: int) -> tuple[FloatArray, ...]:
+        """Return covariates and labels of the rows from `start` to `stop`; see `read_labelled`."""
+        found = []
+        for batch in self.batches:
+            if start < len(batch) and stop > 0:
+                found.append(read_labelled(self.spec, batch.cut(slice(max(start, 0), stop))))
+            start, stop = start - len(batch), stop - len(batch)
+        # joined transposed, since covariates are stored by columns
+        tables = (
+            np.concatenate([part.T for part in parts], axis=-1).T
+            for parts in zip(*found, strict=True)
+        )
+        return found[0] if len(found) == 1 else tuple(tables)
+
+
+def open_parts(
+    spec: DesignSpec, batches: Sequence[Batch], start: int = 0, stride: int = 1
+) -> NeighboursReader:
+    """Return a reader of neighbouring batches, or of their rows `start`, `start + stride`, ..."""
+    chosen = []
+    for batch in batches:
+        if start < len(batch):
+            chosen.append(batch.cut(slice(start, None, stride)))
+        start = max(start - len(batch), (start - len(batch)) % stride)
+    return NeighboursReader(spec, chosen)
+
+
+def open_piece(spec: DesignSpec, table: Any, start: int = 0, stride: int = 1) -> NeighboursReader:
+    """Return a reader of a table, or of its rows `start`, `start + stride`, ..."""
+    return open_parts(spec, [as_batch(table)], start, stride)

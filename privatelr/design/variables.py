@@ -214,12 +214,11 @@ def read_values(
 
 def require_columns(batch: Batch, names: tuple[str, ...]) -> None:
     """Refuse a table that lacks a column; raises `FormulaError`."""
-    for name in names:
-        if name not in batch.names:
-            raise FormulaError(
-                f"data: the column {name!r} is missing; the model reads "
-                f"{', '.join(map(repr, names))}."
-            )
+    if missing := set(names).difference(batch.names):
+        first = next(name for name in names if name in missing)
+        raise FormulaError(
+            f"data: the column {first!r} is missing; the model reads {', '.join(map(repr, names))}."
+        )
 
 
 def _read_levels(

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -24,6 +24,7 @@ from privatelr.sources.columns import Batch
 from privatelr.sources.data_source import as_batch, is_dask
 from privatelr.sources.memory_limits import LARGEST_SHARE, memory_here, read_bytes
 
+T = TypeVar("T", bound=Sized)
 _AT_ONCE, _AHEAD = 2**16, 4
 """Rows of a batch of a dataset, and how many batches are decoded before they are asked for."""
 _TEXTS_AT_ONCE, _WIDE = 2**13, 64
@@ -108,19 +109,51 @@ class RecordBatches:
         """Read all records once, as tables of `size` records but for the last."""
         import pyarrow as pa
 
-        held: list[Any] = []
-        missing = size
-        for batch in self.read(columns or [self.shortest]):
-            start = 0
-            while start < batch.num_rows:
-                held.append(batch.slice(start, missing))
-                start += held[-1].num_rows
-                missing -= held[-1].num_rows
-                if missing == 0:
-                    yield pa.Table.from_batches(held).combine_chunks()
-                    held, missing = [], size
-        if held:
+        for held in _cut(self.read(columns or [self.shortest]), size, _slice):
             yield pa.Table.from_batches(held).combine_chunks()
+
+    def parts(self, columns: Sequence[str], size: int) -> Generator[list[Batch], None, None]:
+        """Read all records once, as rows of neighbouring batches: `size` together but for the last.
+
+        Rows of a batch share what is found of its columns. Only short batches are copied: they are
+        joined, since what a batch costs beside its rows would be paid for each of them.
+        """
+        import pyarrow as pa
+
+        def joined() -> Generator[Batch, None, None]:
+            short: list[Any] = []
+            for batch in self.read(columns or [self.shortest]):
+                short.append(batch)
+                if sum(map(len, short)) >= size:
+                    yield as_batch(pa.Table.from_batches(short).combine_chunks())
+                    short = []
+            if short:
+                yield as_batch(pa.Table.from_batches(short).combine_chunks())
+
+        yield from _cut(joined(), size, Batch.cut)
+
+
+def _cut(
+    batches: Iterable[T], size: int, cut: Callable[[T, slice], T]
+) -> Generator[list[T], None, None]:
+    """Cut batches anew, into lists of parts of them with `size` records together."""
+    held: list[T] = []
+    missing = size
+    for batch in batches:
+        start = 0
+        while start < len(batch):
+            held.append(cut(batch, slice(start, start + missing)))
+            start += len(held[-1])
+            missing -= len(held[-1])
+            if missing == 0:
+                yield held
+                held, missing = [], size
+    if held:
+        yield held
+
+
+def _slice(batch: Any, rows: slice) -> Any:
+    return batch.slice(rows.start, rows.stop - rows.start)
 
 
 @suggests_arguments

@@ -213,12 +213,14 @@ class DenseRows(TableRows):
         stop: int | None = None,
         *,
         bounds: RowBounds | None = None,
+        memory: FloatArray | None = None,
         **limits: Any,
     ) -> DenseRows:
         """Rows of what a reader reads from `first` to `stop`.
 
         They are held to `bounds`, or to limits that are arguments of `RowBounds`, and read by
-        pieces, so that the whole is in memory once.
+        pieces, so that the whole is in memory once: in `memory`, a table of as many columns and at
+        least as many rows, where it is given.
         """
         bounds = bounds or RowBounds(**limits)
         n = (reader.n if stop is None else stop) - first
@@ -226,10 +228,11 @@ class DenseRows(TableRows):
         size = piece_rows(n, max(reader.p, width))
         if n <= size:
             covariates, labels, *offsets = reader.read(first, first + n)
-            x, y = bounds.hold(covariates, labels)
+            x, y = bounds.hold(covariates, labels, None if memory is None else memory[:n])
             held = (held_offset(part, y, bounds.offset_bound) for part in offsets)
             return made._set(x, y, bounds, *held)
-        x, y = np.empty((n, width)), np.empty(n)
+        x = np.empty((n, width)) if memory is None else memory[:n]
+        y = np.empty(n)
         offset = np.empty(n) if bounds.offset_bound > 0 else None
 
         def read(start: int) -> None:

@@ -57,9 +57,9 @@ class Work:
     open: PartOpener
     limits: RowBounds
 
-    def rows(self, reader: Reader, *piece: int) -> DenseRows:
+    def rows(self, reader: Reader, *piece: int, memory: FloatArray | None = None) -> DenseRows:
         """Bounded rows of a reader, or of those from one record of it to another."""
-        return DenseRows.of(reader, *piece, bounds=self.limits)
+        return DenseRows.of(reader, *piece, bounds=self.limits, memory=memory)
 
     def hold(self, part: Any, length: int) -> Held:
         """All rows of a partition, to be kept."""
@@ -87,9 +87,15 @@ class Work:
         pieces = self._pieces(part, length)
         return reduce(added, (rows.fold(_with_checksum(kernel)) for rows in pieces))
 
-    def group_sums(self, part: Any, length: int, kernel: Kernel) -> list[tuple[Any, ...]]:
-        """The same of each group of blocks, which a fold of rows in memory adds one by one."""
-        return [rows.fold(_with_checksum(kernel)) for rows in self._pieces(part, length, 1)]
+    def group_sums(
+        self, part: Any, length: int, kernel: Kernel, memory: FloatArray
+    ) -> list[tuple[Any, ...]]:
+        """The same of each group of blocks, which a fold of rows in memory adds one by one.
+
+        One group after the other is in `memory`: a table of `group_rows` rows.
+        """
+        pieces = self._pieces(part, length, 1, memory)
+        return [rows.fold(_with_checksum(kernel)) for rows in pieces]
 
     def thin(self, part: Any, length: int, start: int, stride: int) -> Held:
         """The rows `start`, `start + stride`, ... of a partition; no other is read."""
@@ -112,7 +118,9 @@ class Work:
         """How many rows of p covariates are summed at once: whole blocks, by public facts."""
         return SUMMED_BLOCKS * block_rows(self.limits.width(p))
 
-    def _pieces(self, part: Any, length: int, least: int = _PIECE) -> Iterator[DenseRows]:
+    def _pieces(
+        self, part: Any, length: int, least: int = _PIECE, memory: FloatArray | None = None
+    ) -> Iterator[DenseRows]:
         """The rows of a partition; at least so many at a time, unless they are in memory anyway."""
         if isinstance(part, Held):
             yield part.rows
@@ -122,7 +130,7 @@ class Work:
         group = self.group_rows(reader.p)
         size = -(-least // group) * group
         for start in range(0, length, size):
-            yield self.rows(reader, start, min(start + size, length))
+            yield self.rows(reader, start, min(start + size, length), memory=memory)
 
     def _reader(self, part: Any, length: int) -> Reader:
         reader = self.open(part)

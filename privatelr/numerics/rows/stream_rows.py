@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Protocol
 
+import numpy as np
+
 from privatelr.errors import redact_errors
 from privatelr.numerics.parallel import in_order, summed, threads
 from privatelr.numerics.rows.dense_rows import DenseRows, added
 from privatelr.numerics.rows.partition_work import Held, PartOpener, Work
 from privatelr.numerics.rows.partitioned_rows import PartitionedRows
 from privatelr.numerics.rows.row_bounds import RowBounds
-from privatelr.types import Block, Kernel
+from privatelr.types import Block, FloatArray, Kernel
 
 _ROWS, _ENTRIES = 2**15, 2**22
 """A piece has about this number of rows, and no more than this number of entries."""
@@ -90,9 +92,17 @@ class StreamRows(PartitionedRows):
         return self.reader.n
 
     def _sums(self, kernel: Kernel) -> tuple[Any, ...]:
+        shape = self.work.group_rows(self.reader.p), self.d
+        free: list[FloatArray] = []
+
         def groups(piece: tuple[Any, int]) -> list[tuple[Any, ...]]:
+            # memory that was used is used again: a system takes as long to give out new memory as
+            # the rows take to be read into it
+            memory = free.pop() if free else np.empty(shape)
             with threads(1):  # others are busy with other pieces
-                return self.work.group_sums(*piece, kernel)
+                found = self.work.group_sums(*piece, kernel, memory)
+            free.append(memory)
+            return found
 
         def joined(
             total: list[tuple[Any, ...]], found: list[tuple[Any, ...]]
