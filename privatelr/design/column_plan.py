@@ -176,6 +176,14 @@ def fill(design: FloatArray, term: Term, numbers: Mapping[int, FloatArray], code
         for column in range(term.start, term.stop):
             np.multiply(number, term.grid[0, column - term.start], out=design[:, column])
         return
+    divided = any(isinstance(codes[index], tuple) for index in term.categorical)
+    small = isinstance(term.grid, np.ndarray) and term.grid.size <= len(design)
+    if small and not divided and not term.numeric:
+        # column by column, as they lie in memory; the positions are within the grid
+        place = np.ravel_multi_index(tuple(codes[i] for i in term.categorical), term.levels)
+        out = design.T[term.start : term.stop]
+        np.take(term.grid.T, place, axis=1, out=out, mode="clip")
+        return
     rows = _entries(term, codes)
     block = rows.toarray() if sparse.issparse(rows) else rows
     if term.numeric:

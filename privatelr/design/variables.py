@@ -304,6 +304,8 @@ def _codes_of_arrow(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> Int
 def level_codes(values: FloatArray | ObjectArray | Coded, levels: tuple[Hashable, ...]) -> IntArray:
     """Return the position among `levels` of each value that was read, or -1."""
     if isinstance(values, Coded):
+        if values.levels is levels:
+            return np.maximum(values.codes, 0)
         position = {level: index for index, level in enumerate(levels)}
         table = [position.get(level, -1) for level in values.levels]
         found: IntArray = np.asarray(table, dtype=np.intp).take(np.maximum(values.codes, 0))

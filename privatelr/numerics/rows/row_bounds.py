@@ -6,18 +6,15 @@ keeps them can be skipped. Sums in any order decide that, with an allowance for 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
 import numpy as np
 
-from privatelr.numerics.rows.row_sums import linear_predictor, row_lengths
+from privatelr.numerics.rows.row_sums import linear_predictor, row_lengths, some_columns
 from privatelr.types import Block, BoolArray, FloatArray, IntArray, euclidean_part, row_radius
 
-_TILE = 2**9
-"""Number of rows that are copied at once from columns, so that they stay in the first cache."""
 _SAFETY = 1.0 - 2.0**-40
 """Factor of the bound to which rows are shortened, so that rounding cannot exceed the bound."""
 _SHORTEST = 1e-100
@@ -99,8 +96,7 @@ class RowBounds:
         if kept.any():
             first = int(self.intercept is not None)
             x[:, :first] = self.intercept or 0.0
-            for start in range(0, n, _TILE):  # from columns to rows
-                x[start : start + _TILE, first:] = covariates[start : start + _TILE]
+            x[:, first:] = covariates
         if not kept.all():
             rest = np.flatnonzero(~kept)
             # column by column, which is how rows are bounded
@@ -340,14 +336,18 @@ def keep_rows_within_bounds(
     """
 
     def keep_lengths(rows: FloatArray) -> BoolArray:
-        columns, own = together or ((), math.inf)
+        if together is None:
+            return keep_length(rows, limit)
+        columns, own = together
         if len(columns) == rows.shape[1]:
             return keep_length(rows, min(limit, own))
-        kept = keep_length(rows, limit)
-        return kept if together is None else kept & keep_length(rows.T[columns].T, own)
+        return keep_length(rows, limit) & keep_length(some_columns(rows, columns), own)
 
-    if all(stop <= (intercept is not None) for _, stop, _ in runs):
-        # no covariate has a bound of its own, so that their largest entries need not be found
+    first = int(intercept is not None)
+    beyond = [stop - start > len(bounds) for start, stop, bounds in runs if stop > first]
+    if not beyond or (together is not None and all(beyond)):
+        # no covariate has a bound of its own, so that their largest entries need not be found; a
+        # row of them would seldom be short enough where several columns are held together
         return keep_lengths(x) & keep_blocks(x, runs, intercept, np.zeros(x.shape[1]))
     largest, complete = largest_entries(x)
 

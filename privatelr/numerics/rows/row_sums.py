@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from privatelr.types import FloatArray
+from privatelr.types import FloatArray, IntArray
 
 _LONG = 32
 """Number of entries of a row from which on one sum per row is faster than a matrix product."""
+
+
+def some_columns(x: FloatArray, columns: IntArray) -> FloatArray:
+    """Columns of a table that is stored by columns, without a copy if they are neighbours."""
+    first, stop = int(columns[0]), int(columns[-1]) + 1
+    if np.array_equal(columns, np.arange(first, stop)):
+        return x[:, first:stop]
+    return x.T[columns].T
 
 
 def row_lengths(x: FloatArray) -> FloatArray:
