@@ -350,8 +350,8 @@ def as_pure(event: Event) -> PureDP | None:
 def grouped(event: Event, rows: int) -> Event:
     """Return the price for a record that occurs in `rows` rows, as in a resample with replacement.
 
-    This is group privacy (theory.md#group-privacy has the proof). Pure epsilon and mu are multiplied
-    by `rows`, rho by its square, and the delta of an approximate guarantee by
+    This is group privacy (theory.md#group-privacy has the proof). Pure epsilon and mu are
+    multiplied by `rows`, rho by its square, and the delta of an approximate guarantee by
     ``1 + exp(epsilon) + ... + exp((rows - 1) epsilon)``.
     A release from a resample is covered only if `rows` bounds, before the draw, how often a
     record can occur. A resample of a release, not of records, costs nothing.
