@@ -166,6 +166,54 @@ def test_every_theorem_that_is_cited_is_on_the_page():
     assert untold({"Theorem 4.9"}, THEORY) == {"Theorem 4.9"}
 
 
+SECTION = re.compile(r"\btheory\.md(?:#(?P<anchor>[\w-]+)| (?P<number>\d[\w.]*\w|\d))")
+
+
+def sent_to():
+    """Sections of the page that the package and its tests send readers to, with who does."""
+    for folder in ("privatelr", "tests"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if path.name != "test_site.py":
+                for section in SECTION.finditer(path.read_text(encoding="utf-8")):
+                    yield section["anchor"] or section["number"], path.name
+
+
+def nowhere(sections, page):
+    """Sections that are not on the page: by the anchor of a heading, or by a number in bold."""
+    headings = re.findall(r"^##+ (.+)$", page, re.M)
+    anchors = {re.sub(r"[^\w -]", "", one).lower().replace(" ", "-") for one in headings}
+    numbers = {*re.findall(r"^\*\*(\d[\w.]*?)\.?\*\*", page, re.M)}
+    numbers |= {one.split()[1] for one in headings if re.match(r"Theorem \d", one)}
+    return {section for section in sections if section not in anchors | numbers}
+
+
+def test_every_section_that_a_docstring_sends_readers_to_is_on_the_page():
+    sections = {section for section, _ in sent_to()}
+    assert {"strata", "moments", "several-classes", "persons", "4.3", "5"} <= sections
+    assert nowhere(sections, THEORY) == set()
+    assert nowhere({"strata", "strati", "4.2", "4.9"}, THEORY) == {"strati", "4.9"}
+    links = {*re.findall(r"\]\(#([\w-]+)\)", THEORY)}
+    assert nowhere(links, THEORY) == set()
+
+
+def proofs():
+    """Docstrings of the package that prove something, which the page does."""
+    for path in sorted((ROOT / "privatelr").rglob("*.py")):
+        if tells_a_proof(path.read_text(encoding="utf-8")):
+            yield path.name
+
+
+def tells_a_proof(text):
+    """Whether a text has a proof of its own: a word that begins one, or one that ends one."""
+    return re.search(r"\*Proof\.?\*|\bProof[.:]|\*\*Proof|\bQ\.?E\.?D\b", text) is not None
+
+
+def test_proofs_are_on_the_page_alone():
+    assert [*proofs()] == []
+    assert tells_a_proof("It holds. *Proof.* Let a be 1. QED")
+    assert not tells_a_proof("theory.md#strata has the proof.")
+
+
 def defined(file):
     """The functions and classes of a file, at any depth."""
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
@@ -191,13 +239,25 @@ def test_every_function_and_test_that_the_page_names_exists():
     assert absent(gone) == [("test_gone", "tests/test_site.py")]
 
 
-def test_every_theorem_has_a_proof_a_function_and_a_test():
-    own = THEORY.partition("\n## Theorems of others\n")[0]
+def incomplete(page):
+    """What theorems of the page, its own and others', lack: a proof, a function or a test."""
+    own, _, others = page.partition("\n## Theorems of others\n")
     for section in re.split(r"^## ", own, flags=re.M)[2:]:
         title = section.splitlines()[0]
-        assert "](../privatelr/" in section, title
-        assert "](../tests/" in section, title
-        assert "*Proof.*" in section, title
+        needed = {"function": "](../privatelr/", "test": "[`test_", "proof": "*Proof.*"}
+        yield from (f"{title}: {name}" for name, mark in needed.items() if mark not in section)
+        if section.count("*Proof.*") != section.count("∎"):
+            yield f"{title}: a proof without an end"
+    for row in re.findall(r"^\| .+ \|$", others, re.M)[1:]:
+        yield from (row for mark in ("](../privatelr/", "[`test_") if mark not in row)
+
+
+def test_every_theorem_has_a_proof_a_function_and_a_test():
+    assert [*incomplete(THEORY)] == []
+    bare = THEORY.replace("## Strata\n", "## Planted\n\nIt holds.\n\n## Strata\n")
+    assert [*incomplete(bare)] == [f"Planted: {name}" for name in ("function", "test", "proof")]
+    without = re.sub(r"\[`test_reference_rates`\]\([^)]+\)", "", THEORY)
+    assert len([*incomplete(without)]) == 1
 
 
 @pytest.fixture(scope="module")

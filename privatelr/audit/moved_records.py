@@ -1,6 +1,6 @@
 """Fits to strata, where a record leaves one stratum and joins another: the loss of both together.
 
-The densities of two fits are exact (Lemma 0 of privacy.md), and add up in their logarithms, since
+The densities of two fits are exact (Lemma 0 of theory.md), and add up in their logarithms, since
 their noise is independent. The theorem that this attacks is in `privatelr.mechanisms.problem`.
 """
 

@@ -310,7 +310,7 @@ def _rho_of_gaussian(problem: Problem, sd: float) -> float:
 
 
 def _delta_of_gaussian(problem: Problem, sd: float, epsilon: float, mu: float) -> float:
-    """The delta of a Gaussian tilt: the smallest of the three bounds of privacy.md 4.2.
+    """The delta of a Gaussian tilt: the smallest of the three bounds of theory.md 4.2.
 
     For a person it is that of two bounds on the mean of a line that no delta exceeds.
     """

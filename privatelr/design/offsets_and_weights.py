@@ -43,14 +43,9 @@ class Weight:
     Notes
     -----
     **Privacy.** The largest weight is public, so a record counts a in [0, 1] whatever others count;
-    a sum or mean of the weights in its place would depend on all of them. Then nothing changes
-    (people.md 2). What proofs use of a record is its gradient ``t x`` with a slope t, and its
-    curvature ``c x x'``. With a weight and a slope s at margin z these are ``t = a s`` and
-    ``c = a k s (1 - s)``. A shorter record ``r x`` without a weight, with ``r = 1 - s (1 - a)`` in
-    [0, 1] and the slope ``a s / r`` in [0, 1], has the same gradient, and the curvature
-    ``r**2 k (a s / r) (1 - a s / r) = a k s (1 - s)``. So at each point a record with a weight adds
-    what a shorter record may add, and short records were always allowed. Other losses have a
-    curvature from 0 to a constant, and a times it is in that range as well.
+    a sum or mean of the weights in its place would depend on all of them. Then at each point a
+    record with a weight adds what a shorter record may add, and no noise depends on weights
+    (theory.md#weights-offsets-and-priors has the proof).
     """
 
     factor: Factor | None

@@ -1,7 +1,7 @@
 """Persons with several records: who a record is of, and how much it counts.
 
 All records of a person together count at most as much as one record. Then what proofs use of a
-record holds for a person (people.md 1): the gradients add up to at most L R.
+record holds for a person (theory.md#persons): the gradients add up to at most L R.
 """
 
 from __future__ import annotations

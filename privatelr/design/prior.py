@@ -150,8 +150,8 @@ def most_stiffness(spec: Any, *, standardised: bool) -> float:
 def prior_of(spec: Any, problem: Any) -> dict[str, Any]:
     """Return the arguments `centre` and `stiff` of a release, for the penalty of its problem.
 
-    people.md 4: the precision of a coefficient is ``max(Lambda, 1 / sd**2)``. What it has beyond
-    Lambda is never negative, so the curvature is at least Lambda in all directions. `stiff` is the
+    The precision of a coefficient is ``max(Lambda, 1 / sd**2)``. What it has beyond Lambda is never
+    negative, so that no noise depends on it (theory.md#weights-offsets-and-priors). `stiff` is the
     matrix G ``(k, d)`` of the mean objective, None where the penalty is precise enough.
     """
     centre = centre_of(spec)

@@ -262,7 +262,7 @@ def blocks_of(
 ) -> tuple[Block, ...]:
     """Return a bounded block for the intercept and each term; nothing if a term is empty.
 
-    They are the blocks of Theorem 3.1b of privacy.md.
+    They are the blocks of Theorem 3.1b of theory.md.
     """
     if not _is_product(columns):
         return ()

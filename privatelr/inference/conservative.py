@@ -4,7 +4,8 @@ The error of ``a.w`` depends on H only through ``v = H^-1 a``. For the true v, w
 noise in H times v and the noise in S along v have known laws, and with probability ``1 - beta``
 they keep within limits. These limits, and the floor of H, are quadratic inequalities about v.
 Lagrangian duality bounds the largest variance over all v that satisfy them, and any multipliers
-give a bound (inference.md 9.0; limits for each v are tighter than limits for all v together).
+give a bound (theory.md#conservative-intervals has the proof). Limits for each v are tighter than
+limits for all v together.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ _STEPS = 60
 """Largest number of Newton steps for one weight of the barrier."""
 _CLOSENESS = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3)
 """Successive weights of the barrier, relative to the bound."""
-_DECAYS = np.geomspace(1e-3, 1e3, 241)[:, None]
-"""Rates k of densities ``exp(-k |x|)`` on [-1, 1], from the uniform to the Laplace law."""
+_DECAYS = np.geomspace(3e-3, 1e3, 481)[:, None]
+"""Rates k of densities ``exp(-k |x|)`` on [-1, 1], between the uniform and the Laplace law; where
+they are smaller, their variance is lost to rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,8 @@ def heaviest_tail(size: FloatArray) -> FloatArray:
     """Return the largest ``P(|X| >= size sd)`` ``(m,)`` over all symmetric log-concave laws.
 
     Block noise, and its sum with a normal variable, has such a law. The maximum is attained by a
-    density ``exp(-k |x|)`` on an interval, from the uniform to the Laplace law.
+    density ``exp(-k |x|)`` on an interval, from the uniform to the Laplace law
+    (theory.md#conservative-intervals has the proof).
 
     Examples
     --------
@@ -173,10 +176,10 @@ def heaviest_tail(size: FloatArray) -> FloatArray:
     """
     k, whole = _DECAYS, -np.expm1(-_DECAYS)
     variance = (2 * whole - np.exp(-k) * k * (k + 2)) / (k * k * whole)
-    reach = size * np.sqrt(np.where(k < 0.1, 1 / 3, variance))  # the formula cancels for small k
-    inside = np.clip(reach, 0.0, 1.0)
+    inside = np.clip(size * np.sqrt(variance), 0.0, 1.0)
     tails = (np.exp(-k * inside) - np.exp(-k)) / whole
-    return np.asarray(np.maximum(tails.max(axis=0), np.exp(-math.sqrt(2) * size)))
+    ends = 1 - size / math.sqrt(3), np.exp(-math.sqrt(2) * size)  # the uniform and the Laplace law
+    return np.asarray(np.maximum.reduce([*tails, *ends]))
 
 
 def worst_errors(evidence: NoisyMoments, contrasts: FloatArray, beta: float) -> WorstErrors:

@@ -1,9 +1,8 @@
 """A choice among fits that were made before, by a private score of records with outcomes.
 
 The score of a fit is the sum of what its predictions are worth, as a number of records. For two
-neighbours the scores of all fits change within one interval of length 2 (`total_score` has the
-proofs), so that permute-and-flip with this width is epsilon-DP, whatever the fits and however many
-(privacy.md 7).
+neighbours the scores of all fits change within one interval of length 2, so that permute-and-flip
+with this width is epsilon-DP, whatever the fits and however many (theory.md#choice-among-fits).
 """
 
 from __future__ import annotations
@@ -127,35 +126,16 @@ def total_score(score: ScoreName, label: FloatArray, prediction: FloatArray) -> 
     Notes
     -----
     Let one record be replaced. The claim is that the changes of the scores of all fits lie in one
-    interval of length 2, whatever the fits predict. It is proven for exact sums; these are rounded
-    once, which the mechanism allows for.
+    interval of length 2, whatever the fits predict. It is proven for exact sums
+    (theory.md#choice-among-fits); these are rounded once, which the mechanism allows for.
 
-    ``"accuracy"`` and ``"brier"`` are sums of what each record is worth, between 0 and 1. One term
-    changes, by at most 1 up or down.
+    ``"accuracy"`` and ``"brier"`` are sums of what each record is worth, between 0 and 1.
 
     ``"auc"`` is ``W / g``. There are p positive and q negative records, p + q at most n; W is the
     number of pairs of these in which the positive one has the larger score, ties counting one
     half; g is the largest of p, q and 2 n / 3. For all fits of one data set g is the same, and W /
-    (p q) is the AUC. A record has a share of W between 0 and the size of the other class.
-
-    *The label stays.* Then p, q and g stay, and W moves by at most q if the record is positive,
-    by at most p if it is negative; both are at most g. So scores move by at most 1 up or down.
-
-    *A positive record becomes unusable* (or the reverse; for a negative one exchange the classes,
-    which turns W into p q - W). Let it have had the share a, from 0 to q, and let c be the rest
-    of W, from 0 to q (p - 1). The score moves by ``c (1 / g' - 1 / g) - a / g`` with g - 1 <= g'
-    <= g and p - 1 <= g'. The first term is between 0 and ``q (p - 1) / (g g') <= q / g <= 1``, the
-    second one between -1 and 0.
-
-    *A positive record becomes negative* (or the reverse), p' = p - 1 and q' = q + 1. Its share is
-    a before, from 0 to q, and b afterwards, from 0 to p - 1; c is as above. The score moves by ``c
-    (1 / g' - 1 / g) + b / g' - a / g``. If g' = g, the length of the interval is at most ``(p + q
-    - 1) / g < n / (2 n / 3) = 3/2``. If g' > g, then g' = q + 1 > 2 n / 3, and g' - g <= 1, so
-    that the three terms have lengths of at most ``q (p - 1) / (g g') <= (p - 1) / g'``, ``(p -
-    1) / g'`` and ``q / g <= 1``. As ``p - 1 <= n - q - 1 = n - g' < n / 3``, the first two are
-    below 1/2 each. If g' < g, it is the reverse of that with the classes exchanged.
-
-    Divided by the larger class alone W would move within up to 3, and W itself within 2 (n - 1).
+    (p q) is the AUC. Divided by the larger class alone W would move within up to 3, and W itself
+    within 2 (n - 1).
     """
     if score == "auc":
         twice, positive, negative = twice_concordant(label, prediction)
@@ -180,24 +160,11 @@ def total_score_of_persons(
     Notes
     -----
     Let all records of one of m persons be replaced. The changes of the scores of all fits lie in
-    one interval of length 2 again.
+    one interval of length 2 again (theory.md#choice-among-fits).
 
-    ``"accuracy"`` and ``"brier"`` are sums of shares times what a record is worth, from 0 to 1; the
-    terms of a person add up to at most 1.
-
-    ``"auc"`` is ``W / g`` with weighted pairs. Let p and q be the shares of a person in either
-    class, p + q at most 1, P and Q those of all others, P + Q at most m - 1, and g the largest of P
-    + p, Q + q and 2 m / 3. W is the pairs of others, from 0 to P Q, and those with records of the
-    person, from 0 to ``p Q + q P + p q``, which is at most ``p g + q g <= g``. Let p', q' and g' be
-    those of the person instead. The score moves by ``W_others (1 / g' - 1 / g)`` and by two terms,
-    from -1 to 0 and from 0 to 1.
-
-    *If g' = g*, the first is zero. *If g' > g*, let g' be ``Q + q'`` (or exchange the classes), so
-    that q' > q, and g' > 2 m / 3. With ``(p Q + q P + p q) / g <= p + q P / g``, the same for the
-    other, ``Q <= g`` and ``g' - g <= q' - q``, the length is at most ``P (q' - q) / g' + p' + q' P
-    / g' + p + q P / g``. As ``P <= m - 1 - Q = m - 1 + q' - g' < m / 3`` and g is at least 2 m / 3,
-    both P / g' and P / g are at most 1/2, which leaves at most ``p' + q' + p <= 2``. *If g' < g*,
-    it is the reverse of that.
+    ``"accuracy"`` and ``"brier"`` are sums of shares times what a record is worth, from 0 to 1.
+    ``"auc"`` is ``W / g`` with pairs that count the product of their shares: g is the largest of
+    the shares in either class and 2 m / 3.
     """
     grid = share_grid(persons)
     units = np.floor(shares / grid)  # whole numbers, whose sum a double holds

@@ -42,14 +42,8 @@ class LevelCalibration:
     with probability p(c), where p(0) = 0 and ``p(c + 1)`` is the smallest of ``exp(e) p(c) + d``,
     ``1 - exp(-e) (1 - p(c) - d)`` and 1.
 
-    **Proof.** p does not fall, since ``exp(e) p + d >= p`` and ``exp(-e) (1 - p - d) <= 1 - p``.
-    So for counts c and c + 1 the four inequalities of (e, d) for a release that is one bit are
-    ``p(c + 1) <= exp(e) p(c) + d`` and ``1 - p(c) <= exp(e) (1 - p(c + 1)) + d``, which hold by
-    definition, and two that follow as p does not fall: changing a count by one is (e, d)-private.
-    Levels are released independently of each other. Where one record is replaced, the count of its
-    old level falls by one, that of its new level rises by one, and all others stay the same. Two
-    independent releases that are (e, d)-private each are (2 e, 2 d)-private together, which is the
-    target. A record without a level changes one count only.
+    One record changes two counts by one, each at a cost of (e, d); theory.md#choice-of-levels has
+    the proof.
 
     **Closed form.** As long as ``p(c) <= (1 - d) / (1 + exp(e))``, the first of the three is the
     smallest, so ``p(c) = D (exp(c e) - 1)`` with ``D = d / (exp(e) - 1)``. From there on it is the

@@ -250,7 +250,7 @@ def release_minimiser(
 
     Objective perturbation minimises ``J(w) + b.w / n`` and adds a shield to the result. Output
     perturbation minimises J and adds the noise. Both need the exact minimum: what a certified
-    gradient of norm tau leaves open is hidden by the shield, or by the noise (privacy.md 5).
+    gradient of norm tau leaves open is hidden by the shield, or by the noise (theory.md 5).
 
     Parameters
     ----------

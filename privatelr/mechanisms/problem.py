@@ -3,32 +3,10 @@
 Fits to strata (``by="sex"``) are one fit to rows of blocks, and cost what one fit costs. *Theorem.*
 Let K fits have independent noise and the same calibration, and let a record be a row of length R or
 less in the fit of its own stratum and a row of zeros in all others. If neighbours replace a record,
-all K fits together keep the guarantee that one of them has, if what is left open by minimisation
-and sums is counted for two of them. *Proof.* Write the K coefficients below each other. A record is
-a row of K blocks, all but one of them zero, so it is as long as before; the K objectives add up to
-one objective of these rows with the same penalty, and the K tilts are one tilt of it. Its
-neighbours differ in one row u = s_j x_j in block j that becomes u' in block k. The proofs of 3.1,
-3.1b and 3.2 of privacy.md use of the noise that ``N(u - u') <= N(u) + N(u')`` for its norm N, which
-holds for the sum of the norms of the blocks, whose density is the product of those of the K tilts,
-and of the curvature that it has rank one (Lemma 1). So at most ``rate (s + s') L R + log(1 + a
-kappa)`` is lost, as by a replacement within one stratum. K Gaussian tilts are one in K d columns,
-of which 4.2 and 4.3 do not depend. Noise on a minimiser: two blocks move by ``L R / Lambda`` each,
-which together is the ``2 L R / Lambda`` of 3.3. A fit whose rows stay the same has the same law.
-QED. What each fit sums up (matrices of inference, counts of scores) moves in two fits, by what a
-record adds in each: `Problem.touched`, and the sensitivities that read it. The scale of columns is
-released once, over the records of all strata.
-
-*Persons.* The records of a person may lie in all strata, with weights whose sum over all of them is
-at most 1. They are rows of blocks, too, each as long as before, so that what is proven of persons
-for one fit (`calibration.pure`, `privatelr.privacy.noise.person_tilt`) holds for the rows of blocks
-in the sum of the norms: it takes no more than ``N(u) <= 1`` of a row, and of curvatures that log
-determinants are subadditive. Minimisers move by ``L R A_k / Lambda`` in stratum k, where A_k is the
-weight of the person there and ``sum A_k <= 1``, so all together by ``2 L R / Lambda``. QED. Sums
-move by what the old person adds and by what the new one adds, over all strata as much as a record
-in one: matrices of scores by A_k^2, and counts by the larger of both weights. So they move as for a
-record in two fits (`Problem.moved`). What rounding and minimisation leave open counts in every fit.
-Halving epsilon is not needed: it is for K fits whose losses under a removed record are as large
-as under a replaced one, and here a removal costs half, or the curvature is paid in one direction.
+or all records of a person in any strata, all K fits together keep the guarantee that one of them
+has. What minimisation leaves open is counted for every fit that neighbours may change
+(`Problem.touched`), and sums such as the matrices of inference and counts of scores for two
+(`Problem.moved`). The proof is in theory.md#strata.
 """
 
 from __future__ import annotations
@@ -64,9 +42,9 @@ class Problem:
     weighted : bool
         Whether a record may count less than another one (`privatelr.numerics.rows.row_bounds`).
     offset : float
-        Largest size of what is added to a linear predictor. No noise depends on it, for the
-        reasons that `privatelr.numerics.rows.row_offsets.held_offset` has; only the accuracy
-        to which minima can be computed does.
+        Largest size of what is added to a linear predictor. No noise depends on it
+        (theory.md#weights-offsets-and-priors); only the accuracy to which minima can be computed
+        does.
     centre : float
         At least the length of the coefficients w0 to which the penalty draws. A term
         ``-Lambda w0.w`` in the objective is a known part of the tilt: it moves the law of a release
@@ -74,15 +52,15 @@ class Problem:
     stiffness : float
         At least the trace of what a prior adds to the second derivative of the sum form. It is
         positive semidefinite and the same for all data. So curvatures are at least those without
-        it, of which proofs use no more than Lambda, and no noise depends on it (people.md 4).
+        it, and no noise depends on it (theory.md#weights-offsets-and-priors).
     persons : bool
         Whether one of the n is a person with any number of records, whose weights sum to at most
-        1: neighbours replace all of them (people.md 1). Their gradients add up to at most L R, but
-        their curvatures in several directions to more than those of a record.
+        1: neighbours replace all of them (theory.md#persons). Their gradients add up to
+        at most L R, but their curvatures in several directions to more than those of a record.
     touched : int
         How many fits neighbours may change at once, of those that are released together and are
         all calibrated like this one: 2 for fits to strata, as a record may leave one stratum and
-        join another, and all of them for persons. See the theorem above.
+        join another, and all of them for persons (theory.md#strata).
     classes : int
         K. With 2 the loss is a function of one margin, and one vector of coefficients is released.
         With more there is one vector for each class, and the loss is minus the logarithm of the

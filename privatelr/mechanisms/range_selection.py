@@ -211,22 +211,9 @@ def scores_of_low(slots: FloatArray, beyond: int) -> FloatArray:
     ``-max(TOO_TIGHT (A - m), TOO_LOOSE (m - B), 0)``: it is 0 if the value that m records lie
     below is in the cell.
 
-    **Sensitivity.** If one record is replaced, and its value rises from x to x', then the number
-    of values below a point falls by one at the points in ``(x, x']`` and stays the same at all
-    others. So no A and no B rises, and none falls by more than one: the first term, and with it
-    the score, rises by at most TOO_TIGHT, and by the second the score falls by at most TOO_LOOSE.
-    The changes of all scores lie in ``[-TOO_LOOSE, TOO_TIGHT]``, and if the value falls, in
-    ``[-TOO_TIGHT, TOO_LOOSE]``: in one interval of length `WIDTH`, whichever it is. A record
-    without a value is below no point, as if its value were above the outer range, so the same
-    holds if a value appears or disappears.
-
-    *Persons*, whose records count 1 at most together. Let F(t) be what the records of a person
-    count below t; it rises with t, from 0 to at most 1, as F'(t) does for the person instead. Let u
-    be the most by which a count rises, and v the most by which one falls. Then ``u + v <= 1``: for
-    ``t < s``, ``F'(t) - F(t) + F(s) - F'(s) <= F(s) - F(t)``, and for ``t > s`` it is at most
-    ``F'(t) - F'(s)``. A score rises by at most ``max(TOO_TIGHT v, TOO_LOOSE u)`` and falls by at
-    most ``max(TOO_TIGHT u, TOO_LOOSE v)``. The sum of one of each is at most ``TOO_TIGHT (u + v)``,
-    ``TOO_LOOSE (u + v)``, ``(TOO_TIGHT + TOO_LOOSE) u`` or the same times v: at most `WIDTH`.
+    **Sensitivity.** If one record is replaced, or all records of a person, which count 1 at most
+    together, the changes of all scores lie in one interval of length `WIDTH`. A record without a
+    value is below no point. theory.md#choice-of-a-range has the proof.
     """
     below = np.cumsum(slots)[::2][:-1]  # of each candidate: the values that are less than it
     less, more = below[:-1].astype(np.float64), below[1:].astype(np.float64)

@@ -1,13 +1,12 @@
 """Noisy counts of scores by class, from which ROC curves, thresholds and calibration are computed.
 
 A record is in one cell: a class and a bin of scores or, if it cannot be used, the last cell. So
-replacing one record takes 1 from a cell and adds 1 to another one (privacy.md 7).
+replacing one record takes 1 from a cell and adds 1 to another one.
 
 A person with several records is in cells by their shares, and what these lack of 1 is in the last
-cell. So each person adds a vector of nothing negative whose sum is 1, a mean of those of records,
-and two of them differ by no more than those of two records do: by 2 in all, and by a length of the
-root of 2. The sums are exact, since shares are whole multiples of a power of two that depends on
-the number of persons alone.
+cell. Two persons differ by no more than two records do: by 2 in all, and by a length of the root of
+2 (theory.md#counts-of-scores has the proof). The sums are exact, since shares are whole multiples
+of a power of two that depends on the number of persons alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An area under the ROC curve alone, with noise by its smooth sensitivity (privacy.md 7).
+"""An area under the ROC curve alone, with noise by its smooth sensitivity.
 
 How far one record moves an AUC depends on the sizes of the classes, which are private. So does
 the noise here, by a bound that changes slowly from a dataset to its neighbours, and the law of the
@@ -92,21 +92,10 @@ class AreaCalibration:
 def smooth_sensitivity(smaller: int, beta: float) -> float:
     """Return a bound on how far one record moves an area, by the size of the smaller class.
 
-    *One record.* Let there be p positive and q negative usable records, and m the smaller number.
-    The area A is the mean over positive records of the share of negative ones that they are
-    above, ties counting one half, and 1/2 if a class is empty. If m <= 1, the bound is 1. Else
-    taking out a positive record of share v leaves the mean A1, where ``A - A1 = (v - A1) / p``; so
-    a record that stays positive, becomes unusable, or the reverse, moves A by at most 1/p, and by
-    1/q in the other class. If it becomes negative, and lies below the share v' of the positive
-    records that are left, then ``A2 - A1 = (v' - A1) / (q + 1)``. Together A moves by ``v' / (q +
-    1) - v / p + A1 (1 / p - 1 / (q + 1))``. Neither this nor its reverse is above the larger of
-    1/p and 1/(q + 1), because A1 is between 0 and 1. So no neighbour is further away than 1/m
-    (privacy.md 7 has the sum of what both classes lose, up to twice as much).
-
-    *Further records.* One replacement changes m by at most one. So ``max over k of exp(-beta k)
-    L(m - k)`` with L(j) = 1/j, and 1 for j <= 1, changes by a factor of at most ``exp(beta)``
-    between neighbours. The logarithm of a term is convex in k up to k = m - 1, so the largest term
-    is the first or the last of these: ``max(1/m, exp(-beta (m - 1)))``.
+    It is ``max(1/m, exp(-beta (m - 1)))`` for the smaller number m of usable positive and negative
+    records, and 1 for ``m <= 1``. An area of an empty class is 1/2. No neighbour's area is further
+    away, and between neighbours the bound changes by a factor of at most ``exp(beta)``
+    (theory.md#area-under-the-curve has the proof).
 
     It is rounded upwards by more than its rounding error, with an addition for that of an area.
     """
@@ -120,8 +109,7 @@ def calibrate_area(n: int, target: PureDP, smaller_class: float = 0.1) -> AreaCa
 
     The noise of a scale S(D) / shift, S being `smooth_sensitivity`, has two losses: of the shift of
     the area, by at most `shift` scales, and of the stretch of the noise, by at most ``exp(beta)``.
-    They add up to ``SHIFT_LOSS shift + STRETCH_LOSS beta``: one turns into the other dataset by one
-    after the other.
+    They add up to ``SHIFT_LOSS shift + STRETCH_LOSS beta`` (theory.md#area-under-the-curve).
 
     Beta is the least for which S is 1/m down to half of the guessed size of the smaller class, and
     at most a part of the price: below that size the noise grows fast.

@@ -1,7 +1,7 @@
 """A threshold of scores, chosen privately among public ones, without a histogram.
 
 The price has two parts: a noisy count of the positive class, by which both classes are weighted
-alike, and a choice by how well each threshold separates the classes (privacy.md 7).
+alike, and a choice by how well each threshold separates the classes.
 """
 
 from __future__ import annotations
@@ -64,29 +64,13 @@ class ThresholdCalibration:
         """Return the choice by the scores of `rule`, given the noisy number of positive records.
 
         For Youden's J, scores are whole numbers: true positives times the negative class, less
-        false positives times the positive class. A positive record that becomes negative lowers
-        them by n or by less, wherever it goes; one that stays in its class moves them one way,
-        by less than n. So all changes lie in an interval of length n.
+        false positives times the positive class. All changes lie in an interval of length n.
 
         For the corner, a score is minus the length of ``(missed / positive, alarms / negative)``.
-        A length rises with each coordinate, and by no more than the coordinate does. A positive
-        record that becomes negative, wherever it goes, lowers `missed` and raises `alarms` of each
-        threshold, by one or none, so that all lengths move from ``-1 / positive`` to
-        ``1 / negative``; the other way about it is the mirror image. One that stays in its class,
-        or leaves it, moves one coordinate of all of them one way. So all changes lie in an interval
-        of length ``1 / positive + 1 / negative``, and none is shorter: with a perfect threshold
-        and one that calls all negative records positive, both ends are reached.
-
-        *Persons*, whose records are spread over cells and count 1 at most together. For Youden's J
-        a person is a mean of persons with one record each, or with an unusable one, so that the
-        changes of all scores are means of changes as above, of all pairs of such persons, and lie
-        in the mean of their intervals. For the corner, let a(t) and b(t) be what a person adds to
-        `missed` and to `alarms`, and primes denote the person instead. A length rises at t by at
-        most ``(a' - a)(t)_+ / positive + (b' - b)(t)_+ / negative`` and falls at s by at most the
-        same with a and b exchanged for a' and b'. As a and a' rise with the threshold, from 0 to at
-        most 1, ``(a' - a)(t)_+ + (a - a')(s)_+ <= 1``: if both are positive it is at most
-        ``a(s) - a(t)`` for t < s, and ``a'(t) - a'(s)`` for t > s. The same holds for b, which
-        falls. So rise and fall together are at most ``1 / positive + 1 / negative``.
+        All changes lie in an interval of length ``1 / positive + 1 / negative``, and none is
+        shorter: with a perfect threshold and one that calls all negative records positive, both
+        ends are reached. Both hold for records and for persons, whose records count 1 at most
+        together (theory.md#choice-of-a-threshold has the proofs).
         """
         if self.rule == "youden":
             width = self.n * (1 + self.n * _ROUNDING)  # of scores up to n**2

@@ -43,7 +43,7 @@ _SEARCH = 200
 def to_zcdp(guarantee: PureDP | ZCDP) -> ZCDP:
     """Return the zCDP that a guarantee implies: ``rho = eps tanh(eps / 2)`` for pure epsilon.
 
-    Randomised response is the extremal case (Steinke, differentialprivacy.org, 2024; privacy.md 9).
+    Randomised response is the extremal case (theory.md#pure-epsilon has the proof).
 
     Examples
     --------

@@ -72,7 +72,7 @@ class GaussianEvent:
 def softmax_curvature_cost(kappa: float, classes: int) -> float:
     """Return ``(K - 1) log(1 + kappa / K)``: what a record of K classes adds to log determinants.
 
-    `privatelr.mechanisms.calibration.softmax` has the proof.
+    theory.md#several-classes has the proof.
     """
     return (classes - 1) * math.log1p(kappa / classes)
 
@@ -95,7 +95,7 @@ class TiltEvent:
     """Gaussian objective perturbation: the tilt of the objective is normal.
 
     It must not be counted as ``GaussianEvent(2 m)``, because the curvature of one row matters at
-    small epsilon (privacy.md 4.3).
+    small epsilon (theory.md#tilts-under-composition).
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class TiltEvent:
 
     @property
     def curvature_cost(self) -> float:
-        """The a of privacy.md 4.3: how much the curvature adds to the privacy loss.
+        """The a of 4.3: how much the curvature adds to the privacy loss.
 
         It is 0 if the joint bound is convex in the slope, so that its maximum is at a vertex,
         where the curvature vanishes; which it does not for a record of small weight.
@@ -159,12 +159,11 @@ class TiltEvent:
 
     @property
     def small_slope_cost(self) -> float:
-        """The g0 of privacy.md 4.2(b) and 4.3: what the curvature costs where slopes are not steep.
+        """The g0 of Theorem 4.2 (b) and of 4.3: what curvature costs where slopes are not steep.
 
         It needs a joint bound. With weights a record has the curvature of a slope of one half
-        beside every gradient of up to one half. The largest ``log(1 + kappa a(s)) + s tau + s^2
-        m^2 / 2`` is then that of ``s = 1`` from ``tau = max(A - m^2 / 2, kappa - m^2)`` on, with
-        ``A = log(1 + kappa / 4)``, and there it is ``max(A, kappa - m^2 / 2)``.
+        beside every gradient of up to one half, so that it is ``max(A, kappa - m^2 / 2)`` with
+        ``A = log(1 + kappa / 4)`` (theory.md#theorem-42 has the proof, for long rows).
         """
         kappa = self.kappa * (self.joint_factor or 0.0)
         least = self._added(kappa / 4) if self.weighted else 0.0
@@ -172,7 +171,7 @@ class TiltEvent:
 
     @property
     def rho(self) -> float:
-        """The rho of a tilt (privacy.md 4.3): its divergence over the order, as that falls to 1."""
+        """The rho of a tilt: its divergence over the order, as that falls to 1; see `renyi`."""
         return 2 * self.m**2 + self.first_order * self.m + self.curvature_cost
 
     @property
@@ -186,8 +185,8 @@ class TiltEvent:
     def vertices(self) -> tuple[tuple[int, float], ...]:
         """For several classes: how many extreme changes of the gradient there are of each length.
 
-        Lengths are in units of m. `privatelr.mechanisms.calibration.softmax` counts them, but for
-        the one that changes nothing.
+        Lengths are in units of m. theory.md#several-classes counts them, but for the one that
+        changes nothing.
         """
         rest = self.classes - 1
         middle = math.sqrt(3) * (1 + _UNIT)
@@ -260,9 +259,9 @@ EVENTS: dict[str, type[Detail]] = {
 def renyi(event: Event, order: float) -> float:
     """Bound the Renyi divergence of an event at an order above 1; infinity without a bound.
 
-    The bound for pure epsilon is that of randomised response, its extremal case (Steinke,
-    differentialprivacy.org, 2024). The bound for the tilt is that of privacy.md 4.3, where
-    ``2 m`` is the sensitivity over the sd.
+    The bound for pure epsilon is that of randomised response, its extremal case
+    (theory.md#pure-epsilon). The bound for the tilt is 4.3 (theory.md#tilts-under-composition),
+    where ``2 m`` is the sensitivity over the sd.
     """
     match event:
         case PureDP(epsilon=epsilon):
@@ -277,7 +276,7 @@ def renyi(event: Event, order: float) -> float:
             return order * mu**2 / 2
         case TiltEvent(m=m):
             # the largest of four numbers costs this beside the Gaussian of mu 2 m, at every angle
-            # of two gradients (Cauchy-Schwarz; vignettes/theory.md)
+            # of two gradients (theory.md#tilts-under-composition)
             several = event.classes > 2  # then it is one of K**2 numbers
             least = 2 * math.log(event.classes) if several else 0.1409
             maximum = min(least / (order - 1), event.first_order * m)
@@ -300,10 +299,10 @@ def renyi_curve(event: Event, orders: FloatArray) -> FloatArray:
 def tilt_survival(event: TiltEvent, loss: FloatArray) -> FloatArray:
     """Bound the probability that the privacy loss of a tilt exceeds each of these numbers.
 
-    privacy.md 4.3 has a bound with the curvature paid in full and, for a loss with a joint bound,
-    another one with the curvature paid only where the slope is small. Both hold, so the smaller
-    one is returned. Below what is paid neither says anything: there a shorter gradient could lose
-    more often than the longest, and the first bound is 1 by itself.
+    theory.md#tilts-under-composition has a bound with the curvature paid in full and, for a loss
+    with a joint bound, another one with the curvature paid only where the slope is small. Both
+    hold, so the smaller one is returned. Below what is paid neither says anything: there a shorter
+    gradient could lose more often than the longest, and the first bound is 1 by itself.
 
     Parameters
     ----------
@@ -351,8 +350,9 @@ def as_pure(event: Event) -> PureDP | None:
 def grouped(event: Event, rows: int) -> Event:
     """Return the price for a record that occurs in `rows` rows, as in a resample with replacement.
 
-    This is group privacy. Pure epsilon and mu are multiplied by `rows`, rho by its square, and the
-    delta of an approximate guarantee by ``1 + exp(epsilon) + ... + exp((rows - 1) epsilon)``.
+    This is group privacy (theory.md#group-privacy has the proof). Pure epsilon and mu are
+    multiplied by `rows`, rho by its square, and the delta of an approximate guarantee by
+    ``1 + exp(epsilon) + ... + exp((rows - 1) epsilon)``.
     A release from a resample is covered only if `rows` bounds, before the draw, how often a
     record can occur. A resample of a release, not of records, costs nothing.
     """

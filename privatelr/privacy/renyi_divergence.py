@@ -90,11 +90,9 @@ def require_times(times: int) -> None:
 def renyi_of_range(eta: float, orders: FloatArray) -> FloatArray:
     """Return the largest divergence ``(k,)`` of two laws of bounded range eta, at orders above 1.
 
-    linear_programs_and_simplex.md A1. Proof: ``E_Q[(P/Q)**a]`` is convex in the ratio, so the
-    worst ratio takes only its two extreme values ``exp(t)`` and ``exp(t - eta)``. The worst t
-    solves a linear equation, which gives
-    ``(k(a eta) - k(eta)) / (a - 1) + k(a eta) - k((a - 1) eta)``, for ``k(x) =
-    log(sinh(x / 2) / (x / 2))``. It is at most eta, and at most ``a eta**2 / 8``.
+    It is ``(k(a eta) - k(eta)) / (a - 1) + k(a eta) - k((a - 1) eta)`` for ``k(x) =
+    log(sinh(x / 2) / (x / 2))``, at most eta, and at most ``a eta**2 / 8``
+    (theory.md#bounded-range has the proof).
 
     Parameters
     ----------
@@ -135,19 +133,13 @@ def _log_sinh_ratio(x: FloatArray) -> FloatArray:
 def renyi_of_draw(largest: float, width: float, sd: float, orders: FloatArray) -> FloatArray:
     """Bound the divergence ``(k,)`` of one draw from a law that is stable between neighbours.
 
-    linear_programs_and_simplex.md, Proposition S2. A path leads from the law under one dataset to
-    the law under its neighbour. Each log probability moves by at most `largest`, and all move
-    within an interval of length `width`. At every point of the path their speed has a standard
+    Proposition S2 (theory.md#proposition-s2 has the proof). A path leads from the law under one
+    dataset to the law under its neighbour. Each log probability moves by at most `largest`, and all
+    move within an interval of length `width`. At every point of the path their speed has a standard
     deviation of at most `sd`. The result is the smallest of three bounds: `largest`; the bound of
-    `renyi_of_range`; and, with
-    ``A = (a - 1) width`` and ``phi(x) = (exp(x) - 1) / x``,
+    `renyi_of_range`; and, with ``A = (a - 1) width`` and ``phi(x) = (exp(x) - 1) / x``,
 
     ``a / (a - 1) sd**2 / width (phi(A + width / 2) - phi(width / 2))``.
-
-    Proof of the last. The derivative of ``log E[(P/Q)**a]`` along the path is a times the mean
-    speed under a tilted law. This mean is an integral, over the strength of the tilt, of the
-    covariance of speed and log ratio. A covariance under the tilted law is at most the covariance
-    under the law itself, times the largest ratio of their densities.
 
     Examples
     --------
@@ -201,7 +193,7 @@ def _phi_difference(x: FloatArray, y: float, gap: FloatArray) -> FloatArray:
 def range_within(target: Promise, times: int) -> float:
     """Find the largest eta for which so many choices of bounded range eta keep the target.
 
-    linear_programs_and_simplex.md A3. Each choice may depend on those before it. Under pure
+    Each choice may depend on those before it (theory.md#bounded-range). Under pure
     epsilon the ranges add up, and under zCDP their rhos do. For an approximate target the better
     of the sum of ranges and the sum of Renyi divergences is taken.
 
@@ -252,7 +244,7 @@ def _range_of_approximate(target: ApproxDP, times: int) -> float:
 def epsilon_of_choices(eta: float, times: int, delta: float) -> float:
     """Return the epsilon at this delta of `times` adaptive choices of bounded range eta.
 
-    linear_programs_and_simplex.md A2: the better of the sum of ranges and the sum of curves.
+    It is the lesser of the sum of ranges and the sum of curves (theory.md#bounded-range).
 
     Examples
     --------

@@ -17,9 +17,12 @@ from privatelr.audit.moved_records import (
     worst_move,
     worst_spread,
 )
+from privatelr.mechanisms import Problem
+from privatelr.mechanisms.calibration.moment_noise import moments_balance, moments_sensitivity
+from privatelr.mechanisms.score_histogram import L1_SENSITIVITY, L2_SENSITIVITY
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import LOSSES
-from privatelr.privacy.noise import GaussianNoise
+from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
 
 LOGISTIC = LOSSES["logistic"]
 
@@ -88,3 +91,43 @@ def test_two_shields_are_counted():
     one = replace(made, problem=replace(made.problem, touched=1))
     assert made.distance == 2 * one.distance
     assert loss_of_move(made, -30.0) > 0.99
+
+
+def added(rng, strata, loss, eta):
+    """What a person adds to the matrices of all strata ``(K, 8)``, from three records on a circle.
+
+    Weights add up to 1 and slopes are near those of the longest pair, so that bounds are attained.
+    """
+    weights, where = rng.dirichlet(np.full(3, 0.3)), rng.integers(0, strata, 3)
+    x = np.eye(2)[rng.integers(0, 2, 3)] if rng.random() < 0.5 else rng.normal(size=(3, 2))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    margins = rng.normal(-1.2 if rng.random() < 0.7 else 0.0, 0.2, 3)
+    bends, pulls = weights * loss.curvature(margins), weights * loss.slope(margins)
+    found = np.zeros((strata, 8))
+    for k in range(strata):
+        own = where == k
+        score = pulls[own] @ x[own]
+        h, s = (x[own].T * bends[own]) @ x[own], eta * np.outer(score, score)
+        found[k] = np.concatenate([h.ravel(), s.ravel()])
+    return found
+
+
+@pytest.mark.parametrize("strata", [2, 3])
+def test_sums_of_strata_move_as_those_of_a_record_in_two_fits(strata):
+    """The matrices and the counts of all strata together, of any persons: at most, and as far."""
+    rng = np.random.default_rng(strata)
+    facts = Problem(1, 2, LOGISTIC, 1.0, lambda_=1.0, persons=True, touched=strata)
+    eta = moments_balance(facts)
+    lengths, whole, counted, cells = [], [], [], []
+    for _ in range(20_000):
+        change = added(rng, strata, LOGISTIC, eta) - added(rng, strata, LOGISTIC, eta)
+        lengths.append(np.linalg.norm(change, axis=1).sum())
+        whole.append(np.linalg.norm(change))
+        old, new = (rng.dirichlet(np.full(2 * strata, 0.2)).reshape(strata, 2) for _ in range(2))
+        change = np.column_stack([old - new, new.sum(axis=1) - old.sum(axis=1)])
+        counted.append(np.abs(change).sum())
+        cells.append(np.linalg.norm(change))
+    assert 0.97 < max(lengths) / moments_sensitivity(facts, None, SphericalLaplace) <= 1
+    assert 0.97 < max(whole) / moments_sensitivity(facts, None, GaussianNoise) <= 1
+    assert 0.97 < max(counted) / (L1_SENSITIVITY * facts.moved) <= 1
+    assert 0.97 < max(cells) / (L2_SENSITIVITY * np.sqrt(facts.moved)) <= 1

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import logsumexp
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import Problem, calibrate, read_request
@@ -187,6 +188,19 @@ def test_the_mean_of_the_largest_normal_number(count):
     density = count * stats.norm.pdf(z) * stats.norm.cdf(z) ** (count - 1)
     expected = float(np.sum(z * density) * (z[1] - z[0]))
     assert expected <= mean_maximum(count) <= expected * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 40])
+def test_exponentials_of_a_largest_normal_number_are_concentrated(count):
+    """It has the Lipschitz constant 1; of one number the bound is attained."""
+    z = np.linspace(-14, 20, 200_001)
+    log_density = np.log(count) + stats.norm.logpdf(z) + (count - 1) * stats.norm.logcdf(z)
+    for t in (-4.0, -0.5, 0.1, 1.0, 6.0):
+        grown = logsumexp(log_density + t * z) + math.log(z[1] - z[0])
+        mean = float(np.exp(log_density) @ z) * (z[1] - z[0])
+        assert grown - t * mean <= t**2 / 2 + 1e-9
+        if count == 1:
+            assert grown == pytest.approx(t**2 / 2, abs=1e-9)
 
 
 @pytest.mark.parametrize("classes", [3, 5])

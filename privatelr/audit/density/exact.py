@@ -1,6 +1,6 @@
 """The exact law of a release: densities at outputs, and minimisers for given tilts.
 
-By the change of variables of privacy.md, Lemma 0, the density of the minimiser w of the tilted
+By the change of variables of theory.md, Lemma 0, the density of the minimiser w of the tilted
 objective is the density of the tilt ``b(w) = -Lambda w - sum loss'(u.w) u`` times the determinant
 of the Hessian. All functions take many outputs at once, as arrays ``(m, d)``. The sum form of an
 objective is n times its mean form; Lambda is its penalty, and u is a signed row ``y x``.

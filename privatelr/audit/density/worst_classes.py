@@ -1,7 +1,7 @@
 """The exact loss of the softmax objective of several classes, on adversarial pairs of records.
 
 All vectors of coefficients are released together, so that the density is that of the whole tilt
-times the determinant of the whole Hessian (privacy.md, Lemma 0). Slopes and curvatures are computed
+times the determinant of the whole Hessian (theory.md, Lemma 0). Slopes and curvatures are computed
 here once more, without the formulas of the package.
 """
 

@@ -2,7 +2,7 @@
 
 A person has several records, whose weights the package gives them. Persons are searched for whose
 slopes are steep along one direction while their curvatures lie in others. The datasets are a few
-rows, so the density of a release is exact (Lemma 0 of privacy.md).
+rows, so the density of a release is exact (Lemma 0 of theory.md).
 """
 
 from __future__ import annotations

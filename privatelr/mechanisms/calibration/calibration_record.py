@@ -125,7 +125,7 @@ class Calibration:
 
     @property
     def distance(self) -> float:
-        """``2 tau / Lambda``, the sensitivity of an inexact minimum (privacy.md 5).
+        """``2 tau / Lambda``, the sensitivity of an inexact minimum (theory.md 5).
 
         It is that of all minima together that neighbours touch.
         """
@@ -300,7 +300,7 @@ def calibrate_objective(problem: Problem, request: Request, lambda_origin: str) 
 
 
 def calibrate_output(problem: Problem, request: Request, lambda_origin: str) -> Calibration:
-    """Calibrate output perturbation; any lambda above 0 will do (privacy.md 3.3 and 4.1)."""
+    """Calibrate output perturbation; any lambda above 0 will do (theory.md 3.3 and 4.1)."""
     if problem.lambda_ <= 0:
         raise GuaranteeError(
             "lambda_=0: output perturbation takes lambda_ above 0, since the minimiser of an "

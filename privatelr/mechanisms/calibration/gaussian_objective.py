@@ -1,4 +1,4 @@
-"""Gaussian objective perturbation: the smallest noise that privacy.md 4.2 and 4.3 allow.
+"""Gaussian objective perturbation: the smallest noise that theory.md 4.2 and 4.3 allow.
 
 The symbols are those of `privatelr.mechanisms.calibration.pure`, and ``m = L R / sigma`` for a tilt
 of standard deviation sigma per coordinate, in the sum form. The bounds of Theorem 4.2 on
@@ -55,7 +55,7 @@ def objective_log_delta(
     beside: float = 0.0,
     analysis: str = "joint",
 ) -> float:
-    """Return the logarithm of delta at epsilon (Theorem 4.2 of privacy.md; `person_tilt`).
+    """Return the logarithm of delta at epsilon (Theorem 4.2 of theory.md; `person_tilt`).
 
     `shield_ratio` is ``mu_out / m``, and `beside` the mu of other Gaussian releases;
     ``analysis="one-log"`` takes (a) alone.
@@ -75,7 +75,7 @@ def objective_sigma(
     beside: float = 0.0,
     analysis: str = "joint",
 ) -> float:
-    """Find the smallest sigma that keeps (epsilon, delta) by Theorem 4.2 of privacy.md.
+    """Find the smallest sigma that keeps (epsilon, delta) by Theorem 4.2 of theory.md.
 
     It is a sigma for which the bound was seen to hold; infinity if none up to 1e9 L R does.
     """
@@ -130,7 +130,7 @@ def smallest_feasible_penalty(facts: Problem, target: ApproxDP, analysis: str) -
 
 
 def objective_rho(problem: Problem, sigma: float, analysis: str) -> float:
-    """Return the rho of Gaussian objective perturbation (privacy.md 4.3).
+    """Return the rho of Gaussian objective perturbation (theory.md 4.3).
 
     Its Renyi divergence of order a is at most ``2 a m^2 + cost + min(.1409 / (a - 1), .798 m)``.
     The cost is that of the curvature, or 0 for losses with a joint bound and ``kappa <= m^2 / 2``
@@ -142,7 +142,7 @@ def objective_rho(problem: Problem, sigma: float, analysis: str) -> float:
 
 
 def sigma_for_rho(problem: Problem, rho: float, analysis: str) -> float:
-    """Return the smallest sigma for rho (privacy.md 4.3); infinity if the curvature exceeds it."""
+    """Return the smallest sigma for rho (theory.md 4.3); infinity if the curvature exceeds it."""
     if problem.penalty == 0:
         return math.inf
     first = tilt_event(problem, problem.reach, analysis).first_order

@@ -147,22 +147,12 @@ def moments_sensitivity(
 ) -> float:
     """Bound how far ``(svec H, eta svec S)`` moves when one record is replaced, in any direction.
 
-    A record adds ``(l'' svec xx', eta l'^2 svec xx') / n``, of length at most ``K R^2 / n``. The
-    vectors of two records never have a negative product, so they differ by at most the root of 2
-    times that length (inference.md 4.1 and 4.3). The bound holds for any coefficients. If weights
-    are reduced, the length of both traces takes the place of ``K R^2`` (inference.md 11.1), since
-    a multiple of ``xx'`` is no longer than its trace. Rounding of the sums moves them further, by a
-    small multiple of that length that no data can exceed.
-
-    The same bound holds for persons (people.md 1). With weights a_j that add up to at most 1, let s
-    be the sum of a_j times the slopes of a person's records, at most the largest slope. Of a loss
-    with a joint factor H gains a trace of at most ``s (1 - s) R^2``, since that is concave in the
-    slope, and of any loss at most ``c R^2``. The gradients add up to g with ``|g| <= s R``, and S
-    gains ``g g'``. Both are positive semidefinite. So no pair is longer than that of some record.
-
-    Of two fits that are touched, one loses what the record added and one gains it; and in all fits
-    together a person loses and gains as much (`privatelr.mechanisms.problem`). Laplace noise
-    hides the sum of these lengths, Gaussian noise the length of both: the root of 2 times one.
+    For records and for persons it is at most ``sqrt(2) K R^2 / n``, at any coefficients, where K is
+    the largest length of ``(l'', eta l'^2)`` over all margins. If weights are reduced, the length
+    of both traces takes the place of ``K R^2``. Of several fits that neighbours change, Laplace
+    noise hides the sum of the lengths, ``2 K R^2 / n``, and Gaussian noise the length of all.
+    Rounding of the sums moves them further, by a small multiple of ``K R^2`` that no data can
+    exceed, in every fit that is changed. The proofs are in theory.md#moments and theory.md#strata.
     """
     largest = _largest_pair(problem) * problem.radius**2
     if typical is not None:

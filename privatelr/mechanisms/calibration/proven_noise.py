@@ -3,7 +3,7 @@
 If the gradient (sum form) is certified to a norm of tau, the solver's result is within
 ``tau / Lambda`` of the minimiser. So the results of neighbours with the same minimiser differ by at
 most ``2 tau / Lambda``, and noise for that sensitivity, the shield, hides the difference
-(approximate minima perturbation, Iyengar et al. 2019, with the factor 2 of privacy.md 5). The
+(approximate minima perturbation, Iyengar et al. 2019, with the factor 2 of theory.md 5). The
 shield takes a hundredth of what the budget has for noise.
 """
 
@@ -79,7 +79,7 @@ def laplace_tilts(
 ) -> list[NoiseLaw]:
     """Return the Laplace laws that are epsilon-DP for these rows, the shortest first.
 
-    Spherical noise is valid for all rows (Theorems 3.1 and 3.2 of privacy.md), and noise in the
+    Spherical noise is valid for all rows (Theorems 3.1 and 3.2 of theory.md), and noise in the
     shape of the blocks for a design that has blocks (Theorem 3.1b). The length is ``E|b|^2``, a
     public fact. The rate is `share` of the largest one. There are none if the curvature leaves
     nothing of epsilon.
@@ -100,7 +100,7 @@ def laplace_tilts(
 def gaussian_tilts(problem: Problem, target: ApproxDP, analysis: pure.Analysis) -> list[NoiseLaw]:
     """Return the Gaussian law for (epsilon, delta), beside a shield; empty if none suffices.
 
-    Its sigma is that of Theorem 4.2 of privacy.md.
+    Its sigma is that of Theorem 4.2 of theory.md.
     """
     if analysis == "cms11":
         raise GuaranteeError(
@@ -139,7 +139,7 @@ def relative_rate(noise: NoiseLaw, problem: Problem) -> float:
 
 
 def output_sensitivity(problem: Problem, tau: float = 0.0) -> float:
-    """Return ``(2 L R + 2 tau) / Lambda`` (Chaudhuri et al. 2011, Lemma 1; privacy.md 3.3).
+    """Return ``(2 L R + 2 tau) / Lambda`` (Chaudhuri et al. 2011, Lemma 1; theory.md 3.3).
 
     tau is the certified gradient norm of the sum form: for either neighbour the solver's result is
     within ``tau / Lambda`` of the minimiser. Of two fits that are touched, each moves by up to
@@ -153,7 +153,7 @@ def laws_hiding(sensitivity: float, d: int, target: Promise) -> list[NoiseLaw]:
     """Return the laws of noise for a vector ``(d,)`` of this Euclidean sensitivity.
 
     There is spherical Laplace noise for the pure epsilon that implies the target and, unless the
-    target is pure, Gaussian noise by its exact profile (privacy.md 4.1).
+    target is pure, Gaussian noise by its exact profile (theory.md 4.1).
     """
     laplace = SphericalLaplace(d, pure_part(target) / sensitivity * DOWN)
     match target:
@@ -240,7 +240,7 @@ _DRAWN = 16
 def certified_norm(problem: Problem, noise: NoiseLaw) -> float:
     """Return tau, the gradient norm of the sum form that a release is certified to; public.
 
-    privacy.md 5. It is a multiple of what doubles resolve for n rows of length R in d columns, and
+    theory.md 5. It is a multiple of what doubles resolve for n rows of length R in d columns, and
     for the tilt. The more sharply a loss bends, the less well its slopes are resolved, and the
     larger offsets are, the less well margins are. A prior is a part of the tilt, and where it has
     deviations its pull at w0 is a part of both the tilt and the sum. For many
@@ -273,7 +273,7 @@ def shield_for(
 ) -> NoiseLaw:
     """Return noise for sensitivity ``2 tau / Lambda``, by what a tilt leaves of the target.
 
-    privacy.md 5. The shield is of the same kind as the tilt; under zCDP it is always Gaussian. Each
+    theory.md 5. The shield is of the same kind as the tilt; under zCDP it is always Gaussian. Each
     of the fits that are touched leaves as much open.
     """
     reach = 2 * tau * problem.touched / problem.penalty

@@ -7,14 +7,8 @@ blocks, and every bound is the same function of it (Theorems 3.1, 3.2 and 3.1b).
 towards more noise.
 
 Where neighbours replace a person with any number of records, each bound takes kappa a for
-``log(1 + kappa a)`` (people.md 1 (ii) and (iii)). *Proof.* Let a_j be the weights of the person's
-records, whose sum is at most 1, and ``s = sum a_j s_j`` the mean of their slopes over L. Their
-gradient is at most ``L s`` in the norm of the noise. The logarithm of a determinant is subadditive,
-``log det(I + sum M_j) <= sum log det(I + M_j)`` for positive semidefinite M_j, so the curvatures
-a_j h_j add at most ``sum log(1 + a_j h_j kappa) <= kappa sum a_j h_j``. That is at most
-``c kappa``, and at most ``k kappa s (1 - s)`` for losses with the joint factor k, because
-``s (1 - s)`` is concave and 0 at 0. Those of the person who comes instead only lower the ratio.
-Without the logarithm the bound is attained as records in many directions share the weight.
+``log(1 + kappa a)`` (theory.md#persons has the proof). Without the logarithm the bound is attained
+as records in many directions share the weight.
 """
 
 from __future__ import annotations
@@ -70,7 +64,7 @@ def curvature_cost(problem: Problem) -> float:
 def joint_epsilon(rate: float, problem: Problem) -> float:
     """Return epsilon of objective perturbation at this noise rate, by the joint bound.
 
-    Theorem 3.2 of privacy.md: ``g + max_s [g s + log(1 + kappa a(s))]`` with ``g = rate L``. Here
+    Theorem 3.2 of theory.md: ``g + max_s [g s + log(1 + kappa a(s))]`` with ``g = rate L``. Here
     ``a(s) = k s (1 - s)`` bounds the curvature at slopes of size s. Large slopes have little
     curvature, so the two are never paid in full together.
     """
@@ -97,7 +91,7 @@ def joint_epsilon(rate: float, problem: Problem) -> float:
 def objective_epsilon(rate: float, problem: Problem, analysis: str) -> float:
     """Return epsilon of objective perturbation at this noise rate, by any of the analyses.
 
-    It is ``2 L rate`` plus ``log(1 + c kappa)``, once by "one-log" (Theorem 3.1 of privacy.md) and
+    It is ``2 L rate`` plus ``log(1 + c kappa)``, once by "one-log" (Theorem 3.1 of theory.md) and
     twice by "cms11", or `joint_epsilon` by "joint".
     """
     if analysis == "joint":
@@ -108,7 +102,7 @@ def objective_epsilon(rate: float, problem: Problem, analysis: str) -> float:
 def objective_rate(problem: Problem, epsilon: float, analysis: str) -> float:
     """Return the largest noise rate that is epsilon-DP by this analysis; at most 0 if none is.
 
-    For "one-log" it is ``(eps - log(1 + c kappa)) / (2 L)`` (Theorem 3.1 of privacy.md), for
+    For "one-log" it is ``(eps - log(1 + c kappa)) / (2 L)`` (Theorem 3.1 of theory.md), for
     "joint" the solution of Theorem 3.2.
     """
     full = 2 * problem.pull

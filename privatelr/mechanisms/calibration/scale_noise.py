@@ -250,17 +250,12 @@ def may_have_one_length(loss: Loss) -> bool:
 def scale_sensitivity(facts: ScaleFacts) -> float:
     """Bound the Euclidean distance that one record moves all means and mean squares.
 
-    A number moves its mean and its weighted square by 2 together (scale.md 1), and an indicator
-    of several moves by the root of 2. In any other group of columns, rows of length r with
-    entries up to l differ by 2 r, and their squares, which have no negative entry, by the root of
-    2 times ``l r``. Sums in doubles move both further by a small multiple of what one row adds.
-
-    The same bound holds for persons (people.md 1 (i)). *Proof.* A person adds ``sum a_j T(x_j)``
-    with weights of at least 0 whose sum a is at most 1, namely by the mean over the records. That
-    is ``sum a_j T(x_j) + (1 - a) 0``, a mean of points T of records, of which 0 is that of one that
-    cannot be used. So it lies in the convex hull of what single records add, and a convex hull has
-    no larger diameter than its points, in any norm. Sums lose as much as those of all the records
-    that a memory holds.
+    A number moves its mean and its weighted square by 2 together, and an indicator of several moves
+    by the root of 2. In any other group of columns, rows of length r with entries up to l differ by
+    2 r, and their squares, which have no negative entry, by the root of 2 times ``l r``. The same
+    bound holds for persons. The proofs are in theory.md#scale-of-columns. Sums in doubles move all
+    further, by a small multiple of what one row adds; those of persons lose as much as sums over
+    all the records that a memory holds.
     """
     squares = SQUARE_WEIGHT**2
     distance = largest = 0.0

@@ -4,71 +4,36 @@ The objective of K classes has a vector w_k of coefficients for each, with the p
 ``(Lambda / 2) sum_k |w_k|^2``, and a record (x, y) adds ``log sum_k exp(x.w_k) - x.w_y``. With the
 probabilities p of the classes at x, its gradient is ``(p - e_y) (x) x`` and its curvature
 ``(diag p - p p') (x) x x'``, where (x) is the Kronecker product. As everywhere ``|x| <= R`` and
-``kappa = R^2 / Lambda``. Write ``s = 1 - p_y``. The map from tilts b ``(K d,)`` to minimisers is a
-bijection as for one vector, so that the density of a release is that of b times the determinant of
-the Hessian (privacy.md, Lemma 0), and neighbours replace one record.
+``kappa = R^2 / Lambda``. Write ``s = 1 - p_y``. The proofs are in theory.md#several-classes.
 
-**Gradient.** ``e_y - p = sum_j p_j (e_y - e_j)``. So the sizes of the K slopes have the sum 2 s,
-not K, and the Euclidean length is at most ``sqrt(2) s R``, not ``s R``. Laplace noise that is drawn
-for each class by itself has density ``exp(-rate sum_k N(b_k))``, with a norm N that is at most 1 on
-rows; its exponent changes by at most ``2 rate (s + s')``, whatever K is.
+**Gradient.** The sizes of the K slopes have the sum 2 s, not K, and their Euclidean length is at
+most ``sqrt(2) s``. Laplace noise that is drawn for each class by itself has the density
+``exp(-rate sum_k N(b_k))``, with a norm N that is at most 1 on rows; its exponent changes by at
+most ``2 rate (s + s')``, whatever K is.
 
-**Curvature.** For a shared curvature ``A >= Lambda I`` and ``diag p - p p' = B B'``, the ratio
-``det(A + B B' (x) x x') / det A = det(I + (B (x) x)' A^-1 (B (x) x))`` is at most
-``det(I + kappa B' B) = prod_j (1 + kappa p_j) sum_j p_j / (1 + kappa p_j)``
-``= sum_m kappa^m (m + 1) e_{m+1}(p)``, with the elementary symmetric polynomials e of p. These are
-Schur concave, so the determinant is largest where p is uniform: ``(1 + kappa / K)^(K - 1)``. With
-p_y given it is largest where the other K - 1 classes share s equally, which gives
+**Curvature.** The determinant of the Hessian grows by a factor of at most
 
-    D(s) = (1 + kappa s / (K - 1))^(K - 2) (1 + kappa s (1 - s) K / (K - 1)).
+    D(s) = (1 + kappa s / (K - 1))^(K - 2) (1 + kappa s (1 - s) K / (K - 1)),
 
-The rank is K - 1, not 1. Of two classes ``kappa`` is twice that of `pure`, as the penalty on the
-difference of two vectors is half as large.
+and of at most ``(1 + kappa / K)^(K - 1)`` over all p. Of two classes ``kappa`` is twice that of
+`pure`, as the penalty on the difference of two vectors is half as large.
 
 **Theorem (joint bound).** With ``g = 2 rate`` the tilt costs ``g + max_s [g s + log D(s)]``.
-*Proof.* The exponent changes by at most ``g (s + s')``, the determinants by at most the old
-record's ``log D(s)``, because the new one's only lowers the ratio, and s' is at most 1. QED.
 Unlike that of two classes, the curvature does not vanish at s = 1, where the record is certainly
 not of its class and any of K - 1 others: it costs ``(K - 2) log(1 + kappa / (K - 1))`` there, so
-that no penalty makes it free.
+that no penalty makes it free. Records that count less, and long rows, change nothing.
 
-**Weights.** A record that counts a in [0, 1] has the gradient ``a (p - e_y) (x) x`` and the
-curvature ``a (diag p - p p') (x) x x'``. With ``s = a (1 - p_y)`` its determinant is at most
-``(1 + kappa s / (K - 1))^(K - 2) (1 + kappa s (1 - s / a) K / (K - 1)) <= D(s)``, so that the
-theorem holds as it stands. A long row that counts less has the curvature of a whole row and a
-smaller gradient, and g s rises in s.
-
-**Gaussian tilts.** The privacy loss is at most the cost of the curvature, C, plus
-``max [b.Delta + |Delta|^2 / 2] / sigma^2`` over ``Delta`` in the sum of the polytopes of both
-records, which is convex, so that a vertex ``(e_y' - e_j') (x) x' - (e_y - e_j) (x) x`` is largest.
-If j = y or j' = y' its length is at most ``sqrt(2) R``. Else ``|Delta|^2`` is
-``2 |x|^2 + 2 |x'|^2 - 2 G x.x'`` with ``G = (e_y' - e_j').(e_y - e_j)``. For y = y', G is 2 for the
-K - 1 pairs j = j' and 1 for the other (K - 1)(K - 2), and x' = -x is worst for all of them:
-``8 R^2`` and ``6 R^2``. For y other than y' it is -2 once, -1 for 2 (K - 2) pairs, 1 for K - 2, and
-0 for the rest; so whatever the sign of x.x', the k-th largest length is no larger than for y = y'.
-With ``m = sqrt(2) R / sigma``:
+**Gaussian tilts.** With ``m = sqrt(2) R / sigma`` and C the largest cost of the curvature,
 
     delta(eps) <= (K-1) delta_G(eps-C; 2m) + (K-1)(K-2) delta_G(eps-C; sqrt(3) m)
                   + 2 (K-1) delta_G(eps-C; m),
 
-with (a) of Theorem 4.2 for K = 2. The maximum is a function of the normal b with the slope
-``2 m / sigma``, whose mean is at most ``2 m^2 + sqrt(2) m E max(Z_1..Z_K)``: the maxima over both
-polytopes are independent of how the vertices pair up. By the concentration of such functions the
-Renyi divergence of order a is at most ``2 a m^2 + C + sqrt(2) m E max(Z_1..Z_K)``.
-C is ``(K - 1) log(1 + kappa / K)``, and 0 where ``kappa <= m^2 / 4``: the logarithm of the
-determinant is at most ``kappa (1 - |p|^2)``, and with the ``m^2 / 4 |p|^2`` of the square a convex
-function of p, whose vertices have no curvature. For a record that counts a, and v its a (e_y - p),
-``kappa a (1 - |p|^2)`` grows in a at the same v, so that a = 1 is the worst; but not for long rows.
+and the Renyi divergence of order a is at most ``2 a m^2 + C + sqrt(2) m E max(Z_1..Z_K)``. C is
+``(K - 1) log(1 + kappa / K)``, and 0 where ``kappa <= m^2 / 4``, but not for long rows.
 
-**Persons.** A person's records have weights a_j whose sum is at most 1. Let ``s = sum_j a_j s_j``.
-Their gradients have slopes whose sizes add up to at most ``2 s``, and their curvatures add to the
-logarithm of the determinant at most ``kappa sum_j a_j (1 - |p_j|^2)``, as that is subadditive and
-at most a trace. With p_y given ``1 - |p|^2`` is largest where the others share s equally:
-``q(s) = 2 s - s^2 K / (K - 1)``, which is concave and 0 at 0, so that the sum is at most q(s). So
-the tilt costs ``g + max_s [g s + kappa q(s)]``, or by one term ``2 g + kappa (K - 1) / K``. At
-s = 1 its curvature costs ``kappa (K - 2) / (K - 1)``. QED. A long row that counts less lowers g s
-and leaves q. For Gaussian tilts `privatelr.privacy.noise.person_tilt` averages over records, whose
-vertices are those above, with ``C = kappa (K - 1) / K`` or 0.
+**Persons.** With ``q(s) = 2 s - s^2 K / (K - 1)`` the tilt costs ``g + max_s [g s + kappa q(s)]``,
+or by one term ``2 g + kappa (K - 1) / K``. For Gaussian tilts `privatelr.privacy.noise.person_tilt`
+averages over records, whose vertices are those above, with ``C = kappa (K - 1) / K`` or 0.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ def calibrate_constraints(
     The weighted mean of the bounds is the same for all corners and cannot change a choice, so the
     score of a corner is the weighted mean of ``-a_ij opt / c_j``. One record moves it by at most
     ``reach / s``, where `reach` is the length of an interval that holds these values, and by at
-    most ``2 width / s`` if only bounds are private (linear_programs_and_simplex.md, Lemma D2; see
+    most ``2 width / s`` if only bounds are private (theory.md, Lemma D2; see
     `lp_calibration.score_sensitivity`). No value is larger than `size`, and the allowance for
     rounding is in proportion to it.
     """

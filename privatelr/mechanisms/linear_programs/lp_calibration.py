@@ -362,14 +362,7 @@ def score_sensitivity(facts: ProgramFacts, score: str) -> float:
     A score is ``sum_i q_i a_i``. Here ``a_i`` depends on record i and lies in an interval of
     length c, which is ``2 x_bound`` for margins and 1 for counts, and q is the dense law nearest
     to weights of which one record changes only its own. A score moves by at most ``c / s``
-    (linear_programs_and_simplex.md, Lemma D2).
-
-    Proof. Since q adds up to one, a shift of the interval moves no difference of scores, so let
-    it be centred at 0: ``|a_i| <= c / 2``. Let the record have probability ``p_i`` under one law
-    and a larger ``q_i`` under the other. All weights are cut off at a common level, so the other
-    probabilities all move in one direction, by ``q_i - p_i`` in sum (Lemma D1), and move the
-    score by ``(q_i - p_i) c / 2`` at most. The record itself moves it by ``(q_i + p_i) c / 2`` at
-    most. In sum that is ``c q_i``, and no probability is above ``1 / s``.
+    (Lemma D2; theory.md#lemma-d2 has the proof).
     """
     width = 2 * facts.x_bound if score == "margin" else 1.0
     # each of the two scores is off by half of the interval times the error of the projection

@@ -2,7 +2,7 @@
 
 A round lowers the weights as they were before they were made dense. So the influence of each
 record stays apart: given the choices so far, the weight of a record depends on this record alone
-(linear_programs_and_simplex.md, Lemma D3).
+(theory.md, Lemma D3).
 """
 
 from __future__ import annotations

@@ -133,10 +133,8 @@ class OnlineCalibration:
     def regret_bound(self) -> float:
         """Upper bound on the expected loss above that of the best expert, whatever the losses.
 
-        It is ``lambda log p + T W**2 / (8 lambda)``, plus what the rounding to steps adds. Proof:
-        in each round the expected loss of exponential weights is at most what ``-lambda log`` of
-        the total weight gains, plus ``W**2 / (8 lambda)`` by Hoeffding's lemma. After all rounds
-        the total weight, which starts at p, is at least the weight of the best expert.
+        It is ``lambda log p + T W**2 / (8 lambda)``, plus what the rounding to steps adds
+        (theory.md#regret has the proof).
         """
         problem, lambda_ = self.problem, self.lambda_
         rounds, width = problem.horizon, problem.width

@@ -150,7 +150,7 @@ def simplex_stability(
 
     Notes
     -----
-    linear_programs_and_simplex.md, Proposition S1. With ``G = 2 L W + 2 slack`` and
+    Proposition S1 (theory.md#proposition-s1 has the proof). With ``G = 2 L W + 2 slack`` and
     ``kappa = n c W**2 / (4 lam)``:
 
     - ``largest = G / lam (1 + sqrt(1 + kappa)) / 2``;
@@ -158,22 +158,8 @@ def simplex_stability(
       ``G / lam (1 + kappa / (1 + kappa))``;
     - ``sd = G / (2 lam)``.
 
-    Proof. Let F_t move linearly from one objective to the other, let theta be its minimiser, and
-    let u be the derivative of ``log theta`` by t, which exists almost everywhere. The derivative
-    of the KKT conditions is ``lam u_k + sum_j D_j x_jk v_j + g_k = const`` for all options k.
-    Here D_j is a curvature, in [0, c], the weights of the sum add up to n, ``v_j = Cov(x_j, u)``
-    under theta, ``E u = 0``, and g is the change of the gradient by the replaced record, of range
-    G at most. Let q and s be the standard deviations of u and g, and let ``E = sum D_j v_j**2``.
-    The covariance of this equation with u gives ``E + lam q**2 <= s q``. So ``q <= s / lam``, and
-    s is at most ``G / 2``: that is `sd`. It also gives ``E <= s**2 / (4 lam)`` and, since
-    ``|v_j| <= W q / 2``, also ``E <= kappa lam q**2``, which is the better bound if kappa < 1. By
-    Cauchy and Schwarz, ``|sum_j D_j (x_jk - x_jl) v_j| <= sqrt(n c E) W``. With ``s <= G / 2``
-    the difference of two entries of the equation gives `width`. For `largest`, take the distance
-    of the equation to its mean: if g_k is ``a G`` away from the mean of g, and ``a >= 1/2``, then
-    ``s <= G sqrt(a (1 - a))`` (Bhatia and Davis 2000), and ``a + sqrt(kappa a (1 - a))`` is at
-    most ``(1 + sqrt(1 + kappa)) / 2``; for ``a < 1/2`` it is below that at 1/2, as ``s <= G / 2``.
-    All bounds are integrated over t. The slack adds to g the difference of two linear terms, of
-    range ``2 slack`` at most.
+    The slack adds to the change of a gradient the difference of two linear terms, of range
+    ``2 slack`` at most.
     """
     if neighbours is not privacy.REPLACE_ONE:
         raise GuaranteeError("neighbours: simplex_stability takes REPLACE_ONE, n being public.")

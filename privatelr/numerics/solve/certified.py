@@ -5,7 +5,7 @@
 with Lambda = n lambda, and the matrix G of a prior, if there is one.
 
 A point where the gradient of F is no longer than tau lies within tau / Lambda of the minimiser,
-and that distance enters the guarantee (privacy.md 5). Whether a solver succeeds is a function of
+and that distance enters the guarantee (theory.md 5). Whether a solver succeeds is a function of
 the data, so nothing here gives up: what the solver returns is checked, and what does not pass is
 minimised further, in ball arithmetic at the end. The tilt is never drawn again. Beyond a few
 hundred columns ball arithmetic would not end in time; there `resolved_norm`, a function of

@@ -147,7 +147,7 @@ def _holds(counts: Mapping[Event, int], epsilon: float, delta: float) -> bool:
 
 
 def _holds_by_tilt(counts: Mapping[Event, int], epsilon: float, delta: float) -> bool:
-    """Whether they do by Theorem 4.2 of privacy.md: one tilt beside Gaussian and pure releases.
+    """Whether they do by Theorem 4.2 of theory.md: one tilt beside Gaussian and pure releases.
 
     All Gaussian releases count as shields of the tilt. Or one of them is set apart, with a part
     of epsilon and of delta for itself.

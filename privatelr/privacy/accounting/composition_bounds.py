@@ -290,7 +290,7 @@ def _readings(entries: Sequence[Entry]) -> list[Composition]:
 
     The first counts guarantees and the second events. A third counts events with choices as pure
     ones, which is cheaper if choices are few. A fourth counts the guarantees of entries that have
-    a tilt, and the events of the others: a tilt that was calibrated by Theorem 4.2 of privacy.md
+    a tilt, and the events of the others: a tilt that was calibrated by Theorem 4.2 of theory.md
     has a lower price by its guarantee than by its Renyi divergences.
     """
 

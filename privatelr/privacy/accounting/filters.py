@@ -3,7 +3,7 @@
 A rule is fixed before the first release. (The first charge may choose it, because nothing has been
 released by then.) The least of several valid accounts, taken afterwards, is not such a rule: an
 adversary who sees earlier results can steer towards the account that charges least. The docstring
-of each rule states what is proven for it.
+of each rule states what holds for it, and theory.md#prices-that-results-choose has the proofs.
 
 One release may have several valid prices. The choice among them may depend on anything,
 because each of them is a bound.
@@ -43,11 +43,7 @@ class Sums:
     """Epsilons add up, and so do deltas.
 
     The rule holds for prices that are chosen by results (the basic filter of Rogers, Roth, Ullman
-    and Vadhan 2016). Proof: a release of ``(epsilon_i, delta_i)`` is no worse than one that reveals
-    everything with probability delta_i and otherwise has losses of at most epsilon_i (Kairouz, Oh
-    and Viswanath 2015, Theorem 3.1). So along every path that the rule admits the losses add up to
-    at most epsilon, and the probability that everything is ever revealed is at most the largest
-    sum of deltas.
+    and Vadhan 2016).
     """
 
     def __str__(self) -> str:
@@ -59,18 +55,9 @@ class Renyi:
     """Renyi divergences of one order add up; or epsilons and deltas do, if that is less.
 
     Divergences of one order are a valid filter (Feldman and Zrnic 2021; with zCDP and deltas
-    Whitehouse, Ramdas, Rogers and Wu 2023). Proof: let Z be the likelihood ratio of the outcomes
-    so far, and r_i the prices. The mean of ``Z**a exp(-(a - 1) (r_1 + ... + r_k))`` under the
-    other data does not increase with k, in whatever way r_k is chosen by the outcomes before. So
-    all releases together have a divergence of at most the largest sum. It is converted to epsilon
-    once, at that order.
-
-    Sums are counted as well, with a share of delta of their own, and a release fits if it fits by
-    one of the two counts. Proof: let A be the outcomes along which the sums stay within epsilon
-    and their share. A set of outcomes in A is at most ``exp(epsilon)`` times as likely, up to that
-    share, because in A the releases are those of a ledger that counts by `Sums` alone. A set
-    outside of A is so up to the rest of delta, because there the releases are those of a ledger
-    that counts by divergences alone. Every set has a part of each kind, and the two add to delta.
+    Whitehouse, Ramdas, Rogers and Wu 2023). The sum is converted to epsilon once, at that order.
+    Sums of epsilons and deltas are counted as well, with a share of delta of their own, and a
+    release fits if it fits by one of the two counts.
 
     Releases with a delta of their own have no divergence. Their deltas are taken, as in `Sums`,
     from a second share of the same size, which the conversion does not get. Apart from its delta
@@ -102,11 +89,7 @@ class Renyi:
 class DeclaredPrices:
     """Prices that were declared in advance are composed once, by the best bound there is.
 
-    Which of them are used, and in which order, may depend on results. Proof: after any history,
-    the losses still to come are at most those of the prices that are declared and not used. This
-    follows by induction from the end, because each loss is dominated by the one that was
-    composed, and independent sums do not depend on the order. A release that is left out only
-    makes delta smaller.
+    Which of them are used, and in which order, may depend on results.
 
     Attributes
     ----------

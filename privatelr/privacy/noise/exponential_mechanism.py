@@ -2,13 +2,13 @@
 
 Let the changes of all scores between neighbours lie in one interval of length `width`, which may
 depend on the pair of neighbours. Then a choice with probability proportional to
-``exp(epsilon score / width)`` is epsilon-DP, and of bounded range epsilon (privacy.md 7; Dong,
-Durfee and Rogers 2020). If scores move up and down by at most s, the width is 2 s.
+``exp(epsilon score / width)`` is epsilon-DP, and of bounded range epsilon (Dong, Durfee and Rogers
+2020; theory.md#bounded-range). If scores move up and down by at most s, the width is 2 s.
 
 Both mechanisms add independent random numbers to ``epsilon score / width`` and choose the largest
 sum. With standard Gumbel numbers that is the exponential mechanism. With standard exponential
-numbers it is permute-and-flip (McKenna and Sheldon 2020), which is epsilon-DP, and never chooses
-worse on average, but is not of bounded range.
+numbers it is permute-and-flip (McKenna and Sheldon 2020), which is epsilon-DP by the same page, and
+never chooses worse on average, but is not of bounded range.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class NoisyMaximum:
 
 @dataclass(frozen=True, slots=True)
 class ExponentialMechanism(NoisyMaximum):
-    """The exponential mechanism, which is of bounded range epsilon, too (privacy.md 7)."""
+    """The exponential mechanism, which is of bounded range epsilon, too."""
 
     law = Gumbel
 
@@ -183,7 +183,7 @@ class ExponentialMechanism(NoisyMaximum):
 
 @dataclass(frozen=True, slots=True)
 class PermuteAndFlip(NoisyMaximum):
-    """Permute-and-flip, for a choice that is paid by pure epsilon (privacy.md 7)."""
+    """Permute-and-flip, for a choice that is paid by pure epsilon."""
 
     law = Exponential
 

@@ -3,7 +3,7 @@
 The symbols are those of `privatelr.privacy.events.TiltEvent`. ``out`` is the mu of Gaussian
 releases beside the tilt, such as the shield on the minimiser. The privacy losses of independent
 Gaussians add up, so ``v`` becomes ``sqrt(v^2 + out^2)``. The case in which the tilt does not
-change costs nothing by itself, but has to be counted beside such releases (privacy.md 5; for (c)
+change costs nothing by itself, but has to be counted beside such releases (theory.md 4.2; for (c)
 by the argument that is given there for (b)).
 """
 
@@ -101,7 +101,7 @@ def smallest(holds: Callable[[float], bool], start: float, limit: float) -> floa
 
 
 def gaussian_sd(epsilon: float, delta: float, sensitivity: float) -> float:
-    """Return the smallest standard deviation for (epsilon, delta), rounded up (privacy.md 4.1)."""
+    """Return the smallest standard deviation for (epsilon, delta), rounded up (theory.md 4.1)."""
     target = math.log(delta) - RESOLUTION
     multiple = smallest(lambda sd: log_delta(epsilon, 1 / sd) <= target, 1.0, 1e300)
     return sensitivity * multiple
@@ -165,7 +165,7 @@ _NEVER = -1e6
 
 
 def tilt_log_delta(event: TiltEvent, epsilon: float, out: float = 0.0) -> float:
-    """Return the logarithm of the delta of a tilt at epsilon (Theorem 4.2 of privacy.md).
+    """Return the logarithm of the delta of a tilt at epsilon (Theorem 4.2 of theory.md).
 
     It is the smallest of the bounds (a), (b) and (c) that hold for the loss. `person_tilt` has
     those for persons.
@@ -186,7 +186,7 @@ def tilt_log_delta(event: TiltEvent, epsilon: float, out: float = 0.0) -> float:
 def _several_classes(event: TiltEvent, epsilon: float, out: float) -> float:
     """Return the bound for the softmax of three or more classes, with the curvature in full.
 
-    `privatelr.mechanisms.calibration.softmax` has the proof and the numbers of vertices.
+    theory.md#several-classes has the proof and the numbers of vertices.
     """
     rest = epsilon - event.curvature_cost
     if rest < 0:

@@ -273,7 +273,7 @@ class BlockLaplace(NoiseLaw):
     ``N(b) = max over parts f of |b_f| / c_f``, where c_f is the largest norm that a row has in the
     part, so that N is at most 1 on every admissible row. The norm of a part is the sum of its
     absolute values; for the part of all blocks under "l2" it is the Euclidean length. Theorem 3.1b
-    of privacy.md uses only that N is a norm. A draw is ``r v``: r is Gamma distributed with shape
+    of theory.md uses only that N is a norm. A draw is ``r v``: r is Gamma distributed with shape
     ``d + 1`` and scale ``1 / rate``, and v is uniform in the unit ball of N, which is a product of
     cross-polytopes and a Euclidean ball.
 

@@ -8,31 +8,21 @@ record of zeros takes what is left of the weights, so that both sum to 1. The sy
 **Theorem.** The privacy loss at a tilt b is at most the average, with the weights ``a_j a'_k``, of
 ``M_jk = trace_j + [b.D_jk + |D_jk|^2 / 2] / sigma^2``. Here ``D_jk = L (s'_k z'_k - s_j z_j)`` is
 the change of the gradient by one record for another, and ``trace_j = h_j |z_j|^2 / Lambda``. So
-``E f(loss) <= max_jk E f(M_jk)`` for every convex and increasing f.
-*Proof.* The loss is ``[b.D + |D|^2 / 2] / sigma^2`` plus a difference of log determinants (Lemma 0
-of privacy.md), with ``D = sum a'_k L s'_k z'_k - sum a_j L s_j z_j = sum a_j a'_k D_jk``. A square
-is convex, so that ``|D|^2 <= sum a_j a'_k |D_jk|^2``. The logarithm of a determinant is subadditive
-and at most a trace, so what the old person adds is at most ``sum a_j h_j |z_j|^2 / Lambda``; the
-new one only lowers the loss. Jensen's inequality takes the average out of f. QED
+``E f(loss) <= max_jk E f(M_jk)`` for every convex and increasing f. The proof is in
+theory.md#persons, as are those of what follows.
 
-So whatever is proven about single records by the mean of a convex function holds for persons, with
-``kappa a`` for ``log(1 + kappa a)``. M_jk is at most the largest of a few normal numbers, for which
-a mean of a convex increasing function from 0 adds up. With ``N(v)`` normal of mean ``v^2 / 2`` and
-sd v they are (privacy.md 4.2, the vertices of (a), and the argument of (b))
+M_jk is at most the largest of a few normal numbers, for which a mean of a convex increasing
+function from 0 adds up. With ``N(v)`` normal of mean ``v^2 / 2`` and sd v they are
 
     (a)  c kappa + N(2 m), c kappa + N(m) twice, c kappa;
     (b)  N(2 m), N(m), g0 + N(m), g0,  for losses with a joint bound, g0 = `small_slope_cost`.
 
-For (b), ``kappa s (1 - s) + s tau + s^2 m^2 / 2`` is largest at s = 1 if ``tau >= kappa - m^2`` and
-``tau >= -m^2 / 2``, and at most g0 below; this holds for s' = 0 and, with tau larger by m^2, for
-s' = 1. For K classes they are the vertices that `mechanisms.calibration.softmax` counts.
+For K classes they are the vertices of theory.md#several-classes.
 
-*Renyi divergence.* ``f(x) = exp((a - 1) x)`` is convex: 4.3 holds with `curvature_cost`.
-*Delta.* ``h(x) = (1 - exp(eps - x))_+`` is concave where it is not 0. Below its tangent at any
-``t >= eps`` lies all of it, so ``h(x) <= exp(eps - t) (x - x0)_+`` with ``x0 = t + 1 - exp(t -
-eps)``, which is convex. Hence ``delta(eps) <= exp(eps - t) sum E (X - x0)_+`` over the numbers X,
-for every t. Beside the bound of a record this costs about the noise of one part in a thousand.
-*Tail.* ``P(loss > t) <= sum E (X - x)_+ / (t - x)`` for every x below t, in the same way.
+*Renyi divergence.* 4.3 holds with `curvature_cost`. *Delta.* With ``x0 = t + 1 - exp(t - eps)``,
+``delta(eps) <= exp(eps - t) sum E (X - x0)_+`` over the numbers X, for every ``t >= eps``. Beside
+the bound of a record this costs about the noise of one part in a thousand. *Tail.*
+``P(loss > t) <= sum E (X - x)_+ / (t - x)`` for every x below t.
 """
 
 from __future__ import annotations
