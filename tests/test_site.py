@@ -141,6 +141,16 @@ def test_the_gallery_shows_every_picture_of_the_pages():
     assert "noise. [Plots](plots.md)" in shown
 
 
+def test_formulas_are_not_squeezed_and_stand_on_their_lines():
+    style = (VIGNETTES / "assets" / "site.css").read_text(encoding="utf-8")
+    # the theme gives every picture at most the width of its column, and a formula's is its own
+    assert ".md-typeset mjx-container svg { max-width: none; }" in style
+    # a box that scrolls has no baseline
+    scrolling = re.findall(r"^ *(mjx-container[^{]*?) \{[^}]*overflow", style, re.M)
+    assert scrolling == ["mjx-container.long"]
+    assert '"long"' in (VIGNETTES / "assets" / "formulas.js").read_text(encoding="utf-8")
+
+
 def citations():
     """The theorems that the package cites, as ``Theorem 3.1``."""
     for path in sorted((ROOT / "privatelr").rglob("*.py")):
