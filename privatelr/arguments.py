@@ -38,6 +38,7 @@ _PERSONS = "dplr, dpsvm and dpmultinom take person=, all of whose records are pr
 NOTES = {
     "by": "dplr and dpsvm fit strata, by the levels of a column",
     "C": "for the C of scikit-learn lambda_ is 1 / (C n)",
+    "class_weight": "weights=, where it is taken, may be larger for records of one class",
     "cluster": _PERSONS,
     "data": "it takes the number of records, and never the data",
     "family": "logistic regression is the one family that there is",
@@ -67,6 +68,50 @@ NOTES = {
     "as in 'y ~ age + weights(w)'",
 }
 """Sentences about arguments that other packages have and this package does not have."""
+_TWO = "PrivateLogisticRegression and PrivateLinearSVC"
+_TELLS_PERSONS = f"the fit of {_TWO} takes person=, the values that tell persons apart"
+OF_FIT = {
+    "sample_weight": "LP-SVM and the simplex classifier take no weights, so that every record "
+    f"counts once; leave it out, or take {_TWO}",
+    "classes": "the constructor takes them, as in PrivateLPSVC(classes=('no', 'yes'))",
+    **dict.fromkeys(("groups", "person"), _TELLS_PERSONS),
+}
+"""Sentences about arguments that `fit` of an estimator does not have, or not that of each."""
+_OF_RECORDS = "is an exact function of the records, which no promise covers"
+_LIKELIHOOD = f"it {_OF_RECORDS}; fit.deviance_test compares nested models without it"
+_ATTRIBUTES = {
+    "aic bic deviance info_criteria llf llnull llr llr_pvalue logLik loglike null_deviance "
+    "prsquared": _LIKELIHOOD,
+    "bse conf_int confint cov_params deviance_test pvalues t_test tvalues vcov wald_test zvalues": (
+        "a fit that chooses its columns has no standard errors, intervals and tests"
+    ),
+    "CIndex p_tr pred_table": "it is not private, and is a part of fit.diagnostics",
+    "classes_": "fit.predict(data, type='classes') has the names of the classes",
+    "coef_ coefficients feature_names_in_ intercept_": (
+        "fit.coef has the coefficients by name, that of the intercept among them"
+    ),
+    "converged convergence counts mle_retvals n_iter_ value": f"what the solver did {_OF_RECORDS}",
+    "decision_function": "fit.predict(data, type='link') has the linear predictor, or "
+    "type='margins' where a fit has no probabilities",
+    "df_model df_resid": "fit.nobs and len(fit.coef) are public",
+    "eps2 status": "fit.calibration says which part of eps is left for the noise",
+    "f_test wald_test_terms": "fit.wald_test('race') tests all levels of a factor, and fit.anova() "
+    "each term",
+    "fitted fittedvalues resid resid_dev resid_pearson resid_response residuals": (
+        "a fit holds no records; fit.augment(data) puts predictions beside those that you have"
+    ),
+    "get_influence outlier_test": f"what a record does to a fit {_OF_RECORDS}",
+    "get_margeff": "privatelr.average_marginal_effects(fit, reference) averages effects over "
+    "public rows",
+    "get_prediction": "fit.predict(data, interval=0.95) has intervals",
+    "get_robustcov_results": "fit.bse is robust already, by the sandwich formula",
+    "pred predict_log_proba predict_proba": "fit.predict(data) has the probabilities, or the "
+    "classes where a fit has no probabilities",
+    "score": "fit.private_auc(data, eps=...) buys how well it tells the classes apart",
+    "summary2": "fit.summary() has the page",
+}
+OTHERWISE = {name: why for names, why in _ATTRIBUTES.items() for name in names.split()}
+"""Attributes of fits of other packages, each with what to call here, or why there is none."""
 FORMER: dict[str, tuple[str, str]] = {}
 """Former names, each with today's name and the version that will not know it any more: of a public
 module ``privatelr.Name`` or ``privatelr.audit.name``, of an argument ``dplr(name)`` or
@@ -141,7 +186,9 @@ def _checked(function: Any, title: str, implied: int) -> Any:
                 kwargs[new] = kwargs.pop(name)
         unknown = next((name for name in kwargs if name not in known), None)
         if unknown is not None and not passes_on:
-            raise CallError(f"{unknown} is not an argument of {title}; {_hint(unknown, known)}")
+            hint = f"{OF_FIT[unknown]}." if title == "fit" and unknown in OF_FIT else None
+            hint = hint or _hint(unknown, known)
+            raise CallError(f"{unknown} is not an argument of {title}; {hint}")
         if given > most:
             raise CallError(
                 f"{title} takes {most} arguments by position ({', '.join(by_position)}), not "
@@ -178,6 +225,23 @@ class Refused:
 
 
 Kind = TypeVar("Kind", bound=type)
+
+
+def suggests_attributes(kind: Kind) -> Kind:
+    """Decorate a class of fits: attributes that those of other packages have are told apart.
+
+    They stay missing, for `hasattr` as well, and nothing of a fit is read to say so. Type checkers
+    see a class without them.
+    """
+
+    def missing(self: Any, name: str) -> Any:
+        if name in OTHERWISE:
+            one = type(self).__name__
+            raise AttributeError(f"{one!r} object has no attribute {name!r}; {OTHERWISE[name]}.")
+        return object.__getattribute__(self, name)  # Python's own error, or that of a property
+
+    cast("Any", kind).__getattr__ = missing
+    return kind
 
 
 def refuses(

@@ -7,14 +7,6 @@ import ast
 PACKAGE = "privatelr"
 MODULES = ("audit", "datasets", "estimators", "inference", "mechanisms", "privacy")
 """Modules of the package with a page of their own in the reference."""
-WITHOUT = {
-    "privatelr.REPLACE_ONE": "a constant, told beside it and in the example of PureDP",
-    "privatelr.REPLACE_PERSON": "a constant, told beside it and in the example of PureDP",
-    "privatelr.audit.FULL": "a constant, told beside it and in the example of Effort",
-    "privatelr.audit.QUICK": "a constant, told beside it and in the example of Effort",
-    "privatelr.audit.Mechanism": "an alias of a type",
-}
-"""Names that need no example of their own, and why."""
 
 _SCOPES = (
     ast.FunctionDef | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp

@@ -154,16 +154,6 @@ def pages_about(path: str) -> list[str]:
     ]
 
 
-def shown_by(path: str) -> list[str]:
-    """Public names whose examples use another one."""
-    return [other for other in _every() if other != path and path in _used_in_example(other)]
-
-
-@cache
-def _every() -> list[str]:
-    return list(dict.fromkeys(path for name in ("", *modules()) for path in faces(name).values()))
-
-
 @cache
 def _used_in_example(path: str) -> set[str]:
     """Where the names are defined that the example of a docstring uses."""
@@ -182,80 +172,32 @@ def makers(path: str) -> dict[str, str]:
         maker: where
         for module in among
         for maker, where in faces(module).items()
-        if path in _annotated(where, "returns")
+        if path in _returned(where)
     }
 
 
-def takers(path: str) -> dict[str, str]:
-    """The public functions that take something of a public type, each with its path."""
-    every = {_name(where): where for where in _every()}
-    return {name: where for name, where in every.items() if path in _annotated(where, "args")}
-
-
-def callers(path: str) -> list[str]:
-    """The modules of the package that use a name, of another one or of their own."""
-    return [module for module, used in _used_in_modules().items() if path in used]
-
-
 @cache
-def _used_in_modules() -> dict[str, set[str]]:
-    used = {}
-    for path in sorted(PACKAGE.rglob("[a-z]*.py")):
-        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        source = path.read_text(encoding="utf-8")
-        read = filter(_is_read, ast.walk(ast.parse(source)))
-        own = {f"{module}.{node.id}" for node in read}
-        used[module] = {*map(_resolved, uses(source))} | own
-    return used
-
-
-def _is_read(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-
-
-@cache
-def _annotated(path: str, part: str) -> set[str]:
-    """Where the classes are defined that a function names in what it returns, or in what it takes.
-
-    The part is ``"returns"`` or ``"args"``.
-    """
+def _returned(path: str) -> set[str]:
+    """Where the classes are defined that a function names in what it returns."""
     module, _, name = path.removeprefix("privatelr.").rpartition(".")
     found = set[str]()
     for node in _tree(module).body if _is_module(module) else []:
-        if isinstance(node, ast.FunctionDef) and node.name == name and getattr(node, part):
-            words = (
-                ast.parse(ast.unparse(getattr(node, part)).strip("'\""))
-                if part == "returns"
-                else node.args
-            )
+        if isinstance(node, ast.FunctionDef) and node.name == name and node.returns:
+            words = ast.parse(ast.unparse(node.returns).strip("'\""))
             found |= {one.id for one in ast.walk(words) if isinstance(one, ast.Name)}
     here = f"privatelr.{module}."
     return {_defined(_imports(module).get(one, f"{here}{one}")) for one in found}
-
-
-def _name(path: str) -> str:
-    return path.rpartition(".")[2]
 
 
 def _entry(path: str) -> str:
     """What the reference says of a name: its docstring, and where it is seen at work."""
     made = [f"[`{maker}`][{where}]" for maker, where in makers(path).items()]
     used, about = pages_using(path), pages_about(path)
-    others = [] if used or _used_in_example(path) else shown_by(path)
-    shown = [f"[`{_name(other)}`][{other}]" for other in others[:5]]
     told = {
         "Returned by": made,
         "Used in": [f"[{_title(page)}](../{page})" for page in used[:5]],
         "Described in": [f"[{_title(page)}](../{page})" for page in about if page not in used],
-        "Seen in the example of": shown,
     }
-    if not any(told.values()) and not _used_in_example(path):
-        taken = list(takers(path).items())[:5]
-        called = [f"`{module}`" for module in callers(path)[:5]]
-        told = {
-            "Taken by": [f"[`{taker}`][{where}]" for taker, where in taken],
-            "At work in": called,
-        }
     seen = [f"{words} {', '.join(links)}." for words, links in told.items() if links]
     return "\n\n".join([f"::: {path}", *([" ".join(seen)] if seen else [])])
 

@@ -147,7 +147,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(y, np.ndarray) and y.shape[1:] == (1,):
             y = column_or_1d(y, warn=True)
         named = (self.levels or {}).get(getattr(y, "name", ""))
-        return read_response(y, named if self.classes is None else self.classes, stacklevel=4)
+        return read_response(y, named if self.classes is None else self.classes, stacklevel=5)
 
     def _require_several(self, labels: Labels) -> None:
         """Refuse more classes than a function takes, without their number, which was found."""

@@ -17,6 +17,7 @@ from privatelr.model import dplr, dpsvm
 from privatelr.selected_model import dplpsvm, dpsimplex
 
 
+@suggests_arguments
 @dataclass(kw_only=True, eq=False, repr=False)
 class _NoisyClassifier(PrivateClassifier):
     """The classifiers by perturbation, which take weights and persons."""
@@ -181,6 +182,7 @@ class PrivateLinearSVC(_NoisyClassifier):
     h: float = 0.5
 
 
+@suggests_arguments
 @dataclass(kw_only=True, eq=False, repr=False)
 class _SelectingClassifier(PrivateClassifier):
     """The classifiers that choose columns, which take neither weights nor persons."""

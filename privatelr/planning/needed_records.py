@@ -238,7 +238,8 @@ def plot_widths(study: Study, term: str | None, n: Any, eps: Any, ax: Axes | Non
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")  # 0.1 and 1, and not powers of ten
     axes.set_xlabel("epsilon" if currency == "eps" else "rho")
-    axes.set_ylabel(f"expected length of the {STANDARD_LEVEL:.0%} interval of {study.terms[row]}")
+    interval = f"{STANDARD_LEVEL:.0%} confidence interval"  # two lines, as names may be long
+    axes.set_ylabel(f"expected length of the\n{interval} of {study.terms[row]}")
     axes.legend(frameon=False)
     axes.grid(which="major", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)

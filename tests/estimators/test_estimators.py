@@ -32,6 +32,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import privatelr as lr
 import privatelr.fitting
+from privatelr.arguments import OF_FIT
 from privatelr.errors import CallError, PrivateLRError
 from privatelr.estimators import (
     PrivateLinearSVC,
@@ -264,6 +265,30 @@ def test_classes_of_a_type_are_public():
         assert model.fit(NUMBERS, texts).classes_.tolist() == ["alive", "dead", "lost"]
         model = PrivateLogisticRegression(bounds=BOUNDS, levels={"died": (1, 0)})
         assert model.fit(NUMBERS, Y).classes_.tolist() == [0, 1]
+
+
+@pytest.mark.quick
+@KINDS
+def test_an_argument_that_fit_lacks_is_told_in_one_sentence(name):
+    model = QUICK[name](bounds=BOUNDS, classes=(0, 1))
+    takes = inspect.signature(model.fit).parameters
+    assert [*takes][:2] == ["X", "y"]  # scikit-learn reads it, to route weights
+    for argument, sentence in OF_FIT.items():
+        if argument not in takes:
+            with pytest.raises(CallError, match="is not an argument of fit; ") as told:
+                model.fit(NUMBERS, Y, **{argument: Y})
+            assert str(told.value) == f"{argument} is not an argument of fit; {sentence}."
+            assert isinstance(told.value, TypeError)
+    assert not hasattr(model, "result_")
+
+
+@pytest.mark.quick
+def test_sentences_about_fit_are_needed():
+    for argument in OF_FIT:
+        assert any(
+            argument not in inspect.signature(kind().fit).parameters for kind in QUICK.values()
+        )
+    assert "take no weights" in OF_FIT["sample_weight"]
 
 
 @pytest.mark.quick

@@ -72,7 +72,7 @@ def test_the_whole_bar_is_the_interval_and_its_parts_are_those_of_the_error(axes
     assert colours[0][3] < colours[1][3] < colours[2][3] == 1
     assert [t.get_text() for t in axes.get_yticklabels()] == ["age", "dose", "smoker[T.yes]"]
     assert labels(axes) == ["sampling error", "added by the noise", "not known"]
-    assert axes.get_xlabel() == "coefficient, 90% posterior intervals"
+    assert axes.get_xlabel() == "coefficient, 90% confidence intervals, posterior mode"
 
 
 def test_the_tones_of_the_legend_are_those_of_the_bars(axes):
@@ -99,9 +99,18 @@ def test_a_row_is_a_coefficient_as_the_page_has_it(axes):
     )
 
 
+def test_the_axis_names_intervals_as_the_page_does(axes):
+    plot({"with noise": FIT, "widest": OUTPUT}, ax=axes, mode="conservative")
+    assert axes.get_xlabel() == "coefficient, 95% confidence intervals, conservative mode"
+    assert "posterior mode, " in " ".join(str(FIT).split())
+    plot(SMALL, ax=axes)  # nothing to average over, so that the page names no mode either
+    assert axes.get_xlabel() == "coefficient, 95% confidence intervals"
+    assert " mode" not in str(SMALL)
+
+
 def test_rows_are_of_powers_of_ten_of_units_where_asked_for(axes):
     plot(FIT, ax=axes, scale="auto")
-    assert axes.get_xlabel() == "coefficient, 95% posterior intervals"
+    assert axes.get_xlabel() == "coefficient, 95% confidence intervals, posterior mode"
     names = [t.get_text() for t in axes.get_yticklabels()]
     assert names == ["age (per 10)", "dose", "smoker[T.yes]"]
     tidy = FIT.tidy(conf_int=True)[1:]
@@ -116,7 +125,9 @@ def test_rows_are_of_powers_of_ten_of_units_where_asked_for(axes):
 
 def test_coefficients_in_standard_errors(axes):
     plot(FIT, ax=axes, scale="standard error")
-    assert axes.get_xlabel() == "coefficient / its standard error, 95% posterior intervals"
+    assert axes.get_xlabel() == (
+        "coefficient / its standard error, 95% confidence intervals, posterior mode"
+    )
     tidy = FIT.tidy(conf_int=True)[1:]
     np.testing.assert_allclose(
         [bar[0] for bar in bars(axes)[:3]], tidy["conf_low"] / tidy["std_error"]
@@ -185,7 +196,7 @@ def test_estimates_stand_beside_intervals(axes):
         "with",
         "without",
     ]
-    assert axes.get_xlabel() == "odds ratio, 95% posterior intervals"
+    assert axes.get_xlabel() == "odds ratio, 95% confidence intervals, posterior mode"
 
 
 def test_of_very_many_coefficients_the_clearest_are_drawn(axes):
@@ -286,7 +297,7 @@ def test_the_name_of_a_row_says_its_unit():
 def test_an_own_figure():
     found = FIT.plot(mode="posterior")
     assert found.figure is not None
-    assert found.get_xlabel().endswith("posterior intervals")
+    assert found.get_xlabel().endswith("95% confidence intervals, posterior mode")
     mpl.pyplot.close(found.figure)
     only = dplr("y ~ 1", FRAME, eps=2.0, spend="inference").plot()
     assert [t.get_text() for t in only.get_yticklabels()] == ["(Intercept)"]

@@ -274,8 +274,9 @@ def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str)
     tone = COLOURS[0] if len(drawn) == 1 else "black"
     intervals, handles = "without confidence intervals", list[Any]()
     if found:
-        modes = " and ".join(dict.fromkeys(one.mode for one in found))
-        intervals = f"{100 * found[0].level:g}% {modes} intervals"
+        intervals = f"{100 * found[0].level:g}% confidence intervals"
+        modes = dict.fromkeys(one.mode for one in found if one.privacy_sd.any())
+        intervals += f", {' and '.join(modes)} mode" * bool(modes)  # without noise there is one
     axes.set_xlabel(f"{what}, {intervals}")
     for part, words in PART_WORDS.items():
         if any(parts_of(one).get(part, np.zeros(1)).any() for one in found):
