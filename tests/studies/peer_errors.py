@@ -6,7 +6,8 @@
     python -m tests.studies.peer_errors --draw
 
 Without ``--diffprivlib`` or ``--rscript`` their fits are left out, and what is stored of them
-stays. ``--only`` names the fits to run; the divisions are the same in any case.
+stays. ``--only`` names the fits to run; the divisions are the same in any case. ``--gamma`` looks
+at DPpack with another gamma, and is not for ``--write``.
 
 Every table is divided at random into 80 % for fits and 20 % for their errors, anew in each repeat.
 All fits are told the same bounds and levels, and nothing else:
@@ -42,7 +43,7 @@ from sklearn.preprocessing import StandardScaler
 
 from privatelr import dplr
 
-from .peers_in_r import DPPACK, PRIVATELR, by_r
+from .peers_in_r import DPPACK, GAMMA, PRIVATELR, InR, by_r
 from .scale_tables import TABLES, Table, read_table
 from .stored import store, stored
 from .tables import data_home
@@ -56,7 +57,9 @@ PICTURE = Path(__file__).resolve().parents[2] / "vignettes" / "peers.png"
 SHOWN = ("adult", "bank", "spambase", "anes96")
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 OURS, THEIRS, R, PLAIN = "privatelr", "diffprivlib", "PrivateLR's formulas", "no privacy"
-MARKS = {
+DRAWN = (OURS, THEIRS, PRIVATELR, DPPACK, PLAIN)
+"""Fits of the picture, where PrivateLR hides its formulas."""
+MARKS: dict[str, tuple[str, Any]] = {
     OURS: ("o", "-"),
     THEIRS: ("s", "--"),
     PRIVATELR: ("v", (0, (5, 1, 1, 1, 1, 1))),
@@ -92,14 +95,12 @@ class Asked:
     kinds : set of str
     python : str or None
         A Python that has diffprivlib.
-    rscript, library : str or None
-        Rscript, and a folder of R packages beside its own.
+    r : InR or None
     """
 
     kinds: Set[str] = frozenset(MARKS)
     python: str | None = None
-    rscript: str | None = None
-    library: str | None = None
+    r: InR | None = None
 
 
 def rows(frame: pd.DataFrame, table: Table) -> np.ndarray:
@@ -178,11 +179,12 @@ def once(table: Table, frame: pd.DataFrame, repeat: int, asked: Asked) -> Errors
         links[PLAIN] = dict.fromkeys(EPSILONS, plain.decision_function(others))
     if THEIRS in asked.kinds and asked.python is not None:
         links[THEIRS] = by_diffprivlib(asked.python, x, y, others, norm)
-    if asked.kinds & {PRIVATELR, DPPACK} and asked.rscript is not None:
-        links |= by_r((asked.rscript, asked.library), table, (x, y), others, norm, EPSILONS)
+    if asked.kinds & {PRIVATELR, DPPACK} and asked.r is not None:
+        links |= by_r(asked.r, table, (x, y), others, norm, EPSILONS)
     return {
         kind: {f"{eps:g}": [errors_of(truth, np.asarray(link, float))] for eps, link in by.items()}
         for kind, by in links.items()
+        if kind in asked.kinds
     }
 
 
@@ -232,9 +234,10 @@ def draw(results: dict[str, Any], path: Path) -> None:
 
     from privatelr.plot_style import COLOURS
 
-    figure, panels = plt.subplots(1, len(SHOWN), figsize=(11, 3.2), layout="constrained")
+    figure, panels = plt.subplots(1, len(SHOWN), figsize=(11, 3.5), layout="constrained")
     for axes, name in zip(panels, SHOWN, strict=True):
-        for colour, (kind, (mark, line)) in zip(COLOURS, MARKS.items(), strict=False):
+        for colour, kind in zip(COLOURS, DRAWN, strict=False):
+            mark, line = MARKS[kind]
             cells = [results[name][kind][f"{eps:g}"][0] for eps in EPSILONS]
             mean, error = np.array(cells).T
             look: dict[str, Any] = {"color": colour, "marker": mark, "linestyle": line}
@@ -245,7 +248,8 @@ def draw(results: dict[str, Any], path: Path) -> None:
         axes.set_xlabel("epsilon")
         axes.grid(visible=True, alpha=0.3)
     panels[0].set_ylabel("area under the ROC curve")
-    panels[0].legend(fontsize=7, loc="lower right")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=8, loc="outside lower center", ncols=len(DRAWN))
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
@@ -256,6 +260,7 @@ def main() -> None:
     parser.add_argument("--diffprivlib", metavar="PYTHON")
     parser.add_argument("--rscript", metavar="RSCRIPT")
     parser.add_argument("--r-library", metavar="FOLDER")
+    parser.add_argument("--gamma", type=float, default=GAMMA)
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--tables", nargs="+", default=SHOWN, choices=SHOWN)
     parser.add_argument("--only", nargs="+", default=[*MARKS], choices=[*MARKS])
@@ -265,7 +270,10 @@ def main() -> None:
     if chosen.draw:
         draw(stored("peer_errors")["results"], PICTURE)
         return
-    asked = Asked({*chosen.only}, chosen.diffprivlib, chosen.rscript, chosen.r_library)
+    if chosen.write and chosen.gamma != GAMMA:
+        parser.error("--gamma is not for --write")
+    r = InR(chosen.rscript, chosen.r_library, chosen.gamma) if chosen.rscript else None
+    asked = Asked({*chosen.only}, chosen.diffprivlib, r)
     for name in chosen.tables:
         results = summary(measure(name, chosen.repeats, asked))
         if chosen.write:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -29,6 +30,15 @@ if TYPE_CHECKING:
 PRIVATELR, DPPACK = "PrivateLR", "DPpack"
 GAMMA = 1.0
 SCRIPT = Path(__file__).with_suffix(".R")
+
+
+@dataclass(frozen=True)
+class InR:
+    """What runs R, a folder of packages beside its own, and DPpack's gamma."""
+
+    rscript: str
+    library: str | None = None
+    gamma: float = GAMMA
 
 
 def bounds_of_rows(table: Table, width: int) -> pd.DataFrame:
@@ -51,12 +61,10 @@ def links(coefficients: np.ndarray, test: np.ndarray) -> np.ndarray:
     return found
 
 
-def fit_in_r(
-    rscript: str, folder: Path, norm: float, prices: Sequence[float], library: str | None
-) -> dict[str, np.ndarray]:
+def fit_in_r(r: InR, folder: Path, norm: float, prices: Sequence[float]) -> dict[str, np.ndarray]:
     """Coefficients of both packages, a line for each epsilon."""
-    command = [rscript, str(SCRIPT), str(folder), *map(repr, (norm, GAMMA, *prices))]
-    where = {} if library is None else {"R_LIBS": library}
+    command = [r.rscript, str(SCRIPT), str(folder), *map(repr, (norm, r.gamma, *prices))]
+    where = {} if r.library is None else {"R_LIBS": r.library}
     ran = subprocess.run(
         command, env={**os.environ, **where}, capture_output=True, text=True, check=False
     )
@@ -69,21 +77,18 @@ def fit_in_r(
 
 
 def by_r(
-    r: tuple[str, str | None],
+    r: InR,
     table: Table,
     train: tuple[np.ndarray, np.ndarray],
     test: np.ndarray,
     norm: float,
     prices: Sequence[float],
 ) -> dict[str, dict[float, np.ndarray]]:
-    """Linear predictors of other rows by both packages at each epsilon.
-
-    ``r`` names Rscript, and a library of packages beside R's own or None.
-    """
+    """Linear predictors of other rows by both packages at each epsilon."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         write_table(folder, table, *train)
-        found = fit_in_r(r[0], folder, norm, prices, r[1])
+        found = fit_in_r(r, folder, norm, prices)
     divided = {PRIVATELR: test / norm, DPPACK: test}
     return {
         kind: dict(zip(prices, links(lines, divided[kind]), strict=True))

@@ -87,7 +87,7 @@ def test_what_r_answers_becomes_linear_predictors(tmp_path):
     x, y = study.rows(frame, table), frame[table.response].to_numpy()
     stand_in = program(tmp_path / "stand_in", FIRST_COLUMN)
     norm = study.longest(table)
-    found = peers_in_r.by_r((stand_in, None), table, (x, y), x[:7], norm, (1.0, 3.0))
+    found = peers_in_r.by_r(peers_in_r.InR(stand_in), table, (x, y), x[:7], norm, (1.0, 3.0))
     assert {*found} == {study.PRIVATELR, study.DPPACK}
     for by in found.values():
         assert [*by] == [1.0, 3.0]
@@ -100,7 +100,7 @@ def test_what_r_says_of_a_failure_is_passed_on(tmp_path):
     x, y = study.rows(frame, table), frame[table.response].to_numpy()
     stand_in = program(tmp_path / "stand_in", "import sys\nsys.exit('no such package')")
     with pytest.raises(RuntimeError, match="no such package"):
-        peers_in_r.by_r((stand_in, None), table, (x, y), x[:7], 3.0, (1.0,))
+        peers_in_r.by_r(peers_in_r.InR(stand_in), table, (x, y), x[:7], 3.0, (1.0,))
 
 
 def r_has_both():
@@ -116,7 +116,7 @@ def r_has_both():
 
 @pytest.mark.skipif(not r_has_both(), reason="takes R with the packages PrivateLR and DPpack")
 def test_fits_of_r_are_near_where_epsilon_is_large():
-    asked = study.Asked({study.PRIVATELR, study.DPPACK}, rscript="Rscript")
+    asked = study.Asked({study.PRIVATELR, study.DPPACK}, r=peers_in_r.InR("Rscript"))
     found = study.once(*anes96(), 0, asked)
     assert {*found} == {study.PRIVATELR, study.DPPACK}
     for prices in found.values():
