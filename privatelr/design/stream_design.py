@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import numpy as np
@@ -210,6 +211,11 @@ class NeighboursReader:
     @property
     def p(self) -> int:
         return self.spec.p
+
+    @property
+    def seams(self) -> list[int]:
+        """The first row of each batch but the first; rows on both sides of it take a copy."""
+        return list(accumulate(map(len, self.batches)))[:-1]
 
     def read(self, start: int, stop: int) -> tuple[FloatArray, ...]:
         """Return covariates and labels of the rows from `start` to `stop`; see `read_labelled`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -48,12 +49,14 @@ def block_rows(d: int) -> int:
 def piece_rows(n: int, width: int) -> int:
     """Return how many rows of a table are read at once; a function of public facts.
 
-    The length is an odd number of cache lines: if columns were a power of two apart, the entries
-    of a row would share one place in the cache.
+    Pieces are about equally long, as a short one takes almost the time of a long one. The length is
+    an odd number of cache lines: if columns were a power of two apart, the entries of a row would
+    share one place in the cache.
     """
     few, most = (entries // max(width, 1) for entries in (_PIECE_ENTRIES, _MOST_ENTRIES))
     fitting = min(max(few, min(n // _PIECES, most), _LEAST), _PIECE)
-    return (fitting // _LINE - 1 | 1) * _LINE
+    equal = -(-n // max(round(n / fitting), 1))
+    return (-(-equal // _LINE) | 1) * _LINE
 
 
 def additions(n: int, d: int) -> int:
@@ -226,7 +229,10 @@ class DenseRows(TableRows):
         n = (reader.n if stop is None else stop) - first
         made, width = object.__new__(cls), bounds.width(reader.p)
         size = piece_rows(n, max(reader.p, width))
-        if n <= size:
+        # what lies in two tables would have to be joined first
+        seams = [place - first for place in getattr(reader, "seams", ())]
+        starts = sorted({*range(0, n, size), *(place for place in seams if 0 < place < n)})
+        if len(starts) == 1:
             covariates, labels, *offsets = reader.read(first, first + n)
             x, y = bounds.hold(covariates, labels, None if memory is None else memory[:n])
             held = (held_offset(part, y, bounds.offset_bound) for part in offsets)
@@ -235,14 +241,14 @@ class DenseRows(TableRows):
         y = np.empty(n)
         offset = np.empty(n) if bounds.offset_bound > 0 else None
 
-        def read(start: int) -> None:
-            piece = slice(start, min(start + size, n))
-            found = reader.read(first + start, first + piece.stop)
+        def read(start: int, stop: int) -> None:
+            piece = slice(start, stop)
+            found = reader.read(first + start, first + stop)
             _, y[piece] = bounds.hold(found[0], found[1], x[piece])
             if offset is not None:
                 offset[piece] = held_offset(found[2], y[piece], bounds.offset_bound)
 
-        in_order(read, range(0, n, size))
+        in_order(lambda piece: read(*piece), list(pairwise([*starts, n])))
         return made._set(x, y, bounds, offset)
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:

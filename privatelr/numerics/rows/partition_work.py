@@ -92,10 +92,17 @@ class Work:
     ) -> list[tuple[Any, ...]]:
         """The same of each group of blocks, which a fold of rows in memory adds one by one.
 
-        One group after the other is in `memory`: a table of `group_rows` rows.
+        One block after the other is in `memory`, where it is read while it is in the cache.
         """
-        pieces = self._pieces(part, length, 1, memory)
-        return [rows.fold(_with_checksum(kernel)) for rows in pieces]
+        reader, size, kernel = self._reader(part, length), len(memory), _with_checksum(kernel)
+
+        def group(first: int) -> tuple[Any, ...]:
+            stop = min(first + SUMMED_BLOCKS * size, length)
+            blocks = ((start, min(start + size, stop)) for start in range(first, stop, size))
+            rows = (self.rows(reader, *block, memory=memory) for block in blocks)
+            return reduce(added, (each.fold(kernel) for each in rows))
+
+        return [group(first) for first in range(0, length, SUMMED_BLOCKS * size)]
 
     def thin(self, part: Any, length: int, start: int, stride: int) -> Held:
         """The rows `start`, `start + stride`, ... of a partition; no other is read."""
@@ -118,19 +125,17 @@ class Work:
         """How many rows of p covariates are summed at once: whole blocks, by public facts."""
         return SUMMED_BLOCKS * block_rows(self.limits.width(p))
 
-    def _pieces(
-        self, part: Any, length: int, least: int = _PIECE, memory: FloatArray | None = None
-    ) -> Iterator[DenseRows]:
-        """The rows of a partition; at least so many at a time, unless they are in memory anyway."""
+    def _pieces(self, part: Any, length: int) -> Iterator[DenseRows]:
+        """The rows of a partition, some at a time unless they are in memory anyway."""
         if isinstance(part, Held):
             yield part.rows
             return
         reader = self._reader(part, length)
         # whole groups of blocks, so that a term goes through no more additions than in one piece
         group = self.group_rows(reader.p)
-        size = -(-least // group) * group
+        size = -(-_PIECE // group) * group
         for start in range(0, length, size):
-            yield self.rows(reader, start, min(start + size, length), memory=memory)
+            yield self.rows(reader, start, min(start + size, length))
 
     def _reader(self, part: Any, length: int) -> Reader:
         reader = self.open(part)

@@ -16,7 +16,7 @@ import numpy as np
 
 from privatelr.errors import redact_errors
 from privatelr.numerics.parallel import in_order, summed, threads
-from privatelr.numerics.rows.dense_rows import DenseRows, added
+from privatelr.numerics.rows.dense_rows import DenseRows, added, block_rows
 from privatelr.numerics.rows.partition_work import Held, PartOpener, Work
 from privatelr.numerics.rows.partitioned_rows import PartitionedRows
 from privatelr.numerics.rows.row_bounds import RowBounds
@@ -92,7 +92,7 @@ class StreamRows(PartitionedRows):
         return self.reader.n
 
     def _sums(self, kernel: Kernel) -> tuple[Any, ...]:
-        shape = self.work.group_rows(self.reader.p), self.d
+        shape = block_rows(self.d), self.d
         free: list[FloatArray] = []
 
         def groups(piece: tuple[Any, int]) -> list[tuple[Any, ...]]:
