@@ -136,17 +136,17 @@ def _asked(
 
 
 def _lost(how: str) -> ClusterError:
-    return _ended(how, "dask.config.set({'privatelr.timeout': '1 hour'}) waits longer.")
+    return _ended(how, "dask.config.set({'privatelr.timeout': '1 hour'}) waits longer")
 
 
 def _closed(how: str) -> ClusterError:
-    return _ended(how, "distributed.Client(...) connects one for the next call.")
+    return _ended(how, "distributed.Client(...) connects one for the next call")
 
 
 def _ended(how: str, remedy: str) -> ClusterError:
     return ClusterError(
-        f"data: the Dask cluster could not go on, because {how}; a charge that was made for this "
-        f"call stands. {remedy}"
+        f"data: the Dask cluster could not go on, because {how}; {remedy}, and a charge that was "
+        "made for this call stands."
     )
 
 

@@ -14,6 +14,8 @@ from privatelr.sources import columns_apart
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
 dd = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")
+pa = pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
+pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
 
 pytestmark = pytest.mark.usefixtures(one_noise.__name__)
 
@@ -117,3 +119,14 @@ def test_what_is_read_of_parquet_is_chosen_behind_other_steps(tmp_path, system):
         check_exact=True,
     )
     assert len(apart) == len(expected)
+
+
+def test_a_dictionary_of_a_file_takes_declared_levels(tmp_path):
+    """Its type lists no levels, as Arrow's dictionaries are of the data."""
+    frame = trial(300)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    place = table.column_names.index("smoker")
+    coded = table.set_column(place, "smoker", table["smoker"].dictionary_encode())
+    pq.write_table(coded.replace_schema_metadata(None), tmp_path / "0.parquet")
+    found = dplr(FORMULA, dd.read_parquet(tmp_path, filesystem="arrow"), **SCHEMA)
+    np.testing.assert_allclose(found.coef, dplr(FORMULA, frame, **SCHEMA).coef, rtol=0, atol=1e-9)

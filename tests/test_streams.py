@@ -21,6 +21,7 @@ from privatelr.numerics.rows import StreamRows
 from privatelr.numerics.solve import Newton
 from privatelr.sources import as_batch, declare_schema, is_stream
 
+pc = pytest.importorskip("pyarrow.compute", reason="needs the extra [parquet]")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
 
 
@@ -105,6 +106,28 @@ def test_rows_of_neighbouring_batches_are_those_of_one(start, stride):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize(("n", "d"), [(3_000, 10), (5_003, 20)])
+def test_a_stream_begins_at_the_rows_at_which_a_table_begins(n, d):
+    """Samples of rows that did not divide each other ended 1e-8 from the fit in memory."""
+    rng = np.random.default_rng(d)
+    frame = pd.DataFrame(rng.uniform(-1, 1, (n, d)), columns=[f"x{i}" for i in range(d)])
+    bounds = {name: (-1, 1) for name in frame}
+    frame["y"] = (frame["x0"] + rng.logistic(size=n) > 0).astype(float)
+    source = stream(in_batches(arrow(frame), 1_000, 7), memory=0)
+    found = dplr("y ~ .", source, eps=0, lambda_=1e-5, bounds=bounds)
+    expected = dplr("y ~ .", frame, eps=0, lambda_=1e-5, bounds=bounds)
+    np.testing.assert_array_equal(found.coef, expected.coef)
+
+
+def test_short_batches_are_joined_and_empty_ones_dropped():
+    frame = trial(50)
+    empty = pa.RecordBatch.from_pylist([], schema=arrow(frame).schema)
+    batches = [empty, *arrow(frame).to_batches(max_chunksize=1), empty, empty]
+    source = stream(lambda: pa.RecordBatchReader.from_batches(empty.schema, batches))
+    parts = list(source.parts(list(frame), 20))
+    assert [[len(batch) for batch in held] for held in parts] == [[20], [20], [10]]
+
+
 @EVERY_MEMORY
 @pytest.mark.parametrize("size", [1, 7, 100])
 def test_types_and_nulls_are_read_as_in_memory(memory, size):
@@ -117,6 +140,7 @@ def test_types_and_nulls_are_read_as_in_memory(memory, size):
         "smoker": pa.array(frame["smoker"]).dictionary_encode(),
         "y": pa.array(frame["y"].astype("int8")),
         "flag": pa.array(rng.random(300) < 0.5, mask=gone),
+        "runs": pc.run_end_encode(pa.array(np.repeat([1.0, 2.0, 3.0], 100))),
         "few": pa.array(rng.integers(0, 9, 300).astype("int16"), mask=gone),
         "when": pa.array(np.datetime64("2020-01-01") + np.arange(300).astype("m8[D]")).cast(
             pa.timestamp("ns")
@@ -135,8 +159,8 @@ def test_types_and_nulls_are_read_as_in_memory(memory, size):
         )
         for a in range(0, 300, size)
     ]
-    text = f"{FORMULA} + flag + few"
-    schema = {**SCHEMA, "bounds": {**SCHEMA["bounds"], "few": (0, 9)}}
+    text = f"{FORMULA} + flag + few + runs"
+    schema = {**SCHEMA, "bounds": {**SCHEMA["bounds"], "few": (0, 9), "runs": (0, 5)}}
     source = stream(lambda: pa.RecordBatchReader.from_batches(table.schema, batches), memory=memory)
     found = dplr(text, source, **schema)
     np.testing.assert_allclose(found.coef, dplr(text, table, **schema).coef, rtol=0, atol=1e-9)

@@ -87,7 +87,9 @@ def _describe(name: str, dtype: Any, schema: Schema) -> Variable:
         return Variable(name, "numeric", bounds, content=content)
     if levels is not None:
         require_content(name, content, levels)
-        if categorical and not set(levels) & set(dtype.categories):
+        # Dask knows of a dictionary in a file that it is one, and lists no categories
+        listed_none = categorical and len(dtype.categories) == 0
+        if categorical and not listed_none and not set(levels) & set(dtype.categories):
             raise SchemaError(
                 f"levels[{name!r}]={show(list(levels))}: the column {name!r} is categorical and "
                 f"has none of these levels; its type lists {show(dtype.categories.tolist())}."

@@ -122,11 +122,13 @@ class RecordBatches:
 
         def joined() -> Generator[Batch, None, None]:
             short: list[Any] = []
-            for batch in self.read(columns or [self.shortest]):
+            records = 0
+            for batch in filter(len, self.read(columns or [self.shortest])):
                 short.append(batch)
-                if sum(map(len, short)) >= size:
+                records += len(batch)
+                if records >= size:
                     yield as_batch(pa.Table.from_batches(short).combine_chunks())
-                    short = []
+                    short, records = [], 0
             if short:
                 yield as_batch(pa.Table.from_batches(short).combine_chunks())
 

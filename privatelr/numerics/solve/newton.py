@@ -319,10 +319,10 @@ def _beginning(objective: Objective, solve: Solve) -> tuple[FloatArray, Product 
     few = thinned_rows(rows.n, rows.d)
     if few is None:
         return start, _inverse(hessian(objective, start, _WIDE))
-    thin, thinner = (
-        replace(objective, rows=rows.thinned(size))
-        for size in (few, max(few // 8, min(few, _FOR_START * rows.d)))
-    )
+    # the second sample is one of the first, of which all kinds of rows have the same records
+    thin = replace(objective, rows=rows.thinned(few))
+    fewer = max(few // 8, min(few, _FOR_START * rows.d))
+    thinner = replace(thin, rows=thin.rows.thinned(fewer))
     # around zero the curvature averaged over a wide reach suits all points on the way
     steer, norm = _inverse(hessian(thinner, start, _WIDE)), math.inf
     if steer is not None:
