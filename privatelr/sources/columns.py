@@ -276,10 +276,7 @@ def side_by_side(columns: Sequence[Any]) -> list[Any]:
 
 
 def _continues(run: list[Any], column: Any) -> bool:
-    """Whether a column continues a run of columns at equal distances in memory.
-
-    All must be parts of one array, because the memory between separate arrays is not theirs.
-    """
+    """Whether a column continues a run at equal distances in memory, which one array must own."""
     last = run[-1]
     if not isinstance(column, np.ndarray) or not isinstance(last, np.ndarray):
         return False
