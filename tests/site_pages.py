@@ -157,12 +157,37 @@ def pages_about(path: str) -> list[str]:
 @cache
 def _used_in_example(path: str) -> set[str]:
     """Where the names are defined that the example of a docstring uses."""
+    return {*map(_resolved, uses(_own_example(path)))}
+
+
+@cache
+def _own_example(path: str) -> str:
+    """The code of the examples in the docstring of a name."""
     module, _, name = path.removeprefix("privatelr.").rpartition(".")
     body = _tree(module).body if _is_module(module) else []
     found = [node for node in body if getattr(node, "name", None) == name]
     words = "\n".join(ast.get_docstring(node) or "" for node in found)
-    code = "\n".join(one.source for one in doctest.DocTestParser().get_examples(words))
-    return {*map(_resolved, uses(code))}
+    return "".join(one.source for one in doctest.DocTestParser().get_examples(words))
+
+
+def example_of(path: str) -> str:
+    """An example for the entry of a name whose docstring has none; it is run where it stands."""
+    if _own_example(path):
+        return ""
+    for maker, where in makers(path).items():
+        if code := _own_example(where):
+            return f"Example, of [`{maker}`][{where}], which returns one:\n\n{_code(code)}"
+    for page in pages_using(path):
+        blocks = _PYTHON.findall(_pages()[page])
+        for count, block in enumerate(blocks, 1):
+            if path in {*map(_resolved, uses("\n".join(blocks[:count])))}:
+                source = f"[{_title(page)}](../{page})"
+                return f"Example, from {source}, after what stands there before:\n\n{_code(block)}"
+    return ""
+
+
+def _code(text: str) -> str:
+    return f"```python\n{text.strip()}\n```"
 
 
 def makers(path: str) -> dict[str, str]:
@@ -199,7 +224,8 @@ def _entry(path: str) -> str:
         "Described in": [f"[{_title(page)}](../{page})" for page in about if page not in used],
     }
     seen = [f"{words} {', '.join(links)}." for words, links in told.items() if links]
-    return "\n\n".join([f"::: {path}", *([" ".join(seen)] if seen else [])])
+    parts = [f"::: {path}", " ".join(seen), example_of(path)]
+    return "\n\n".join(filter(None, parts))
 
 
 @cache

@@ -81,6 +81,18 @@ def test_every_entry_of_the_reference_has_an_example_or_a_page():
 
 
 @needs_mkdocs
+def test_every_entry_of_the_reference_shows_an_example_that_runs():
+    import site_pages
+
+    for module in ("", *site_pages.modules()):
+        for name, path in site_pages.faces(module).items():
+            own = site_pages._own_example(path)
+            assert name == "__version__" or own or "```python" in site_pages._entry(path), name
+    entry = site_pages._entry(site_pages.faces("")["StudyPlan"])
+    assert re.search(r"Example, of \[`plan`\].*```python\n.*plan\(", entry, re.S)
+
+
+@needs_mkdocs
 def test_entries_that_nothing_shows_are_noticed():
     import site_pages
 
