@@ -5,6 +5,7 @@ The colours are of Okabe and Ito (2008), who chose them for people who see no re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import ArgumentError, MissingDependencyError
@@ -49,3 +50,24 @@ def axes_for(caller: str, size: tuple[float, float], ax: Any) -> Axes:
             "matplotlib, as in figure, ax = pyplot.subplots()."
         )
     return ax
+
+
+def literal(text: Any) -> str:
+    """Return a text in which matplotlib typesets no mathematics, for names, levels and labels.
+
+    A dollar sign is escaped in the text itself, so that axes that share their ticks with others,
+    and legends that are made later, show it as well.
+    """
+    from matplotlib import rcParams
+
+    return str(text).replace("$", r"\$") if rcParams["text.parse_math"] else str(text)
+
+
+def add_legend(axes: Axes, handles: Sequence[Any] | None = None, **look: Any) -> None:
+    """Add a legend of all that has a label, or of `handles`, which may begin with an underscore."""
+    if handles is None:
+        handles, _ = axes.get_legend_handles_labels()
+    # labels are set later, as matplotlib leaves out those that begin with an underscore
+    legend = axes.legend(handles=handles, labels=[" "] * len(handles), **look)
+    for text, handle in zip(legend.get_texts(), handles, strict=True):
+        text.set_text(handle.get_label())

@@ -15,7 +15,7 @@ import pandas as pd
 from privatelr.audit.checks import OK, VIOLATION, Check, could_not, ruled, short, table_of
 from privatelr.audit.density.loss import claimed_number
 from privatelr.errors import ArgumentError, MissingDependencyError, show
-from privatelr.plot_style import BROKEN, MAIN, QUIET, axes_for
+from privatelr.plot_style import BROKEN, MAIN, QUIET, add_legend, axes_for, literal
 from privatelr.privacy import Guarantee
 from privatelr.results.release_files import replace_file
 
@@ -318,10 +318,10 @@ def _draw(axes: Axes, rows: Sequence[Row]) -> None:
     axes.plot([], [], "o", color=MAIN, label="exact, from densities")
     axes.plot([], [], "o", mfc="white", mec=MAIN, label="sampled, from outputs alone")
     titles = [f"{row.placement}, {row.loss}{_ALSO.get(row.buys, '')}: {row.claim}" for row in rows]
-    axes.set_yticks(list(heights), titles)
+    axes.set_yticks(list(heights), list(map(literal, titles)))
     axes.set_ylim(0.4, len(rows) + 0.6)
     axes.set_xlim(0, edge)
     axes.set_xlabel("privacy loss over claim (right of the line: violation)")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
+    add_legend(axes, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)

@@ -15,7 +15,7 @@ from privatelr.planning import forecast
 from privatelr.planning.expected_intervals import TYPICAL, intervals, nonconservative_share
 from privatelr.planning.forecast import simulate
 from privatelr.planning.study import Study, at_price, price_of, rows_of
-from privatelr.plot_style import HIGHLIGHT, SHADES, axes_for
+from privatelr.plot_style import HIGHLIGHT, SHADES, add_legend, axes_for, literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -239,8 +239,8 @@ def plot_widths(study: Study, term: str | None, n: Any, eps: Any, ax: Axes | Non
         axis.set_major_formatter("{x:g}")  # 0.1 and 1, and not powers of ten
     axes.set_xlabel("epsilon" if currency == "eps" else "rho")
     interval = f"{STANDARD_LEVEL:.0%} confidence interval"  # two lines, as names may be long
-    axes.set_ylabel(f"expected length of the\n{interval} of {study.terms[row]}")
-    axes.legend(frameon=False)
+    axes.set_ylabel(f"expected length of the\n{interval} of {literal(study.terms[row])}")
+    add_legend(axes, frameon=False)
     axes.grid(which="major", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     return axes

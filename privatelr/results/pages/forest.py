@@ -19,7 +19,7 @@ from privatelr.design import INTERCEPT
 from privatelr.errors import ArgumentError, require_choice
 from privatelr.inference import Inference, Question
 from privatelr.page_model import shorten
-from privatelr.plot_style import COLOURS, axes_for
+from privatelr.plot_style import COLOURS, add_legend, axes_for, literal
 from privatelr.results import odds_ratios
 from privatelr.results.answers.named_fits import named_fits
 from privatelr.results.fit_record import FitRecord, in_user_units
@@ -265,7 +265,7 @@ def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str)
     axes.use_sticky_edges = False
     axes.margins(x=0.04)
     axes.autoscale_view()
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), list(map(literal, names)))
     axes.set_ylim(len(names) - 0.5, -0.5)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
@@ -287,10 +287,11 @@ def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str)
         )
     if len(drawn) > 1:
         colours = (COLOURS[index % len(COLOURS)] for index in range(len(drawn)))
-        handles += [Patch(color=c, label=label) for c, label in zip(colours, drawn, strict=True)]
+        named = zip(colours, map(literal, drawn), strict=True)
+        handles += [Patch(color=colour, label=label) for colour, label in named]
     if handles:
         place = (0.0, 1.0)
-        axes.legend(handles=handles, loc="lower left", bbox_to_anchor=place, ncols=2, frameon=False)
+        add_legend(axes, handles, loc="lower left", bbox_to_anchor=place, ncols=2, frameon=False)
 
 
 def ratio_ticks(low: float, high: float) -> list[float]:

@@ -9,7 +9,7 @@ from scipy import special
 
 from privatelr.errors import ArgumentError, require_number
 from privatelr.inference import released_roc as roc
-from privatelr.plot_style import PARTS, axes_for
+from privatelr.plot_style import PARTS, add_legend, axes_for, literal
 from privatelr.results.pages.coefficient_table import PART_WORDS
 from privatelr.results.predict import scale_of
 
@@ -129,7 +129,7 @@ def plot_calibration(
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
     axes.set_xlabel("predicted probability")
-    axes.set_ylabel(f"observed share of {answer.positive}")
+    axes.set_ylabel(f"observed share of {literal(answer.positive)}")
     _finish(axes, answer)
     return axes
 
@@ -145,7 +145,8 @@ def _finish(axes: Axes, answer: PrivateRoc) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     look: dict[str, Any] = {"edgecolor": "none", "fontsize": "x-small", "handlelength": 1.2}
-    axes.legend(loc="best", reverse=True, **look)  # from the estimate outward
+    handles, _ = axes.get_legend_handles_labels()
+    add_legend(axes, handles[::-1], loc="best", **look)  # from the estimate outward
     size = f"{'m' if answer.release.calibration.persons else 'n'} = {answer.nobs}"
     axes.set_title(f"{answer.guarantee}, {size}", fontsize="medium", loc="left")
 
