@@ -7,17 +7,19 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
+from colours import contrast
 
 from privatelr import dplr, dpmultinom, plan, plot_coefficients
 from privatelr.audit.audit_table import Audit, Row
-from privatelr.plot_style import literal
+from privatelr.plot_style import ground_of, ink_of, literal
 from privatelr.privacy import PureDP
 from privatelr.privacy.accounting import Ledger
-from privatelr.results.pages import term_plot
+from privatelr.results.pages import roc_plot, term_plot
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs the extra [plots]")
 matplotlib.use("agg")
 from matplotlib import mathtext, pyplot  # noqa: E402
+from matplotlib.colors import to_rgb, to_rgba  # noqa: E402
 
 COST, FIRST, SECOND = "cost $ (a_b^c_d$)", "$x_1$ & 50%", "_$^$"
 POSITIVE, CLASSES = r"yes \$^$", (FIRST, SECOND, "c$$^")
@@ -158,3 +160,72 @@ def test_a_name_that_is_not_escaped_is_found(monkeypatch):
     monkeypatch.setattr(term_plot, "literal", str)
     with pytest.raises(ValueError, match="Double subscript"):
         check_names("term", monkeypatch)
+
+
+# -- grounds ---------------------------------------------------------------------------------------
+
+STRONG, VISIBLE, PALEST = 4.5, 3.0, 1.5
+"""Contrast of words, of lines on dark grounds, and of the palest line on a light one; by WCAG 2."""
+
+
+def faint_in(axes):
+    """What can hardly be seen on the ground of its axes, with its contrast."""
+    ground = to_rgb(axes.get_facecolor())
+    least = PALEST if sum(ground) > 1.5 else VISIBLE
+
+    def clear(colour, least=least):
+        *shown, opacity = to_rgba(colour)
+        return contrast(np.array(shown), np.array(ground)) >= least or opacity < 1
+
+    legend = axes.get_legend()
+    lines = [*axes.lines, *(legend.get_lines() if legend else [])]
+    marks = [one.get_markeredgecolor() for one in lines if one.get_marker() not in ("None", "")]
+    strokes = [one.get_color() for one in lines if one.get_linestyle() != "None"]
+    bars = [one.get_facecolor() for one in axes.patches]
+    areas = [colour for one in axes.collections for colour in one.get_facecolor()]
+    words = [one.get_color() for one in legend.get_texts()] if legend else []
+    assert legend is None or to_rgba(legend.get_frame().get_facecolor()) == (*ground, 1.0)
+    found = [one for one in (*marks, *strokes, *bars, *areas) if not clear(one)]
+    return [*found, *(one for one in words if not clear(one, STRONG))]
+
+
+def dark_axes():
+    axes = pyplot.figure(facecolor="#202020").subplots()
+    axes.set_facecolor("#111111")
+    return axes
+
+
+@EVERY
+def test_all_is_seen_on_any_ground(name):
+    draw, _ = PLOTS[name]
+    assert faint_in(draw()) == []
+    assert faint_in(draw(ax=dark_axes())) == []
+    with pyplot.style.context("dark_background"):
+        assert faint_in(draw()) == []
+
+
+@pytest.mark.parametrize("name", ["coefficients", "curve", "calibration", "audit"])
+def test_lines_that_are_read_off_have_the_most_contrast(name):
+    draw, _ = PLOTS[name]
+    for axes, ink in ((pyplot.figure().subplots(), "black"), (dark_axes(), "white")):
+        drawn = [to_rgb(line.get_color()) for line in draw(ax=axes).lines]
+        assert to_rgb(ink) in drawn
+
+
+def test_a_black_line_on_a_dark_ground_is_found(monkeypatch):
+    draw, _ = PLOTS["curve"]
+    monkeypatch.setattr(roc_plot, "ink_of", lambda _: "black")
+    assert faint_in(draw(ax=pyplot.figure().subplots())) == []
+    assert faint_in(draw(ax=dark_axes()))
+
+
+def test_a_ground_is_that_of_the_figure_where_axes_let_it_through():
+    figure = pyplot.figure(facecolor="black")
+    panel = figure.subfigures(1, 2)[0]
+    panel.set_facecolor("none")
+    axes = panel.subplots()
+    assert (ground_of(axes), ink_of(axes)) == ("#ffffff", "black")
+    axes.set_facecolor("none")
+    assert (ground_of(axes), ink_of(axes)) == ("#000000", "white")
+    axes.set_facecolor((1, 1, 1, 0.5))
+    assert ground_of(axes) == "#808080"

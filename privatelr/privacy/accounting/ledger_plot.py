@@ -42,7 +42,7 @@ def plot_ledger(statement: Statement, ax: Any) -> Axes:
     axes.set_xlim(0, 1.04 * max(statement.epsilon, after[-1]))
     at = f" at delta {delta:g}" if delta else ""
     axes.set_xlabel(f"epsilon that is spent{at}")
-    add_legend(axes, loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    add_legend(axes, loc="lower right", bbox_to_anchor=(1.0, 1.0))
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
     return axes

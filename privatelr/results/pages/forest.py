@@ -6,6 +6,7 @@ deviation of the noise.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from privatelr.design import INTERCEPT
 from privatelr.errors import ArgumentError, require_choice
 from privatelr.inference import Inference, Question
 from privatelr.page_model import shorten
-from privatelr.plot_style import COLOURS, add_legend, axes_for, literal
+from privatelr.plot_style import add_legend, axes_for, ground_of, ink_of, literal, series_of
 from privatelr.results import odds_ratios
 from privatelr.results.answers.named_fits import named_fits
 from privatelr.results.fit_record import FitRecord, in_user_units
@@ -242,7 +243,8 @@ def _draw(axes: Axes, index: int, count: int, bars: pd.DataFrame, has_errors: bo
     """Draw the bars of one fit, each at its height within the row of the coefficient."""
     thickness = _BAND / count
     heights = np.arange(len(bars)) + (index - (count - 1) / 2) * thickness
-    colour = COLOURS[index % len(COLOURS)]
+    colours = series_of(axes)
+    colour = colours[index % len(colours)]
     size, below = (0.62 if has_errors else 0.12) * thickness, 0.0
     pairs = list(zip(ENDS[::2], ENDS[1::2], reversed(_OPACITIES.values()), strict=True))
     for low, high, opacity in pairs if has_errors else pairs[1:2]:
@@ -250,8 +252,8 @@ def _draw(axes: Axes, index: int, count: int, bars: pd.DataFrame, has_errors: bo
         alpha, width = 1 - (1 - opacity) / (1 - below), bars[high] - bars[low]
         axes.barh(heights, width, size, left=bars[low], color=colour, alpha=alpha, linewidth=0)
         below = opacity
-    face = "white" if has_errors else colour
-    axes.plot(bars.estimate, heights, "o", color=face, mec="black", markersize=5, zorder=3)
+    face = ground_of(axes) if has_errors else colour
+    axes.plot(bars.estimate, heights, "o", color=face, mec=ink_of(axes), markersize=5, zorder=3)
 
 
 def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str) -> None:
@@ -259,7 +261,7 @@ def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str)
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    axes.axvline(1.0 if what == "odds ratio" else 0.0, color="black", linewidth=0.8, zorder=0)
+    axes.axvline(1.0 if what == "odds ratio" else 0.0, color=ink_of(axes), linewidth=0.8, zorder=0)
     if what == "odds ratio":
         axes.set_xscale("log")
     axes.use_sticky_edges = False
@@ -271,7 +273,7 @@ def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str)
         axes.spines[side].set_visible(False)
     axes.tick_params(axis="y", length=0)
     found = [one.found for one in drawn.values() if one.found is not None]
-    tone = COLOURS[0] if len(drawn) == 1 else "black"
+    tone = series_of(axes)[0] if len(drawn) == 1 else ink_of(axes)
     intervals, handles = "without confidence intervals", list[Any]()
     if found:
         intervals = f"{100 * found[0].level:g}% confidence intervals"
@@ -286,12 +288,11 @@ def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str)
             Line2D([], [], color=tone, alpha=_OPACITIES["privacy sd"], lw=2, label=words)
         )
     if len(drawn) > 1:
-        colours = (COLOURS[index % len(COLOURS)] for index in range(len(drawn)))
-        named = zip(colours, map(literal, drawn), strict=True)
+        named = zip(itertools.cycle(series_of(axes)), map(literal, drawn))
         handles += [Patch(color=colour, label=label) for colour, label in named]
     if handles:
         place = (0.0, 1.0)
-        add_legend(axes, handles, loc="lower left", bbox_to_anchor=place, ncols=2, frameon=False)
+        add_legend(axes, handles, loc="lower left", bbox_to_anchor=place, ncols=2)
 
 
 def ratio_ticks(low: float, high: float) -> list[float]:

@@ -15,7 +15,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, listed, or_meant, require_number, show
 from privatelr.formula import closing_index, tokenize
 from privatelr.inference import Question
-from privatelr.plot_style import COLOURS, add_legend, axes_for, literal
+from privatelr.plot_style import add_legend, axes_for, literal, series_of
 from privatelr.results.answers.named_fits import labelled
 from privatelr.results.fit_record import NoisyRecord
 from privatelr.results.multinomial_fit import MultinomialFit, by_class
@@ -95,12 +95,12 @@ def plot_term(
     ]
     axes = axes_for("plot_term", (6.4, 4.2), ax)
     lines = list[Any]()
-    for curve, colour in zip(curves, itertools.cycle(COLOURS)):
+    for curve, colour in zip(curves, itertools.cycle(series_of(axes))):
         lines += axes.plot(values, curve.estimate, color=colour, label=literal(curve.label))
         if curve.band is not None:
             axes.fill_between(values, *curve.band, color=colour, alpha=0.25, lw=0)
     if len(curves) > 1:
-        add_legend(axes, lines, frameon=False)
+        add_legend(axes, lines)
     title = "estimates alone; spend='inference' adds a band"
     against = ""
     if isinstance(first, MultinomialFit):
