@@ -36,7 +36,7 @@ def axes_for(caller: str, size: tuple[float, float], ax: Any) -> Axes:
     Raises
     ------
     ArgumentError
-        If `ax` is something else.
+        If `ax` is something else, such as polar axes or some in space.
     MissingDependencyError
         If matplotlib, an extra, is not installed; the sentence names the `caller`.
     """
@@ -49,10 +49,11 @@ def axes_for(caller: str, size: tuple[float, float], ax: Any) -> Axes:
         ) from missing
     if ax is None:
         _, ax = pyplot.subplots(figsize=size, layout="constrained")
-    if not isinstance(ax, matplotlib_axes.Axes):
+    sides = {} if hasattr(ax, "zaxis") else getattr(ax, "spines", {})  # of circles, others
+    if not isinstance(ax, matplotlib_axes.Axes) or not {"top", "right", "left"} <= {*sides}:
         raise ArgumentError(
             f"ax of type {type(ax).__name__}: ax takes None, for a new figure, or one Axes of "
-            "matplotlib, as in figure, ax = pyplot.subplots()."
+            "matplotlib with an x and a y, as in figure, ax = pyplot.subplots()."
         )
     return ax
 

@@ -11,6 +11,7 @@ from colours import contrast
 
 from privatelr import dplr, dpmultinom, plan, plot_coefficients
 from privatelr.audit.audit_table import Audit, Row
+from privatelr.errors import ArgumentError
 from privatelr.plot_style import ground_of, ink_of, literal
 from privatelr.privacy import PureDP
 from privatelr.privacy.accounting import Ledger
@@ -229,3 +230,57 @@ def test_a_ground_is_that_of_the_figure_where_axes_let_it_through():
     assert (ground_of(axes), ink_of(axes)) == ("#000000", "white")
     axes.set_facecolor((1, 1, 1, 0.5))
     assert ground_of(axes) == "#808080"
+
+
+# -- room ------------------------------------------------------------------------------------------
+
+
+def outside(axes):
+    """The legend, a title or a label that reaches beyond the edges of the figure."""
+    axes.figure.canvas.draw()
+    (right, top), parts = axes.figure.bbox.size, [axes.get_legend(), axes.title]
+    boxes = [one.get_window_extent() for one in (*parts, axes.xaxis.label, axes.yaxis.label) if one]
+    shown = [box for box in boxes if box.width > 0]
+    return [box for box in shown if min(box.p0) < 0 or box.x1 > right or box.y1 > top]
+
+
+@EVERY
+def test_all_of_an_own_figure_is_inside_of_it(name):
+    assert outside(PLOTS[name][0]()) == []
+
+
+def test_long_labels_of_fits_are_inside_of_their_figure():
+    labels = [f"Hospital number {number} of the {'northern ' * 5}region" for number in range(3)]
+    fits = dict(zip(labels, (bought(), fitted(), bought()), strict=True))
+    axes = plot_coefficients(fits)
+    assert outside(axes) == []
+    assert axes.get_window_extent().height > axes.figure.bbox.height / 3
+
+
+def covered(axes):
+    """Points of lines that lie behind the legend."""
+    axes.figure.canvas.draw()
+    box = axes.get_legend().get_window_extent()
+    points = [point for line in axes.lines for point in axes.transData.transform(line.get_xydata())]
+    return [point for point in points if box.contains(*point)]
+
+
+@pytest.mark.parametrize("size", [(7.2, 5.4), (8, 6)])
+def test_the_legend_of_a_plan_hides_no_point_in_little_room(size):
+    alone = pyplot.figure(figsize=(4, 3), layout="constrained").subplots()
+    assert covered(outlook().plot(ax=alone)) == []
+    figure, panels = pyplot.subplots(2, 2, figsize=size)
+    axes = outlook().plot(ax=panels[0, 1])
+    figure.tight_layout()
+    assert covered(axes) == []
+
+
+# -- axes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("projection", ["polar", "3d", "mollweide"])
+@EVERY
+def test_axes_without_an_x_and_a_y_are_refused(name, projection):
+    axes = pyplot.figure().add_subplot(projection=projection)
+    with pytest.raises(ArgumentError, match=f"ax of type {type(axes).__name__}: ax takes None"):
+        PLOTS[name][0](ax=axes)

@@ -249,7 +249,7 @@ def plot_widths(study: Study, term: str | None, n: Any, eps: Any, ax: Axes | Non
     axes.set_xlabel("epsilon" if currency == "eps" else "rho")
     interval = f"{STANDARD_LEVEL:.0%} confidence interval"  # two lines, as names may be long
     axes.set_ylabel(f"expected length of the\n{interval} of {literal(study.terms[row])}")
-    add_legend(axes)
+    add_legend(axes, loc="best", fontsize="x-small", handlelength=1.2)
     axes.grid(which="major", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     return axes

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,8 @@ _OPACITIES = dict(zip(PART_WORDS, (1.0, 0.65, 0.25), strict=True))
 _BAND = 0.7
 """The bars of a row take this share of the distance between two rows."""
 _LONGEST_NAME, _USUAL_NAME = 40, 20
+_LEGEND = 26
+"""A line of the legend has at most this number of letters, as two stand side by side."""
 _MOST_ROWS, _FEW_ROWS = 100, 40
 """A plot has at most the first number of coefficients; of more, the second number is shown."""
 _DECADES = ((1.0,), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
@@ -285,14 +288,18 @@ def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str)
             handles.append(Patch(color=tone, alpha=_OPACITIES[part], lw=0, label=words))
     for words in dict.fromkeys(one.noise for one in drawn.values() if one.noise):
         handles.append(
-            Line2D([], [], color=tone, alpha=_OPACITIES["privacy sd"], lw=2, label=words)
+            Line2D([], [], color=tone, alpha=_OPACITIES["privacy sd"], lw=2, label=_wrapped(words))
         )
     if len(drawn) > 1:
-        named = zip(itertools.cycle(series_of(axes)), map(literal, drawn))
+        named = zip(itertools.cycle(series_of(axes)), map(_wrapped, drawn))
         handles += [Patch(color=colour, label=label) for colour, label in named]
     if handles:
         place = (0.0, 1.0)
         add_legend(axes, handles, loc="lower left", bbox_to_anchor=place, ncols=2)
+
+
+def _wrapped(label: str) -> str:
+    return literal(textwrap.fill(label, _LEGEND, replace_whitespace=False))
 
 
 def ratio_ticks(low: float, high: float) -> list[float]:

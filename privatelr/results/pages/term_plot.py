@@ -112,7 +112,7 @@ def plot_term(
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel(literal(name))
     unit = "log odds" if first.loss.probability is not None else "margin"
-    axes.set_ylabel(f"{unit}{against}, beside {literal(name)} = {(low + high) / 2:g}")
+    axes.set_ylabel(f"{unit}{against},\nbeside {literal(name)} = {(low + high) / 2:g}")
     return axes
 
 
