@@ -5,6 +5,7 @@ The colours are of Okabe and Ito (2008), who chose them for people who see no re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import ArgumentError, MissingDependencyError
@@ -19,9 +20,14 @@ MAIN, HIGHLIGHT = "#0072b2", "#d55e00"
 PARTS = ("#0072b2", "#59a3cd", "#bfdcec")
 """Of an error, from the estimate outward: of sampling, added by the noise, and not known."""
 SHADES = ("#a9d3ee", "#5fa8d8", "#0072b2", "#00324f")
-"""Series with an order, from little to much."""
+SHADES_ON_DARK = ("#0072b2", "#5fa8d8", "#a9d3ee", "#f2f9fd")
+"""Series with an order, from little to much: away from a light ground, and from a dark one."""
 QUIET, BROKEN = "#9aa5b1", "#d55e00"
 """What is not told apart from others, and what is wrong."""
+
+_LIGHT, _MIDDLE = (0.2126, 0.7152, 0.0722), 0.179
+"""What red, green and blue add to the light of a colour, and the light that has as much contrast
+with black as with white, by WCAG 2."""
 
 
 def axes_for(caller: str, size: tuple[float, float], ax: Any) -> Axes:
@@ -30,7 +36,7 @@ def axes_for(caller: str, size: tuple[float, float], ax: Any) -> Axes:
     Raises
     ------
     ArgumentError
-        If `ax` is something else.
+        If `ax` is something else, such as polar axes or some in space.
     MissingDependencyError
         If matplotlib, an extra, is not installed; the sentence names the `caller`.
     """
@@ -43,9 +49,66 @@ def axes_for(caller: str, size: tuple[float, float], ax: Any) -> Axes:
         ) from missing
     if ax is None:
         _, ax = pyplot.subplots(figsize=size, layout="constrained")
-    if not isinstance(ax, matplotlib_axes.Axes):
+    sides = {} if hasattr(ax, "zaxis") else getattr(ax, "spines", {})  # of circles, others
+    if not isinstance(ax, matplotlib_axes.Axes) or not {"top", "right", "left"} <= {*sides}:
         raise ArgumentError(
             f"ax of type {type(ax).__name__}: ax takes None, for a new figure, or one Axes of "
-            "matplotlib, as in figure, ax = pyplot.subplots()."
+            "matplotlib with an x and a y, as in figure, ax = pyplot.subplots()."
         )
     return ax
+
+
+def ground_of(axes: Axes) -> str:
+    """Return the colour that axes are drawn on, whatever they and their figures let through."""
+    from matplotlib.colors import to_hex, to_rgba
+
+    red = green = blue = 1.0
+    root = axes.figure.figure if axes.figure is not None else None
+    for layer in (root, axes.figure, axes):
+        *colour, opacity = to_rgba(layer.get_facecolor())
+        under = zip(colour, (red, green, blue), strict=True)
+        red, green, blue = (opacity * above + (1 - opacity) * below for above, below in under)
+    return to_hex((red, green, blue))
+
+
+def ink_of(axes: Axes) -> str:
+    """Return black or white, whichever has more contrast with the ground."""
+    ground = [int(ground_of(axes)[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    light = sum(share * part**2.2 for share, part in zip(_LIGHT, ground, strict=True))
+    return "white" if light < _MIDDLE else "black"
+
+
+def series_of(axes: Axes) -> tuple[str, ...]:
+    """Return `COLOURS`, with ink in the place of black."""
+    return (*COLOURS[:-1], ink_of(axes))
+
+
+def shades_of(axes: Axes) -> tuple[str, ...]:
+    """Return the shades for the ground of these axes."""
+    return SHADES if ink_of(axes) == "black" else SHADES_ON_DARK
+
+
+def literal(text: Any) -> str:
+    """Return a text in which matplotlib typesets no mathematics, for names, levels and labels.
+
+    A dollar sign is escaped in the text itself, so that axes that share their ticks with others,
+    and legends that are made later, show it as well.
+    """
+    from matplotlib import rcParams
+
+    return str(text).replace("$", r"\$") if rcParams["text.parse_math"] else str(text)
+
+
+def add_legend(axes: Axes, handles: Sequence[Any] | None = None, **look: Any) -> None:
+    """Add a legend of all that has a label, or of `handles`, which may begin with an underscore.
+
+    Its ground is that of the axes, and hides what is drawn behind it.
+    """
+    if handles is None:
+        handles, _ = axes.get_legend_handles_labels()
+    # labels are set later, as matplotlib leaves out those that begin with an underscore
+    look |= {"facecolor": ground_of(axes), "edgecolor": "none", "framealpha": 1.0}
+    look |= {"frameon": True, "fancybox": False, "shadow": False, "labelcolor": ink_of(axes)}
+    legend = axes.legend(handles=handles, labels=[" "] * len(handles), **look)
+    for text, handle in zip(legend.get_texts(), handles, strict=True):
+        text.set_text(handle.get_label())

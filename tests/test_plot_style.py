@@ -9,7 +9,16 @@ from colours import SEEN_BY, nearest
 from matplotlib import image
 from structure import MODULES
 
-from privatelr.plot_style import BROKEN, COLOURS, HIGHLIGHT, MAIN, PARTS, QUIET, SHADES
+from privatelr.plot_style import (
+    BROKEN,
+    COLOURS,
+    HIGHLIGHT,
+    MAIN,
+    PARTS,
+    QUIET,
+    SHADES,
+    SHADES_ON_DARK,
+)
 from privatelr.results.pages.forest import _OPACITIES as PART_OPACITIES
 
 APART = 15.0
@@ -19,8 +28,16 @@ APART = 15.0
 @pytest.mark.parametrize("eyes", SEEN_BY)
 @pytest.mark.parametrize(
     "colours",
-    [COLOURS, SHADES, (MAIN, HIGHLIGHT), (MAIN, BROKEN, QUIET), (*SHADES, HIGHLIGHT), PARTS],
-    ids=["series", "sizes", "budget", "verdicts", "a plan", "parts"],
+    [
+        COLOURS,
+        SHADES,
+        (MAIN, HIGHLIGHT),
+        (MAIN, BROKEN, QUIET),
+        (*SHADES, HIGHLIGHT),
+        PARTS,
+        (*SHADES_ON_DARK, HIGHLIGHT),
+    ],
+    ids=["series", "sizes", "budget", "verdicts", "a plan", "parts", "a dark plan"],
 )
 def test_colours_of_one_plot_are_told_apart(colours, eyes):
     assert nearest(colours, eyes) >= APART

@@ -15,7 +15,16 @@ import pandas as pd
 from privatelr.audit.checks import OK, VIOLATION, Check, could_not, ruled, short, table_of
 from privatelr.audit.density.loss import claimed_number
 from privatelr.errors import ArgumentError, MissingDependencyError, show
-from privatelr.plot_style import BROKEN, MAIN, QUIET, axes_for
+from privatelr.plot_style import (
+    BROKEN,
+    MAIN,
+    QUIET,
+    add_legend,
+    axes_for,
+    ground_of,
+    ink_of,
+    literal,
+)
 from privatelr.privacy import Guarantee
 from privatelr.results.release_files import replace_file
 
@@ -301,7 +310,7 @@ def require_plot(path: str | Path) -> Path:
 
 def _draw(axes: Axes, rows: Sequence[Row]) -> None:
     heights = range(len(rows), 0, -1)
-    axes.axvline(1.0, color="black", linewidth=1.0)
+    axes.axvline(1.0, color=ink_of(axes), linewidth=1.0)
     edge = max([1.15, *(1.05 * row.ratio for row in rows if math.isfinite(row.ratio))])
     for height, row in zip(heights, rows, strict=True):
         colour = MAIN if row.holds else BROKEN
@@ -314,14 +323,14 @@ def _draw(axes: Axes, rows: Sequence[Row]) -> None:
             beside: dict[str, Any] = {"xytext": (8, 0), "textcoords": "offset points"}
             axes.annotate(f"{row.ratio:g}", (found, height), va="center", color=colour, **beside)
         sampled = row.sampled / row.claimed
-        axes.plot(sampled, height, "o", mfc="white", mec=colour, markersize=5, zorder=2)
+        axes.plot(sampled, height, "o", mfc=ground_of(axes), mec=colour, markersize=5, zorder=2)
     axes.plot([], [], "o", color=MAIN, label="exact, from densities")
-    axes.plot([], [], "o", mfc="white", mec=MAIN, label="sampled, from outputs alone")
+    axes.plot([], [], "o", mfc=ground_of(axes), mec=MAIN, label="sampled, from outputs alone")
     titles = [f"{row.placement}, {row.loss}{_ALSO.get(row.buys, '')}: {row.claim}" for row in rows]
-    axes.set_yticks(list(heights), titles)
+    axes.set_yticks(list(heights), list(map(literal, titles)))
     axes.set_ylim(0.4, len(rows) + 0.6)
     axes.set_xlim(0, edge)
     axes.set_xlabel("privacy loss over claim (right of the line: violation)")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
+    add_legend(axes, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)

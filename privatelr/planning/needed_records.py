@@ -15,7 +15,15 @@ from privatelr.planning import forecast
 from privatelr.planning.expected_intervals import TYPICAL, intervals, nonconservative_share
 from privatelr.planning.forecast import simulate
 from privatelr.planning.study import Study, at_price, price_of, rows_of
-from privatelr.plot_style import HIGHLIGHT, SHADES, axes_for
+from privatelr.plot_style import (
+    HIGHLIGHT,
+    add_legend,
+    axes_for,
+    ground_of,
+    ink_of,
+    literal,
+    shades_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -220,27 +228,28 @@ def plot_widths(study: Study, term: str | None, n: Any, eps: Any, ax: Axes | Non
     currency, price = price_of(study)
     prices = _listed("eps", eps, list(price * np.logspace(-1, 1, _PRICES)), PRICES)
     axes = axes_for("plot", (7.0, 4.5), ax)
-    hollow_shown = False
+    hollow_shown, shades, ground = False, shades_of(axes), ground_of(axes)
     for index, size in enumerate(sizes):
-        colour = SHADES[index % len(SHADES)]
+        colour = shades[index % len(shades)]
         points = [_point(replace(at_price(study, x), n=size), row) for x in prices]
         axes.plot(prices, [width for width, _ in points], color=colour, label=f"n = {size:,}")
-        for hollow, face in ((False, colour), (True, "white")):
+        for hollow, face in ((False, colour), (True, ground)):
             at = [i for i, (_, is_conservative) in enumerate(points) if is_conservative == hollow]
             x, y = [prices[i] for i in at], [points[i][0] for i in at]
             hollow_shown |= hollow and not all(map(math.isnan, y))
             axes.plot(x, y, "o", mfc=face, mec=colour, markersize=5)
     axes.plot(price, _point(study, row)[0], "D", color=HIGHLIGHT, zorder=4, label="the plan")
     if hollow_shown:
-        axes.plot([], [], "o", mfc="white", mec="black", markersize=5, label="conservative")
+        look: dict[str, Any] = {"mfc": ground, "mec": ink_of(axes), "markersize": 5}
+        axes.plot([], [], "o", label="conservative", **look)
     axes.set_xscale("log")
     axes.set_yscale("log")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")  # 0.1 and 1, and not powers of ten
     axes.set_xlabel("epsilon" if currency == "eps" else "rho")
     interval = f"{STANDARD_LEVEL:.0%} confidence interval"  # two lines, as names may be long
-    axes.set_ylabel(f"expected length of the\n{interval} of {study.terms[row]}")
-    axes.legend(frameon=False)
+    axes.set_ylabel(f"expected length of the\n{interval} of {literal(study.terms[row])}")
+    add_legend(axes, loc="best", fontsize="x-small", handlelength=1.2)
     axes.grid(which="major", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     return axes

@@ -45,7 +45,7 @@ def bars(axes):
 
 
 def labels(axes):
-    return [text.get_text() for text in axes.get_legend().get_texts()]
+    return [" ".join(text.get_text().split()) for text in axes.get_legend().get_texts()]
 
 
 def test_the_whole_bar_is_the_interval_and_its_parts_are_those_of_the_error(axes):

@@ -190,7 +190,7 @@ def test_a_term_has_a_line_for_each_class():
     for line, level in zip(lines, ("two", "three"), strict=True):
         x, y = line.get_data()
         np.testing.assert_allclose(y, CLASSES.coef.loc["age", level] * (x - 50), atol=1e-9)
-    assert axes.get_ylabel() == "log odds against one, beside age = 50"
+    assert axes.get_ylabel() == "log odds against one,\nbeside age = 50"
     assert "estimates alone" in axes.get_title()
 
 
@@ -223,4 +223,4 @@ def test_a_function_of_a_variable_that_is_not_in_the_model_is_refused(term):
 def test_margins_of_strata_are_drawn():
     pytest.importorskip("matplotlib").use("Agg")
     fits = dpsvm("y ~ age", FRAME, 2, by="sex", **PUBLIC)
-    assert fits.plot_term("age").get_ylabel() == "margin, beside age = 50"
+    assert fits.plot_term("age").get_ylabel() == "margin,\nbeside age = 50"

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from privatelr.page_model import on_one_line, shorten
-from privatelr.plot_style import HIGHLIGHT, MAIN, axes_for
+from privatelr.plot_style import HIGHLIGHT, MAIN, add_legend, axes_for, literal
 from privatelr.privacy.accounting import statement as statements
 from privatelr.privacy.accounting.statement import Statement
 
@@ -37,12 +37,12 @@ def plot_ledger(statement: Statement, ax: Any) -> Axes:
     axes.barh(range(len(names)), widths, 0.7, left=after[:-1], color=MAIN, linewidth=0)
     words = f"budget, epsilon {statement.epsilon:g}"
     axes.axvline(statement.epsilon, color=HIGHLIGHT, linestyle="--", linewidth=1.5, label=words)
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), list(map(literal, names)))
     axes.set_ylim(max(len(names), 1) - 0.5, -0.5)
     axes.set_xlim(0, 1.04 * max(statement.epsilon, after[-1]))
     at = f" at delta {delta:g}" if delta else ""
     axes.set_xlabel(f"epsilon that is spent{at}")
-    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    add_legend(axes, loc="lower right", bbox_to_anchor=(1.0, 1.0))
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
     return axes

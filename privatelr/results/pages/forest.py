@@ -6,7 +6,9 @@ deviation of the noise.
 
 from __future__ import annotations
 
+import itertools
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,7 +21,7 @@ from privatelr.design import INTERCEPT
 from privatelr.errors import ArgumentError, require_choice
 from privatelr.inference import Inference, Question
 from privatelr.page_model import shorten
-from privatelr.plot_style import COLOURS, axes_for
+from privatelr.plot_style import add_legend, axes_for, ground_of, ink_of, literal, series_of
 from privatelr.results import odds_ratios
 from privatelr.results.answers.named_fits import named_fits
 from privatelr.results.fit_record import FitRecord, in_user_units
@@ -41,6 +43,8 @@ _OPACITIES = dict(zip(PART_WORDS, (1.0, 0.65, 0.25), strict=True))
 _BAND = 0.7
 """The bars of a row take this share of the distance between two rows."""
 _LONGEST_NAME, _USUAL_NAME = 40, 20
+_LEGEND = 26
+"""A line of the legend has at most this number of letters, as two stand side by side."""
 _MOST_ROWS, _FEW_ROWS = 100, 40
 """A plot has at most the first number of coefficients; of more, the second number is shown."""
 _DECADES = ((1.0,), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
@@ -242,7 +246,8 @@ def _draw(axes: Axes, index: int, count: int, bars: pd.DataFrame, has_errors: bo
     """Draw the bars of one fit, each at its height within the row of the coefficient."""
     thickness = _BAND / count
     heights = np.arange(len(bars)) + (index - (count - 1) / 2) * thickness
-    colour = COLOURS[index % len(COLOURS)]
+    colours = series_of(axes)
+    colour = colours[index % len(colours)]
     size, below = (0.62 if has_errors else 0.12) * thickness, 0.0
     pairs = list(zip(ENDS[::2], ENDS[1::2], reversed(_OPACITIES.values()), strict=True))
     for low, high, opacity in pairs if has_errors else pairs[1:2]:
@@ -250,8 +255,8 @@ def _draw(axes: Axes, index: int, count: int, bars: pd.DataFrame, has_errors: bo
         alpha, width = 1 - (1 - opacity) / (1 - below), bars[high] - bars[low]
         axes.barh(heights, width, size, left=bars[low], color=colour, alpha=alpha, linewidth=0)
         below = opacity
-    face = "white" if has_errors else colour
-    axes.plot(bars.estimate, heights, "o", color=face, mec="black", markersize=5, zorder=3)
+    face = ground_of(axes) if has_errors else colour
+    axes.plot(bars.estimate, heights, "o", color=face, mec=ink_of(axes), markersize=5, zorder=3)
 
 
 def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str) -> None:
@@ -259,19 +264,19 @@ def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str)
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    axes.axvline(1.0 if what == "odds ratio" else 0.0, color="black", linewidth=0.8, zorder=0)
+    axes.axvline(1.0 if what == "odds ratio" else 0.0, color=ink_of(axes), linewidth=0.8, zorder=0)
     if what == "odds ratio":
         axes.set_xscale("log")
     axes.use_sticky_edges = False
     axes.margins(x=0.04)
     axes.autoscale_view()
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), list(map(literal, names)))
     axes.set_ylim(len(names) - 0.5, -0.5)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.tick_params(axis="y", length=0)
     found = [one.found for one in drawn.values() if one.found is not None]
-    tone = COLOURS[0] if len(drawn) == 1 else "black"
+    tone = series_of(axes)[0] if len(drawn) == 1 else ink_of(axes)
     intervals, handles = "without confidence intervals", list[Any]()
     if found:
         intervals = f"{100 * found[0].level:g}% confidence intervals"
@@ -283,14 +288,18 @@ def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str)
             handles.append(Patch(color=tone, alpha=_OPACITIES[part], lw=0, label=words))
     for words in dict.fromkeys(one.noise for one in drawn.values() if one.noise):
         handles.append(
-            Line2D([], [], color=tone, alpha=_OPACITIES["privacy sd"], lw=2, label=words)
+            Line2D([], [], color=tone, alpha=_OPACITIES["privacy sd"], lw=2, label=_wrapped(words))
         )
     if len(drawn) > 1:
-        colours = (COLOURS[index % len(COLOURS)] for index in range(len(drawn)))
-        handles += [Patch(color=c, label=label) for c, label in zip(colours, drawn, strict=True)]
+        named = zip(itertools.cycle(series_of(axes)), map(_wrapped, drawn))
+        handles += [Patch(color=colour, label=label) for colour, label in named]
     if handles:
         place = (0.0, 1.0)
-        axes.legend(handles=handles, loc="lower left", bbox_to_anchor=place, ncols=2, frameon=False)
+        add_legend(axes, handles, loc="lower left", bbox_to_anchor=place, ncols=2)
+
+
+def _wrapped(label: str) -> str:
+    return literal(textwrap.fill(label, _LEGEND, replace_whitespace=False))
 
 
 def ratio_ticks(low: float, high: float) -> list[float]:

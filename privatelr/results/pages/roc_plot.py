@@ -9,7 +9,7 @@ from scipy import special
 
 from privatelr.errors import ArgumentError, require_number
 from privatelr.inference import released_roc as roc
-from privatelr.plot_style import PARTS, axes_for
+from privatelr.plot_style import PARTS, add_legend, axes_for, ground_of, ink_of, literal
 from privatelr.results.pages.coefficient_table import PART_WORDS
 from privatelr.results.predict import scale_of
 
@@ -64,8 +64,8 @@ def plot_roc(answer: PrivateRoc, *, level: float = 0.95, ax: Any = None) -> Axes
         low, high = np.clip(curve - half, 0, 1), np.clip(curve + half, 0, 1)
         axes.fill_between(false, low, high, color=colour, linewidth=0, label=words)
     words = f"AUC {answer.auc:.3f} (SE {answer.auc_std_error:.3f})"
-    axes.plot(false, curve, color="black", linewidth=1.2, label=words)
-    axes.plot([0, 1], [0, 1], color="black", linewidth=0.8, linestyle=":")
+    axes.plot(false, curve, color=ink_of(axes), linewidth=1.2, label=words)
+    axes.plot([0, 1], [0, 1], color=ink_of(axes), linewidth=0.8, linestyle=":")
     _points(axes, answer)
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.005)
@@ -110,7 +110,7 @@ def plot_calibration(
     table, axes = answer.calibration(groups), axes_for("plot_calibration", (5.6, 5.6), ax)
     times = special.ndtri((1 + level) / 2)
     both = times * np.hypot(table.sampling_sd, table.privacy_sd)
-    axes.plot([0, 1], [0, 1], color="black", linewidth=0.8, linestyle=":")
+    axes.plot([0, 1], [0, 1], color=ink_of(axes), linewidth=0.8, linestyle=":")
     for half, colour, width, words in (
         (both, _NOISE, 3.0, _OF_NOISE),
         (times * table.sampling_sd, _SAMPLING, 5.0, f"{_OF_SAMPLING} ({100 * level:g}%)"),
@@ -119,8 +119,8 @@ def plot_calibration(
         axes.vlines(table.predicted, low, high, color=colour, linewidth=width, label=words)
     named = f"slope {answer.calibration_slope:.2f}\nBrier {answer.brier:.3f}"
     dots: dict[str, Any] = {
-        "color": "white",
-        "mec": "black",
+        "color": ground_of(axes),
+        "mec": ink_of(axes),
         "markersize": 6,
         "ls": "",
         "clip_on": False,
@@ -129,7 +129,7 @@ def plot_calibration(
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
     axes.set_xlabel("predicted probability")
-    axes.set_ylabel(f"observed share of {answer.positive}")
+    axes.set_ylabel(f"observed share of {literal(answer.positive)}")
     _finish(axes, answer)
     return axes
 
@@ -144,8 +144,9 @@ def _finish(axes: Axes, answer: PrivateRoc) -> None:
     axes.set_aspect("equal")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    look: dict[str, Any] = {"edgecolor": "none", "fontsize": "x-small", "handlelength": 1.2}
-    axes.legend(loc="best", reverse=True, **look)  # from the estimate outward
+    look: dict[str, Any] = {"fontsize": "x-small", "handlelength": 1.2}
+    handles, _ = axes.get_legend_handles_labels()
+    add_legend(axes, handles[::-1], loc="best", **look)  # from the estimate outward
     size = f"{'m' if answer.release.calibration.persons else 'n'} = {answer.nobs}"
     axes.set_title(f"{answer.guarantee}, {size}", fontsize="medium", loc="left")
 
@@ -159,4 +160,5 @@ def _points(axes: Axes, answer: PrivateRoc) -> None:
         (row,) = answer.at(cut).itertuples()
         named = f"{words}:\n{scale_of(answer.loss).name} {cut:.3g}"
         place = (1 - row.specificity, row.sensitivity)
-        axes.plot(*place, marker, color="white", mec="black", markersize=6, label=named, ls="")
+        look: dict[str, Any] = {"color": ground_of(axes), "mec": ink_of(axes), "markersize": 6}
+        axes.plot(*place, marker, label=named, ls="", **look)

@@ -15,7 +15,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, listed, or_meant, require_number, show
 from privatelr.formula import closing_index, tokenize
 from privatelr.inference import Question
-from privatelr.plot_style import COLOURS, axes_for
+from privatelr.plot_style import add_legend, axes_for, literal, series_of
 from privatelr.results.answers.named_fits import labelled
 from privatelr.results.fit_record import NoisyRecord
 from privatelr.results.multinomial_fit import MultinomialFit, by_class
@@ -94,24 +94,25 @@ def plot_term(
         for curve in _curves(label, place, one, _contrasts(one, name, values, held), level)
     ]
     axes = axes_for("plot_term", (6.4, 4.2), ax)
-    for curve, colour in zip(curves, itertools.cycle(COLOURS)):
-        axes.plot(values, curve.estimate, color=colour, label=curve.label)
+    lines = list[Any]()
+    for curve, colour in zip(curves, itertools.cycle(series_of(axes))):
+        lines += axes.plot(values, curve.estimate, color=colour, label=literal(curve.label))
         if curve.band is not None:
             axes.fill_between(values, *curve.band, color=colour, alpha=0.25, lw=0)
     if len(curves) > 1:
-        axes.legend(frameon=False)
+        add_legend(axes, lines)
     title = "estimates alone; spend='inference' adds a band"
     against = ""
     if isinstance(first, MultinomialFit):
-        title, against = "estimates alone", f" against {first.classes[0]}"
+        title, against = "estimates alone", f" against {literal(first.classes[0])}"
     elif curves[0].band is not None:
         title = f"{100 * level:g}% band for each value by itself"
     axes.set_title(title, fontsize=9)
     axes.axhline(0.0, color="0.6", lw=0.8)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlabel(name)
+    axes.set_xlabel(literal(name))
     unit = "log odds" if first.loss.probability is not None else "margin"
-    axes.set_ylabel(f"{unit}{against}, beside {name} = {(low + high) / 2:g}")
+    axes.set_ylabel(f"{unit}{against},\nbeside {literal(name)} = {(low + high) / 2:g}")
     return axes
 
 
