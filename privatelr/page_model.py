@@ -23,7 +23,8 @@ _LEFT = "text-align:left;vertical-align:top;padding-right:1em"
 _RIGHT = "text-align:right;vertical-align:top;padding-left:1em;white-space:nowrap"
 _WRAPPED = ";overflow-wrap:anywhere;min-width:12em;max-width:20em"
 _IN_DOCUMENT = ("<h1>{}</h1>", "<h2>{}</h2>", "<pre>{}</pre>")
-_IN_NOTEBOOK = (*["<p><strong>{}</strong></p>"] * 2, "<p><code>{}</code></p>")
+_STRONG = "<p><strong>{}</strong></p>"
+_IN_NOTEBOOK = (_STRONG, _STRONG, "<p style='overflow-wrap:anywhere'><code>{}</code></p>")
 """Markup of a title, of other headings, and of code."""
 _STYLE = """
 :root {color-scheme: light dark} table {border-collapse: collapse; width: 100%}
@@ -366,8 +367,7 @@ _LATEX = str.maketrans(
     }
 )
 
-_MINUS = re.compile(r"(?<![\w.)])-(?=\d)")
-"""The sign of a number that is not an exponent."""
+_MINUS = re.compile(r"(?<![\w.)])-(?=\d)")  # the sign of a number that is not an exponent
 
 
 def as_latex(parts: Sequence[Table], notes: Sequence[str]) -> str:
