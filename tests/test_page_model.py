@@ -92,7 +92,8 @@ def test_a_long_name_wraps_in_html_and_others_look_as_before():
         return re.search(f"<th style='([^']*)'>{name}</th>", shown)[1]
 
     ordinary = first_cell("leaning_republican_or_independent_voter")
-    assert "wrap" not in ordinary and "width" not in ordinary
+    assert "wrap" not in ordinary
+    assert "width" not in ordinary
     assert first_cell("a_long_name_" * 10) == (
         f"{ordinary};overflow-wrap:anywhere;min-width:12em;max-width:20em"
     )
