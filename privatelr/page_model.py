@@ -21,9 +21,10 @@ _MARKS = re.compile(r"([\\`*_\[\]<>|#~&$])")
 _SPACE = re.compile(r"\s+")
 _LEFT = "text-align:left;vertical-align:top;padding-right:1em"
 _RIGHT = "text-align:right;vertical-align:top;padding-left:1em;white-space:nowrap"
+_WRAPPED = ";overflow-wrap:anywhere;min-width:12em;max-width:20em"
 _IN_DOCUMENT = ("<h1>{}</h1>", "<h2>{}</h2>", "<pre>{}</pre>")
 _STRONG = "<p><strong>{}</strong></p>"
-_IN_NOTEBOOK = (_STRONG, _STRONG, "<p><code>{}</code></p>")
+_IN_NOTEBOOK = (_STRONG, _STRONG, "<p style='overflow-wrap:anywhere'><code>{}</code></p>")
 """Markup of a title, of other headings, and of code."""
 _STYLE = """
 :root {color-scheme: light dark} table {border-collapse: collapse; width: 100%}
@@ -338,7 +339,8 @@ def _html_table(table: Grid) -> str:
         first, *rest = map(html.escape, row)
         span = "" if rest else f" colspan='{len(table.titles)}'"
         cells = "".join(f"<{tag} style='{others}'>{cell}</{tag}>" for cell in rest)
-        return f"<{name}{span} style='{_LEFT}'>{first}</{name}>{cells}"
+        left = _LEFT + _WRAPPED * bool(re.search(r"\S{41}", row[0]))  # numbers stay on the page
+        return f"<{name}{span} style='{left}'>{first}</{name}>{cells}"
 
     name = "td" if isinstance(table, Listing) else "th"
     head = f"<thead><tr>{as_row(table.titles, 'th', 'th')}</tr></thead>" if table.titles else ""
@@ -352,8 +354,7 @@ def _html_table(table: Grid) -> str:
 
 # -- LaTeX -------------------------------------------------------------------------------------
 
-# pandas escapes by jinja2, which is not installed with the package, and statsmodels lets braces,
-# backslashes, carets and tildes pass
+# pandas escapes by jinja2, which is no dependency, and statsmodels lets braces and others pass
 _LATEX = str.maketrans(
     {
         **{mark: rf"\{mark}" for mark in "&%$#_{}"},
@@ -366,8 +367,7 @@ _LATEX = str.maketrans(
     }
 )
 
-_MINUS = re.compile(r"(?<![\w.)])-(?=\d)")
-"""The sign of a number that is not an exponent."""
+_MINUS = re.compile(r"(?<![\w.)])-(?=\d)")  # the sign of a number that is not an exponent
 
 
 def as_latex(parts: Sequence[Table], notes: Sequence[str]) -> str:

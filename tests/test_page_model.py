@@ -84,3 +84,17 @@ def test_what_is_not_private_stands_below_a_rule():
     assert words(below) == ["counts", "all", "rows", "7"]
     for shown in (as_html(PAGE), as_document(PAGE), as_markdown(PAGE)):
         assert shown.index("not private") < shown.index("counts")
+
+
+def test_a_long_name_wraps_in_html_and_others_look_as_before():
+    def first_cell(name):
+        shown = as_html([Table((name,), ("n",), (("1",),))])
+        return re.search(f"<th style='([^']*)'>{name}</th>", shown)[1]
+
+    ordinary = first_cell("leaning_republican_or_independent_voter")
+    assert "wrap" not in ordinary
+    assert "width" not in ordinary
+    assert first_cell("a_long_name_" * 10) == (
+        f"{ordinary};overflow-wrap:anywhere;min-width:12em;max-width:20em"
+    )
+    assert first_cell("words " * 20) == ordinary  # a browser breaks them already

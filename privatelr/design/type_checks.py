@@ -129,6 +129,13 @@ def doubts(spec: Any, batch: Batch, schema: Schema) -> list[str]:
             "own units, which usually costs more than the noise does; declare bounds="
             f"{{{names[0]!r}: (lo, hi)}} from what is publicly known, which need not be exact"
         )
+    numbered = not factors and spec.unbounded  # a matrix, whose columns are no terms
+    if numbered and hasattr(spec, "bound_source") and schema.row_norm is None:
+        found.append(
+            f"row_norm=None: no limit on rows is declared for {spec.unbounded[0]}, so each is "
+            f"shortened to a length of {spec.bound:g} in the columns' own units; declare row_norm= "
+            "from what is publicly known"
+        )
     found += _doubts_of_length(spec)
     found += _doubts_of_response(spec)
     for name, variable in spec.variables.items():

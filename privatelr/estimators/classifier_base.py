@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from scipy.special import log_softmax
 
 from privatelr.design import MOST_CLASSES
 from privatelr.errors import (
@@ -253,6 +254,25 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(self.classes_) == 1:
             return np.ones((len(found), 1))
         return np.column_stack([1.0 - found, found])
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Logarithms ``(n, K)`` of the probabilities, finite also where one is rounded to 0.
+
+        Parameters
+        ----------
+        X : frame, array or sparse matrix of shape (n, p)
+            As in `fit`.
+
+        Notes
+        -----
+        **Privacy.** As of `decision_function`.
+        """
+        odds = self.decision_function(X)
+        if len(self.classes_) == 1:
+            return np.zeros((len(odds), 1))
+        odds = np.column_stack([0.0 * odds, odds]) if odds.ndim == 1 else odds
+        return np.asarray(log_softmax(odds, axis=1))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of records whose class is predicted rightly: exact, so not private.

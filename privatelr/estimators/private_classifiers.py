@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from privatelr.arguments import suggests_arguments
+from privatelr.errors import ArgumentError, require_number
 from privatelr.estimators.classifier_base import PrivateClassifier
+from privatelr.formula import require_most
 from privatelr.mechanisms import USUAL_DELTA
 from privatelr.model import dplr, dpsvm
 from privatelr.selected_model import dplpsvm, dpsimplex
@@ -66,6 +68,10 @@ class _NoisyClassifier(PrivateClassifier):
         ``classes_`` as well, where it does not warn. *Neighbours*, *assumed public* and *not
         covered*: as for the function.
         """
+        # also where there are none, since a slip is found before it is paid for
+        above = "a finite number above 0"
+        require_number(ArgumentError, "largest_weight", self.largest_weight, above, above=0)
+        require_most("", self.records_per_person)
         return self._fit(X, y, sample_weight=sample_weight, person=person)
 
 

@@ -177,7 +177,8 @@ def read_response(y: Any, classes: Any, stacklevel: int) -> Labels:
     Raises
     ------
     ArgumentError, SchemaError
-        By the type and the shape of `y`, and by what is declared.
+        By the type and the shape of `y`, and by what is declared; where the classes are found,
+        also if values are there and none is a class.
 
     Notes
     -----
@@ -189,6 +190,8 @@ def read_response(y: Any, classes: Any, stacklevel: int) -> Labels:
     column = column_of("y", y)
     if pd.api.types.is_complex_dtype(column.dtype):
         raise SchemaError(f"Complex data not supported: y is of type {column.dtype}.")
+    if getattr(getattr(y, "dtype", None), "kind", "") == "S":
+        raise SchemaError(f"y of type {y.dtype}: {_NO_LABELS}.")
     if classes is None:
         known = _classes_of_type(column.dtype)
         values = _classes_in(column, stacklevel + 1) if known is None else known
@@ -212,6 +215,12 @@ def column_of(name: str, values: Any) -> pd.Series[Any]:
         )
     found: pd.Series[Any] = as_batch({name: values}).frame[name]
     return found
+
+
+_NO_LABELS = (
+    "classes are numbers, booleans or texts; write bytes, tuples and the like as texts, such as "
+    "y.astype(str)"
+)
 
 
 def _classes_of_type(dtype: Any) -> tuple[Any, ...] | None:
@@ -245,6 +254,8 @@ def _classes_in(column: pd.Series[Any], stacklevel: int) -> tuple[Any, ...]:
         found: Iterable[Any] = np.unique(column.to_numpy()).tolist()
     else:
         found = {constant(value) for value in as_objects(column)} - {None}
+        if not found and column.notna().any():  # of an object, whose classes are told anyhow
+            raise SchemaError(f"y has no value that is a class: {_NO_LABELS}.")
     of_none = ("0", "1") if pd.api.types.is_string_dtype(column.dtype) else (0, 1)
     return _in_order(found) or of_none  # two, even if no record has a value
 

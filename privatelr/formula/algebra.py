@@ -8,18 +8,19 @@ an expression.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from privatelr.errors import FormulaError, listed, nearest, show
+from privatelr.errors import FormulaError, SchemaError, listed, nearest, show
 from privatelr.formula.by import By, read_by
 from privatelr.formula.expression import Expression, parse_expression
 from privatelr.formula.parser import CLOSING, OPENING, Token, closing_index, spell, tokenize
 from privatelr.formula.person import Person, column_of, read_person
-from privatelr.formula.shorthands import expand_dot, expand_powers
+from privatelr.formula.shorthands import expand_dot, expand_powers, with_backticks
 from privatelr.lazy_import import lazy_import
 
 if TYPE_CHECKING:
@@ -135,7 +136,12 @@ def parse_formula(text: str | Formula, columns: Sequence[str]) -> Formula:
             f'formula={show(text)}: formula takes a text such as "y ~ age + dose", a data frame, '
             "an array, or a response followed by its covariates."
         )
-    return _read(str(text), tuple(columns))
+    with contextlib.suppress(FormulaError, SchemaError):
+        return _read(str(text), tuple(columns))
+    quoted = with_backticks(text, columns)
+    _read(quoted, tuple(columns))  # raises what is wrong beside the names
+    told = f"a name with unusual characters goes in backticks, as in {quoted!r}"
+    raise FormulaError(f"formula {text!r}: {told}.")
 
 
 @functools.lru_cache(maxsize=64)
@@ -380,8 +386,11 @@ def _number(tokens: Sequence[Token], index: int) -> str:
 def _require_columns(expression: Expression, columns: Collection[str]) -> None:
     for name in expression.names:
         if name not in columns:
-            close = nearest(name, columns)
+            longer = (one for one in columns if name in one.split())
+            close = nearest(name, columns) or next(longer, None)
             hint = f"the nearest name is {close!r}." if close else f"it has {listed(columns)}."
+            if close and (spelled := spell([Token("quoted", close)])) != close:
+                hint = f"the nearest name is {close!r}, which is written {spelled}."
             raise FormulaError(
                 f"formula: {expression.label!r} reads the column {name!r}, which the data does "
                 f"not have; {hint}"

@@ -1,7 +1,8 @@
-"""Short forms of several terms: a dot, and raw powers of a number, ``poly(x, 2, raw = TRUE)``."""
+"""Short forms of terms: a dot, raw powers ``poly(x, 2, raw = TRUE)``, names without backticks."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from privatelr.errors import FormulaError
@@ -89,3 +90,27 @@ def _raw_powers(call: Sequence[Token]) -> str | None:
     base = spell(call[start:end])
     whole = f"({base})" if len(call[start:end]) > 1 else base
     return f"({' + '.join([f'I({base})', *(f'I({whole}^{k})' for k in range(2, highest + 1))])})"
+
+
+def with_backticks(text: str, columns: Sequence[str]) -> str:
+    """Return a formula in which unusual names of columns are in backticks, also quoted ones.
+
+    Blanks inside of a name may differ: ``Age(years)`` is the column ``Age (years)``.
+    """
+    packed = "".join(text.split())
+    odd = {
+        "".join(name.split()): name
+        for name in columns
+        if "`" not in name and name.strip() and spell([Token("quoted", name)]) != name
+    }
+    found = sorted((name for name in odd if name in packed), key=len, reverse=True)
+    if not found:
+        return text
+    spelled = "|".join(r"\s*".join(map(re.escape, name)) for name in found)
+    pattern = rf"`[^`]*`|(?<![\w.])(?P<mark>['\"]?)(?P<name>{spelled})(?P=mark)(?![\w.])"
+
+    def quoted(match: re.Match[str]) -> str:
+        name = match["name"]
+        return match[0] if name is None else f"`{odd[''.join(name.split())]}`"
+
+    return re.sub(pattern, quoted, text)

@@ -1,5 +1,6 @@
 """Warnings about declarations: from public facts, once per fit, at the line of the user."""
 
+import importlib
 import warnings
 
 import numpy as np
@@ -43,6 +44,30 @@ def test_it_points_at_the_line_of_the_user(model):
     assert issubclass(SchemaWarning, PrivacyWarning)
 
 
+def test_a_sparse_matrix_without_a_limit_on_rows_is_named_once():
+    y, x = np.arange(500) % 2, sparse.random(500, 10, 0.2, format="csr") * 50
+    (words,) = said(y, x, eps=1)
+    assert words.startswith("row_norm=None: no limit on rows is declared for the 10 columns of X")
+    assert "a length of 1 in the columns' own units; declare row_norm=" in words
+    assert said(y, x * 0, eps=1) == [words]  # whatever the values are
+    assert said(y, x, eps=1, row_norm=1.0) == said(y, x, model=dplpsvm) == []
+    assert said(y, x, model=dpsvm) == [words]
+
+
+@pytest.mark.parametrize("name", ["PrivateLogisticRegression", "PrivateLinearSVC"])
+def test_an_estimator_warns_of_a_sparse_matrix_once(name):
+    pytest.importorskip("sklearn")
+    model = getattr(importlib.import_module("privatelr.estimators"), name)
+    y, x = np.arange(500) % 2, sparse.random(500, 10, 0.2, format="csr")
+    with pytest.warns(SchemaWarning, match="row_norm=None") as caught:
+        model(classes=(0, 1)).fit(x, y)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SchemaWarning)
+        model(classes=(0, 1), row_norm=2).fit(x, y)
+        model(classes=(0, 1), bounds=(0, 1)).fit(x, y)
+
+
 def test_it_is_an_error_where_warnings_are_and_nothing_is_spent():
     with warnings.catch_warnings():
         warnings.simplefilter("error", SchemaWarning)
@@ -71,8 +96,8 @@ def test_lengths_that_were_declared_or_cannot_be_are_not_doubted():
     assert said(levels=LEVELS, row_norm=90.0) == []
     assert said("y ~ I(age > 50)", frame) == []
     x = sparse.csr_array(frame[["age", "dose"]].to_numpy())
-    for model in (dplr, dpsimplex):
-        assert said(frame["y"].to_numpy(), x, model=model) == []
+    for model, declared in ((dplr, {"row_norm": 1.0}), (dpsimplex, {})):
+        assert said(frame["y"].to_numpy(), x, model=model, **declared) == []
     found = said(levels=LEVELS, do_scale=True)
     assert found == []
 

@@ -8,6 +8,7 @@ import re
 import sys
 import warnings
 from collections import deque
+from copy import copy
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -486,6 +487,58 @@ def test_a_public_slip_costs_nothing(slip):
     assert ledger.entries == ()
 
 
+@pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateLinearSVC])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("largest_weight", value) for value in (-1, 0, "a", np.inf, True)),
+        *(("records_per_person", value) for value in (0, 1.5, True)),
+    ],
+)
+def test_limits_that_nothing_uses_are_checked_before_the_charge(kind, name, value):
+    with lr.Ledger(1.0) as ledger:
+        model = kind(bounds=BOUNDS, classes=(0, 1), **{name: value})
+        with pytest.raises(PrivateLRError, match=f"{name}=.*: {name} takes a"):
+            model.fit(NUMBERS, Y)
+    assert ledger.entries == ()
+
+
+LABELS = {
+    "an array of bytes": np.array([b"no", b"yes"] * 30),
+    "a list of bytes": [b"no", b"yes"] * 30,
+    "a series of tuples": pd.Series([(1, 2), (3, 4)] * 30),
+    "a list of lists": [["no"], ["yes"]] * 30,
+}
+
+
+@pytest.mark.parametrize("labels", LABELS)
+@pytest.mark.filterwarnings("ignore:classes=None:privatelr.PrivacyWarning")
+def test_labels_that_are_no_classes_are_refused_before_the_charge(labels):
+    with lr.Ledger(1.0) as ledger:
+        with pytest.raises(lr.SchemaError, match="classes are numbers, booleans or texts"):
+            PrivateLogisticRegression(bounds=BOUNDS).fit(NUMBERS, LABELS[labels])
+        with pytest.raises(lr.SchemaError, match="classes are numbers, booleans or texts"):
+            PrivateLinearSVC(bounds=BOUNDS, classes=("no", "yes")).fit(
+                NUMBERS, LABELS["an array of bytes"]
+            )
+    assert ledger.entries == ()
+
+
+@pytest.mark.parametrize("y", [Y, THREE], ids=["two", "three"])
+def test_logarithms_of_probabilities(y):
+    classes = tuple(range(len(np.unique(y))))
+    model = PrivateLogisticRegression(bounds=BOUNDS, classes=classes, missing="nan").fit(NUMBERS, y)
+    gaps = NUMBERS.assign(age=NUMBERS["age"].where(np.arange(60) > 3))
+    found = model.predict_log_proba(gaps)
+    np.testing.assert_allclose(np.exp(found), model.predict_proba(gaps), rtol=1e-12)
+    assert np.isnan(found[:4]).all()
+    far = classifier_base.log_softmax(np.array([[0.0, 800.0]]), axis=1)
+    assert far.tolist() == [[-800.0, 0.0]]
+    assert not hasattr(PrivateLinearSVC(), "predict_log_proba")
+    assert not hasattr(PrivateSimplexClassifier(loss="huber"), "predict_log_proba")
+    assert hasattr(PrivateSimplexClassifier(loss="logistic"), "predict_log_proba")
+
+
 @pytest.mark.parametrize("given", [{"prior": {"age": 1.0}}, {"threshold": 0.3}])
 def test_what_three_classes_do_not_have_is_refused(given):
     with pytest.raises(lr.ArgumentError, match="two classes"):
@@ -729,6 +782,16 @@ def test_a_clone_has_the_same_ledger():
     model = PrivateLogisticRegression(**PUBLIC, ledger=ledger)
     assert clone(model).ledger is ledger
     assert clone(clone(make_pipeline(model)))[-1].ledger is ledger
+
+
+def test_a_clone_has_the_same_part_of_a_ledger():
+    ledger = lr.Ledger(1.0)
+    part = ledger.part("s")
+    model = clone(PrivateLogisticRegression(bounds=BOUNDS, classes=(0, 1), ledger=part))
+    assert model.ledger is part is copy(part)
+    model.fit(NUMBERS, Y)
+    assert [entry.part for entry in ledger.entries] == ["s"]
+    assert part.left() == 0.0
 
 
 @pytest.mark.quick

@@ -113,3 +113,48 @@ def test_an_empty_argument_is_named(term, is_empty):
     with pytest.raises(FormulaError) as refused:
         plan(f"y ~ {term}", bounds={"x": (0, 1)})
     assert ("an argument is empty" in str(refused.value)) is is_empty
+
+
+ODD = ["y", "age", "Age (years)", "body mass", "BMI [kg/m2]", "a + b", "2nd visit", "x-1"]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("y ~ Age (years)", "y ~ `Age (years)`"),
+        ("y ~ Age(years) + age", "y ~ `Age (years)` + age"),
+        ("y ~ body mass", "y ~ `body mass`"),
+        ("y ~ 'body mass'", "y ~ `body mass`"),
+        ('y ~ age * "body mass"', "y ~ age * `body mass`"),
+        ("y ~ log(body mass) + `Age (years)`", "y ~ log(`body mass`) + `Age (years)`"),
+        ("y ~ BMI [kg/m2] + body mass", "y ~ `BMI [kg/m2]` + `body mass`"),
+        ("y ~ 2nd visit", "y ~ `2nd visit`"),
+        ("body mass > 3 ~ age", "`body mass` > 3 ~ age"),
+    ],
+)
+def test_a_name_with_unusual_characters_is_to_go_in_backticks(written, meant):
+    with pytest.raises(FormulaError, match="unusual characters goes in backticks") as error:
+        parse_formula(written, ODD)
+    assert str(error.value).endswith(f", as in {meant!r}.")
+    assert parse_formula(meant, ODD)
+
+
+@pytest.mark.parametrize(
+    ("formula", "words"),
+    [
+        ("y ~ a + age", "reads the column 'a'"),
+        ("y ~ age + lag(age)", "calls lag"),
+        ("y ~ `body mass` + lag(age)", "calls lag"),
+        ("y ~ antibody mass", "antibody"),
+        ("y ~ body mass + lag(age)", "calls lag"),
+        ("y ~ a + b + lag(age)", "calls lag"),
+    ],
+)
+def test_other_mistakes_keep_their_own_words(formula, words):
+    with pytest.raises((FormulaError, SchemaError), match=words):
+        parse_formula(formula, ODD)
+
+
+def test_a_part_of_an_unusual_name_is_told_the_whole():
+    with pytest.raises(FormulaError, match=r"is 'Age \(years\)', which is written `Age \(years\)`"):
+        parse_formula("y ~ Age", ["y", "dose", "Age (years)"])

@@ -1144,3 +1144,14 @@ def test_planted_loss_of_a_bit_is_caught(tmp_path, monkeypatch):
     monkeypatch.setattr(restored_fit, "restore_plan", rounded)
     with pytest.raises(ReleaseFileError, match="would not be read back"):
         fit_clinic(clinic()).save(tmp_path / "model.json")
+
+
+def test_what_cannot_be_written_names_the_path_that_was_given(tmp_path):
+    fit = dplr("vote ~ age", load_dataset("anes96"), eps=1.0, **load_schema("anes96"))
+    with pytest.raises(ReleaseFileError, match="it is a folder; name a file in it") as error:
+        fit.save(tmp_path)
+    assert str(error.value).startswith(f"{str(tmp_path)!r} was not written: ")
+    with pytest.raises(FileNotFoundError) as missing:
+        fit.save(tmp_path / "none" / "fit.json")
+    assert str(missing.value).endswith(f"{str(tmp_path / 'none' / 'fit.json')!r}")
+    assert list(tmp_path.iterdir()) == []

@@ -342,6 +342,12 @@ class PartAccount(Account):
         """Return the largest epsilon of one more release from this part, pure or with a delta."""
         return self._ledger._left(self._name, delta)
 
+    def __copy__(self) -> PartAccount:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PartAccount:
+        return self
+
 
 def _delta(delta: float) -> float:
     takes = "a number from 0 to 1"

@@ -187,10 +187,15 @@ def write_release(fit: Any, path: str | os.PathLike[str], key: Key = None) -> No
     """Write a release file, either completely or not at all; see `Fit.save`."""
     name = _require_path(path)
     try:
+        if os.path.isdir(name):
+            raise ReleaseFileError("it is a folder; name a file in it")
         data = file_bytes(fit, key)
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)} was not written: {error}.") from None
-    replace_file(Path(os.path.realpath(name)), data)
+    try:
+        replace_file(Path(os.path.realpath(name)), data)
+    except OSError as error:  # about an unfinished file beside it
+        raise type(error)(error.errno, error.strerror, name) from None
     tell_ledgers(fit, data)
 
 
