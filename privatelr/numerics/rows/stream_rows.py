@@ -98,7 +98,10 @@ class StreamRows(PartitionedRows):
         def groups(piece: tuple[Any, int]) -> list[tuple[Any, ...]]:
             # memory that was used is used again: a system takes as long to give out new memory as
             # the rows take to be read into it
-            memory = free.pop() if free else np.empty(shape)
+            try:
+                memory = free.pop()
+            except IndexError:  # none was given back yet, or another thread was faster
+                memory = np.empty(shape)
             with threads(1):  # others are busy with other pieces
                 found = self.work.group_sums(*piece, kernel, memory)
             free.append(memory)
