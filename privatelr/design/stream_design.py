@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from privatelr.design.formula_design import DesignSpec, read_labelled
+from privatelr.design.formula_design import BatchReader, DesignSpec
 from privatelr.errors import SchemaError, redact_errors
 from privatelr.formula import Formula
 from privatelr.progress_line import ProgressLine
@@ -79,10 +79,11 @@ class StreamTable:
         missing = len(self)
         with closing(pieces):
             for piece in pieces:
-                missing -= length(piece)
+                count = length(piece)
+                missing -= count
                 if missing < 0:
                     break
-                yield piece, length(piece)
+                yield piece, count
         if missing:
             raise SchemaError(CHANGED)
 
@@ -222,7 +223,7 @@ class NeighboursReader:
         found = []
         for batch in self.batches:
             if start < len(batch) and stop > 0:
-                found.append(read_labelled(self.spec, batch.cut(slice(max(start, 0), stop))))
+                found.append(BatchReader(self.spec, batch).read(max(start, 0), stop))
             start, stop = start - len(batch), stop - len(batch)
         # joined transposed, since covariates are stored by columns
         tables = (

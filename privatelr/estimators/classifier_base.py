@@ -271,7 +271,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         odds = self.decision_function(X)
         if len(self.classes_) == 1:
             return np.zeros((len(odds), 1))
-        odds = np.column_stack([0.0 * odds, odds]) if odds.ndim == 1 else odds
+        odds = np.column_stack([np.zeros(len(odds)), odds]) if odds.ndim == 1 else odds
         return np.asarray(log_softmax(odds, axis=1))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

@@ -387,9 +387,10 @@ def _of_arrow(column: Any) -> Any:
 def decoded(column: Any) -> Any:
     """Return a column of Arrow with neither runs, nor a dictionary of the data, nor views."""
     import pyarrow as pa
-    from pyarrow import compute
 
     if pa.types.is_run_end_encoded(column.type):
+        from pyarrow import compute  # slow to import, and few columns need it
+
         column = compute.run_end_decode(column)
     kind, whole = column.type, pa.large_string()
     if not pa.types.is_dictionary(kind):

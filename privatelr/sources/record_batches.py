@@ -107,10 +107,7 @@ class RecordBatches:
 
     def pieces(self, columns: Sequence[str], size: int) -> Generator[Any, None, None]:
         """Read all records once, as tables of `size` records but for the last."""
-        import pyarrow as pa
-
-        for held in _cut(self.read(columns or [self.shortest]), size, _slice):
-            yield pa.Table.from_batches(held).combine_chunks()
+        yield from map(_joined, _cut(self.read(columns or [self.shortest]), size, _slice))
 
     def parts(self, columns: Sequence[str], size: int) -> Generator[list[Batch], None, None]:
         """Read all records once, as rows of neighbouring batches: `size` together but for the last.
@@ -118,7 +115,6 @@ class RecordBatches:
         Rows of a batch share what is found of its columns. Only short batches are copied: they are
         joined, since what a batch costs beside its rows would be paid for each of them.
         """
-        import pyarrow as pa
 
         def joined() -> Generator[Batch, None, None]:
             short: list[Any] = []
@@ -127,10 +123,10 @@ class RecordBatches:
                 short.append(batch)
                 records += len(batch)
                 if records >= size:
-                    yield as_batch(pa.Table.from_batches(short).combine_chunks())
+                    yield as_batch(_joined(short))
                     short, records = [], 0
             if short:
-                yield as_batch(pa.Table.from_batches(short).combine_chunks())
+                yield as_batch(_joined(short))
 
         yield from _cut(joined(), size, Batch.cut)
 
@@ -152,6 +148,12 @@ def _cut(
                 held, missing = [], size
     if held:
         yield held
+
+
+def _joined(batches: Sequence[Any]) -> Any:
+    import pyarrow as pa
+
+    return pa.Table.from_batches(batches).combine_chunks()
 
 
 def _slice(batch: Any, rows: slice) -> Any:

@@ -241,14 +241,15 @@ class DenseRows(TableRows):
         y = np.empty(n)
         offset = np.empty(n) if bounds.offset_bound > 0 else None
 
-        def read(start: int, stop: int) -> None:
+        def read(ends: tuple[int, int]) -> None:
+            start, stop = ends
             piece = slice(start, stop)
             found = reader.read(first + start, first + stop)
             _, y[piece] = bounds.hold(found[0], found[1], x[piece])
             if offset is not None:
                 offset[piece] = held_offset(found[2], y[piece], bounds.offset_bound)
 
-        in_order(lambda piece: read(*piece), list(pairwise([*starts, n])))
+        in_order(read, list(pairwise([*starts, n])))
         return made._set(x, y, bounds, offset)
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
