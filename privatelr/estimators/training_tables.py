@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from privatelr.cells import constant, number_or_spelled
+from privatelr.cells import constant, is_missing, number_or_spelled
 from privatelr.design import as_objects, describe_variables, read_values, read_variable
 from privatelr.errors import ArgumentError, PrivacyWarning, SchemaError, show
 from privatelr.sources import (
@@ -253,8 +253,9 @@ def _classes_in(column: pd.Series[Any], stacklevel: int) -> tuple[Any, ...]:
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
         found: Iterable[Any] = np.unique(column.to_numpy()).tolist()
     else:
-        found = {constant(value) for value in as_objects(column)} - {None}
-        if not found and column.notna().any():  # of an object, whose classes are told anyhow
+        objects = as_objects(column)
+        found = {constant(value) for value in objects} - {None}
+        if not found and not all(map(is_missing, objects)):  # classes that are found are told
             raise SchemaError(f"y has no value that is a class: {_NO_LABELS}.")
     of_none = ("0", "1") if pd.api.types.is_string_dtype(column.dtype) else (0, 1)
     return _in_order(found) or of_none  # two, even if no record has a value
