@@ -237,6 +237,34 @@ def test_doubles_cost_one_pass_more():
     assert [float(entry) for entry in w] == list(minimum.w)
 
 
+def test_a_certificate_of_many_rows_costs_no_pass():
+    """The last gradient of the steps is summed as the certificate takes it."""
+    objective = problem(n=20_000)
+    objective = replace(objective, rows=Counted(objective.rows))
+    tau = 1e-6 * objective.rows.n
+    minimum = Newton()(objective, tau / (2 * objective.rows.n))
+    alone, objective.rows.passes = objective.rows.passes, 0
+    w = certified_minimum(objective, Newton(), tau, exact_tilt(objective))
+    assert objective.rows.passes == alone
+    np.testing.assert_allclose([float(entry) for entry in w], minimum.w, rtol=0, atol=1e-12)
+    assert gradient_bound(objective, np.array([float(entry) for entry in w])) <= tau
+
+
+def test_a_gradient_is_known_at_its_own_point_alone(monkeypatch):
+    """Steps that ended elsewhere than they were expected to end are certified where they ended."""
+    steps = Newton.__call__
+
+    def led_away(solver, objective, goal, final):
+        minimum = steps(solver, objective, goal)
+        final(minimum.w)
+        return Minimum(minimum.w + 1.0, 0.0)
+
+    objective = problem()
+    monkeypatch.setattr(Newton, "__call__", led_away)
+    w = certified_minimum(objective, Newton(), 1e-6, exact_tilt(objective))
+    assert gradient_bound(objective, np.array([float(entry) for entry in w])) <= 1e-6
+
+
 @pytest.mark.parametrize("loss", EVERY_LOSS, ids=str)
 @pytest.mark.parametrize("lambda_", [1e-2, 1e-12])
 @pytest.mark.parametrize("tau", [1e-6, 1e-40])

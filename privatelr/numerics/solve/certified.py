@@ -98,12 +98,19 @@ def certified_minimum(
     rows = objective.rows
     w = zeros = np.zeros(rows.d)
     half = tau / (2 * rows.n)  # the other half of tau is left for rounding
+    known: dict[bytes, FloatArray] = {}
+
+    def final(w: FloatArray) -> FloatArray:
+        """Compute the gradient that the certificate takes where it is likely to be asked for."""
+        known[w.tobytes()] = gradient = _gradient(objective, w)
+        return gradient / rows.n
+
     try:
         with np.errstate(all="ignore"):
             # a copy, so that the solver cannot change the objective that is certified
             own = replace(objective)
             if type(solver) is Newton:
-                found = solver(own, half)
+                found = solver(own, half, final)
             else:  # one thread at a time drops warnings: all threads share the filters
                 with _FILTERS.held(), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
@@ -124,7 +131,8 @@ def certified_minimum(
 
     def is_enough(w: FloatArray) -> bool:
         with working_precision(FIRST_PRECISION):
-            return bool(flint.arb(gradient_bound(objective, w)) + rounding <= tau)
+            bound = gradient_bound(objective, w, known.get(w.tobytes()))
+            return bool(flint.arb(bound) + rounding <= tau)
 
     # each stage costs more than the one before, and the last one succeeds whatever the rows hold
     if not is_enough(w):
@@ -157,11 +165,13 @@ def _rounding_in_doubles(
         return flint.arb(distance(nearest)) + flint.arb(product)
 
 
-def gradient_bound(objective: Objective, w: FloatArray) -> float:
+def gradient_bound(
+    objective: Objective, w: FloatArray, gradient: FloatArray | None = None
+) -> float:
     """Return an upper bound on the length of the gradient of F at `w`, or infinity.
 
     The tilt of F is n times the tilt of the objective here, and Lambda the double
-    ``n lambda_``; one pass over the rows.
+    ``n lambda_``; one pass over the rows, or none where `_gradient` at `w` is given.
 
     Notes
     -----
@@ -188,7 +198,8 @@ def gradient_bound(objective: Objective, w: FloatArray) -> float:
     `_SMALLEST`. Everything is rounded up, by a hundredth for products of errors.
     """
     with np.errstate(all="ignore"):
-        computed = _length(_gradient(objective, w)) * (1 + 8 * _UNIT)
+        gradient = _gradient(objective, w) if gradient is None else gradient
+        computed = _length(gradient) * (1 + 8 * _UNIT)
         bound = (computed + _SECOND_ORDER * _rounding_error(objective, w)) * (1 + 4 * _UNIT)
     return bound if math.isfinite(bound) else math.inf
 

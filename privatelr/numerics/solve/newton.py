@@ -112,10 +112,13 @@ class Newton:
         if not limit.is_integer():
             raise ArgumentError(f"max_iterations={limit:g}: max_iterations takes {takes}.")
 
-    def __call__(self, objective: Objective, goal: float = math.inf) -> Minimum:
+    def __call__(
+        self, objective: Objective, goal: float = math.inf, final: VectorMap | None = None
+    ) -> Minimum:
         """Minimise from ``w = 0`` until the gradient is within the tolerance.
 
-        The steps go on until it is no longer than `goal`, if that can be reached in doubles.
+        The steps go on until it is no longer than `goal`, if that can be reached in doubles. Where
+        they will probably end, the gradient is that which `final` computes.
 
         Raises
         ------
@@ -131,7 +134,7 @@ class Newton:
             starts, norm = [np.zeros(filled.rows.d)], math.nan
             # for many rows a Hessian is expensive, and gradients alone lead near the minimum
             if is_worth_steering(filled.rows) and not is_wide(filled.rows):
-                near, norm = lbfgs_minimum(filled, _roughly, goal)
+                near, norm = lbfgs_minimum(filled, _roughly, goal, None if part else final)
                 found = Minimum(near, norm)
                 starts.insert(0, near)  # zero stays as a second start, if this one stalls at bends
             if not norm <= goal:
@@ -227,7 +230,8 @@ def _newton_step(matrix: FloatArray, gradient: FloatArray) -> FloatArray:
 
 # --- many rows: steps by gradients ----------------------------------------------------------
 
-Product = Callable[[FloatArray], FloatArray]
+VectorMap = Callable[[FloatArray], FloatArray]
+"""Takes a point or a gradient ``(d,)`` and returns a gradient or a step."""
 Solve = Callable[[Objective, FloatArray], FloatArray]
 _ITERATIONS_OF_FEW = 50
 """Largest number of Newton iterations for a thinned table."""
@@ -240,16 +244,14 @@ _ENOUGH, _PER_COLUMN, _LEAST = 2**16, 128, 40
 _SHARE, _LARGER_SHARE = 4, 2
 """The first Hessian uses at most one row in this many; the second number is for few columns."""
 _CHEAP, _PLENTY = 128, 384
-"""Number of columns up to which a Hessian is cheap, and rows per column beyond which more rows
-do not save a step."""
+"""Number of columns with a cheap Hessian, and of rows per column beyond which more save no step."""
 _FOR_START = 20
 """Least number of rows per column of the sample whose minimum is the starting point."""
 ROUGH = 1e-4
 """Length of the gradient to which the objective of a sample of rows is minimised."""
 _NEARER, _NEAR = 8, 1e-3
-"""If the first Hessian uses at most one row in `_NEARER`, minimising over these rows is cheaper
-than a step over all rows. Their minimum is only near that of all rows, so the gradient need not be
-shorter than `_NEAR`."""
+"""Where the first Hessian uses at most one row in so many, these rows are minimised over first, to
+a gradient of this length: that is cheaper than a step over all, whose minimum is only near."""
 _ASTRAY = 0.03
 """Length of the gradient above which steps by gradients have failed."""
 _WIDE = 2.0
@@ -282,7 +284,9 @@ def thinned_rows(n: int, d: int) -> int | None:
     return few if few >= _LEAST * d else None
 
 
-def lbfgs_minimum(objective: Objective, solve: Solve, enough: float) -> tuple[FloatArray, float]:
+def lbfgs_minimum(
+    objective: Objective, solve: Solve, enough: float, final: VectorMap | None = None
+) -> tuple[FloatArray, float]:
     """Return a point ``(d,)`` near the minimum and its gradient length, mostly below `enough`.
 
     Parameters
@@ -293,6 +297,8 @@ def lbfgs_minimum(objective: Objective, solve: Solve, enough: float) -> tuple[Fl
         Minimises an objective of few rows from a start, if steps by gradients fail.
     enough : float
         Length of the gradient at which to stop.
+    final : callable, optional
+        Computes the gradient where the steps will probably stop, for those who need it there.
     """
     start, steer = _beginning(objective, solve)
     norm = math.inf
@@ -303,7 +309,7 @@ def lbfgs_minimum(objective: Objective, solve: Solve, enough: float) -> tuple[Fl
         if steer is None:
             break
         before = norm
-        start, norm = _descend(objective, start, steer, enough)
+        start, norm = _descend(objective, start, steer, enough, final)
         if norm <= enough or not norm < before:
             break
     return start, norm
@@ -313,7 +319,7 @@ def _roughly(objective: Objective, start: FloatArray) -> FloatArray:
     return descend(objective, start, ROUGH, _ITERATIONS_OF_FEW, goal=ROUGH).w
 
 
-def _beginning(objective: Objective, solve: Solve) -> tuple[FloatArray, Product | None]:
+def _beginning(objective: Objective, solve: Solve) -> tuple[FloatArray, VectorMap | None]:
     """Return a start and an inverse Hessian: of a sample of rows, or of all rows around zero."""
     rows, start = objective.rows, np.zeros(objective.rows.d)
     few = thinned_rows(rows.n, rows.d)
@@ -336,7 +342,7 @@ def _beginning(objective: Objective, solve: Solve) -> tuple[FloatArray, Product 
     return start, _inverse(hessian(thin, start))
 
 
-def _inverse(matrix: FloatArray) -> Product | None:
+def _inverse(matrix: FloatArray) -> VectorMap | None:
     """Return a function that multiplies by the inverse of a matrix, or None if it is singular."""
     with suppress(linalg.LinAlgError, ValueError):
         return partial(linalg.cho_solve, linalg.cho_factor(matrix))
@@ -344,7 +350,11 @@ def _inverse(matrix: FloatArray) -> Product | None:
 
 
 def _descend(
-    objective: Objective, w: FloatArray, precondition: Product, enough: float
+    objective: Objective,
+    w: FloatArray,
+    precondition: VectorMap,
+    enough: float,
+    final: VectorMap | None = None,
 ) -> tuple[FloatArray, float]:
     """Take limited-memory BFGS steps from w until they no longer shorten the gradient.
 
@@ -352,19 +362,22 @@ def _descend(
     """
     pairs: deque[tuple[FloatArray, FloatArray]] = deque(maxlen=_PAIRS)
     gradient = gradient_of(objective, w)
-    norm, poor = norm_of(gradient), 0
+    norm, poor, falls = norm_of(gradient), 0, 1.0
     begin = best = w, norm
     for _ in range(_PASSES):
         if norm <= enough or poor >= _POOR or not math.isfinite(norm):
             break
         moved = w - _direction(gradient, pairs, precondition)
-        new = gradient_of(objective, moved)
+        # a step shortens the gradient about as much as the one before
+        ending = final if norm * falls <= enough else None
+        new = ending(moved) if ending else gradient_of(objective, moved)
         step, change = moved - w, new - gradient
         # only pairs of positive curvature keep the approximate inverse positive definite
         if step @ change > 0:
             pairs.append((step, change))
         length = norm_of(new)
-        poor = poor + 1 if length > _FALLS * norm else 0
+        falls = length / norm
+        poor = poor + 1 if falls > _FALLS else 0
         # no line search: a step that lengthens the gradient is taken, but the best point is kept
         w, gradient, norm = moved, new, length
         if norm < best[1]:
@@ -373,7 +386,7 @@ def _descend(
 
 
 def _direction(
-    gradient: FloatArray, pairs: deque[tuple[FloatArray, FloatArray]], precondition: Product
+    gradient: FloatArray, pairs: deque[tuple[FloatArray, FloatArray]], precondition: VectorMap
 ) -> FloatArray:
     """Multiply the gradient by the approximate inverse Hessian: the two-loop recursion."""
     rest, weights = gradient.copy(), []
