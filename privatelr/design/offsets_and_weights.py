@@ -229,13 +229,17 @@ def read_targets(
     """
     if spec.response.kind == "classes":
         offset, labelled = places(spec.response, values)
-        label, defined = np.ones(len(usable)), labelled
+        label, known = np.ones(len(usable)), usable & labelled
     else:
         label, labelled = labels(spec.response, values, batch.tally)
         offset, defined = read_offset(spec.offsets, values, len(usable))
-    root = read_roots(spec.weight, values, len(usable))
-    if spec.formula.person is not None:
-        root = root * read_person_roots(batch)
-    known = usable & labelled & defined & (root > 0)
-    label = np.where(known, label / np.where(known, root, 1.0), 0.0)
+        known = usable & labelled & defined
+    if spec.weight is not None or spec.formula.person is not None:
+        root = read_roots(spec.weight, values, len(usable))
+        if spec.formula.person is not None:
+            root = root * read_person_roots(batch)
+        known &= root > 0
+        label = label / np.where(known, root, 1.0)
+    if not known.all():
+        label[~known] = 0.0
     return (label, offset) if spec.offset_bound > 0 else (label,)

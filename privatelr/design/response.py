@@ -201,13 +201,17 @@ def labels(
     values = columns[name] if name is not None else evaluate(response.expression, columns)
     if response.kind == "binary":
         positive = np.equal(values, 1)
-        # labels of support vector machines are often -1 and 1
-        usable = positive | np.equal(values, 0) | np.equal(values, -1)
+        usable = positive | np.equal(values, 0)
+        if not np.all(usable):  # labels of support vector machines are often -1 and 1
+            usable |= np.equal(values, -1)
         if tally is not None and name is not None:
             # a missing value was replaced by 0 or by the middle of (0, 1); neither is odd
             odd = np.count_nonzero(~usable & np.not_equal(values, 0.5))
             count(tally, name, undeclared=int(odd))
-        return np.where(positive, 1.0, -1.0), usable
+        label = positive.astype(np.float64)
+        label *= 2.0
+        label -= 1.0
+        return label, usable
     codes = level_codes(values, response.levels)
     return np.where(codes > 0, 1.0, -1.0), np.asarray(codes >= 0)
 

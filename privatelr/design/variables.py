@@ -144,7 +144,7 @@ def read_variable(
         values = np.add(as_numbers(series), 0.0, dtype=np.float64)
         valid = np.isfinite(values)
         low, high = variable.bounds
-        held = np.where(valid, values, stand_in(variable))
+        held = values if valid.all() else np.where(valid, values, stand_in(variable))
         if tally is not None:
             missing = len(valid) - int(np.count_nonzero(valid))
             count(tally, variable.name, missing=missing, clipped=beyond(held, low, high))
