@@ -11,8 +11,8 @@ OPTIONAL = {
     *("great_tables", "opendp", "pyarrow", "pyspark", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 309,
-    "code lines": 43_460,
+    "modules": 310,
+    "code lines": 43_810,
     "lines of the longest module": 400,
     "modules of the fullest folder": 20,
     "call depth": 14,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -16,12 +16,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from privatelr.design import column_plan, offsets_and_weights
 from privatelr.design.formula_design import BatchReader, DesignSpec
+from privatelr.design.terms import Term
+from privatelr.design.variables import as_numbers, read_values
 from privatelr.errors import SchemaError, redact_errors
 from privatelr.formula import Formula
 from privatelr.progress_line import ProgressLine
 from privatelr.sources import Batch, RecordBatches, as_batch, as_stream, dispatch, is_stream
-from privatelr.types import FloatArray, Rows
+from privatelr.types import FloatArray, RawColumns, Rows
 
 T = TypeVar("T")
 _AT_ONCE = 2**17
@@ -72,6 +75,10 @@ class StreamTable:
     ) -> Generator[tuple[list[Batch], int], None, None]:
         """Read all records once: rows of neighbouring batches, and how many; see `pieces`."""
         return self._as_counted(self.source.parts(names, size), lambda held: sum(map(len, held)))
+
+    def batches(self, names: Sequence[str]) -> Generator[tuple[Any, int], None, None]:
+        """Read all records once: record batches as they come, and the length of each."""
+        return self._as_counted(self.source.read(names), len)
 
     def _as_counted(
         self, pieces: Generator[T, None, None], length: Callable[[T], int]
@@ -183,6 +190,20 @@ class PieceReader:
         pieces = self.table.parts(self.spec.formula.variables, size)
         return self._shown(pieces) if self.bar else pieces
 
+    @property
+    def raw(self) -> Callable[[Any], RawColumns] | None:
+        """A function that reads a batch as it is, if each column of the design has its own map."""
+        return raw_reader(self.spec)
+
+    def batches(self) -> Generator[tuple[Any, int], None, None]:
+        """Read all records anew: record batches, and the number of the first record of each."""
+        batches = self.table.batches(self.spec.formula.variables)
+        first = 0
+        with closing(self._shown(batches) if self.bar else batches) as shown:
+            for batch, length in shown:
+                yield batch, first
+                first += length
+
     def _shown(
         self, pieces: Generator[tuple[Any, int], None, None]
     ) -> Generator[tuple[Any, int], None, None]:
@@ -248,3 +269,66 @@ def open_parts(
 def open_piece(spec: DesignSpec, table: Any, start: int = 0, stride: int = 1) -> NeighboursReader:
     """Return a reader of a table, or of its rows `start`, `start + stride`, ..."""
     return open_parts(spec, [as_batch(table)], start, stride)
+
+
+# --- batches as they are -------------------------------------------------------------------------
+
+
+def raw_reader(spec: DesignSpec) -> Callable[[Any], RawColumns] | None:
+    """Return a function of record batches, or None where covariates are more than mapped columns.
+
+    It reads what `read_labelled` reads, and leaves clipping and mapping to others.
+    """
+    columns, first = spec.columns, int(spec.columns.has_intercept)
+    lengthened = spec.standard is not None and spec.standard.unit
+    of_others = spec.formula.person is not None or spec.response.kind == "classes"
+    if of_others or lengthened or spec.projection is not None:
+        return None
+    stretches, terms = spec.straight
+    mapped = np.empty((4, len(columns.names)))
+    mapped[0], mapped[1] = -np.inf, np.inf
+    mapped[2] = np.where(columns.parent == 0, columns.centre, 0.0) * first
+    mapped[3] = 1.0 / columns.scale
+    places: dict[str, int] = {}
+    for start, names, limits in stretches:
+        mapped[:2, start : start + len(names)] = limits[:2, :, 0]
+        places |= {name: start + place for place, name in enumerate(names)}
+    made = [term for term in terms if term.numeric or term.categorical]
+    return functools.partial(_read_raw, spec, mapped[:, first:], places, made)
+
+
+def _read_raw(
+    spec: DesignSpec,
+    mapped: FloatArray,
+    places: Mapping[str, int],
+    made: Sequence[Term],
+    records: Any,
+) -> RawColumns:
+    import pyarrow as pa
+
+    first, n = int(spec.columns.has_intercept), len(records)
+    found = {name: records.column(name) for name in places}
+    plain = {
+        name: column.to_numpy(zero_copy_only=True)
+        for name, column in found.items()
+        if column.type == pa.float64() and column.null_count == 0
+    }
+    used = sorted({index for term in made for index in (*term.numeric, *term.categorical)})
+    kept = {name for index in used for name in spec.factors[index].expression.names}
+    names = spec.formula.variables
+    needed = tuple(name for name in names if name in kept or name not in places)
+    others = [name for name in names if name in needed or name not in plain]
+    batch = as_batch(pa.Table.from_batches([records.select(others)]))
+    values, usable = read_values(spec.variables, batch, needed)
+    numbers, codes, coded = column_plan.read_factors(spec.factors, values, n, used)
+    design = np.empty((len(spec.columns.names), n)).T
+    for term in made:
+        column_plan.fill(design, term, numbers, codes)
+    for child in np.flatnonzero(spec.columns.parent >= first):
+        design[:, child] -= design[:, spec.columns.parent[child]] * spec.columns.centre[child]
+    for name in set(places) - set(plain):
+        design[:, places[name]] = as_numbers(batch[name])
+    label, *offset = offsets_and_weights.read_targets(spec, values, usable & coded, batch)
+    at = {place: plain[name] for name, place in places.items() if name in plain}
+    columns = [at.get(place, design[:, place]) for place in range(first, len(spec.columns.names))]
+    return RawColumns(columns, mapped, label, offset[0] if offset else None)

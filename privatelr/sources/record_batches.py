@@ -25,7 +25,7 @@ from privatelr.sources.data_source import as_batch, is_dask
 from privatelr.sources.memory_limits import LARGEST_SHARE, memory_here, read_bytes
 
 T = TypeVar("T", bound=Sized)
-_AT_ONCE, _AHEAD = 2**16, 4
+_AT_ONCE, _AHEAD = 2**17, 2
 """Rows of a batch of a dataset, and how many batches are decoded before they are asked for."""
 _TEXTS_AT_ONCE, _WIDE = 2**13, 64
 """Rows of a batch with a column of more bits than this: pyarrow decodes up to 1 GiB ahead."""

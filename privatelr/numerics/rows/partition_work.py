@@ -22,8 +22,6 @@ _PIECE = 2**15
 """Least number of rows of a partition that are bounded at once, if they are not kept."""
 _LANES, _LABEL_LANES, _OFFSET_LANES = (1021, 1019), (1013, 1009), (997, 991)
 """Prime numbers of lanes: a first choice, and one for lengths that the first divides."""
-_WEIGHTS: IntArray = np.cumprod(np.full(3 * 1021, 0x9E3779B97F4A7C15, dtype=np.uint64))
-"""Weights of the lanes; they are odd, so that a product modulo ``2**64`` loses no bit."""
 
 
 class PartOpener(Protocol):
@@ -166,9 +164,19 @@ def checksum(x: FloatArray, y: FloatArray, *offset: FloatArray) -> IntArray:
     """
     lanes = [_in_lanes(x, _LANES), _in_lanes(y, _LABEL_LANES)]
     lanes += [_in_lanes(table, _OFFSET_LANES) for table in offset]
-    words: Any = np.concatenate(lanes)
+    return number_of(np.concatenate(lanes), _WEIGHTS)
+
+
+def number_of(lanes: IntArray, weights: IntArray) -> IntArray:
+    """One number ``(1,)`` of lanes ``(k,)`` that were added up, by at least as many weights."""
+    words: Any = lanes
     words ^= words >> np.uint64(32)  # an even number of signs that change would add up to nothing
-    return np.asarray(np.add.reduce(words * _WEIGHTS[: len(words)], keepdims=True))
+    return np.asarray(np.add.reduce(words * weights[: len(words)], keepdims=True))
+
+
+def lane_weights(k: int) -> IntArray:
+    """Weights ``(k,)`` of lanes; they are odd, so that a product modulo ``2**64`` loses no bit."""
+    return np.cumprod(np.full(k, 0x9E3779B97F4A7C15, dtype=np.uint64))
 
 
 def in_any_order(x: FloatArray, y: FloatArray, *offset: FloatArray) -> tuple[IntArray]:
@@ -181,6 +189,9 @@ def in_any_order(x: FloatArray, y: FloatArray, *offset: FloatArray) -> tuple[Int
     found ^= found >> np.uint64(32)  # so that two rows do not exchange entries unnoticed
     found *= _WEIGHTS[0]
     return (np.asarray(np.add.reduce(found ^ (found >> np.uint64(29)), keepdims=True)),)
+
+
+_WEIGHTS = lane_weights(sum(primes[0] for primes in (_LANES, _LABEL_LANES, _OFFSET_LANES)))
 
 
 def _in_lanes(entries: FloatArray, primes: tuple[int, int]) -> IntArray:

@@ -12,7 +12,12 @@ from itertools import groupby
 
 import numpy as np
 
-from privatelr.numerics.rows.row_sums import linear_predictor, row_lengths, some_columns
+from privatelr.numerics.rows.row_sums import (
+    largest_entries,
+    linear_predictor,
+    row_lengths,
+    some_columns,
+)
 from privatelr.types import Block, BoolArray, FloatArray, IntArray, euclidean_part, row_radius
 
 _SAFETY = 1.0 - 2.0**-40
@@ -114,6 +119,13 @@ class RowBounds:
             x[:, 0] *= share
         return x if roots is None else np.multiply(x, roots[:, None], out=x), labels
 
+    def lengths(self, p: int) -> tuple[IntArray, float, float] | None:
+        """Covariates with a length of their own, that length, and that of all; or None."""
+        every = _longest(self.bound, p)
+        columns, own = self._together or (np.arange(p), every)
+        own = _longest(own, len(columns)) if self.weighted and self._together else own
+        return None if self.projection is not None else (columns, own, every)
+
     def _kept(self, covariates: FloatArray) -> BoolArray:
         """Return which rows ``(n,)`` are finite and certainly keep their bounds."""
         if self.projection is not None:
@@ -144,7 +156,7 @@ def together_of(blocks: tuple[Block, ...], intercept: float | None) -> Together 
 
 LEAST_SHARE = 1e-9
 """Least s, which keeps labels finite; a row that is even longer is shortened, too."""
-_BELOW = 1.0 - 2.0**-30
+BELOW = 1.0 - 2.0**-30
 """Factor that brings a long row so far below its bound that it certainly keeps it."""
 
 
@@ -158,7 +170,7 @@ def share_of_bound(covariates: FloatArray, bound: float, together: Together | No
     with np.errstate(all="ignore"):
         for part, most in parts:
             limit, length = _longest(most, part.shape[1]), row_lengths(part)
-            share = np.fmin(share, np.where(length > limit, limit * _BELOW / length, 1.0))
+            share = np.fmin(share, np.where(length > limit, limit * BELOW / length, 1.0))
     return np.maximum(share, LEAST_SHARE)
 
 
@@ -304,18 +316,6 @@ def block_runs(blocks: Sequence[Block]) -> tuple[BlockRun, ...]:
     return tuple(found)
 
 
-def largest_entries(x: FloatArray) -> tuple[FloatArray, bool]:
-    """Size ``(p,)`` of the largest number in each column of ``(n, p)``, and whether none is NaN."""
-    if x.size == 0:
-        return np.zeros(x.shape[1]), True
-    with np.errstate(all="ignore"):
-        most, least = np.maximum.reduce(x, axis=0), np.minimum.reduce(x, axis=0)
-        complete = not np.isnan(most).any()
-        if not complete:
-            most, least = np.fmax.reduce(x, axis=0), np.fmin.reduce(x, axis=0)
-        return np.maximum(most, -least), complete
-
-
 def keep_rows_within_bounds(
     x: FloatArray,
     limit: float,
@@ -376,8 +376,7 @@ def keep_blocks(
 
     `largest` are the `largest_entries` of the columns. A row with a NaN may be found either way.
     """
-    first = int(intercept is not None)
-    constant = abs(intercept or 0.0)
+    first, constant = int(intercept is not None), abs(intercept or 0.0)
     kept: BoolArray | np.bool_ = np.True_
     with np.errstate(all="ignore"):
         for start, stop, bounds in runs:

@@ -1,4 +1,4 @@
-"""Sums along rows: exact to the last bit for each row, or as fast as memory allows."""
+"""Sums along rows, exact to the last bit or as fast as memory allows, and extremes of columns."""
 
 from __future__ import annotations
 
@@ -41,3 +41,15 @@ def fast_products(x: FloatArray, w: FloatArray) -> FloatArray:
     """``x @ w`` of shape ``(n,)``, in any order of summation."""
     # matrix libraries read several rows at a time, which memory serves more slowly
     return np.asarray(x @ w if x.shape[1] < _LONG else np.vecdot(x, w))
+
+
+def largest_entries(x: FloatArray) -> tuple[FloatArray, bool]:
+    """Size ``(p,)`` of the largest number in each column of ``(n, p)``, and whether none is NaN."""
+    if x.size == 0:
+        return np.zeros(x.shape[1]), True
+    with np.errstate(all="ignore"):
+        most, least = np.maximum.reduce(x, axis=0), np.minimum.reduce(x, axis=0)
+        complete = not np.isnan(most).any()
+        if not complete:
+            most, least = np.fmax.reduce(x, axis=0), np.fmin.reduce(x, axis=0)
+        return np.maximum(most, -least), complete

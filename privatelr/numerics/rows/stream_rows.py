@@ -9,21 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import reduce
-from typing import Any, Protocol
+from functools import cache, reduce
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from privatelr.errors import redact_errors
+from privatelr.lazy_import import lazy_import
 from privatelr.numerics.parallel import in_order, summed, threads
 from privatelr.numerics.rows.dense_rows import DenseRows, added, block_rows
-from privatelr.numerics.rows.partition_work import Held, PartOpener, Work
-from privatelr.numerics.rows.partitioned_rows import PartitionedRows
+from privatelr.numerics.rows.partition_work import Held, PartOpener, Work, lane_weights, number_of
+from privatelr.numerics.rows.partitioned_rows import PartitionedRows, require_same
+from privatelr.numerics.rows.products import LossSums, SlopeSums
 from privatelr.numerics.rows.row_bounds import RowBounds
-from privatelr.types import Block, FloatArray, Kernel
+from privatelr.types import Block, FloatArray, Kernel, RawColumns
+
+if TYPE_CHECKING:
+    from privatelr.numerics.rows import compiled_sums
+else:
+    compiled_sums = lazy_import("privatelr.numerics.rows.compiled_sums")
 
 _ROWS, _ENTRIES = 2**15, 2**22
 """A piece has about this number of rows, and no more than this number of entries."""
+_WORTH = 2**24
+"""Entries from which on a compiled function is worth the seconds until it is loaded."""
 _UNREAD = "its batches could not be read again; a charge that was made for this call stands"
 
 
@@ -38,6 +47,15 @@ class StreamReader(Protocol):
 
     def pieces(self, size: int) -> Generator[tuple[Any, int], None, None]:
         """Read all records anew: pieces for `open`, of `size` records but for the last."""
+        ...
+
+    @property
+    def raw(self) -> Callable[[Any], RawColumns] | None:
+        """Return a function that reads a batch as it is; None for a design that has no such way."""
+        ...
+
+    def batches(self) -> Generator[tuple[Any, int], None, None]:
+        """Read all records anew: batches for `raw`, and the number of the first record of each."""
         ...
 
 
@@ -75,6 +93,7 @@ class StreamRows(PartitionedRows):
     persons: None = None
     _thin: list[DenseRows] = field(default_factory=list)
     _seen: list[int] = field(default_factory=list)
+    _seen_raw: list[int] = field(default_factory=list)
 
     @classmethod
     def of(cls, reader: StreamReader, **limits: Any) -> StreamRows:
@@ -90,6 +109,32 @@ class StreamRows(PartitionedRows):
     def records(self) -> int:
         """The number of rows."""
         return self.reader.n
+
+    def fold(self, kernel: Kernel) -> tuple[Any, ...]:
+        """Sum as other rows do; sums of losses are taken in compiled code where there is some."""
+        if isinstance(kernel, LossSums | SlopeSums) and self.records * self.d >= _WORTH:
+            found = self._compiled(kernel)
+            if found is not None:
+                return found
+        return PartitionedRows.fold(self, kernel)
+
+    def _compiled(self, kernel: LossSums | SlopeSums) -> tuple[Any, ...] | None:
+        read = self.reader.raw
+        if read is None or not has_compiler():
+            return None
+        sums = compiled_sums.under(self.work.limits, self.reader.p, kernel.loss)
+        if sums is None:
+            return None
+        valued = isinstance(kernel, LossSums)
+
+        def of_batch(batch: tuple[Any, int]) -> tuple[Any, ...]:
+            return sums(read(batch[0]), batch[1], kernel.w, valued=valued)
+
+        with closing(self.reader.batches()) as batches, redact_errors(_UNREAD):
+            lost, slopes, lanes = summed(of_batch, batches, added)
+        # a checksum of columns, which is compared with others of columns
+        require_same(self._seen_raw, number_of(lanes.reshape(-1), lane_weights(lanes.size)))
+        return (lost, slopes) if valued else (slopes,)
 
     def _sums(self, kernel: Kernel) -> tuple[Any, ...]:
         shape = block_rows(self.d), self.d
@@ -137,3 +182,12 @@ class StreamRows(PartitionedRows):
 
     def _pass(self) -> Any:
         return closing(self.reader.pieces(self.size))
+
+
+@cache
+def has_compiler() -> bool:
+    """Whether there is a numba that goes with this NumPy."""
+    try:
+        return callable(compiled_sums.under)
+    except ImportError:
+        return False
