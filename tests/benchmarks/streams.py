@@ -6,8 +6,9 @@
 The files are written, and a process that may have `--limit` GiB of address space (``ulimit -v``)
 fits them, all rows being read anew in every pass. Then passes are timed in pairs: one that sums
 gradients, and one in which pyarrow reads the same columns into batches and nothing else. Printed
-are medians. With `--growth`, passes over a made-up stream of so many records, and of a tenth, a
-hundredth and a thousandth of them, are timed per million, the shorter ones before and after it.
+are medians. With `--growth`, a pass over a made-up stream of so many records is paired with passes
+over a tenth of them, half of these before it and half after it, as a machine may be faster in one
+minute than in the next; and so are a tenth with a hundredth, and a hundredth with a thousandth.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -62,7 +64,7 @@ def pass_over(data: Any, columns: int) -> tuple[Callable[[], object], list[str],
     """Return a function that passes over data once, the columns it reads, and the records."""
     from privatelr.design import plan_design, read_stream_design, read_stream_source
     from privatelr.formula import parse_formula
-    from privatelr.numerics import LOSSES, Objective, value_and_gradient
+    from privatelr.numerics import LOSSES, Objective, gradient_of
     from privatelr.numerics.rows import StreamRows
     from privatelr.sources import declare_schema, stream
 
@@ -72,11 +74,11 @@ def pass_over(data: Any, columns: int) -> tuple[Callable[[], object], list[str],
     rows = read_stream_design(spec, table, StreamRows)
     objective = Objective(rows, LOSSES["logistic"], 1e-3, np.zeros(spec.d))
     names = list(spec.formula.variables)
-    return lambda: value_and_gradient(objective, np.zeros(spec.d)), names, rows.n
+    return lambda: gradient_of(objective, np.zeros(spec.d)), names, rows.n
 
 
 def grow(largest: int, columns: int) -> None:
-    """Time passes over made-up streams, the shorter ones as often as they fit into the longest."""
+    """Time passes over made-up streams, each paired with passes over a tenth of its records."""
     from privatelr.sources.record_batches import RecordBatches, as_stream
 
     size = 2**16
@@ -95,20 +97,31 @@ def grow(largest: int, columns: int) -> None:
         return RecordBatches(facts.schema, facts.typed, reader, lambda: records, 0.0)
 
     sizes = [largest // 1000, largest // 100, largest // 10, largest]
-    times: dict[int, list[float]] = {records: [] for records in sizes}
-    # there and back, so that a machine that slows down or recovers is no growth
-    for records in [*sizes, *sizes[-2::-1]]:
-        one_pass, *_ = pass_over(made_up(records), columns)
-        if records < largest:
-            one_pass()
-        for _ in range(min(5, max(largest // 10 // records, 1))):
-            start = time.perf_counter()
-            one_pass()
-            times[records].append(time.perf_counter() - start)
-    each = {records: median(found) / records * 1e6 for records, found in times.items()}
-    for records, seconds in each.items():
-        print(f"{records:,} records: {seconds:.4f} s per million", flush=True)
-    print(f"the slowest over the fastest: {max(each.values()) / min(each.values()):.3f}")
+    steps = {records: pass_over(made_up(records), columns)[0] for records in sizes}
+
+    def per_million(records: int) -> float:
+        start = time.perf_counter()
+        steps[records]()
+        return (time.perf_counter() - start) / records * 1e6
+
+    per_million(sizes[0])  # the first is not counted
+    cost = [1.0]
+    for short, long in pairwise(sizes):
+        of_short, of_long, ratios = [], [], []
+        for _ in range(min(max(largest // long // 2, 2), 9)):
+            beside = [per_million(short) for _ in range(5)]
+            of_long.append(per_million(long))
+            beside += [per_million(short) for _ in range(5)]
+            of_short += beside
+            ratios.append(of_long[-1] / median(beside))
+        cost.append(cost[-1] * median(ratios))
+        print(
+            f"{short:,} and {long:,} records: {median(of_short):.4f} and {median(of_long):.4f} s "
+            f"per million; in pairs the longer one took {median(ratios):.3f} times as long "
+            f"({min(ratios):.3f} to {max(ratios):.3f})",
+            flush=True,
+        )
+    print(f"the slowest over the fastest, by these ratios: {max(cost) / min(cost):.3f}")
 
 
 def passes(folder: str, columns: int, pairs: int) -> None:
