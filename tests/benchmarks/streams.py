@@ -4,11 +4,13 @@
     python -m tests.benchmarks.streams --growth 1000000000
 
 The files are written, and a process that may have `--limit` GiB of address space (``ulimit -v``)
-fits them, all rows being read anew in every pass. Then passes are timed in pairs: one that sums
-gradients, and one in which pyarrow reads the same columns into batches and nothing else. Printed
-are medians. With `--growth`, a pass over a made-up stream of so many records is paired with passes
-over a tenth of them, half of these before it and half after it, as a machine may be faster in one
-minute than in the next; and so are a tenth with a hundredth, and a hundredth with a thousandth.
+fits them, all rows being read anew in every pass. Then passes are timed in turn: one in which
+pyarrow reads the same columns into batches and nothing else, and one that sums gradients, by NumPy
+and, where it is installed, by numba. Printed are medians.
+
+With `--growth`, a pass over a made-up stream of so many records is paired with passes over a tenth
+of them, half of these before it and half after it, as a machine may be faster in one minute than in
+the next; and so are a tenth with a hundredth, and a hundredth with a thousandth.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -125,24 +128,37 @@ def grow(largest: int, columns: int) -> None:
 
 
 def passes(folder: str, columns: int, pairs: int) -> None:
-    """Time passes of gradients and plain reads in pairs."""
+    """Time passes of gradients and plain reads in turn; with numba, passes without it, too."""
+    from privatelr.numerics.rows import stream_rows
+
     one_pass, names, records = pass_over(folder, columns)
-    ours, plain = [], []
+    compiles = stream_rows.has_compiler()
+
+    def by_numpy() -> None:
+        with patch.object(stream_rows, "has_compiler", return_value=False):
+            one_pass()
+
+    steps: dict[str, Callable[[], object]] = {
+        "pyarrow alone": lambda: [0 for _ in ds.dataset(folder).to_batches(columns=names)],
+        "a pass by NumPy": by_numpy,
+        **({"a pass by numba": one_pass} if compiles else {}),
+    }
+    times: dict[str, list[float]] = {name: [] for name in steps}
     for pair in range(-1, pairs):  # the first is not counted
-        start = time.perf_counter()
-        one_pass()
-        middle = time.perf_counter()
-        for _ in ds.dataset(folder).to_batches(columns=names):
-            pass
-        if pair >= 0:
-            ours.append(middle - start)
-            plain.append(time.perf_counter() - middle)
-    ratio = median(a / b for a, b in zip(ours, plain, strict=True))
-    million = records / 1e6
-    print(
-        f"a pass took {median(ours) / million:.3f} s per million records, and pyarrow alone "
-        f"{median(plain) / million:.3f} s: {ratio:.2f} times as long"
-    )
+        for name, step in steps.items():
+            start = time.perf_counter()
+            step()
+            if pair >= 0:
+                times[name].append((time.perf_counter() - start) / records * 1e6)
+    for name, found in times.items():
+        ratios = [a / b for a, b in zip(found, times["pyarrow alone"], strict=True)]
+        low, high = np.quantile(ratios, [0.25, 0.75])
+        print(
+            f"{name}: {median(found):.3f} s per million records, {median(ratios):.2f} times "
+            f"pyarrow alone (quartiles {low:.2f} to {high:.2f})"
+        )
+    if not compiles:
+        print("numba is not installed, so that no pass was compiled")
 
 
 def main() -> None:
@@ -151,7 +167,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--columns", type=int, default=20)
     parser.add_argument("--limit", type=float, default=1.5)
-    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=11)
     parser.add_argument("--folder")
     parser.add_argument("--growth", type=int)
     chosen = parser.parse_args()
