@@ -102,7 +102,8 @@ def delta_table(folder: str | os.PathLike[str]) -> Any:
     if find_spec("deltalake") is None:
         raise MissingDependencyError(
             f"data={show(os.fspath(folder))}: this is a Delta table, whose log says which of its "
-            "files count; reading it takes deltalake, so install it with `pip install deltalake`."
+            "files count; reading it takes deltalake, so install it with `pip install "
+            "'privatelr[lakes]'`."
         )
     from deltalake import DeltaTable
 
