@@ -51,7 +51,8 @@ def test_a_folder_a_pattern_and_a_list_are_the_same_records(tmp_path, write, end
     (folder / "_SUCCESS").touch()
     (folder / f".hidden{ending}").write_bytes(b"")
     files = sorted(folder.glob(f"[0-9]*{ending}"))
-    for data in (folder, str(folder / f"[0-9]*{ending}"), files, list(map(str, files))):
+    patterns = [folder / f"[01]{ending}", str(folder / f"2*{ending}")]
+    for data in (folder, str(folder / f"[0-9]*{ending}"), files, list(map(str, files)), patterns):
         check_same(data, memory)
 
 
@@ -62,7 +63,8 @@ def test_columns_that_folders_tell_are_those_of_a_pattern_and_a_list(tmp_path, m
         (tmp_path / f"smoker={smoker}").mkdir()
         pq.write_table(part.drop_columns("smoker"), tmp_path / f"smoker={smoker}" / "0.parquet")
     files = sorted(map(str, tmp_path.glob("*/*.parquet")))
-    for data in (tmp_path, f"{tmp_path}/*/*.parquet", f"{tmp_path}/**/*.parquet", files):
+    each = [f"{tmp_path}/smoker=n*/*.parquet", f"{tmp_path}/smoker=y*/*.parquet"]
+    for data in (tmp_path, f"{tmp_path}/*/*.parquet", f"{tmp_path}/**/*.parquet", files, each):
         check_same(data, memory)
 
 

@@ -1,6 +1,6 @@
 """Tables as users hold them: named columns, and what is public about them."""
 
-from privatelr.sources.arrow_files import undressed
+from privatelr.sources.arrow_files import files_of, is_pattern, kind_of, undressed
 from privatelr.sources.columns import (
     Batch,
     Tally,
