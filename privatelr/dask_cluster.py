@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from contextlib import nullcontext, suppress
 from typing import Any
 
@@ -127,12 +128,18 @@ def _asked(
     client: Any, question: Callable[..., Any], seconds: float, *given: Any, **more: Any
 ) -> Any:
     """Call a method of a cluster's client, and return its answer within so many seconds."""
+    from distributed.comm import CommClosedError
+
+    # a result may be an OSError of its task, and a question to the scheduler has no such error
+    gone = (CommClosedError, CancelledError) if question == client.gather else (OSError,)
     try:
         return client.sync(lambda: question(*given, **more), callback_timeout=seconds)
-    except TimeoutError as error:
+    except (TimeoutError, *gone) as error:
         if raised_by_signal_handler(error):
             raise
-        raise _lost(f"its scheduler did not answer for {seconds:g} seconds") from None
+        is_late = isinstance(error, TimeoutError)
+        what = f"did not answer for {seconds:g} seconds" if is_late else "was lost"
+        raise _lost(f"its scheduler {what}") from None
 
 
 def _lost(how: str) -> ClusterError:

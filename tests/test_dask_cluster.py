@@ -156,12 +156,23 @@ sys.path.insert(0, {tests!r})
 from dask_for_tests import in_parts
 from frames_for_laws import FORMULA, SCHEMA
 from repeated_noise import trial
-from privatelr import ClusterError, Ledger, dplr
+from privatelr import ClusterError, Ledger, dask_cluster, dplr
 from privatelr.numerics.solve import Newton
 
-def deadly(objective):
+def kill(*_, **__):
     scheduler.kill()
+    scheduler.wait()
+
+def deadly(objective):
+    kill()
     return Newton()(objective)
+
+def ask(dask_scheduler, wanted):
+    os._exit(1)
+
+def slow(part):
+    time.sleep(1)
+    return part
 
 if __name__ == "__main__":
     import logging, subprocess
@@ -176,11 +187,20 @@ if __name__ == "__main__":
     )
     client = distributed.Client(scheduler_file={file!r}, timeout=30)
     client.wait_for_workers(1, timeout=30)
-    ledger = Ledger(1.0)
+    ledger, frame, more = Ledger(1.0), trial(100), {{}}
+    lazy = in_parts(frame, 30)
+    when = {when!r}
+    if when == "in a pass":
+        more = {{"solver": deadly}}
+    elif when == "while it is asked":
+        lazy = lazy.map_partitions(slow, meta=frame.iloc[:0])
+        dask_cluster._state = ask
+    else:
+        dask_cluster.wait_for = kill
     with dask.config.set({{"privatelr.timeout": "2s", "scheduler": "distributed"}}):
         begun = time.monotonic()
         try:
-            dplr(FORMULA, in_parts(trial(100), 30), ledger=ledger, solver=deadly, **SCHEMA)
+            dplr(FORMULA, lazy, ledger=ledger, **more, **SCHEMA)
         except ClusterError as error:
             print("told:", error, "after", time.monotonic() - begun < 20, ledger.left())
     worker.kill()
@@ -188,18 +208,22 @@ if __name__ == "__main__":
 """
 
 
-def test_a_scheduler_that_dies_ends_a_fit_whose_charge_stands(tmp_path):
+@pytest.mark.parametrize(
+    ("when", "left"), [("in a pass", 0.0), ("while it is asked", 1.0), ("before it answers", 1.0)]
+)
+def test_a_scheduler_that_dies_ends_a_fit(tmp_path, when, left):
+    """A charge stands; while the records are counted, nothing is charged yet."""
     script = tmp_path / "dies.py"
     file = str(tmp_path / "scheduler.json")
     script.write_text(
-        SCHEDULER_DIES.format(tests=str(Path(__file__).parent / "support"), file=file)
+        SCHEDULER_DIES.format(tests=str(Path(__file__).parent / "support"), file=file, when=when)
     )
     done = subprocess.run(
         [sys.executable, script], capture_output=True, text=True, timeout=100, check=False
     )
     assert done.stdout.startswith("told: data: the Dask cluster could not go on"), done.stderr
     assert "a charge that was made for this call stands" in done.stdout
-    assert done.stdout.endswith("after True 0.0\n")
+    assert done.stdout.endswith(f"after True {left}\n")
 
 
 # Python reports what is raised while an object is finalised; the next alarm ends the fit then
