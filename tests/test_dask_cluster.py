@@ -25,7 +25,14 @@ from dask_for_tests import (
 from frames_for_laws import FORMULA, SCHEMA, clinic
 from repeated_noise import trial
 
-from privatelr import ClusterError, PrivateLRError, SchemaError, dask_cluster, dplr
+from privatelr import (
+    ClusterError,
+    NotConvergedError,
+    PrivateLRError,
+    SchemaError,
+    dask_cluster,
+    dplr,
+)
 from privatelr.numerics import value_and_gradient
 from privatelr.numerics.solve import Newton, precise_minimum
 
@@ -110,6 +117,22 @@ def test_a_failure_on_a_cluster_quotes_no_value(on, caplog):
     assert not re.search(r"\d\.\d", str(caught.value))
     logged = "".join(line for _, lines in on.get_worker_logs().items() for _, line in lines)
     assert "Compute Failed" not in logged
+
+
+@pytest.mark.parametrize("error", [ValueError, SchemaError, ClusterError, NotConvergedError])
+@EVERY_MEMORY
+def test_errors_of_other_peoples_tasks_quote_nothing(on, memory, error):
+    """Errors of this package among them, which their code may raise in words of its own."""
+    frame = clinic(50)
+
+    def broken(part):
+        raise error(f"SECRET {part.iloc[0].to_dict()}")
+
+    lazy = in_parts(frame, 20).map_partitions(broken, meta=frame.iloc[:0])
+    with dask.config.set({"privatelr.memory": memory}), pytest.raises(PrivateLRError) as told:
+        dplr(FORMULA, lazy, **SCHEMA)
+    assert "SECRET" not in f"{told.value}{told.value.__cause__}"
+    assert told.value.__suppress_context__
 
 
 def test_a_bar_moves_and_goes_away(on, capfd):
@@ -279,7 +302,7 @@ def test_an_interrupted_graph_is_not_computed_on(on, monkeypatch):
     before = tasks()
     asked = [dask.delayed(time.sleep)(0.3 + second / 1000) for second in range(400)]
     with pytest.raises(KeyboardInterrupt) as kept:
-        dask_cluster.evaluated(asked)
+        dask_cluster.evaluated(asked, "read")
     for _ in range(300):  # all of them would take a minute and a half
         left = tasks() - before
         if not left:
@@ -299,7 +322,7 @@ def test_a_bar_counts_what_is_left_of_this_pass_alone(on, monkeypatch):
     read = [slow(value) for value in kept[:32]]
     summed = [dask.delayed(sum)(read[i : i + 4]) for i in range(0, 32, 4)]
     begun = time.monotonic()
-    assert dask_cluster.evaluated([dask.delayed(sum)(summed)], bar=32) == [sum(range(32))]
+    assert dask_cluster.evaluated([dask.delayed(sum)(summed)], "read", bar=32) == [sum(range(32))]
     assert time.monotonic() - begun < 30
     shares = [done / (done + left) for done, left in drawn if done + left]
     assert shares == sorted(shares)

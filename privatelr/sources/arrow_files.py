@@ -15,7 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from privatelr.errors import MissingDependencyError, SchemaError, show
+from privatelr.errors import MissingDependencyError, PrivateLRError, SchemaError, show
 
 _KINDS = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
@@ -197,7 +197,7 @@ def own_schemas(data: Any) -> Iterator[tuple[str, Any, Collection[str]]]:
         name = _shown(path)
         try:
             own = fragment.physical_schema
-        except (OSError, ValueError):  # errors of pyarrow are of these classes
+        except (OSError, ValueError, PrivateLRError):  # of pyarrow, or of a user's file system
             raise _unreadable(name) from None
         yield name, own, pyarrow.dataset.get_partition_keys(fragment.partition_expression)
 
