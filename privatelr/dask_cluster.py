@@ -5,10 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from contextlib import nullcontext, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
-from privatelr.errors import ArgumentError, ClusterError, raised_by_signal_handler, show
+from privatelr.errors import (
+    ArgumentError,
+    ClusterError,
+    PrivateLRError,
+    raised_by_signal_handler,
+    redact_errors,
+    show,
+)
 from privatelr.progress_line import OFTEN, ProgressLine
 
 _ANSWER = 5.0
@@ -46,12 +54,39 @@ class Bar:
         self._line.draw(done / max(done + left, 1))
 
 
-def evaluated(nodes: Sequence[Any], *, bar: int = 0) -> list[Any]:
+class Failure(NamedTuple):
+    """The result of a task of this package that failed; it holds public facts only."""
+
+    kind: type[PrivateLRError]
+    message: str
+
+
+def require_success(result: Any) -> Any:
+    """The result of a task; raises the error of one that failed."""
+    if isinstance(result, Failure):
+        raise result.kind(result.message)
+    return result
+
+
+def outcome(function: Callable[..., Any], *given: Any) -> Any:
+    """Call a function of this package in a task; returns a failure if it refuses what is given.
+
+    `evaluated` tells it from what tasks of others raise, who may raise errors of the same classes.
+    """
+    try:
+        return function(*given)
+    except PrivateLRError as error:
+        return Failure(type(error), str(error))
+
+
+def evaluated(nodes: Sequence[Any], what: str, *, bar: int = 0) -> list[Any]:
     """Evaluate Dask nodes in one graph, on the scheduler in charge, and return their values.
 
     Parameters
     ----------
     nodes : sequence of Delayed
+    what : str
+        What could not be done if a task raises an error, whose words are not quoted.
     bar : int
         The number of records of which the progress is shown; 0 to show nothing.
 
@@ -60,33 +95,46 @@ def evaluated(nodes: Sequence[Any], *, bar: int = 0) -> list[Any]:
     ClusterError
         If the cluster had no worker, or did not answer, for as long as
         ``dask.config.get("privatelr.timeout")`` says; or if no client is connected to it.
+    PrivateLRError
+        The first failure that a task returned, or a `SchemaError` if one raised an error.
     """
-    client = client_in_charge()
+    with redact_errors(what):
+        client = client_in_charge()
     if client is None:
         with Bar(bar) if bar else nullcontext():
-            return _evaluated_here(nodes)
-    futures = client.compute(list(nodes))
+            return list(map(require_success, _evaluated_here(nodes, what)))
+    patience = _patience()
+    with redact_errors(what, ours=()):  # nodes of others are pickled
+        futures = client.compute(list(nodes))
     try:
         wait_for(client, futures, bar=bar)
-        gathered = _asked(client, client.gather, _patience(), futures, asynchronous=True)
+        # what a task raises is no ClusterError: `_asked` has words of its own for such an error
+        with redact_errors(what, ours=(ClusterError,)):
+            gathered = _asked(client, client.gather, patience, futures, asynchronous=True)
     finally:  # a notebook keeps the traceback of an interrupt, and the cluster would go on
         for future in futures:
             future.release()
-    return list(gathered)
+    return list(map(require_success, gathered))
 
 
-def _evaluated_here(nodes: Sequence[Any]) -> list[Any]:
+def _evaluated_here(nodes: Sequence[Any], what: str) -> list[Any]:
     import dask
 
-    try:
-        return list(dask.compute(*nodes))
-    except ValueError:  # of rows that a cluster keeps, once it was closed
-        with suppress(ImportError):
-            from distributed import futures_of
+    with redact_errors(what, ours=()):
+        try:
+            return list(dask.compute(*nodes))
+        except ValueError:  # of rows that a cluster keeps, once it was closed
+            if not _has_futures(nodes):
+                raise
+    raise _closed("no client is connected to it")
 
-            if futures_of(list(nodes)):
-                raise _closed("no client is connected to it") from None
-        raise
+
+def _has_futures(nodes: Sequence[Any]) -> bool:
+    with suppress(ImportError):
+        from distributed import futures_of
+
+        return bool(futures_of(list(nodes)))
+    return False
 
 
 def wait_for(client: Any, futures: Any, *, bar: int = 0) -> None:
@@ -127,12 +175,18 @@ def _asked(
     client: Any, question: Callable[..., Any], seconds: float, *given: Any, **more: Any
 ) -> Any:
     """Call a method of a cluster's client, and return its answer within so many seconds."""
+    from distributed.comm import CommClosedError
+
+    # a result may be an OSError of its task, and a question to the scheduler has no such error
+    gone = (CommClosedError, CancelledError) if question == client.gather else (OSError,)
     try:
         return client.sync(lambda: question(*given, **more), callback_timeout=seconds)
-    except TimeoutError as error:
+    except (TimeoutError, *gone) as error:
         if raised_by_signal_handler(error):
             raise
-        raise _lost(f"its scheduler did not answer for {seconds:g} seconds") from None
+        is_late = isinstance(error, TimeoutError)
+        what = f"did not answer for {seconds:g} seconds" if is_late else "was lost"
+        raise _lost(f"its scheduler {what}") from None
 
 
 def _lost(how: str) -> ClusterError:

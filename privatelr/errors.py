@@ -216,26 +216,29 @@ class SchemaWarning(PrivacyWarning):
 
 
 @contextmanager
-def redact_errors(what: str) -> Iterator[None]:
+def redact_errors(
+    what: str, *, ours: tuple[type[PrivateLRError], ...] = (PrivateLRError,)
+) -> Iterator[None]:
     """Replace unexpected errors within the block by an error that names their type, not data.
 
     Parameters
     ----------
     what : str
         What could not be done, for the message.
+    ours : tuple of classes
+        Errors that the block raises on purpose: none where it runs code of others, who may raise
+        errors of this package in words of their own.
 
     Raises
     ------
     SchemaError
-        Replaces any exception that comes neither from this package nor from the caller. An
-        exception from a signal handler, such as one that stops after some seconds, is passed on.
+        Replaces any exception that is neither one of `ours` nor from a signal handler of the
+        caller, such as one that stops after some seconds.
     """
     try:
         yield
-    except PrivateLRError:
-        raise
     except Exception as error:
-        if raised_by_signal_handler(error):
+        if isinstance(error, ours) or raised_by_signal_handler(error):
             raise
         # the original message may contain a value of the data
         raise SchemaError(f"data: {what} ({type(error).__name__}).") from None
@@ -392,7 +395,6 @@ def require_choice(
     `others` are further names for some of them, which the error may suggest too.
     """
     if not isinstance(value, str) or value not in choices:
-        listed = ", ".join(repr(choice) for choice in choices)
-        end = or_meant(value, (*choices, *others))
-        raise error(f"{name}={show(value)}: {name} takes {listed}{why}{end}")
+        takes = f"{', '.join(map(repr, choices))}{why}{or_meant(value, (*choices, *others))}"
+        raise error(f"{name}={show(value)}: {name} takes {takes}")
     return value

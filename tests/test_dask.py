@@ -24,7 +24,17 @@ from dask_for_tests import (
 from frames_for_laws import FORMULA, SCHEMA, clinic
 from repeated_noise import trial
 
-from privatelr import FormulaError, PrivateLRError, SchemaError, check, dplr, dpsvm
+from privatelr import (
+    ClusterError,
+    FormulaError,
+    NotConvergedError,
+    PrivateLRError,
+    SchemaError,
+    check,
+    dplr,
+    dpsvm,
+    suggest_bounds,
+)
 from privatelr.design import read_dask_source
 from privatelr.numerics import LOSSES, Objective, hessian, mean_change, threads, value_and_gradient
 from privatelr.numerics.rows import RowFacts, additions, checksum
@@ -558,15 +568,51 @@ def test_a_bar_moves_and_goes_away(capfd, monkeypatch):
     check_that_a_bar_moves_and_goes_away(capfd)
 
 
-def test_errors_of_other_peoples_tasks_quote_nothing():
-    """As of a parser that meets a line it cannot read, when records are counted or read."""
-    frame = pd.DataFrame({"y": [0, 1] * 10, "a": np.linspace(0, 1, 20)})
+@EVERY_MEMORY
+@pytest.mark.parametrize("after", [0, 2])
+@pytest.mark.parametrize(
+    "error", [ValueError, KeyError, SchemaError, ClusterError, NotConvergedError]
+)
+def test_errors_of_other_peoples_tasks_quote_nothing(error, after, memory):
+    """As of a parser that meets a line it cannot read, when records are counted or read.
+
+    It may use this package, and so have its errors at hand.
+    """
+    frame, calls = pd.DataFrame({"y": [0, 1] * 10, "a": np.linspace(0, 1, 20)}), []
 
     def broken(part):
-        raise ValueError(f"SECRET {part.iloc[0].to_dict()}")
+        calls.append(1)
+        if len(calls) > after:
+            raise error(f"SECRET {part.iloc[0].to_dict()}")
+        return part
 
     table = dd.from_pandas(frame, npartitions=2).map_partitions(broken, meta=frame.iloc[:0])
-    with pytest.raises(SchemaError, match=r"ValueError") as told:
-        dplr("y ~ a", table, eps=1, bounds={"a": (0, 1)})
-    assert "SECRET" not in str(told.value)
-    assert told.value.__suppress_context__
+    for call in (
+        lambda: dplr("y ~ a", table, eps=1, bounds={"a": (0, 1)}),
+        lambda: suggest_bounds(table, {"a": (0, 1)}, eps=100.0),
+    ):
+        calls.clear()
+        with (
+            dask.config.set({"privatelr.memory": memory}),
+            pytest.raises(SchemaError, match=error.__name__) as told,
+        ):
+            call()
+        assert "SECRET" not in str(told.value)
+        assert told.value.__suppress_context__
+
+
+def test_refusals_of_this_package_in_tasks_are_its_own_words():
+    frame = pd.DataFrame({"y": [0, 1] * 10, "a": np.linspace(0, 1, 20)})
+
+    def twice(part):
+        return pd.concat([part, part[["a"]]], axis=1)
+
+    table = dd.from_pandas(frame, npartitions=2).map_partitions(
+        twice, meta=frame.iloc[:0], enforce_metadata=False
+    )
+    for call in (
+        lambda: dplr("y ~ a", table, eps=1, bounds={"a": (0, 1)}),
+        lambda: suggest_bounds(table, {"a": (0, 1)}, eps=100.0),
+    ):
+        with pytest.raises(SchemaError, match="data has two columns named 'a'"):
+            call()

@@ -25,7 +25,14 @@ from dask_for_tests import (
 from frames_for_laws import FORMULA, SCHEMA, clinic
 from repeated_noise import trial
 
-from privatelr import ClusterError, PrivateLRError, SchemaError, dask_cluster, dplr
+from privatelr import (
+    ClusterError,
+    NotConvergedError,
+    PrivateLRError,
+    SchemaError,
+    dask_cluster,
+    dplr,
+)
 from privatelr.numerics import value_and_gradient
 from privatelr.numerics.solve import Newton, precise_minimum
 
@@ -112,6 +119,22 @@ def test_a_failure_on_a_cluster_quotes_no_value(on, caplog):
     assert "Compute Failed" not in logged
 
 
+@pytest.mark.parametrize("error", [ValueError, SchemaError, ClusterError, NotConvergedError])
+@EVERY_MEMORY
+def test_errors_of_other_peoples_tasks_quote_nothing(on, memory, error):
+    """Errors of this package among them, which their code may raise in words of its own."""
+    frame = clinic(50)
+
+    def broken(part):
+        raise error(f"SECRET {part.iloc[0].to_dict()}")
+
+    lazy = in_parts(frame, 20).map_partitions(broken, meta=frame.iloc[:0])
+    with dask.config.set({"privatelr.memory": memory}), pytest.raises(PrivateLRError) as told:
+        dplr(FORMULA, lazy, **SCHEMA)
+    assert "SECRET" not in f"{told.value}{told.value.__cause__}"
+    assert told.value.__suppress_context__
+
+
 def test_a_bar_moves_and_goes_away(on, capfd):
     check_that_a_bar_moves_and_goes_away(capfd)
 
@@ -156,12 +179,23 @@ sys.path.insert(0, {tests!r})
 from dask_for_tests import in_parts
 from frames_for_laws import FORMULA, SCHEMA
 from repeated_noise import trial
-from privatelr import ClusterError, Ledger, dplr
+from privatelr import ClusterError, Ledger, dask_cluster, dplr
 from privatelr.numerics.solve import Newton
 
-def deadly(objective):
+def kill(*_, **__):
     scheduler.kill()
+    scheduler.wait()
+
+def deadly(objective):
+    kill()
     return Newton()(objective)
+
+def ask(dask_scheduler, wanted):
+    os._exit(1)
+
+def slow(part):
+    time.sleep(1)
+    return part
 
 if __name__ == "__main__":
     import logging, subprocess
@@ -176,11 +210,20 @@ if __name__ == "__main__":
     )
     client = distributed.Client(scheduler_file={file!r}, timeout=30)
     client.wait_for_workers(1, timeout=30)
-    ledger = Ledger(1.0)
+    ledger, frame, more = Ledger(1.0), trial(100), {{}}
+    lazy = in_parts(frame, 30)
+    when = {when!r}
+    if when == "in a pass":
+        more = {{"solver": deadly}}
+    elif when == "while it is asked":
+        lazy = lazy.map_partitions(slow, meta=frame.iloc[:0])
+        dask_cluster._state = ask
+    else:
+        dask_cluster.wait_for = kill
     with dask.config.set({{"privatelr.timeout": "2s", "scheduler": "distributed"}}):
         begun = time.monotonic()
         try:
-            dplr(FORMULA, in_parts(trial(100), 30), ledger=ledger, solver=deadly, **SCHEMA)
+            dplr(FORMULA, lazy, ledger=ledger, **more, **SCHEMA)
         except ClusterError as error:
             print("told:", error, "after", time.monotonic() - begun < 20, ledger.left())
     worker.kill()
@@ -188,18 +231,22 @@ if __name__ == "__main__":
 """
 
 
-def test_a_scheduler_that_dies_ends_a_fit_whose_charge_stands(tmp_path):
+@pytest.mark.parametrize(
+    ("when", "left"), [("in a pass", 0.0), ("while it is asked", 1.0), ("before it answers", 1.0)]
+)
+def test_a_scheduler_that_dies_ends_a_fit(tmp_path, when, left):
+    """A charge stands; while the records are counted, nothing is charged yet."""
     script = tmp_path / "dies.py"
     file = str(tmp_path / "scheduler.json")
     script.write_text(
-        SCHEDULER_DIES.format(tests=str(Path(__file__).parent / "support"), file=file)
+        SCHEDULER_DIES.format(tests=str(Path(__file__).parent / "support"), file=file, when=when)
     )
     done = subprocess.run(
         [sys.executable, script], capture_output=True, text=True, timeout=100, check=False
     )
     assert done.stdout.startswith("told: data: the Dask cluster could not go on"), done.stderr
     assert "a charge that was made for this call stands" in done.stdout
-    assert done.stdout.endswith("after True 0.0\n")
+    assert done.stdout.endswith(f"after True {left}\n")
 
 
 # Python reports what is raised while an object is finalised; the next alarm ends the fit then
@@ -255,7 +302,7 @@ def test_an_interrupted_graph_is_not_computed_on(on, monkeypatch):
     before = tasks()
     asked = [dask.delayed(time.sleep)(0.3 + second / 1000) for second in range(400)]
     with pytest.raises(KeyboardInterrupt) as kept:
-        dask_cluster.evaluated(asked)
+        dask_cluster.evaluated(asked, "read")
     for _ in range(300):  # all of them would take a minute and a half
         left = tasks() - before
         if not left:
@@ -275,7 +322,7 @@ def test_a_bar_counts_what_is_left_of_this_pass_alone(on, monkeypatch):
     read = [slow(value) for value in kept[:32]]
     summed = [dask.delayed(sum)(read[i : i + 4]) for i in range(0, 32, 4)]
     begun = time.monotonic()
-    assert dask_cluster.evaluated([dask.delayed(sum)(summed)], bar=32) == [sum(range(32))]
+    assert dask_cluster.evaluated([dask.delayed(sum)(summed)], "read", bar=32) == [sum(range(32))]
     assert time.monotonic() - begun < 30
     shares = [done / (done + left) for done, left in drawn if done + left]
     assert shares == sorted(shares)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 import docs
 import pytest
@@ -253,6 +254,15 @@ def lost(text):
 def test_contributors_find_what_the_table_of_theorems_names():
     assert len(list(places(CONTRIBUTING))) > 20
     assert lost(CONTRIBUTING) == []
+
+
+def test_the_readme_names_every_extra_for_users():
+    project = tomllib.loads((docs.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for_contributors = {"benchmarks", "dev", "docs", "notebooks", "test"}
+    readme = (docs.ROOT / "README.md").read_text(encoding="utf-8")
+    (line,) = re.findall("^Extras, as in .*", readme, re.MULTILINE)
+    named = set(re.findall("`([a-z]+)`", line))
+    assert named == set(project["optional-dependencies"]) - for_contributors
 
 
 def test_a_lost_function_is_noticed():

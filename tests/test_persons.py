@@ -71,6 +71,7 @@ PERSON = {"bounds": BOUNDS, "person": "patient"}
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
 KINDS = [object, "str", "string[python]", "string[pyarrow]", "category", pd.ArrowDtype(pa.string())]
+KINDS += [pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string()))]
 
 
 def patients(sizes=(3, 1, 2, 5, 1, 1, 4, 2), seed=0):

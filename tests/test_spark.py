@@ -29,7 +29,7 @@ from privatelr import (
     levels_from,
     suggest_bounds,
 )
-from privatelr.numerics.rows.dask_partitions import Failure
+from privatelr.dask_cluster import Failure
 from privatelr.numerics.rows.mapped_rows import joined
 from privatelr.sources import spark_frames
 

@@ -12,7 +12,19 @@ from repeated_noise import trial
 from streams_for_tests import EVERY_MEMORY, KEPT, STREAMED, arrow, ds, pa
 
 import privatelr.fitting
-from privatelr import ArgumentError, FormulaError, Ledger, SchemaError, dplr, dpsvm, stream
+from privatelr import (
+    ArgumentError,
+    ClusterError,
+    FormulaError,
+    GuaranteeError,
+    Ledger,
+    NotConvergedError,
+    PureDP,
+    SchemaError,
+    dplr,
+    dpsvm,
+    stream,
+)
 from privatelr.design import plan_design
 from privatelr.design.stream_design import open_parts
 from privatelr.formula import parse_formula
@@ -280,14 +292,27 @@ def test_nothing_is_read_to_plan_and_refuse():
 SECRET = 0.123456789
 
 
-def broken(table, after):
+def raising(error):
+    """Raise an error of this class with a value in its words, by privatelr's own code for one."""
+    if error is GuaranteeError:
+        PureDP(-SECRET)  # an argument that is public elsewhere is quoted
+    raise error(f"{SECRET} is in row 20")
+
+
+ERRORS = pytest.mark.parametrize(
+    "error", [ValueError, SchemaError, ClusterError, NotConvergedError, GuaranteeError]
+)
+"""What a function of a user may raise; one that uses this package has its errors at hand."""
+
+
+def broken(table, after, error=ValueError):
     """A function whose readers raise in the middle of a reading, from one of them on."""
     readings = []
 
     def batches(fails):
         yield from table.slice(0, 20).to_batches()
         if fails:
-            raise ValueError(f"{SECRET} is in row 20")
+            raising(error)
         yield from table.slice(20).to_batches()
 
     def source():
@@ -299,9 +324,10 @@ def broken(table, after):
 
 @EVERY_MEMORY
 @pytest.mark.parametrize("after", [1, 2, 3])
-def test_a_reader_that_raises_ends_a_fit_in_one_sentence(memory, after):
+@ERRORS
+def test_a_reader_that_raises_ends_a_fit_in_one_sentence(memory, after, error):
     ledger, table = Ledger(epsilon=3.0), arrow(clinic(50))
-    source = stream(broken(table, after), memory=memory)
+    source = stream(broken(table, after, error), memory=memory)
     if memory == KEPT and after == 3:
         dplr(FORMULA, source, ledger=ledger, **SCHEMA)  # all is in memory by then
         return
@@ -314,6 +340,52 @@ def test_a_reader_that_raises_ends_a_fit_in_one_sentence(memory, after):
     assert charged is (after > 1)
     assert not charged or "charge" in str(told.value)
     assert str(told.value).count(".") == 1
+
+
+@EVERY_MEMORY
+@ERRORS
+@pytest.mark.parametrize("after", range(4))
+def test_a_function_that_raises_is_not_quoted(memory, after, error):
+    """While its schema is asked for, or before any of its batches."""
+    table, calls = arrow(clinic(50)), []
+
+    def source():
+        calls.append(1)
+        if len(calls) > after:
+            raising(error)
+        return table.to_reader()
+
+    if memory == KEPT and after == 3:
+        dplr(FORMULA, source, **SCHEMA)
+        return
+    with pytest.raises(SchemaError) as told:
+        dplr(FORMULA, stream(source, memory=memory), **SCHEMA)
+    assert str(SECRET) not in f"{told.value}{told.value.__cause__}"
+
+
+@ERRORS
+@pytest.mark.parametrize("place", ["schema", "batch"])
+def test_what_a_reader_or_a_batch_says_of_itself_is_not_quoted(place, error):
+    """Another library's, or one that a user wrote, whose attributes run code."""
+    table = arrow(clinic(50))
+
+    class Reader:
+        def __init__(self, asked=False):
+            self.asked = asked
+
+        @property
+        def schema(self):
+            return raising(error) if place == "schema" or self.asked else table.schema
+
+        def read_next_batch(self):
+            raise StopIteration
+
+        def __iter__(self):
+            yield Reader(True)
+
+    with pytest.raises(SchemaError) as told:
+        dplr(FORMULA, lambda: Reader(), **SCHEMA)
+    assert str(SECRET) not in f"{told.value}{told.value.__cause__}"
 
 
 def test_what_is_no_stream_is_refused_in_one_sentence(tmp_path):

@@ -1,4 +1,4 @@
-"""DuckDB, polars and Delta as sources, and all that streams go to beside a fit."""
+"""DuckDB and polars as sources, and all that streams go to beside a fit."""
 
 import numpy as np
 import pandas as pd
@@ -38,18 +38,11 @@ def of_duckdb(frame, folder):
     return duckdb.connect().sql(f"select *, 1 as \"an other\" from '{folder / 't.parquet'}'")
 
 
-def of_delta(frame, folder):
-    delta = pytest.importorskip("deltalake", reason="deltalake is not installed")
-    delta.write_deltalake(str(folder / "delta"), arrow(frame))
-    return delta.DeltaTable(str(folder / "delta"))
-
-
 SOURCES = {
     "dataset": lambda frame, folder: ds.dataset(arrow(frame)),
     "reader": lambda frame, folder: arrow(frame).to_reader,
     "polars": of_polars,
     "duckdb": of_duckdb,
-    "delta": of_delta,
 }
 EVERY_SOURCE = pytest.mark.parametrize("make", SOURCES.values(), ids=SOURCES)
 

@@ -69,7 +69,7 @@ _LIMIT = (
 )
 _FIT = f"""\
 Fit a private model to a table, and print its page. The table is Parquet (by its
-ending .parquet or .pq), Feather (.feather or .arrow) or text: CSV in UTF-8, a first
+ending .parquet or .pq), Feather (.feather, .arrow, .ipc) or text: CSV in UTF-8, a first
 line of names, then one record a line; --encoding names another encoding, and .gz,
 .bz2, .xz and .zst at the end of its name a compression. Several files of Parquet, a
 folder of them, or a pattern such as 'data/*.parquet' are one table, which is read

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from privatelr.dask_cluster import evaluated
+from privatelr.dask_cluster import evaluated, outcome
 from privatelr.design.formula_design import BatchReader, DesignSpec
 from privatelr.design.persons import (
     Section,
@@ -24,7 +24,7 @@ from privatelr.design.persons import (
     require_sections,
     sharing_of,
 )
-from privatelr.errors import SchemaError, redact_errors
+from privatelr.errors import SchemaError
 from privatelr.formula import Formula, Person
 from privatelr.sources import Batch, as_batch, dispatch, is_dask
 from privatelr.sources import dask_collections as of_dask
@@ -94,9 +94,9 @@ class DaskTable:
         """Return what a function returns for each partition."""
         from dask.delayed import delayed
 
-        asked = [delayed(function, pure=False)(section, *given) for section in self.parts(())]
-        with redact_errors("the persons of a partition could not be counted"):
-            return list(evaluated(asked))
+        task = delayed(outcome, pure=False)
+        asked = [task(function, section, *given) for section in self.parts(())]
+        return evaluated(asked, "the persons of a partition could not be counted")
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -137,9 +137,9 @@ class DaskTable:
         """
         from dask.delayed import delayed
 
-        work = [delayed(_applied, pure=False)(function, part) for part in self.parts(names)]
-        with redact_errors("a partition could not be read"):
-            return evaluated(work)
+        task = delayed(outcome, pure=False)
+        work = [task(_applied, function, part) for part in self.parts(names)]
+        return evaluated(work, "a partition could not be read")
 
 
 def read_dask_source(

@@ -24,6 +24,7 @@ from privatelr.errors import SchemaError, redact_errors
 from privatelr.formula import Formula
 from privatelr.progress_line import ProgressLine
 from privatelr.sources import Batch, RecordBatches, as_batch, as_stream, dispatch, is_stream
+from privatelr.sources.record_batches import UNREAD
 from privatelr.types import FloatArray, RawColumns, Rows
 
 T = TypeVar("T")
@@ -306,8 +307,10 @@ def _read_raw(
 ) -> RawColumns:
     import pyarrow as pa
 
-    first, n = int(spec.columns.has_intercept), len(records)
-    found = {name: records.column(name) for name in places}
+    with redact_errors(UNREAD, ours=()):  # its class may be one of others
+        table = pa.Table.from_batches([records])
+    first, n = int(spec.columns.has_intercept), len(table)
+    found = {name: table.column(name).chunk(0) for name in places}
     plain = {
         name: column.to_numpy(zero_copy_only=True)
         for name, column in found.items()
@@ -318,7 +321,7 @@ def _read_raw(
     names = spec.formula.variables
     needed = tuple(name for name in names if name in kept or name not in places)
     others = [name for name in names if name in needed or name not in plain]
-    batch = as_batch(pa.Table.from_batches([records.select(others)]))
+    batch = as_batch(table.select(others))
     values, usable = read_values(spec.variables, batch, needed)
     numbers, codes, coded = column_plan.read_factors(spec.factors, values, n, used)
     design = np.empty((len(spec.columns.names), n)).T

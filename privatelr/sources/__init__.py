@@ -1,6 +1,6 @@
 """Tables as users hold them: named columns, and what is public about them."""
 
-from privatelr.sources.arrow_files import undressed
+from privatelr.sources.arrow_files import files_of, is_pattern, kind_of, undressed
 from privatelr.sources.columns import (
     Batch,
     Tally,
@@ -26,13 +26,7 @@ from privatelr.sources.data_source import (
     read_source,
     validated_sparse,
 )
-from privatelr.sources.record_batches import (
-    RecordBatches,
-    as_stream,
-    is_stream,
-    over_pieces,
-    stream,
-)
+from privatelr.sources.record_batches import RecordBatches
 from privatelr.sources.schema import (
     BoundsLike,
     LevelsLike,
@@ -44,3 +38,4 @@ from privatelr.sources.schema import (
     unknown_release,
 )
 from privatelr.sources.spark_frames import is_spark
+from privatelr.sources.stream_sources import as_stream, is_stream, over_pieces, stream

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import glob
 import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from privatelr.errors import MissingDependencyError, SchemaError, show
+from privatelr.errors import MissingDependencyError, PrivateLRError, SchemaError, show
 
 _KINDS = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
@@ -27,40 +29,66 @@ def is_path(data: Any) -> bool:
     """Whether this names a file or folder that can be read, or is a list of such files."""
     if isinstance(data, list | tuple):
         paths = all(isinstance(one, str | os.PathLike) for one in data)
-        return paths and any(map(_kind, data))  # other lists of texts may be a response
-    return isinstance(data, str | os.PathLike) and bool(_kind(data) or os.path.isdir(data))
+        return paths and any(map(kind_of, data))  # other lists of texts may be a response
+    return isinstance(data, str | os.PathLike) and bool(kind_of(data) or os.path.isdir(data))
+
+
+def kind_of(path: str | os.PathLike[str]) -> str:
+    """Return ``"parquet"`` or ``"feather"`` by what the name of a file ends in; empty for others.
+
+    A pattern has the kind of its files.
+    """
+    return _KINDS.get(Path(path).suffix.lower(), "")
+
+
+def is_pattern(path: str) -> bool:
+    """Whether a path stands for files; a file may have a name that looks like a pattern."""
+    return glob.has_magic(path) and not os.path.exists(path)
+
+
+def files_of(path: str) -> list[str]:
+    """Return the files that a pattern stands for, in the order of their names, or the path."""
+    return sorted(glob.glob(path, recursive=True)) if is_pattern(path) else [path]
 
 
 def dataset_of(path: Any) -> Any:
-    """Return the records of a file, a folder, a pattern of files, or a list of files.
+    """Return the records of a file, a folder, a pattern of files, or a list of files and patterns.
 
     Raises
     ------
     SchemaError
-        If there is no such file, if one cannot be read, or if they belong to a table whose log
-        says which of them count.
+        If there is no such file, if one cannot be read or is named twice, or if they belong to a
+        table whose log says which of them count.
     """
-    if isinstance(path, list | tuple):
-        files = [os.fspath(one) for one in path]
-        return _of_files(
-            files, os.path.commonpath([os.path.dirname(_full(file)) for file in files])
+    if not isinstance(path, list | tuple):
+        text = os.fspath(path)
+        if os.path.isdir(text):
+            return _of_files(_inside(text), _full(text))
+        path = [text]
+    named = [os.fspath(one) for one in path]
+    files = [file for one in named for file in _found(one)]
+    twice = next((file for file, times in Counter(map(_full, files)).items() if times > 1), None)
+    if twice is not None:
+        raise SchemaError(
+            f"data: {show(_shown(twice))} is named twice; name each file once, as each of its "
+            "records would count twice."
         )
-    text = os.fspath(path)
-    if os.path.isdir(text):
-        files = sorted(_inside(text))
-        if not files:
-            raise SchemaError(
-                f"data={show(text)}: the folder has no file that ends in .parquet or .feather."
-            )
-        return _of_files(files, _full(text))
-    if os.path.exists(text) or not glob.has_magic(text):
-        return _of_files([text], os.path.dirname(_full(text)))
-    parts = Path(_full(text)).parts
-    fixed = next(place for place, part in enumerate(parts) if glob.has_magic(part))
-    files = sorted(glob.glob(text, recursive=True))
-    if not files:
-        raise SchemaError(f"data={show(text)}: there is no such file.")
-    return _of_files(files, os.path.join(*parts[:fixed]))
+    return _of_files(files, os.path.commonpath([_above(one) for one in named]))
+
+
+def _found(path: str) -> list[str]:
+    files = files_of(path)
+    if not all(map(os.path.exists, files)) or not files:
+        raise SchemaError(f"data={show(path)}: there is no such file.")
+    return files
+
+
+def _above(path: str) -> str:
+    """Return the folder of a file, or the one above the first part of a pattern that varies."""
+    parts = Path(_full(path)).parts
+    if not is_pattern(path):
+        return os.path.join(*parts[:-1])
+    return os.path.join(*takewhile(lambda part: not glob.has_magic(part), parts))
 
 
 def _of_files(files: Sequence[str], base: str) -> Any:
@@ -68,11 +96,8 @@ def _of_files(files: Sequence[str], base: str) -> Any:
     import pyarrow as pa
     import pyarrow.dataset
 
-    for file in files:
-        if not os.path.exists(file):
-            raise SchemaError(f"data={show(file)}: there is no such file.")
     _require_no_log(files)
-    kinds = {_kind(file) for file in files}
+    kinds = {kind_of(file) for file in files}
     if len(kinds) > 1 or "" in kinds:
         raise SchemaError(
             "data: several files are read together if all are Parquet, or all Feather, as their "
@@ -102,7 +127,8 @@ def delta_table(folder: str | os.PathLike[str]) -> Any:
     if find_spec("deltalake") is None:
         raise MissingDependencyError(
             f"data={show(os.fspath(folder))}: this is a Delta table, whose log says which of its "
-            "files count; reading it takes deltalake, so install it with `pip install deltalake`."
+            "files count; reading it takes deltalake, so install it with `pip install "
+            "'privatelr[lakes]'`."
         )
     from deltalake import DeltaTable
 
@@ -122,17 +148,21 @@ def _require_no_log(files: Iterable[str]) -> None:
                 )
 
 
-def _inside(folder: str) -> Iterator[str]:
-    """Yield the files of a folder; names that begin with _ or . are those of no records."""
+def _inside(folder: str) -> list[str]:
+    """Return the files of a folder; names that begin with _ or . are those of no records."""
+    found = []
     for here, below, files in os.walk(folder):
         below[:] = [name for name in below if not name.startswith(("_", "."))]
-        for name in files:
-            if not name.startswith(("_", ".")) and _kind(name):
-                yield os.path.join(here, name)
-
-
-def _kind(path: str | os.PathLike[str]) -> str:
-    return _KINDS.get(Path(path).suffix.lower(), "")
+        found += [
+            os.path.join(here, name)
+            for name in files
+            if not name.startswith(("_", ".")) and kind_of(name)
+        ]
+    if not found:
+        raise SchemaError(
+            f"data={show(folder)}: the folder has no file that ends in .parquet or .feather."
+        )
+    return sorted(found)
 
 
 def _full(path: str) -> str:
@@ -167,7 +197,7 @@ def own_schemas(data: Any) -> Iterator[tuple[str, Any, Collection[str]]]:
         name = _shown(path)
         try:
             own = fragment.physical_schema
-        except (OSError, ValueError):  # errors of pyarrow are of these classes
+        except (OSError, ValueError, PrivateLRError):  # of pyarrow, or of a user's file system
             raise _unreadable(name) from None
         yield name, own, pyarrow.dataset.get_partition_keys(fragment.partition_expression)
 

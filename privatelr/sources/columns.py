@@ -205,7 +205,7 @@ class Batch:
 
     def has_order(self, name: str) -> bool:
         """Whether the type of a column puts its values in an order."""
-        stated = name in self.frame.attrs.get(_ORDERED, ())
+        stated = name in self.frame.attrs.get(ORDERED, ())
         return stated or bool(getattr(self.frame[name].dtype, "ordered", False))
 
     @property
@@ -290,7 +290,7 @@ def _address(array: np.ndarray[Any, Any]) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-_ORDERED = "privatelr: columns with an order"
+ORDERED = "privatelr: columns with an order"
 """Where a frame says which dictionaries of Arrow had an order in their type, as R's factors do."""
 _LONG = 8
 """Bytes of a number type whose memory pandas can share with Arrow, with nulls or without."""
@@ -325,7 +325,7 @@ def of_table(table: Any) -> pd.DataFrame:
     columns = dict(zip(table.column_names, map(_of_arrow, table.columns), strict=True))
     frame = pd.DataFrame(columns, copy=False, index=pd.RangeIndex(len(table)))
     if ordered := [one.name for one in table.schema if getattr(one.type, "ordered", False)]:
-        frame.attrs[_ORDERED] = ordered
+        frame.attrs[ORDERED] = ordered
     return frame
 
 

@@ -156,7 +156,7 @@ def partitions(data: Any) -> list[Any]:
     # and reading them would see different partitions
     with (
         dask.config.set({"optimization.tune.active": False}),
-        redact_errors("its partitions could not be told apart"),
+        redact_errors("its partitions could not be told apart", ours=()),
     ):
         return list(objects_kept(data).to_delayed())
 
@@ -179,8 +179,7 @@ def lengths_of(data: Any) -> tuple[int, ...]:
         }
         data = data[[min(widths, key=lambda name: widths[name])]]
     counts = [delayed(len, pure=False)(part) for part in partitions(data)]
-    with redact_errors("the records of a partition could not be counted"):
-        return tuple(int(count) for count in evaluated(counts))
+    return tuple(evaluated(counts, "the records of a partition could not be counted"))
 
 
 def over_partitions(function: Callable[[Any], Any], data: Any, names: Sequence[str] | None) -> Any:

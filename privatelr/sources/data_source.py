@@ -16,9 +16,11 @@ from scipy import sparse
 from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
 from privatelr.formula import Formula, Person, spell_person
 from privatelr.sources.columns import (
+    ORDERED,
     Batch,
     as_column,
     constant_column,
+    decoded,
     from_foreign,
     is_plain,
     of_array,
@@ -104,7 +106,7 @@ def as_batch(data: Any) -> Batch:
 
 
 def as_frame(data: Any) -> pd.DataFrame:
-    """Return a pandas frame with distinct text names; never copies columns."""
+    """Return a pandas frame with distinct text names; copies columns that Arrow has to decode."""
     _require_memory(data)
     if isinstance(data, pd.DataFrame):
         frame = data
@@ -126,7 +128,31 @@ def as_frame(data: Any) -> pd.DataFrame:
             raise SchemaError(_not_a_table(data)) from None
     names = [str(name) for name in frame.columns]
     require_distinct(names)
-    return frame if names == list(frame.columns) else frame.set_axis(names, axis=1)
+    return _decoded(frame if names == list(frame.columns) else frame.set_axis(names, axis=1))
+
+
+def _decoded(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with the values of what Arrow holds in pandas as dictionaries or runs.
+
+    A dictionary lists the values that occur, so it declares no levels.
+    """
+    types = zip(frame.columns, frame.dtypes, strict=True)
+    coded = {name: dtype for name, dtype in types if isinstance(dtype, pd.ArrowDtype)}
+    found = {name: _decoded_column(frame[name]) for name in coded}
+    changed = {name: column for name, column in found.items() if column.dtype != coded[name]}
+    if not changed:
+        return frame
+    batch = Batch(frame, range(len(frame))).assign(changed)
+    ordered = [name for name in changed if getattr(coded[name].pyarrow_dtype, "ordered", False)]
+    batch.frame.attrs[ORDERED] = [*frame.attrs.get(ORDERED, ()), *ordered]
+    return batch.frame
+
+
+def _decoded_column(column: pd.Series[Any]) -> pd.Series[Any]:
+    if not isinstance(column.dtype, pd.ArrowDtype):
+        return column
+    held: Any = column.array
+    return pd.Series(pd.arrays.ArrowExtensionArray(decoded(held.__arrow_array__())))
 
 
 def _not_a_table(data: Any) -> str:
@@ -250,7 +276,7 @@ def _one_column(name: str, value: Any) -> tuple[pd.Series[Any] | None, str]:
     if isinstance(values, np.ndarray) and values.ndim == 2 and 1 in values.shape:
         values = of_array(values.ravel())
     named = value.name if isinstance(value, pd.Series | pd.Index) else None
-    found = values if isinstance(values, pd.Series) else None
+    found = _decoded_column(values) if isinstance(values, pd.Series) else None
     return found, name if named is None else str(named)
 
 

@@ -82,7 +82,7 @@ def pass_over(data: Any, columns: int) -> tuple[Callable[[], object], list[str],
 
 def grow(largest: int, columns: int) -> None:
     """Time passes over made-up streams, each paired with passes over a tenth of its records."""
-    from privatelr.sources.record_batches import RecordBatches, as_stream
+    from privatelr.sources import RecordBatches, as_stream
 
     size = 2**16
     rng = np.random.default_rng(0)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from decimal import Decimal
 from pathlib import Path
@@ -10,7 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privatelr import MissingDependencyError, cli, load_dataset, load_schema
+from privatelr import (
+    MissingDependencyError,
+    SchemaError,
+    cli,
+    load_dataset,
+    load_schema,
+    stream,
+)
 from privatelr.cli.outcomes import InputError
 from privatelr.cli.tables import DeclaredColumn, by_levels, open_table
 
@@ -203,11 +211,12 @@ WAYS = [
     ["parts/a.parquet", "parts/b.parquet", "parts/c.parquet"],
     ["parts"],
     ["parts/*.parquet"],
+    ["parts/[ab].parquet", "parts/c*.parquet"],
 ]
 
 
 @pytest.mark.parametrize("formula", [FORMULA, "y ~ told + age"])
-@pytest.mark.parametrize("paths", WAYS, ids=["files", "folder", "pattern"])
+@pytest.mark.parametrize("paths", WAYS, ids=["files", "folder", "pattern", "patterns"])
 def test_several_files_are_one_table(paths, formula, parts, capsys):
     whole = coefficients(capsys, "fit", "whole.parquet", formula)
     found = coefficients(capsys, "fit", *paths, formula)
@@ -328,6 +337,28 @@ def test_folders_below_a_pattern_tell_columns(parts, capsys):
         (parts / f"parts/{name}.parquet").rename(parts / f"all/site=7/{name}.parquet")
     assert cli.main(["schema", "init", "all/*/*.parquet"]) == 0
     assert "# site = " in capsys.readouterr().out
+
+
+def test_patterns_are_the_same_files_for_commands_and_calls(parts, capsys):
+    """A file whose own name looks like a pattern is that file; `.ipc` is Feather for both."""
+    pq.write_table(made_up()[:400], "whole[1].parquet")
+    pa.feather.write_feather(made_up()[:400], "whole.ipc", compression="uncompressed")
+    shutil.copy("parts/a.parquet", "whole1.parquet")
+    said = []
+    for data in ("whole[1].parquet", "whole.ipc", "*.ipc"):
+        assert stream(data).count() == 400
+        assert cli.main(["check", data, "y ~ age", *DECLARED, "--json"]) == 0
+        said.append(capsys.readouterr().err)
+    assert len(set(said)) == 1
+
+
+def test_a_file_that_is_named_twice_is_refused(parts, capsys):
+    """Its records would count twice, and so would each of them in what is promised."""
+    for data in (["whole.parquet", "./whole.parquet"], ["parts/*.parquet", "parts/a.parquet"]):
+        with pytest.raises(SchemaError, match="parquet' is named twice"):
+            stream(data)
+        assert cli.main(["fit", *data, "y ~ age", *DECLARED]) == 2
+        assert "parquet' is named twice" in capsys.readouterr().err
 
 
 def test_several_texts_are_refused_by_what_they_are(parts, capsys):

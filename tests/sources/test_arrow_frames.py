@@ -4,17 +4,22 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute
 import pytest
+from frames_for_laws import FORMULA, SCHEMA
+from repeated_noise import trial
 
 import privatelr.numerics.rows.dense_rows as rows_module
 import privatelr.sources.columns as foreign
-from privatelr import SchemaError, dplr
+from privatelr import SchemaError, check, dplr, dpmultinom
 from privatelr.design import plan_design, read_design, read_labelled
 from privatelr.formula import parse_formula
 from privatelr.numerics.rows import DenseRows
 from privatelr.sources import as_batch, declare_schema
 from privatelr.sources.data_source import as_frame
 
+dask = pytest.importorskip("dask", reason="needs the extra [dask]")
+dd = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")
 N = 700
 RNG = np.random.default_rng(3)
 MISSING = np.arange(N) % 50 == 9
@@ -192,7 +197,26 @@ def found_levels(texts, y):
         "polars": pl.DataFrame({"y": y, "h": pl.Series(texts).cast(pl.Categorical)}),
         "pyarrow": pa.table({"y": y, "h": encoded}),
         "pieces": in_pieces(pa.table({"y": y, "h": encoded})),
+        "pandas": pd.DataFrame({"y": y, "h": in_pandas(encoded)}),
+        "mapping": {"y": y, "h": in_pandas(encoded)},
     }
+
+
+def in_pandas(column):
+    """A column of pandas that is held by Arrow, with the type that it has there."""
+    return pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([column])))
+
+
+def other_spellings(column):
+    """The same values as runs, as a view if they are texts, and as dictionaries of both."""
+    encoded = column.dictionary_encode()
+    yield encoded
+    yield pa.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary, ordered=True)
+    yield pa.compute.run_end_encode(column)
+    if pa.types.is_string(column.type):
+        yield column.cast(pa.string_view())
+        views = encoded.dictionary.cast(pa.string_view())
+        yield pa.DictionaryArray.from_arrays(encoded.indices, views)
 
 
 def read_levels(frame, levels=None):
@@ -202,7 +226,7 @@ def read_levels(frame, levels=None):
     return read_design(spec, as_batch(frame), DenseRows)
 
 
-@pytest.mark.parametrize("kind", ["polars", "pyarrow", "pieces"])
+@pytest.mark.parametrize("kind", ["polars", "pyarrow", "pieces", "pandas", "mapping"])
 def test_law_of_dictionaries(kind):
     """One record with a value of its own changes neither what a model is nor what an error says."""
     texts = COLUMNS["h"].tolist()
@@ -229,6 +253,37 @@ def test_dictionaries_of_views_are_texts():
         for column in (coded, pa.array(["v", "w", None] * 100))
     )
     np.testing.assert_array_equal(found.x, expected.x)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("smoker", "str"), ("dose", float), ("y", float)])
+def test_columns_of_pandas_are_read_however_arrow_spells_them(name, kind):
+    """In a fit, a check and predictions; what a type says of levels is not read off the data."""
+    frame = trial(200).astype({name: kind})
+    frame.loc[3, name] = None
+    expected = dplr(FORMULA, frame, **{**SCHEMA, "eps": 0})
+    for column in other_spellings(pa.array(frame[name], from_pandas=True)):
+        if name == "y" and getattr(column.type, "ordered", False):
+            continue
+        given = frame.assign(**{name: in_pandas(column)})
+        before = given.dtypes.copy()
+        found = dplr(FORMULA, given, **{**SCHEMA, "eps": 0})
+        pd.testing.assert_series_equal(found.coef, expected.coef)
+        pd.testing.assert_series_equal(expected.predict(given), expected.predict(frame))
+        assert str(check(FORMULA, given, **SCHEMA)) == str(check(FORMULA, frame, **SCHEMA))
+        assert given.dtypes.equals(before)
+        if pa.types.is_run_end_encoded(column.type):
+            continue  # Dask has no such columns
+        parts = [dask.delayed(given, traverse=False)]
+        lazy = dd.from_delayed(parts, meta=given.iloc[:0], verify_meta=False)
+        np.testing.assert_allclose(dplr(FORMULA, lazy, **{**SCHEMA, "eps": 0}).coef, expected.coef)
+
+
+def test_an_order_of_a_dictionary_in_pandas_is_an_order():
+    _, ordered, *_ = map(in_pandas, other_spellings(pa.array(COLUMNS["g"].tolist())))
+    data = {"y": ordered, "a": COLUMNS["a"]}
+    for given in (data, pd.DataFrame(data)):
+        with pytest.raises(SchemaError, match="its levels have an order"):
+            dpmultinom("y ~ a", given, 1, bounds={"a": (-1, 1)}, levels={"y": ["p", "q", "r"]})
 
 
 def test_a_null_among_booleans_is_a_missing_value():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from os.path import isdir
 from typing import IO, Any
 
 import pandas as pd
@@ -68,7 +69,7 @@ class ArrowFiles:
         self._shown = shown
         _pyarrow(shown, "Parquet")
         try:
-            self._source = as_stream(list(paths) if len(paths) > 1 else paths[0])
+            self._source = as_stream(paths[0] if isdir(paths[0]) else list(paths))
         except SchemaError as error:
             raise InputError(f"{shown}: {str(error).removeprefix('data: ')}") from None
         self.names = _names_of(self._source.schema, shown)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,11 +12,7 @@ from privatelr.cli.files import UTF8, open_to_read, unpacked
 from privatelr.cli.outcomes import InputError
 from privatelr.cli.tables.arrow_tables import ArrowFiles, ArrowTable
 from privatelr.cli.tables.csv_tables import CsvTable
-
-_KINDS = {
-    **dict.fromkeys((".parquet", ".pq"), "Parquet"),
-    **dict.fromkeys((".feather", ".arrow"), "Feather"),
-}
+from privatelr.sources import files_of, is_pattern, kind_of
 
 
 @contextmanager
@@ -45,7 +40,7 @@ def open_table(
     options = {"--separator": separator, "--decimal": decimal, "--encoding": encoding}
     spelled = (separator or (";" if decimal == "," else ","), decimal or ".", encoding or UTF8)
     asked = [path] if isinstance(path, str) else path
-    paths = [file for one in asked for file in _files(one)]
+    paths = [file for one in asked for file in files_of(one) or [one]]
     if len(paths) > 1 or is_several(asked[0]):
         for one in paths:
             if one == "-" or (isdir(one) and len(paths) > 1):
@@ -53,10 +48,7 @@ def open_table(
                 raise InputError(f"{one!r}: {what} is a table of its own, and not among files.")
             if not exists(one):
                 raise InputError(f"{one!r}: there is no such file.")
-        # folders below the fixed part of a pattern may tell columns
-        table = ArrowFiles(
-            asked if len(asked) == 1 and is_several(*asked) else paths, _shown(asked)
-        )
+        table = ArrowFiles(asked, _shown(asked))
         _refuse_options(_shown(asked), "Parquet or Feather table", options)
         yield table
         return
@@ -69,8 +61,8 @@ def open_table(
     shown = repr(path)
     with open_to_read(path) as raw:
         stream, ending = unpacked(raw, path)
-        kind = _KINDS.get(ending)
-        if kind is None:
+        kind = kind_of(f"table{ending}").title()
+        if not kind:
             if ending == ".tsv" and separator is None:
                 spelled = ("\t", *spelled[1:])
             yield CsvTable(stream, shown, *spelled)
@@ -91,13 +83,7 @@ def is_file(word: str) -> bool:
 
 def is_several(path: str) -> bool:
     """Whether a path stands for several files: a folder, or a pattern."""
-    return isdir(path) or (glob.has_magic(path) and PurePath(path).suffix.lower() in _KINDS)
-
-
-def _files(path: str) -> list[str]:
-    """The files that a pattern stands for, or the path itself; a shell may leave a pattern."""
-    is_pattern = glob.has_magic(path) and not exists(path)
-    return (sorted(glob.glob(path, recursive=True)) if is_pattern else []) or [path]
+    return isdir(path) or (is_pattern(path) and bool(kind_of(path)))
 
 
 def _shown(paths: Sequence[str]) -> str:

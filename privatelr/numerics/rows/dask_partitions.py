@@ -11,11 +11,11 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from privatelr.dask_cluster import Bar, client_in_charge, evaluated, wait_for
+from privatelr.dask_cluster import Bar, Failure, client_in_charge, evaluated, wait_for
 from privatelr.errors import PrivateLRError, redact_errors
 from privatelr.numerics.parallel import in_order, threads
 from privatelr.numerics.rows.dense_rows import added
@@ -27,13 +27,6 @@ _FAN = 8
 
 
 # --- graphs ---------------------------------------------------------------------------------
-
-
-class Failure(NamedTuple):
-    """The result of a task that failed; it holds public facts only."""
-
-    kind: type[PrivateLRError]
-    message: str
 
 
 def attempt(step: Callable[..., Any], work: Work, part: Any, *given: Any) -> Any:
@@ -48,13 +41,6 @@ def attempt(step: Callable[..., Any], work: Work, part: Any, *given: Any) -> Any
             return step(work, part, *given)
     except PrivateLRError as error:
         return Failure(type(error), str(error))
-
-
-def require_success(result: Any) -> Any:
-    """The result of a task; raises the error of one that failed."""
-    if isinstance(result, Failure):
-        raise result.kind(result.message)
-    return result
 
 
 def new_name(purpose: str) -> str:
@@ -110,8 +96,8 @@ def computed(nodes: Sequence[Any], bar: int = 0) -> list[Any]:
     """
     # threads of the library are limited here and not in each task: a process has one setting
     with redact_errors(_UNREAD):
-        (results,) = in_order(lambda _: evaluated(nodes, bar=bar), (0,))
-    return [require_success(result) for result in results]
+        (results,) = in_order(lambda _: evaluated(nodes, _UNREAD, bar=bar), (0,))
+    return results
 
 
 def persisted(nodes: Sequence[Any], bar: int = 0) -> tuple[Any, ...]:
@@ -119,10 +105,11 @@ def persisted(nodes: Sequence[Any], bar: int = 0) -> tuple[Any, ...]:
     import dask
 
     client = client_in_charge()
-    with redact_errors(_UNREAD), Bar(bar) if bar and client is None else nullcontext():
+    # tasks of this package return their failures, so that what is raised is of others
+    with redact_errors(_UNREAD, ours=()), Bar(bar) if bar and client is None else nullcontext():
         (found,) = in_order(lambda _: dask.persist(*nodes), (0,))
-        if bar and client is not None:
-            from distributed import futures_of
+    if bar and client is not None:
+        from distributed import futures_of
 
-            wait_for(client, futures_of(found), bar=bar)
+        wait_for(client, futures_of(found), bar=bar)
     return tuple(found)

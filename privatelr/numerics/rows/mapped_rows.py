@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any, Protocol
 
+from privatelr.dask_cluster import Failure, require_success
 from privatelr.numerics.parallel import alone
-from privatelr.numerics.rows.dask_partitions import Failure, attempt, require_success
+from privatelr.numerics.rows.dask_partitions import attempt
 from privatelr.numerics.rows.dask_rows import require_few
 from privatelr.numerics.rows.dense_rows import DenseRows, added
 from privatelr.numerics.rows.partition_work import Held, PartOpener, Work, changed

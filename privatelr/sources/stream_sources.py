@@ -1,0 +1,279 @@
+"""What a stream is made of: who holds record batches, and how they are asked for them.
+
+An adapter of a few lines makes `RecordBatches` of a dataset of pyarrow, a relation of DuckDB, a
+lazy frame of polars, a Delta table, files, or a function that returns a reader. Types are told by
+the names of their modules, so that no library is imported to see that something is not of it.
+What a library or a function of the user raises is not quoted, whatever its class: their code may
+call this package, or raise its errors, in words that tell a value.
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from typing import Any, TypeVar
+
+import pandas as pd
+
+from privatelr.arguments import suggests_arguments
+from privatelr.errors import MissingDependencyError, SchemaError, redact_errors, show
+from privatelr.sources import arrow_files
+from privatelr.sources.data_source import as_batch, is_dask
+from privatelr.sources.memory_limits import read_bytes
+from privatelr.sources.record_batches import UNCOUNTED, UNREAD, RecordBatches, width_of
+
+T = TypeVar("T")
+_AT_ONCE, _AHEAD = 2**17, 2
+"""Rows of a batch of a dataset, and how many batches are decoded before they are asked for."""
+_TEXTS_AT_ONCE, _WIDE = 2**13, 64
+"""Rows of a batch with a column of more bits than this: pyarrow decodes up to 1 GiB ahead."""
+_PREDICTED = 2**17
+"""Rows of a piece that a function of each row is applied to."""
+_UNTYPED = "its columns and their types could not be read"
+
+
+@suggests_arguments
+def stream(data: Any, *, memory: float | str | None = None) -> RecordBatches:
+    """Hand over data that are read batch by batch, and say how much memory their rows may take.
+
+    `dplr` and the like take the same data without it, and keep rows that fit into 40 % of the
+    memory of the machine.
+
+    Parameters
+    ----------
+    data
+        A dataset of pyarrow, a relation of DuckDB, a lazy frame of polars, a table of deltalake or
+        pyiceberg, the path of a Parquet or Feather file, of a folder or of several files
+        (``"data/*.parquet"``, or a list), or a function that returns a new
+        ``pyarrow.RecordBatchReader`` each time it is called. If such a function has an argument
+        `columns`, it is told which columns are read, as a list.
+    memory : float or str, optional
+        Bytes, as a number or as in ``"4GiB"``; 0 keeps no rows. Rows that do not fit are read anew
+        for each of the ten or so passes of a fit.
+
+    Returns
+    -------
+    RecordBatches
+
+    Raises
+    ------
+    ArgumentError, SchemaError, MissingDependencyError
+        One sentence each, on public facts only.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing is read but names and types. *Neighbours*, *assumed public*: as
+    for a frame. *Not covered*: time and memory.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from privatelr import dplr, stream
+    >>> visits = pa.table({"age": [20.0, 40.0, 60.0, 80.0] * 25, "y": [0.0, 0.0, 1.0, 1.0] * 25})
+    >>> data = stream(visits.to_reader, memory="1GiB")  # or stream("visits/*.parquet")
+    >>> print(dplr("y ~ age", data, eps=1.0, bounds={"age": (18, 90)}).guarantee)
+    epsilon = 1 (pure)
+    """
+    made = as_stream(data)
+    if memory is None:
+        return made
+    return replace(made, memory=read_bytes(memory))
+
+
+def is_stream(data: Any) -> bool:
+    """Whether this is read batch by batch; does not import the library that made it."""
+    return isinstance(data, RecordBatches) or _adapter(data) is not None
+
+
+def as_stream(data: Any) -> RecordBatches:
+    """Return record batches of data that `is_stream` knows; raises `SchemaError` for others."""
+    if isinstance(data, RecordBatches):
+        return data
+    made = _adapter(data) or (_of_path if isinstance(data, list) else None)
+    if made is None:
+        raise SchemaError(
+            f"data={show(data)}: a stream takes a dataset of pyarrow, a relation of DuckDB, a lazy "
+            "frame of polars, a path of Parquet files, or a function that returns a "
+            "pyarrow.RecordBatchReader."
+        )
+    if find_spec("pyarrow") is None:
+        raise MissingDependencyError(
+            "data: reading record batches takes pyarrow; install it with "
+            "`pip install 'privatelr[parquet]'`."
+        )
+    with redact_errors(_UNTYPED):
+        return made(data)
+
+
+def over_pieces(function: Callable[[Any], Any], data: Any, names: Sequence[str] | None) -> Any:
+    """Apply a function to each row of a stream; returns the results of all rows, in their order.
+
+    Parameters
+    ----------
+    function
+        Takes a table and returns a series or a frame with as many rows, whose types do not depend
+        on the rows.
+    data
+        What `is_stream` knows.
+    names : sequence of str, optional
+        The columns that `function` reads; no others are read.
+    """
+    source = as_stream(data)
+    empty = function(source.typed.frame)  # refuses unsuitable names and types before data is read
+    with closing(source.pieces(source.columns if names is None else names, _PREDICTED)) as pieces:
+        found = [function(table) for table in pieces]
+    return pd.concat(found, ignore_index=True) if found else empty
+
+
+def _adapter(data: Any) -> Callable[[Any], RecordBatches] | None:
+    if arrow_files.is_path(data):
+        return _of_path
+    for kind in type(data).__mro__:
+        found = _ADAPTERS.get((kind.__module__.split(".")[0].lstrip("_"), kind.__name__))
+        if found is not None:
+            return found
+    is_function = callable(data) and not isinstance(data, type) and not is_dask(data)
+    return _of_function if is_function else None
+
+
+def _of_schema(
+    schema: Any, opened: Any, counted: Callable[[], int] | None = None, required: Any = None
+) -> RecordBatches:
+    told = None if counted is None else partial(_theirs, UNCOUNTED, counted)
+    return RecordBatches(schema, as_batch(schema.empty_table()), opened, told, required)
+
+
+def _theirs(what: str, call: Callable[[], T]) -> T:
+    """Call code of others."""
+    with redact_errors(what, ours=()):
+        return call()
+
+
+def _batches_of(make: Callable[[], Iterable[Any]]) -> Generator[Any, None, None]:
+    """Read batches by code of others."""
+    with redact_errors(UNREAD, ours=()):
+        yield from make()
+
+
+def _of_dataset(data: Any, *, all_of_them: bool = False) -> RecordBatches:
+    """Batches of a dataset whose files have its types, and the same columns if so asked."""
+
+    def required(columns: Sequence[str]) -> None:
+        arrow_files.require_types(data, columns, all_of_them=all_of_them)
+
+    def opened(columns: Sequence[str]) -> Iterator[Any]:
+        required(columns)
+        texts = any(width_of(data.schema.field(name)) > _WIDE for name in columns)
+        size = _TEXTS_AT_ONCE if texts else _AT_ONCE
+        how = {"batch_size": size, "batch_readahead": _AHEAD, "fragment_readahead": 1}
+        return _batches_of(partial(data.to_batches, columns=list(columns), **how))
+
+    return _of_schema(data.schema, opened, data.count_rows, required)
+
+
+def _of_delta(table: Any) -> RecordBatches:
+    return _of_dataset(_theirs(_UNTYPED, table.to_pyarrow_dataset))
+
+
+def _of_path(path: Any) -> RecordBatches:
+    if arrow_files.is_delta(path):
+        return _of_delta(arrow_files.delta_table(path))
+    return _of_dataset(arrow_files.dataset_of(path), all_of_them=True)
+
+
+def _of_iceberg(table: Any) -> RecordBatches:
+    """Batches of a table or a scan of pyiceberg, of the snapshot that it has now."""
+    scan = table if hasattr(table, "to_arrow_batch_reader") else table.scan()
+
+    def opened(columns: Sequence[str]) -> Any:
+        return _batches_of(lambda: scan.select(*columns).to_arrow_batch_reader())
+
+    schema = _theirs(_UNTYPED, lambda: scan.to_arrow_batch_reader().schema)
+    return _of_schema(schema, opened, scan.count)
+
+
+def _of_relation(relation: Any) -> RecordBatches:
+    """Batches of a relation of DuckDB, which computes it anew for each pass."""
+
+    def reader(part: Any) -> Any:
+        make = getattr(part, "to_arrow_reader", None) or part.fetch_record_batch
+        return make(_AT_ONCE)
+
+    def opened(columns: Sequence[str]) -> Any:
+        quoted = ('"{}"'.format(name.replace('"', '""')) for name in columns)
+        return _batches_of(lambda: reader(relation.select(*quoted)))
+
+    def counted() -> int:
+        return int(relation.aggregate("count(*)").fetchall()[0][0])
+
+    schema = _theirs(_UNTYPED, lambda: reader(relation.limit(0)).schema)
+    return _of_schema(schema, opened, counted)
+
+
+def _of_lazy_frame(frame: Any) -> RecordBatches:
+    """Batches of a lazy frame of polars, by its streaming engine."""
+    empty = _theirs(_UNTYPED, lambda: frame.collect_schema().to_frame())
+
+    def made(columns: Sequence[str]) -> Iterator[Any]:
+        few = frame.select(list(columns))
+        if hasattr(few, "collect_batches"):
+            chunks = few.collect_batches(chunk_size=_AT_ONCE, maintain_order=True)
+        else:
+            chunks = few.collect(engine="streaming").iter_slices(_AT_ONCE)
+        for chunk in chunks:
+            yield from chunk.to_arrow().to_batches()
+
+    def opened(columns: Sequence[str]) -> Any:
+        return _batches_of(partial(made, columns))
+
+    # an Enum of polars has its levels in its type, which a type of Arrow has not
+    return RecordBatches(empty.to_arrow().schema, as_batch(empty), opened)
+
+
+def _of_function(function: Callable[..., Any]) -> RecordBatches:
+    import pyarrow as pa
+
+    takes_columns = False
+    with suppress(TypeError, ValueError):
+        takes_columns = "columns" in inspect.signature(function).parameters
+
+    # the reader before, if the function keeps it: it has no more records
+    before: weakref.ref[Any] | None = None
+
+    def made(columns: Sequence[str] | None) -> Any:
+        nonlocal before
+        wanted = None if columns is None else list(columns)
+        with redact_errors(_UNTYPED if columns is None else UNREAD, ours=()):
+            found = function(columns=wanted) if takes_columns else function()
+            is_reader = isinstance(getattr(found, "schema", None), pa.Schema)
+            is_reader = is_reader and hasattr(found, "read_next_batch")
+        if not is_reader or (before is not None and before() is found):
+            raise SchemaError(  # a value that it returned may be one of the data
+                f"data: the function returned <{type(found).__name__}>; it returns a "
+                "new pyarrow.RecordBatchReader each time it is called."
+            )
+        with suppress(TypeError):  # few classes of others have no weak references
+            before = weakref.ref(found)
+        return found
+
+    def opened(columns: Sequence[str]) -> Any:
+        found = made(columns)
+        return _batches_of(lambda: found)
+
+    first = made(None)
+    return _of_schema(_theirs(_UNTYPED, lambda: first.schema), opened)
+
+
+_ADAPTERS: dict[tuple[str, str], Callable[[Any], RecordBatches]] = {
+    ("pyarrow", "Dataset"): _of_dataset,
+    ("duckdb", "DuckDBPyRelation"): _of_relation,
+    ("polars", "LazyFrame"): _of_lazy_frame,
+    ("deltalake", "DeltaTable"): _of_delta,
+    ("pyiceberg", "Table"): _of_iceberg,
+    ("pyiceberg", "DataScan"): _of_iceberg,
+}
