@@ -38,9 +38,11 @@ from privatelr.formula import (
 from privatelr.model_data import FrameData, MatrixData, entry_rows, read_entries
 from privatelr.numerics.rows import (
     MOST_SCORED,
+    BoundedEntries,
     DaskRows,
     EntryRows,
     MappedRows,
+    StreamEntries,
     StreamRows,
     few_are_filled,
 )
@@ -56,7 +58,7 @@ from privatelr.sources import (
     read_source,
 )
 from privatelr.sources.memory_limits import LARGEST_SHARE, memory_here
-from privatelr.types import Rows
+from privatelr.types import FloatArray, Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -143,9 +145,7 @@ class DaskData(PartitionedData):
         covariates, labels, tallies = zip(*read, strict=True)
         if sum(map(len, labels)) != len(self):
             raise SchemaError(CHANGED)
-        joined = sparse.vstack if sparse.issparse(covariates[0]) else np.concatenate
-        found = joined(covariates), np.concatenate(labels)
-        return entry_rows(spec, *found), sum(tallies, Tally())
+        return entry_rows(spec, *_joined(covariates, labels)), sum(tallies, Tally())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -179,9 +179,7 @@ class StreamData(PartitionedData):
         return spec
 
     def plan_entries(self, schema: Schema) -> Any:
-        spec = self._told_by_files(FrameData.plan_entries(self, schema))
-        self._require_kept(spec, "dplpsvm, dpsimplex")
-        return spec
+        return self._told_by_files(FrameData.plan_entries(self, schema))
 
     def _told_by_files(self, spec: Any) -> Any:
         """Refuse files that lack a column of a formula, which each of them says itself."""
@@ -223,6 +221,26 @@ class StreamData(PartitionedData):
 
     def loose(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
         return self.rows(with_equal_weights(spec), bar=bar)
+
+    def entries(self, spec: Any) -> tuple[BoundedEntries, None]:
+        few = few_are_filled(spec.density)
+        filled = spec.density * spec.p + 1 if few else max(spec.p, spec.d)
+        parts = partial(self.table.parts, spec.formula.variables)
+        facts = {"x_bound": spec.x_bound, "filled": filled}
+        return StreamEntries.of(parts, partial(_entries_of, spec), len(self), spec.d, **facts), None
+
+
+def _entries_of(spec: Any, parts: Sequence[Batch]) -> EntryRows:
+    """Make rows of neighbouring batches, each of which is read by itself."""
+    covariates, labels, _ = zip(*(read_entries(spec, part) for part in parts), strict=True)
+    return entry_rows(spec, *_joined(covariates, labels))
+
+
+def _joined(covariates: Sequence[Any], labels: Sequence[FloatArray]) -> tuple[Any, FloatArray]:
+    if len(labels) == 1:
+        return covariates[0], labels[0]
+    joined = sparse.vstack if sparse.issparse(covariates[0]) else np.concatenate
+    return joined(covariates), np.concatenate(labels)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -106,8 +106,6 @@ def test_columns_are_chosen_of_rows_in_memory(model):
     frame = trial(400)
     found = model(FORMULA, ds.dataset(arrow(frame)), 1.0, seed=1, **SCHEMA)
     assert found.coef.equals(model(FORMULA, frame, 1.0, seed=1, **SCHEMA).coef)
-    with pytest.raises(ArgumentError, match="kept in memory"):
-        model(FORMULA, stream(ds.dataset(arrow(frame)), memory=0), 1.0, **SCHEMA)
 
 
 @EVERY_MEMORY

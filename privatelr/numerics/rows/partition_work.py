@@ -153,6 +153,15 @@ def changed() -> SchemaError:
     )
 
 
+def require_first(seen: list[int], checksum: IntArray) -> None:
+    """Refuse rows whose checksum ``(1,)`` is not that of the first pass, which is noted."""
+    found = int(checksum[0])
+    if not seen:
+        seen.append(found)
+    elif found != seen[0]:
+        raise changed()
+
+
 def checksum(x: FloatArray, y: FloatArray, *offset: FloatArray) -> IntArray:
     """A number ``(1,)`` of a block of rows; those of blocks are added modulo ``2**64``.
 

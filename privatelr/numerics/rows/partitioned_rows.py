@@ -16,7 +16,7 @@ import numpy as np
 
 from privatelr.errors import SchemaError
 from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.partition_work import Held, Work, changed
+from privatelr.numerics.rows.partition_work import Held, Work, require_first
 from privatelr.types import Block, FloatArray, IntArray, Kernel
 
 MOST_SCORED = 5_000_000
@@ -99,11 +99,7 @@ class PartitionedRows(ABC):
         return partial(self.fold, no_sums)
 
     def _require_unchanged(self, checksum: IntArray) -> None:
-        found = int(checksum[0])
-        if not self._seen:
-            self._seen.append(found)
-        elif found != self._seen[0]:
-            raise changed()
+        require_first(self._seen, checksum)
 
     def thinned(self, m: int) -> DenseRows:
         """About m of the rows, at equal distances, in the memory of this process.
