@@ -87,6 +87,13 @@ class Work:
         pieces = self._pieces(part, length)
         return reduce(added, (rows.fold(_with_checksum(kernel)) for rows in pieces))
 
+    def fold_with_shares(self, part: Any, length: int, kernel: Kernel) -> tuple[Any, ...]:
+        """The same for a kernel that takes how much of a person each row is, too."""
+        reader: Any = self._reader(part, length)
+        rows = self.rows(reader)
+        found = rows.of_persons(length, None, reader.shares).fold_with_shares(kernel)
+        return (*found, rows.fold(_checksum_only)[0])
+
     def group_sums(
         self, part: Any, length: int, kernel: Kernel, memory: FloatArray
     ) -> list[tuple[Any, ...]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -28,8 +28,9 @@ from privatelr.numerics.rows.partition_work import (
 )
 from privatelr.numerics.rows.partitioned_rows import PartitionedRows
 from privatelr.numerics.rows.row_bounds import RowBounds
-from privatelr.types import Block, FloatArray, Kernel
+from privatelr.types import Block, FloatArray, IntArray, Kernel
 
+T = TypeVar("T")
 _ROWS, _ENTRIES = 2**15, 2**22
 """A piece has about this number of rows, and no more than this number of entries."""
 _UNREAD = "its batches could not be read again; a charge that was made for this call stands"
@@ -43,6 +44,16 @@ class StreamReader(Protocol):
 
     @property
     def p(self) -> int: ...
+
+    @property
+    def persons(self) -> int | None:
+        """The number of persons; None if each record is of its own."""
+        ...
+
+    @property
+    def owners(self) -> IntArray:
+        """The number ``(n,)`` of the person, from 0, whose record it is."""
+        ...
 
     def pieces(self, size: int) -> Generator[tuple[Any, int], None, None]:
         """Read all records anew: pieces for `open`, of `size` records but for the last."""
@@ -65,12 +76,14 @@ class StreamRows(PartitionedRows):
         No offset is larger; 0 if rows have none.
     size : int
         Rows of a piece.
+    persons : int or None
+        The number of persons; None if each row is of its own.
 
     Notes
     -----
     **Privacy.** *Covered*: nothing by itself, the rows are as private as the data.
-    *Neighbours*: changing one record changes one row. *Assumed public*: the number of records.
-    *Not covered*: time and memory.
+    *Neighbours*: changing one record changes one row. *Assumed public*: the number of records, or
+    that of persons alone. *Not covered*: time and memory.
     """
 
     reader: StreamReader
@@ -80,7 +93,7 @@ class StreamRows(PartitionedRows):
     blocks: tuple[Block, ...]
     offset_bound: float
     size: int
-    persons: None = None
+    persons: int | None = None
     _thin: list[DenseRows] = field(default_factory=list)
     _seen: list[int] = field(default_factory=list)
 
@@ -92,7 +105,7 @@ class StreamRows(PartitionedRows):
         group = work.group_rows(reader.p)
         size = max(min(_ROWS, _ENTRIES // max(d, reader.p)) // group, 1) * group
         facts = d, bounds.radius, bounds.blocks, bounds.offset_bound
-        return cls(reader, work, *facts, size)
+        return cls(reader, work, *facts, size, reader.persons)
 
     @property
     def records(self) -> int:
@@ -131,6 +144,34 @@ class StreamRows(PartitionedRows):
 
         with self._pass() as pieces, redact_errors(_UNREAD):
             return in_order(taken, pieces)
+
+    def fold_with_shares(self, kernel: Kernel) -> tuple[Any, ...]:
+        """Sum what a kernel returns that takes the shares of persons after the tables."""
+        *sums, checksum = reduce(added, self._every(Work.fold_with_shares, kernel))
+        self._require_unchanged(checksum)
+        return tuple(sums)
+
+    def over_owned(
+        self, function: Callable[[DenseRows, IntArray], T], add: Callable[[T, T], T]
+    ) -> T:
+        """Add up, in order, what a function returns of the rows of a piece and their owners."""
+
+        def taken(numbered: tuple[int, tuple[Any, int]]) -> tuple[T, IntArray]:
+            place, (part, length) = numbered
+            first = place * self.size
+            with threads(1):
+                held = self.work.hold(part, length)
+                assert held.checksum is not None
+                owners = self.reader.owners[first : first + length]
+                return function(held.rows, owners), held.checksum
+
+        def both(one: tuple[T, IntArray], other: tuple[T, IntArray]) -> tuple[T, IntArray]:
+            return add(one[0], other[0]), one[1] + other[1]
+
+        with self._pass() as pieces, redact_errors(_UNREAD):
+            found, checksum = summed(taken, enumerate(pieces), both)
+        self._require_unchanged(checksum)
+        return found
 
     def _thinned(self, stride: int) -> list[Held]:
         def taken(numbered: tuple[int, tuple[Any, int]]) -> Held | None:
