@@ -83,7 +83,7 @@ def test_choices_of_data_that_change_are_refused(model, change, after):
 
 def test_pieces_that_change_places_are_noticed():
     """Weights are those of places: a sum of what pieces are would be the same as before."""
-    size = 2**15
+    size = 2**15  # rows of a piece of few columns
     frame = trial(2 * size)
     exchanged = pd.concat([frame[size:], frame[:size]])
     source, _ = changing(frame, lambda _: exchanged, 3)
@@ -108,3 +108,16 @@ def test_memory_of_choices_is_a_few_numbers_a_record(monkeypatch):
                 tracemalloc.stop()
     for few, many in zip(peaks[2:4], peaks[4:], strict=True):
         assert (many - few) / 40_000 < 64
+
+
+def test_long_texts_are_read_anew_where_numbers_would_fit():
+    """What texts take is known once they are read, and then choices are of the stream."""
+    rng, n = np.random.default_rng(3), 400
+    levels = ["a" * 900, "b" * 900, "c" * 900]
+    frame = pd.DataFrame({"v": rng.choice(levels, n), "y": rng.integers(0, 2, n)})
+    source = stream(in_batches(arrow(frame), 33), memory=n * 8 * 8)
+    for model, options in ((dplpsvm, {"rounds": 9}), (dpsimplex, {"eps": 4.0})):
+        found, expected = (
+            drawn(model, "y ~ v", data, levels={"v": levels}, **options) for data in (source, frame)
+        )
+        pd.testing.assert_frame_equal(found.selected, expected.selected)

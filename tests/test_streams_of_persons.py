@@ -11,7 +11,7 @@ from streams_for_tests import CHANGES, EVERY_MEMORY, arrow, changing, in_batches
 
 import privatelr.fitting
 from privatelr import Ledger, SchemaError, check, dplr, dpmultinom, dpsvm, progress_line, stream
-from privatelr.design import persons
+from privatelr.design import persons, stream_design
 from privatelr.numerics import threads
 from privatelr.numerics.rows import person_sums
 from privatelr.privacy import REPLACE_PERSON
@@ -291,3 +291,24 @@ def test_the_line_about_a_pass_tells_of_persons(capfd, monkeypatch):
     shown = capfd.readouterr().err
     assert " persons a second" in shown
     assert "records" not in shown
+
+
+@pytest.mark.parametrize("memory", [0, 8 * 475 * 8])
+def test_long_names_of_persons_take_no_memory_that_is_not_there(memory):
+    """Rows would fit, and names do not: then they are read anew, and are the same persons."""
+    frame = visits()
+    frame["patient"] = "a name of so many letters " * 9 + frame["patient"].astype(str)
+    given = {"spend": "inference", **PERSON}
+    source = stream(in_batches(arrow(frame), 100), memory=memory)
+    found, expected = (dplr("y ~ x + z", data, **given) for data in (source, frame))
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
+    moments = (fit.release.moments.values for fit in (found, expected))
+    np.testing.assert_allclose(*moments, rtol=0, atol=1e-9)
+
+
+def test_a_mark_that_is_not_compared_lets_a_change_through(monkeypatch):
+    """The law of sources that change catches its absence."""
+    source, _ = changing(visits((2,) * 25), another_person, 4)
+    for module in (persons, stream_design):
+        monkeypatch.setattr(module, "marked", lambda column, first: 0)
+    dplr("y ~ x", stream(source, memory=0), do_scale=False, **PERSON)

@@ -33,6 +33,8 @@ from privatelr.types import Block, FloatArray, IntArray, Kernel
 T = TypeVar("T")
 _ROWS, _ENTRIES = 2**15, 2**22
 """A piece has about this number of rows, and no more than this number of entries."""
+_CACHED, _FEW = 2**18, 2**10
+"""Entries of a piece of rows that choose columns, which stay in a cache; and rows it has anyway."""
 _UNREAD = "its batches could not be read again; a charge that was made for this call stands"
 
 
@@ -244,7 +246,8 @@ class StreamEntries(BoundedEntries):
         filled: float,
     ) -> StreamEntries:
         """Make rows of pieces, with `filled` entries each by public facts. Nothing is read."""
-        size = max(min(_ROWS, int(_ENTRIES / max(filled, 1.0))), 1)
+        few, most = (int(entries / max(filled, 1.0)) for entries in (_CACHED, _ENTRIES))
+        size = max(min(max(few, _FEW), most, _ROWS), 1)
         return cls(pieces, read, n, d, x_bound, size)
 
     def _pass(self, step: Callable[[BoundedEntries, slice], tuple[Any, ...]]) -> tuple[Any, ...]:
