@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -38,9 +38,11 @@ from privatelr.formula import (
 from privatelr.model_data import FrameData, MatrixData, entry_rows, read_entries
 from privatelr.numerics.rows import (
     MOST_SCORED,
+    BoundedEntries,
     DaskRows,
     EntryRows,
     MappedRows,
+    StreamEntries,
     StreamRows,
     few_are_filled,
 )
@@ -56,7 +58,7 @@ from privatelr.sources import (
     read_source,
 )
 from privatelr.sources.memory_limits import LARGEST_SHARE, memory_here
-from privatelr.types import Rows
+from privatelr.types import FloatArray, Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -143,9 +145,7 @@ class DaskData(PartitionedData):
         covariates, labels, tallies = zip(*read, strict=True)
         if sum(map(len, labels)) != len(self):
             raise SchemaError(CHANGED)
-        joined = sparse.vstack if sparse.issparse(covariates[0]) else np.concatenate
-        found = joined(covariates), np.concatenate(labels)
-        return entry_rows(spec, *found), sum(tallies, Tally())
+        return entry_rows(spec, *_joined(covariates, labels)), sum(tallies, Tally())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -153,35 +153,19 @@ class StreamData(PartitionedData):
     """A formula, the types of the columns, and a stream of record batches.
 
     Rows that fit into ``table.source.memory`` are `held`: then all is as for a frame. Others are
-    read anew for every pass. Public facts decide, and the length of texts, on which time and memory
-    depend, but no result.
+    read anew for every pass. Public facts decide, the length of texts, and of persons the number of
+    records. Time and memory depend on these, but no result and no error.
     """
-
-    whose: Person | None = None
-    _persons: list[int] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        if self.whose is None:
-            return len(self.table)
-        if not self._persons:
-            column = self.table.kept([self.whose.column])
-            self._persons.append(with_shares(column, self.whose)[0])
-        return self._persons[0]
 
     @property
     def neighbours(self) -> Neighbours:
-        return neighbours_about(self.whose)
+        return neighbours_about(self.table.person)
 
     def plan(self, schema: Schema) -> Any:
-        spec = self._told_by_files(FrameData.plan(self, schema))
-        if spec.formula.person is not None:
-            self._require_kept(spec, "person=")
-        return spec
+        return self._told_by_files(FrameData.plan(self, schema))
 
     def plan_entries(self, schema: Schema) -> Any:
-        spec = self._told_by_files(FrameData.plan_entries(self, schema))
-        self._require_kept(spec, "dplpsvm, dpsimplex")
-        return spec
+        return self._told_by_files(FrameData.plan_entries(self, schema))
 
     def _told_by_files(self, spec: Any) -> Any:
         """Refuse files that lack a column of a formula, which each of them says itself."""
@@ -189,30 +173,20 @@ class StreamData(PartitionedData):
             self.table.source.required(spec.formula.variables)
         return spec
 
-    def _room(self, spec: Any) -> float:
-        """The memory that is left for the columns of a formula beside the rows that they make."""
-        filled = spec.density * spec.p if worth_sparse(spec) else spec.d + 1
-        return float(self.table.source.memory - len(self.table) * 8.0 * filled)
-
-    def _fits(self, spec: Any) -> bool:
-        """Whether rows and columns may be kept, if a value takes as much as a number."""
-        return self._room(spec) >= len(self.table) * 8.0 * len(spec.formula.variables)
-
-    def _require_kept(self, spec: Any, asked: str) -> None:
-        if not self._fits(spec):
-            raise ArgumentError(
-                f"{asked}: it takes rows that are kept in memory, and those of this stream are "
-                'more than it may keep; hand over stream(data, memory="16GiB") or fewer columns.'
-            )
-
     def held(self, spec: Any) -> FrameData:
-        if not self._fits(spec):
-            return self
-        names, person = spec.formula.variables, self.whose
+        filled = spec.density * spec.p if worth_sparse(spec) else spec.d + 1
+        # the memory that is left for columns, of which a value takes as much as a number or more
+        room = float(self.table.source.memory - self.table.records * 8.0 * filled)
+        names, person = spec.formula.variables, self.table.person
+        if person is not None:
+            names = tuple(dict.fromkeys((*names, person.column)))
+        batch = None
+        if room >= self.table.records * 8.0 * len(names):
+            batch = self.table.kept(names, room)
         if person is None:
-            batch = self.table.kept(names, self._room(spec))
             return self if batch is None else FrameData(self.text, batch)
-        batch = self.table.kept(tuple(dict.fromkeys((*names, person.column))))
+        if batch is None:
+            return replace(self, owners=self.table.owners.of_records)
         persons, owners, grouped = with_shares(batch, person)
         if persons != len(self):
             raise SchemaError(CHANGED)
@@ -222,7 +196,30 @@ class StreamData(PartitionedData):
         return read_stream_design(spec, self.table, StreamRows, bar=bar), None
 
     def loose(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
-        return self.rows(with_equal_weights(spec), bar=bar)
+        person, table = self.table.person, self.table
+        if person is not None:  # by the means over their records, as of frames
+            table = replace(table, person=replace(person, most=1))
+        return replace(self, table=table).rows(with_equal_weights(spec), bar=bar)
+
+    def entries(self, spec: Any) -> tuple[BoundedEntries, None]:
+        few = few_are_filled(spec.density)
+        filled = spec.density * spec.p + 1 if few else max(spec.p, spec.d)
+        parts = partial(self.table.parts, spec.formula.variables)
+        facts = {"x_bound": spec.x_bound, "filled": filled}
+        return StreamEntries.of(parts, partial(_entries_of, spec), len(self), spec.d, **facts), None
+
+
+def _entries_of(spec: Any, parts: Sequence[Batch]) -> EntryRows:
+    """Make rows of neighbouring batches, each of which is read by itself."""
+    covariates, labels, _ = zip(*(read_entries(spec, part) for part in parts), strict=True)
+    return entry_rows(spec, *_joined(covariates, labels))
+
+
+def _joined(covariates: Sequence[Any], labels: Sequence[FloatArray]) -> tuple[Any, FloatArray]:
+    if len(labels) == 1:
+        return covariates[0], labels[0]
+    joined = sparse.vstack if sparse.issparse(covariates[0]) else np.concatenate
+    return joined(covariates), np.concatenate(labels)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -286,7 +283,9 @@ def read_in_memory(
         text, table = read_stream_source(first, second, target)
         given = {"person": person, "records_per_person": records_per_person, **counting}
         text = _with_all(text, table.typed.names, **given)
-        return StreamData(text, table.typed, table=table, whose=_person_of(text, table.typed.names))
+        found = _person_of(text, table.typed.names)
+        table = table if found is None else table.of_persons(found)
+        return StreamData(text, table.typed, table=table)
     whose = person, int(records_per_person)  # perhaps a number of NumPy
     if sparse.issparse(second):
         for name in (name for name, value in counting.items() if value is not None):

@@ -38,6 +38,7 @@ from privatelr.formula import (
     parse_formula,
 )
 from privatelr.numerics.rows import (
+    BoundedEntries,
     DenseRows,
     EntryRows,
     LooseRows,
@@ -186,7 +187,7 @@ class FrameData:
 
         return self._grouped(rows.bounded(change, **spec.limits))
 
-    def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
+    def entries(self, spec: Any) -> tuple[BoundedEntries, Tally | None]:
         """Read rows whose entries are bounded, sparse where most are zero; returns a tally too."""
         *read, tally = read_entries(spec, self.batch)
         return entry_rows(spec, *read), tally

@@ -17,10 +17,10 @@ _LENGTH = 30
 
 
 class ProgressLine:
-    """A line about one pass over so many records, whose number is public."""
+    """A line about one pass over so many records, or persons, whose number is public."""
 
-    def __init__(self, what: str, records: int) -> None:
-        self._what, self._records = what, records
+    def __init__(self, what: str, number: int, of: str = "records") -> None:
+        self._what, self._number, self._of = what, number, of
         self._began = self._drawn = time.monotonic()
         self._width = 0
 
@@ -34,8 +34,8 @@ class ProgressLine:
         passed = time.monotonic() - self._began
         line = f"{self._what} |{'#' * int(_LENGTH * share):<{_LENGTH}}|"
         if share > 0 and passed > 0:
-            rate, left = share * self._records / passed, passed * (1 / share - 1)
-            line += f" {rate:,.0f} records a second, {left:.0f} s left"
+            rate, left = share * self._number / passed, passed * (1 / share - 1)
+            line += f" {rate:,.0f} {self._of} a second, {left:.0f} s left"
         self._write(line)
 
     def remove(self) -> None:

@@ -70,6 +70,7 @@ FORMULAS = [
     "y ~ bs(a, knots = c(0, 1)) + odd",
     "y ~ a + gaps + offset(moved) + weights(counts)",
     "y ~ a + subset(ward == 'u')",
+    "y ~ I(sqrt(a + 1)) + I(1 / (whole + 1)) * gaps",
     "a > 0 ~ whole + odd + ward",
 ]
 

@@ -6,10 +6,20 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from changed_tables import fewer, one_label, one_value
+from changed_tables import fewer, one_value
 from frames_for_laws import FORMULA, SCHEMA, FixedRandomness, clinic
 from repeated_noise import trial
-from streams_for_tests import EVERY_MEMORY, KEPT, STREAMED, arrow, ds, pa
+from streams_for_tests import (
+    CHANGES,
+    EVERY_MEMORY,
+    KEPT,
+    STREAMED,
+    arrow,
+    changing,
+    ds,
+    in_batches,
+    pa,
+)
 
 import privatelr.fitting
 from privatelr import (
@@ -40,19 +50,6 @@ pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
 @pytest.fixture(autouse=True)
 def _one_noise(monkeypatch):
     monkeypatch.setattr(privatelr.fitting, "SystemRandomness", FixedRandomness)
-
-
-def in_batches(table, *lengths):
-    """A function that returns a reader of batches of these lengths, and one with the rest."""
-    ends = np.cumsum([0, *lengths, table.num_rows - sum(lengths)])
-    pieces = [table.slice(a, b - a) for a, b in pairwise(ends)]
-    batches = [
-        piece.combine_chunks().to_batches()[0]
-        if piece.num_rows
-        else pa.RecordBatch.from_pylist([], schema=table.schema)
-        for piece in pieces
-    ]
-    return lambda: pa.RecordBatchReader.from_batches(table.schema, batches)
 
 
 def written(folder, frame, size, **options):
@@ -219,28 +216,6 @@ def test_only_the_columns_of_the_formula_are_read(tmp_path):
             np.testing.assert_allclose(found.coef, expected, rtol=0, atol=1e-9)
     read = {name for columns in asked if columns is not None for name in columns}
     assert read == {"age", "dose", "smoker", "y"}
-
-
-def changing(frame, change, after):
-    """A function whose readers have other records from a reading on."""
-    readings = []
-
-    def reader():
-        readings.append(1)
-        return in_batches(arrow(frame if len(readings) <= after else change(frame.copy())), 20)()
-
-    return reader, readings
-
-
-def more(frame):
-    return pd.concat([frame, frame.iloc[:1]])
-
-
-def another_order(frame):
-    return frame.sample(frac=1, random_state=0)
-
-
-CHANGES = [fewer, more, one_value, one_label, another_order]
 
 
 @pytest.mark.parametrize("change", CHANGES)

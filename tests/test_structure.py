@@ -11,8 +11,8 @@ OPTIONAL = {
     *("great_tables", "opendp", "pyarrow", "pyspark", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 311,
-    "code lines": 43_894,
+    "modules": 312,
+    "code lines": 44_260,
     "lines of the longest module": 400,
     "modules of the fullest folder": 20,
     "call depth": 14,

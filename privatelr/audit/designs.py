@@ -337,7 +337,7 @@ def _read_entries(case: Case, rng: np.random.Generator) -> _Read:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         spec: Any = table.plan(declare_schema(**case.declared))
-        rows, _ = table.entries(spec)
+        rows: Any = table.entries(spec)[0]
     return _Read(rows.signed(), np.array(rows.y), len(table), 1.0, (), spec.x_bound)
 
 

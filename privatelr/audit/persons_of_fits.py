@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import product
 from typing import Any
 
@@ -25,7 +26,7 @@ from privatelr.mechanisms.score_histogram import L1_SENSITIVITY, L2_SENSITIVITY,
 from privatelr.model import dplr
 from privatelr.numerics import LOSSES
 from privatelr.privacy import REPLACE_PERSON, ZCDP, PureDP
-from privatelr.sources import declare_schema
+from privatelr.sources import declare_schema, stream
 from privatelr.types import ColumnGroup, FloatArray
 
 _PERSONS, _FEW, _MANY = 40, 2, 31
@@ -41,6 +42,7 @@ def audit_persons_of_fits(epsilon: float) -> Iterator[Check]:
         ("what a person counts, in records", _counted),
         ("what a person counts beside a sparse matrix, in records", _counted_of_matrix),
         ("what a person counts in two partitions, in records", _in_two_partitions),
+        ("what a person counts in batches of a stream, in records", _in_batches),
         ("how far a person moves the matrices of inference", _moved),
         ("how far a person moves the scale of columns", _moved_scale),
         ("how far a person moves the counts of scores", _moved_counts),
@@ -97,6 +99,22 @@ def _in_two_partitions(subject: str, epsilon: float) -> Iterator[Check]:
     for low, high, is_last in ((0, _PERSONS // 2, False), (_PERSONS // 2, _PERSONS, True)):
         shares = sharing_of(Section(table, low, high, is_last), Person("patient")).shares
         counted += np.bincount(table.index, shares, minlength=_PERSONS)
+    yield Check("persons", subject, float(counted.max()), 1.0)
+
+
+def _in_batches(subject: str, epsilon: float) -> Iterator[Check]:
+    """Each batch has few of the records of the first person, and none says how many there are."""
+    if find_spec("pyarrow") is None:
+        return
+    import pyarrow as pa
+
+    table = pa.Table.from_pandas(_table(_MANY))
+    batches = stream(lambda: table.to_reader(max_chunksize=_FEW), memory=0)
+    source = read_data(_FORMULA, batches, None)
+    rows = source.rows(source.plan(declare_schema(_BOUNDS, None, None, None)), bar=False)[0]
+    (y,) = rows.fold(lambda x, y: ([*y],))
+    weights: FloatArray = 1 / np.maximum(np.square(y), 1.0)
+    counted = np.bincount(_table(_MANY).patient, weights)
     yield Check("persons", subject, float(counted.max()), 1.0)
 
 

@@ -197,7 +197,12 @@ def _read_number(part: Factor, values: Values, n: int) -> tuple[FloatArray, Bool
 
 
 def read_person_roots(batch: Batch) -> FloatArray:
-    """Return the square roots ``(n,)`` of the shares of records in their persons.
+    """Return the square roots ``(n,)`` of the shares of records in their persons."""
+    return np.sqrt(read_person_shares(batch))
+
+
+def read_person_shares(batch: Batch) -> FloatArray:
+    """Return how much of their persons records are ``(n,)``.
 
     Raises
     ------
@@ -209,7 +214,7 @@ def read_person_roots(batch: Batch) -> FloatArray:
             "person: here rows are read by themselves, and who they are of is not known; this "
             "takes a model without a person."
         )
-    return np.sqrt(batch.shares[batch.rows.start : batch.rows.stop : batch.rows.step])
+    return np.asarray(batch.shares[batch.rows.start : batch.rows.stop : batch.rows.step])
 
 
 def read_targets(

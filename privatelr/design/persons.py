@@ -6,6 +6,7 @@ record holds for a person (theory.md#persons): the gradients add up to at most L
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import repeat
@@ -20,15 +21,20 @@ from privatelr.cells import constant, identity
 from privatelr.design.variables import as_objects, content_of
 from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, show
 from privatelr.formula import Formula, Person
-from privatelr.sources import Batch, new_name
+from privatelr.sources import Batch, as_batch, new_name
+from privatelr.sources.columns import decoded
 from privatelr.types import BoolArray, FloatArray, IntArray
 
 _SAFETY = 1.0 - 2.0**-40
 """Factor of the weights of several records, so that rounding cannot make their sum exceed 1."""
-
-
 _TEXTS = {id(kind) for kind in (str, type(None), type(pd.NA))}
 """Addresses of the types of texts and of those that are missing."""
+_BY_BITS = "biuf"
+"""Kinds of types of numbers that are compared by their bits."""
+_NAN = np.float64(np.nan).view(np.uint64)
+"""Bits of a number that is missing, if it is not a long whole number."""
+_AT_ONCE = 2**16
+"""Records whose persons are numbered at once."""
 
 
 def shares_of(sizes: IntArray, most: int) -> FloatArray:
@@ -69,7 +75,7 @@ def with_shares(batch: Batch, person: Person) -> tuple[int, IntArray, Batch]:
     records there are, which nothing may show.
     """
     column = batch[person.column]
-    _require_identities(person.column, column.dtype)
+    require_identities(person.column, column.dtype)
     m, owners, sizes = _grouped(_codes(column))
     return m, owners, replace(batch, shares=shares_of(sizes, person.most))
 
@@ -92,7 +98,7 @@ def require_persons_of(formula: Formula, named: str | None) -> None:
         )
 
 
-def _require_identities(name: str, dtype: Any) -> None:
+def require_identities(name: str, dtype: Any) -> None:
     """Refuse types of which no values tell persons apart."""
     try:
         content_of(name, dtype)
@@ -110,6 +116,124 @@ def _grouped(codes: IntArray) -> tuple[int, IntArray, IntArray]:
     present = counts > 0  # a category may have no record, and no value may be missing
     owners = (np.cumsum(present) - 1)[codes]
     return int(np.count_nonzero(present)), owners, counts[codes]
+
+
+# -- streams --------------------------------------------------------------------------------------
+
+
+class Owners(NamedTuple):
+    """Who the records of a stream are of, by their places.
+
+    Attributes
+    ----------
+    persons : int
+        The number m of persons.
+    of_records : ndarray of int, shape (n,)
+        The number of the person, from 0 to m - 1: four bytes where they hold it.
+    sizes : ndarray of int, shape (m,)
+        How many records each person has.
+    mark : int
+        A number of all persons in their places; see `marked`.
+    """
+
+    persons: int
+    of_records: IntArray
+    sizes: IntArray
+    mark: int
+
+
+def owners_in(tables: Iterable[Any], typed: Batch, name: str, n: int) -> Owners:
+    """Return who n records are of, as `with_shares`; their persons come in tables of Arrow."""
+    read = _of_numbers if typed[name].dtype.kind in _BY_BITS else _of_values
+    m, of_records, mark = read(tables, name, n)
+    return Owners(m, of_records, np.bincount(of_records, minlength=m), mark % 2**64)
+
+
+def _of_numbers(tables: Iterable[Any], name: str, n: int) -> tuple[int, IntArray, int]:
+    """Return how many persons there are, the number of each record's ``(n,)``, and their mark.
+
+    Equal numbers have equal bits. To sort these takes less memory than a table of hashes.
+    """
+    bits, gone = np.empty(n, dtype=np.uint64), np.zeros(n, dtype=bool)
+    mark = first = 0
+    for table in tables:
+        column, stop = as_batch(table)[name], first + len(table)
+        mark += marked(column, first)
+        bits[first:stop] = _words(column)
+        gone[first:stop] = pd.isna(column) if _is_long(column) else bits[first:stop] == _NAN
+        first = stop
+    bits[gone] = bits[np.argmin(gone)]  # of a record that has a person, if there is one
+    order, owners = np.argsort(bits), _numbers(n)
+    m, last = 0, None
+    for start in range(0, n, _AT_ONCE):
+        few = order[start : start + _AT_ONCE]
+        values = bits[few]
+        begins = np.append(values[0] != last, values[1:] != values[:-1])
+        owners[few] = m - 1 + np.cumsum(begins)
+        m, last = m + int(np.count_nonzero(begins)), values[-1]
+    if not gone.any() or gone.all():
+        return m, owners, mark
+    owners[gone] = m
+    return m + 1, owners, mark
+
+
+def _of_values(tables: Iterable[Any], name: str, n: int) -> tuple[int, IntArray, int]:
+    """Return the same of texts and the like, each of which is kept once and not for each record."""
+    import pyarrow as pa
+
+    parts, mark, first = [], 0, 0
+    for table in tables:
+        mark += marked(as_batch(table)[name], first)
+        first += len(table)
+        parts += [chunk.dictionary_encode() for chunk in decoded(table.column(name)).chunks]
+    whole, places = pa.chunked_array(parts).unify_dictionaries(), _numbers(n)
+    known = whole.chunk(0).dictionary
+    found = (chunk.indices.fill_null(len(known)) for chunk in whole.chunks)
+    np.concatenate([part.to_numpy(zero_copy_only=False) for part in found], out=places)
+    # the place after the list stands for no person, and equal values may be in the list twice
+    codes = np.append(_codes(as_batch(pa.table({name: known}))[name]), -1)
+    present = np.bincount(places, minlength=len(codes)) > 0
+    owners = np.zeros(len(codes), dtype=places.dtype)
+    m, owners[present], _ = _grouped(codes[present])
+    return m, owners[places], mark
+
+
+def _numbers(n: int) -> IntArray:
+    return np.empty(n, dtype=np.int32 if n < 2**31 else np.int64)
+
+
+def marked(column: Any, first: int) -> int:
+    """Return a number of persons and their places, the first of which is given.
+
+    Those of the pieces of a column are added modulo ``2**64``, and do not depend on the pieces: two
+    records whose persons change places are noticed.
+    """
+    words = _words(column)
+    words = (words ^ (words >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
+    words ^= words >> np.uint64(32)
+    places = np.arange(2 * first + 1, 2 * (first + len(words)), 2, dtype=np.uint64)
+    return int(np.add.reduce(words * places))
+
+
+def _is_long(column: Any) -> bool:
+    """Whether whole numbers have a type of their own where one of a piece is null, too."""
+    return bool(column.dtype.kind in "iu" and column.dtype.itemsize == 8)
+
+
+def _words(column: Any) -> Any:
+    """Return bits ``(n,)`` that differ for persons who differ; another process has other ones."""
+    if _is_long(column):
+        long = f"{column.dtype.kind}8"
+        return pd.Series(column, copy=False).to_numpy(long, na_value=0).view(np.uint64)
+    if column.dtype.kind in _BY_BITS:
+        numbers = pd.Series(column, copy=False).to_numpy("f8", na_value=np.nan)
+        # -0.0 is 0.0, and there is one NaN
+        return np.where(np.isnan(numbers), np.nan, numbers + 0.0).view(np.uint64)
+    values = as_objects(column)
+    if _is_text_of_arrow(column.dtype):
+        return pd.util.hash_array(values, categorize=False)
+    keys = (hash(identity(cell)) for cell in values)
+    return np.fromiter(keys, dtype=np.int64, count=len(values)).view(np.uint64)
 
 
 # -- partitions -----------------------------------------------------------------------------------

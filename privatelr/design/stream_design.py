@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, TypeVar
 
 import numpy as np
 
-from privatelr.design import column_plan, offsets_and_weights
+from privatelr.design import persons
 from privatelr.design.formula_design import BatchReader, DesignSpec
-from privatelr.design.terms import Term
-from privatelr.design.variables import as_numbers, read_values
+from privatelr.design.offsets_and_weights import read_person_shares
+from privatelr.design.persons import Owners, marked, owners_in, require_identities
+from privatelr.design.raw_columns import raw_reader
 from privatelr.errors import SchemaError, redact_errors
-from privatelr.formula import Formula
+from privatelr.formula import Formula, Person
 from privatelr.progress_line import ProgressLine
 from privatelr.sources import Batch, RecordBatches, as_batch, as_stream, dispatch, is_stream
-from privatelr.sources.record_batches import UNREAD
-from privatelr.types import FloatArray, RawColumns, Rows
+from privatelr.types import FloatArray, IntArray, RawColumns, Rows
 
 T = TypeVar("T")
 _AT_ONCE = 2**17
@@ -45,19 +45,47 @@ class StreamTable:
     typed : Batch
         The columns and their types, without rows. A plan is made from it.
     source : RecordBatches
+    person : Person or None
+        Who records are of, by a column; None if each is of its own.
     """
 
     typed: Batch
     source: RecordBatches
+    person: Person | None = None
     _counted: list[int] = field(default_factory=list)
+    _owned: list[Owners] = field(default_factory=list)
 
     def __len__(self) -> int:
-        """Return the number of records; the first call counts them."""
+        """Return the number of records, or of persons; the first call reads a column."""
+        return self.records if self.person is None else self.owners.persons
+
+    @property
+    def records(self) -> int:
+        """The number of records; the first call counts them."""
         if not self._counted:
             self._counted.append(self.source.count())
         if self._counted[0] == 0:
             raise SchemaError("data is empty: a fit takes at least one record.")
         return self._counted[0]
+
+    @property
+    def owners(self) -> Owners:
+        """Who the records are of; the first call reads their column."""
+        if not self._owned:
+            assert self.person is not None
+            name = self.person.column
+            with (
+                closing(self.pieces([name])) as pieces,
+                redact_errors("its persons could not be counted"),
+            ):
+                tables = (table for table, _ in pieces)
+                self._owned.append(owners_in(tables, self.typed, name, self.records))
+        return self._owned[0]
+
+    def of_persons(self, person: Person) -> StreamTable:
+        """The same table by persons; raises `SchemaError` if no values of the column tell them."""
+        require_identities(person.column, self.typed.frame[person.column].dtype)
+        return replace(self, person=person)
 
     def pieces(
         self, names: Sequence[str], size: int = _AT_ONCE
@@ -74,8 +102,35 @@ class StreamTable:
     def parts(
         self, names: Sequence[str], size: int
     ) -> Generator[tuple[list[Batch], int], None, None]:
-        """Read all records once: rows of neighbouring batches, and how many; see `pieces`."""
-        return self._as_counted(self.source.parts(names, size), lambda held: sum(map(len, held)))
+        """Read all records once: rows of neighbouring batches, and how many; see `pieces`.
+
+        Records of persons have their shares.
+        """
+        read = self.source.parts if self.person is None else self._shared
+        return self._as_counted(read(names, size), lambda held: sum(map(len, held)))
+
+    def _shared(self, names: Sequence[str], size: int) -> Generator[list[Batch], None, None]:
+        """Read rows with the shares of records, whose persons have to be those that were counted.
+
+        Persons are compared in every pass: rows that were read before tell who they are of by their
+        places alone.
+        """
+        assert self.person is not None
+        name, owners = self.person.column, self.owners
+        shares, first, mark = persons.shares_of(owners.sizes, self.person.most), 0, 0
+
+        def given(batch: Batch) -> Batch:
+            nonlocal first, mark
+            mark += marked(batch[name], first)
+            found = shares[owners.of_records[first : first + len(batch)]]
+            if len(found) < len(batch):
+                raise SchemaError(CHANGED)
+            first += len(batch)
+            return replace(batch, shares=found)
+
+        yield from self.source.parts(tuple(dict.fromkeys((*names, name))), size, given)
+        if mark % 2**64 != owners.mark:
+            raise SchemaError(CHANGED)
 
     def batches(self, names: Sequence[str]) -> Generator[tuple[Any, int], None, None]:
         """Read all records once: record batches as they come, and the length of each."""
@@ -84,7 +139,7 @@ class StreamTable:
     def _as_counted(
         self, pieces: Generator[T, None, None], length: Callable[[T], int]
     ) -> Generator[tuple[T, int], None, None]:
-        missing = len(self)
+        missing = self.records
         with closing(pieces):
             for piece in pieces:
                 count = length(piece)
@@ -97,10 +152,11 @@ class StreamTable:
 
     def over(self, names: Sequence[str], function: Callable[[Batch], Any]) -> list[Any]:
         """Apply a function that reads the columns `names` to each piece, and return its results."""
-        with (
-            closing(self.pieces(names)) as pieces,
-            redact_errors("a batch could not be read; a charge that was made for this call stands"),
-        ):
+        unread = "a batch could not be read; a charge that was made for this call stands"
+        if self.person is not None:
+            with closing(self.parts(names, _AT_ONCE)) as parts, redact_errors(unread):
+                return [function(batch) for held, _ in parts for batch in held]
+        with closing(self.pieces(names)) as pieces, redact_errors(unread):
             return [function(as_batch(table)) for table, _ in pieces]
 
     def kept(self, names: Sequence[str], room: float = math.inf) -> Batch | None:
@@ -164,7 +220,7 @@ def read_stream_design(
     *Neighbours*: changing one record changes one row. *Assumed public*: the number of records,
     names, types, bounds and levels. *Not covered*: time and memory.
     """
-    rows: Rows = backend.of(PieceReader(spec, table, len(table), bar), **spec.limits)
+    rows: Rows = backend.of(PieceReader(spec, table, table.records, bar), **spec.limits)
     return rows
 
 
@@ -180,6 +236,16 @@ class PieceReader:
     @property
     def p(self) -> int:
         return self.spec.p
+
+    @property
+    def persons(self) -> int | None:
+        """The number of persons; None if each record is of its own."""
+        return None if self.table.person is None else len(self.table)
+
+    @property
+    def owners(self) -> IntArray:
+        """The number ``(n,)`` of the person, from 0, whose record it is."""
+        return self.table.owners.of_records
 
     @property
     def open(self) -> Callable[..., NeighboursReader]:
@@ -208,8 +274,9 @@ class PieceReader:
     def _shown(
         self, pieces: Generator[tuple[Any, int], None, None]
     ) -> Generator[tuple[Any, int], None, None]:
-        """Show how many of the records were taken."""
-        line, done = ProgressLine("reading batches", self.n), 0
+        """Show how many of the records were taken; of persons, how many of these that makes."""
+        public = (self.n,) if self.persons is None else (self.persons, "persons")
+        line, done = ProgressLine("reading batches", *public), 0
         try:
             with closing(pieces):
                 for piece in pieces:
@@ -234,6 +301,11 @@ class NeighboursReader:
     @property
     def p(self) -> int:
         return self.spec.p
+
+    @property
+    def shares(self) -> FloatArray:
+        """How much of a person each record is ``(n,)``."""
+        return np.concatenate([read_person_shares(batch) for batch in self.batches])
 
     @property
     def seams(self) -> list[int]:
@@ -270,68 +342,3 @@ def open_parts(
 def open_piece(spec: DesignSpec, table: Any, start: int = 0, stride: int = 1) -> NeighboursReader:
     """Return a reader of a table, or of its rows `start`, `start + stride`, ..."""
     return open_parts(spec, [as_batch(table)], start, stride)
-
-
-# --- batches as they are -------------------------------------------------------------------------
-
-
-def raw_reader(spec: DesignSpec) -> Callable[[Any], RawColumns] | None:
-    """Return a function of record batches, or None where covariates are more than mapped columns.
-
-    It reads what `read_labelled` reads, and leaves clipping and mapping to others.
-    """
-    columns, first = spec.columns, int(spec.columns.has_intercept)
-    lengthened = spec.standard is not None and spec.standard.unit
-    of_others = spec.formula.person is not None or spec.response.kind == "classes"
-    if of_others or lengthened or spec.projection is not None:
-        return None
-    stretches, terms = spec.straight
-    mapped = np.empty((4, len(columns.names)))
-    mapped[0], mapped[1] = -np.inf, np.inf
-    mapped[2] = np.where(columns.parent == 0, columns.centre, 0.0) * first
-    mapped[3] = 1.0 / columns.scale
-    places: dict[str, int] = {}
-    for start, names, limits in stretches:
-        mapped[:2, start : start + len(names)] = limits[:2, :, 0]
-        places |= {name: start + place for place, name in enumerate(names)}
-    made = [term for term in terms if term.numeric or term.categorical]
-    return functools.partial(_read_raw, spec, mapped[:, first:], places, made)
-
-
-def _read_raw(
-    spec: DesignSpec,
-    mapped: FloatArray,
-    places: Mapping[str, int],
-    made: Sequence[Term],
-    records: Any,
-) -> RawColumns:
-    import pyarrow as pa
-
-    with redact_errors(UNREAD, ours=()):  # its class may be one of others
-        table = pa.Table.from_batches([records])
-    first, n = int(spec.columns.has_intercept), len(table)
-    found = {name: table.column(name).chunk(0) for name in places}
-    plain = {
-        name: column.to_numpy(zero_copy_only=True)
-        for name, column in found.items()
-        if column.type == pa.float64() and column.null_count == 0
-    }
-    used = sorted({index for term in made for index in (*term.numeric, *term.categorical)})
-    kept = {name for index in used for name in spec.factors[index].expression.names}
-    names = spec.formula.variables
-    needed = tuple(name for name in names if name in kept or name not in places)
-    others = [name for name in names if name in needed or name not in plain]
-    batch = as_batch(table.select(others))
-    values, usable = read_values(spec.variables, batch, needed)
-    numbers, codes, coded = column_plan.read_factors(spec.factors, values, n, used)
-    design = np.empty((len(spec.columns.names), n)).T
-    for term in made:
-        column_plan.fill(design, term, numbers, codes)
-    for child in np.flatnonzero(spec.columns.parent >= first):
-        design[:, child] -= design[:, spec.columns.parent[child]] * spec.columns.centre[child]
-    for name in set(places) - set(plain):
-        design[:, places[name]] = as_numbers(batch[name])
-    label, *offset = offsets_and_weights.read_targets(spec, values, usable & coded, batch)
-    at = {place: plain[name] for name, place in places.items() if name in plain}
-    columns = [at.get(place, design[:, place]) for place in range(first, len(spec.columns.names))]
-    return RawColumns(columns, mapped, label, offset[0] if offset else None)

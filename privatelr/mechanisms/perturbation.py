@@ -17,6 +17,7 @@ from privatelr.mechanisms.problem import Problem
 from privatelr.numerics import Objective, value_and_gradient
 from privatelr.numerics.rows import (
     DaskRows,
+    StreamRows,
     TableRows,
     bends_of,
     gram,
@@ -389,7 +390,7 @@ def mean_moments(rows: Rows, coef: FloatArray, calibration: MomentsCalibration) 
         return loss.curvature(margin) * used, loss.slope(margin) * y * weights_of(y) * used
 
     if rows.persons is not None:  # one gradient for each person
-        assert isinstance(rows, TableRows | DaskRows)
+        assert isinstance(rows, TableRows | DaskRows | StreamRows)
         curvature, scores = grams_of_persons(rows, pull, calibration.problem.reach)
     else:
         curvature, scores = rows.fold(kernel)

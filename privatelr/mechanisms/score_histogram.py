@@ -28,7 +28,7 @@ from privatelr.mechanisms.calibration.proven_noise import (
     worth_hiding,
 )
 from privatelr.mechanisms.perturbation import rounded_sum
-from privatelr.numerics.rows import EntryRows, row_products
+from privatelr.numerics.rows import BoundedEntries, row_products
 from privatelr.privacy import (
     REPLACE_PERSON,
     ApproxDP,
@@ -326,7 +326,7 @@ def release_histogram(
 
 
 def release_scores(
-    rows: Rows | EntryRows,
+    rows: Rows | BoundedEntries,
     coef: FloatArray,
     scale: ScoreScale,
     calibration: HistogramCalibration,
@@ -346,21 +346,22 @@ def release_scores(
             f"histogram of n={calibration.n}."
         )
     counts = score_counts(rows, coef, scale.edges(calibration.bins))
-    persons = None if isinstance(rows, EntryRows) else rows.persons
+    persons = None if isinstance(rows, BoundedEntries) else rows.persons
     if calibration.persons != (persons is not None):
         raise GuaranteeError("rows of persons take counts about persons, and other rows do not.")
     return release_histogram(counts, calibration, noise)
 
 
-def score_counts(rows: Rows | EntryRows, coef: FloatArray, edges: FloatArray) -> FloatArray:
+def score_counts(rows: Rows | BoundedEntries, coef: FloatArray, edges: FloatArray) -> FloatArray:
     """Return the number of rows in each cell ``(2 K + 1,)`` without noise; it is private.
 
     A row of zeros, which stands for a record that cannot be used, has the label 0. A longer label
     is that of a row that was shortened by it (`privatelr.numerics.rows.row_bounds`). Rows of
     persons count by their shares.
     """
-    if isinstance(rows, EntryRows):
-        found = cells_of(rows.margins(coef) * rows.y, rows.y, edges)
+    if isinstance(rows, BoundedEntries):
+        labels = rows.labels()
+        found = cells_of(rows.margins(coef) * labels, labels, edges)
         return counts_in(found, len(edges) + 1)
     bins, persons = len(edges) + 1, rows.persons
 

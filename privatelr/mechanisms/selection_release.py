@@ -24,7 +24,7 @@ from privatelr.mechanisms.score_histogram import (
     HistogramRelease,
     calibrate_histogram,
 )
-from privatelr.numerics.rows import EntryRows
+from privatelr.numerics.rows import BoundedEntries
 from privatelr.privacy import Event, Guarantee, split
 from privatelr.privacy.accounting import Entry
 from privatelr.privacy.noise import Draw, Randomness
@@ -196,7 +196,7 @@ def draw_stages(made: Any, randomness: Randomness) -> Any:
 def release_stage(release: Callable[[Any, Any, Any], Selections]) -> Callable[..., Selections]:
     """Return the release of choices for calibrations and draws of one stage or of two."""
 
-    def choose(rows: EntryRows, made: Any, draws: Any) -> Selections:
+    def choose(rows: BoundedEntries, made: Any, draws: Any) -> Selections:
         if isinstance(made, StagedSelection):
             return release(rows, made.choices, draws.choices)
         return release(rows, made, draws)
@@ -204,7 +204,7 @@ def release_stage(release: Callable[[Any, Any, Any], Selections]) -> Callable[..
     return choose
 
 
-def require_x_bound(rows: EntryRows, calibration: SelectionCalibration) -> None:
+def require_x_bound(rows: BoundedEntries, calibration: SelectionCalibration) -> None:
     """Refuse rows that the calibration was not made for; compares public facts only."""
     problem = calibration.problem
     require_shape(rows, problem)

@@ -89,11 +89,17 @@ class RecordBatches:
         """Read all records once, as tables of `size` records but for the last."""
         yield from map(_joined, _cut(self.read(columns or [self.shortest]), size, _slice))
 
-    def parts(self, columns: Sequence[str], size: int) -> Generator[list[Batch], None, None]:
+    def parts(
+        self,
+        columns: Sequence[str],
+        size: int,
+        change: Callable[[Batch], Batch] | None = None,
+    ) -> Generator[list[Batch], None, None]:
         """Read all records once, as rows of neighbouring batches: `size` together but for the last.
 
         Rows of a batch share what is found of its columns. Only short batches are copied: they are
-        joined, since what a batch costs beside its rows would be paid for each of them.
+        joined, since what a batch costs beside its rows would be paid for each of them. `change`
+        makes another batch of each whole one, before rows are taken of it.
         """
 
         def joined() -> Generator[Batch, None, None]:
@@ -108,7 +114,8 @@ class RecordBatches:
             if short:
                 yield as_batch(_joined(short))
 
-        yield from _cut(joined(), size, Batch.cut)
+        whole = joined() if change is None else map(change, joined())
+        yield from _cut(whole, size, Batch.cut)
 
 
 def _taken(batch: Any, wanted: Sequence[Any]) -> Any:

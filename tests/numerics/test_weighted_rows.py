@@ -7,7 +7,7 @@ from scipy import sparse, special
 from privatelr.locks import flint, working_precision
 from privatelr.numerics import LOSSES, Objective, objective, value_and_gradient
 from privatelr.numerics.objective import gradient_of, hessian
-from privatelr.numerics.rows import DenseRows, SparseRows
+from privatelr.numerics.rows import DenseRows, SparseRows, products
 from privatelr.numerics.solve import Newton, ball_newton
 from privatelr.numerics.solve.ball_newton import ExactObjective
 from privatelr.types import Block, row_radius
@@ -95,7 +95,7 @@ def test_no_record_adds_more_than_one_within_the_bounds(blocks):
 
 def test_planted_weights_that_are_left_out_are_caught(monkeypatch):
     """Planted: the gradient of a long record is that of the whole record."""
-    monkeypatch.setattr(objective, "weights_of", np.ones_like)
+    monkeypatch.setattr(products, "weights_of", np.ones_like)
     with pytest.raises(AssertionError):
         check_sensitivity(())
 

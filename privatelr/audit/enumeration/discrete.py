@@ -220,7 +220,7 @@ def choice_loss(fit: SelectedRecord, data: Any, neighbour: Any) -> ChoiceLoss:
     spec, release, claim = fit.spec, fit.release, fit.guarantee
     if not isinstance(spec, DesignSpec):
         raise ArgumentError("subject: takes a fit of a formula, and not of a sparse matrix.")
-    sides = []
+    sides: list[Any] = []
     for name, side in (("data", data), ("neighbour", neighbour)):
         batch = as_batch(side)
         if len(batch) != fit.nobs:

@@ -16,7 +16,7 @@ from privatelr.mechanisms.linear_programs.lp_calibration import (
     SequentialChoices,
 )
 from privatelr.mechanisms.selection_release import Selections, require_x_bound
-from privatelr.numerics.rows import EntryRows
+from privatelr.numerics.rows import BoundedEntries
 from privatelr.numerics.solve.dense_weights import dense_projection
 from privatelr.privacy.noise import Randomness
 from privatelr.types import FloatArray, IntArray
@@ -28,13 +28,13 @@ Lowering = Callable[[FloatArray, int], None]
 
 
 def release_program(
-    rows: EntryRows, calibration: ProgramCalibration, randomness: Randomness
+    rows: BoundedEntries, calibration: ProgramCalibration, randomness: Randomness
 ) -> Selections:
     """Choose one signed column in each round, and release all choices in their order.
 
     Parameters
     ----------
-    rows : EntryRows
+    rows : BoundedEntries
         The private rows.
     calibration : ProgramCalibration
         It was made for rows of this shape.
@@ -85,7 +85,7 @@ def play(
 
 
 def play_columns(
-    rows: EntryRows, score: Scorer, made: ProgramCalibration, randomness: Randomness
+    rows: BoundedEntries, score: Scorer, made: ProgramCalibration, randomness: Randomness
 ) -> IntArray:
     """Play all rounds with signed columns as options; see `play`."""
 
@@ -95,7 +95,7 @@ def play_columns(
     return play(rows.n, score, fall, made.problem.s, made, randomness)
 
 
-def scorer(rows: EntryRows, calibration: ProgramCalibration) -> Scorer:
+def scorer(rows: BoundedEntries, calibration: ProgramCalibration) -> Scorer:
     """Return the function that computes the scores of a calibration."""
     if calibration.score == "margin":
 
@@ -110,7 +110,7 @@ def scorer(rows: EntryRows, calibration: ProgramCalibration) -> Scorer:
     )
 
 
-def lower(log_weights: FloatArray, rows: EntryRows, option: int, step: float) -> None:
+def lower(log_weights: FloatArray, rows: BoundedEntries, option: int, step: float) -> None:
     """Lower, in place, the log weights of the records that a signed column classifies well."""
     index, values = rows.column(option % rows.d)
     change = step * values

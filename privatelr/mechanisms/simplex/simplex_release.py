@@ -30,7 +30,7 @@ from privatelr.mechanisms.selection_release import Selections, require_x_bound
 from privatelr.mechanisms.simplex import number_of_draws as afford
 from privatelr.mechanisms.simplex.number_of_draws import SimplexProblem, Stability
 from privatelr.numerics import describe
-from privatelr.numerics.rows import EntryRows
+from privatelr.numerics.rows import BoundedEntries
 from privatelr.numerics.solve.entropic import Entropic, coefficients, entropic_minimum, shares
 from privatelr.privacy.accounting import in_agreement
 from privatelr.privacy.noise import Arithmetic, Draw, Randomness
@@ -159,7 +159,7 @@ _PATIENCE = 1000
 
 
 def release_simplex(
-    rows: EntryRows, calibration: SimplexCalibration, randomness: Randomness
+    rows: BoundedEntries, calibration: SimplexCalibration, randomness: Randomness
 ) -> Selections:
     """Minimise, draw from the minimiser, and release the histogram of the draws.
 
@@ -169,7 +169,7 @@ def release_simplex(
 
     Parameters
     ----------
-    rows : EntryRows
+    rows : BoundedEntries
         The private rows.
     calibration : SimplexCalibration
         It was made for rows of this shape.
@@ -197,7 +197,7 @@ def release_simplex(
     return Selections(counts, calibration, calibration.target)
 
 
-def minimiser_logs(rows: EntryRows, calibration: SimplexCalibration) -> FloatArray:
+def minimiser_logs(rows: BoundedEntries, calibration: SimplexCalibration) -> FloatArray:
     """Compute the log weights ``(2 d,)`` of the minimiser, which must not be released.
 
     A fit without a guarantee gives up if lambda is too small. A private fit may not, because

@@ -10,7 +10,12 @@ from privatelr.numerics.rows.dense_rows import (
     block_rows,
     piece_rows,
 )
-from privatelr.numerics.rows.entries import EntryRows, bounded_entries, few_are_filled
+from privatelr.numerics.rows.entries import (
+    BoundedEntries,
+    EntryRows,
+    bounded_entries,
+    few_are_filled,
+)
 from privatelr.numerics.rows.mapped_rows import MappedRows
 from privatelr.numerics.rows.partition_work import Work, checksum
 from privatelr.numerics.rows.partitioned_rows import (
@@ -41,4 +46,4 @@ from privatelr.numerics.rows.row_bounds import (
 )
 from privatelr.numerics.rows.row_sums import linear_predictor, row_lengths
 from privatelr.numerics.rows.sparse_rows import SparseRows, sparse_backend
-from privatelr.numerics.rows.stream_rows import StreamRows
+from privatelr.numerics.rows.stream_rows import StreamEntries, StreamRows

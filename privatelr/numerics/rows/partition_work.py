@@ -85,6 +85,13 @@ class Work:
         pieces = self._pieces(part, length)
         return reduce(added, (rows.fold(_with_checksum(kernel)) for rows in pieces))
 
+    def fold_with_shares(self, part: Any, length: int, kernel: Kernel) -> tuple[Any, ...]:
+        """The same for a kernel that takes how much of a person each row is, too."""
+        reader: Any = self._reader(part, length)
+        rows = self.rows(reader)
+        found = rows.of_persons(length, None, reader.shares).fold_with_shares(kernel)
+        return (*found, rows.fold(_checksum_only)[0])
+
     def group_sums(
         self, part: Any, length: int, kernel: Kernel, memory: FloatArray
     ) -> list[tuple[Any, ...]]:
@@ -149,6 +156,15 @@ def changed() -> SchemaError:
         "in the same order, as persist() or a copy keeps them, and a charge that was made for this "
         "fit stands."
     )
+
+
+def require_first(seen: list[int], checksum: IntArray) -> None:
+    """Refuse rows whose checksum ``(1,)`` is not that of the first pass, which is noted."""
+    found = int(checksum[0])
+    if not seen:
+        seen.append(found)
+    elif found != seen[0]:
+        raise changed()
 
 
 def checksum(x: FloatArray, y: FloatArray, *offset: FloatArray) -> IntArray:

@@ -16,7 +16,7 @@ import numpy as np
 
 from privatelr.errors import SchemaError
 from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.partition_work import Held, Work, changed
+from privatelr.numerics.rows.partition_work import Held, Work, require_first
 from privatelr.types import Block, FloatArray, IntArray, Kernel
 
 MOST_SCORED = 5_000_000
@@ -99,7 +99,7 @@ class PartitionedRows(ABC):
         return partial(self.fold, no_sums)
 
     def _require_unchanged(self, checksum: IntArray) -> None:
-        require_same(self._seen, checksum)
+        require_first(self._seen, checksum)
 
     def thinned(self, m: int) -> DenseRows:
         """About m of the rows, at equal distances, in the memory of this process.
@@ -126,15 +126,6 @@ class PartitionedRows(ABC):
     def __reduce__(self) -> tuple[type[RowFacts], tuple[Any, ...]]:
         # kernels are sent with all that their closures hold, which must not include data
         return RowFacts, (self.n, self.d, self.radius, self.blocks, self.offset_bound)
-
-
-def require_same(seen: list[int], checksum: IntArray) -> None:
-    """Keep the first checksum ``(1,)`` of its kind; raises `SchemaError` for another."""
-    found = int(checksum[0])
-    if not seen:
-        seen.append(found)
-    elif found != seen[0]:
-        raise changed()
 
 
 class Watched:

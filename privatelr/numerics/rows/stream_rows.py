@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, reduce
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,21 +18,34 @@ from privatelr.errors import redact_errors
 from privatelr.lazy_import import lazy_import
 from privatelr.numerics.parallel import in_order, summed, threads
 from privatelr.numerics.rows.dense_rows import DenseRows, added, block_rows
-from privatelr.numerics.rows.partition_work import Held, PartOpener, Work, lane_weights, number_of
-from privatelr.numerics.rows.partitioned_rows import PartitionedRows, require_same
+from privatelr.numerics.rows.entries import BoundedEntries, EntryRows
+from privatelr.numerics.rows.partition_work import (
+    Held,
+    PartOpener,
+    Work,
+    changed,
+    checksum,
+    lane_weights,
+    number_of,
+    require_first,
+)
+from privatelr.numerics.rows.partitioned_rows import PartitionedRows
 from privatelr.numerics.rows.products import LossSums, SlopeSums
 from privatelr.numerics.rows.row_bounds import RowBounds
-from privatelr.types import Block, FloatArray, Kernel, RawColumns
+from privatelr.types import Block, FloatArray, IntArray, Kernel, RawColumns
 
 if TYPE_CHECKING:
     from privatelr.numerics.rows import compiled_sums
 else:
     compiled_sums = lazy_import("privatelr.numerics.rows.compiled_sums")
 
+T = TypeVar("T")
 _ROWS, _ENTRIES = 2**15, 2**22
 """A piece has about this number of rows, and no more than this number of entries."""
 _WORTH = 2**24
 """Entries from which on a compiled function is worth the seconds until it is loaded."""
+_CACHED, _FEW = 2**18, 2**10
+"""Entries of a piece of rows that choose columns, which stay in a cache; and rows it has anyway."""
 _UNREAD = "its batches could not be read again; a charge that was made for this call stands"
 
 
@@ -44,6 +57,16 @@ class StreamReader(Protocol):
 
     @property
     def p(self) -> int: ...
+
+    @property
+    def persons(self) -> int | None:
+        """The number of persons; None if each record is of its own."""
+        ...
+
+    @property
+    def owners(self) -> IntArray:
+        """The number ``(n,)`` of the person, from 0, whose record it is."""
+        ...
 
     def pieces(self, size: int) -> Generator[tuple[Any, int], None, None]:
         """Read all records anew: pieces for `open`, of `size` records but for the last."""
@@ -75,12 +98,14 @@ class StreamRows(PartitionedRows):
         No offset is larger; 0 if rows have none.
     size : int
         Rows of a piece.
+    persons : int or None
+        The number of persons; None if each row is of its own.
 
     Notes
     -----
     **Privacy.** *Covered*: nothing by itself, the rows are as private as the data.
-    *Neighbours*: changing one record changes one row. *Assumed public*: the number of records.
-    *Not covered*: time and memory.
+    *Neighbours*: changing one record changes one row. *Assumed public*: the number of records, or
+    that of persons alone. *Not covered*: time and memory.
     """
 
     reader: StreamReader
@@ -90,7 +115,7 @@ class StreamRows(PartitionedRows):
     blocks: tuple[Block, ...]
     offset_bound: float
     size: int
-    persons: None = None
+    persons: int | None = None
     _thin: list[DenseRows] = field(default_factory=list)
     _seen: list[int] = field(default_factory=list)
     _seen_raw: list[int] = field(default_factory=list)
@@ -103,7 +128,7 @@ class StreamRows(PartitionedRows):
         group = work.group_rows(reader.p)
         size = max(min(_ROWS, _ENTRIES // max(d, reader.p)) // group, 1) * group
         facts = d, bounds.radius, bounds.blocks, bounds.offset_bound
-        return cls(reader, work, *facts, size)
+        return cls(reader, work, *facts, size, reader.persons)
 
     @property
     def records(self) -> int:
@@ -133,7 +158,7 @@ class StreamRows(PartitionedRows):
         with closing(self.reader.batches()) as batches, redact_errors(_UNREAD):
             lost, slopes, lanes = summed(of_batch, batches, added)
         # a checksum of columns, which is compared with others of columns
-        require_same(self._seen_raw, number_of(lanes.reshape(-1), lane_weights(lanes.size)))
+        require_first(self._seen_raw, number_of(lanes.reshape(-1), lane_weights(lanes.size)))
         return (lost, slopes) if valued else (slopes,)
 
     def _sums(self, kernel: Kernel) -> tuple[Any, ...]:
@@ -169,6 +194,34 @@ class StreamRows(PartitionedRows):
         with self._pass() as pieces, redact_errors(_UNREAD):
             return in_order(taken, pieces)
 
+    def fold_with_shares(self, kernel: Kernel) -> tuple[Any, ...]:
+        """Sum what a kernel returns that takes the shares of persons after the tables."""
+        *sums, checksum = reduce(added, self._every(Work.fold_with_shares, kernel))
+        self._require_unchanged(checksum)
+        return tuple(sums)
+
+    def over_owned(
+        self, function: Callable[[DenseRows, IntArray], T], add: Callable[[T, T], T]
+    ) -> T:
+        """Add up, in order, what a function returns of the rows of a piece and their owners."""
+
+        def taken(numbered: tuple[int, tuple[Any, int]]) -> tuple[T, IntArray]:
+            place, (part, length) = numbered
+            first = place * self.size
+            with threads(1):
+                held = self.work.hold(part, length)
+                assert held.checksum is not None
+                owners = self.reader.owners[first : first + length]
+                return function(held.rows, owners), held.checksum
+
+        def both(one: tuple[T, IntArray], other: tuple[T, IntArray]) -> tuple[T, IntArray]:
+            return add(one[0], other[0]), one[1] + other[1]
+
+        with self._pass() as pieces, redact_errors(_UNREAD):
+            found, checksum = summed(taken, enumerate(pieces), both)
+        self._require_unchanged(checksum)
+        return found
+
     def _thinned(self, stride: int) -> list[Held]:
         def taken(numbered: tuple[int, tuple[Any, int]]) -> Held | None:
             place, (part, length) = numbered
@@ -191,3 +244,131 @@ def has_compiler() -> bool:
         return callable(compiled_sums.under)
     except ImportError:
         return False
+
+
+# -- rows of mechanisms that choose columns --------------------------------------------------------
+
+Pieces = Callable[[int], Generator[tuple[Any, int], None, None]]
+"""Reads all records anew: pieces of so many records but for the last, and the length of each."""
+
+
+def _unchanged(rows: EntryRows) -> BoundedEntries:
+    return rows
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class StreamEntries(BoundedEntries):
+    """Signed rows that are read and bounded anew in every pass, a few of them at a time.
+
+    What mechanisms keep of each record, weights and margins, are numbers ``(n,)`` in memory.
+
+    Attributes
+    ----------
+    pieces : Pieces
+    read : callable
+        Makes rows of a piece.
+    n, d : int
+    x_bound : float
+    size : int
+        Rows of a piece.
+    view : callable
+        Makes what is summed of the rows of a piece.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: nothing by itself, the rows are as private as the data.
+    *Neighbours*: changing one record changes one row. *Assumed public*: the number of records.
+    *Not covered*: time and memory.
+    """
+
+    pieces: Pieces
+    read: Callable[[Any], EntryRows]
+    n: int
+    d: int
+    x_bound: float
+    size: int
+    view: Callable[[EntryRows], BoundedEntries] = _unchanged
+    _seen: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        pieces: Pieces,
+        read: Callable[[Any], EntryRows],
+        n: int,
+        d: int,
+        *,
+        x_bound: float,
+        filled: float,
+    ) -> StreamEntries:
+        """Make rows of pieces, with `filled` entries each by public facts. Nothing is read."""
+        few, most = (int(entries / max(filled, 1.0)) for entries in (_CACHED, _ENTRIES))
+        size = max(min(max(few, _FEW), most, _ROWS), 1)
+        return cls(pieces, read, n, d, x_bound, size)
+
+    def _pass(self, step: Callable[[BoundedEntries, slice], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Sum what `step` returns of the rows of each piece, and of their places in the stream.
+
+        The weight of a record is by its place. So the checksum of a piece counts by its place, and
+        pieces that change places are noticed.
+        """
+
+        def taken(numbered: tuple[int, tuple[Any, int]]) -> tuple[Any, ...]:
+            place, (part, length) = numbered
+            first = place * self.size
+            with threads(1):  # others are busy with other pieces
+                rows = self.read(part)
+                if rows.n != length:
+                    raise changed()
+                found = checksum(*rows.fingerprint()) * np.uint64(2 * place + 1)
+                return (*step(self.view(rows), slice(first, first + length)), found)
+
+        with closing(self.pieces(self.size)) as pieces, redact_errors(_UNREAD):
+            *sums, found = summed(taken, enumerate(pieces), added)
+        require_first(self._seen, found)
+        return tuple(sums)
+
+    def labels(self) -> FloatArray:
+        return self._collected(lambda rows: rows.labels())
+
+    def weighted_sum(self, weights: FloatArray) -> FloatArray:
+        (found,) = self._pass(lambda rows, which: (rows.weighted_sum(weights[which]),))
+        return np.asarray(found)
+
+    def margins(self, w: FloatArray) -> FloatArray:
+        return self._collected(lambda rows: rows.margins(w))
+
+    def sum_by_margins(
+        self, w: FloatArray, weigh: Callable[[FloatArray, slice], FloatArray]
+    ) -> tuple[FloatArray, FloatArray]:
+        margins = np.empty(self.n)
+
+        def step(rows: BoundedEntries, which: slice) -> tuple[FloatArray]:
+            margins[which] = rows.margins(w)
+            return (rows.weighted_sum(weigh(margins[which], which)),)
+
+        (found,) = self._pass(step)
+        return margins, np.asarray(found)
+
+    def column(self, j: int) -> tuple[slice, FloatArray]:
+        def values(rows: BoundedEntries) -> FloatArray:
+            found = np.zeros(rows.n)
+            where, filled = rows.column(j)
+            found[where] = filled
+            return found
+
+        return slice(None), self._collected(values)
+
+    def indicators(self, threshold: float, sign: float) -> StreamEntries:
+        return replace(self, view=lambda rows: rows.indicators(threshold, sign))
+
+    def _collected(self, values: Callable[[BoundedEntries], FloatArray]) -> FloatArray:
+        """A number of each row ``(n,)``."""
+        found = np.empty(self.n)
+
+        def step(rows: BoundedEntries, which: slice) -> tuple[()]:
+            found[which] = values(rows)
+            return ()
+
+        self._pass(step)
+        return found

@@ -25,7 +25,7 @@ import numpy as np
 
 from privatelr.errors import ArgumentError, NotConvergedError, require_number
 from privatelr.numerics.losses import Loss
-from privatelr.numerics.rows.entries import EntryRows
+from privatelr.numerics.rows.entries import BoundedEntries
 from privatelr.types import FloatArray
 
 _UNIT = 2.0**-53
@@ -49,7 +49,7 @@ class Entropic:
 
     Attributes
     ----------
-    rows : EntryRows
+    rows : BoundedEntries
     loss : Loss
     radius : float
         Largest sum of the sizes of the coefficients.
@@ -60,7 +60,7 @@ class Entropic:
         options has the prior z.
     """
 
-    rows: EntryRows
+    rows: BoundedEntries
     loss: Loss
     radius: float
     penalty: float
@@ -90,11 +90,11 @@ class SimplexPoint:
 
 
 def point_at(problem: Entropic, q: FloatArray) -> SimplexPoint:
-    """Compute the point of q, in two passes over the entries."""
+    """Compute the point of q."""
     logs = log_weights(problem, q)
     theta = shares(logs)
-    margins = problem.rows.margins(coefficients(theta, problem.radius))
-    gradient = problem.rows.weighted_sum(problem.loss.slope(margins))
+    w = coefficients(theta, problem.radius)
+    margins, gradient = problem.rows.sum_by_margins(w, lambda some, _: problem.loss.slope(some))
     top = logs.max()
     excess = logs - problem.log_prior
     # theta log(theta / prior), without the logarithm of a weight that underflowed to 0
@@ -306,7 +306,9 @@ def _newton_step(problem: Entropic, point: SimplexPoint) -> FloatArray:
     for _ in range(_CONJUGATE_STEPS):
         if not length > (_FORCING * lam) ** 2 * float(v @ v):
             break
-        product = rows.weighted_sum(curvature * rows.margins(forward(direction)))
+        _, product = rows.sum_by_margins(
+            forward(direction), lambda some, which: curvature[which] * some
+        )
         image = lam * direction + backward(product)
         step = length / float(direction @ image)
         bent += step * product  # accumulating H B v here saves a pass at the end

@@ -33,7 +33,7 @@ from privatelr.mechanisms.score_histogram import (
     filled_up,
     release_scores,
 )
-from privatelr.numerics.rows import EntryRows
+from privatelr.numerics.rows import BoundedEntries
 from privatelr.privacy import (
     REPLACE_ONE,
     REPLACE_PERSON,
@@ -285,7 +285,7 @@ def score_scale(fit: ModelRecord) -> ScoreScale:
 
 
 def count_training_scores(
-    fit: ModelRecord, rows: Rows | EntryRows, calibration: HistogramCalibration, noise: Draw
+    fit: ModelRecord, rows: Rows | BoundedEntries, calibration: HistogramCalibration, noise: Draw
 ) -> HistogramRelease:
     """Release the scores by class of the rows that a fit was made of, which it paid for.
 

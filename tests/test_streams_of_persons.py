@@ -1,0 +1,314 @@
+"""Fits about persons to streams that are read anew in every pass: those of the frame in memory."""
+
+import re
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+from frames_for_laws import FixedRandomness
+from streams_for_tests import CHANGES, EVERY_MEMORY, arrow, changing, in_batches, pa
+
+import privatelr.fitting
+from privatelr import Ledger, SchemaError, check, dplr, dpmultinom, dpsvm, progress_line, stream
+from privatelr.design import persons, stream_design
+from privatelr.numerics import threads
+from privatelr.numerics.rows import person_sums
+from privatelr.privacy import REPLACE_PERSON
+
+
+@pytest.fixture(autouse=True)
+def _one_noise(monkeypatch):
+    monkeypatch.setattr(privatelr.fitting, "SystemRandomness", FixedRandomness)
+
+
+BOUNDS = {"x": (0.0, 1.0), "z": (-2.0, 2.0), "w": (0.0, 2.0)}
+PERSON = {"bounds": BOUNDS, "levels": {"k": ["a", "b", "c"]}, "person": "patient"}
+
+
+def visits(sizes=(3, 1, 2, 5, 1, 1, 4, 2) * 25, seed=0):
+    rng, n = np.random.default_rng(seed), sum(sizes)
+    columns = {"y": rng.integers(2, size=n), "x": rng.uniform(size=n), "z": rng.normal(size=n)}
+    columns |= {"w": rng.uniform(0, 2, size=n), "k": rng.choice(list("abc"), n)}
+    columns["patient"] = np.repeat(np.arange(len(sizes)), sizes)
+    return pd.DataFrame(columns).sample(frac=1, random_state=seed).reset_index(drop=True)
+
+
+GIVEN = {
+    "coefficients": (dplr, {"do_scale": False}),
+    "three records": (dpsvm, {"records_per_person": 3}),
+    "scale": (dplr, {"do_scale": "private", "records_per_person": 2}),
+    "inference": (dplr, {"spend": "inference", "do_scale": False}),
+    "scale and inference": (dplr, {"spend": "inference", "records_per_person": 3}),
+    "delta": (dplr, {"spend": "inference", "delta": 1e-6, "eps": 2.0}),
+    "all": (
+        dplr,
+        {"spend": {"scale": 0.1, "coefficients": 0.5, "inference": 0.2, "roc": 0.2}},
+    ),
+    "no noise": (dplr, {"eps": 0}),
+    "weights": (dplr, {"weights": "w", "spend": "inference"}),
+    "weights and scale": (dplr, {"weights": "w", "do_scale": "private"}),
+    "subset": (dpsvm, {"subset": "x > 0.2", "records_per_person": 2}),
+}
+
+
+@EVERY_MEMORY
+@pytest.mark.parametrize("lengths", [(), (50, 0, 300, 1)])
+@pytest.mark.parametrize(("model", "options"), GIVEN.values(), ids=GIVEN)
+def test_releases_are_those_of_a_fit_in_memory(model, options, lengths, memory):
+    frame, options = visits(), {"eps": 1.0, **PERSON, **options}
+    source = stream(in_batches(arrow(frame), *lengths), memory=memory)
+    found, expected = (model("y ~ x + z", data, **options) for data in (source, frame))
+    assert found.nobs == expected.nobs == 200
+    assert found.guarantee == expected.guarantee
+    if options["eps"]:
+        assert found.guarantee.neighbours is REPLACE_PERSON
+    assert found.calibration == expected.calibration
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
+    assert found.diagnostics.c_index == pytest.approx(expected.diagnostics.c_index, abs=1e-9)
+    if "spend" in options:
+        moments = (fit.release.moments.values for fit in (found, expected))
+        np.testing.assert_allclose(*moments, rtol=0, atol=1e-9)
+    if "roc" in options.get("spend", ()):
+        counts = (fit.release.histogram.counts for fit in (found, expected))
+        np.testing.assert_array_equal(*counts)
+
+
+@EVERY_MEMORY
+def test_strata_and_classes_of_persons_are_those_of_a_frame(memory):
+    frame = visits()
+    source = stream(in_batches(arrow(frame), 7), memory=memory)
+    strata = [dplr("y ~ x", data, by="k", **PERSON) for data in (source, frame)]
+    for level in "abc":
+        np.testing.assert_allclose(*(fit[level].coef for fit in strata), rtol=0, atol=1e-9)
+    several = [dpmultinom("k ~ x + z", data, **PERSON) for data in (source, frame)]
+    np.testing.assert_allclose(*(fit.coef for fit in several), rtol=0, atol=1e-9)
+    assert strata[0]["a"].nobs == several[0].nobs == 200
+
+
+@EVERY_MEMORY
+def test_a_check_counts_persons_as_of_a_frame(memory):
+    frame = visits()
+    frame.loc[[3, 9], "x"] = np.nan, 7.0
+    source = stream(in_batches(arrow(frame), 100, 3), memory=memory)
+    given = PERSON | {"records_per_person": 2}
+    found, expected = (check("y ~ x + k", data, **given) for data in (source, frame))
+    assert found.persons == expected.persons
+    pd.testing.assert_frame_equal(found.table, expected.table)
+    pd.testing.assert_series_equal(found.classes, expected.classes)
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+@pytest.mark.parametrize("held", [1, 2**25])
+def test_pieces_threads_and_passes_change_nothing(limit, held, monkeypatch):
+    """Persons have records in several pieces, and their vectors are made in several passes."""
+    monkeypatch.setattr(person_sums, "_HELD", held)
+    rng = np.random.default_rng(4)
+    frame = visits(tuple(rng.integers(1, 4, 60_000)))
+    given = {"spend": "inference", "do_scale": False, "records_per_person": 2, **PERSON}
+    with threads(limit):
+        found = dplr("y ~ x", stream(in_batches(arrow(frame), 999, 70_000), memory=0), **given)
+    expected = dplr("y ~ x", frame, **given)
+    np.testing.assert_array_equal(found.coef, expected.coef)
+    moments = (fit.release.moments.values for fit in (found, expected))
+    np.testing.assert_allclose(*moments, rtol=0, atol=1e-12)
+
+
+def test_rows_of_a_person_are_added_one_after_the_other():
+    """In pieces as at once, to the last bit: whatever others have, the vector of a person stays."""
+    rng = np.random.default_rng(0)
+    owners, rows = rng.integers(0, 40, 500), rng.normal(size=(500, 3))
+    expected = np.zeros((50, 3))
+    for owner, row in zip(owners, rows, strict=True):
+        expected[owner] += row
+    for size in (1, 7, 500):
+        held = np.zeros((50, 3))
+        for start in range(0, 500, size):
+            piece = slice(start, start + size)
+            person_sums._add_to_persons(held, owners[piece], rows[piece])
+        np.testing.assert_array_equal(held, expected)
+    person_sums._add_to_persons(held, owners[:0], rows[:0])
+    np.testing.assert_array_equal(held, expected)
+
+
+def of_persons(kind):
+    """A column of Arrow that tells persons apart, with a few who are missing."""
+    numbers = np.random.default_rng(1).integers(0, 60, 300)
+    gone = numbers == 7
+    texts = pa.array([f"person {number:03d}" for number in numbers], mask=gone)
+    return {
+        "whole": pa.array(numbers),
+        "whole with nulls": pa.array(numbers, mask=gone),
+        "short with nulls": pa.array(numbers.astype("int16"), mask=gone),
+        "unsigned": pa.array(numbers.astype("uint64") + 2**63),
+        "doubles": pa.array(np.where(gone, np.nan, np.where(numbers == 0, -0.0, numbers % 30))),
+        "two zeros": pa.array(np.resize([0.0, -0.0, 1.0, np.nan], 300), mask=gone),
+        "booleans": pa.array(numbers % 2 == 0, mask=gone),
+        "texts": texts,
+        "long texts": texts.cast(pa.large_string()),
+        "views": texts.cast(pa.string_view()),
+        "dictionary": texts.dictionary_encode(),
+        "runs": pa.compute.run_end_encode(pa.array(np.sort(numbers))),
+        "decimals": pa.array(numbers).cast(pa.decimal128(20, 0)),
+        "nulls": pa.nulls(300, pa.string()),
+    }[kind]
+
+
+KINDS = [
+    *("whole", "whole with nulls", "short with nulls", "unsigned", "doubles", "two zeros"),
+    *("booleans", "texts", "long texts", "views", "dictionary", "runs", "decimals", "nulls"),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_persons_are_those_of_the_whole_column(kind):
+    column = of_persons(kind)
+    table = pa.table({"who": column, "y": np.resize([0, 1], 300)})
+    tables = [table.slice(a, 37).combine_chunks() for a in range(0, 300, 37)]
+    whole = persons.as_batch(table)
+    m, expected, _ = persons.with_shares(whole, persons.Person("who"))
+    found = persons.owners_in(tables, whole.cut(slice(0)), "who", 300)
+    assert found.persons == m
+    np.testing.assert_array_equal(found.sizes, np.bincount(found.of_records))
+    pairs = np.unique(np.stack([found.of_records, expected]), axis=1)
+    assert pairs.shape[1] == m, "each of these is one of those"
+    assert found.mark == persons.marked(whole["who"], 0) % 2**64, "pieces do not matter"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("two zeros", "nulls")])
+def test_persons_who_change_places_have_another_mark(kind):
+    table = pa.table({"who": of_persons(kind)})
+    before = persons.marked(persons.as_batch(table)["who"], 0)
+    values = table["who"].to_pylist()
+    for apart in (1, 64, 128):
+        first = next(i for i in range(150) if values[i] != values[i + apart])
+        places = np.arange(300)
+        places[[first, first + apart]] = places[[first + apart, first]]
+        moved = pa.table({"who": persons.decoded(table["who"]).take(places)})
+        assert persons.marked(persons.as_batch(moved)["who"], 0) != before
+
+
+def another_person(frame):
+    frame.iloc[7, frame.columns.get_loc("patient")] += 1
+    return frame
+
+
+def of_age(change):
+    return lambda frame: change(frame.rename(columns={"x": "age"})).rename(columns={"age": "x"})
+
+
+FEWER, MORE, VALUE, LABEL, ORDER = (of_age(change) for change in CHANGES)
+REFUSED = [FEWER, MORE, ORDER, another_person]
+
+
+@pytest.mark.parametrize("change", [*REFUSED, VALUE, LABEL])
+@pytest.mark.parametrize("after", [3, 4, 5])
+def test_a_source_that_changes_between_reads_is_refused(change, after):
+    """The first three readings tell the columns, and count the records and their persons."""
+    source, readings = changing(visits((2,) * 25), change, after)
+    ledger = Ledger(epsilon=3.0, neighbours="person")
+    if after == 3 and change not in REFUSED:  # all passes are over one table of these persons
+        dplr("y ~ x", stream(source, memory=0), do_scale=False, ledger=ledger, **PERSON)
+        return
+    with pytest.raises(SchemaError, match="they changed while they were read") as told:
+        dplr("y ~ x", stream(source, memory=0), do_scale=False, ledger=ledger, **PERSON)
+    assert not re.search(r"\d", str(told.value)), "nothing of how"
+    assert len(ledger.entries) == 1
+    assert len(readings) <= after + 2
+
+
+def test_a_person_is_counted_before_anything_is_charged():
+    """A source that fails while persons are counted, or changes until then, costs nothing."""
+    frame = visits((2,) * 25)
+    secret = "0.123456789"
+
+    def failing():
+        readings.append(1)
+        if len(readings) > 2:
+            raise ValueError(f"{secret} is in row 20")
+        return arrow(frame).to_reader()
+
+    for source in (failing, changing(frame, lambda frame: frame.iloc[1:], 2)[0]):
+        readings, ledger = [], Ledger(epsilon=3.0, neighbours="person")
+        with pytest.raises(SchemaError) as told:
+            dplr("y ~ x", stream(source, memory=0), ledger=ledger, **PERSON)
+        assert secret not in str(told.value)
+        assert str(told.value).count(". ") == 0
+        assert len(ledger.entries) == 0
+
+
+def test_columns_that_tell_no_persons_are_refused_before_they_are_read():
+    frame = visits((2,) * 25).assign(patient=pd.Timestamp("2020"))
+    for memory in ("1GiB", 0):
+        with pytest.raises(SchemaError, match="person: the column 'patient' has the type"):
+            dplr("y ~ x", stream(in_batches(arrow(frame)), memory=memory), **PERSON)
+
+
+@EVERY_MEMORY
+def test_the_number_of_records_is_nowhere(memory):
+    given = {"lambda_": 1.0, "spend": "inference", **PERSON}
+    tables = (visits((2,) * 20), visits((1,) * 19 + (700,)))
+    first, second = (
+        dplr("y ~ x + z", stream(in_batches(arrow(table)), memory=memory), **given)
+        for table in tables
+    )
+    assert str(first.calibration) == str(second.calibration)
+    assert not any("719" in text for text in (str(second), repr(second), second.card()))
+
+
+def test_memory_that_is_too_little_refuses_nothing_by_the_number_of_records():
+    """It is private: of any number, rows are kept or read anew, and the fit is the same."""
+    frame = visits()
+    fits = [
+        dplr("y ~ x + z", stream(in_batches(arrow(frame)), memory=memory), **PERSON)
+        for memory in (0, "1KiB", "20KiB", "64KiB", "1GiB")
+    ]
+    for fit in fits:
+        np.testing.assert_allclose(fit.coef, fits[0].coef, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "n"), [("numbers", 1_000_000), ("texts", 100_000)])
+def test_memory_of_persons_is_a_few_bytes_a_record(kind, n):
+    """large.md says how many while numbers are counted, and how many are kept of any persons."""
+    m = n // 5
+    who = np.random.default_rng(0).permutation(np.resize(np.arange(m), n)) * 10**9
+    column = pa.array(who if kind == "numbers" else who.astype(str))
+    table = pa.table({"who": column})
+    tables = [table.slice(first, 2**14).combine_chunks() for first in range(0, n, 2**14)]
+    tracemalloc.start()
+    found = persons.owners_in(tables, persons.as_batch(table), "who", n)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.of_records.nbytes + found.sizes.nbytes == 4 * n + 8 * m
+    assert kind == "texts" or peak < 24 * n
+
+
+def test_the_line_about_a_pass_tells_of_persons(capfd, monkeypatch):
+    """How many records a second are read, and for how long, would tell how many there are."""
+    monkeypatch.setattr(progress_line, "OFTEN", 0.0)
+    source = stream(in_batches(arrow(visits()), 100), memory=0)
+    dplr("y ~ x", source, verbose=1, **PERSON)
+    shown = capfd.readouterr().err
+    assert " persons a second" in shown
+    assert "records" not in shown
+
+
+@pytest.mark.parametrize("memory", [0, 8 * 475 * 8])
+def test_long_names_of_persons_take_no_memory_that_is_not_there(memory):
+    """Rows would fit, and names do not: then they are read anew, and are the same persons."""
+    frame = visits()
+    frame["patient"] = "a name of so many letters " * 9 + frame["patient"].astype(str)
+    given = {"spend": "inference", **PERSON}
+    source = stream(in_batches(arrow(frame), 100), memory=memory)
+    found, expected = (dplr("y ~ x + z", data, **given) for data in (source, frame))
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
+    moments = (fit.release.moments.values for fit in (found, expected))
+    np.testing.assert_allclose(*moments, rtol=0, atol=1e-9)
+
+
+def test_a_mark_that_is_not_compared_lets_a_change_through(monkeypatch):
+    """The law of sources that change catches its absence."""
+    source, _ = changing(visits((2,) * 25), another_person, 4)
+    for module in (persons, stream_design):
+        monkeypatch.setattr(module, "marked", lambda column, first: 0)
+    dplr("y ~ x", stream(source, memory=0), do_scale=False, **PERSON)
