@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import nullcontext, suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from privatelr.errors import (
     ArgumentError,
@@ -27,11 +27,16 @@ _SHARE = 0.4
 """Largest share of the cluster's memory that rows in memory may take."""
 
 
+Counted: TypeAlias = tuple[()] | tuple[int] | tuple[int, str]
+"""What a line counts, and of what unless it is records; nothing for no line. It is public: the
+records of persons are private, and the persons are counted."""
+
+
 class Bar:
     """Shows how much of a graph over so many records is done; see `ProgressLine`."""
 
-    def __init__(self, records: int) -> None:
-        self._line = ProgressLine("reading partitions", records)
+    def __init__(self, number: int, of: str = "records") -> None:
+        self._line = ProgressLine("reading partitions", number, of)
 
     def __enter__(self) -> Bar:
         from dask.callbacks import Callback
@@ -79,7 +84,7 @@ def outcome(function: Callable[..., Any], *given: Any) -> Any:
         return Failure(type(error), str(error))
 
 
-def evaluated(nodes: Sequence[Any], what: str, *, bar: int = 0) -> list[Any]:
+def evaluated(nodes: Sequence[Any], what: str, *, bar: Counted = ()) -> list[Any]:
     """Evaluate Dask nodes in one graph, on the scheduler in charge, and return their values.
 
     Parameters
@@ -87,8 +92,8 @@ def evaluated(nodes: Sequence[Any], what: str, *, bar: int = 0) -> list[Any]:
     nodes : sequence of Delayed
     what : str
         What could not be done if a task raises an error, whose words are not quoted.
-    bar : int
-        The number of records of which the progress is shown; 0 to show nothing.
+    bar : Counted
+        What the progress line counts.
 
     Raises
     ------
@@ -101,7 +106,7 @@ def evaluated(nodes: Sequence[Any], what: str, *, bar: int = 0) -> list[Any]:
     with redact_errors(what):
         client = client_in_charge()
     if client is None:
-        with Bar(bar) if bar else nullcontext():
+        with Bar(*bar) if bar else nullcontext():
             return list(map(require_success, _evaluated_here(nodes, what)))
     patience = _patience()
     with redact_errors(what, ours=()):  # nodes of others are pickled
@@ -137,7 +142,7 @@ def _has_futures(nodes: Sequence[Any]) -> bool:
     return False
 
 
-def wait_for(client: Any, futures: Any, *, bar: int = 0) -> None:
+def wait_for(client: Any, futures: Any, *, bar: Counted = ()) -> None:
     """Wait for a cluster's results, as long as it has workers and its scheduler answers."""
     from distributed import wait
     from distributed.client import FuturesCancelledError
@@ -145,7 +150,7 @@ def wait_for(client: Any, futures: Any, *, bar: int = 0) -> None:
     patience, heard = _patience(), time.monotonic()
     wanted = [future.key for future in futures] if bar else []
     done, left = 0, len(futures)
-    with Bar(bar) if bar else nullcontext() as shown:
+    with Bar(*bar) if bar else nullcontext() as shown:
         if shown is not None:
             shown.show(done, left)
         while True:

@@ -322,7 +322,9 @@ def test_a_bar_counts_what_is_left_of_this_pass_alone(on, monkeypatch):
     read = [slow(value) for value in kept[:32]]
     summed = [dask.delayed(sum)(read[i : i + 4]) for i in range(0, 32, 4)]
     begun = time.monotonic()
-    assert dask_cluster.evaluated([dask.delayed(sum)(summed)], "read", bar=32) == [sum(range(32))]
+    assert dask_cluster.evaluated([dask.delayed(sum)(summed)], "read", bar=(32,)) == [
+        sum(range(32))
+    ]
     assert time.monotonic() - begun < 30
     shares = [done / (done + left) for done, left in drawn if done + left]
     assert shares == sorted(shares)

@@ -47,6 +47,16 @@ def in_sections(divisions, *parts):
     return dd.from_delayed(made, meta=meta, divisions=divisions, verify_meta=False)
 
 
+def test_the_line_about_a_pass_tells_of_persons(capfd, monkeypatch):
+    """How many records a second are read, and for how long, would tell how many there are."""
+    monkeypatch.setattr("privatelr.progress_line.OFTEN", 0.0)
+    with dask.config.set({"privatelr.memory": 0}):
+        dplr("y ~ x", by_person(visits()), verbose=1, **PERSON)
+    shown = capfd.readouterr().err
+    assert " persons a second" in shown
+    assert "records" not in shown
+
+
 @EVERY_MEMORY
 @pytest.mark.parametrize("given", SPENDS.values(), ids=SPENDS)
 @pytest.mark.parametrize(("fitting", "most"), [(dplr, 1), (dplr, 3), (dpsvm, 3)])

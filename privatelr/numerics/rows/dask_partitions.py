@@ -15,7 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.dask_cluster import Bar, Failure, client_in_charge, evaluated, wait_for
+from privatelr.dask_cluster import (
+    Bar,
+    Counted,
+    Failure,
+    client_in_charge,
+    evaluated,
+    wait_for,
+)
 from privatelr.errors import PrivateLRError, redact_errors
 from privatelr.numerics.parallel import in_order, threads
 from privatelr.numerics.rows.dense_rows import added
@@ -86,7 +93,7 @@ def _pairwise(*given: Any) -> Any:
     return results[0]
 
 
-def computed(nodes: Sequence[Any], bar: int = 0) -> list[Any]:
+def computed(nodes: Sequence[Any], bar: Counted = ()) -> list[Any]:
     """What the nodes evaluate to on the scheduler in charge, in one graph.
 
     Raises
@@ -100,13 +107,13 @@ def computed(nodes: Sequence[Any], bar: int = 0) -> list[Any]:
     return results
 
 
-def persisted(nodes: Sequence[Any], bar: int = 0) -> tuple[Any, ...]:
+def persisted(nodes: Sequence[Any], bar: Counted = ()) -> tuple[Any, ...]:
     """The nodes, whose values stay where they are computed."""
     import dask
 
     client = client_in_charge()
     # tasks of this package return their failures, so that what is raised is of others
-    with redact_errors(_UNREAD, ours=()), Bar(bar) if bar and client is None else nullcontext():
+    with redact_errors(_UNREAD, ours=()), Bar(*bar) if bar and client is None else nullcontext():
         (found,) = in_order(lambda _: dask.persist(*nodes), (0,))
     if bar and client is not None:
         from distributed import futures_of

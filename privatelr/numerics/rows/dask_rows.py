@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
 
-from privatelr.dask_cluster import memory_for_rows
+from privatelr.dask_cluster import Counted, memory_for_rows
 from privatelr.errors import SchemaError
 from privatelr.numerics.parallel import alone
 from privatelr.numerics.rows import dask_partitions as graph
@@ -52,8 +52,8 @@ class DaskRows(PartitionedRows):
     blocks : tuple of Block
     offset_bound : float
         No offset is larger; 0 if rows have none.
-    bar : int
-        The number of records of which a graph shows how far it is; 0 to show nothing.
+    bar : Counted
+        What the line of a graph counts.
     persons : int or None
         The number of persons, all of whose records are in one partition; None if each row is of its
         own.
@@ -75,7 +75,7 @@ class DaskRows(PartitionedRows):
     radius: float
     blocks: tuple[Block, ...]
     offset_bound: float
-    bar: int
+    bar: Counted
     persons: int | None = None
     source: tuple[Any, ...] = ()
     _thin: list[DenseRows] = field(default_factory=list)
@@ -97,7 +97,10 @@ class DaskRows(PartitionedRows):
         require_few(reader.parts)
         bounds = RowBounds(**limits)
         d, parts, lengths = bounds.width(reader.p), tuple(reader.parts), tuple(reader.lengths)
-        bar = sum(lengths) if reader.bar else 0
+        counted: Counted = (
+            (sum(lengths),) if reader.persons is None else (reader.persons, "persons")
+        )
+        bar = counted if reader.bar else ()
         work = graph.constant(Work(reader.open, bounds), "plan")
         facts = d, bounds.radius, bounds.blocks, bounds.offset_bound
         made = cls(parts, lengths, work, *facts, bar, reader.persons, parts)
