@@ -9,6 +9,7 @@ objective is n times its mean form; Lambda is its penalty, and u is a signed row
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -259,6 +260,7 @@ def likelihood_ratio_of_both(plan: StagedCalibration, pair: Pair) -> Charge:
     return score
 
 
+@lru_cache(maxsize=256)
 def margin_at(loss: Loss, share: float) -> float:
     """The margin at which the slope has this share of its largest size, by bisection."""
     low, high = -_WIDEST, _WIDEST
@@ -282,12 +284,15 @@ def margins_of_most(loss: Loss, unit: float, kappa: float) -> tuple[float, float
     return most(margins, charge + curvature), most(margins, charge - curvature)
 
 
+@lru_cache(maxsize=16)  # every calibration of a loss is checked on it
 def candidate_margins(loss: Loss) -> FloatArray:
-    """A grid of margins ``(m,)`` that is fine where the curvature of the loss is large."""
+    """A grid of margins ``(m,)``, read-only, fine where the curvature of the loss is large."""
     middle, width = margin_at(loss, 0.5), loss.slope_bound / loss.curvature_bound
     bend = middle + width * np.linspace(-20.0, 20.0, 20_001)
     edges = [margin_at(loss, share) for share in 1 - 10.0 ** -np.arange(1.0, 10.0)]
-    return np.concatenate([np.linspace(-40.0, 40.0, 801), bend, edges])
+    found = np.concatenate([np.linspace(-40.0, 40.0, 801), bend, edges])
+    found.flags.writeable = False
+    return found
 
 
 def most(margins: FloatArray, charged: FloatArray) -> float:

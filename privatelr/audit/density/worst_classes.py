@@ -7,7 +7,7 @@ here once more, without the formulas of the package.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -259,17 +259,28 @@ def _moved(subject: str, rng: np.random.Generator) -> Iterator[Check]:
 def _largest(
     epsilon: float, small: float, subject: str, rng: np.random.Generator
 ) -> Iterator[Check]:
-    found = [
+    losses = (
         worst_classes(calibrated_for_classes(epsilon, classes, d, small), rng)
         for classes in (3, 4)
         for d in (1, 2)
-    ]
-    yield Check("classes", subject, max(found) / epsilon, 1.0)
+    )
+    yield _check_of(subject, losses, epsilon)
 
 
 def _largest_person(
     epsilon: float, small: float, subject: str, rng: np.random.Generator
 ) -> Iterator[Check]:
-    made = [calibrated_for_classes(epsilon, k, 3, small, persons=True) for k in (3, 4)]
-    found = [worst_classes(each, rng, size) for each in made for size in (1, 3)]
-    yield Check("classes", subject, max(found) / epsilon, 1.0)
+    made = (calibrated_for_classes(epsilon, k, 3, small, persons=True) for k in (3, 4))
+    losses = (worst_classes(each, rng, size) for each in made for size in (1, 3))
+    yield _check_of(subject, losses, epsilon)
+
+
+def _check_of(subject: str, losses: Iterable[float], epsilon: float) -> Check:
+    """The check of the largest loss; a search that has found a violation is over."""
+    worst = -np.inf
+    for loss in losses:
+        worst = largest((worst, loss))
+        check = Check("classes", subject, worst / epsilon, 1.0)
+        if not check.holds:
+            break
+    return check
