@@ -137,10 +137,15 @@ def solve_each(matrices: FloatArray, right: FloatArray) -> FloatArray:
     return np.asarray(np.moveaxis(x, -1, 0))
 
 
-def minimisers(data: SignedRows, problem: Problem, tilts: FloatArray) -> FloatArray:
-    """Exact minimisers ``(m, d)`` of the sum form under the tilts ``(m, d)``."""
+def minimisers(
+    data: SignedRows, problem: Problem, tilts: FloatArray, near: FloatArray | None = None
+) -> FloatArray:
+    """Exact minimisers ``(m, d)`` of the sum form under the tilts ``(m, d)``.
+
+    The search begins at `near` ``(d,)``, where the minimiser without a tilt is about known.
+    """
     none = np.zeros((1, tilts.shape[1]))
-    start = _solve(data, problem, none, none)
+    start = _solve(data, problem, none, none if near is None else near[None])
     if not tilts.any():
         return np.repeat(start, len(tilts), axis=0)
     cuts = range(0, len(tilts), _CHUNK)
