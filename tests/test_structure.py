@@ -12,7 +12,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 309,
-    "code lines": 43_530,
+    "code lines": 43_560,
     "lines of the longest module": 400,
     "modules of the fullest folder": 20,
     "call depth": 14,
