@@ -32,8 +32,8 @@ _ENOUGH = 1e-11
 """Newton's method ends after a step of at most this length, relative to the minimiser."""
 _PATIENCE, _COARSE = 100, 1e-7
 """After this number of steps, a step of this larger relative length ends Newton's method, too."""
-_LONGEST = 500
-"""Newton's method has failed after this number of steps."""
+_LONGEST, _HALVINGS = 500, 50
+"""Newton's method has failed after this number of steps, each of which is halved so often."""
 _WIDEST = 60.0
 """At margins of at least this size every loss is linear."""
 _FLAT = 60.0
@@ -171,20 +171,24 @@ def _solve(data: SignedRows, problem: Problem, tilts: FloatArray, start: FloatAr
         # a step is halved while the slope at its end is positive and above half of that at its
         # start; values of the objective are no criterion, because at large counts their rounding
         # exceeds their changes
-        turned, over = 0.5 * np.abs(np.einsum("ij,ij->i", g, step)), np.arange(len(step))
-        for _ in range(51):
-            g[over] = gradient(data, problem, w[over] + step[over]) + b[over]
-            over = over[np.einsum("ij,ij->i", g[over], step[over]) > turned[over]]
+        turned = 0.5 * np.abs(np.einsum("ij,ij->i", g, step))
+        g = gradient(data, problem, w + step) + b
+        over = np.flatnonzero(np.einsum("ij,ij->i", g, step) > turned)
+        for _ in range(_HALVINGS):
             if over.size == 0:
                 break
             step[over] /= 2
             turned[over] /= 2
+            g[over] = gradient(data, problem, w[over] + step[over]) + b[over]
+            over = over[np.einsum("ij,ij->i", g[over], step[over]) > turned[over]]
         w = w + step
-        found[left] = w
         # at large counts the rounding error of a step may exceed the usual limit
         enough = _ENOUGH if taken < _PATIENCE else _COARSE
         size = np.linalg.norm(step, axis=1) / (np.linalg.norm(w, axis=1) + least)
         more: BoolArray = size > enough
+        if more.all():
+            continue
+        found[left[~more]] = w[~more]
         if not more.any():
             return found
         left, w, b, g = left[more], w[more], b[more], g[more]
