@@ -8,6 +8,7 @@ interval would be too short.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,7 @@ from privatelr.mechanisms import (
     variance_sd,
 )
 from privatelr.privacy.noise import SphericalLaplace
-from privatelr.types import FloatArray
+from privatelr.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from privatelr.inference.noisy_moments import NoisyMoments
@@ -40,6 +41,8 @@ thin numbers that its variance has to be. Its curvature is then well above the n
 _CELLS, _LEAST, _BEYOND = 96, 1e-5, 8.0
 """Number of curvatures of a grid, which are equally far apart in logarithms; the least of them as a
 share of the largest, and how far that is above the released one, in deviations of the noise."""
+_KEPT = 16
+"""What is read from so many released scales is kept: a plan has one scale and many releases."""
 
 
 def resolved_columns(scale: ScaleRelease | None, moments: Moments) -> FloatArray:
@@ -58,8 +61,16 @@ def resolved_columns(scale: ScaleRelease | None, moments: Moments) -> FloatArray
         alone = np.full(calibration.facts.p, 4.0)
         alone[calibration.means] = 1.0
         curvature = alone * np.maximum(_own_curvature(moments, first)[first:], 0.0)
-        shown = np.hypot(spread_to_noise(scale), curvature)
+        shown = np.hypot(_spread_of(scale), curvature)
         found[first:] = np.clip(shown / RESOLVED, 0.0, 1.0)
+    return found
+
+
+@lru_cache(maxsize=_KEPT)
+def _spread_of(scale: ScaleRelease) -> FloatArray:
+    """Return the released variance of each covariate in deviations of its noise, read-only."""
+    found = spread_to_noise(scale)
+    found.flags.writeable = False
     return found
 
 
@@ -101,12 +112,18 @@ def thin_numbers(scale: ScaleRelease | None, evidence: NoisyMoments) -> list[int
     """
     if scale is None:
         return []
+    places = evidence.first + _shown_if_usual(scale)
+    return [int(place) for place in places if evidence.resolved[place] < THIN]
+
+
+@lru_cache(maxsize=_KEPT)
+def _shown_if_usual(scale: ScaleRelease) -> IntArray:
+    """Return the numbers that a release would show if they had a usual spread."""
     facts, mean = scale.calibration.facts, scale_moments(scale)[0]
     largest = np.repeat([g.largest for g in facts.groups], [g.size for g in facts.groups])
     usual = np.minimum(USUAL * largest, largest - np.abs(mean))
     shown = usual**2 / variance_sd(scale.calibration, mean) >= MARGIN * THIN * RESOLVED
-    places = [evidence.first + p for p in facts.columns_of("number") if shown[p]]
-    return [place for place in places if evidence.resolved[place] < THIN]
+    return np.array([p for p in facts.columns_of("number") if shown[p]], dtype=np.intp)
 
 
 def spread_again(evidence: NoisyMoments, matrices: Matrices, rng: np.random.Generator) -> Matrices:

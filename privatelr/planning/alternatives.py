@@ -10,11 +10,10 @@ from functools import lru_cache
 import numpy as np
 
 from privatelr import privacy
-from privatelr.design import DesignSpec
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import USUAL_DELTA, Request, read_spend, shares_of
 from privatelr.page_model import Table
-from privatelr.planning.expected_intervals import NEARLY_ALL, TYPICAL, intervals
+from privatelr.planning.expected_intervals import NEARLY_ALL, TYPICAL, intervals, worst_of
 from privatelr.planning.forecast import FEWEST_DRAWS, Simulator, errors, simulate
 from privatelr.planning.study import Study, rows_of
 from privatelr.types import FloatArray, Placement
@@ -81,19 +80,20 @@ class _Outcome:
 
 
 @lru_cache(maxsize=16)
-def alternatives(study: Study) -> tuple[StudyAlternative, ...]:
+def alternatives(plan: Simulator) -> tuple[StudyAlternative, ...]:
     """The plan itself, under pessimistic guesses, too, and alternatives with a proven guarantee."""
-    found = []
-    chosen = _outcome(study)
-    lambda_ = chosen.sim.problem.lambda_
-    for title, varied in _variations(study, chosen.sim):
+    found, study = [], plan.study
+    chosen = _outcome(plan)
+    lambda_ = plan.problem.lambda_
+    for title, varied in _variations(study, plan):
         try:
             # a lambda means the same on the same rows only
-            like = None if varied.request.target.is_private else chosen.sim.spec
-            share = NEARLY_ALL if title == PESSIMISTIC else TYPICAL
-            outcome = chosen if varied is study else _outcome(varied, like, share)
+            like = None if varied.request.target.is_private else plan.spec
             if title == PESSIMISTIC:  # worse guesses make single intervals shorter
+                outcome = _outcome(worst_of(plan), NEARLY_ALL)
                 outcome = replace(outcome, width=np.maximum(outcome.width, chosen.width))
+            else:
+                outcome = chosen if varied is study else _outcome(simulate(varied, like))
         except GuaranteeError:  # no guarantee is proven for it, or no noise is large enough
             continue
         calibration = outcome.sim.stages.coefficients
@@ -117,8 +117,8 @@ def alternatives(study: Study) -> tuple[StudyAlternative, ...]:
     return tuple(found)
 
 
-def _outcome(study: Study, like: DesignSpec | None = None, share: float = TYPICAL) -> _Outcome:
-    rows, sim = rows_of(study, None), simulate(study, like)
+def _outcome(sim: Simulator, share: float = TYPICAL) -> _Outcome:
+    rows = rows_of(sim.study, None)
     width, mode, target = np.full(len(rows), math.nan), "", "penalised"
     if sim.stages.moments is not None:
         inferred = intervals(sim, rows, share, _MOST)

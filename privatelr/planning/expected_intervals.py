@@ -97,13 +97,14 @@ def intervals(
     most
         Intervals of so many releases are computed at most.
     """
-    releases, contrasts = _releases(sim), sim.units[list(rows)]
-    asked, ratios, thin = zip(*map(_read, releases), strict=True)
+    known, contrasts = _simulated(sim), sim.units[list(rows)]
+    releases, asked = known.releases, known.asked
     sturdy = np.array([one.mode != "conservative" for one in asked])
     short, likely = float(sturdy.mean()), float(sturdy.mean()) >= share
     having = np.flatnonzero(sturdy == likely)
     rank = share / short if likely else (share - short) / (1 - short)
-    near = np.array([_log_errors(releases[at], contrasts, asked[at].target) for at in having])
+    targets = [str(one.target) for one in asked]
+    near = _log_errors(releases, contrasts, targets)[having]
 
     def log_lengths(places: IntArray) -> FloatArray:
         found = [inference.infer(releases[at], contrasts, asked[at]) for at in having[places]]
@@ -111,15 +112,14 @@ def intervals(
 
     affordable = int(np.clip(_ENTRIES / sim.problem.d, _FEW, most))
     lengths = _lengths_of_all(near, log_lengths, affordable).reshape(-1, len(contrasts))
-    targets = Counter(str(asked[at].target) for at in having)
     return Intervals(
         width=np.exp(np.quantile(lengths, rank, axis=0)),
         widest=math.exp(np.quantile(lengths.max(axis=1), rank)),
         mode=asked[having[0]].mode,
-        target=targets.most_common(1)[0][0],
+        target=Counter(targets[at] for at in having).most_common(1)[0][0],
         sturdy=short,
-        noise_to_signal=math.exp(np.median(np.log(np.maximum(ratios, _SMALLEST)))),
-        thin=_mostly(thin),
+        noise_to_signal=math.exp(np.median(np.log(np.maximum(known.ratios, _SMALLEST)))),
+        thin=_mostly(known.thin),
     )
 
 
@@ -130,11 +130,16 @@ def expected(sim: Simulator) -> Intervals:
 
 
 @lru_cache(maxsize=_PLANS)
+def worst_of(sim: Simulator) -> Simulator:
+    """The same study under pessimistic guesses; the study itself if its guesses are a pilot's."""
+    return simulate(replace(sim.study, population=sim.study.worse or sim.study.population))
+
+
+@lru_cache(maxsize=_PLANS)
 def pessimistic(sim: Simulator) -> Intervals:
     """What nine of ten studies reach under pessimistic guesses, at least what is expected."""
-    doubtful = sim.study.worse or sim.study.population
-    usual, worst = expected(sim), simulate(replace(sim.study, population=doubtful))
-    found = intervals(worst, range(len(sim.study.terms)), NEARLY_ALL)
+    usual = expected(sim)
+    found = intervals(worst_of(sim), range(len(sim.study.terms)), NEARLY_ALL)
     return replace(found, width=np.maximum(found.width, usual.width))
 
 
@@ -146,10 +151,36 @@ def expected_errors(sim: Simulator) -> Errors:
     return errors(sim, target=expected(sim).target)
 
 
-def _read(release: mechanisms.Release) -> tuple[Question, float, list[int]]:
-    """What intervals of a release answer, its ratio of noise to signal, and its thin numbers."""
-    asked, ratio = inference.answerable(release, ASKED), inference.quality(release).noise_to_signal
-    return asked, ratio, inference.thin_numbers(release.scale, inference.evidence_of(release))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Simulated:
+    """Simulated releases, and what was read from each.
+
+    Attributes
+    ----------
+    releases : list of Release
+    asked : list of Question
+        What intervals of each answer.
+    ratios : ndarray of shape (h,)
+        Ratios of noise to signal.
+    thin : list of list of int
+        Positions of thin numbers.
+    """
+
+    releases: list[mechanisms.Release]
+    asked: list[Question]
+    ratios: FloatArray
+    thin: list[list[int]]
+
+
+@lru_cache(maxsize=2)  # a plan asks for its own and for the pessimistic ones, each several times
+def _simulated(sim: Simulator) -> _Simulated:
+    found = _Simulated(_releases(sim), [], np.empty(2 * _PAIRS), [])
+    for place, release in enumerate(found.releases):
+        found.asked.append(inference.answerable(release, ASKED))
+        found.ratios[place] = inference.quality(release).noise_to_signal
+        evidence = inference.evidence_of(release)
+        found.thin.append(inference.thin_numbers(release.scale, evidence))
+    return found
 
 
 def _mostly(places: Sequence[Sequence[int]]) -> tuple[int, ...]:
@@ -160,7 +191,7 @@ def _mostly(places: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 def nonconservative_share(sim: Simulator) -> float:
     """The share of simulated releases whose intervals are not conservative."""
-    modes = [inference.answerable(release, ASKED).mode for release in _releases(sim)]
+    modes = [asked.mode for asked in _simulated(sim).asked]
     return float(np.mean([mode != "conservative" for mode in modes]))
 
 
@@ -207,30 +238,39 @@ def _slope(near: FloatArray, each: FloatArray) -> float:
 
 
 def _log_errors(
-    release: mechanisms.Release, contrasts: FloatArray, target: str | None
+    releases: Sequence[mechanisms.Release], contrasts: FloatArray, targets: Sequence[str]
 ) -> FloatArray:
-    """Log standard errors ``(m,)`` of a target at one pair of matrices, near the mean of them."""
-    evidence = inference.evidence_of(release)
-    least, identity = _FLAT * evidence.largest_trace, np.eye(len(evidence.w))
-    bare = _lifted(evidence.curvature - evidence.floor * identity, evidence.curvature_sd, least)
-    curvature = (bare + evidence.floor * identity)[None]
-    scores = _lifted(evidence.scores, evidence.scores_sd, 0.0)[None]
-    matrices = inference.Matrices(curvature, scores)
-    solved, carried, _ = factors_of(evidence, matrices, contrasts, target)
-    sampling = np.einsum("dm,de,em->m", solved[0], scores[0], solved[0]) / evidence.problem.n
-    privacy = evidence.calibration.noise.variances @ carried[0] ** 2
-    return np.asarray(np.log(np.maximum(sampling + privacy, _SMALLEST)) / 2)
+    """Log standard errors ``(h, m)`` of h releases of one calibration, each of its own target.
+
+    They are those at one pair of matrices of a release, near the mean of what it leaves possible.
+    """
+    read = [inference.evidence_of(release) for release in releases]
+    found, first = np.empty((len(releases), len(contrasts))), read[0]
+    least, floor = _FLAT * first.largest_trace, first.floor * np.eye(len(first.w))
+    bare = np.array([one.curvature for one in read]) - floor
+    curvature = _lifted(bare, first.curvature_sd, least) + floor
+    scores = _lifted(np.array([one.scores for one in read]), first.scores_sd, 0.0)
+    for target in set(targets):
+        those = np.array([each == target for each in targets])
+        matrices = inference.Matrices(curvature[those], scores[those])
+        # of the evidence it takes what all releases of a calibration have in common
+        solved, carried, _ = factors_of(first, matrices, contrasts, target)
+        sampling = (solved * (matrices.scores @ solved)).sum(axis=1) / first.problem.n
+        privacy = (first.calibration.noise.variances[:, None] * carried**2).sum(axis=1)
+        found[those] = np.log(np.maximum(sampling + privacy, _SMALLEST)) / 2
+    return found
 
 
-def _lifted(matrix: FloatArray, sd: float, least: float) -> FloatArray:
-    """A noisy matrix ``(d, d)`` whose eigenvalues are moved to where they may be.
+def _lifted(matrices: FloatArray, sd: float, least: float) -> FloatArray:
+    """Noisy matrices ``(h, d, d)`` whose eigenvalues are moved to where they may be.
 
     The noisy eigenvalue a becomes ``a / 2 + (a**2 / 4 + c sd**2)**.5``, the mode of a law of an
     eigenvalue x that is in proportion to ``x**c exp(-(x - a)**2 / (2 sd**2))``.
     """
-    values, vectors = np.linalg.eigh(matrix)
+    values, vectors = np.linalg.eigh(matrices)
     moved = values / 2 + np.sqrt(values**2 / 4 + _LIFT * sd**2)
-    return np.asarray((vectors * np.maximum(moved, least)) @ vectors.T)
+    raised = np.maximum(moved, least)[:, None, :]
+    return np.asarray((vectors * raised) @ np.swapaxes(vectors, 1, 2))
 
 
 def _releases(sim: Simulator) -> list[mechanisms.Release]:

@@ -7,6 +7,7 @@ exact law, and the minimiser is computed under each. All draws use a public seed
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -136,12 +137,18 @@ def simulate(study: Study, like: DesignSpec | None = None) -> Simulator:
 
 
 def minimisers(
-    data: SignedRows | ClassRows, problem: mechanisms.Problem, tilts: FloatArray
+    data: SignedRows | ClassRows,
+    problem: mechanisms.Problem,
+    tilts: FloatArray,
+    near: FloatArray | None = None,
 ) -> FloatArray:
-    """Minimisers ``(m, d)`` of the sum form under the tilts ``(m, d)``."""
+    """Minimisers ``(m, d)`` of the sum form under the tilts ``(m, d)``.
+
+    `near` ``(d,)`` is the minimiser without a tilt of data that are nearly the same.
+    """
     if isinstance(data, ClassRows):
         return several_classes.minimisers(data, problem, tilts)
-    return exact.minimisers(data, problem, tilts)
+    return exact.minimisers(data, problem, tilts, near)
 
 
 def _hessian(
@@ -180,17 +187,18 @@ def errors(sim: Simulator, draws: int = MOST_DRAWS, target: str = "penalised") -
 
     The argument `draws` is that of `privacy_sd`.
     """
-    problem = sim.problem
+    problem, by_scale = sim.problem, scale_sd(sim)
     sim = replace(sim, units=sim.units @ _step(sim, target).T)
     solved = _solved(sim)
     scores = _scores(sim)
     pulled = sim.penalty @ sim.moved
     scores -= np.outer(pulled, pulled)
     sampling = np.einsum("dm,de,em->m", solved, scores, solved) / problem.n
-    privacy = np.hypot(privacy_sd(sim, draws), scale_sd(sim))
+    privacy = np.hypot(privacy_sd(sim, draws), by_scale)
     return Errors(privacy, np.sqrt(np.maximum(sampling, 0.0)), kept_by_penalty(sim))
 
 
+@lru_cache(maxsize=16)
 def scale_sd(sim: Simulator) -> FloatArray:
     """The standard deviation that the noise on the scale adds to each coefficient ``(m,)``.
 
@@ -203,10 +211,11 @@ def scale_sd(sim: Simulator) -> FloatArray:
     count = int(np.clip(_WORK / per_draw, _FEWEST_SCALES, _MOST_SCALES))
     noise = draw_many(calibration.noise, count, np.random.default_rng(PUBLIC_SEED))
     plain, found = replace(sim.spec, columns=study.spec.columns), []
+    none = np.zeros((1, sim.problem.size))
     for values in moments_of(study, calibration) + noise:
         spec = _standardised_by(plain, values, calibration)
         data, drawn = _records(study, spec, sim.problem)
-        w = drawn + minimisers(data, sim.problem, np.zeros((1, sim.problem.size)))[0]
+        w = drawn + minimisers(data, sim.problem, none, sim.moved)[0]
         found.append(_units(study, spec) @ w)
     return np.asarray(np.std(found, axis=0, ddof=1))
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from privatelr import errors
 from privatelr.audit.density.pairs import SignedRows
-from privatelr.design import DesignSpec, read_design, with_equal_weights
+from privatelr.design import DesignSpec, Variable, read_design, read_values, with_equal_weights
 from privatelr.errors import ArgumentError, SchemaError
 from privatelr.inference import PUBLIC_SEED, Guesses
 from privatelr.inference.guessed_columns import (
@@ -26,7 +27,7 @@ from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.softmax_objective import classes_of
 from privatelr.planning.several_classes import ClassRows, class_shares
 from privatelr.sources import Batch, as_batch, constant_column
-from privatelr.types import FloatArray
+from privatelr.types import FloatArray, IntArray
 
 _LEAST_OF_PILOT, _MOST_OF_PILOT = 2000, 20_000
 _PILOT_WORK = 2e6
@@ -147,9 +148,12 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> Po
     # the reader needs usable values of the response, although these labels are not used
     blank = [spec.variables[name] for name in missing]
     usable = {
-        v.name: constant_column(v.levels[0] if v.levels else v.bounds[0], len(batch)) for v in blank
+        v.name: _levels_of(v, np.zeros(len(batch), dtype=int))
+        if v.levels
+        else constant_column(v.bounds[0], len(batch))
+        for v in blank
     }
-    batch = batch.assign(usable)
+    batch = _coded(spec, batch.assign(usable))
     if spec.formula.person is not None:  # each record stands for all of a person's
         batch = replace(batch, shares=np.ones(len(batch)))
     found = Population(batch, None)
@@ -165,6 +169,20 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> Po
         return replace(found, positive=class_shares(rows.x, guesses, len(spec.response.levels)))
     offset = 0.0 if rows.offset is None else rows.offset * np.maximum(np.abs(rows.y), 1.0)
     return replace(found, positive=positive_shares(rows.x, guesses, offset))
+
+
+def _coded(spec: DesignSpec, batch: Batch) -> Batch:
+    """The batch with levels as categories, since a plan reads the same records many times."""
+    names = tuple(name for name, v in spec.variables.items() if v.kind == "categorical")
+    values, _ = read_values(spec.variables, batch, names)
+    return batch.assign(
+        {name: _levels_of(spec.variables[name], coded.codes) for name, coded in values.items()}
+    )
+
+
+def _levels_of(variable: Variable, codes: IntArray) -> pd.Series[Any]:
+    """Return a column with the levels of a variable at these positions, missing where -1."""
+    return pd.Series(pd.Categorical.from_codes(codes, list(variable.levels)))
 
 
 def assumptions_of(

@@ -110,7 +110,7 @@ class StudyPlan(ExpectedCurves):
         Each has one row. Standard deviations and widths are relative to those of the plan, as
         geometric means over the covariates. The first call takes some seconds.
         """
-        return pd.DataFrame([asdict(row) for row in alternatives(self.study)])
+        return pd.DataFrame([asdict(row) for row in alternatives(self.simulator)])
 
     def needed_n(self, width: float, term: str | None = None, *, share: float = 0.5) -> int:
         """The smallest number of records for which an interval has at most this length.
@@ -239,7 +239,7 @@ def _document(plan: StudyPlan) -> dict[str, Any]:
         "noise_to_signal": intervals.noise_to_signal if intervals else None,
         "assumptions": list(plan.assumptions),
         "terms": plan.to_frame().to_dict(orient="records"),
-        "alternatives": [asdict(row) for row in alternatives(study)],
+        "alternatives": [asdict(row) for row in alternatives(plan.simulator)],
     }
 
 
@@ -264,7 +264,7 @@ def _page(plan: StudyPlan) -> list[Piece]:
         *_notes(plan),
         "",
         " ".join(_words_on_alternatives(plan)),
-        table_of(alternatives(plan.study)),
+        table_of(alternatives(plan.simulator)),
         "",
         "Assumed:",
         Bullets(plan.assumptions),

@@ -103,8 +103,9 @@ def accepted_noise(law, wanted, rng):
     while sum(map(len, found)) < wanted:
         drawn = draw_many(noise, 200_000, rng).reshape(-1, 2, size // 2)
         matrices = matrix_of(drawn) + law.noisy[..., None] * np.eye(d)
+        matrices = matrices[(np.einsum("...ii->...i", matrices) > 0).all(axis=(1, 2))]
         traces = np.trace(matrices, axis1=-2, axis2=-1)
-        matrices = matrices[(traces <= law.largest).all(axis=1) & (traces > 0).all(axis=1)]
+        matrices = matrices[(traces <= law.largest).all(axis=1)]
         found.append(matrices[(np.linalg.eigvalsh(matrices)[..., 0] > 0).all(axis=1)])
     return np.concatenate(found)
 

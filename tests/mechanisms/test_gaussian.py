@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import gaussian_objective
 from privatelr.numerics import LOSSES, Logistic
-from privatelr.privacy.noise import gaussian_sd
+from privatelr.privacy.noise import gaussian_sd, smallest, smallest_of
 
 FILE = Path(__file__).parents[1] / "reference" / "calibration.json"
 REFERENCE = json.loads(FILE.read_text(encoding="utf-8"))["gaussian"]
@@ -79,3 +79,41 @@ def test_never_below_the_plain_gaussian_mechanism(log_eps, log_delta_, log_penal
     assert found >= gaussian_sd(eps, delta, 2 * radius) * (1 - 1e-9)
     more = gaussian_objective.objective_sigma(facts.with_lambda(10 * 10.0**log_penalty), eps, delta)
     assert more <= found * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("persons", [False, True])
+@pytest.mark.parametrize("analysis", ["joint", "one-log"])
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_a_search_by_secants_finds_the_same_number(loss, analysis, persons):
+    """To the last digit: a price that is computed again years later is the same one."""
+    facts = Problem(4000, 3, loss, 2.0, persons=persons)
+    for epsilon, delta in ((0.1, 1e-9), (1.0, 1e-6), (9.0, 0.2)):
+        goal = math.log(delta)
+
+        def of_sigma(sigma, epsilon=epsilon):
+            flat = facts.with_lambda(1e6)
+            return gaussian_objective.objective_log_delta(flat, epsilon, sigma, analysis=analysis)
+
+        sigma = smallest(lambda x, f=of_sigma, goal=goal: f(x) <= goal, 1.0, 1e9)
+        assert smallest_of(of_sigma, goal, 1.0, 1e9) == sigma
+
+        def of_penalty(penalty, epsilon=epsilon, sigma=1.02 * sigma):
+            at = facts.with_lambda(penalty / facts.n)
+            return gaussian_objective.objective_log_delta(at, epsilon, sigma, analysis=analysis)
+
+        penalty = smallest(lambda x, f=of_penalty, goal=goal: f(x) <= goal, 1.0, 1e30)
+        assert smallest_of(of_penalty, goal, 1.0, 1e30) == penalty
+
+
+@pytest.mark.parametrize("root", [1e-310, 1e-12, 0.3, 1.0, 1.5, 1e8, 1e9])
+def test_a_search_ends_at_numbers_of_any_size(root):
+    seen = []
+
+    def value(x):
+        seen.append(x)
+        return math.log(root) - math.log(x)
+
+    found = smallest_of(value, 0.0, 1.0, 1e9)
+    assert len(seen) < 80
+    assert found == smallest(lambda x: value(x) <= 0, 1.0, 1e9)
+    assert smallest_of(lambda x: 1.0, 0.0, 1.0, 1e9) == math.inf

@@ -119,14 +119,15 @@ def flat(outlook):
     return " ".join(str(outlook).split())
 
 
-FACTOR = "chd ~ age + famhist"
+FACTOR, MANY = "chd ~ age + famhist", 300_000
+"""Intervals of many records are quick to come by."""
 NUMBERS_APART = "numbers centred and scaled by the released moments, records longer than"
 
 
 @pytest.mark.parametrize("spend", [None, "inference"])
 def test_words_about_standardised_rows_are_true(spend):
     scaled, declared = (
-        planned_for(formula=FACTOR, spend=spend, do_scale=way) for way in ("private", False)
+        planned_for(MANY, formula=FACTOR, spend=spend, do_scale=way) for way in ("private", False)
     )
     assert scaled.calibration.scale is not None
     assert "the scale that standardises the rows is that of these records" in flat(scaled)
@@ -136,8 +137,8 @@ def test_words_about_standardised_rows_are_true(spend):
     # a pure scale is that of numbers, and a factor has a block of its own
     assert NUMBERS_APART in flat(scaled)
     assert "other columns times 2" in flat(scaled)
-    alone = planned_for(formula=SHORT, spend=spend, do_scale="private")
-    gaussian = planned_for(formula=FACTOR, spend="inference", do_scale="private", eps=ZCDP(0.5))
+    alone = planned_for(MANY, formula=SHORT, spend=spend, do_scale="private")
+    gaussian = planned_for(MANY, ZCDP(0.5), FACTOR, spend="inference", do_scale="private")
     for outlook in (alone, gaussian):
         assert "columns centred and scaled by the released moments, records" in flat(outlook)
     for outlook in (scaled, declared):

@@ -9,6 +9,7 @@ objective is n times its mean form; Lambda is its penalty, and u is a signed row
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,8 +32,8 @@ _ENOUGH = 1e-11
 """Newton's method ends after a step of at most this length, relative to the minimiser."""
 _PATIENCE, _COARSE = 100, 1e-7
 """After this number of steps, a step of this larger relative length ends Newton's method, too."""
-_LONGEST = 500
-"""Newton's method has failed after this number of steps."""
+_LONGEST, _HALVINGS = 500, 50
+"""Newton's method has failed after this number of steps, each of which is halved so often."""
 _WIDEST = 60.0
 """At margins of at least this size every loss is linear."""
 _FLAT = 60.0
@@ -136,10 +137,15 @@ def solve_each(matrices: FloatArray, right: FloatArray) -> FloatArray:
     return np.asarray(np.moveaxis(x, -1, 0))
 
 
-def minimisers(data: SignedRows, problem: Problem, tilts: FloatArray) -> FloatArray:
-    """Exact minimisers ``(m, d)`` of the sum form under the tilts ``(m, d)``."""
+def minimisers(
+    data: SignedRows, problem: Problem, tilts: FloatArray, near: FloatArray | None = None
+) -> FloatArray:
+    """Exact minimisers ``(m, d)`` of the sum form under the tilts ``(m, d)``.
+
+    The search begins at `near` ``(d,)``, where the minimiser without a tilt is about known.
+    """
     none = np.zeros((1, tilts.shape[1]))
-    start = _solve(data, problem, none, none)
+    start = _solve(data, problem, none, none if near is None else near[None])
     if not tilts.any():
         return np.repeat(start, len(tilts), axis=0)
     cuts = range(0, len(tilts), _CHUNK)
@@ -165,20 +171,24 @@ def _solve(data: SignedRows, problem: Problem, tilts: FloatArray, start: FloatAr
         # a step is halved while the slope at its end is positive and above half of that at its
         # start; values of the objective are no criterion, because at large counts their rounding
         # exceeds their changes
-        turned, over = 0.5 * np.abs(np.einsum("ij,ij->i", g, step)), np.arange(len(step))
-        for _ in range(51):
-            g[over] = gradient(data, problem, w[over] + step[over]) + b[over]
-            over = over[np.einsum("ij,ij->i", g[over], step[over]) > turned[over]]
+        turned = 0.5 * np.abs(np.einsum("ij,ij->i", g, step))
+        g = gradient(data, problem, w + step) + b
+        over = np.flatnonzero(np.einsum("ij,ij->i", g, step) > turned)
+        for _ in range(_HALVINGS):
             if over.size == 0:
                 break
             step[over] /= 2
             turned[over] /= 2
+            g[over] = gradient(data, problem, w[over] + step[over]) + b[over]
+            over = over[np.einsum("ij,ij->i", g[over], step[over]) > turned[over]]
         w = w + step
-        found[left] = w
         # at large counts the rounding error of a step may exceed the usual limit
         enough = _ENOUGH if taken < _PATIENCE else _COARSE
         size = np.linalg.norm(step, axis=1) / (np.linalg.norm(w, axis=1) + least)
         more: BoolArray = size > enough
+        if more.all():
+            continue
+        found[left[~more]] = w[~more]
         if not more.any():
             return found
         left, w, b, g = left[more], w[more], b[more], g[more]
@@ -259,6 +269,7 @@ def likelihood_ratio_of_both(plan: StagedCalibration, pair: Pair) -> Charge:
     return score
 
 
+@lru_cache(maxsize=256)
 def margin_at(loss: Loss, share: float) -> float:
     """The margin at which the slope has this share of its largest size, by bisection."""
     low, high = -_WIDEST, _WIDEST
@@ -282,12 +293,15 @@ def margins_of_most(loss: Loss, unit: float, kappa: float) -> tuple[float, float
     return most(margins, charge + curvature), most(margins, charge - curvature)
 
 
+@lru_cache(maxsize=16)  # every calibration of a loss is checked on it
 def candidate_margins(loss: Loss) -> FloatArray:
-    """A grid of margins ``(m,)`` that is fine where the curvature of the loss is large."""
+    """A grid of margins ``(m,)``, read-only, fine where the curvature of the loss is large."""
     middle, width = margin_at(loss, 0.5), loss.slope_bound / loss.curvature_bound
     bend = middle + width * np.linspace(-20.0, 20.0, 20_001)
     edges = [margin_at(loss, share) for share in 1 - 10.0 ** -np.arange(1.0, 10.0)]
-    return np.concatenate([np.linspace(-40.0, 40.0, 801), bend, edges])
+    found = np.concatenate([np.linspace(-40.0, 40.0, 801), bend, edges])
+    found.flags.writeable = False
+    return found
 
 
 def most(margins: FloatArray, charged: FloatArray) -> float:

@@ -7,11 +7,11 @@ here once more, without the formulas of the package.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special
+from scipy import optimize
 
 from privatelr.audit.checks import Check, Setting, guarded, largest, number
 from privatelr.audit.density import exact
@@ -55,17 +55,25 @@ class ClassedRows:
 
     def gradients(self, vectors: FloatArray) -> FloatArray:
         """The gradient ``(k, K, d)`` of the loss of each row once, at vectors ``(K, d)``."""
-        slopes = special.softmax(self.rows @ vectors.T, axis=1)
+        slopes = self._shares(vectors)
         slopes[np.arange(len(self.rows)), self.classes] -= 1.0
         return np.asarray(slopes[:, :, None] * self.rows[:, None, :])
 
     def gradient(self, vectors: FloatArray) -> FloatArray:
         """The gradient ``(K, d)`` of the losses at vectors ``(K, d)``."""
-        return np.asarray(np.tensordot(self.counts, self.gradients(vectors), 1))
+        each = self.gradients(vectors).reshape(len(self.rows), -1)
+        return np.asarray((self.counts @ each).reshape(vectors.shape))
+
+    def _shares(self, vectors: FloatArray) -> FloatArray:
+        """The probabilities ``(k, K)`` of the classes of each row."""
+        # as SciPy's softmax does, which takes five times as long for a few rows
+        links = self.rows @ vectors.T
+        found = np.exp(links - links.max(axis=1, keepdims=True))
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
 
     def hessian(self, vectors: FloatArray) -> FloatArray:
         """The second derivative ``(K d, K d)`` there."""
-        p = special.softmax(self.rows @ vectors.T, axis=1)
+        p = self._shares(vectors)
         bends = p[:, :, None] * (np.eye(p.shape[1]) - p[:, None, :])
         weighed = self.counts[:, None, None] * self.rows[:, :, None] * self.rows[:, None, :]
         total = np.einsum("nij,nab->iajb", bends, weighed)
@@ -76,7 +84,7 @@ class ClassedRows:
 
         A factor of the curvature of each has K columns, in which nothing cancels.
         """
-        p = special.softmax(self.rows @ vectors.T, axis=1)
+        p = self._shares(vectors)
         halves = np.sqrt(p)[:, None, :] * (np.eye(p.shape[1]) - p[:, :, None])
         weighed = np.sqrt(self.counts)[:, None] * self.rows
         root = np.einsum("nij,na->ianj", halves, weighed).reshape(vectors.size, -1)
@@ -259,17 +267,28 @@ def _moved(subject: str, rng: np.random.Generator) -> Iterator[Check]:
 def _largest(
     epsilon: float, small: float, subject: str, rng: np.random.Generator
 ) -> Iterator[Check]:
-    found = [
+    losses = (
         worst_classes(calibrated_for_classes(epsilon, classes, d, small), rng)
         for classes in (3, 4)
         for d in (1, 2)
-    ]
-    yield Check("classes", subject, max(found) / epsilon, 1.0)
+    )
+    yield _check_of(subject, losses, epsilon)
 
 
 def _largest_person(
     epsilon: float, small: float, subject: str, rng: np.random.Generator
 ) -> Iterator[Check]:
-    made = [calibrated_for_classes(epsilon, k, 3, small, persons=True) for k in (3, 4)]
-    found = [worst_classes(each, rng, size) for each in made for size in (1, 3)]
-    yield Check("classes", subject, max(found) / epsilon, 1.0)
+    made = (calibrated_for_classes(epsilon, k, 3, small, persons=True) for k in (3, 4))
+    losses = (worst_classes(each, rng, size) for each in made for size in (1, 3))
+    yield _check_of(subject, losses, epsilon)
+
+
+def _check_of(subject: str, losses: Iterable[float], epsilon: float) -> Check:
+    """The check of the largest loss; a search that has found a violation is over."""
+    worst = -np.inf
+    for loss in losses:
+        worst = largest((worst, loss))
+        check = Check("classes", subject, worst / epsilon, 1.0)
+        if not check.holds:
+            break
+    return check

@@ -16,7 +16,7 @@ from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.pure import LARGEST_SHARE, curvature_cost, penalty_costing
 from privatelr.mechanisms.problem import Problem
 from privatelr.privacy import REPLACE_ONE, ApproxDP, Neighbours, TiltEvent
-from privatelr.privacy.noise import RESOLUTION, gaussian_delta, smallest
+from privatelr.privacy.noise import RESOLUTION, gaussian_delta, smallest_of
 
 SHIELD_RATIO = 0.2
 """The ratio ``mu_out / m`` of a Gaussian shield: a tenth of the tilt's mu, which is ``2 m``."""
@@ -82,11 +82,10 @@ def objective_sigma(
     unit, goal = problem.reach, math.log(delta) - RESOLUTION
     known = {"shield_ratio": shield_ratio, "beside": beside}
 
-    def holds(sigma: float) -> bool:
-        found = objective_log_delta(problem, epsilon, sigma * unit, analysis=analysis, **known)
-        return found <= goal
+    def log_delta(sigma: float) -> float:
+        return objective_log_delta(problem, epsilon, sigma * unit, analysis=analysis, **known)
 
-    return unit * smallest(holds, 1.0, _LARGEST)
+    return unit * smallest_of(log_delta, goal, 1.0, _LARGEST)
 
 
 def _penalty_for(facts: Problem, target: ApproxDP, sigma: float, analysis: str) -> float:
@@ -94,12 +93,11 @@ def _penalty_for(facts: Problem, target: ApproxDP, sigma: float, analysis: str) 
     r2, goal = facts.radius**2, math.log(target.delta) - RESOLUTION
     known = {"shield_ratio": SHIELD_RATIO, "beside": target.beside}
 
-    def holds(penalty: float) -> bool:
+    def log_delta(penalty: float) -> float:
         problem = facts.with_lambda(penalty * r2 / facts.n)
-        found = objective_log_delta(problem, target.epsilon, sigma, analysis=analysis, **known)
-        return found <= goal
+        return objective_log_delta(problem, target.epsilon, sigma, analysis=analysis, **known)
 
-    found = smallest(holds, 1.0, _FLAT)
+    found = smallest_of(log_delta, goal, 1.0, _FLAT)
     if math.isinf(found):
         raise GuaranteeError(f"eps={target.epsilon:g}, delta={target.delta:g}: no noise suffices.")
     return found * r2

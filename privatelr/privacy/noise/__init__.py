@@ -12,6 +12,7 @@ from privatelr.privacy.noise.gaussian_delta import (
     mu_beside_pure,
     pure_beside,
     smallest,
+    smallest_of,
 )
 from privatelr.privacy.noise.noise_laws import (
     BALLS,

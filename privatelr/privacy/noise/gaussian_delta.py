@@ -27,6 +27,11 @@ RESOLUTION = 1e-10
 """Upper bound on the absolute error of a log delta; noise is solved for one that is this lower."""
 _RELATIVE_WIDTH = 1e-13
 """Relative width of the bracket at which a search ends."""
+_BESIDE = 1e-8
+"""Relative distance from where a function falls to its goal within which a search computes it; its
+values have rounding errors, which do not matter farther away."""
+_STEEP, _TINIEST = 1e6, math.ulp(0.0)
+"""Values are cut at this distance from the goal, and this is the least positive number."""
 _FAR = 50.0
 """Argument beyond which the first omitted term of the series of erfcx is below 1e-13 of it."""
 
@@ -98,6 +103,52 @@ def smallest(holds: Callable[[float], bool], start: float, limit: float) -> floa
             break
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
+
+
+def smallest_of(value: Callable[[float], float], goal: float, start: float, limit: float) -> float:
+    """Return what `smallest` does of ``value(x) <= goal``, with fewer values of a falling function.
+
+    The point where it falls to the goal is bracketed by strides and secants first. The search of
+    `smallest` then knows what holds away from that point, and computes the values beside it, which
+    its result depends on.
+    """
+    fails, keeps = 0.0, math.inf
+    seen: set[float] = set()
+
+    def off(x: float) -> float:
+        nonlocal fails, keeps
+        found = value(x) - goal
+        if found <= 0:
+            keeps = min(keeps, x)
+            seen.add(x)
+        else:
+            fails = max(fails, x)
+        return max(-_STEEP, min(found, _STEEP))
+
+    def known(x: float) -> bool:
+        if x < fails * (1 - _BESIDE):
+            return False
+        return x > keeps * (1 + _BESIDE) or off(x) <= 0
+
+    stride, x = 1, start
+    if off(start) > 0:
+        while math.isinf(keeps) and x < limit:
+            x, stride = min(x * 2.0**stride, limit), 2 * stride
+            off(x)
+        if math.isinf(keeps):
+            return math.inf
+    else:
+        while fails == 0 and x > _TINIEST:
+            x, stride = max(x * 2.0**-stride, _TINIEST), 2 * stride
+            off(x)
+    if fails > 0:
+        scipy.optimize.brentq(
+            lambda log: off(math.exp(log)), math.log(fails), math.log(keeps), xtol=_BESIDE / 4
+        )
+    found = smallest(known, start, limit)
+    if found in seen or off(found) <= 0:
+        return found
+    return smallest(lambda x: off(x) <= 0, start, limit)  # it does not fall
 
 
 def gaussian_sd(epsilon: float, delta: float, sensitivity: float) -> float:
