@@ -164,7 +164,7 @@ def wait_for(client: Any, futures: Any, *, bar: Counted = ()) -> None:
                     raise
             try:
                 workers, done, left = _asked(
-                    client, client.run_on_scheduler, _ANSWER, _state, wanted=wanted
+                    client, client.run_on_scheduler, min(_ANSWER, patience), _state, wanted=wanted
                 )
             except ClusterError:
                 workers = 0
