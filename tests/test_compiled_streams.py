@@ -1,6 +1,7 @@
 """Sums that are compiled are those of bounded rows, and no guarantee rests on them."""
 
 from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import pairwise
 
 import numpy as np
@@ -26,6 +27,11 @@ pytest.importorskip("numba", reason="needs the extra [compiled]")
 def _compiled_at_any_size(monkeypatch):
     monkeypatch.setattr(stream_rows, "_WORTH", 0)
     monkeypatch.setattr(privatelr.fitting, "SystemRandomness", FixedRandomness)
+
+
+@pytest.fixture
+def _in_steps(monkeypatch):
+    monkeypatch.setattr(stream_rows, "_IN_STEPS", ContextVar("in_steps", default=True))
 
 
 @contextmanager
@@ -82,6 +88,7 @@ def rows_of(formula, table, size=700, **schema):
     return read_stream_design(spec, source, StreamRows)
 
 
+@pytest.mark.usefixtures("_in_steps")
 @pytest.mark.parametrize("loss", [*LOSSES.values(), Huber(0.01)], ids=str)
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_sums_are_those_of_bounded_rows(formula, loss):
@@ -99,6 +106,7 @@ def test_sums_are_those_of_bounded_rows(formula, loss):
     assert len(rows._seen_raw) == len(rows._seen) == 1
 
 
+@pytest.mark.usefixtures("_in_steps")
 @pytest.mark.parametrize("norm", [0.2, 1.0])
 @pytest.mark.parametrize("formula", ["y ~ a + odd", "y ~ 0 + a + whole + short"])
 def test_rows_that_are_too_long_are_shortened(formula, norm):
@@ -130,7 +138,6 @@ def counted(monkeypatch):
     [
         (dplr, {}),
         (dplr, {"op": False, "do_scale": False}),
-        (dplr, {"eps": 0}),
         (dplr, {"eps": 2.0, "delta": 1e-6}),
         (dpsvm, {"loss": "huber", "h": 0.1}),
         (dpsvm, {}),
@@ -144,6 +151,31 @@ def test_fits_are_those_of_a_frame(model, options, monkeypatch):
     np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
     assert passes
     assert all(passes)
+
+
+def test_a_plain_fit_is_not_compiled_as_it_has_no_certificate(monkeypatch):
+    passes, frame = counted(monkeypatch), trial(3_000)
+    found = dplr(FORMULA, stream(cut(arrow(frame), 700), memory=0), eps=0, **SCHEMA)
+    np.testing.assert_array_equal(found.coef, dplr(FORMULA, frame, eps=0, **SCHEMA).coef)
+    assert not passes
+
+
+@pytest.mark.parametrize("entry", [1.797e308, -1e155, 1e30])
+@pytest.mark.parametrize("given", [{}, {"eps": 1.0, "delta": 1e-6}])
+def test_rows_whose_squares_overflow_are_left_to_numpy(entry, given, monkeypatch):
+    """A missing code of a column without bounds, in every other row or in one."""
+    passes, rng = counted(monkeypatch), np.random.default_rng(1)
+    frame = pd.DataFrame({"b": rng.uniform(-1, 1, 3_000), "x": rng.normal(size=3_000)})
+    frame["y"] = (frame["b"] + rng.logistic(size=3_000) > 0).astype(int)
+    given = {"bounds": {"b": (-1, 1)}, "row_norm": 1.0, **given}
+    for step in (2, 3_000):
+        passes.clear()
+        frame["x"] = np.where(np.arange(3_000) % step == 0, entry, frame["x"])
+        found = dplr("y ~ b + x", stream(cut(arrow(frame), 700), memory=0), **given)
+        expected = dplr("y ~ b + x", frame, **given)
+        np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
+        assert 1 <= len(passes) <= 12
+        assert all(passes) or passes == [False]
 
 
 def test_designs_that_are_more_than_mapped_columns_are_read_as_rows(monkeypatch):
@@ -177,6 +209,7 @@ def exchanged(frame):
     return frame
 
 
+@pytest.mark.usefixtures("_in_steps")
 @pytest.mark.parametrize("change", [fewer, one_value, one_label, swapped])
 def test_a_change_between_compiled_passes_is_noticed(change):
     frame = trial(3_000)
@@ -194,6 +227,7 @@ def test_a_change_between_compiled_passes_is_noticed(change):
         gradient_of(objective, np.ones(rows.d))
 
 
+@pytest.mark.usefixtures("_in_steps")
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_threads_change_no_bit(limit):
     table, w = arrow(trial(30_000)), np.ones(3)
@@ -220,12 +254,15 @@ def test_wrong_sums_cost_time_and_no_digits(monkeypatch):
     np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
 
 
-def test_without_numba_rows_are_summed_by_numpy(monkeypatch):
-    class Missing:
-        def __getattr__(self, name):
-            raise ImportError
+@pytest.mark.parametrize("error", [ImportError, EOFError, OSError, ValueError])
+def test_without_a_numba_that_works_rows_are_summed_by_numpy(error, monkeypatch):
+    """It is missing, or a file of its cache is damaged, or a disk is full."""
 
-    monkeypatch.setattr(stream_rows, "compiled_sums", Missing())
+    class Broken:
+        def __getattr__(self, name):
+            raise error
+
+    monkeypatch.setattr(stream_rows, "compiled_sums", Broken())
     stream_rows.has_compiler.cache_clear()
     try:
         passes = counted(monkeypatch)
@@ -243,6 +280,7 @@ def test_small_tables_load_no_compiler(monkeypatch):
     assert not passes
 
 
+@pytest.mark.usefixtures("_in_steps")
 def test_batches_of_all_lengths_are_summed():
     frame = pd.DataFrame({"x": np.linspace(-1, 1, 1_100), "y": [0.0, 1.0] * 550})
     for ends in ([0, 1_100], [0, 1, 2, 1_100], [0, 509, 1018, 1_100], [0, 508, 508, 510, 1_100]):

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from privatelr.types import FloatArray
+
 PART = 1_000_000
 """Records of a file."""
 
@@ -69,7 +71,7 @@ def pass_over(data: Any, columns: int) -> tuple[Callable[[], object], list[str],
     from privatelr.design import plan_design, read_stream_design, read_stream_source
     from privatelr.formula import parse_formula
     from privatelr.numerics import LOSSES, Objective, gradient_of
-    from privatelr.numerics.rows import StreamRows
+    from privatelr.numerics.rows.stream_rows import StreamRows, certified_later
     from privatelr.sources import declare_schema, stream
 
     formula, table = read_stream_source("y ~ .", stream(data, memory=0), None)
@@ -78,7 +80,12 @@ def pass_over(data: Any, columns: int) -> tuple[Callable[[], object], list[str],
     rows = read_stream_design(spec, table, StreamRows)
     objective = Objective(rows, LOSSES["logistic"], 1e-3, np.zeros(spec.d))
     names = list(spec.formula.variables)
-    return lambda: gradient_of(objective, np.zeros(spec.d)), names, rows.n
+
+    def one_pass() -> FloatArray:
+        with certified_later():  # as the steps of a fit
+            return gradient_of(objective, np.zeros(spec.d))
+
+    return one_pass, names, rows.n
 
 
 def grow(largest: int, columns: int) -> None:

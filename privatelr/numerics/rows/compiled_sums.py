@@ -127,16 +127,17 @@ def _sums(
     valued: bool,
     slopes: Any,
     lanes: Any,
-) -> tuple[float, float]:
+) -> tuple[float, float, int]:
     """Add slopes and lanes of n records up, and return their loss and the intercept's slope.
 
-    The first k columns have a length of their own.
+    The first k columns have a length of their own. Returned last is the number of rows so long that
+    their squares overflow or that they count for nearly nothing, whose sums are wrong.
     """
     n, p = len(labels), len(addresses)
     margin, slope, own, rest = np.empty(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES)
     tile = np.empty((p, _ALIGNED))
     total = slope_of_intercept = 0.0
-    start = 0
+    start = odd = 0
     while start < n:
         lane = (first + start) % LANES
         m = min(LANES - lane, n - start)
@@ -152,13 +153,15 @@ def _sums(
             size = max(abs(label), 1.0)
             sign, part, extent = label / size, 1.0 / (size * size), own[i] + rest[i]
             usable = label != 0.0 and extent < np.inf
+            odd += label != 0.0 and extent == np.inf
             if usable and (own[i] > longest_own * longest_own or extent > longest * longest):
                 share = longest_own / np.sqrt(own[i]) if own[i] > longest_own * longest_own else 1.0
                 if weighted:
                     if extent > longest * longest:
                         share = min(share, longest / np.sqrt(extent))
                     # its row is shorter by as much as its label is larger, so its margin stays
-                    share = max(share * BELOW, LEAST_SHARE)
+                    share *= BELOW
+                    odd += share < LEAST_SHARE
                     part *= share * share
                 else:
                     extent = own[i] * share * share + rest[i]
@@ -196,7 +199,7 @@ def _sums(
             slopes[j + 2] += s2
             slopes[j + 3] += s3
         start += m
-    return total, slope_of_intercept
+    return total, slope_of_intercept, odd
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,8 +225,8 @@ class CompiledSums:
 
     def __call__(
         self, raw: RawColumns, first: int, w: FloatArray, *, valued: bool
-    ) -> tuple[float, FloatArray, Any]:
-        """Return the loss, its slopes ``(d,)``, and the lanes of a checksum.
+    ) -> tuple[float, FloatArray, Any, int]:
+        """Return the loss, its slopes ``(d,)``, the lanes of a checksum, and rows that are too odd.
 
         Parameters
         ----------
@@ -248,13 +251,13 @@ class CompiledSums:
         for row, column in zip(lanes[groups:], others, strict=True):
             _add_in_lanes(row, column, first)
         given = addresses, mapped, raw.labels, offset, first, weights
-        of_intercept = float(intercept.sum()), self.bounds.intercept or 0.0
+        of_intercept = float(intercept.sum()), float(self.bounds.intercept or 0.0)
         held = *self.held, self.bounds.weighted, *self.form, valued
         found = np.zeros(len(addresses))
-        total, slope = _sums(*given, *of_intercept, *held, found, lanes[:groups])
+        total, slope, odd = _sums(*given, *of_intercept, *held, found, lanes[:groups])
         slopes = np.empty(p)
         slopes[self.places[filled]] = found[filled]
-        return total, np.append(np.full(len(intercept), slope), slopes), lanes
+        return total, np.append(np.full(len(intercept), slope), slopes), lanes, odd
 
 
 def under(bounds: RowBounds, p: int, loss: Loss) -> CompiledSums | None:
@@ -266,6 +269,13 @@ def under(bounds: RowBounds, p: int, loss: Loss) -> CompiledSums | None:
     kinds = [columns, np.setdiff1d(np.arange(p), columns)]
     places = [np.append(kind, np.full(-len(kind) % _TOGETHER, -1)) for kind in kinds]
     return CompiledSums(bounds, np.concatenate(places), (len(places[0]), own, every), form)
+
+
+def works() -> bool:
+    """Sum one row, which compiles all that is compiled here, or reads it from where it is kept."""
+    row = RawColumns([np.full(1, 0.5)], np.array([[-1.0], [1.0], [0.0], [1.0]]), np.ones(1), None)
+    sums = under(RowBounds(1.0, 1.0), 1, Logistic())
+    return sums is not None and sums(row, 0, np.zeros(2), valued=True)[1].tolist() == [-0.5, -0.25]
 
 
 def _form_of(loss: Loss) -> tuple[bool, float, float] | None:

@@ -6,15 +6,16 @@ on the batches, and are to the last bit those of the same rows in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from privatelr.errors import redact_errors
+from privatelr.errors import raised_by_signal_handler, redact_errors
 from privatelr.lazy_import import lazy_import
 from privatelr.numerics.parallel import in_order, summed, threads
 from privatelr.numerics.rows.dense_rows import DenseRows, added, block_rows
@@ -119,6 +120,7 @@ class StreamRows(PartitionedRows):
     _thin: list[DenseRows] = field(default_factory=list)
     _seen: list[int] = field(default_factory=list)
     _seen_raw: list[int] = field(default_factory=list)
+    _odd: list[int] = field(default_factory=list)
 
     @classmethod
     def of(cls, reader: StreamReader, **limits: Any) -> StreamRows:
@@ -136,8 +138,9 @@ class StreamRows(PartitionedRows):
         return self.reader.n
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
-        """Sum as other rows do; sums of losses are taken in compiled code where there is some."""
-        if isinstance(kernel, LossSums | SlopeSums) and self.records * self.d >= _WORTH:
+        """Sum as other rows do; in `certified_later`, sums of losses are compiled if possible."""
+        worth = _IN_STEPS.get() and not self._odd and self.records * self.d >= _WORTH
+        if worth and isinstance(kernel, LossSums | SlopeSums):
             found = self._compiled(kernel)
             if found is not None:
                 return found
@@ -156,9 +159,12 @@ class StreamRows(PartitionedRows):
             return sums(read(batch[0]), batch[1], kernel.w, valued=valued)
 
         with closing(self.reader.batches()) as batches, redact_errors(_UNREAD):
-            lost, slopes, lanes = summed(of_batch, batches, added)
+            lost, slopes, lanes, odd = summed(of_batch, batches, added)
         # a checksum of columns, which is compared with others of columns
         require_first(self._seen_raw, number_of(lanes.reshape(-1), lane_weights(lanes.size)))
+        if odd:  # rows that are longer than compiled sums know of: NumPy takes all passes
+            self._odd.append(odd)
+            return None
         return (lost, slopes) if valued else (slopes,)
 
     def _sums(self, kernel: Kernel) -> tuple[Any, ...]:
@@ -237,12 +243,27 @@ class StreamRows(PartitionedRows):
         return closing(self.reader.pieces(self.size))
 
 
+_IN_STEPS: ContextVar[bool] = ContextVar("in_steps", default=False)
+
+
+@contextmanager
+def certified_later() -> Iterator[None]:
+    """Let sums be compiled within the block, whose result is certified by those of bounded rows."""
+    token = _IN_STEPS.set(True)
+    try:
+        yield
+    finally:
+        _IN_STEPS.reset(token)
+
+
 @cache
 def has_compiler() -> bool:
-    """Whether there is a numba that goes with this NumPy."""
+    """Whether numba is there and works; it is tried on a row, as it may fail when it is needed."""
     try:
-        return callable(compiled_sums.under)
-    except ImportError:
+        return bool(compiled_sums.works())
+    except Exception as error:
+        if raised_by_signal_handler(error):
+            raise
         return False
 
 
