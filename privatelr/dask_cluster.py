@@ -23,6 +23,8 @@ _ANSWER = 5.0
 """Seconds within which a working scheduler answers a request."""
 _PATIENCE = "5 minutes"
 """Default time that a fit waits for a cluster that has no worker or does not answer."""
+_BEATS = 10
+"""Heartbeats that a working worker may miss; its scheduler gives it up after as many at least."""
 _SHARE = 0.4
 """Largest share of the cluster's memory that rows in memory may take."""
 
@@ -162,9 +164,10 @@ def wait_for(client: Any, futures: Any, *, bar: Counted = ()) -> None:
             except TimeoutError as error:
                 if raised_by_signal_handler(error):
                     raise
+            ask, seconds = client.run_on_scheduler, min(_ANSWER, patience)
             try:
                 workers, done, left = _asked(
-                    client, client.run_on_scheduler, min(_ANSWER, patience), _state, wanted=wanted
+                    client, ask, seconds, _state, wanted=wanted, patience=patience
                 )
             except ClusterError:
                 workers = 0
@@ -229,12 +232,19 @@ def _patience() -> float:
     return _setting(asked, "timeout", parse_timedelta, 0.0, 'a time above 0 such as "5 minutes"')
 
 
-def _state(dask_scheduler: Any, wanted: Sequence[Any]) -> tuple[int, int, int]:
-    """Return a scheduler's number of workers, and how many tasks of a graph are done and left.
+def _state(dask_scheduler: Any, wanted: Sequence[Any], patience: float) -> tuple[int, int, int]:
+    """Return how many workers a scheduler hears of, and tasks of a graph that are done and left.
 
-    The graph is what leads to the wanted tasks, up to results that somebody keeps, such as rows.
+    A worker that is busy is heard of, and one that is frozen is not, for as many seconds as the
+    patience, or for ten heartbeats if that is longer, as in a large cluster. The graph is what
+    leads to the wanted tasks, up to results that somebody keeps, such as rows.
     """
-    tasks = dask_scheduler.tasks
+    from distributed.metrics import time as now
+    from distributed.scheduler import heartbeat_interval
+
+    workers, tasks = dask_scheduler.workers, dask_scheduler.tasks
+    since = now() - max(patience, _BEATS * heartbeat_interval(len(workers)))
+    heard = sum(state.last_seen >= since for state in workers.values())
     found = {tasks[key] for key in wanted if key in tasks}
     fresh, done = list(found), 0
     while fresh:
@@ -244,7 +254,7 @@ def _state(dask_scheduler: Any, wanted: Sequence[Any]) -> tuple[int, int, int]:
         more = {task for task in one.dependencies if not task.who_wants} - found
         found |= more
         fresh += more
-    return len(dask_scheduler.workers), done, len(found) - done
+    return heard, done, len(found) - done
 
 
 def client_in_charge() -> Any:
