@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from privatelr.errors import (
@@ -23,6 +23,8 @@ _ANSWER = 5.0
 """Seconds within which a working scheduler answers a request."""
 _PATIENCE = "5 minutes"
 """Default time that a fit waits for a cluster that has no worker or does not answer."""
+_BEATS = 10
+"""Heartbeats that a working worker may miss; its scheduler gives it up after as many at least."""
 _SHARE = 0.4
 """Largest share of the cluster's memory that rows in memory may take."""
 
@@ -108,6 +110,12 @@ def evaluated(nodes: Sequence[Any], what: str, *, bar: Counted = ()) -> list[Any
     if client is None:
         with Bar(*bar) if bar else nullcontext():
             return list(map(require_success, _evaluated_here(nodes, what)))
+    with while_open(client):
+        gathered = _gathered(client, nodes, what, bar)
+    return list(map(require_success, gathered))
+
+
+def _gathered(client: Any, nodes: Sequence[Any], what: str, bar: Counted) -> list[Any]:
     patience = _patience()
     with redact_errors(what, ours=()):  # nodes of others are pickled
         futures = client.compute(list(nodes))
@@ -115,11 +123,10 @@ def evaluated(nodes: Sequence[Any], what: str, *, bar: Counted = ()) -> list[Any
         wait_for(client, futures, bar=bar)
         # what a task raises is no ClusterError: `_asked` has words of its own for such an error
         with redact_errors(what, ours=(ClusterError,)):
-            gathered = _asked(client, client.gather, patience, futures, asynchronous=True)
+            return list(_asked(client, client.gather, patience, futures, asynchronous=True))
     finally:  # a notebook keeps the traceback of an interrupt, and the cluster would go on
         for future in futures:
             future.release()
-    return list(map(require_success, gathered))
 
 
 def _evaluated_here(nodes: Sequence[Any], what: str) -> list[Any]:
@@ -144,27 +151,29 @@ def _has_futures(nodes: Sequence[Any]) -> bool:
 
 def wait_for(client: Any, futures: Any, *, bar: Counted = ()) -> None:
     """Wait for a cluster's results, as long as it has workers and its scheduler answers."""
-    from distributed import wait
     from distributed.client import FuturesCancelledError
 
     patience, heard = _patience(), time.monotonic()
     wanted = [future.key for future in futures] if bar else []
     done, left = 0, len(futures)
-    with Bar(*bar) if bar else nullcontext() as shown:
+    with while_open(client), Bar(*bar) if bar else nullcontext() as shown:
         if shown is not None:
             shown.show(done, left)
         while True:
             try:
-                wait(futures, timeout=OFTEN)
+                # a client that is closed meanwhile may never end what it was asked
+                client.sync(_finished, client, futures, callback_timeout=_ANSWER)
                 return
             except FuturesCancelledError:
                 raise _lost("its scheduler was lost") from None
             except TimeoutError as error:
                 if raised_by_signal_handler(error):
                     raise
+            _require_open(client)
+            ask, seconds = client.run_on_scheduler, min(_ANSWER, patience)
             try:
                 workers, done, left = _asked(
-                    client, client.run_on_scheduler, min(_ANSWER, patience), _state, wanted=wanted
+                    client, ask, seconds, _state, wanted=wanted, patience=patience
                 )
             except ClusterError:
                 workers = 0
@@ -174,6 +183,14 @@ def wait_for(client: Any, futures: Any, *, bar: Counted = ()) -> None:
                 raise _lost(f"it had no worker, or did not answer, for {patience:g} seconds")
             if shown is not None:
                 shown.show(done, left)
+
+
+def _finished(client: Any, futures: Any) -> Any:
+    """What the thread of a client awaits, for a short time, until all results are there."""
+    from distributed import wait
+
+    with client.as_current():  # the default client may be another one, or none
+        return wait(futures, timeout=OFTEN)
 
 
 def _asked(
@@ -192,6 +209,25 @@ def _asked(
         is_late = isinstance(error, TimeoutError)
         what = f"did not answer for {seconds:g} seconds" if is_late else "was lost"
         raise _lost(f"its scheduler {what}") from None
+
+
+@contextmanager
+def while_open(client: Any) -> Iterator[None]:
+    """Say of an error within the block that the client was closed, if it was; it may be None.
+
+    Dask raises errors of many classes then.
+    """
+    try:
+        yield
+    except Exception as error:
+        if client is not None and not raised_by_signal_handler(error):
+            _require_open(client)
+        raise
+
+
+def _require_open(client: Any) -> None:
+    if client.status in ("closing", "closed"):
+        raise _closed("its client was closed") from None
 
 
 def _lost(how: str) -> ClusterError:
@@ -229,12 +265,19 @@ def _patience() -> float:
     return _setting(asked, "timeout", parse_timedelta, 0.0, 'a time above 0 such as "5 minutes"')
 
 
-def _state(dask_scheduler: Any, wanted: Sequence[Any]) -> tuple[int, int, int]:
-    """Return a scheduler's number of workers, and how many tasks of a graph are done and left.
+def _state(dask_scheduler: Any, wanted: Sequence[Any], patience: float) -> tuple[int, int, int]:
+    """Return how many workers a scheduler hears of, and tasks of a graph that are done and left.
 
-    The graph is what leads to the wanted tasks, up to results that somebody keeps, such as rows.
+    A worker that is busy is heard of, and one that is frozen is not, for as many seconds as the
+    patience, or for ten heartbeats if that is longer, as in a large cluster. The graph is what
+    leads to the wanted tasks, up to results that somebody keeps, such as rows.
     """
-    tasks = dask_scheduler.tasks
+    from distributed.metrics import time as now
+    from distributed.scheduler import heartbeat_interval
+
+    workers, tasks = dask_scheduler.workers, dask_scheduler.tasks
+    since = now() - max(patience, _BEATS * heartbeat_interval(len(workers)))
+    heard = sum(state.last_seen >= since for state in workers.values())
     found = {tasks[key] for key in wanted if key in tasks}
     fresh, done = list(found), 0
     while fresh:
@@ -244,7 +287,7 @@ def _state(dask_scheduler: Any, wanted: Sequence[Any]) -> tuple[int, int, int]:
         more = {task for task in one.dependencies if not task.who_wants} - found
         found |= more
         fresh += more
-    return len(dask_scheduler.workers), done, len(found) - done
+    return heard, done, len(found) - done
 
 
 def client_in_charge() -> Any:
@@ -263,8 +306,7 @@ def client_in_charge() -> Any:
         raise _closed("no client is connected to it") from None
     if not hasattr(client, "run_on_scheduler"):
         return None
-    if client.status in ("closing", "closed"):
-        raise _closed("its client was closed")
+    _require_open(client)
     return client
 
 
@@ -283,7 +325,8 @@ def memory_for_rows() -> float:
         return _setting(asked, "memory", parse_bytes, -math.inf, takes)
     client = client_in_charge()
     if client is not None:
-        return _SHARE * float(_asked(client, client.run_on_scheduler, _patience(), _of_workers))
+        with while_open(client):
+            return _SHARE * float(_asked(client, client.run_on_scheduler, _patience(), _of_workers))
     try:
         from distributed.system import MEMORY_LIMIT
     except ImportError:

@@ -190,7 +190,7 @@ def deadly(objective):
     kill()
     return Newton()(objective)
 
-def ask(dask_scheduler, wanted):
+def ask(dask_scheduler, **_):
     os._exit(1)
 
 def slow(part):

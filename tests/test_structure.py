@@ -12,7 +12,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 312,
-    "code lines": 44_401,
+    "code lines": 44_427,
     "lines of the longest module": 400,
     "modules of the fullest folder": 20,
     "call depth": 14,

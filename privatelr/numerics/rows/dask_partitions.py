@@ -22,6 +22,7 @@ from privatelr.dask_cluster import (
     client_in_charge,
     evaluated,
     wait_for,
+    while_open,
 )
 from privatelr.errors import PrivateLRError, redact_errors
 from privatelr.numerics.parallel import in_order, threads
@@ -113,7 +114,8 @@ def persisted(nodes: Sequence[Any], bar: Counted = ()) -> tuple[Any, ...]:
 
     client = client_in_charge()
     # tasks of this package return their failures, so that what is raised is of others
-    with redact_errors(_UNREAD, ours=()), Bar(*bar) if bar and client is None else nullcontext():
+    shown = Bar(*bar) if bar and client is None else nullcontext()
+    with while_open(client), redact_errors(_UNREAD, ours=()), shown:
         (found,) = in_order(lambda _: dask.persist(*nodes), (0,))
     if bar and client is not None:
         from distributed import futures_of

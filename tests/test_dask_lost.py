@@ -1,0 +1,185 @@
+"""Fits on a cluster whose workers freeze, or whose client is closed on the way."""
+
+import os
+import signal
+import threading
+import time
+import warnings
+from types import SimpleNamespace
+
+import pytest
+from dask_for_tests import EVERY_MEMORY, in_parts, local_cluster, one_noise
+from frames_for_laws import FORMULA, SCHEMA
+from repeated_noise import trial
+
+from privatelr import ClusterError, dask_cluster, dplr
+from privatelr.numerics.rows import dask_partitions
+
+dask = pytest.importorskip("dask", reason="needs the extra [dask]")
+distributed = pytest.importorskip("distributed", reason="needs the extra [dask]")
+
+pytestmark = pytest.mark.usefixtures(one_noise.__name__)
+
+CLOSED = "its client was closed"
+BEGUN = threading.Event()
+"""Whether a task of a worker in this process has begun."""
+
+
+def slow(part):
+    BEGUN.set()
+    time.sleep(0.5)
+    return part
+
+
+def lazy():
+    frame = trial(100)
+    return in_parts(frame, 20, 20, 20).map_partitions(slow, meta=frame.iloc[:0])
+
+
+# --- workers that freeze --------------------------------------------------------------------
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(dask_cluster, "_BEATS", 4)
+    with dask.config.set({"privatelr.timeout": "1s"}):
+        yield
+
+
+def test_a_frozen_worker_is_given_up(quick):
+    """Long before its scheduler gives it up, which by default is after five minutes."""
+    with (
+        local_cluster(1, processes=True) as (_, client),
+        dask.config.set(scheduler="distributed"),
+    ):
+        (pid,) = client.run(os.getpid).values()
+        # a worker that is busy for longer than it may be silent is not frozen
+        assert dask_cluster.evaluated([dask.delayed(time.sleep)(4)], "read") == [None]
+        os.kill(pid, signal.SIGSTOP)
+        begun = time.monotonic()
+        try:
+            with pytest.raises(ClusterError, match=r"no worker.*privatelr\.timeout"):
+                dplr(FORMULA, lazy(), **SCHEMA)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert time.monotonic() - begun < 30
+
+
+@pytest.mark.parametrize(
+    ("number", "patience", "silent", "heard"),
+    [
+        (1, 8.0, 7.0, 1),
+        (1, 8.0, 9.0, 0),
+        (1, 0.1, 4.0, 1),  # a few heartbeats of half a second
+        (1, 0.1, 6.0, 0),
+        (1000, 8.0, 50.0, 1000),  # a heartbeat every six seconds
+        (1000, 8.0, 70.0, 0),
+        (0, 8.0, 0.0, 0),
+    ],
+)
+def test_workers_are_counted_while_they_are_heard_of(number, patience, silent, heard):
+    seen = SimpleNamespace(last_seen=distributed.metrics.time() - silent)
+    scheduler = SimpleNamespace(workers=dict.fromkeys(range(number), seen), tasks={})
+    assert dask_cluster._state(scheduler, [], patience) == (heard, 0, 0)
+
+
+# --- clients that are closed ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A worker in this process, without a client."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as made:
+            yield made
+
+
+@pytest.fixture
+def client(cluster):
+    with distributed.Client(cluster.scheduler_address) as made:
+        yield made
+
+
+@EVERY_MEMORY
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.7])
+def test_a_client_that_is_closed_during_a_fit_is_named(client, memory, seconds):
+    """It is the default client, so that there is none afterwards."""
+
+    def close():
+        assert BEGUN.wait(30)
+        time.sleep(seconds)
+        client.close()
+
+    BEGUN.clear()
+    closing = threading.Thread(target=close)
+    closing.start()
+    begun = time.monotonic()
+    with (
+        dask.config.set({"scheduler": "distributed", "privatelr.memory": memory}),
+        pytest.raises(ClusterError, match=CLOSED),
+    ):
+        dplr(FORMULA, lazy(), **SCHEMA)
+    assert time.monotonic() - begun < 30
+    closing.join()
+
+
+class ClosedFirst:
+    """A function that is called once a client is closed."""
+
+    def __init__(self, client, function):
+        self.client, self.function = client, function
+
+    def __call__(self, *given, **more):
+        self.client.close()
+        return self.function(*given, **more)
+
+
+@pytest.mark.parametrize("where", ["_patience", "wait_for", "_asked"])
+def test_a_closed_client_is_named_wherever_a_graph_is(client, monkeypatch, where):
+    in_charge = dask_cluster.client_in_charge()
+    monkeypatch.setattr(dask_cluster, "client_in_charge", lambda: in_charge)
+    monkeypatch.setattr(dask_cluster, where, ClosedFirst(client, getattr(dask_cluster, where)))
+    with pytest.raises(ClusterError, match=CLOSED):
+        dask_cluster.evaluated([dask.delayed(time.sleep)(1)], "read", bar=(1,))
+
+
+def test_a_closed_client_is_named_before_results_are_fetched(client, monkeypatch):
+    monkeypatch.setattr(dask_cluster, "wait_for", lambda client, *_, **__: client.close())
+    with pytest.raises(ClusterError, match=CLOSED):
+        dask_cluster.evaluated([dask.delayed(float)(1)], "read")
+
+
+def test_a_closed_client_is_named_where_rows_are_kept(client, monkeypatch):
+    def closed(*_):
+        client.close()
+        raise distributed.client.ClosedClientError
+
+    monkeypatch.setattr(dask, "persist", closed)
+    with pytest.raises(ClusterError, match=CLOSED):
+        dask_partitions.persisted([dask.delayed(float)(1)])
+
+
+def test_a_closed_client_is_named_where_memory_is_asked_for(client, monkeypatch):
+    monkeypatch.setattr(dask_cluster, "_asked", ClosedFirst(client, dask_cluster._asked))
+    with dask.config.set({"privatelr.memory": None}), pytest.raises(ClusterError, match=CLOSED):
+        dask_cluster.memory_for_rows()
+
+
+def test_results_are_awaited_by_the_client_in_charge(cluster, client):
+    """Not by the default client, which here is another one and is closed."""
+    with (
+        distributed.Client(cluster.scheduler_address, set_as_default=False) as mine,
+        mine.as_current(),
+    ):
+        client.close()
+        assert dask_cluster.evaluated([dask.delayed(float)(1)], "read") == [1.0]
+
+
+def test_an_error_is_told_as_it_is_while_the_client_is_open(client):
+    with pytest.raises(ZeroDivisionError), dask_cluster.while_open(client):
+        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError), dask_cluster.while_open(None):
+        raise ZeroDivisionError
