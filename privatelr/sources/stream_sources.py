@@ -202,7 +202,8 @@ def _of_iceberg(table: Any) -> RecordBatches:
         return _batches_of(lambda: scan.select(*columns).to_arrow_batch_reader())
 
     schema = _theirs(_UNTYPED, lambda: scan.to_arrow_batch_reader().schema)
-    return _of_schema(schema, opened, scan.count)
+    limited = getattr(scan, "limit", None) is not None  # its count is that of all records
+    return _of_schema(schema, opened, None if limited else scan.count)
 
 
 def _of_relation(relation: Any) -> RecordBatches:
