@@ -12,11 +12,11 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 313,
-    "code lines": 44_480,
+    "code lines": 44_452,
     "lines of the longest module": 400,
     "modules of the fullest folder": 20,
     "call depth": 14,
-    "functions": 363,
+    "functions": 362,
     "types": 36,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of a
