@@ -78,3 +78,13 @@ def test_files_of_iceberg_are_refused(tmp_path):
     of_iceberg(trial(200), tmp_path)
     with pytest.raises(SchemaError, match="the Iceberg table"):
         dplr(FORMULA, tmp_path / "n" / "t" / "data", **SCHEMA)
+
+
+@EVERY_MEMORY
+def test_a_scan_of_iceberg_with_a_limit_has_that_many_records(memory, tmp_path):
+    """pyiceberg counts all records of such a scan, and reads fewer."""
+    scan = of_iceberg(trial(300), tmp_path).scan(limit=200)
+    source = stream(scan, memory=memory)
+    assert source.count() == 200
+    found, expected = (dplr(FORMULA, data, **SCHEMA) for data in (source, trial(300)[:200]))
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)

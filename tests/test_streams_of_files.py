@@ -1,5 +1,6 @@
 """Files and folders as data: which of them count, and what is wrong with them, said unpaid."""
 
+import os
 import shutil
 
 import numpy as np
@@ -13,6 +14,7 @@ from privatelr import Ledger, MissingDependencyError, SchemaError, dplr, stream
 from privatelr.sources import arrow_files, as_stream
 
 feather = pytest.importorskip("pyarrow.feather", reason="needs the extra [parquet]")
+fs = pytest.importorskip("pyarrow.fs", reason="needs the extra [parquet]")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
 TABLE = arrow(trial(300))
 
@@ -54,6 +56,60 @@ def test_a_folder_a_pattern_and_a_list_are_the_same_records(tmp_path, write, end
     patterns = [folder / f"[01]{ending}", str(folder / f"2*{ending}")]
     for data in (folder, str(folder / f"[0-9]*{ending}"), files, list(map(str, files)), patterns):
         check_same(data, memory)
+
+
+TWICE = "is named twice, where links are names, too; name each file once"
+LINKS = pytest.mark.parametrize("link", [os.symlink, os.link], ids=["symbolic", "hard"])
+
+
+@LINKS
+def test_a_second_name_of_a_file_is_refused(tmp_path, link):
+    """Its records would count twice, and so would each of them in what is promised."""
+    folder = parts(tmp_path / "parts")
+    link(folder / "1.parquet", tmp_path / "again.parquet")
+    link(folder / "1.parquet", folder / "more.parquet")
+    files = sorted(map(str, folder.glob("*.parquet")))
+    for data in (
+        folder,
+        str(folder / "*.parquet"),
+        str(tmp_path / "**/*.parquet"),
+        files,
+        [folder / "1.parquet", tmp_path / "again.parquet"],
+        ds.dataset(folder),
+        ds.dataset(files),
+        ds.dataset(folder).filter(ds.field("age") > 0),
+        ds.dataset([ds.dataset(files[1]), ds.dataset(files[0]), ds.dataset(files[3])]),
+        ds.dataset("parts", filesystem=fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())),
+    ):
+        with pytest.raises(SchemaError, match=TWICE):
+            dplr(FORMULA, data, **SCHEMA)
+
+
+@pytest.mark.parametrize("loops", [1, 3])
+def test_links_to_folders_above_name_no_file_again(tmp_path, loops):
+    """A pattern goes down such links without end, and is not followed there."""
+    folder = parts(tmp_path / "parts")
+    for number in range(loops):
+        (folder / f"loop{number}").symlink_to(folder, target_is_directory=True)
+    assert len(arrow_files.files_of(str(folder / "**/*.parquet"))) == 4
+    with pytest.raises(SchemaError, match=TWICE):
+        stream(str(folder / "**/*.parquet"))
+    check_same(folder)
+
+
+def test_links_and_row_groups_that_are_read_once_are_data(tmp_path):
+    folder = parts(tmp_path / "parts")
+    (tmp_path / "names").mkdir()
+    for file in folder.glob("*.parquet"):
+        (tmp_path / "names" / file.name).symlink_to(file)
+    check_same(tmp_path / "names")
+    pq.write_table(TABLE, tmp_path / "whole.parquet", row_group_size=100)
+    (whole,) = ds.dataset(tmp_path / "whole.parquet").get_fragments()
+    how = whole.physical_schema, whole.format, whole.filesystem
+    groups = [whole.subset(row_group_ids=[number]) for number in range(3)]
+    stream(ds.FileSystemDataset(groups, *how))
+    with pytest.raises(SchemaError, match=TWICE):
+        stream(ds.FileSystemDataset([*groups, groups[0]], *how))
 
 
 @EVERY_MEMORY

@@ -11,12 +11,12 @@ OPTIONAL = {
     *("great_tables", "opendp", "pyarrow", "pyspark", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 312,
-    "code lines": 44_427,
+    "modules": 313,
+    "code lines": 44_501,
     "lines of the longest module": 400,
     "modules of the fullest folder": 20,
     "call depth": 14,
-    "functions": 361,
+    "functions": 362,
     "types": 36,
 }
 """What the package may have. A change that takes less lowers its number here, and a new stage of a

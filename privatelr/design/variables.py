@@ -19,6 +19,7 @@ from privatelr.cells import constant, number_or_spelled
 from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
 from privatelr.formula import EVERYTHING, Interval
 from privatelr.sources import Batch, Schema, Tally, beyond, count, unknown
+from privatelr.sources.coded_columns import require_decoded
 from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
 
 VariableKind = Literal["numeric", "logical", "categorical", "text"]
@@ -105,6 +106,7 @@ def _describe(name: str, dtype: Any, schema: Schema) -> Variable:
 
 def content_of(name: str, dtype: Any) -> Content:
     """Return what a column of this type can hold; refuses types that models cannot use."""
+    require_decoded(name, dtype)
     if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_object_dtype(dtype):
         return "anything"
     if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):

@@ -21,6 +21,7 @@ import pandas as pd
 
 from privatelr.cells import is_missing
 from privatelr.errors import SchemaError
+from privatelr.sources.coded_columns import decoded_or_left, require_decoded
 from privatelr.types import BoolArray, FloatArray, IntArray
 
 _NUMBERS = "biufc"
@@ -218,6 +219,7 @@ class Batch:
         if name not in self.read:
             series = self.frame[name]
             dtype = series.dtype
+            require_decoded(name, dtype)
             # plain: numbers or booleans of NumPy, which are converted to doubles while read
             plain = isinstance(dtype, np.dtype) and dtype.kind in _PLAIN and dtype.itemsize <= 8
             self.read[name] = series.to_numpy() if plain else series
@@ -375,26 +377,10 @@ def _column(frame: Any, name: str) -> Any:
 def _of_arrow(column: Any) -> Any:
     import pyarrow as pa
 
-    column = decoded(column)
+    column = decoded_or_left(column)
     number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     if number and column.num_chunks == 1 and column.null_count == 0:
         return column.chunk(0).to_numpy(zero_copy_only=True)
     if number and column.type.bit_width < 8 * _LONG:
         return column.to_pandas()  # their type follows from nulls, and they are cheap to copy
     return pd.arrays.ArrowExtensionArray(column)
-
-
-def decoded(column: Any) -> Any:
-    """Return a column of Arrow with neither runs, nor a dictionary of the data, nor views."""
-    import pyarrow as pa
-
-    if pa.types.is_run_end_encoded(column.type):
-        from pyarrow import compute  # slow to import, and few columns need it
-
-        column = compute.run_end_decode(column)
-    kind, whole = column.type, pa.large_string()
-    if not pa.types.is_dictionary(kind):
-        return column.cast(whole) if pa.types.is_string_view(kind) else column
-    if pa.types.is_string_view(kind.value_type):  # pyarrow does not look views up
-        column = column.cast(pa.dictionary(kind.index_type, whole))
-    return column.cast(column.type.value_type)

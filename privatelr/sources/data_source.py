@@ -15,12 +15,12 @@ from scipy import sparse
 
 from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
 from privatelr.formula import Formula, Person, spell_person
+from privatelr.sources.coded_columns import decoded_or_left
 from privatelr.sources.columns import (
     ORDERED,
     Batch,
     as_column,
     constant_column,
-    decoded,
     from_foreign,
     is_plain,
     of_array,
@@ -152,7 +152,7 @@ def _decoded_column(column: pd.Series[Any]) -> pd.Series[Any]:
     if not isinstance(column.dtype, pd.ArrowDtype):
         return column
     held: Any = column.array
-    return pd.Series(pd.arrays.ArrowExtensionArray(decoded(held.__arrow_array__())))
+    return pd.Series(pd.arrays.ArrowExtensionArray(decoded_or_left(held.__arrow_array__())))
 
 
 def _not_a_table(data: Any) -> str:

@@ -178,6 +178,12 @@ def _of_dataset(data: Any, *, all_of_them: bool = False) -> RecordBatches:
     return _of_schema(data.schema, opened, data.count_rows, required)
 
 
+def _of_named_files(data: Any) -> RecordBatches:
+    """Batches of a dataset that the user made, whose files may have several names."""
+    arrow_files.require_once(data)
+    return _of_dataset(data)
+
+
 def _of_delta(table: Any) -> RecordBatches:
     return _of_dataset(_theirs(_UNTYPED, table.to_pyarrow_dataset))
 
@@ -196,7 +202,8 @@ def _of_iceberg(table: Any) -> RecordBatches:
         return _batches_of(lambda: scan.select(*columns).to_arrow_batch_reader())
 
     schema = _theirs(_UNTYPED, lambda: scan.to_arrow_batch_reader().schema)
-    return _of_schema(schema, opened, scan.count)
+    limited = getattr(scan, "limit", None) is not None  # its count is that of all records
+    return _of_schema(schema, opened, None if limited else scan.count)
 
 
 def _of_relation(relation: Any) -> RecordBatches:
@@ -272,7 +279,7 @@ def _of_function(function: Callable[..., Any]) -> RecordBatches:
 
 
 _ADAPTERS: dict[tuple[str, str], Callable[[Any], RecordBatches]] = {
-    ("pyarrow", "Dataset"): _of_dataset,
+    ("pyarrow", "Dataset"): _of_named_files,
     ("duckdb", "DuckDBPyRelation"): _of_relation,
     ("polars", "LazyFrame"): _of_lazy_frame,
     ("deltalake", "DeltaTable"): _of_delta,

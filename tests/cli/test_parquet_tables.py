@@ -354,7 +354,13 @@ def test_patterns_are_the_same_files_for_commands_and_calls(parts, capsys):
 
 def test_a_file_that_is_named_twice_is_refused(parts, capsys):
     """Its records would count twice, and so would each of them in what is promised."""
-    for data in (["whole.parquet", "./whole.parquet"], ["parts/*.parquet", "parts/a.parquet"]):
+    (parts / "link.parquet").symlink_to("whole.parquet")
+    for data in (
+        ["whole.parquet", "./whole.parquet"],
+        ["parts/*.parquet", "parts/a.parquet"],
+        ["whole.parquet", "link.parquet"],
+        ["*.parquet"],
+    ):
         with pytest.raises(SchemaError, match="parquet' is named twice"):
             stream(data)
         assert cli.main(["fit", *data, "y ~ age", *DECLARED]) == 2

@@ -6,9 +6,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute
 import pytest
-from frames_for_laws import FORMULA, SCHEMA
+from frames_for_laws import FORMULA, SCHEMA, FixedRandomness
 from repeated_noise import trial
 
+import privatelr.fitting
 import privatelr.numerics.rows.dense_rows as rows_module
 import privatelr.sources.columns as foreign
 from privatelr import SchemaError, check, dplr, dpmultinom
@@ -392,3 +393,43 @@ def test_a_stream_of_record_batches_gives_the_rows_of_the_frame(formula, size, m
     expected, known = read_labelled(spec, as_batch(frame()))
     np.testing.assert_array_equal(covariates, expected)
     np.testing.assert_array_equal(labels, known)
+
+
+INVALID = pa.DictionaryArray.from_buffers(
+    pa.dictionary(pa.int32(), pa.string()),
+    N,
+    [None, pa.py_buffer(np.full(N, 7, np.int32))],
+    pa.array(["secret"]),
+)
+LISTS = pa.DictionaryArray.from_arrays(pa.array([0] * N), pa.array([["secret"]]))
+RUNS = pa.RunEndEncodedArray.from_arrays(
+    pa.array([N], pa.int32()), pa.array(["secret"]).dictionary_encode()
+)
+
+
+@pytest.mark.parametrize("coded", [INVALID, LISTS, RUNS], ids=["index", "lists", "runs"])
+@pytest.mark.parametrize("library", ["pandas", "pyarrow"])
+def test_columns_that_cannot_be_decoded_matter_where_they_are_used(coded, library, monkeypatch):
+    """An error of Arrow's quotes a stored index, which is a value of the data."""
+    monkeypatch.setattr(privatelr.fitting, "SystemRandomness", FixedRandomness)
+    whole, held = pd.DataFrame(COLUMNS), pa.chunked_array([coded])
+    if library == "pandas":
+        bad = whole.assign(g=pd.Series(pd.arrays.ArrowExtensionArray(held)))
+    else:
+        bad = pa.table({**COLUMNS, "g": held})
+    how = {"bounds": {"a": (-1, 1.5)}}
+    fitted = dplr("y ~ a", bad, **how)
+    assert fitted.coef.equals(dplr("y ~ a", whole, **how).coef)
+    assert str(check("y ~ a", bad, bounds=how["bounds"]))
+    assert len(fitted.predict(bad)) == N
+    how["levels"] = {"g": ["p", "q"]}
+    used = dplr("y ~ a + g", whole, **how)
+    for call in (
+        lambda: dplr("y ~ a + g", bad, **how),
+        lambda: check("y ~ a + g", bad, bounds=how["bounds"], levels=how["levels"]),
+        lambda: used.predict(bad),
+    ):
+        with pytest.raises(SchemaError, match=r"^column 'g' .* cannot decode") as told:
+            call()
+        assert "7" not in str(told.value)
+        assert "secret" not in str(told.value)
