@@ -218,7 +218,7 @@ def read_values(
 
 def require_columns(batch: Batch, names: tuple[str, ...]) -> None:
     """Refuse a table that lacks a column; raises `FormulaError`."""
-    if missing := set(names).difference(batch.names):
+    if missing := batch.lacking(names):
         first = next(name for name in names if name in missing)
         raise FormulaError(
             f"data: the column {first!r} is missing; the model reads {', '.join(map(repr, names))}."

@@ -170,6 +170,8 @@ def unknown(column: pd.Series[Any], known: BoolArray) -> tuple[int, int]:
 
 
 _PLAIN = "fiub"
+_LACKING = object()
+"""Key of what a batch remembers, beside names of columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -203,6 +205,12 @@ class Batch:
     def names(self) -> pd.Index[str]:
         """Names of the columns."""
         return self.frame.columns
+
+    def lacking(self, names: tuple[str, ...]) -> frozenset[str]:
+        """Return which names are not those of columns; every piece of a table asks for the same."""
+        if (found := self.read.get((_LACKING, names))) is None:
+            found = self.read[_LACKING, names] = frozenset(names).difference(self.names)
+        return found
 
     def has_order(self, name: str) -> bool:
         """Whether the type of a column puts its values in an order."""

@@ -88,7 +88,8 @@ def column_sums(x: Any, weight: FloatArray | None = None) -> tuple[FloatArray, F
     """
     if not sparse.issparse(x):
         sums = x.sum(axis=0) if weight is None else weight @ x
-        return sums, np.einsum("ij,ij->j", x, x)
+        by_columns = x.strides[0] < x.strides[1]  # then each is a product of neighbours in memory
+        return sums, np.vecdot(x.T, x.T) if by_columns else np.einsum("ij,ij->j", x, x)
     sums = x.sum(axis=0) if weight is None else x.T @ weight
     return np.asarray(sums).ravel(), np.asarray(x.power(2).sum(axis=0)).ravel()
 
