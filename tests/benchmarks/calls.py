@@ -1,8 +1,8 @@
 """`dplr` from a formula and a frame, beside what its users call today.
 
-scikit-learn begins with a matrix of numbers that is ready, and stops at its own tolerance, which is
-looser than ours, or at one that is like it; statsmodels and glum begin with the same formula and
-frame.
+scikit-learn begins with a matrix of numbers that is ready, and stops at its own tolerance, or at
+the loosest that takes it to the gradient that peers are asked for everywhere else here;
+statsmodels and glum begin with the same formula and frame.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from privatelr import dplr
 
+from .peers import EQUAL, loosest
 from .race import Ratios, pairs
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 _LEVELS = (3, 5, 10)
 """Numbers of levels of the factors."""
+_MANY = 10_000
+"""Iterations that nobody is stopped by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +88,36 @@ def ours(table: Table) -> Callable[[], Any]:
     return lambda: dplr(table.formula, table.frame, eps=1.0, **schema)
 
 
-def _sklearn(solver: str, **settings: float) -> Callable[[Table], Callable[[], Any]]:
+def _sklearn(solver: str) -> Callable[[Table], Callable[[], Any]]:
     def ready(table: Table) -> Callable[[], Any]:
         from sklearn.linear_model import LogisticRegression
 
         x, y = table.matrix(), table.frame["y"].to_numpy()
-        return lambda: LogisticRegression(solver=solver, **settings).fit(x, y)
+        return lambda: LogisticRegression(solver=solver).fit(x, y)
 
     return ready
+
+
+def _sklearn_to_a_gradient(solver: str) -> Callable[[Table], Callable[[], Any]]:
+    def ready(table: Table) -> Callable[[], Any]:
+        from sklearn.linear_model import LogisticRegression
+
+        x, y = table.matrix(), table.frame["y"].to_numpy()
+
+        def fit(tolerance: float) -> Any:
+            return LogisticRegression(solver=solver, tol=tolerance, max_iter=_MANY).fit(x, y)
+
+        tolerance = loosest(lambda tried: _gradient_norm(fit(tried), x, y)).tolerance
+        return lambda: fit(tolerance)
+
+    return ready
+
+
+def _gradient_norm(model: Any, x: FloatArray, y: FloatArray) -> float:
+    """Length of the gradient of what scikit-learn minimises, over n; C is 1."""
+    coef = model.coef_[0]
+    slope = special.expit(x @ coef + model.intercept_[0]) - y
+    return float(np.hypot(np.linalg.norm(slope @ x + coef), slope.sum())) / len(y)
 
 
 def _statsmodels(table: Table) -> Callable[[], Any]:
@@ -110,7 +136,8 @@ def _glum(table: Table) -> Callable[[], Any]:
 FROM_ARRAYS = {
     "scikit-learn lbfgs": _sklearn("lbfgs"),
     "scikit-learn newton-cholesky": _sklearn("newton-cholesky"),
-    "scikit-learn newton-cholesky, to 1e-10": _sklearn("newton-cholesky", tol=1e-10),
+    f"scikit-learn lbfgs, to {EQUAL:g}": _sklearn_to_a_gradient("lbfgs"),
+    f"scikit-learn newton-cholesky, to {EQUAL:g}": _sklearn_to_a_gradient("newton-cholesky"),
 }
 FROM_FORMULA = {"statsmodels": _statsmodels, "glum": _glum}
 CASES = {

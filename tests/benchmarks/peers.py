@@ -176,6 +176,11 @@ class Setting:
 
 
 def tune(peer: Peer, problem: Problem) -> Setting:
+    """The loosest tolerance at which a peer's gradient is small enough; see `loosest`."""
+    return loosest(lambda tolerance: gradient_norm(problem, peer(problem, tolerance)))
+
+
+def loosest(gradient_at: Callable[[float], float]) -> Setting:
     """The loosest tolerance at which the gradient is small enough.
 
     Where it never is, the loosest that comes within twice the smallest gradient seen, so that
@@ -185,7 +190,7 @@ def tune(peer: Peer, problem: Problem) -> Setting:
     seen: list[Setting] = []
     for digits in range(_LOOSEST, _TIGHTEST + 1):
         tolerance = 10.0**-digits
-        seen.append(Setting(tolerance, gradient_norm(problem, peer(problem, tolerance))))
+        seen.append(Setting(tolerance, gradient_at(tolerance)))
         earlier, last = seen[-1 - _STALLS :][0].gradient, seen[-1].gradient
         asked = len(seen) > _STALLS and 10 * tolerance < last
         if seen[-1].is_equal or (asked and last > earlier / 2):
