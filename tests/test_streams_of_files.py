@@ -17,6 +17,7 @@ feather = pytest.importorskip("pyarrow.feather", reason="needs the extra [parque
 fs = pytest.importorskip("pyarrow.fs", reason="needs the extra [parquet]")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
 TABLE = arrow(trial(300))
+PARTS = np.repeat(range(3), 100)
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +80,7 @@ def test_a_second_name_of_a_file_is_refused(tmp_path, link):
         ds.dataset(files),
         ds.dataset(folder).filter(ds.field("age") > 0),
         ds.dataset([ds.dataset(files[1]), ds.dataset(files[0]), ds.dataset(files[3])]),
+        ds.dataset([ds.dataset(file) for file in files]).filter(ds.field("age") > 0),
         ds.dataset("parts", filesystem=fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())),
     ):
         with pytest.raises(SchemaError, match=TWICE):
@@ -103,13 +105,38 @@ def test_links_and_row_groups_that_are_read_once_are_data(tmp_path):
     for file in folder.glob("*.parquet"):
         (tmp_path / "names" / file.name).symlink_to(file)
     check_same(tmp_path / "names")
-    pq.write_table(TABLE, tmp_path / "whole.parquet", row_group_size=100)
-    (whole,) = ds.dataset(tmp_path / "whole.parquet").get_fragments()
-    how = whole.physical_schema, whole.format, whole.filesystem
-    groups = [whole.subset(row_group_ids=[number]) for number in range(3)]
-    stream(ds.FileSystemDataset(groups, *how))
+    groups, how = row_groups(tmp_path / "whole.parquet")
+    check_same(ds.FileSystemDataset(groups, *how))
     with pytest.raises(SchemaError, match=TWICE):
         stream(ds.FileSystemDataset([*groups, groups[0]], *how))
+
+
+def row_groups(file):
+    """Three parts of a file, and what makes a dataset of them."""
+    pq.write_table(TABLE, file, row_group_size=100)
+    (whole,) = ds.dataset(file).get_fragments()
+    groups = [whole.subset(row_group_ids=[number]) for number in range(3)]
+    return groups, (whole.physical_schema, whole.format, whole.filesystem)
+
+
+@EVERY_MEMORY
+def test_records_of_row_groups_are_those_that_are_read(tmp_path, memory):
+    """pyarrow counts the records of their whole file."""
+    groups, how = row_groups(tmp_path / "whole.parquet")
+    last = ds.FileSystemDataset(groups[2:], *how)
+    first = ds.dataset(TABLE.slice(0, 100))
+    outer = ds.FileSystemDataset([groups[0], groups[2]], *how)
+    expected = dplr(FORMULA, TABLE.filter(pa.array([True, False, True]).take(PARTS)), **SCHEMA)
+    few = dplr(FORMULA, TABLE.slice(200), **SCHEMA)
+    for data, same in (
+        (outer, expected),
+        (ds.dataset([first, last]), expected),
+        (ds.dataset([first, last]).filter(ds.scalar(True)), expected),
+        (last.filter(ds.scalar(True)), few),
+    ):
+        found = dplr(FORMULA, stream(data, memory=memory), **SCHEMA)
+        assert found.nobs == same.nobs
+        np.testing.assert_allclose(found.coef, same.coef, rtol=0, atol=1e-9)
 
 
 @EVERY_MEMORY

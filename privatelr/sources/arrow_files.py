@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.util import find_spec
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +231,17 @@ def _local_path(fragment: Any) -> str | None:
     return path if isinstance(system, fs.LocalFileSystem) else None
 
 
+def has_whole_files(data: Any) -> bool:
+    """Whether no part of a dataset can be some row groups of a file of Parquet.
+
+    pyarrow counts the records of the whole file then, and counting those that are read is cheap.
+    """
+    from pyarrow.dataset import ParquetFileFormat
+
+    kind = getattr(data, "format", None)
+    return kind is not None and not isinstance(kind, ParquetFileFormat)
+
+
 def _groups_of(fragment: Any) -> list[int]:
     """Return the row groups that a part of a dataset reads; one number for a whole other file."""
     try:
@@ -308,8 +319,8 @@ def _fragments(data: Any) -> Iterable[Any]:
         return list(data.get_fragments())
     except ValueError:
         files = getattr(data, "files", ())
-    if not files:
-        return ()
+    if not files:  # those of a union stay as they are
+        return chain.from_iterable(map(_fragments, getattr(data, "children", ())))
     how = {"format": data.format, "filesystem": data.filesystem}
     return list(pyarrow.dataset.dataset(files, **how).get_fragments())
 

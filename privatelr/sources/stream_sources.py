@@ -168,14 +168,22 @@ def _of_dataset(data: Any, *, all_of_them: bool = False) -> RecordBatches:
     def required(columns: Sequence[str]) -> None:
         arrow_files.require_types(data, columns, all_of_them=all_of_them)
 
-    def opened(columns: Sequence[str]) -> Iterator[Any]:
-        required(columns)
+    def batches(columns: Sequence[str]) -> Iterator[Any]:
         texts = any(width_of(data.schema.field(name)) > _WIDE for name in columns)
         size = _TEXTS_AT_ONCE if texts else _AT_ONCE
         how = {"batch_size": size, "batch_readahead": _AHEAD, "fragment_readahead": 1}
-        return _batches_of(partial(data.to_batches, columns=list(columns), **how))
+        return iter(data.to_batches(columns=list(columns), **how))
 
-    return _of_schema(data.schema, opened, data.count_rows, required)
+    def opened(columns: Sequence[str]) -> Iterator[Any]:
+        required(columns)
+        return _batches_of(partial(batches, columns))
+
+    def counted() -> int:
+        if arrow_files.has_whole_files(data):
+            return int(data.count_rows())
+        return sum(batch.num_rows for batch in batches([]))
+
+    return _of_schema(data.schema, opened, counted, required)
 
 
 def _of_named_files(data: Any) -> RecordBatches:
