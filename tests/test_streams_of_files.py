@@ -262,6 +262,56 @@ def test_a_path_that_is_not_there_is_said_to_be_so(tmp_path):
         dplr(FORMULA, tmp_path / "empty", **SCHEMA)
 
 
+FOLDER = r"a folder is a table of its own: hand over it alone, or a pattern of its files"
+PATTERN = r"a pattern of files ends in \.parquet or \.feather, as in 'visits/\*\.parquet'"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (["0.parquet", "inner"], f"data='inner': {FOLDER}, such as 'inner/\\*.parquet'"),
+        (["0.parquet", "./in*"], f"data='./in\\*': it stands for the folder './inner'; {FOLDER}"),
+        ("*/*.parquet", f"it stands for the folder 'inner/9.parquet'; {FOLDER}"),
+        ("**/*.parquet", f"it stands for the folder 'inner/9.parquet'; {FOLDER}"),
+        ([], r"data of type list: .*, or a list of files that end in \.parquet or \.feather"),
+        (["inner"], r"data of type list: .*, or a list of files that end in \.parquet"),
+        ("f.*", PATTERN),
+        ("inner/*", PATTERN),
+        ("nothing/*", PATTERN),
+        (["0.parquet", "f.*"], r"as their endings say, and '.*f\.csv' is neither; convert them"),
+        (["0.parquet", 3], r"data of type list"),
+    ],
+)
+def test_what_names_no_files_is_told_what_to_be(tmp_path, monkeypatch, data, said):
+    """Before anything is charged, and by the same words where `stream` takes it."""
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(TABLE, "0.parquet")
+    (tmp_path / "inner" / "9.parquet").mkdir(parents=True)
+    pq.write_table(TABLE, "inner/9.parquet/1.parquet")
+    for name in ("f.csv", "f.txt"):
+        (tmp_path / name).touch()
+    ledger = Ledger(1.0)
+    with pytest.raises(SchemaError, match=said):
+        dplr(FORMULA, data, ledger=ledger, **SCHEMA)
+    assert len(ledger.entries) == 0
+    if data == ["inner"]:
+        check_same(data)
+    else:
+        with pytest.raises(SchemaError, match=said):
+            stream(data)
+
+
+def test_a_response_of_texts_is_no_list_of_files():
+    """What one record has would decide else what becomes of the call."""
+    covariates = trial(3)[["age"]]
+    said = []
+    for text in ("yes", "yes.parquet"):
+        with pytest.raises(Exception, match="levels") as told:
+            dplr([text, "no", "no"], covariates, eps=1.0, bounds={"age": (18, 90)})
+        said.append(str(told.value))
+    assert said[0] == said[1]
+
+
 @pytest.mark.parametrize("data", [[TABLE], TABLE.to_batches()[0], TABLE.to_reader()])
 def test_what_is_read_once_only_is_told_what_to_be(data):
     with pytest.raises(SchemaError, match=r"privatelr\.stream|stream"):

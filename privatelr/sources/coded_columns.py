@@ -47,14 +47,14 @@ def decoded(column: Any) -> Any:
     kind, whole = column.type, pa.large_string()
     if not pa.types.is_dictionary(kind):
         return column.cast(whole) if pa.types.is_string_view(kind) else column
-    column = pa.chunked_array(map(within_dictionary, column.chunks), kind)
+    column = within_dictionary(column)
     if pa.types.is_string_view(kind.value_type):  # pyarrow does not look views up
         column = column.cast(pa.dictionary(kind.index_type, whole))
     return column.cast(column.type.value_type)
 
 
 def within_dictionary(values: Any) -> Any:
-    """Return an array of Arrow in which places outside of its dictionary are missing.
+    """Return an array of Arrow, or pieces, in which places outside of a dictionary are missing.
 
     Arrow raises an error that quotes such a place, or reads what lies behind the dictionary when it
     joins arrays. So one record would end a call, or have the value of another.
@@ -64,6 +64,8 @@ def within_dictionary(values: Any) -> Any:
     kind = values.type
     if not pa.types.is_dictionary(kind):
         return values
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array(map(within_dictionary, values.chunks), kind)
     from pyarrow import compute
 
     whole, length = pa.uint64(), len(values.dictionary)

@@ -10,6 +10,7 @@ call this package, or raise its errors, in words that tell a value.
 from __future__ import annotations
 
 import inspect
+import os
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
@@ -23,7 +24,7 @@ import pandas as pd
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import MissingDependencyError, SchemaError, redact_errors, show
 from privatelr.sources import arrow_files
-from privatelr.sources.data_source import as_batch, is_dask
+from privatelr.sources.data_source import as_batch, is_dask, not_a_table
 from privatelr.sources.memory_limits import read_bytes
 from privatelr.sources.record_batches import UNCOUNTED, UNREAD, RecordBatches, width_of
 
@@ -96,7 +97,10 @@ def as_stream(data: Any) -> RecordBatches:
     """Return record batches of data that `is_stream` knows; raises `SchemaError` for others."""
     if isinstance(data, RecordBatches):
         return data
-    made = _adapter(data) or (_of_path if isinstance(data, list) else None)
+    is_list = isinstance(data, list | tuple) and arrow_files.are_paths(data)
+    made = _of_path if is_list else _adapter(data)
+    if made is None and isinstance(data, str | os.PathLike | list | tuple):
+        raise SchemaError(not_a_table(data))
     if made is None:
         raise SchemaError(
             f"data={show(data)}: a stream takes a dataset of pyarrow, a relation of DuckDB, a lazy "
