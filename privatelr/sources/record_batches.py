@@ -120,7 +120,10 @@ class RecordBatches:
 
 
 def _taken(batch: Any, wanted: Sequence[Any]) -> Any:
-    """Return some columns of a batch; None if it has not got them, or has them as other types."""
+    """Return some columns of a batch; None if it has not got them, or has them as other types.
+
+    It is a batch of pyarrow, since another class may run code wherever it is looked at.
+    """
     import pyarrow as pa
 
     found = batch.schema
@@ -129,6 +132,8 @@ def _taken(batch: Any, wanted: Sequence[Any]) -> Any:
     if kinds != [one.type for one in wanted]:
         return None
     taken = batch.select(places)
+    if not isinstance(taken, pa.RecordBatch):
+        return None
     if not any(pa.types.is_dictionary(kind) for kind in kinds):
         return taken
     columns = map(within_dictionary, taken.columns)  # Arrow does not look when it joins pieces

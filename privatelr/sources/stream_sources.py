@@ -274,9 +274,9 @@ def _of_function(function: Callable[..., Any]) -> RecordBatches:
             is_reader = isinstance(getattr(found, "schema", None), pa.Schema)
             is_reader = is_reader and hasattr(found, "read_next_batch")
         if not is_reader or (before is not None and before() is found):
-            raise SchemaError(  # a value that it returned may be one of the data
-                f"data: the function returned <{type(found).__name__}>; it returns a "
-                "new pyarrow.RecordBatchReader each time it is called."
+            raise SchemaError(  # what it returned instead, and its type, may tell of the data
+                "data: the function returned no new pyarrow.RecordBatchReader; it returns a new "
+                "one each time it is called."
             )
         with suppress(TypeError):  # few classes of others have no weak references
             before = weakref.ref(found)
