@@ -228,8 +228,8 @@ def redact_errors(
     what : str
         What could not be done, for the message.
     ours : tuple of classes
-        Errors that the block raises on purpose. If not all of this package are, code of others runs,
-        which may choose words and a class by a value: no class is told, and only a key interrupts.
+        Errors that the block raises on purpose. If they are not all of this package, code of others
+        runs, which may choose a class by a value: none is told, and only a key interrupts.
     """
     own_code = PrivateLRError in ours
     try:
