@@ -279,7 +279,9 @@ def read_in_memory(
     """Read the data of a call that does not take Dask collections."""
     require_most(person, records_per_person)
     has_matrix = sparse.issparse(first) or sparse.issparse(second)
-    if not has_matrix and (is_stream(second) or (not isinstance(first, str) and is_stream(first))):
+    # beside X, a list is a response, of which no text is a path
+    alone = not isinstance(first, str) and (second is None or not isinstance(first, list | tuple))
+    if not has_matrix and (is_stream(second) or (alone and is_stream(first))):
         text, table = read_stream_source(first, second, target)
         given = {"person": person, "records_per_person": records_per_person, **counting}
         text = _with_all(text, table.typed.names, **given)

@@ -219,29 +219,29 @@ class SchemaWarning(PrivacyWarning):
 def redact_errors(
     what: str, *, ours: tuple[type[PrivateLRError], ...] = (PrivateLRError,)
 ) -> Iterator[None]:
-    """Replace unexpected errors within the block by an error that names their type, not data.
+    """Replace unexpected errors within the block by a `SchemaError` that quotes no data.
+
+    Errors from a signal handler of the caller pass, such as one that stops after some seconds.
 
     Parameters
     ----------
     what : str
         What could not be done, for the message.
     ours : tuple of classes
-        Errors that the block raises on purpose: none where it runs code of others, who may raise
-        errors of this package in words of their own.
-
-    Raises
-    ------
-    SchemaError
-        Replaces any exception that is neither one of `ours` nor from a signal handler of the
-        caller, such as one that stops after some seconds.
+        Errors that the block raises on purpose. If they are not all of this package, code of others
+        runs, which may choose a class by a value: none is told, and only a key interrupts.
     """
+    own_code = PrivateLRError in ours
     try:
         yield
-    except Exception as error:
-        if isinstance(error, ours) or raised_by_signal_handler(error):
+    except BaseException as error:
+        plain_stop = type(error) in (KeyboardInterrupt, GeneratorExit) and not error.args
+        passes = not isinstance(error, Exception) if own_code else plain_stop
+        if passes or isinstance(error, ours) or raised_by_signal_handler(error):
             raise
         # the original message may contain a value of the data
-        raise SchemaError(f"data: {what} ({type(error).__name__}).") from None
+        kind = f" ({type(error).__name__})" if own_code else ""
+        raise SchemaError(f"data: {what}{kind}.") from None
 
 
 def raised_by_signal_handler(error: BaseException) -> bool:

@@ -571,7 +571,11 @@ def test_a_bar_moves_and_goes_away(capfd, monkeypatch):
 @EVERY_MEMORY
 @pytest.mark.parametrize("after", [0, 2])
 @pytest.mark.parametrize(
-    "error", [ValueError, KeyError, SchemaError, ClusterError, NotConvergedError]
+    "error",
+    [
+        *(ValueError, KeyError, SchemaError, ClusterError, NotConvergedError, SystemExit),
+        type("PatientSECRET", (Exception,), {}),
+    ],
 )
 def test_errors_of_other_peoples_tasks_quote_nothing(error, after, memory):
     """As of a parser that meets a line it cannot read, when records are counted or read.
@@ -594,9 +598,10 @@ def test_errors_of_other_peoples_tasks_quote_nothing(error, after, memory):
         calls.clear()
         with (
             dask.config.set({"privatelr.memory": memory}),
-            pytest.raises(SchemaError, match=error.__name__) as told,
+            pytest.raises(SchemaError) as told,
         ):
             call()
+        assert error.__name__ not in str(told.value)
         assert "SECRET" not in str(told.value)
         assert told.value.__suppress_context__
 

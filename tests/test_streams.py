@@ -1,6 +1,7 @@
 """Fits of streams of record batches: the numbers of a fit in memory, whatever the batches are."""
 
 import re
+import signal
 from itertools import pairwise
 
 import numpy as np
@@ -274,8 +275,21 @@ def raising(error):
     raise error(f"{SECRET} is in row 20")
 
 
+class PatientSecretError(Exception):
+    """An error of a user's own, whose name tells of the data."""
+
+
+class PatientSecretInterrupt(KeyboardInterrupt):
+    """Nobody pressed a key."""
+
+
 ERRORS = pytest.mark.parametrize(
-    "error", [ValueError, SchemaError, ClusterError, NotConvergedError, GuaranteeError]
+    "error",
+    [
+        *(ValueError, SchemaError, ClusterError, NotConvergedError, GuaranteeError),
+        *(PatientSecretError, PatientSecretInterrupt, KeyboardInterrupt, SystemExit),
+        *(type("PatientSecret", (kind,), {}) for kind in (SystemExit, BaseException)),
+    ],
 )
 """What a function of a user may raise; one that uses this package has its errors at hand."""
 
@@ -314,7 +328,12 @@ def test_a_reader_that_raises_ends_a_fit_in_one_sentence(memory, after, error):
     charged = len(ledger.entries) > 0
     assert charged is (after > 1)
     assert not charged or "charge" in str(told.value)
-    assert str(told.value).count(".") == 1
+    told_before = (
+        "its columns and their types could not be read",
+        "its records could not be counted",
+    )
+    read = "its batches could not be read; a charge that was made for this call stands"
+    assert str(told.value) in {f"data: {what}." for what in (*told_before, read)}
 
 
 @EVERY_MEMORY
@@ -336,10 +355,35 @@ def test_a_function_that_raises_is_not_quoted(memory, after, error):
     with pytest.raises(SchemaError) as told:
         dplr(FORMULA, stream(source, memory=memory), **SCHEMA)
     assert str(SECRET) not in f"{told.value}{told.value.__cause__}"
+    assert "(" not in str(told.value)
+
+
+@EVERY_MEMORY
+@pytest.mark.parametrize("after", range(3))
+def test_an_interrupt_passes_through_a_reader(memory, after):
+    table, calls = arrow(clinic(50)), []
+
+    def source():
+        calls.append(1)
+        if len(calls) > after:
+            signal.raise_signal(signal.SIGINT)
+        return table.to_reader()
+
+    with pytest.raises(KeyboardInterrupt):
+        dplr(FORMULA, stream(source, memory=memory), **SCHEMA)
+
+
+def test_what_a_function_returns_in_place_of_a_reader_has_no_name():
+    for found in (type("PatientSecret", (), {})(), None):
+        with pytest.raises(
+            SchemaError, match=r"^data: the function returned no new pyarrow"
+        ) as told:
+            stream(lambda found=found: found)
+        assert "<" not in str(told.value)
 
 
 @ERRORS
-@pytest.mark.parametrize("place", ["schema", "batch"])
+@pytest.mark.parametrize("place", ["schema", "batch", "rows"])
 def test_what_a_reader_or_a_batch_says_of_itself_is_not_quoted(place, error):
     """Another library's, or one that a user wrote, whose attributes run code."""
     table = arrow(clinic(50))
@@ -350,7 +394,17 @@ def test_what_a_reader_or_a_batch_says_of_itself_is_not_quoted(place, error):
 
         @property
         def schema(self):
-            return raising(error) if place == "schema" or self.asked else table.schema
+            fails = place == "schema" or (place == "batch" and self.asked)
+            return raising(error) if fails else table.schema
+
+        def select(self, _):
+            return self
+
+        @property
+        def num_rows(self):
+            return raising(error)
+
+        __len__ = num_rows.fget
 
         def read_next_batch(self):
             raise StopIteration
@@ -361,6 +415,7 @@ def test_what_a_reader_or_a_batch_says_of_itself_is_not_quoted(place, error):
     with pytest.raises(SchemaError) as told:
         dplr(FORMULA, lambda: Reader(), **SCHEMA)
     assert str(SECRET) not in f"{told.value}{told.value.__cause__}"
+    assert "(" not in str(told.value)
 
 
 def test_what_is_no_stream_is_refused_in_one_sentence(tmp_path):

@@ -17,6 +17,7 @@ feather = pytest.importorskip("pyarrow.feather", reason="needs the extra [parque
 fs = pytest.importorskip("pyarrow.fs", reason="needs the extra [parquet]")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
 TABLE = arrow(trial(300))
+PARTS = np.repeat(range(3), 100)
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +80,7 @@ def test_a_second_name_of_a_file_is_refused(tmp_path, link):
         ds.dataset(files),
         ds.dataset(folder).filter(ds.field("age") > 0),
         ds.dataset([ds.dataset(files[1]), ds.dataset(files[0]), ds.dataset(files[3])]),
+        ds.dataset([ds.dataset(file) for file in files]).filter(ds.field("age") > 0),
         ds.dataset("parts", filesystem=fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())),
     ):
         with pytest.raises(SchemaError, match=TWICE):
@@ -103,13 +105,38 @@ def test_links_and_row_groups_that_are_read_once_are_data(tmp_path):
     for file in folder.glob("*.parquet"):
         (tmp_path / "names" / file.name).symlink_to(file)
     check_same(tmp_path / "names")
-    pq.write_table(TABLE, tmp_path / "whole.parquet", row_group_size=100)
-    (whole,) = ds.dataset(tmp_path / "whole.parquet").get_fragments()
-    how = whole.physical_schema, whole.format, whole.filesystem
-    groups = [whole.subset(row_group_ids=[number]) for number in range(3)]
-    stream(ds.FileSystemDataset(groups, *how))
+    groups, how = row_groups(tmp_path / "whole.parquet")
+    check_same(ds.FileSystemDataset(groups, *how))
     with pytest.raises(SchemaError, match=TWICE):
         stream(ds.FileSystemDataset([*groups, groups[0]], *how))
+
+
+def row_groups(file):
+    """Three parts of a file, and what makes a dataset of them."""
+    pq.write_table(TABLE, file, row_group_size=100)
+    (whole,) = ds.dataset(file).get_fragments()
+    groups = [whole.subset(row_group_ids=[number]) for number in range(3)]
+    return groups, (whole.physical_schema, whole.format, whole.filesystem)
+
+
+@EVERY_MEMORY
+def test_records_of_row_groups_are_those_that_are_read(tmp_path, memory):
+    """pyarrow counts the records of their whole file."""
+    groups, how = row_groups(tmp_path / "whole.parquet")
+    last = ds.FileSystemDataset(groups[2:], *how)
+    first = ds.dataset(TABLE.slice(0, 100))
+    outer = ds.FileSystemDataset([groups[0], groups[2]], *how)
+    expected = dplr(FORMULA, TABLE.filter(pa.array([True, False, True]).take(PARTS)), **SCHEMA)
+    few = dplr(FORMULA, TABLE.slice(200), **SCHEMA)
+    for data, same in (
+        (outer, expected),
+        (ds.dataset([first, last]), expected),
+        (ds.dataset([first, last]).filter(ds.scalar(True)), expected),
+        (last.filter(ds.scalar(True)), few),
+    ):
+        found = dplr(FORMULA, stream(data, memory=memory), **SCHEMA)
+        assert found.nobs == same.nobs
+        np.testing.assert_allclose(found.coef, same.coef, rtol=0, atol=1e-9)
 
 
 @EVERY_MEMORY
@@ -235,6 +262,56 @@ def test_a_path_that_is_not_there_is_said_to_be_so(tmp_path):
         dplr(FORMULA, tmp_path / "empty", **SCHEMA)
 
 
+FOLDER = r"a folder is a table of its own: hand over it alone, or a pattern of its files"
+PATTERN = r"a pattern of files ends in \.parquet or \.feather, as in 'visits/\*\.parquet'"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (["0.parquet", "inner"], f"data='inner': {FOLDER}, such as 'inner/\\*.parquet'"),
+        (["0.parquet", "./in*"], f"data='./in\\*': it stands for the folder './inner'; {FOLDER}"),
+        ("*/*.parquet", f"it stands for the folder 'inner/9.parquet'; {FOLDER}"),
+        ("**/*.parquet", f"it stands for the folder 'inner/9.parquet'; {FOLDER}"),
+        ([], r"data of type list: .*, or a list of files that end in \.parquet or \.feather"),
+        (["inner"], r"data of type list: .*, or a list of files that end in \.parquet"),
+        ("f.*", PATTERN),
+        ("inner/*", PATTERN),
+        ("nothing/*", PATTERN),
+        (["0.parquet", "f.*"], r"as their endings say, and '.*f\.csv' is neither; convert them"),
+        (["0.parquet", 3], r"data of type list"),
+    ],
+)
+def test_what_names_no_files_is_told_what_to_be(tmp_path, monkeypatch, data, said):
+    """Before anything is charged, and by the same words where `stream` takes it."""
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(TABLE, "0.parquet")
+    (tmp_path / "inner" / "9.parquet").mkdir(parents=True)
+    pq.write_table(TABLE, "inner/9.parquet/1.parquet")
+    for name in ("f.csv", "f.txt"):
+        (tmp_path / name).touch()
+    ledger = Ledger(1.0)
+    with pytest.raises(SchemaError, match=said):
+        dplr(FORMULA, data, ledger=ledger, **SCHEMA)
+    assert len(ledger.entries) == 0
+    if data == ["inner"]:
+        check_same(data)
+    else:
+        with pytest.raises(SchemaError, match=said):
+            stream(data)
+
+
+def test_a_response_of_texts_is_no_list_of_files():
+    """What one record has would decide else what becomes of the call."""
+    covariates = trial(3)[["age"]]
+    said = []
+    for text in ("yes", "yes.parquet"):
+        with pytest.raises(Exception, match="levels") as told:
+            dplr([text, "no", "no"], covariates, eps=1.0, bounds={"age": (18, 90)})
+        said.append(str(told.value))
+    assert said[0] == said[1]
+
+
 @pytest.mark.parametrize("data", [[TABLE], TABLE.to_batches()[0], TABLE.to_reader()])
 def test_what_is_read_once_only_is_told_what_to_be(data):
     with pytest.raises(SchemaError, match=r"privatelr\.stream|stream"):
@@ -254,7 +331,7 @@ def test_a_function_is_told_columns_as_pyarrow_takes_them():
 
 def test_a_reader_that_was_read_is_refused_before_anything_is_charged():
     reader, ledger = TABLE.to_reader(), Ledger(1.0)
-    with pytest.raises(SchemaError, match=r"a new pyarrow\.RecordBatchReader each time"):
+    with pytest.raises(SchemaError, match=r"no new pyarrow\.RecordBatchReader"):
         dplr(FORMULA, lambda: reader, ledger=ledger, **SCHEMA)
     assert len(ledger.entries) == 0
 

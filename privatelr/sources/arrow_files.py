@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.util import find_spec
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,14 @@ _LOGS = {"Delta": "_delta_log", "Iceberg": "metadata/*.metadata.json", "Hudi": "
 
 def is_path(data: Any) -> bool:
     """Whether this names a file or folder that can be read, or is a list of such files."""
-    if isinstance(data, list | tuple):
-        paths = all(isinstance(one, str | os.PathLike) for one in data)
-        return paths and any(map(kind_of, data))  # other lists of texts may be a response
+    if isinstance(data, list | tuple):  # other lists of texts may be a response
+        return are_paths(data) and any(map(kind_of, data))
     return isinstance(data, str | os.PathLike) and bool(kind_of(data) or os.path.isdir(data))
+
+
+def are_paths(data: Sequence[Any]) -> bool:
+    """Whether a list has paths, or names, and nothing else."""
+    return bool(data) and all(isinstance(one, str | os.PathLike) for one in data)
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:
@@ -74,12 +78,10 @@ def dataset_of(path: Any) -> Any:
         If there is no such file, if one cannot be read or is named twice, also by a link, or if
         they belong to a table whose log says which of them count.
     """
-    if not isinstance(path, list | tuple):
-        text = os.fspath(path)
-        if os.path.isdir(text):
-            return _of_files(_inside(text), _full(text))
-        path = [text]
-    named = [os.fspath(one) for one in path]
+    paths = path if isinstance(path, list | tuple) else [path]
+    named = [os.fspath(one) for one in paths]
+    if len(named) == 1 and os.path.isdir(named[0]):
+        return _of_files(_inside(named[0]), _full(named[0]))
     files = [file for one in named for file in _found(one)]
     return _of_files(files, os.path.commonpath([_above(one) for one in named]))
 
@@ -88,6 +90,12 @@ def _found(path: str) -> list[str]:
     files = files_of(path)
     if not all(map(os.path.exists, files)) or not files:
         raise SchemaError(f"data={show(path)}: there is no such file.")
+    if (folder := next(filter(os.path.isdir, files), None)) is not None:
+        stands = "" if folder == path else f"it stands for the folder {show(folder)}; "
+        raise SchemaError(
+            f"data={show(path)}: {stands}a folder is a table of its own: hand over it alone, or a "
+            f"pattern of its files, such as {show(os.path.join(folder, '*.parquet'))}."
+        )
     return files
 
 
@@ -107,16 +115,18 @@ def _of_files(files: Sequence[str], base: str) -> Any:
     if (twice := _second([_mark_of(file) for file in files])) is not None:
         raise _named_twice(files[twice])
     _require_no_log(files)
-    kinds = {kind_of(file) for file in files}
+    kinds = {kind_of(file): file for file in reversed(files)}
     if len(kinds) > 1 or "" in kinds:
+        other = kinds.get("")
+        neither = "" if other is None else f", and {show(_shown(_full(other)))} is neither"
         raise SchemaError(
             "data: several files are read together if all are Parquet, or all Feather, as their "
-            "endings say; convert them, or pass one."
+            f"endings say{neither}; convert them, or pass one."
         )
     below = {"partitioning": "hive", "partition_base_dir": base}
     try:
         made = pyarrow.dataset.dataset(
-            [_full(file) for file in files], format=_format_of(kinds.pop()), **below
+            [_full(file) for file in files], format=_format_of(*kinds), **below
         )
     except (OSError, ValueError):  # the first file tells the types
         raise _unreadable(_shown(_full(files[0]))) from None
@@ -231,6 +241,17 @@ def _local_path(fragment: Any) -> str | None:
     return path if isinstance(system, fs.LocalFileSystem) else None
 
 
+def has_whole_files(data: Any) -> bool:
+    """Whether no part of a dataset can be some row groups of a file of Parquet.
+
+    pyarrow counts the records of the whole file then, and counting those that are read is cheap.
+    """
+    from pyarrow.dataset import ParquetFileFormat
+
+    kind = getattr(data, "format", None)
+    return kind is not None and not isinstance(kind, ParquetFileFormat)
+
+
 def _groups_of(fragment: Any) -> list[int]:
     """Return the row groups that a part of a dataset reads; one number for a whole other file."""
     try:
@@ -308,8 +329,8 @@ def _fragments(data: Any) -> Iterable[Any]:
         return list(data.get_fragments())
     except ValueError:
         files = getattr(data, "files", ())
-    if not files:
-        return ()
+    if not files:  # those of a union stay as they are
+        return chain.from_iterable(map(_fragments, getattr(data, "children", ())))
     how = {"format": data.format, "filesystem": data.filesystem}
     return list(pyarrow.dataset.dataset(files, **how).get_fragments())
 

@@ -15,6 +15,7 @@ from scipy import sparse
 
 from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
 from privatelr.formula import Formula, Person, spell_person
+from privatelr.sources.arrow_files import is_pattern
 from privatelr.sources.coded_columns import decoded_or_left
 from privatelr.sources.columns import (
     ORDERED,
@@ -125,7 +126,7 @@ def as_frame(data: Any) -> pd.DataFrame:
         try:
             frame = from_foreign(data)
         except TypeError:
-            raise SchemaError(_not_a_table(data)) from None
+            raise SchemaError(not_a_table(data)) from None
     names = [str(name) for name in frame.columns]
     require_distinct(names)
     return _decoded(frame if names == list(frame.columns) else frame.set_axis(names, axis=1))
@@ -155,19 +156,26 @@ def _decoded_column(column: pd.Series[Any]) -> pd.Series[Any]:
     return pd.Series(pd.arrays.ArrowExtensionArray(decoded_or_left(held.__arrow_array__())))
 
 
-def _not_a_table(data: Any) -> str:
-    """Return what to hand over instead of this."""
+def not_a_table(data: Any) -> str:
+    """Return what to hand over instead of this; looks at no value of a list, as it may be data."""
     if isinstance(data, str | os.PathLike):
+        if is_pattern(os.fspath(data)):
+            return (
+                f"data={show(os.fspath(data))}: a pattern of files ends in .parquet or .feather, "
+                "as in 'visits/*.parquet'; a folder that exists is read without one."
+            )
         return (
             f"data={show(os.fspath(data))}: of paths, data takes that of a folder that exists, or "
             "of files that end in .parquet or .feather; read other files by pandas first."
         )
     lazy = " (call collect() on it first)" if hasattr(data, "collect") else ""
-    batches = hasattr(type(data), "schema") or isinstance(data, list | tuple)
+    several = isinstance(data, list | tuple)
+    paths = ", or a list of files that end in .parquet or .feather" if several else ""
+    batches = hasattr(type(data), "schema") or several
     again = " or, batch by batch, what privatelr.stream describes" if batches else ""
     return (
         f"data of type {type(data).__name__}{lazy}: data takes a data frame, a mapping of columns "
-        f"or an array{again}."
+        f"or an array{paths}{again}."
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from privatelr.errors import SchemaError, redact_errors
+from privatelr.sources.coded_columns import within_dictionary
 from privatelr.sources.columns import Batch
 from privatelr.sources.data_source import as_batch
 from privatelr.sources.memory_limits import LARGEST_SHARE, memory_here
@@ -119,11 +120,24 @@ class RecordBatches:
 
 
 def _taken(batch: Any, wanted: Sequence[Any]) -> Any:
-    """Return some columns of a batch; None if it has not got them, or has them as other types."""
+    """Return some columns of a batch; None if it has not got them, or has them as other types.
+
+    It is a batch of pyarrow, since another class may run code wherever it is looked at.
+    """
+    import pyarrow as pa
+
     found = batch.schema
     places = [found.get_field_index(one.name) for one in wanted]
     kinds = [found.field(place).type if place >= 0 else None for place in places]
-    return batch.select(places) if kinds == [one.type for one in wanted] else None
+    if kinds != [one.type for one in wanted]:
+        return None
+    taken = batch.select(places)
+    if not isinstance(taken, pa.RecordBatch):
+        return None
+    if not any(pa.types.is_dictionary(kind) for kind in kinds):
+        return taken
+    columns = map(within_dictionary, taken.columns)  # Arrow does not look when it joins pieces
+    return pa.RecordBatch.from_arrays(list(columns), schema=taken.schema)
 
 
 def _cut(

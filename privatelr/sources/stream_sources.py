@@ -10,6 +10,7 @@ call this package, or raise its errors, in words that tell a value.
 from __future__ import annotations
 
 import inspect
+import os
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
@@ -23,7 +24,7 @@ import pandas as pd
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import MissingDependencyError, SchemaError, redact_errors, show
 from privatelr.sources import arrow_files
-from privatelr.sources.data_source import as_batch, is_dask
+from privatelr.sources.data_source import as_batch, is_dask, not_a_table
 from privatelr.sources.memory_limits import read_bytes
 from privatelr.sources.record_batches import UNCOUNTED, UNREAD, RecordBatches, width_of
 
@@ -96,7 +97,10 @@ def as_stream(data: Any) -> RecordBatches:
     """Return record batches of data that `is_stream` knows; raises `SchemaError` for others."""
     if isinstance(data, RecordBatches):
         return data
-    made = _adapter(data) or (_of_path if isinstance(data, list) else None)
+    is_list = isinstance(data, list | tuple) and arrow_files.are_paths(data)
+    made = _of_path if is_list else _adapter(data)
+    if made is None and isinstance(data, str | os.PathLike | list | tuple):
+        raise SchemaError(not_a_table(data))
     if made is None:
         raise SchemaError(
             f"data={show(data)}: a stream takes a dataset of pyarrow, a relation of DuckDB, a lazy "
@@ -168,14 +172,22 @@ def _of_dataset(data: Any, *, all_of_them: bool = False) -> RecordBatches:
     def required(columns: Sequence[str]) -> None:
         arrow_files.require_types(data, columns, all_of_them=all_of_them)
 
-    def opened(columns: Sequence[str]) -> Iterator[Any]:
-        required(columns)
+    def batches(columns: Sequence[str]) -> Iterator[Any]:
         texts = any(width_of(data.schema.field(name)) > _WIDE for name in columns)
         size = _TEXTS_AT_ONCE if texts else _AT_ONCE
         how = {"batch_size": size, "batch_readahead": _AHEAD, "fragment_readahead": 1}
-        return _batches_of(partial(data.to_batches, columns=list(columns), **how))
+        return iter(data.to_batches(columns=list(columns), **how))
 
-    return _of_schema(data.schema, opened, data.count_rows, required)
+    def opened(columns: Sequence[str]) -> Iterator[Any]:
+        required(columns)
+        return _batches_of(partial(batches, columns))
+
+    def counted() -> int:
+        if arrow_files.has_whole_files(data):
+            return int(data.count_rows())
+        return sum(batch.num_rows for batch in batches([]))
+
+    return _of_schema(data.schema, opened, counted, required)
 
 
 def _of_named_files(data: Any) -> RecordBatches:
@@ -262,9 +274,9 @@ def _of_function(function: Callable[..., Any]) -> RecordBatches:
             is_reader = isinstance(getattr(found, "schema", None), pa.Schema)
             is_reader = is_reader and hasattr(found, "read_next_batch")
         if not is_reader or (before is not None and before() is found):
-            raise SchemaError(  # a value that it returned may be one of the data
-                f"data: the function returned <{type(found).__name__}>; it returns a "
-                "new pyarrow.RecordBatchReader each time it is called."
+            raise SchemaError(  # what it returned instead, and its type, may tell of the data
+                "data: the function returned no new pyarrow.RecordBatchReader; it returns a new "
+                "one each time it is called."
             )
         with suppress(TypeError):  # few classes of others have no weak references
             before = weakref.ref(found)
