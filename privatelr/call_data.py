@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -26,7 +27,7 @@ from privatelr.design import (
     with_shares,
     worth_sparse,
 )
-from privatelr.errors import ArgumentError, SchemaError
+from privatelr.errors import ArgumentError, FormulaError, SchemaError
 from privatelr.formula import (
     Formula,
     Person,
@@ -286,6 +287,7 @@ def read_in_memory(
         given = {"person": person, "records_per_person": records_per_person, **counting}
         text = _with_all(text, table.typed.names, **given)
         found = _person_of(text, table.typed.names)
+        table = replace(table, named=_columns_of(text, table.typed.names))
         table = table if found is None else table.of_persons(found)
         return StreamData(text, table.typed, table=table)
     whose = person, int(records_per_person)  # perhaps a number of NumPy
@@ -314,6 +316,13 @@ def _with_all(
     text: Any, names: Any, person: Any = None, records_per_person: Any = 1, **counting: Any
 ) -> Any:
     return with_person(with_terms(text, names, **counting), person, records_per_person)
+
+
+def _columns_of(text: Any, names: Any) -> tuple[str, ...]:
+    """Return the columns of a formula; none for one that is refused where it is planned."""
+    with suppress(FormulaError):
+        return parse_formula(text, list(names)).variables
+    return ()
 
 
 def _person_of(text: Any, names: Any) -> Person | None:

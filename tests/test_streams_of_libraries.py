@@ -84,6 +84,51 @@ def test_levels_of_an_enum_are_in_its_type():
 
 
 @EVERY_MEMORY
+def test_a_lazy_frame_whose_engine_fails_is_not_taken_to_end_there(memory):
+    pl = pytest.importorskip("polars")
+
+    def halved(ages):
+        if (ages > 200).any():
+            raise pl.exceptions.PanicException("record 2 995 is 250 years old")
+        return ages / 2
+
+    frame = trial(3000)
+    frame.loc[2995, "age"] = 250
+    lazy = pl.from_pandas(frame).lazy()
+    whole = pl.col("age").map_batches(halved, return_dtype=pl.Float64, is_elementwise=True)
+    with pytest.raises(
+        SchemaError, match=r"^data: its batches could not be read; a charge .* stands\.$"
+    ):
+        dplr("y ~ age", stream(lazy.with_columns(whole), memory=memory), bounds={"age": (18, 90)})
+
+
+def test_a_lazy_frame_of_files_that_have_become_shorter_is_refused(tmp_path):
+    pl = pytest.importorskip("polars")
+    frame = pl.from_pandas(trial(3000))
+    frame.write_parquet(tmp_path / "t.parquet")
+    lazy = pl.scan_parquet(tmp_path / "t.parquet")
+    model = dplr("y ~ age", lazy, bounds={"age": (18, 90)})
+    frame.head(1000).write_parquet(tmp_path / "t.parquet")
+    for call in (
+        lambda: dplr("y ~ age", lazy, bounds={"age": (18, 90)}),
+        lambda: model.predict(lazy),
+    ):
+        with pytest.raises(SchemaError, match=r"could not be (read|counted)"):
+            call()
+
+
+def test_no_column_beside_those_of_the_formula_is_read():
+    table, read = arrow(trial(500).assign(flag=True)), []
+
+    def reader(columns=None):
+        read.append(columns)
+        return (table if columns is None else table.select(columns)).to_reader()
+
+    dplr("y ~ age", stream(reader, memory=0), bounds={"age": (18, 90)})
+    assert {name for columns in read[1:] for name in columns} == {"y", "age"}
+
+
+@EVERY_MEMORY
 def test_a_check_counts_as_of_a_frame(memory):
     frame = clinic(300)
     frame.loc[[3, 200], "age"], frame.loc[7, "smoker"], frame.loc[9, "dose"] = np.nan, "x", 9.0

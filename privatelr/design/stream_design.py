@@ -47,11 +47,14 @@ class StreamTable:
     source : RecordBatches
     person : Person or None
         Who records are of, by a column; None if each is of its own.
+    named : tuple of str
+        The columns that are read, one of which tells how many records there are; any, if none.
     """
 
     typed: Batch
     source: RecordBatches
     person: Person | None = None
+    named: tuple[str, ...] = ()
     _counted: list[int] = field(default_factory=list)
     _owned: list[Owners] = field(default_factory=list)
 
@@ -63,7 +66,7 @@ class StreamTable:
     def records(self) -> int:
         """The number of records; the first call counts them."""
         if not self._counted:
-            self._counted.append(self.source.count())
+            self._counted.append(self.source.count(self.named))
         if self._counted[0] == 0:
             raise SchemaError("data is empty: a fit takes at least one record.")
         return self._counted[0]

@@ -72,23 +72,23 @@ class RecordBatches:
                     )
                 yield taken
 
-    def count(self) -> int:
-        """Return the number of records, which is public; may read the shortest column."""
+    def count(self, columns: Sequence[str] = ()) -> int:
+        """Return the number of records, which is public; may read the shortest of some columns."""
         with redact_errors(UNCOUNTED):
             if self.counted is not None:
                 return int(self.counted())
-            return sum(batch.num_rows for batch in self.read([self.shortest]))
+            return sum(batch.num_rows for batch in self.read([self.shortest(columns)]))
 
-    @property
-    def shortest(self) -> str:
-        """The column with the fewest bits per value; texts and lists have many."""
+    def shortest(self, columns: Sequence[str] = ()) -> str:
+        """The one of these columns, or of all, with the fewest bits per value; texts have many."""
         if not self.columns:
             raise SchemaError("data has no columns: a fit takes a response and its covariates.")
-        return str(min(self.schema, key=width_of).name)
+        fields = map(self.schema.field, columns) if columns else self.schema
+        return str(min(fields, key=width_of).name)
 
     def pieces(self, columns: Sequence[str], size: int) -> Generator[Any, None, None]:
         """Read all records once, as tables of `size` records but for the last."""
-        yield from map(_joined, _cut(self.read(columns or [self.shortest]), size, _slice))
+        yield from map(_joined, _cut(self.read(columns or [self.shortest()]), size, _slice))
 
     def parts(
         self,
@@ -106,7 +106,7 @@ class RecordBatches:
         def joined() -> Generator[Batch, None, None]:
             short: list[Any] = []
             records = 0
-            for batch in filter(len, self.read(columns or [self.shortest])):
+            for batch in filter(len, self.read(columns or [self.shortest()])):
                 short.append(batch)
                 records += len(batch)
                 if records >= size:

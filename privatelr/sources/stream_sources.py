@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import inspect
 import os
+import queue
+import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
@@ -35,6 +37,8 @@ _TEXTS_AT_ONCE, _WIDE = 2**13, 64
 """Rows of a batch with a column of more bits than this: pyarrow decodes up to 1 GiB ahead."""
 _PREDICTED = 2**17
 """Rows of a piece that a function of each row is applied to."""
+_PATIENCE = 0.05
+"""Seconds after which a thread looks whether it is still wanted."""
 _UNTYPED = "its columns and their types could not be read"
 
 
@@ -238,12 +242,14 @@ def _of_relation(relation: Any) -> RecordBatches:
 
 def _of_lazy_frame(frame: Any) -> RecordBatches:
     """Batches of a lazy frame of polars, by its streaming engine."""
+    import polars as pl
+
     empty = _theirs(_UNTYPED, lambda: frame.collect_schema().to_frame())
 
     def made(columns: Sequence[str]) -> Iterator[Any]:
         few = frame.select(list(columns))
-        if hasattr(few, "collect_batches"):
-            chunks = few.collect_batches(chunk_size=_AT_ONCE, maintain_order=True)
+        if hasattr(few, "sink_batches"):
+            chunks = _handed_over(partial(few.sink_batches, chunk_size=_AT_ONCE))
         else:
             chunks = few.collect(engine="streaming").iter_slices(_AT_ONCE)
         for chunk in chunks:
@@ -252,8 +258,46 @@ def _of_lazy_frame(frame: Any) -> RecordBatches:
     def opened(columns: Sequence[str]) -> Any:
         return _batches_of(partial(made, columns))
 
+    def counted() -> int:
+        return int(frame.select(pl.len()).collect().item())
+
     # an Enum of polars has its levels in its type, which a type of Arrow has not
-    return RecordBatches(empty.to_arrow().schema, as_batch(empty), opened)
+    told = partial(_theirs, UNCOUNTED, counted)
+    return RecordBatches(empty.to_arrow().schema, as_batch(empty), opened, told)
+
+
+def _handed_over(run: Callable[[Callable[[Any], bool]], None]) -> Generator[Any, None, None]:
+    """What `run`, in a thread, hands to a function that says whether it wants no more.
+
+    The iterator that polars has of its own ends where its engine fails, as if there were no more.
+    """
+    ready: queue.Queue[Any] = queue.Queue(_AHEAD)
+    failed: list[BaseException] = []
+    unwanted = threading.Event()
+
+    def hand_over(chunk: Any) -> bool:
+        while not unwanted.is_set():
+            with suppress(queue.Full):
+                ready.put(chunk, timeout=_PATIENCE)
+                return False
+        return True
+
+    def work() -> None:
+        try:
+            run(hand_over)
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            hand_over(None)
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        while (chunk := ready.get()) is not None:
+            yield chunk
+    finally:
+        unwanted.set()
+    if failed:
+        raise failed[0]
 
 
 def _of_function(function: Callable[..., Any]) -> RecordBatches:
