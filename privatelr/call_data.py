@@ -280,8 +280,9 @@ def read_in_memory(
     """Read the data of a call that does not take Dask collections."""
     require_most(person, records_per_person)
     has_matrix = sparse.issparse(first) or sparse.issparse(second)
-    # beside X, a list is a response, of which no text is a path
-    alone = not isinstance(first, str) and (second is None or not isinstance(first, list | tuple))
+    # beside X, a list is a response, of which no text is a path; a path has no ~ but for its first
+    is_formula = isinstance(first, str) and (second is not None or "~" in first[1:])
+    alone = not is_formula and (second is None or not isinstance(first, list | tuple))
     if not has_matrix and (is_stream(second) or (alone and is_stream(first))):
         text, table = read_stream_source(first, second, target)
         given = {"person": person, "records_per_person": records_per_person, **counting}

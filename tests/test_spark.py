@@ -175,6 +175,14 @@ def test_names_that_two_columns_have_are_refused(both):
     assert fit.predict(frame.withColumn("probability", one), "classes").columns[-1] == "class"
 
 
+def test_a_type_without_a_place_in_arrow_is_refused_by_the_name_of_its_column(both):
+    of_months = both[0].selectExpr("*", "interval 1 month as months")
+    with pytest.raises(
+        SchemaError, match=r"^data: the type of column 'months' has no place in Arrow"
+    ):
+        dplr("y ~ age", of_months, eps=1.0, bounds={"age": (18, 90)})
+
+
 def test_a_check_of_no_record_is_refused_as_in_memory(both):
     for data in (both[0].filter("age < 0"), both[1].iloc[:0]):
         with pytest.raises(SchemaError, match="data is empty"):
@@ -219,7 +227,7 @@ class JavaError(Exception):
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (PythonException("No module named 'secret'"), "executors take privatelr"),
+        (PythonException("No module named 'secret'"), "if no function .* executors take privatelr"),
         (JavaError("org.apache.spark.SparkException", "java.io.IOException"), "executors take"),
         (JavaError("java.lang.Error", "java.io.FileNotFoundException"), r"read \(JavaError\)\.$"),
         (RuntimeError("secret"), r"could not be read \(RuntimeError\)\.$"),

@@ -251,6 +251,21 @@ def test_a_user_may_say_that_a_column_of_a_dataset_came_later(tmp_path):
     assert dplr(FORMULA, told, **SCHEMA).nobs == told.count_rows()
 
 
+def test_a_path_stands_where_a_frame_does(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder, bounds = str(parts(tmp_path / "parts")), {"bounds": SCHEMA["bounds"]}
+    of_frame = dplr(TABLE.select(["age", "dose", "y"]), target="y", **bounds).coef
+    pq.write_table(TABLE.select(["age", "dose", "y"]), f"{folder}/few.pq")
+    for path in (f"{folder}/few.pq", "~/parts/few.pq", "~/parts/few*.pq"):
+        np.testing.assert_allclose(dplr(path, target="y", **bounds).coef, of_frame, atol=1e-9)
+    for path in ("~/nowhere.parquet", "s3://here/t.parquet"):
+        for given in ((path,), ("y ~ age", path)):
+            with pytest.raises(
+                SchemaError, match=r"no such file|that was made with the filesystem"
+            ):
+                dplr(*given, **bounds)
+
+
 def test_a_path_that_is_not_there_is_said_to_be_so(tmp_path):
     for path in ("nothing/", "all.csv"):
         with pytest.raises(SchemaError, match=f"data='{path}': of paths, data takes"):

@@ -86,7 +86,19 @@ def dataset_of(path: Any) -> Any:
     return _of_files(files, os.path.commonpath([_above(one) for one in named]))
 
 
+def from_home(path: Any) -> Any:
+    """Put the folder of the user in the place of a leading ~ of a path, or of those in a list."""
+    if isinstance(path, list | tuple):
+        return [os.path.expanduser(one) for one in path]
+    return os.path.expanduser(path)
+
+
 def _found(path: str) -> list[str]:
+    if "://" in path:
+        raise SchemaError(
+            f"data={show(path)}: paths are those of this machine; hand over a dataset of pyarrow "
+            "that was made with the filesystem of these files."
+        )
     files = files_of(path)
     if not all(map(os.path.exists, files)) or not files:
         raise SchemaError(f"data={show(path)}: there is no such file.")

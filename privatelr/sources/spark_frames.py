@@ -20,7 +20,8 @@ _EXECUTORS = "executors take privatelr and the driver's Python, as PYSPARK_PYTHO
 _GONE = "a file of it is gone or damaged; write it anew, or make the frame anew"
 _REASONS = {
     "FAILED_READ_FILE": _GONE,
-    "PythonException": _EXECUTORS,  # a process of Python could not do, or read, what it was sent
+    # a process of Python could not do, or read, what it was sent; only words say what it was
+    "PythonException": f"if no function that makes a column failed, {_EXECUTORS}",
     "java.io.IOException": _EXECUTORS,  # it could not be started
 }
 """What is said of errors of Spark of such a class or condition, and nothing else of them."""
@@ -48,8 +49,10 @@ def _schema(frame: Any) -> Any:
         raise MissingDependencyError(
             "data: a frame of Spark takes pyarrow beside it; install privatelr[spark]."
         ) from missing
-    with _from_spark(frame, "the types of its columns have no place in Arrow"):
-        return to_arrow_schema(frame.schema)
+    for field in frame.schema:  # one by one, as the error names none
+        with _from_spark(frame, f"the type of column {field.name!r} has no place in Arrow"):
+            to_arrow_schema(type(frame.schema)([field]))
+    return to_arrow_schema(frame.schema)
 
 
 def each(frame: Any, names: Sequence[str], function: Callable[[int, Any], Any]) -> list[Any]:

@@ -61,7 +61,8 @@ def stream(data: Any, *, memory: float | str | None = None) -> RecordBatches:
         Bytes, as a number or as in ``"4GiB"``; 0 keeps no rows. Rows that do not fit are read anew
         for each of the ten or so passes of a fit; `dplpsvm` takes two for each round. Numbers of
         records that are kept beside them do not count: up to 64 bytes each in `dplpsvm` and
-        `dpsimplex`, and 4 with persons.
+        `dpsimplex`, and 4 with persons. Nor does what a library holds while it reads: pyarrow has
+        all texts of a row group in memory at once, so write Parquet of long texts in short ones.
 
     Returns
     -------
@@ -205,6 +206,7 @@ def _of_delta(table: Any) -> RecordBatches:
 
 
 def _of_path(path: Any) -> RecordBatches:
+    path = arrow_files.from_home(path)
     if arrow_files.is_delta(path):
         return _of_delta(arrow_files.delta_table(path))
     return _of_dataset(arrow_files.dataset_of(path), all_of_them=True)
@@ -242,9 +244,8 @@ def _of_relation(relation: Any) -> RecordBatches:
 
 def _of_lazy_frame(frame: Any) -> RecordBatches:
     """Batches of a lazy frame of polars, by its streaming engine."""
-    import polars as pl
-
     empty = _theirs(_UNTYPED, lambda: frame.collect_schema().to_frame())
+    typed = as_batch(empty)  # names a column whose type has no place in Arrow
 
     def made(columns: Sequence[str]) -> Iterator[Any]:
         few = frame.select(list(columns))
@@ -259,11 +260,11 @@ def _of_lazy_frame(frame: Any) -> RecordBatches:
         return _batches_of(partial(made, columns))
 
     def counted() -> int:
-        return int(frame.select(pl.len()).collect().item())
+        return int(frame.sql("select count(*) from self").collect().item())
 
     # an Enum of polars has its levels in its type, which a type of Arrow has not
     told = partial(_theirs, UNCOUNTED, counted)
-    return RecordBatches(empty.to_arrow().schema, as_batch(empty), opened, told)
+    return RecordBatches(empty.to_arrow().schema, typed, opened, told)
 
 
 def _handed_over(run: Callable[[Callable[[Any], bool]], None]) -> Generator[Any, None, None]:
