@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from privatelr import dplr, dpsvm
+from privatelr.inference import conservative
 from privatelr.inference.noisy_moments import bias_in_errors, evidence_of
 
 COLUMNS = {"x": [0.5, -0.78, 1.0], "u": [1.0, 0.3, 1.0], "y": [1, 0, 1], "p": [0, 0, 1]}
@@ -37,3 +38,17 @@ def test_the_bias_in_errors_is_that_of_a_solved_system():
     square = known.drawn @ np.linalg.solve(known.scores, known.drawn)
     expected = known.floor * np.sqrt(known.problem.n * square)
     assert bias_in_errors(known) == pytest.approx(expected, rel=1e-6)
+
+
+def test_scores_of_zero_have_a_bound():
+    """As where no record counts: squares of multipliers this small are beyond doubles."""
+    dual = conservative.LagrangeDual(
+        np.zeros((1, 1)),
+        np.array([-1e-12, 230.0, 16.0, 14.0])[:, None, None],
+        np.array([0.5, 0.9, 0.5, -0.5])[:, None],
+        np.array([0.0, -1.0, 0.0, 0.0]),
+    )
+    start = np.array([2e-278, 9e-296, 1.3e-294, 1.3e-294])
+    with np.errstate(all="raise", under="ignore"):
+        found = conservative._descended(dual, start, 0.3)
+    assert 0 < dual.bound(found)[0] < 1e-250
