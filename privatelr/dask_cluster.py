@@ -86,7 +86,9 @@ def outcome(function: Callable[..., Any], *given: Any) -> Any:
         return Failure(type(error), str(error))
 
 
-def evaluated(nodes: Sequence[Any], what: str, *, bar: Counted = ()) -> list[Any]:
+def evaluated(
+    nodes: Sequence[Any], what: str, *, bar: Counted = (), before: Any = None
+) -> list[Any]:
     """Evaluate Dask nodes in one graph, on the scheduler in charge, and return their values.
 
     Parameters
@@ -96,6 +98,8 @@ def evaluated(nodes: Sequence[Any], what: str, *, bar: Counted = ()) -> list[Any
         What could not be done if a task raises an error, whose words are not quoted.
     bar : Counted
         What the progress line counts.
+    before : Client, optional
+        As for `client_in_charge`.
 
     Raises
     ------
@@ -106,7 +110,7 @@ def evaluated(nodes: Sequence[Any], what: str, *, bar: Counted = ()) -> list[Any
         The first failure that a task returned, or a `SchemaError` if one raised an error.
     """
     with redact_errors(what):
-        client = client_in_charge()
+        client = client_in_charge(before)
     if client is None:
         with Bar(*bar) if bar else nullcontext():
             return list(map(require_success, _evaluated_here(nodes, what)))
@@ -290,8 +294,14 @@ def _state(dask_scheduler: Any, wanted: Sequence[Any], patience: float) -> tuple
     return heard, done, len(found) - done
 
 
-def client_in_charge() -> Any:
+def client_in_charge(before: Any = None) -> Any:
     """Return the client of the cluster in charge, or None.
+
+    Parameters
+    ----------
+    before : Client, optional
+        The one that was in charge when the call began. Once the default client is closed, Dask
+        would go on with threads of this process.
 
     Raises
     ------
@@ -305,12 +315,24 @@ def client_in_charge() -> Any:
     except RuntimeError:  # Dask is told to use a cluster, and finds no open client
         raise _closed("no client is connected to it") from None
     if not hasattr(client, "run_on_scheduler"):
+        if before is not None:
+            _require_open(before)
         return None
     _require_open(client)
     return client
 
 
-def memory_for_rows() -> float:
+def client_at_start() -> Any:
+    """Return the client in charge as a call begins; None if there is none, also for an error.
+
+    What is wrong with the settings of Dask is said by the first pass.
+    """
+    with suppress(ClusterError, TypeError, ValueError):
+        return client_in_charge()
+    return None
+
+
+def memory_for_rows(before: Any = None) -> float:
     """Return the bytes that rows may take in this process, or in all workers of the cluster.
 
     ``dask.config.set({"privatelr.memory": "4GiB"})`` sets them. The result is 0 if the memory is
@@ -323,7 +345,7 @@ def memory_for_rows() -> float:
     if asked is not None:
         takes = 'a number of bytes such as "4GiB"'
         return _setting(asked, "memory", parse_bytes, -math.inf, takes)
-    client = client_in_charge()
+    client = client_in_charge(before)
     if client is not None:
         with while_open(client):
             return _SHARE * float(_asked(client, client.run_on_scheduler, _patience(), _of_workers))

@@ -140,7 +140,7 @@ class ClosedFirst:
 @pytest.mark.parametrize("where", ["_patience", "wait_for", "_asked"])
 def test_a_closed_client_is_named_wherever_a_graph_is(client, monkeypatch, where):
     in_charge = dask_cluster.client_in_charge()
-    monkeypatch.setattr(dask_cluster, "client_in_charge", lambda: in_charge)
+    monkeypatch.setattr(dask_cluster, "client_in_charge", lambda *_: in_charge)
     monkeypatch.setattr(dask_cluster, where, ClosedFirst(client, getattr(dask_cluster, where)))
     with pytest.raises(ClusterError, match=CLOSED):
         dask_cluster.evaluated([dask.delayed(time.sleep)(1)], "read", bar=(1,))
