@@ -154,11 +154,15 @@ def _has_futures(nodes: Sequence[Any]) -> bool:
 
 
 def wait_for(client: Any, futures: Any, *, bar: Counted = ()) -> None:
-    """Wait for a cluster's results, as long as it has workers and its scheduler answers."""
+    """Wait for a cluster's results, as long as it has workers and its scheduler answers.
+
+    Tasks of a worker that freezes go to the others, as the scheduler itself would move them later.
+    """
     from distributed.client import FuturesCancelledError
 
     patience, heard = _patience(), time.monotonic()
-    wanted = [future.key for future in futures] if bar else []
+    keys = [future.key for future in futures]
+    wanted = keys if bar else []
     done, left = 0, len(futures)
     with while_open(client), Bar(*bar) if bar else nullcontext() as shown:
         if shown is not None:
@@ -176,9 +180,11 @@ def wait_for(client: Any, futures: Any, *, bar: Counted = ()) -> None:
             _require_open(client)
             ask, seconds = client.run_on_scheduler, min(_ANSWER, patience)
             try:
-                workers, done, left = _asked(
+                workers, silent, done, left = _asked(
                     client, ask, seconds, _state, wanted=wanted, patience=patience
                 )
+                if workers and silent:
+                    _asked(client, ask, seconds, _let_go, wanted=keys, patience=patience)
             except ClusterError:
                 workers = 0
             if workers:
@@ -269,19 +275,46 @@ def _patience() -> float:
     return _setting(asked, "timeout", parse_timedelta, 0.0, 'a time above 0 such as "5 minutes"')
 
 
-def _state(dask_scheduler: Any, wanted: Sequence[Any], patience: float) -> tuple[int, int, int]:
-    """Return how many workers a scheduler hears of, and tasks of a graph that are done and left.
+def _silent(dask_scheduler: Any, patience: float) -> list[Any]:
+    """Return the workers that a scheduler does not hear of.
 
     A worker that is busy is heard of, and one that is frozen is not, for as many seconds as the
-    patience, or for ten heartbeats if that is longer, as in a large cluster. The graph is what
-    leads to the wanted tasks, up to results that somebody keeps, such as rows.
+    patience, or for ten heartbeats if that is longer, as in a large cluster.
     """
     from distributed.metrics import time as now
     from distributed.scheduler import heartbeat_interval
 
-    workers, tasks = dask_scheduler.workers, dask_scheduler.tasks
+    workers = dask_scheduler.workers
     since = now() - max(patience, _BEATS * heartbeat_interval(len(workers)))
-    heard = sum(state.last_seen >= since for state in workers.values())
+    return [state for state in workers.values() if state.last_seen < since]
+
+
+async def _let_go(dask_scheduler: Any, wanted: Sequence[Any], patience: float) -> None:
+    """Take the silent workers from a scheduler that have what the wanted tasks wait for.
+
+    A task that took several workers with it ends in an error of the scheduler's.
+    """
+    tasks = dask_scheduler.tasks
+    needed = {tasks[key] for key in wanted if key in tasks}
+    fresh = list(needed)
+    while fresh:
+        one = fresh.pop()
+        more = set() if one.state == "memory" else one.dependencies - needed
+        needed |= more
+        fresh += more
+    for state in _silent(dask_scheduler, patience):
+        if not (needed.isdisjoint(state.processing) and needed.isdisjoint(state.has_what)):
+            await dask_scheduler.remove_worker(state.address, stimulus_id="privatelr-silent")
+
+
+def _state(
+    dask_scheduler: Any, wanted: Sequence[Any], patience: float
+) -> tuple[int, int, int, int]:
+    """Return workers that are heard of and silent, and tasks of a graph that are done and left.
+
+    The graph is what leads to the wanted tasks, up to results that somebody keeps, such as rows.
+    """
+    tasks, silent = dask_scheduler.tasks, len(_silent(dask_scheduler, patience))
     found = {tasks[key] for key in wanted if key in tasks}
     fresh, done = list(found), 0
     while fresh:
@@ -291,7 +324,7 @@ def _state(dask_scheduler: Any, wanted: Sequence[Any], patience: float) -> tuple
         more = {task for task in one.dependencies if not task.who_wants} - found
         found |= more
         fresh += more
-    return heard, done, len(found) - done
+    return len(dask_scheduler.workers) - silent, silent, done, len(found) - done
 
 
 def client_in_charge(before: Any = None) -> Any:
