@@ -179,7 +179,7 @@ class Diagnostics(NeverSaved):
         positive: BoolArray,
         loss: numerics.Loss,
         counted: Callable[[], DataCounts],
-        near: float,
+        near: float = 0.0,
     ) -> None:
         self._scored: tuple[FloatArray, BoolArray, float] | None = (link, positive, near)
         self._loss, self._counted = loss, counted
