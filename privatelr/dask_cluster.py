@@ -86,7 +86,9 @@ def outcome(function: Callable[..., Any], *given: Any) -> Any:
         return Failure(type(error), str(error))
 
 
-def evaluated(nodes: Sequence[Any], what: str, *, bar: Counted = ()) -> list[Any]:
+def evaluated(
+    nodes: Sequence[Any], what: str, *, bar: Counted = (), before: Any = None
+) -> list[Any]:
     """Evaluate Dask nodes in one graph, on the scheduler in charge, and return their values.
 
     Parameters
@@ -96,6 +98,8 @@ def evaluated(nodes: Sequence[Any], what: str, *, bar: Counted = ()) -> list[Any
         What could not be done if a task raises an error, whose words are not quoted.
     bar : Counted
         What the progress line counts.
+    before : Client, optional
+        As for `client_in_charge`.
 
     Raises
     ------
@@ -106,7 +110,7 @@ def evaluated(nodes: Sequence[Any], what: str, *, bar: Counted = ()) -> list[Any
         The first failure that a task returned, or a `SchemaError` if one raised an error.
     """
     with redact_errors(what):
-        client = client_in_charge()
+        client = client_in_charge(before)
     if client is None:
         with Bar(*bar) if bar else nullcontext():
             return list(map(require_success, _evaluated_here(nodes, what)))
@@ -150,11 +154,15 @@ def _has_futures(nodes: Sequence[Any]) -> bool:
 
 
 def wait_for(client: Any, futures: Any, *, bar: Counted = ()) -> None:
-    """Wait for a cluster's results, as long as it has workers and its scheduler answers."""
+    """Wait for a cluster's results, as long as it has workers and its scheduler answers.
+
+    Tasks of a worker that freezes go to the others, as the scheduler itself would move them later.
+    """
     from distributed.client import FuturesCancelledError
 
     patience, heard = _patience(), time.monotonic()
-    wanted = [future.key for future in futures] if bar else []
+    keys = [future.key for future in futures]
+    wanted = keys if bar else []
     done, left = 0, len(futures)
     with while_open(client), Bar(*bar) if bar else nullcontext() as shown:
         if shown is not None:
@@ -172,9 +180,11 @@ def wait_for(client: Any, futures: Any, *, bar: Counted = ()) -> None:
             _require_open(client)
             ask, seconds = client.run_on_scheduler, min(_ANSWER, patience)
             try:
-                workers, done, left = _asked(
+                workers, silent, done, left = _asked(
                     client, ask, seconds, _state, wanted=wanted, patience=patience
                 )
+                if workers and silent:
+                    _asked(client, ask, seconds, _let_go, wanted=keys, patience=patience)
             except ClusterError:
                 workers = 0
             if workers:
@@ -265,19 +275,46 @@ def _patience() -> float:
     return _setting(asked, "timeout", parse_timedelta, 0.0, 'a time above 0 such as "5 minutes"')
 
 
-def _state(dask_scheduler: Any, wanted: Sequence[Any], patience: float) -> tuple[int, int, int]:
-    """Return how many workers a scheduler hears of, and tasks of a graph that are done and left.
+def _silent(dask_scheduler: Any, patience: float) -> list[Any]:
+    """Return the workers that a scheduler does not hear of.
 
     A worker that is busy is heard of, and one that is frozen is not, for as many seconds as the
-    patience, or for ten heartbeats if that is longer, as in a large cluster. The graph is what
-    leads to the wanted tasks, up to results that somebody keeps, such as rows.
+    patience, or for ten heartbeats if that is longer, as in a large cluster.
     """
     from distributed.metrics import time as now
     from distributed.scheduler import heartbeat_interval
 
-    workers, tasks = dask_scheduler.workers, dask_scheduler.tasks
+    workers = dask_scheduler.workers
     since = now() - max(patience, _BEATS * heartbeat_interval(len(workers)))
-    heard = sum(state.last_seen >= since for state in workers.values())
+    return [state for state in workers.values() if state.last_seen < since]
+
+
+async def _let_go(dask_scheduler: Any, wanted: Sequence[Any], patience: float) -> None:
+    """Take the silent workers from a scheduler that have what the wanted tasks wait for.
+
+    A task that took several workers with it ends in an error of the scheduler's.
+    """
+    tasks = dask_scheduler.tasks
+    needed = {tasks[key] for key in wanted if key in tasks}
+    fresh = list(needed)
+    while fresh:
+        one = fresh.pop()
+        more = set() if one.state == "memory" else one.dependencies - needed
+        needed |= more
+        fresh += more
+    for state in _silent(dask_scheduler, patience):
+        if not (needed.isdisjoint(state.processing) and needed.isdisjoint(state.has_what)):
+            await dask_scheduler.remove_worker(state.address, stimulus_id="privatelr-silent")
+
+
+def _state(
+    dask_scheduler: Any, wanted: Sequence[Any], patience: float
+) -> tuple[int, int, int, int]:
+    """Return workers that are heard of and silent, and tasks of a graph that are done and left.
+
+    The graph is what leads to the wanted tasks, up to results that somebody keeps, such as rows.
+    """
+    tasks, silent = dask_scheduler.tasks, len(_silent(dask_scheduler, patience))
     found = {tasks[key] for key in wanted if key in tasks}
     fresh, done = list(found), 0
     while fresh:
@@ -287,11 +324,17 @@ def _state(dask_scheduler: Any, wanted: Sequence[Any], patience: float) -> tuple
         more = {task for task in one.dependencies if not task.who_wants} - found
         found |= more
         fresh += more
-    return heard, done, len(found) - done
+    return len(dask_scheduler.workers) - silent, silent, done, len(found) - done
 
 
-def client_in_charge() -> Any:
+def client_in_charge(before: Any = None) -> Any:
     """Return the client of the cluster in charge, or None.
+
+    Parameters
+    ----------
+    before : Client, optional
+        The one that was in charge when the call began. Once the default client is closed, Dask
+        would go on with threads of this process.
 
     Raises
     ------
@@ -305,12 +348,24 @@ def client_in_charge() -> Any:
     except RuntimeError:  # Dask is told to use a cluster, and finds no open client
         raise _closed("no client is connected to it") from None
     if not hasattr(client, "run_on_scheduler"):
+        if before is not None:
+            _require_open(before)
         return None
     _require_open(client)
     return client
 
 
-def memory_for_rows() -> float:
+def client_at_start() -> Any:
+    """Return the client in charge as a call begins; None if there is none, also for an error.
+
+    What is wrong with the settings of Dask is said by the first pass.
+    """
+    with suppress(ClusterError, TypeError, ValueError):
+        return client_in_charge()
+    return None
+
+
+def memory_for_rows(before: Any = None) -> float:
     """Return the bytes that rows may take in this process, or in all workers of the cluster.
 
     ``dask.config.set({"privatelr.memory": "4GiB"})`` sets them. The result is 0 if the memory is
@@ -323,7 +378,7 @@ def memory_for_rows() -> float:
     if asked is not None:
         takes = 'a number of bytes such as "4GiB"'
         return _setting(asked, "memory", parse_bytes, -math.inf, takes)
-    client = client_in_charge()
+    client = client_in_charge(before)
     if client is not None:
         with while_open(client):
             return _SHARE * float(_asked(client, client.run_on_scheduler, _patience(), _of_workers))

@@ -1,7 +1,7 @@
 """A cluster, or a client, that was closed: a fit ends in one sentence that says so."""
 
-import re
-from contextlib import nullcontext
+import warnings
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -10,11 +10,16 @@ from frames_for_laws import FORMULA, SCHEMA
 from repeated_noise import trial
 
 from privatelr import ClusterError, Ledger, SchemaError, dplr
+from privatelr.design import plan_design, read_dask_design, read_dask_source
+from privatelr.formula import parse_formula
+from privatelr.numerics.rows import DaskRows
 from privatelr.numerics.solve import Newton
+from privatelr.sources import declare_schema
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
 distributed = pytest.importorskip("distributed", reason="needs the extra [dask]")
 
+DECLARED = declare_schema(**SCHEMA)
 CLOSED = r"because (its client was closed|no client is connected to it);"
 
 pytestmark = pytest.mark.usefixtures(one_noise.__name__)
@@ -25,6 +30,22 @@ BOTH = pytest.mark.parametrize("what", [0, 1], ids=["cluster", "client"])
 
 def cluster():
     return local_cluster(1, processes=False)
+
+
+@contextmanager
+def default_client():
+    """A cluster, and a client that Dask finds by itself and no longer finds once it is closed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as made:
+            client = distributed.Client(made)
+            try:
+                with dask.config.set(scheduler=None):
+                    yield made, client
+            finally:
+                client.close()
 
 
 def closing(what):
@@ -86,16 +107,53 @@ def test_what_is_closed_while_it_keeps_rows_is_named(what, scheduler):
 
 
 @BOTH
-def test_rows_that_are_read_again_need_no_cluster(what):
-    """Dask goes on with threads once its client is closed: a right fit, or one sentence."""
-    expected = fit()
-    with cluster() as made, dask.config.set({"privatelr.memory": STREAMED}):
-        found, told = None, None
-        try:
-            found = fit(solver=closing(made[what]))
-        except ClusterError as error:
-            told = str(error)
-    if found is None:
-        assert re.search(CLOSED, told)
-    else:
-        np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
+def test_a_pass_does_not_move_here_once_its_client_is_closed(what):
+    """Dask would go on with threads of this process, and nothing would say so."""
+    with default_client() as made, dask.config.set({"privatelr.memory": STREAMED}):
+        charged = Ledger(1.0)
+        with pytest.raises(ClusterError, match=CLOSED):
+            fit(solver=closing(made[what]), ledger=charged)
+        assert charged.left() == 0.0
+
+
+def read(table):
+    return table.over(["age"], len)
+
+
+def count(table):
+    return len(table)
+
+
+def keep_rows(table):
+    spec = plan_design(parse_formula(FORMULA, list(table.typed.names)), table.typed, DECLARED)
+    with dask.config.set({"privatelr.memory": KEPT}):
+        return read_dask_design(spec, table, DaskRows)
+
+
+def sum_rows(table):
+    spec = plan_design(parse_formula(FORMULA, list(table.typed.names)), table.typed, DECLARED)
+    return read_dask_design(spec, table, DaskRows).scores(np.zeros(4))
+
+
+@pytest.mark.parametrize("step", [read, count, keep_rows, sum_rows])
+def test_no_pass_over_a_table_moves_here(step):
+    with default_client() as (_, client):
+        _, table = read_dask_source(FORMULA, in_parts(trial(100), 30), None)
+        if step in (keep_rows, sum_rows):
+            assert len(table) == 100
+        client.close()
+        with pytest.raises(ClusterError, match="its client was closed"):
+            step(table)
+
+
+def test_another_client_or_scheduler_may_take_over():
+    """The caller has chosen it, so that nothing is silent."""
+    frame = in_parts(trial(100), 30)
+    with default_client() as (made, client):
+        _, table = read_dask_source(FORMULA, frame, None)
+        with dask.config.set(scheduler="synchronous"):
+            assert sum(table.over(["age"], len)) == 100
+        client.close()
+        with distributed.Client(made):
+            assert sum(table.over(["age"], len)) == 100
+        assert np.isfinite(dplr(FORMULA, frame, **SCHEMA).coef).all()  # a call of its own

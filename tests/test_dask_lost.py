@@ -5,8 +5,10 @@ import signal
 import threading
 import time
 import warnings
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from dask_for_tests import EVERY_MEMORY, in_parts, local_cluster, one_noise
 from frames_for_laws import FORMULA, SCHEMA
@@ -14,6 +16,7 @@ from repeated_noise import trial
 
 from privatelr import ClusterError, dask_cluster, dplr
 from privatelr.numerics.rows import dask_partitions
+from privatelr.numerics.solve import Newton
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
 distributed = pytest.importorskip("distributed", reason="needs the extra [dask]")
@@ -28,6 +31,11 @@ BEGUN = threading.Event()
 def slow(part):
     BEGUN.set()
     time.sleep(0.5)
+    return part
+
+
+def slowly(part):
+    time.sleep(0.05)
     return part
 
 
@@ -65,6 +73,88 @@ def test_a_frozen_worker_is_given_up(quick):
         assert time.monotonic() - begun < 30
 
 
+@contextmanager
+def frozen(pid):
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def patient():
+    """Long enough for processes that wait for those of other tests."""
+    with dask.config.set({"privatelr.timeout": "3s"}):
+        yield
+
+
+@EVERY_MEMORY
+@pytest.mark.parametrize("when", ["before", "between"])
+def test_the_tasks_of_a_frozen_worker_move_to_the_others(patient, memory, when):
+    """Rows that it keeps are read again, and long before its scheduler gives it up."""
+    frame, held = trial(100), ExitStack()
+    lazy_frame = in_parts(frame, 20, 20, 20).map_partitions(slowly, meta=frame.iloc[:0])
+
+    def freezing(objective):
+        held.enter_context(frozen(pid))
+        return Newton()(objective)
+
+    with (
+        local_cluster(2, processes=True) as (_, client),
+        dask.config.set({"scheduler": "distributed", "privatelr.memory": memory}),
+        held,
+    ):
+        dplr(FORMULA, in_parts(frame, 50), **SCHEMA)  # imports keep a worker silent, too
+        pid = min(client.run(os.getpid).values())
+        if when == "before":
+            held.enter_context(frozen(pid))
+        begun = time.monotonic()
+        solver = {} if when == "before" else {"solver": freezing}
+        found = dplr(FORMULA, lazy_frame, **solver, **SCHEMA)
+        assert time.monotonic() - begun < 40
+        assert len(client.scheduler_info()["workers"]) == 1
+    expected = dplr(FORMULA, frame, **SCHEMA)
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
+
+
+def test_a_worker_that_freezes_with_a_result_is_given_up(patient, monkeypatch):
+    """After the task was done, and before its result came here."""
+    honest, held = dask_cluster.wait_for, ExitStack()
+
+    def freezing(client, futures, **more):
+        honest(client, futures, **more)
+        for address in next(iter(client.who_has(futures).values())):
+            held.enter_context(frozen(pids[address]))
+
+    with (
+        local_cluster(2, processes=True) as (_, client),
+        dask.config.set(scheduler="distributed"),
+        held,
+    ):
+        pids = client.run(os.getpid)
+        monkeypatch.setattr(dask_cluster, "wait_for", freezing)
+        begun = time.monotonic()
+        with pytest.raises(ClusterError, match="did not answer"):
+            dask_cluster.evaluated([dask.delayed(float)(1)], "read")
+        assert time.monotonic() - begun < 30
+
+
+def test_a_frozen_worker_that_is_not_needed_stays(patient):
+    with (
+        local_cluster(2, processes=True) as (_, client),
+        dask.config.set(scheduler="distributed"),
+    ):
+        stays, other = client.run(os.getpid).items()
+        kept = client.submit(float, 1, workers=[stays[0]])
+        distributed.wait(kept)
+        task = client.submit(time.sleep, 8, workers=[other[0]])
+        with frozen(stays[1]):
+            dask_cluster.wait_for(client, [task])
+            assert len(client.scheduler_info()["workers"]) == 2
+        assert kept.result() == 1.0
+
+
 @pytest.mark.parametrize(
     ("number", "patience", "silent", "heard"),
     [
@@ -80,7 +170,7 @@ def test_a_frozen_worker_is_given_up(quick):
 def test_workers_are_counted_while_they_are_heard_of(number, patience, silent, heard):
     seen = SimpleNamespace(last_seen=distributed.metrics.time() - silent)
     scheduler = SimpleNamespace(workers=dict.fromkeys(range(number), seen), tasks={})
-    assert dask_cluster._state(scheduler, [], patience) == (heard, 0, 0)
+    assert dask_cluster._state(scheduler, [], patience) == (heard, number - heard, 0, 0)
 
 
 # --- clients that are closed ----------------------------------------------------------------
@@ -140,7 +230,7 @@ class ClosedFirst:
 @pytest.mark.parametrize("where", ["_patience", "wait_for", "_asked"])
 def test_a_closed_client_is_named_wherever_a_graph_is(client, monkeypatch, where):
     in_charge = dask_cluster.client_in_charge()
-    monkeypatch.setattr(dask_cluster, "client_in_charge", lambda: in_charge)
+    monkeypatch.setattr(dask_cluster, "client_in_charge", lambda *_: in_charge)
     monkeypatch.setattr(dask_cluster, where, ClosedFirst(client, getattr(dask_cluster, where)))
     with pytest.raises(ClusterError, match=CLOSED):
         dask_cluster.evaluated([dask.delayed(time.sleep)(1)], "read", bar=(1,))

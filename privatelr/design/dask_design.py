@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from privatelr.dask_cluster import evaluated, outcome
+from privatelr.dask_cluster import client_at_start, evaluated, outcome
 from privatelr.design.formula_design import BatchReader, DesignSpec
 from privatelr.design.persons import (
     Section,
@@ -43,11 +43,14 @@ class DaskTable:
         One collection, or the collections of y and X with equal partitions.
     person : Person or None
         Who records are of, by the index; None if each is of its own.
+    client : Client or None
+        The client of the cluster that was in charge when the call began.
     """
 
     typed: Batch
     collections: tuple[Any, ...]
     person: Person | None = None
+    client: Any = field(default_factory=client_at_start)
     _counted: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -96,13 +99,14 @@ class DaskTable:
 
         task = delayed(outcome, pure=False)
         asked = [task(function, section, *given) for section in self.parts(())]
-        return evaluated(asked, "the persons of a partition could not be counted")
+        what = "the persons of a partition could not be counted"
+        return evaluated(asked, what, before=self.client)
 
     @property
     def lengths(self) -> tuple[int, ...]:
         """Records of each partition."""
         if "lengths" not in self._counted:
-            counts = [of_dask.lengths_of(collection) for collection in self.collections]
+            counts = [of_dask.lengths_of(data, self.client) for data in self.collections]
             if counts[0] != counts[-1]:
                 raise SchemaError(
                     f"y has {sum(counts[0])} values and X has {sum(counts[-1])} rows, or other "
@@ -139,7 +143,7 @@ class DaskTable:
 
         task = delayed(outcome, pure=False)
         work = [task(_applied, function, part) for part in self.parts(names)]
-        return evaluated(work, "a partition could not be read")
+        return evaluated(work, "a partition could not be read", before=self.client)
 
 
 def read_dask_source(
@@ -184,7 +188,7 @@ def read_dask_design(
     parts, lengths = (tuple(each) for each in zip(*filled, strict=True))
     by_person = () if table.person is None else (table.person, len(table))
     rows: Rows = backend.of(
-        PartitionReader(spec, parts, lengths, bar, *by_person),
+        PartitionReader(spec, parts, lengths, bar, table.client, *by_person),
         **spec.limits,
     )
     return rows
@@ -198,6 +202,7 @@ class PartitionReader:
     parts: tuple[Any, ...]
     lengths: tuple[int, ...]
     bar: bool
+    client: Any = None
     person: Person | None = None
     persons: int | None = None
 

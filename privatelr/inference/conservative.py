@@ -308,7 +308,10 @@ def _descended(dual: LagrangeDual, m: FloatArray, closeness: float) -> FloatArra
     value = dual.barred(m, weight)
     for _ in range(_STEPS):
         # in units of the multipliers, because their sizes differ by orders of magnitude
-        slope, bend = dual.derivatives(m, weight)
+        with np.errstate(all="ignore"):
+            slope, bend = dual.derivatives(m, weight)
+        if not (np.isfinite(slope).all() and np.isfinite(bend).all()):
+            return m  # squares are beyond doubles, and any multipliers give a valid bound
         # least squares, because rounding may leave the Hessian singular
         step = -np.linalg.lstsq(bend, slope, rcond=None)[0]
         decrease = -float(step @ slope)

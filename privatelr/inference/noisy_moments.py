@@ -299,8 +299,10 @@ def bias_in_errors(evidence: NoisyMoments) -> float:
     With a prior, w is less w0 here and below.
     """
     least = _FLAT * float(np.trace(evidence.scores))
-    solved = np.linalg.solve(floored(evidence.scores, max(least, _LEAST)), evidence.drawn)
-    return evidence.floor * math.sqrt(evidence.problem.n * float(evidence.drawn @ solved))
+    values, vectors = np.linalg.eigh(evidence.scores)
+    # in its own directions a matrix of a low rank, as of few records, needs no inverse
+    shares = (evidence.drawn @ vectors) ** 2 / np.maximum(values, max(least, _LEAST))
+    return evidence.floor * math.sqrt(evidence.problem.n * float(shares.sum()))
 
 
 def penalty_bias(evidence: NoisyMoments) -> FloatArray | None:

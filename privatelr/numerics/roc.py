@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +20,9 @@ score as much or more."""
 _LONG = 2**15
 """Number of scores from which on several threads sort them."""
 _SAMPLE = 2**10
+TIE = 2.0**-40
+"""Relative difference of scores that tie where rounding may tell them apart: thousands of roundings
+of doubles, and far less than lies between two of millions of different scores."""
 _ROUNDING = 2.0**-48
 """Relative rounding of a sum of two squares and of its root, with a margin."""
 
@@ -41,27 +45,66 @@ class RocCurve:
     true_positive: FloatArray
 
 
-def roc_curve(score: FloatArray, positive: BoolArray) -> RocCurve:
-    """ROC curve of scores ``(n,)``, one point per distinct score and one more."""
-    parts = _sorted_parts(score, positive)
-    values = np.concatenate([falling for falling, _, _ in parts])
-    threshold, alarms, hits = np.zeros((3, len(values) + 1))
+def roc_curve(
+    score: FloatArray,
+    positive: BoolArray,
+    *,
+    near: float = 0.0,
+    shown: Callable[[FloatArray], FloatArray] | None = None,
+) -> RocCurve:
+    """ROC curve of scores ``(n,)``, one point per distinct score and one more.
+
+    Parameters
+    ----------
+    near : float
+        Above 0, neighbouring scores that differ by no more than this, or by `TIE` of their size,
+        are one: records that score the same may be rounded in several ways.
+    shown : callable, optional
+        Increasing, from distinct scores to those of the curve. Scores that it makes equal are one.
+    """
+    points = _joined(_sorted_parts(score, positive))
+    if near > 0:
+        points = _where_apart(points, near)
+    if shown is not None:
+        # rounding may turn two neighbours round, and a curve has its thresholds in order
+        falling = np.minimum.accumulate(shown(points[0]))
+        points = _where_apart((falling, *points[1:]), 0.0)
+    values, records, hits = points
+    threshold, alarms, found = np.zeros((3, len(values) + 1))
     threshold[0] = values.max(initial=1.0)
     if len(values):
         threshold[-1] = -np.inf
         _halfway(values, out=threshold[1:-1])
-    seen, found, place = 0, 0, 1
-    for falling, records, positives in parts:
-        here = slice(place, place + len(falling))
-        np.add(positives, found, out=hits[here])
-        np.subtract(records, positives, out=alarms[here])
-        alarms[here] += seen - found
-        if len(falling):
-            place, seen, found = here.stop, seen + int(records[-1]), found + int(positives[-1])
+        found[1:] = hits
+        np.subtract(records, hits, out=alarms[1:])
     with np.errstate(invalid="ignore"):
-        alarms /= np.float64(seen - found)
-        hits /= np.float64(found)
-    return RocCurve(threshold, alarms, hits)
+        alarms /= alarms[-1]
+        found /= found[-1]
+    return RocCurve(threshold, alarms, found)
+
+
+def _joined(parts: Sequence[_Part]) -> _Part:
+    """All ranges as one, whose records and positive ones are counted from above."""
+    seen, found = 0, 0
+    for falling, records, positives in parts:
+        records += seen
+        positives += found
+        if len(falling):
+            seen, found = int(records[-1]), int(positives[-1])
+    values, records, hits = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return values, records, hits
+
+
+def _where_apart(points: _Part, near: float) -> _Part:
+    """Keep the last of neighbouring points that are no further apart than `near`."""
+    values = points[0]
+    with np.errstate(invalid="ignore"):
+        gap, size = values[:-1] - values[1:], np.abs(values)
+        most = near + TIE * np.minimum(size[:-1], size[1:]) if near > 0 else 0.0
+        last = np.append(~(gap <= most), True)[: len(values)]
+    if last.all():
+        return points
+    return values[last], points[1][last], points[2][last]
 
 
 def _halfway(values: FloatArray, out: FloatArray) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, cast
 
 import numpy as np
@@ -179,8 +179,9 @@ class Diagnostics(NeverSaved):
         positive: BoolArray,
         loss: numerics.Loss,
         counted: Callable[[], DataCounts],
+        near: float = 0.0,
     ) -> None:
-        self._scored: tuple[FloatArray, BoolArray] | None = (link, positive)
+        self._scored: tuple[FloatArray, BoolArray, float] | None = (link, positive, near)
         self._loss, self._counted = loss, counted
 
     @cached_property
@@ -190,16 +191,17 @@ class Diagnostics(NeverSaved):
 
     @cached_property
     def _curve(self) -> numerics.RocCurve:
-        link, positive = cast("tuple[FloatArray, BoolArray]", self._scored)
-        scores = np.empty_like(link)
+        link, positive, near = cast("tuple[FloatArray, BoolArray, float]", self._scored)
 
-        def fill(start: int) -> None:
-            part = slice(start, start + _SCORED_AT_ONCE)
-            scores[part] = score(self._loss, link[part])
+        def shown(values: FloatArray) -> FloatArray:
+            pieces = (
+                values[i : i + _SCORED_AT_ONCE] for i in range(0, len(values), _SCORED_AT_ONCE)
+            )
+            scored = numerics.in_order(partial(score, self._loss), pieces)
+            return np.concatenate([np.empty(0), *scored])
 
         with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
-            numerics.in_order(fill, range(0, len(link), _SCORED_AT_ONCE))
-            curve = numerics.roc_curve(scores, positive)
+            curve = numerics.roc_curve(link, positive, near=near, shown=shown)
         self._scored = None  # the points of the curve replace the scores in memory
         return curve
 
@@ -260,7 +262,10 @@ def diagnose(
         unread = None if tally is None else totals(tally)
         return DataCounts(n, zeros, ones, spec.response, spec.variables, unread)
 
-    return Diagnostics(link, positive, loss, counted)
+    # rows are multiplied by roots of weights, and links divided by them: equal records may differ
+    # in the last bits, by a few roundings of the largest link that an intact row can have
+    largest = rows.radius * float(np.linalg.norm(coef)) + rows.offset_bound
+    return Diagnostics(link, positive, loss, counted, numerics.TIE * largest)
 
 
 _TITLE = "NOT PRIVATE: local check of the data against their declarations"

@@ -161,8 +161,11 @@ def partitions(data: Any) -> list[Any]:
         return list(objects_kept(data).to_delayed())
 
 
-def lengths_of(data: Any) -> tuple[int, ...]:
-    """Return the records of each partition: known for most arrays, counted for a frame."""
+def lengths_of(data: Any, before: Any = None) -> tuple[int, ...]:
+    """Return the records of each partition: known for most arrays, counted for a frame.
+
+    `before` is as for `client_in_charge`.
+    """
     from dask.delayed import delayed
 
     if is_array(data):
@@ -179,7 +182,8 @@ def lengths_of(data: Any) -> tuple[int, ...]:
         }
         data = data[[min(widths, key=lambda name: widths[name])]]
     counts = [delayed(len, pure=False)(part) for part in partitions(data)]
-    return tuple(evaluated(counts, "the records of a partition could not be counted"))
+    what = "the records of a partition could not be counted"
+    return tuple(evaluated(counts, what, before=before))
 
 
 def over_partitions(function: Callable[[Any], Any], data: Any, names: Sequence[str] | None) -> Any:

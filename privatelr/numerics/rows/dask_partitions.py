@@ -94,8 +94,8 @@ def _pairwise(*given: Any) -> Any:
     return results[0]
 
 
-def computed(nodes: Sequence[Any], bar: Counted = ()) -> list[Any]:
-    """What the nodes evaluate to on the scheduler in charge, in one graph.
+def computed(nodes: Sequence[Any], bar: Counted = (), before: Any = None) -> list[Any]:
+    """What the nodes evaluate to on the scheduler in charge, in one graph; see `evaluated`.
 
     Raises
     ------
@@ -104,15 +104,15 @@ def computed(nodes: Sequence[Any], bar: Counted = ()) -> list[Any]:
     """
     # threads of the library are limited here and not in each task: a process has one setting
     with redact_errors(_UNREAD):
-        (results,) = in_order(lambda _: evaluated(nodes, _UNREAD, bar=bar), (0,))
+        (results,) = in_order(lambda _: evaluated(nodes, _UNREAD, bar=bar, before=before), (0,))
     return results
 
 
-def persisted(nodes: Sequence[Any], bar: Counted = ()) -> tuple[Any, ...]:
+def persisted(nodes: Sequence[Any], bar: Counted = (), before: Any = None) -> tuple[Any, ...]:
     """The nodes, whose values stay where they are computed."""
     import dask
 
-    client = client_in_charge()
+    client = client_in_charge(before)
     # tasks of this package return their failures, so that what is raised is of others
     shown = Bar(*bar) if bar and client is None else nullcontext()
     with while_open(client), redact_errors(_UNREAD, ours=()), shown:

@@ -59,6 +59,8 @@ class DaskRows(PartitionedRows):
         own.
     source : tuple of Delayed
         The partitions as they were given.
+    client : Client or None
+        The client of the cluster that was in charge when the call began.
 
     Notes
     -----
@@ -78,6 +80,7 @@ class DaskRows(PartitionedRows):
     bar: Counted
     persons: int | None = None
     source: tuple[Any, ...] = ()
+    client: Any = None
     _thin: list[DenseRows] = field(default_factory=list)
     _seen: list[int] = field(default_factory=list)
 
@@ -90,7 +93,7 @@ class DaskRows(PartitionedRows):
         reader
             Labelled covariates in partitions: `p`, their number; the `lengths` of partitions, all
             above 0; `parts`, nodes of Dask; `open`, a `PartOpener` that travels to the tasks, and
-            so holds no data; and `bar`, whether to show how far a graph is.
+            so holds no data; `bar`, whether to show how far a graph is; and the `client`.
         **limits
             The bounds of rows: arguments of `RowBounds`.
         """
@@ -103,9 +106,11 @@ class DaskRows(PartitionedRows):
         bar = counted if reader.bar else ()
         work = graph.constant(Work(reader.open, bounds), "plan")
         facts = d, bounds.radius, bounds.blocks, bounds.offset_bound
-        made = cls(parts, lengths, work, *facts, bar, reader.persons, parts)
-        if sum(lengths) * (d + 1) * 8 <= memory_for_rows():
-            parts = graph.persisted(made._tasks(Work.hold, graph.new_name("rows")), bar)
+        client = reader.client
+        made = cls(parts, lengths, work, *facts, bar, reader.persons, parts, client)
+        if sum(lengths) * (d + 1) * 8 <= memory_for_rows(client):
+            held = made._tasks(Work.hold, graph.new_name("rows"))
+            parts = graph.persisted(held, bar, client)
         return replace(made, parts=parts)
 
     @property
@@ -130,7 +135,10 @@ class DaskRows(PartitionedRows):
 
     def _every(self, step: Callable[..., Any], *given: Any) -> list[Any]:
         constants = [graph.constant(value, "given") for value in given]
-        return graph.computed(self._tasks(step, graph.new_name("step"), *constants), self.bar)
+        return self._computed(self._tasks(step, graph.new_name("step"), *constants))
+
+    def _computed(self, nodes: Sequence[Any]) -> list[Any]:
+        return graph.computed(nodes, self.bar, self.client)
 
     def _sums(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum in a fixed tree.
@@ -145,7 +153,7 @@ class DaskRows(PartitionedRows):
     def _added(self, step: Callable[..., Any], name: str, kernel: Any) -> tuple[Any, ...]:
         leaves = self._tasks(step, graph.new_name(name), graph.constant(kernel, "kernel"))
         found: tuple[Any, ...]
-        (found,) = graph.computed([graph.tree_sum(leaves, graph.new_name(name))], self.bar)
+        (found,) = self._computed([graph.tree_sum(leaves, graph.new_name(name))])
         return found
 
     def over_persons(self, function: Callable[[DenseRows], tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -162,7 +170,7 @@ class DaskRows(PartitionedRows):
         """The same sum in this thread, with one partition in memory at a time."""
         heights: list[tuple[int, tuple[Any, ...]]] = []
         for node in self._tasks(Work.hold, graph.new_name("rows")):
-            (held,) = graph.computed([node])
+            (held,) = graph.computed([node], before=self.client)
             height, sums = 0, (*held.rows.fold(kernel), held.checksum)
             while heights and heights[-1][0] == height:
                 height, sums = height + 1, added(heights.pop()[1], sums)
@@ -178,7 +186,7 @@ class DaskRows(PartitionedRows):
                 given = (Work.thin, self.work, part, length, start, stride)
                 tasks.append(graph.task(graph.attempt, name, (i,), *given))
             first += length
-        return graph.computed(tasks, self.bar)
+        return self._computed(tasks)
 
 
 def _require_equal(rows: DaskRows, expected: tuple[IntArray, ...]) -> None:

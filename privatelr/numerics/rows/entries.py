@@ -6,6 +6,7 @@ column sees one entry of each row.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,6 +43,16 @@ class BoundedEntries(ABC):
     def records(self) -> int:
         """The number of rows."""
         return self.n
+
+    @property
+    def radius(self) -> float:
+        """No row is longer."""
+        return self.x_bound * math.sqrt(self.d)
+
+    @property
+    def offset_bound(self) -> float:
+        """No offset is larger; these rows have none."""
+        return 0.0
 
     @abstractmethod
     def labels(self) -> FloatArray:

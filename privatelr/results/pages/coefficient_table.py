@@ -175,7 +175,10 @@ def _bias_in_errors(fit: FitRecord, found: Inference) -> FloatArray | None:
     if quality(fit.release).has_thin_number:
         return None
     bias = penalty_bias(evidence_of(fit.release))
-    return None if bias is None else np.asarray(abs(fit.spec.user_rows() @ bias) / found.sd)
+    if bias is None:
+        return None
+    with np.errstate(all="ignore"):  # a plain fit of a few records may have errors of zero
+        return np.asarray(abs(fit.spec.user_rows() @ bias) / found.sd)
 
 
 # -- numbers -----------------------------------------------------------------------------------
