@@ -514,3 +514,13 @@ def test_a_reader_of_other_types_is_refused():
         readings.clear()
         with pytest.raises(SchemaError, match=r"other columns or types.*a charge"):
             dplr(FORMULA, stream(source, memory=memory), **SCHEMA)
+
+
+@EVERY_MEMORY
+def test_pyarrow_may_know_no_views(monkeypatch, memory):
+    """As 15, the oldest that is supported."""
+    frame, expected = clinic(50), dplr(FORMULA, clinic(50), **SCHEMA)
+    monkeypatch.delattr(pa.types, "is_string_view")
+    for data in (in_batches(arrow(frame)), ds.dataset(arrow(frame))):
+        found = dplr(FORMULA, stream(data, memory=memory), **SCHEMA)
+        np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
