@@ -316,7 +316,7 @@ def read_in_memory(
 def _with_all(
     text: Any, names: Any, person: Any = None, records_per_person: Any = 1, **counting: Any
 ) -> Any:
-    return with_person(with_terms(text, names, **counting), person, records_per_person)
+    return with_terms(with_person(text, person, records_per_person), names, **counting)
 
 
 def _columns_of(text: Any, names: Any) -> tuple[str, ...]:

@@ -10,7 +10,17 @@ from frames_for_laws import FixedRandomness
 from streams_for_tests import CHANGES, EVERY_MEMORY, arrow, changing, in_batches, pa
 
 import privatelr.fitting
-from privatelr import Ledger, SchemaError, check, dplr, dpmultinom, dpsvm, progress_line, stream
+from privatelr import (
+    Ledger,
+    SchemaError,
+    check,
+    dplr,
+    dpmultinom,
+    dpsvm,
+    plan,
+    progress_line,
+    stream,
+)
 from privatelr.design import persons, stream_design
 from privatelr.numerics import threads
 from privatelr.numerics.rows import person_sums
@@ -50,6 +60,18 @@ GIVEN = {
     "weights and scale": (dplr, {"weights": "w", "do_scale": "private"}),
     "subset": (dpsvm, {"subset": "x > 0.2", "records_per_person": 2}),
 }
+
+
+@pytest.mark.parametrize("given", [{"by": "k"}, {"weights": "w"}, {"subset": "x > 0.2"}])
+def test_terms_of_arguments_come_in_one_order(given):
+    """On pages, in files, and in a plan for the same call."""
+    frame, asked = visits(), {"eps": 1.0, "records_per_person": 3, **PERSON, **given}
+    fits = [dplr("y ~ x", data, **asked) for data in (frame, in_batches(arrow(frame)))]
+    first, second = (re.findall(r"y ~ x .*", str(fit)) for fit in fits)
+    assert first == second
+    assert first[0].startswith("y ~ x + person(patient, 3) + ")
+    asked["levels"] = {**asked["levels"], "y": [0, 1]}
+    assert first[0].rstrip(")") in str(plan("y ~ x", n=1000, **asked))  # which names a stratum
 
 
 @EVERY_MEMORY

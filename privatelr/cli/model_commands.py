@@ -312,7 +312,7 @@ def _read_table(chosen: argparse.Namespace) -> tuple[Formula, pd.DataFrame, dict
         # a dot for far too many columns is refused before a formula is made of them
         terms = given(chosen, *OF_RECORDS)
         whose = [terms.pop(name, usual) for name, usual in (("person", None), (_RECORDS, 1))]
-        text = with_person(with_terms(chosen.formula, table.names, **terms), *whose)
+        text = with_terms(with_person(chosen.formula, *whose), table.names, **terms)
         tokens = tokenize(text)
         undotted = len(table.names) - len({token.text for token in tokens if token.is_name})
         if Token("name", ".") in tokens and undotted > _MOST_VARIABLES:

@@ -237,7 +237,7 @@ def plan(
     records = None if pilot is None else _read_pilot(pilot)
     counting = {"weights": weights, "subset": subset, "by": by}
     known = (*schema.bounds, *schema.levels, *(() if records is None else records.names))
-    whole = with_person(with_terms(formula, known, **counting), person, records_per_person)
+    whole = with_terms(with_person(formula, person, records_per_person), known, **counting)
     bought = None if loss == _SOFTMAX and spend == "inference" else spend
     priced = eps, delta, bought, lambda_, op, analysis, on_small_lambda
     request = read_request(*priced, neighbours_of(whole))

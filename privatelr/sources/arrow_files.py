@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from privatelr.errors import MissingDependencyError, PrivateLRError, SchemaError, show
+from privatelr.sources.coded_columns import is_view
 
 _KINDS = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
@@ -353,4 +354,4 @@ def undressed(kind: Any) -> str:
 
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    return "string" if is_text or pa.types.is_string_view(kind) else str(kind)
+    return "string" if is_text or is_view(kind) else str(kind)
