@@ -255,8 +255,10 @@ def test_a_path_stands_where_a_frame_does(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     folder, bounds = str(parts(tmp_path / "parts")), {"bounds": SCHEMA["bounds"]}
     of_frame = dplr(TABLE.select(["age", "dose", "y"]), target="y", **bounds).coef
-    pq.write_table(TABLE.select(["age", "dose", "y"]), f"{folder}/few.pq")
-    for path in (f"{folder}/few.pq", "~/parts/few.pq", "~/parts/few*.pq"):
+    (tmp_path / "few").mkdir()
+    for name in (f"{folder}/few.pq", str(tmp_path / "few" / "0.pq")):
+        pq.write_table(TABLE.select(["age", "dose", "y"]), name)
+    for path in (f"{folder}/few.pq", "~/parts/few.pq", "~/parts/few*.pq", "~/few"):
         np.testing.assert_allclose(dplr(path, target="y", **bounds).coef, of_frame, atol=1e-9)
     for path in ("~/nowhere.parquet", "s3://here/t.parquet"):
         for given in ((path,), ("y ~ age", path)):

@@ -30,7 +30,9 @@ def is_path(data: Any) -> bool:
     """Whether this names a file or folder that can be read, or is a list of such files."""
     if isinstance(data, list | tuple):  # other lists of texts may be a response
         return are_paths(data) and any(map(kind_of, data))
-    return isinstance(data, str | os.PathLike) and bool(kind_of(data) or os.path.isdir(data))
+    if not isinstance(data, str | os.PathLike):
+        return False
+    return bool(kind_of(data)) or os.path.isdir(from_home(data))
 
 
 def are_paths(data: Sequence[Any]) -> bool:
