@@ -37,6 +37,7 @@ from privatelr.formula import (
     Person,
     parse_formula,
 )
+from privatelr.mechanisms.scale_release import sums_of_loose
 from privatelr.numerics.rows import (
     BoundedEntries,
     DenseRows,
@@ -160,7 +161,8 @@ class FrameData:
             return equal.rows(with_equal_weights(spec), bar=bar)
         batch = replace(self.batch, tally=Tally(), shares=self._means())
         reader, has_offset = BatchReader(spec, batch), spec.offset_bound > 0
-        loose = LooseRows.of(reader, spec.d, has_offset=has_offset)
+        kernel = sums_of_loose(self.persons is not None)
+        loose = LooseRows.of(reader, spec.d, kernel, has_offset=has_offset)
         return replace(loose, persons=self.persons), batch.tally
 
     def standardised(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from privatelr.mechanisms.calibration.scale_noise import ScaleCalibration
 from privatelr.mechanisms.perturbation import rounded_sum
 from privatelr.numerics.rows import LooseRows, column_sums
 from privatelr.privacy.noise import Draw
-from privatelr.types import FloatArray, Offset, Rows
+from privatelr.types import FloatArray, Kernel, Offset, Rows
 
 _SPREAD_OF_BOUNDS = 3**-0.5
 """Standard deviation of values that are spread evenly between -1 and 1; a mean with as much noise
@@ -137,17 +138,41 @@ def mean_squares(rows: Rows | LooseRows, calibration: ScaleCalibration) -> Float
     means = [first + column for column in calibration.means]
     squares = [first + column for column in calibration.squares]
 
-    persons, is_loose = calibration.facts.persons, isinstance(rows, LooseRows)
-
-    def kernel(x: FloatArray, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray, FloatArray]:
-        if not persons:
-            return column_sums(x)
-        root = np.where(y != 0, 1.0 / np.maximum(np.abs(y), 1.0), 0.0)
-        return column_sums(x * root[:, None] if is_loose else x, root)
-
-    sums, sums_of_squares = rows.fold(kernel)
+    if isinstance(rows, LooseRows):
+        sums, sums_of_squares = rows.sums
+    else:
+        sums, sums_of_squares = rows.fold(partial(_sums, bool(calibration.facts.persons)))
     found = [sums[means], calibration.weight * sums_of_squares[squares]]
     return np.concatenate(found) / rows.n
+
+
+def sums_of_loose(persons: bool) -> Kernel:
+    """The kernel that `LooseRows` are read with: sums of columns, and of their squares.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import mechanisms
+    >>> weighted = np.array([1.0, 2.0])  # the second record counts a quarter
+    >>> mechanisms.sums_of_loose(True)(np.array([[0.5], [1.0]]), weighted)
+    (array([0.75]), array([0.5]))
+    """
+    return partial(_sums_of_loose, persons)
+
+
+def _sums_of_loose(persons: bool, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    return _sums(persons, x * _roots(y)[:, None] if persons else x, y)
+
+
+def _sums(
+    persons: bool, x: FloatArray, y: FloatArray, z: Offset = 0.0
+) -> tuple[FloatArray, FloatArray]:
+    return column_sums(x, _roots(y) if persons else None)
+
+
+def _roots(y: FloatArray) -> FloatArray:
+    """The roots of weights, which labels bring; 0 for rows that cannot be used."""
+    return np.where(y != 0, 1.0 / np.maximum(np.abs(y), 1.0), 0.0)
 
 
 def scale_moments(release: ScaleRelease, about: FloatArray | None = None) -> tuple[FloatArray, ...]:

@@ -19,7 +19,12 @@ from privatelr.design import BatchReader, read_design, unstandardised
 from privatelr.errors import ArgumentError, count_of, show
 from privatelr.mechanisms import StagedCalibration, mechanism_of
 from privatelr.mechanisms.calibration import Calibration
-from privatelr.mechanisms.scale_release import ScaleRelease, mean_squares, scale_map
+from privatelr.mechanisms.scale_release import (
+    ScaleRelease,
+    mean_squares,
+    scale_map,
+    sums_of_loose,
+)
 from privatelr.numerics.rows import DenseRows, LooseRows
 from privatelr.privacy import ApproxDP, Guarantee, PureDP
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise
@@ -139,7 +144,7 @@ def _change_of_scale(spec: Any, release: ScaleRelease, tables: list[Any]) -> Flo
     """
     plain, found = unstandardised(spec, *scale_map(release)), []
     for table in tables:
-        rows = LooseRows.of(BatchReader(plain, table), plain.d)
+        rows = LooseRows.of(BatchReader(plain, table), plain.d, sums_of_loose(persons=False))
         found.append(mean_squares(rows, release.calibration))
     return np.asarray(found[1] - found[0])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 from typing import Any, Self
@@ -317,6 +317,9 @@ class LooseRows:
         Number of covariates.
     size : int
         Number of rows of a piece.
+    sums : tuple
+        What the kernel that was asked for returned, summed with as many additions as over bounded
+        rows, while pieces were in a cache.
     offset : ndarray of shape (n,) or None
         What is added to the linear predictors.
     persons : int or None
@@ -327,6 +330,7 @@ class LooseRows:
     y: FloatArray
     d: int
     size: int
+    sums: tuple[Any, ...] = ()
     offset: FloatArray | None = None
     persons: int | None = None
 
@@ -335,47 +339,43 @@ class LooseRows:
         return len(self.y) if self.persons is None else self.persons
 
     @classmethod
-    def of(cls, reader: Reader, width: int, *, has_offset: bool = False) -> LooseRows:
-        """Read all rows, for bounded rows of this width, and their offsets if they have any."""
+    def of(
+        cls, reader: Reader, width: int, kernel: Kernel, *, has_offset: bool = False
+    ) -> LooseRows:
+        """Read all rows, for bounded rows of this width, and their offsets if they have any.
+
+        The kernel sees covariates and labels, and no offset. It returns the sums of columns first.
+        """
         size = piece_rows(reader.n, width)
         offset = np.empty(reader.n) if has_offset else None
-        made = cls(np.empty((reader.n, width)), np.empty(reader.n), reader.p, size, offset)
+        table = np.empty((reader.n, width)), np.empty(reader.n)
+        made = cls(*table, reader.p, size, offset=offset)
 
-        def read(start: int) -> None:
+        def read(start: int) -> tuple[Any, ...]:
             covariates, labels = made.piece(start)
             found = reader.read(start, start + len(labels))
             covariates[:], labels[:] = found[:2]
             if offset is not None:
                 offset[start : start + len(labels)] = found[2]
-            with np.errstate(all="ignore"):  # a sum is finite only if all its terms are
-                finite = np.isfinite(np.einsum("ij->i", covariates))
-            if not finite.all():
+            sums = folded(kernel, block_rows(made.d), covariates, labels)
+            if not np.isfinite(sums[0]).all():  # a sum is finite only if all its terms are
                 lost = ~np.isfinite(covariates).all(axis=1)
                 covariates[lost] = labels[lost] = 0.0
+                sums = folded(kernel, block_rows(made.d), covariates, labels)
+            return tuple(sums)
 
-        in_order(read, range(0, reader.n, size))
-        return made
+        def part(first: int) -> tuple[Any, ...]:
+            return reduce(added, map(read, range(first, min(first + group, reader.n), size)))
+
+        group = SUMMED_BLOCKS * size
+        with np.errstate(all="ignore"):
+            return replace(made, sums=summed(part, range(0, reader.n, group), added))
 
     def piece(self, start: int) -> tuple[FloatArray, FloatArray]:
         """Return covariates ``(m, d)`` and labels ``(m,)`` of the piece that begins there."""
         labels = self.y[start : start + self.size]
         memory = self.x[start : start + self.size].reshape(-1)
         return memory[: len(labels) * self.d].reshape(self.d, len(labels)).T, labels
-
-    def fold(self, kernel: Kernel) -> tuple[Any, ...]:
-        """Sum what `kernel` returns, with as many additions as over bounded rows.
-
-        A kernel sees covariates and labels here, and no offset.
-        """
-
-        def part(first: int) -> tuple[Any, ...]:
-            starts = range(first, min(first + group, len(self.y)), self.size)
-            return reduce(
-                added, (folded(kernel, block_rows(self.d), *self.piece(s)) for s in starts)
-            )
-
-        group = SUMMED_BLOCKS * self.size
-        return summed(part, range(0, len(self.y), group), added)
 
     def bounded(self, change: Callable[[FloatArray], FloatArray], **limits: Any) -> DenseRows:
         """Bound the covariates that `change` makes of these, in their memory, which is then gone.

@@ -49,6 +49,13 @@ def weighted_sum(weights: FloatArray, x: Any) -> FloatArray:
     return np.asarray(weights @ x if sparse.issparse(x) else np.dot(weights, x))
 
 
+def weighted_labels(labels: FloatArray) -> FloatArray:
+    """Return labels ``(n,)`` times their weights: themselves, if all count fully."""
+    if labels.max(initial=0.0) <= 1.0 and labels.min(initial=0.0) >= -1.0:
+        return labels
+    return labels * weights_of(labels)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SlopeSums:
     """A kernel: the sum ``(d,)`` of the slopes of the losses at w, times labels and rows.
@@ -61,10 +68,11 @@ class SlopeSums:
 
     def __call__(self, x: Any, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray]:
         margin = margins(x, self.w)
-        margin += z
+        if isinstance(z, np.ndarray):  # no pass over margins for a zero
+            margin += z
         margin *= y
         slope = self.loss.slope(margin)
-        slope *= y * weights_of(y)
+        slope *= weighted_labels(y)
         return (weighted_sum(slope, x),)
 
 
