@@ -58,6 +58,7 @@ from privatelr.sources import (
     name_of_values,
     read_source,
 )
+from privatelr.sources.arrow_files import kind_of
 from privatelr.sources.memory_limits import LARGEST_SHARE, memory_here
 from privatelr.types import FloatArray, Rows
 
@@ -280,10 +281,7 @@ def read_in_memory(
     """Read the data of a call that does not take Dask collections."""
     require_most(person, records_per_person)
     has_matrix = sparse.issparse(first) or sparse.issparse(second)
-    # beside X, a list is a response, of which no text is a path; a path has no ~ but for its first
-    is_formula = isinstance(first, str) and (second is not None or "~" in first[1:])
-    alone = not is_formula and (second is None or not isinstance(first, list | tuple))
-    if not has_matrix and (is_stream(second) or (alone and is_stream(first))):
+    if not has_matrix and (is_stream(second) or _is_first_a_stream(first, second, target)):
         text, table = read_stream_source(first, second, target)
         given = {"person": person, "records_per_person": records_per_person, **counting}
         text = _with_all(text, table.typed.names, **given)
@@ -311,6 +309,18 @@ def read_in_memory(
     persons, owners, grouped = with_shares(batch, found)
     unnamed = not isinstance(person, str | None) and name_of_values(person) is None
     return FrameData(formula, grouped, persons, owners, unnamed)
+
+
+def _is_first_a_stream(first: Any, second: Any, target: Any) -> bool:
+    """Whether the first argument is data; beside X a text is a formula, and a list a response."""
+    if second is not None:
+        return not isinstance(first, str | list | tuple) and is_stream(first)
+    if isinstance(first, str):
+        # a path has no ~ but for its first letter, and every formula has one
+        return "~" not in first[1:] and (target is not None or is_stream(first))
+    # one text among the values of a response is no path
+    is_list = isinstance(first, list | tuple)
+    return is_stream(first) and not (is_list and not all(map(kind_of, first)))
 
 
 def _with_all(

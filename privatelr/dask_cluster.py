@@ -173,7 +173,8 @@ def wait_for(client: Any, futures: Any, *, bar: Counted = ()) -> None:
                 client.sync(_finished, client, futures, callback_timeout=_ANSWER)
                 return
             except FuturesCancelledError:
-                raise _lost("its scheduler was lost") from None
+                lost = "its scheduler was lost, or has not got rows that another cluster keeps"
+                raise _closed(lost) from None
             except TimeoutError as error:
                 if raised_by_signal_handler(error):
                     raise

@@ -237,17 +237,17 @@ def redact_errors(
     except BaseException as error:
         plain_stop = type(error) in (KeyboardInterrupt, GeneratorExit) and not error.args
         passes = not isinstance(error, Exception) if own_code else plain_stop
-        if passes or isinstance(error, ours) or raised_by_signal_handler(error):
+        if passes or issubclass(type(error), ours) or raised_by_signal_handler(error):
             raise
-        # the original message may contain a value of the data
-        kind = f" ({type(error).__name__})" if own_code else ""
+        kind = f" ({type(error).__name__})" if own_code else ""  # its words may quote a value
         raise SchemaError(f"data: {what}{kind}.") from None
 
 
 def raised_by_signal_handler(error: BaseException) -> bool:
     """Whether an exception comes from a signal handler of the process, by its traceback."""
     handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
-    step = error.__traceback__
+    # a class of others may run code where attributes of its object are read
+    step = BaseException.__dict__["__traceback__"].__get__(error)
     while step is not None:
         if step.tb_frame.f_code in handlers:
             return True

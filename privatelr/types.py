@@ -227,9 +227,6 @@ class ScoredRows(Protocol):
     def radius(self) -> float: ...
 
     @property
-    def offset_bound(self) -> float: ...
-
-    @property
     def records(self) -> int: ...
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:

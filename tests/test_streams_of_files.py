@@ -260,12 +260,10 @@ def test_a_path_stands_where_a_frame_does(tmp_path, monkeypatch):
         pq.write_table(TABLE.select(["age", "dose", "y"]), name)
     for path in (f"{folder}/few.pq", "~/parts/few.pq", "~/parts/few*.pq", "~/few"):
         np.testing.assert_allclose(dplr(path, target="y", **bounds).coef, of_frame, atol=1e-9)
-    for path in ("~/nowhere.parquet", "s3://here/t.parquet"):
-        for given in ((path,), ("y ~ age", path)):
-            with pytest.raises(
-                SchemaError, match=r"no such file|that was made with the filesystem"
-            ):
-                dplr(*given, **bounds)
+    for path in ("~/nowhere.parquet", "s3://here/t.parquet", "s3://here/"):
+        for given in ({"formula": "y ~ age", "data": path}, {"formula": path, "target": "y"}):
+            with pytest.raises(SchemaError, match=r"no such file|made with the filesystem"):
+                dplr(**given, **bounds)
 
 
 def test_a_path_that_is_not_there_is_said_to_be_so(tmp_path):

@@ -107,14 +107,15 @@ def _describe(name: str, dtype: Any, schema: Schema) -> Variable:
 def content_of(name: str, dtype: Any) -> Content:
     """Return what a column of this type can hold; refuses types that models cannot use."""
     require_decoded(name, dtype)
-    if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_object_dtype(dtype):
-        return "anything"
-    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
-        return "numbers"
-    if pd.api.types.is_bool_dtype(dtype):  # pandas does not count Arrow's booleans as numbers
-        return "numbers"
-    if pd.api.types.is_string_dtype(dtype):
-        return "strings"
+    with suppress(NotImplementedError):  # of types of Arrow that pandas does not know
+        if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_object_dtype(dtype):
+            return "anything"
+        if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
+            return "numbers"
+        if pd.api.types.is_bool_dtype(dtype):  # pandas does not count Arrow's booleans as numbers
+            return "numbers"
+        if pd.api.types.is_string_dtype(dtype):
+            return "strings"
     raise SchemaError(
         f"column {name!r} has the type {dtype}; a model takes numbers, booleans, categories "
         "and strings with declared levels."

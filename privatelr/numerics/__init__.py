@@ -24,7 +24,6 @@ from privatelr.numerics.objective import (
 )
 from privatelr.numerics.parallel import in_order, summed, threads
 from privatelr.numerics.roc import (
-    TIE,
     RocCurve,
     ThresholdRule,
     area_under,

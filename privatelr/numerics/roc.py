@@ -20,9 +20,6 @@ score as much or more."""
 _LONG = 2**15
 """Number of scores from which on several threads sort them."""
 _SAMPLE = 2**10
-TIE = 2.0**-40
-"""Relative difference of scores that tie where rounding may tell them apart: thousands of roundings
-of doubles, and far less than lies between two of millions of different scores."""
 _ROUNDING = 2.0**-48
 """Relative rounding of a sum of two squares and of its root, with a margin."""
 
@@ -57,8 +54,8 @@ def roc_curve(
     Parameters
     ----------
     near : float
-        Above 0, neighbouring scores that differ by no more than this, or by `TIE` of their size,
-        are one: records that score the same may be rounded in several ways.
+        Neighbouring scores that differ by no more than this are one: records that score the same
+        may be rounded in several ways.
     shown : callable, optional
         Increasing, from distinct scores to those of the curve. Scores that it makes equal are one.
     """
@@ -99,9 +96,8 @@ def _where_apart(points: _Part, near: float) -> _Part:
     """Keep the last of neighbouring points that are no further apart than `near`."""
     values = points[0]
     with np.errstate(invalid="ignore"):
-        gap, size = values[:-1] - values[1:], np.abs(values)
-        most = near + TIE * np.minimum(size[:-1], size[1:]) if near > 0 else 0.0
-        last = np.append(~(gap <= most), True)[: len(values)]
+        gap = values[:-1] - values[1:]
+    last = np.append(~(gap <= near), True)[: len(values)]
     if last.all():
         return points
     return values[last], points[1][last], points[2][last]

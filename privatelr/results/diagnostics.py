@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ else:
 _HEADERS = ("usable", "missing", "outside bounds", "undeclared")
 _MOST_SHOWN = 100
 """A page shows at most this number of variables, those with the fewest usable values first."""
+_FURTHER = 8
+"""Roundings of a link beside those of its terms: of an offset, and of weights and their roots."""
 _SCORED_AT_ONCE = 2**16
 """Records are scored in pieces of this number."""
 
@@ -262,10 +265,11 @@ def diagnose(
         unread = None if tally is None else totals(tally)
         return DataCounts(n, zeros, ones, spec.response, spec.variables, unread)
 
-    # rows are multiplied by roots of weights, and links divided by them: equal records may differ
-    # in the last bits, by a few roundings of the largest link that an intact row can have
-    largest = rows.radius * float(np.linalg.norm(coef)) + rows.offset_bound
-    return Diagnostics(link, positive, loss, counted, numerics.TIE * largest)
+    # rows are multiplied by roots of weights, and links divided by them; and blocks are summed in
+    # several orders: equal records may differ by the roundings of as many terms as there are
+    largest = rows.radius * float(np.linalg.norm(coef)) + float(np.abs(link).max(initial=0.0))
+    near = (len(coef) + _FURTHER) * 2.0**-52 * largest
+    return Diagnostics(link, positive, loss, counted, near if math.isfinite(near) else 0.0)
 
 
 _TITLE = "NOT PRIVATE: local check of the data against their declarations"

@@ -96,12 +96,17 @@ def from_home(path: Any) -> Any:
     return os.path.expanduser(path)
 
 
-def _found(path: str) -> list[str]:
+def require_local(path: str) -> None:
+    """Refuse the address of files that are not on this machine; raises `SchemaError`."""
     if "://" in path:
         raise SchemaError(
             f"data={show(path)}: paths are those of this machine; hand over a dataset of pyarrow "
             "that was made with the filesystem of these files."
         )
+
+
+def _found(path: str) -> list[str]:
+    require_local(path)
     files = files_of(path)
     if not all(map(os.path.exists, files)) or not files:
         raise SchemaError(f"data={show(path)}: there is no such file.")

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
 from privatelr.formula import Formula, Person, spell_person
-from privatelr.sources.arrow_files import is_pattern
+from privatelr.sources.arrow_files import is_pattern, require_local
 from privatelr.sources.coded_columns import decoded_or_left
 from privatelr.sources.columns import (
     ORDERED,
@@ -159,13 +159,15 @@ def _decoded_column(column: pd.Series[Any]) -> pd.Series[Any]:
 def not_a_table(data: Any) -> str:
     """Return what to hand over instead of this; looks at no value of a list, as it may be data."""
     if isinstance(data, str | os.PathLike):
-        if is_pattern(os.fspath(data)):
+        path = os.fspath(data)
+        require_local(path)
+        if is_pattern(path):
             return (
-                f"data={show(os.fspath(data))}: a pattern of files ends in .parquet or .feather, "
+                f"data={show(path)}: a pattern of files ends in .parquet or .feather, "
                 "as in 'visits/*.parquet'; a folder that exists is read without one."
             )
         return (
-            f"data={show(os.fspath(data))}: of paths, data takes that of a folder that exists, or "
+            f"data={show(path)}: of paths, data takes that of a folder that exists, or "
             "of files that end in .parquet or .feather; read other files by pandas first."
         )
     lazy = " (call collect() on it first)" if hasattr(data, "collect") else ""

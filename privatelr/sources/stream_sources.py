@@ -9,6 +9,7 @@ call this package, or raise its errors, in words that tell a value.
 
 from __future__ import annotations
 
+import atexit
 import inspect
 import os
 import queue
@@ -39,6 +40,8 @@ _PREDICTED = 2**17
 """Rows of a piece that a function of each row is applied to."""
 _PATIENCE = 0.05
 """Seconds after which a thread looks whether it is still wanted."""
+_FAREWELL, _LAST_FAREWELL = 1.0, 10.0
+"""Seconds that are waited for such a thread, and at the end of the process."""
 _UNTYPED = "its columns and their types could not be read"
 
 
@@ -290,15 +293,33 @@ def _handed_over(run: Callable[[Callable[[Any], bool]], None]) -> Generator[Any,
             failed.append(error)
         finally:
             hand_over(None)
+            _WORKERS.pop(worker, None)
 
-    threading.Thread(target=work, daemon=True).start()
+    worker = threading.Thread(target=work, daemon=True)
+    _WORKERS[worker] = unwanted
+    worker.start()
     try:
         while (chunk := ready.get()) is not None:
             yield chunk
     finally:
         unwanted.set()
+        worker.join(_FAREWELL)
     if failed:
         raise failed[0]
+
+
+_WORKERS: dict[threading.Thread, threading.Event] = {}
+"""Threads that read lazy frames, and how to tell them that nobody wants more."""
+
+
+@atexit.register
+def _end_workers() -> None:
+    """Let threads end, as a library that calls Python while it shuts down aborts the process."""
+    working = tuple(_WORKERS.items())
+    for _, unwanted in working:
+        unwanted.set()
+    for worker, _ in working:
+        worker.join(_LAST_FAREWELL)
 
 
 def _of_function(function: Callable[..., Any]) -> RecordBatches:

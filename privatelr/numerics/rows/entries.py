@@ -49,11 +49,6 @@ class BoundedEntries(ABC):
         """No row is longer."""
         return self.x_bound * math.sqrt(self.d)
 
-    @property
-    def offset_bound(self) -> float:
-        """No offset is larger; these rows have none."""
-        return 0.0
-
     @abstractmethod
     def labels(self) -> FloatArray:
         """-1 or +1 of shape ``(n,)``, and 0 for a row that was not usable."""
