@@ -26,10 +26,9 @@ _SMALL = 2**14
 """Number of entries up to which libraries use one thread for a table."""
 _PIECE = 2**14
 """Largest number of rows that are read at once."""
-_PIECE_ENTRIES, _MOST_ENTRIES = 2**18, 2**19
-"""Number of entries that are read at once, so that they stay in a cache; and in a long table."""
-_PIECES = 64
-"""A table is long if a piece of one row in this many has more; a piece takes memory, too."""
+_PIECE_ENTRIES = 2**19
+"""Number of entries that are read at once: few enough to stay in a cache, and enough for what each
+piece costs beside its rows."""
 _LINE = 8
 """Number of doubles in a cache line."""
 _NEAR = 5
@@ -53,8 +52,7 @@ def piece_rows(n: int, width: int) -> int:
     an odd number of cache lines: if columns were a power of two apart, the entries of a row would
     share one place in the cache.
     """
-    few, most = (entries // max(width, 1) for entries in (_PIECE_ENTRIES, _MOST_ENTRIES))
-    fitting = min(max(few, min(n // _PIECES, most), _LEAST), _PIECE)
+    fitting = min(max(_PIECE_ENTRIES // max(width, 1), _LEAST), _PIECE)
     equal = -(-n // max(round(n / fitting), 1))
     return (-(-equal // _LINE) | 1) * _LINE
 
