@@ -467,6 +467,24 @@ def test_a_text_is_a_path_by_its_ending_or_if_it_is_a_folder():
             dplr(FORMULA, text, **SCHEMA)
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda: pa.sparse_union([pa.field("a", pa.int64())]),
+        lambda: pa.run_end_encoded(pa.int32(), pa.dictionary(pa.int32(), pa.string())),
+        pa.month_day_nano_interval,
+    ],
+)
+def test_types_that_pandas_does_not_know_matter_where_they_are_used(kind):
+    """pyarrow makes no empty table of some, and pandas says so in an error of its own."""
+    frame = trial(200)
+    table = arrow(frame).append_column("odd", pa.nulls(200, kind()))
+    for data in (table, stream(table.to_reader)):
+        assert dplr("y ~ age", data, eps=0, bounds={"age": (18, 90)}).nobs == 200
+        with pytest.raises(SchemaError, match=r"^column 'odd' has the type "):
+            dplr("y ~ age + odd", data, eps=0, bounds={"age": (18, 90)})
+
+
 def test_a_stream_is_told_by_its_type():
     table = arrow(clinic(4))
     assert is_stream(ds.dataset(table))

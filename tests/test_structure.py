@@ -12,7 +12,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 313,
-    "code lines": 44_747,
+    "code lines": 44_755,
     "lines of the longest module": 400,
     "modules of the fullest folder": 20,
     "call depth": 14,

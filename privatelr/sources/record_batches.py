@@ -119,6 +119,13 @@ class RecordBatches:
         yield from _cut(whole, size, Batch.cut)
 
 
+def empty_table(schema: Any) -> Any:
+    """A table of Arrow without rows, of any types: the one of pyarrow's own knows fewer."""
+    import pyarrow as pa
+
+    return pa.table([pa.nulls(0, column.type) for column in schema], schema=schema)
+
+
 def _taken(batch: Any, wanted: Sequence[Any]) -> Any:
     """Return some columns of a batch; None if it has not got them, or has them as other types.
 

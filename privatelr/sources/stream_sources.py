@@ -29,7 +29,13 @@ from privatelr.errors import MissingDependencyError, SchemaError, redact_errors,
 from privatelr.sources import arrow_files
 from privatelr.sources.data_source import as_batch, is_dask, not_a_table
 from privatelr.sources.memory_limits import read_bytes
-from privatelr.sources.record_batches import UNCOUNTED, UNREAD, RecordBatches, width_of
+from privatelr.sources.record_batches import (
+    UNCOUNTED,
+    UNREAD,
+    RecordBatches,
+    empty_table,
+    width_of,
+)
 
 T = TypeVar("T")
 _AT_ONCE, _AHEAD = 2**17, 2
@@ -159,7 +165,7 @@ def _of_schema(
     schema: Any, opened: Any, counted: Callable[[], int] | None = None, required: Any = None
 ) -> RecordBatches:
     told = None if counted is None else partial(_theirs, UNCOUNTED, counted)
-    return RecordBatches(schema, as_batch(schema.empty_table()), opened, told, required)
+    return RecordBatches(schema, as_batch(empty_table(schema)), opened, told, required)
 
 
 def _theirs(what: str, call: Callable[[], T]) -> T:

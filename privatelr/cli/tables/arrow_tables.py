@@ -21,6 +21,7 @@ from privatelr.cli.tables.declared_columns import (
 )
 from privatelr.errors import MissingDependencyError, SchemaError
 from privatelr.sources import RecordBatches, as_batch, as_stream, decoded, undressed
+from privatelr.sources.record_batches import empty_table
 
 
 class ArrowTable:
@@ -100,7 +101,7 @@ class ArrowFiles:
                 yield pa.RecordBatch.from_arrays(found, schema=shown)
 
         facts = opened, source.count, source.required
-        return RecordBatches(schema, as_batch(schema.empty_table()), *facts), readings
+        return RecordBatches(schema, as_batch(empty_table(schema)), *facts), readings
 
 
 def _pyarrow(shown: str, kind: str) -> Any:
