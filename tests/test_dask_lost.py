@@ -34,11 +34,6 @@ def slow(part):
     return part
 
 
-def slowly(part):
-    time.sleep(0.05)
-    return part
-
-
 def lazy():
     frame = trial(100)
     return in_parts(frame, 20, 20, 20).map_partitions(slow, meta=frame.iloc[:0])
@@ -94,7 +89,12 @@ def patient():
 def test_the_tasks_of_a_frozen_worker_move_to_the_others(patient, memory, when):
     """Rows that it keeps are read again, and long before its scheduler gives it up."""
     frame, held = trial(100), ExitStack()
-    lazy_frame = in_parts(frame, 20, 20, 20).map_partitions(slowly, meta=frame.iloc[:0])
+
+    def slow(part):  # travels whole, as processes of the cluster cannot import this module
+        time.sleep(0.05)
+        return part
+
+    lazy_frame = in_parts(frame, 20, 20, 20).map_partitions(slow, meta=frame.iloc[:0])
 
     def freezing(objective):
         held.enter_context(frozen(pid))
