@@ -152,9 +152,9 @@ def sums_of_loose(persons: bool) -> Kernel:
     Examples
     --------
     >>> import numpy as np
-    >>> from privatelr import mechanisms
+    >>> from privatelr.mechanisms.scale_release import sums_of_loose
     >>> weighted = np.array([1.0, 2.0])  # the second record counts a quarter
-    >>> mechanisms.sums_of_loose(True)(np.array([[0.5], [1.0]]), weighted)
+    >>> sums_of_loose(True)(np.array([[0.5], [1.0]]), weighted)
     (array([0.75]), array([0.5]))
     """
     return partial(_sums_of_loose, persons)
