@@ -3,7 +3,7 @@
 import ast
 
 import pytest
-from structure import MODULES, PACKAGE, code_lines, journey, one_fit, sizes
+from structure import MODULES, PACKAGE, code_lines, journey, measures
 
 OPTIONAL = {
     "deltalake",
@@ -14,23 +14,29 @@ MOST = {
     "modules": 313,
     "code lines": 44_755,
     "modules of the fullest folder": 20,
-    "call depth": 14,
-    "functions": 362,
-    "types": 36,
+    "isinstance of kinds": 189,
+    "uses of Any": 2361,
+    "default call: depth": 17,
+    "default call: functions": 358,
+    "default call: modules": 63,
+    "default call: types": 35,
+    "inference call: depth": 17,
+    "inference call: functions": 481,
+    "inference call: modules": 72,
+    "inference call: types": 52,
+    "command on a stream: depth": 23,
+    "command on a stream: functions": 622,
+    "command on a stream: modules": 102,
+    "command on a stream: types": 55,
 }
 """What the package may have at most. These numbers only fall."""
 
 
 def test_the_package_does_not_grow():
-    found = sizes()
+    found = measures()
     assert found["module names used twice"] == []
     assert found["class names used twice"] == []
-    assert {name: found[name] for name in MOST if found.get(name, 0) > MOST[name]} == {}
-
-
-def test_one_fit_stays_near_the_ground():
-    found = journey(one_fit())
-    assert {name: found[name] for name in found if found[name] > MOST[name]} == {}
+    assert {name: found[name] for name in MOST if not 0 < found[name] <= MOST[name]} == {}
 
 
 def test_lines_of_code_are_counted():
@@ -41,7 +47,7 @@ def test_calls_are_counted():
     nested = PACKAGE / "nested.py"
     space = {}
     exec(compile("def a():\n    b()\ndef b():\n    pass\n", str(nested), "exec"), space)
-    assert journey(space["a"])["call depth"] == 2
+    assert journey(space["a"])["depth"] == 2
 
 
 def imports_inside_functions(tree):
