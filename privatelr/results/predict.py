@@ -20,11 +20,9 @@ from privatelr.sources import (
     Batch,
     as_batch,
     is_dask,
-    is_spark,
     is_stream,
     over_partitions,
     over_pieces,
-    spark_frames,
 )
 from privatelr.types import BoolArray, FloatArray
 
@@ -170,30 +168,9 @@ def cut(fit: ModelRecord, threshold: Any) -> float:
 
 def over_parts(of_part: Callable[[Any], Any], fit: ModelRecord, data: Any) -> Any:
     """The predictions of a frame, or lazy ones of each partition of a Dask frame."""
-    if is_spark(data):
-        return _on_spark(of_part, fit, data)
     # of a frame with named columns only those of the formula are read
     is_numbered = isinstance(fit.spec, design.NumberedSpec)
     return by_parts(of_part, data, None if is_numbered else fit.spec.formula.covariates)
-
-
-def _on_spark(of_part: Callable[[Any], Any], fit: ModelRecord, frame: Any) -> Any:
-    """The frame with its predictions as more columns, which are made when it is read."""
-    import pyarrow as pa
-
-    said = of_part(spark_frames.typed(frame).frame)  # refuses unsuitable names now
-    columns = said if isinstance(said, pd.DataFrame) else said.to_frame()
-    classes = pa.array([*fit.spec.response.classes]).type
-    kinds = {name: classes if name == "class" else pa.float64() for name in columns.columns}
-    return spark_frames.with_columns(frame, pa.schema(kinds), partial(_arrays, of_part, kinds))
-
-
-def _arrays(of_part: Callable[[Any], Any], kinds: Mapping[str, Any], table: Any) -> list[Any]:
-    import pyarrow as pa
-
-    found = of_part(table)
-    columns = found if isinstance(found, pd.DataFrame) else found.to_frame()
-    return [pa.array(columns[name], kind, from_pandas=True) for name, kind in kinds.items()]
 
 
 def by_parts(of_part: Callable[[Any], Any], data: Any, names: Sequence[str] | None) -> Any:

@@ -37,5 +37,4 @@ from privatelr.sources.schema import (
     draw_identifier,
     unknown_release,
 )
-from privatelr.sources.spark_frames import is_spark
 from privatelr.sources.stream_sources import as_stream, is_stream, over_pieces, stream
