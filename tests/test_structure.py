@@ -6,7 +6,7 @@ import pytest
 from structure import MODULES, PACKAGE, code_lines, journey, one_fit, sizes
 
 OPTIONAL = {
-    *("cryptography", "dask", "distributed", "dp_accounting", "matplotlib"),
+    *("dask", "distributed", "dp_accounting", "matplotlib"),
     *("great_tables", "opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {

@@ -35,6 +35,5 @@ from privatelr.sources.schema import (
     Schema,
     declare_schema,
     draw_identifier,
-    unknown_release,
 )
 from privatelr.sources.stream_sources import as_stream, is_stream, over_pieces, stream

@@ -24,10 +24,10 @@ from privatelr.results.release_files.calibration_entries import (
     require_printable,
 )
 from privatelr.results.release_files.design_entries import Level, Name, Pair
-from privatelr.results.release_files.document_entries import ChargeEntry, Label, SignatureEntry
+from privatelr.results.release_files.document_entries import ChargeEntry, Label
 
 ANSWER_FORMAT: Literal["privatelr answer"] = "privatelr answer"
-ANSWER_VERSION: Literal[1] = 1
+ANSWER_VERSION: Literal[2] = 2
 _Records = Annotated[int, Meta(ge=1, le=10**15)]
 _Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 _Drawn = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
@@ -173,7 +173,7 @@ class RangesEntry(FileEntry, frozen=True, tag_field="kind", tag="bounds"):
     beyond
         What follows from it: how many records are meant to lie beyond either end.
     identifier
-        Drawn at release; absent in files of earlier writers.
+        Drawn at release.
     """
 
     n: _Records
@@ -181,7 +181,7 @@ class RangesEntry(FileEntry, frozen=True, tag_field="kind", tag="bounds"):
     columns: Annotated[list[RangeEntry], Meta(min_length=1, max_length=10_000)]
     eta: Positive
     beyond: Position
-    identifier: _Drawn | UnsetType = UNSET
+    identifier: _Drawn
 
 
 class LevelsEntry(FileEntry, frozen=True, tag_field="kind", tag="levels"):
@@ -197,7 +197,7 @@ class LevelsEntry(FileEntry, frozen=True, tag_field="kind", tag="levels"):
     levels
         In increasing order, numbers before texts.
     identifier
-        Drawn at release; absent in files of earlier writers.
+        Drawn at release.
     """
 
     n: _Records
@@ -206,7 +206,7 @@ class LevelsEntry(FileEntry, frozen=True, tag_field="kind", tag="levels"):
     half: Position
     always: Position
     levels: Annotated[list[Level], Meta(max_length=1_000_000)]
-    identifier: _Drawn | UnsetType = UNSET
+    identifier: _Drawn
 
 
 AnyAnswerEntry = CurveEntry | AreaEntry | CutEntry | CandidatesEntry | RangesEntry | LevelsEntry
@@ -225,12 +225,12 @@ class AnswerDocument(FileEntry, frozen=True):
         The source of the noise; a seed makes the guarantee void.
     ledger
         Null if no ledger was charged.
-    sha256, signature
+    sha256
         As of the file of a fit.
     """
 
     format: Literal["privatelr answer"]
-    version: Literal[1]
+    version: Literal[2]
     notice: Annotated[str, Meta(pattern="^(covered by |NOT PRIVATE: )")]
     written_by: Annotated[dict[Phrase, Phrase], Meta(max_length=100)]
     guarantee: GuaranteeEntry
@@ -238,7 +238,6 @@ class AnswerDocument(FileEntry, frozen=True):
     ledger: ChargeEntry | None
     answer: AnyAnswerEntry
     sha256: str
-    signature: SignatureEntry | None
 
     def __post_init__(self) -> None:
         for name, version in self.written_by.items():

@@ -1,6 +1,6 @@
 """The file of a private answer: a ROC curve, its area, a threshold, a choice, or a declaration.
 
-It is written, hashed, signed and read as the file of a fit is. What follows from the released
+It is written, hashed and read as the file of a fit is. What follows from the released
 numbers is in it as well, and has to follow when it is read. A choice has the release of each
 candidate in it, so that the price of all of them is added up again.
 """
@@ -33,15 +33,14 @@ from privatelr.results.release_files import answer_entries as entries
 from privatelr.results.release_files import calibration_file as parts
 from privatelr.results.release_files import declaration_file as declared
 from privatelr.results.release_files import document as documents
-from privatelr.results.release_files import json_values, origin, release_file
+from privatelr.results.release_files import json_values, release_file
 from privatelr.results.release_files.calibration_entries import ScoreCountsEntry
-from privatelr.results.release_files.origin import Key
 from privatelr.results.release_files.restored_fit import is_implied, read_charge, require_column
 
 AnyAnswer = (
     PrivateRoc | PrivateAuc | PrivateThreshold | ChosenFit | SuggestedBounds | ReleasedLevels
 )
-_OPEN = ("written_by", "sha256", "signature")
+_OPEN = ("written_by", "sha256")
 """These entries are about the file and not about the answer."""
 
 
@@ -53,7 +52,7 @@ def is_answer(value: Any) -> bool:
 # -- writing -----------------------------------------------------------------------------------
 
 
-def answer_bytes(answer: PaidAnswer, key: Key = None) -> bytes:
+def answer_bytes(answer: PaidAnswer) -> bytes:
     """The content of the file, which is read again before it is returned.
 
     Raises
@@ -64,10 +63,7 @@ def answer_bytes(answer: PaidAnswer, key: Key = None) -> bytes:
         If it has no place in a file. The message is part of a sentence.
     """
     document = answer_document(answer)
-    written = document
-    if key is not None:
-        written = {**document, "signature": origin.signature_entry(document["sha256"], key)}
-    data = release_file.as_bytes(written)
+    data = release_file.as_bytes(document)
     read = answer_document(restore_answer(json_values.parse(data)))
     if json_values.canonical(read) != json_values.canonical(document):
         raise ReleaseFileError("the answer would not be read back")
@@ -75,7 +71,7 @@ def answer_bytes(answer: PaidAnswer, key: Key = None) -> bytes:
 
 
 def answer_document(answer: PaidAnswer) -> dict[str, Any]:
-    """An answer as plain values, with its content hash and without a signature."""
+    """An answer as plain values, with its content hash."""
     guarantee = _stated_guarantee(answer)
     notice = f"covered by {guarantee}; holds no record, and no count of records without noise"
     if isinstance(guarantee, NonPrivate):
@@ -91,7 +87,6 @@ def answer_document(answer: PaidAnswer) -> dict[str, Any]:
             ledger=documents.as_entry(answer.entry),
             answer=_WRITERS[type(answer)](answer),
             sha256="",
-            signature=None,
         )
     )
     return {**document, "sha256": documents.content_hash(document)}
@@ -202,7 +197,7 @@ _WRITERS: dict[type, Callable[[Any], entries.AnyAnswerEntry]] = {
 # -- reading -----------------------------------------------------------------------------------
 
 
-def restore_answer(value: dict[str, Any], public_key: Key = None) -> AnyAnswer:
+def restore_answer(value: dict[str, Any]) -> AnyAnswer:
     """The answer of a value that was read from a file; see `privatelr.load`.
 
     Raises
@@ -210,26 +205,17 @@ def restore_answer(value: dict[str, Any], public_key: Key = None) -> AnyAnswer:
     ReleaseFileError
         If the file is wrong. The message is part of a sentence.
     """
-    version = value.get("version")
-    if type(version) is int and version > entries.ANSWER_VERSION:
-        raise ReleaseFileError(
-            f"the file has version {version} of the format of answers, and this reader knows up to "
-            f"version {entries.ANSWER_VERSION}; upgrade privatelr"
-        )
-    if type(version) is not int or version < 1:
-        raise ReleaseFileError(f"version takes {entries.ANSWER_VERSION}, not {show(version)}")
+    json_values.require_version(value, entries.ANSWER_VERSION)
     document: entries.AnswerDocument = json_values.read_entry(value, entries.AnswerDocument)
     if document.sha256 != documents.content_hash(value):
         raise ReleaseFileError(
             "its content does not have the hash that it states, so it was changed after saving"
         )
-    if public_key is not None:
-        origin.require_signature(document.signature, document.sha256, public_key)
     answer = _restore(document)
     written = answer_document(answer)
     written = {name: value[name] if name in _OPEN else written[name] for name in value}
     if isinstance(document.answer, entries.CandidatesEntry):
-        # each was read as a file of its own, which any version may have written
+        # each was read as a file of its own, which another program may have written
         written["answer"]["candidates"] = value["answer"]["candidates"]
     if json_values.canonical(value) != json_values.canonical(written):  # rounding may differ
         json_values.require_same(value, written, "")
@@ -248,13 +234,11 @@ def _restore(document: entries.AnswerDocument) -> AnyAnswer:
         case entries.RangesEntry():
             ranges, outer, made = declared.restore_ranges(given)
             paid = _paid(document, made.target, made)
-            own = declared.identifier_of(given, document.sha256)
-            return SuggestedBounds(ranges, outer, made, *paid, own)
+            return SuggestedBounds(ranges, outer, made, *paid, given.identifier)
         case entries.LevelsEntry():
             told, chances = declared.restore_levels(given)
             paid = _paid(document, chances.target, chances)
-            own = declared.identifier_of(given, document.sha256)
-            return ReleasedLevels(given.column, told, given.n, chances, *paid, own)
+            return ReleasedLevels(given.column, told, given.n, chances, *paid, given.identifier)
     return _restore_choice(document, given)
 
 
