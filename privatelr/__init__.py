@@ -5,28 +5,6 @@ fit = dplr("Species != 'setosa' ~ .", load_dataset("iris"), **load_schema("iris"
 print(fit)
 """
 
-import _signal  # type: ignore[import-not-found]  # these three are loaded before any program
-import os
-import sys
-
-if (
-    _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
-    and (
-        _COMMAND := sys.orig_argv[sys.orig_argv.index("-m") + 1]
-        if sys.argv[:1] == ["-m"] and "-m" in sys.orig_argv[:-1]  # python -m privatelr
-        else os.path.basename("".join(sys.argv[:1])).removesuffix(".exe")
-    )
-    in {"lrsimple", "privatelr", "svmsimple"}
-):
-    # Importing takes a command about a second. An interrupt meanwhile would print a traceback.
-    def _leave(*_: object) -> None:
-        try:
-            os.write(2, f"{_COMMAND}: interrupted.\n".encode())
-        finally:
-            os._exit(130)
-
-    _signal.signal(_signal.SIGINT, _leave)
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -141,7 +119,7 @@ if not TYPE_CHECKING:
         """Import a public name at its first use and keep it as an attribute of the package."""
         folder = next((folder for folder, names in _FOLDERS.items() if name in names), None)
         if folder is None:
-            return import_module(f"{__name__}.arguments").former(__name__, name)
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if not folder:
             return import_module(f"{__name__}.{name}")
         found = globals()[name] = getattr(import_module(f"{__name__}.{folder}"), name)

@@ -48,7 +48,7 @@ also if it is named twice. Nothing is read but the files, and nothing is charged
 
 examples:
   privatelr compare small.json full.json
-  privatelr compare small.json full.json --format latex --out table.tex
+  privatelr compare small.json full.json --format html --out table.html
 
 {STATUSES}"""
 _CHOOSE = f"""\

@@ -163,7 +163,7 @@ _READ: dict[str, dict[str, Any]] = {
     "--records-per-person": {"metavar": "N", "type": read.whole},
     "--type": {"choices": get_args(PredictionType)},
     "--format": {"choices": ("markdown", "html"), "default": "markdown"},
-    "compare --format": {"choices": ("text", "html", "latex", "markdown"), "default": "text"},
+    "compare --format": {"choices": ("text", "html"), "default": "text"},
     "--statistic": {"choices": ("std_error", "conf_int")},
     "--digits": {"metavar": "N", "type": read.whole},
     "--line": {"choices": ("output", "objective")},

@@ -218,7 +218,7 @@ def test_a_saved_answer_is_shown_again_and_known_to_its_ledger(home, tmp_path, c
 # -- compare ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", ["text", "html", "latex", "markdown"])
+@pytest.mark.parametrize("way", ["text", "html"])
 def test_a_comparison_is_that_of_python(way, home, tmp_path, capsys):
     names = ("lr", "svm", "lp")
     line = f"compare lr.json svm.json lp.json --format {way}"

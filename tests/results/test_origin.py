@@ -69,7 +69,7 @@ def test_a_relabelled_file_is_called_its_writers_word(tmp_path):
     assert "Stated by the writer of the file, and not checkable:" in card
     assert drawn in card
     assert "Randomness | drawn from the operating system, and not kept; so its file states" in card
-    for page in (str(forged), forged._repr_html_(), forged.summary().as_latex()):
+    for page in (str(forged), forged._repr_html_()):
         assert "read from a file; see fit.origin" in words(page)
 
 

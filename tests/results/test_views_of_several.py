@@ -151,7 +151,7 @@ def test_classes_are_compared():
     np.testing.assert_allclose(odds, np.exp(own["estimate"]))
     assert compare(CLASSES, ONE).guarantee == PureDP(4)
     assert "Response of" in str(compare(CLASSES, ONE))
-    for text in (found.as_latex(), found.as_markdown(), found.as_html()):
+    for text in (found.as_text(), found.as_html()):
         assert "three: dose" in text
 
 
