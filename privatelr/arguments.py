@@ -105,7 +105,7 @@ _ATTRIBUTES = {
     "get_robustcov_results": "fit.bse is robust already, by the sandwich formula",
     "pred predict_log_proba predict_proba": "fit.predict(data) has the probabilities, or the "
     "classes where a fit has no probabilities",
-    "score": "fit.private_auc(data, eps=...) buys how well it tells the classes apart",
+    "score": "fit.private_roc(data, eps=...).auc says how well it tells the classes apart",
     "summary2": "fit.summary() has the page",
 }
 OTHERWISE = {name: why for names, why in _ATTRIBUTES.items() for name in names.split()}

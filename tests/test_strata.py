@@ -404,9 +404,8 @@ def test_strata_have_the_curves_that_they_bought(table, fits):
         _ = fits.roc
 
 
-@pytest.mark.parametrize("name", ["private_roc", "private_auc", "private_threshold"])
-def test_each_stratum_answers_for_itself(name, table, fits):
-    with pytest.raises(ArgumentError, match=rf"{name}: it is about one fit, as in fits\[level\]"):
-        getattr(fits, name)(table, eps=1.0)
-    answer = getattr(fits["female"], name)(table, eps=1.0)
+def test_each_stratum_answers_for_itself(table, fits):
+    with pytest.raises(ArgumentError, match=r"private_roc: .* as in fits\[level\]"):
+        fits.private_roc(table, eps=1.0)
+    answer = fits["female"].private_roc(table, eps=1.0)
     assert answer.nobs == len(table)

@@ -14,7 +14,7 @@ from privatelr.cli import option_readers as read
 from privatelr.cli.option_readers import Parser
 from privatelr.mechanisms.calibration import ANALYSES
 from privatelr.mechanisms.candidate_choice import ScoreName
-from privatelr.numerics import HINGES, ThresholdRule
+from privatelr.numerics import HINGES
 from privatelr.results import PredictionType
 
 METHODS = ("lr", "svm", "lp", "simplex", "multinomial")
@@ -86,7 +86,6 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "roc": (
         ("", f"model data {_TEXT}"),
         *_PAID[1:3],
-        ("what is released, if not the whole curve", "--only --rule --smaller-class"),
         ("", f"--plot --out --force {_ALWAYS}"),
     ),
     "choose": (("", f"models data {_TEXT} --score"), *_PAID[1:]),
@@ -105,7 +104,7 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
 _SWITCHES = "--json --quiet --force --released-only --strict --full --mutations --exponentiate"
 _NUMBERS = (
     "--row-norm --intercept-scale --eps --rho --delta --h --n --balance --c-index --correlation "
-    "--smaller-class --width --share --density --slack --minority --radius --level"
+    "--width --share --density --slack --minority --radius --level"
 )
 _READ: dict[str, dict[str, Any]] = {
     **{name: {"action": "store_true"} for name in _SWITCHES.split()},
@@ -153,8 +152,6 @@ _READ: dict[str, dict[str, Any]] = {
     "--step": {"metavar": "X", "type": read.automatic},
     "--score": {"choices": ("margin", "count")},
     "choose --score": {"choices": get_args(ScoreName)},
-    "--only": {"choices": ("auc", "threshold")},
-    "--rule": {"choices": get_args(ThresholdRule)},
     "--term": {"metavar": "NAME"},
     "--weights": {"metavar": "NAME"},
     "--subset": {"metavar": "CONDITION"},
@@ -264,9 +261,6 @@ _HELP = {
     "--score": "what a round compares; default margin",
     "choose --score": "what is compared: the area under the curve, the share of right classes, or "
     "the squared error of probabilities; default auc",
-    "--only": "release this alone: the area with its standard error, or one threshold",
-    "--rule": "what --only threshold is the best by; default youden",
-    "--smaller-class": "a guess of the share of the smaller class, for --only auc; default 0.1",
     "choose --eps": "epsilon of the choice, beside that of the models; it has no default",
     "choose --out": "also write the choice, with all models, to a file; an existing file is "
     "refused",

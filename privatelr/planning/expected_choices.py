@@ -1,4 +1,4 @@
-"""What a private choice is expected to lose: of a threshold, or of one of several fits."""
+"""What a private choice is expected to lose: of one of several fits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from privatelr.mechanisms.candidate_choice import (
     ScoreName,
     calibrate_choice,
 )
-from privatelr.mechanisms.threshold_choice import ThresholdCalibration, threshold_scores
 from privatelr.page_model import FactList, Heading, Paged, Piece, Table
 from privatelr.planning.needed_records import read_size
 from privatelr.privacy import Guarantee, neighbours_about
@@ -25,91 +24,7 @@ from privatelr.results.answers.scored_records import require_pure
 from privatelr.results.pages.sentences import neighbours
 from privatelr.types import FloatArray
 
-_COUNTS = 101
-"""Quantiles of the noise on the number of positive records, over which chances are averaged."""
 _COMPARED = {"auc": "AUC", "accuracy": "share of right classes", "brier": "Brier score"}
-
-
-# -- a threshold -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ExpectedThreshold:
-    """What a private threshold is expected to lose against the best of those to choose from.
-
-    Attributes
-    ----------
-    calibration : ThresholdCalibration
-        The rule, the number of records, and the price.
-    thresholds : ndarray of shape (k,)
-        Probabilities or margins, which are public.
-    chances : ndarray of shape (k,)
-        The probability of each.
-    values : ndarray of shape (k,)
-        What the rule compares: sensitivity + specificity - 1, or the distance from the corner.
-    """
-
-    calibration: ThresholdCalibration
-    thresholds: FloatArray
-    chances: FloatArray
-    values: FloatArray
-
-    @property
-    def _sign(self) -> int:
-        return 1 if self.calibration.rule == "youden" else -1
-
-    @property
-    def best(self) -> float:
-        """The best value of all thresholds."""
-        return float(self._sign * (self._sign * self.values).max())
-
-    @property
-    def regret(self) -> float:
-        """How much worse than that the chosen threshold is on average; not negative."""
-        return float(self.chances @ (self._sign * (self.best - self.values)))
-
-    @property
-    def value(self) -> float:
-        """The threshold that is best without noise."""
-        return float(self.thresholds[np.argmax(self._sign * self.values)])
-
-    def __str__(self) -> str:
-        name = "Youden's J" if self._sign == 1 else "distance from the corner (0, 1)"
-        return (
-            f"a {name} of {self.best:.3f} at the best threshold, near {self.value:.2g}, of which "
-            f"the choice loses {self.regret:.2g} on average"
-        )
-
-
-def expected_threshold(
-    made: ThresholdCalibration, counts: FloatArray, scores: FloatArray
-) -> ExpectedThreshold:
-    """Return the chances of all thresholds, averaged over the noise on the size of a class.
-
-    Parameters
-    ----------
-    made
-    counts
-        Expected numbers of records ``(2 K + 1,)`` in the bins of either class.
-    scores
-        The thresholds ``(K - 1,)`` between them.
-    """
-    bins = len(counts) // 2
-    negative, positive = float(counts[:bins].sum()), float(counts[bins : 2 * bins].sum())
-    ranks = (np.arange(_COUNTS) + 0.5) / _COUNTS
-    laplace = -np.sign(ranks - 0.5) * np.log1p(-2 * np.abs(ranks - 0.5)) / made.count.epsilon
-    chances = np.zeros(len(scores))
-    for noisy in np.clip(np.rint(positive + laplace), 1, made.n - 1).astype(int).tolist():
-        compared = threshold_scores(counts, noisy, made.n, made.rule)
-        chances += made.mechanism(noisy).probabilities(compared) / _COUNTS
-    missed = np.cumsum(counts[bins : 2 * bins])[:-1] / max(positive, 1e-9)
-    alarms = 1 - np.cumsum(counts[:bins])[:-1] / max(negative, 1e-9)
-    is_youden = made.rule == "youden"
-    values = 1 - missed - alarms if is_youden else np.hypot(missed, alarms)
-    return ExpectedThreshold(made, scores, chances, values)
-
-
-# -- one of several fits -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -28,9 +28,7 @@ from privatelr.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from privatelr.inference import prediction_errors, question
-    from privatelr.results.answers import private_threshold
 else:
-    private_threshold = lazy_import("privatelr.results.answers.private_threshold")
     prediction_errors = lazy_import("privatelr.inference.prediction_errors")
     question = lazy_import("privatelr.inference.question")
 
@@ -139,14 +137,7 @@ def predict(fit: ModelRecord, data: Any, type: str | None, threshold: Any) -> pd
 
 
 def cut(fit: ModelRecord, threshold: Any) -> float:
-    """The threshold between the classes: a number, an answer or a paid rule, or that of the fit."""
-    if isinstance(threshold, private_threshold.PrivateThreshold):
-        scale = scale_of(fit.loss)
-        if threshold.score != scale.name:
-            raise ArgumentError(
-                f"threshold: the answer is a {threshold.score}, and this fit takes {scale.takes}."
-            )
-        return threshold.value
+    """The threshold between the classes: a number or a paid rule, or that of the fit."""
     is_rule = isinstance(threshold, str) and threshold in _RULES
     if threshold is not None and not (is_rule and fit.has_roc):
         hint = ", or a rule where the fit bought a ROC curve" if is_rule else ""

@@ -91,7 +91,7 @@ def _side_by_side(name: str) -> property:
 @refuses(
     "it is about one fit, as in fits[level], and prices add up; spend={'coefficients': 0.75, "
     "'roc': 0.25} buys a curve for each stratum with the fits, at one price.",
-    methods="private_roc private_auc private_threshold",
+    methods="private_roc",
 )
 @refuses(
     "each stratum has its own, as in fits[level].",

@@ -10,8 +10,6 @@ import privatelr as lr
 from privatelr.audit.enumeration.answers import law_of_flips
 from privatelr.mechanisms.candidate_choice import choose_candidate
 from privatelr.mechanisms.range_selection import candidate_ends, choose_range, slots_of
-from privatelr.mechanisms.threshold_choice import choose_threshold
-from privatelr.planning.expected_area import expected_counts
 from privatelr.privacy.noise import SeededRandomness
 from privatelr.privacy.noise.exponential_mechanism import PermuteAndFlip
 
@@ -76,43 +74,6 @@ def test_a_choice_is_surer_with_more_records_and_price():
 def test_a_plan_of_a_choice_refuses_what_it_cannot_read(given, words):
     with pytest.raises((lr.ArgumentError, lr.GuaranteeError), match=words):
         lr.plan_choice(*given)
-
-
-# -- a threshold -----------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def study():
-    return lr.plan("y ~ age + dose", 1000, 1.0, bounds=BOUNDS, spend=None)
-
-
-@pytest.mark.parametrize("rule", ["youden", "topleft"])
-def test_a_plan_of_a_threshold_has_the_shares_that_are_drawn(rule, study):
-    planned = study.private_threshold(0.05, rule=rule)
-    counts, _ = expected_counts(study.simulator, 40, 1000)
-    whole = np.floor(counts)
-    whole[-1] = 1000 - whole[:-1].sum()  # the draw takes whole numbers; the plan does not
-    randomness = SeededRandomness(4)
-    drawn = [choose_threshold(whole, planned.calibration, randomness) for _ in range(DRAWN)]
-    regret = np.abs(planned.best - planned.values)[drawn].mean()
-    assert planned.regret == pytest.approx(regret, rel=0.15)
-    shares = np.bincount(drawn, minlength=39) / DRAWN
-    assert np.abs(shares - planned.chances).max() < FIVE_SDS
-    assert 0 < planned.value < 1
-
-
-def test_regret_falls_with_price_and_records(study):
-    regrets = [
-        study.private_threshold(0.1).regret,
-        study.private_threshold(1.0).regret,
-        study.private_threshold(1.0, n=10_000).regret,
-    ]
-    assert regrets[0] > regrets[1] > regrets[2] >= 0
-    assert "loses" in str(study.private_threshold(1.0, rule="topleft"))
-    with pytest.raises(lr.ArgumentError, match="rule"):
-        study.private_threshold(1.0, rule="best")
-    with pytest.raises(lr.GuaranteeError, match="no use for a delta"):
-        study.private_threshold(lr.ApproxDP(1.0, 1e-6))
 
 
 # -- bounds and levels -----------------------------------------------------------------------------
@@ -201,9 +162,3 @@ def test_a_chance_takes_a_number_of_records(count):
         plan.chance(count)
     assert plan.chance(0) == 0
     assert plan.chance(50_000) == 1
-
-
-def test_a_plan_names_what_forecasts_an_area():
-    plan = lr.plan("y ~ age", 1000, 1.0, bounds={"age": (18, 90)})
-    with pytest.raises(lr.ArgumentError, match=r"private_roc\(eps, n=...\)"):
-        plan.private_auc(0.5)

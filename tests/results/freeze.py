@@ -160,9 +160,6 @@ def answers():
     return {
         "curve": fit.private_roc(whole, eps=2.0),
         "curve_persons": persons.private_roc(whole, eps=8.0),
-        "area": fit.private_auc(whole, eps=8.0),
-        "area_counts": fit.private_auc(whole, eps=0.1),
-        "threshold": fit.private_threshold(whole, eps=1.0),
         "choice": choose({"large": fit, "small": small}, whole, 0.5, score="brier"),
         "bounds": suggest_bounds(whole, {"age": (0, 1000)}, ZCDP(4.0)),
         "bounds_persons": suggest_bounds(whole, {"age": (0, 1000)}, 8.0, person="patient"),

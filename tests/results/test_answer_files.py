@@ -4,7 +4,6 @@ import copy
 import json
 import warnings
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -52,15 +51,9 @@ def answers(frame):
             "curve": fit.private_roc(frame, eps=2.0),
             "curve of margins": svm.private_roc(frame, eps=ZCDP(0.2)),
             "curve with a delta": lp.private_roc(frame, eps=1.0, delta=1e-5),
-            "area": fit.private_auc(frame, eps=8.0),
-            "area of counts": svm.private_auc(frame, eps=0.1),
-            "threshold": fit.private_threshold(frame, eps=1.0),
-            "threshold of margins": svm.private_threshold(frame, eps=1.0, rule="topleft"),
             "choice": choose(several, frame, eps=0.5),
             "choice with a delta": choose({"fit": fit, "other": other}, frame, 0.5, score="brier"),
             "curve of persons": persons.private_roc(many, eps=2.0),
-            "area of persons": persons.private_auc(many, eps=2.0),
-            "threshold of persons": persons.private_threshold(many, eps=2.0),
             "choice of persons": choose({"a": persons, "b": persons}, many, 1.0),
             "bounds": suggest_bounds(frame, {"age": (0, 1000), "dose": (-50, 50)}, eps=4.0),
             "bounds with a rho": suggest_bounds(frame, {"age": (0, 1000)}, eps=ZCDP(0.5)),
@@ -72,9 +65,8 @@ def answers(frame):
 
 
 NAMES = (
-    *("curve", "curve of margins", "curve with a delta", "area", "area of counts", "threshold"),
-    *("threshold of margins", "choice", "choice with a delta", "curve of persons"),
-    *("area of persons", "threshold of persons", "choice of persons", "bounds"),
+    *("curve", "curve of margins", "curve with a delta", "choice"),
+    *("choice with a delta", "curve of persons", "choice of persons", "bounds"),
     *("bounds with a rho", "levels", "levels of numbers", "bounds of persons", "levels of persons"),
 )
 
@@ -98,9 +90,6 @@ def test_what_is_read_back_can_be_used(answers, frame, tmp_path):
     assert curve.auc == answers["curve"].auc
     assert curve.curve.equals(answers["curve"].curve)
     assert curve.at(0.3).equals(answers["curve"].at(0.3))
-    assert float(load(tmp_path / "area.json")) == answers["area"].value
-    assert load(tmp_path / "area.json").std_error == answers["area"].std_error
-    assert float(load(tmp_path / "threshold.json")) == answers["threshold"].value
     chosen = load(tmp_path / "choice.json")
     assert chosen.label == answers["choice"].label
     assert chosen.fit.predict(frame).equals(answers["choice"].fit.predict(frame))
@@ -182,17 +171,18 @@ def test_less_noise_than_the_guarantee_takes_is_refused(answers, tmp_path):
             read(edited(document, ("answer", "counts", "noise", law), less), path)
 
 
-@pytest.mark.parametrize("name", ["curve", "curve of margins", "threshold", "area of counts"])
+@pytest.mark.parametrize("name", ["curve", "curve of margins"])
 @pytest.mark.parametrize("entry", ["spread", "middle"])
 @pytest.mark.parametrize("factor", [1.001, 0.5, 3.0])
 def test_an_edited_scale_of_scores_does_not_load(name, entry, factor, answers, tmp_path):
     path = tmp_path / "answer.json"
     answers[name].save(path)
     document = json.loads(path.read_bytes())
-    inside = document["answer"] if name == "threshold" else document["answer"]["counts"]
-    where = ("answer", entry) if name == "threshold" else ("answer", "counts", entry)
-    moved = inside[entry] * factor + (factor - 1 if entry == "middle" else 0.0)
-    with pytest.raises(ReleaseFileError, match=r"answer\.(edges\[.\]|value) is"):
+    where = ("answer", "counts", entry)
+    moved = document["answer"]["counts"][entry] * factor + (
+        factor - 1 if entry == "middle" else 0.0
+    )
+    with pytest.raises(ReleaseFileError, match=r"answer\.edges\[.\] is"):
         read(edited(document, where, moved), path)
 
 
@@ -267,9 +257,7 @@ def test_a_void_answer_says_so(frame, tmp_path):
         warnings.simplefilter("ignore", PrivacyWarning)
         fit = dplr(FORMULA, frame, eps=4.0, **SCHEMA)
         given = {"seed": 3, "eps": 1.0}
-        made = [fit.private_roc(frame, **given), fit.private_auc(frame, **given)]
-        made += [fit.private_threshold(frame, **given)]
-        made += [choose({"a": fit, "b": fit}, frame, **given)]
+        made = [fit.private_roc(frame, **given), choose({"a": fit, "b": fit}, frame, **given)]
     for answer in made:
         answer.save(tmp_path / "void.json")
         document = json.loads((tmp_path / "void.json").read_bytes())
@@ -318,18 +306,6 @@ def test_a_card_has_the_hash_and_the_page(name, answers, tmp_path):
         assert load(tmp_path / "answer.json").card() == card
 
 
-def test_nothing_exact_is_in_the_file(frame, tmp_path):
-    """The exact number of positive records, of an answer that is about them."""
-    fit = dplr(FORMULA, frame, eps=4.0, **SCHEMA)
-    area = fit.private_auc(frame, eps=8.0)
-    other = replace(area, release=replace(area.release, area=0.5))
-    area.save(tmp_path / "a.json")
-    other.save(tmp_path / "b.json")
-    a, b = (json.loads((tmp_path / f"{name}.json").read_bytes()) for name in "ab")
-    a["answer"]["smooth"]["area"], a["answer"]["auc"], a["sha256"] = 0.5, 0.5, b["sha256"]
-    assert a == b
-
-
 # -- declarations ----------------------------------------------------------------------------------
 
 
@@ -360,7 +336,7 @@ def test_declarations_that_contradict_themselves_do_not_load(
         read(edited(json.loads(path.read_bytes()), ("answer", *where), value), path)
 
 
-@pytest.mark.parametrize("name", ["curve of persons", "area", "threshold", "bounds", "levels"])
+@pytest.mark.parametrize("name", ["curve of persons", "bounds", "levels"])
 def test_any_edit_without_a_new_hash_is_refused(name, answers, tmp_path):
     path = tmp_path / "answer.json"
     answers[name].save(path)

@@ -36,11 +36,8 @@ ONE = dplr("y ~ age + dose", FRAME, 2, spend="inference", **PUBLIC)
 PUBLIC_NAMES = [name for name in dir(Fit) if not name.startswith("_")]
 ARGUMENTS = {
     **{name: ("age",) for name in ("plot_term", "wald_test", "deviance_test", "contrasts")},
-    **{
-        name: (FRAME.head(3),)
-        for name in ("predict", "augment", "model_matrix", "private_roc", "private_auc")
-    },
-    **{"t_test": ("age",), "bounded": (np.zeros((1, 2)),), "private_threshold": (FRAME,)},
+    **{name: (FRAME.head(3),) for name in ("predict", "augment", "model_matrix", "private_roc")},
+    **{"t_test": ("age",), "bounded": (np.zeros((1, 2)),)},
 }
 
 

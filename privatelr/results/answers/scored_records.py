@@ -392,12 +392,6 @@ def require_pure(target: Guarantee, what: str) -> PureDP:
     )
 
 
-def promise_of(guarantee: Guarantee, n: int, *, persons: bool) -> str:
-    """A guarantee about n scored records, or all records of each of n persons, in words."""
-    whom = f"all records of one of m = {n} persons" if persons else f"one of n = {n} scored records"
-    return f"{guarantee}; neighbours replace {whom}"
-
-
 def fit_price(guarantee: Guarantee) -> str:
     """A sentence part on the price of the fit, which an answer about it does not contain."""
     if isinstance(guarantee, NonPrivate):

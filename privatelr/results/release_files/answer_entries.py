@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
 from privatelr.results.release_files.calibration_entries import (
     ApproximateEntry,
@@ -19,7 +19,6 @@ from privatelr.results.release_files.calibration_entries import (
     Positive,
     PureEntry,
     ScoreCountsEntry,
-    Size,
     ZcdpEntry,
     require_printable,
 )
@@ -68,61 +67,6 @@ class CurveEntry(AboutEntry, frozen=True, tag_field="kind", tag="roc"):
     auc: float | None
     youden: float | None
     topleft: float | None
-
-
-class SmoothAreaEntry(FileEntry, frozen=True):
-    """An area by its smooth sensitivity, and the sizes of both classes, with their noise.
-
-    Attributes
-    ----------
-    beta
-        The logarithm of the scale of the noise changes by at most this between neighbours.
-    """
-
-    target: PureEntry
-    beta: Positive
-    area: _Share
-    sizes: Annotated[list[int], Meta(min_length=2, max_length=2)]
-
-
-class AreaEntry(AboutEntry, frozen=True, tag_field="kind", tag="auc"):
-    """An area under the ROC curve, by one of two mechanisms, whose entry is present.
-
-    Attributes
-    ----------
-    auc
-        What follows from that entry; null if the noise left a class empty.
-    edges
-        As of a curve; present beside counts.
-    """
-
-    positive: Label
-    auc: float | None
-    smooth: SmoothAreaEntry | UnsetType = UNSET
-    counts: ScoreCountsEntry | UnsetType = UNSET
-    edges: Pair | UnsetType = UNSET
-
-
-class CutEntry(AboutEntry, frozen=True, tag_field="kind", tag="threshold"):
-    """A threshold that was chosen among public ones.
-
-    Attributes
-    ----------
-    middle, spread
-        As of the counts of a ROC curve: by these the thresholds were made.
-    place
-        Which of the thresholds it is, counted from 0.
-    value
-        What follows from them: a probability, or a margin.
-    """
-
-    loss: LossEntry
-    rule: Literal["youden", "topleft"]
-    target: PureEntry
-    middle: Annotated[float, Meta(ge=-1e100, le=1e100)]
-    spread: Size
-    place: Position
-    value: float
 
 
 class CandidatesEntry(FileEntry, frozen=True, tag_field="kind", tag="choice"):
@@ -209,7 +153,7 @@ class LevelsEntry(FileEntry, frozen=True, tag_field="kind", tag="levels"):
     identifier: _Drawn
 
 
-AnyAnswerEntry = CurveEntry | AreaEntry | CutEntry | CandidatesEntry | RangesEntry | LevelsEntry
+AnyAnswerEntry = CurveEntry | CandidatesEntry | RangesEntry | LevelsEntry
 
 
 class AnswerDocument(FileEntry, frozen=True):

@@ -1,4 +1,4 @@
-"""The file of a private answer: a ROC curve, its area, a threshold, a choice, or a declaration.
+"""The file of a private answer: a ROC curve, a choice, or a declaration.
 
 It is written, hashed and read as the file of a fit is. What follows from the released
 numbers is in it as well, and has to follow when it is read. A choice has the release of each
@@ -7,25 +7,18 @@ candidate in it, so that the price of all of them is added up again.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
-
-from msgspec import UNSET, UnsetType
 
 from privatelr.errors import GuaranteeError, ReleaseFileError, show
 from privatelr.mechanisms.candidate_choice import calibrate_choice
 from privatelr.mechanisms.linear_programs.lp_calibration import WorstMargins
-from privatelr.mechanisms.score_histogram import HistogramRelease, ScoreScale
-from privatelr.mechanisms.smooth_area import AREA_GRID, AreaRelease, area_with
-from privatelr.mechanisms.threshold_choice import THRESHOLDS, calibrate_threshold
+from privatelr.mechanisms.score_histogram import HistogramRelease
 from privatelr.privacy import Guarantee, NonPrivate, PureDP, compose
 from privatelr.privacy.accounting import Entry
 from privatelr.results.answers.chosen_fit import ChosenFit
 from privatelr.results.answers.paid_answer import PaidAnswer
-from privatelr.results.answers.private_auc import PrivateAuc
 from privatelr.results.answers.private_roc import PrivateRoc
-from privatelr.results.answers.private_threshold import PrivateThreshold
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.pages.comparison import paid_once
@@ -37,9 +30,7 @@ from privatelr.results.release_files import json_values, release_file
 from privatelr.results.release_files.calibration_entries import ScoreCountsEntry
 from privatelr.results.release_files.restored_fit import is_implied, read_charge, require_column
 
-AnyAnswer = (
-    PrivateRoc | PrivateAuc | PrivateThreshold | ChosenFit | SuggestedBounds | ReleasedLevels
-)
+AnyAnswer = PrivateRoc | ChosenFit | SuggestedBounds | ReleasedLevels
 _OPEN = ("written_by", "sha256")
 """These entries are about the file and not about the answer."""
 
@@ -135,42 +126,6 @@ def _outer_edges(release: HistogramRelease) -> list[float]:
     return [float(edges[0]), float(edges[-1])]
 
 
-def _area_entry(answer: PrivateAuc) -> entries.AreaEntry:
-    found, given = answer.release, dict[str, Any]()
-    if isinstance(found, HistogramRelease):
-        given = {"counts": documents.counts_entry(found), "edges": _outer_edges(found)}
-    else:
-        given["smooth"] = entries.SmoothAreaEntry(
-            target=documents.as_entry(found.calibration.target),
-            beta=found.calibration.beta,
-            area=found.area,
-            sizes=[found.positive, found.negative],
-        )
-    return entries.AreaEntry(
-        n=answer.nobs,
-        formula=answer.formula,
-        fit_guarantee=documents.as_entry(answer.fit_guarantee),
-        positive=answer.positive,
-        auc=documents.finite(answer.value),
-        **given,
-    )
-
-
-def _cut_entry(answer: PrivateThreshold) -> entries.CutEntry:
-    return entries.CutEntry(
-        n=answer.nobs,
-        formula=answer.formula,
-        fit_guarantee=documents.as_entry(answer.fit_guarantee),
-        loss=documents.loss_entry(answer.loss),
-        rule=answer.rule,
-        target=documents.as_entry(answer.calibration.target),
-        middle=answer.scale.middle,
-        spread=answer.scale.spread,
-        place=answer.place,
-        value=answer.value,
-    )
-
-
 def _candidates_entry(answer: ChosenFit) -> entries.CandidatesEntry:
     return entries.CandidatesEntry(
         n=answer.nobs,
@@ -185,8 +140,6 @@ def _candidates_entry(answer: ChosenFit) -> entries.CandidatesEntry:
 
 _WRITERS: dict[type, Callable[[Any], entries.AnyAnswerEntry]] = {
     PrivateRoc: _curve_entry,
-    PrivateAuc: _area_entry,
-    PrivateThreshold: _cut_entry,
     ChosenFit: _candidates_entry,
     SuggestedBounds: declared.ranges_entry,
     ReleasedLevels: declared.levels_entry,
@@ -227,10 +180,6 @@ def _restore(document: entries.AnswerDocument) -> AnyAnswer:
     match given:
         case entries.CurveEntry():
             return _restore_curve(document, given)
-        case entries.AreaEntry():
-            return _restore_area(document, given)
-        case entries.CutEntry():
-            return _restore_cut(document, given)
         case entries.RangesEntry():
             ranges, outer, made = declared.restore_ranges(given)
             paid = _paid(document, made.target, made)
@@ -248,46 +197,6 @@ def _restore_curve(document: entries.AnswerDocument, given: entries.CurveEntry) 
     loss = _restore_loss(given.loss)
     release = HistogramRelease(found.counts, found.scale, found.calibration, guarantee, entry)
     return PrivateRoc(release, loss, given.formula, given.positive, _fit_guarantee(given))
-
-
-def _restore_area(document: entries.AnswerDocument, given: entries.AreaEntry) -> PrivateAuc:
-    about = given.formula, given.positive
-    if not isinstance(given.counts, UnsetType):
-        if given.smooth is not UNSET:
-            raise ReleaseFileError("answer takes one of smooth and counts")
-        found = _restore_counts(given.n, given.counts)
-        if not isinstance(found.calibration.target, PureDP):
-            raise ReleaseFileError("answer.counts.target takes a pure guarantee")
-        guarantee, entry = _paid(document, found.calibration.target, found.calibration)
-        made = HistogramRelease(found.counts, found.scale, found.calibration, guarantee, entry)
-        return PrivateAuc(made, *about, guarantee, _fit_guarantee(given), entry)
-    if isinstance(given.smooth, UnsetType):
-        raise ReleaseFileError("answer takes one of smooth and counts")
-    target = _restore_pure(given.smooth.target, "answer.smooth.target")
-    with json_values.named("answer.smooth"):
-        calibration = area_with(given.n, target, given.smooth.beta)
-    if math.fmod(given.smooth.area, AREA_GRID):
-        raise ReleaseFileError("answer.smooth.area takes a multiple of its grid")
-    farthest = given.n + parts.FARTHEST * max(calibration.size_noise.scale, 1.0)
-    if max(map(abs, given.smooth.sizes)) > farthest:
-        raise ReleaseFileError("answer.smooth.sizes takes numbers that records and noise can make")
-    guarantee, entry = _paid(document, target, calibration)
-    positive, negative = given.smooth.sizes
-    area = AreaRelease(given.smooth.area, positive, negative, calibration)
-    return PrivateAuc(area, *about, guarantee, _fit_guarantee(given), entry)
-
-
-def _restore_cut(document: entries.AnswerDocument, given: entries.CutEntry) -> PrivateThreshold:
-    target = _restore_pure(given.target, "answer.target")
-    with json_values.named("answer"):
-        calibration = calibrate_threshold(given.n, target, given.rule)
-    if given.place >= THRESHOLDS:
-        raise ReleaseFileError(f"answer.place takes a whole number up to {THRESHOLDS - 1}")
-    guarantee, entry = _paid(document, target, calibration)
-    scale = ScoreScale(given.middle, given.spread)
-    loss = _restore_loss(given.loss)
-    paid = guarantee, _fit_guarantee(given), entry
-    return PrivateThreshold(given.place, scale, calibration, loss, given.formula, *paid)
 
 
 def _restore_choice(document: entries.AnswerDocument, given: entries.CandidatesEntry) -> ChosenFit:

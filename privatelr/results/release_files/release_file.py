@@ -85,8 +85,8 @@ def load(
     Returns
     -------
     Fit, SelectedFit, MultinomialFit, Strata, or an answer
-        What was saved; an answer is a `PrivateRoc`, `PrivateAuc`, `PrivateThreshold`, `ChosenFit`,
-        `SuggestedBounds` or `ReleasedLevels`. The predictions of a fit are exactly those of the fit
+        What was saved; an answer is a `PrivateRoc`, `ChosenFit`, `SuggestedBounds` or
+        `ReleasedLevels`. The predictions of a fit are exactly those of the fit
         that was saved. It has no diagnostics, because these are computed from the training data
         and are not in the file.
 
