@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     from privatelr.model import check, dplr, dpsvm
     from privatelr.multinomial_model import dpmultinom
     from privatelr.numerics.solve import Newton
-    from privatelr.planning import StudyPlan, plan, plan_bounds, plan_choice, plan_levels
+    from privatelr.planning import StudyPlan, plan
     from privatelr.privacy import (
         REPLACE_ONE,
         REPLACE_PERSON,
@@ -73,7 +73,6 @@ __all__ += ["PureDP", "compose", "implies", "to_approximate", "to_zcdp"]
 __all__ += ["MarginalEffects", "average_marginal_effects", "check", "constraint_private_lp", "plan"]
 __all__ += ["ChosenFit", "Comparison", "choose", "compare"]
 __all__ += ["ReleasedLevels", "SuggestedBounds", "levels_from", "suggest_bounds"]
-__all__ += ["plan_bounds", "plan_choice", "plan_levels"]
 __all__ += ["audit", "load", "load_dataset", "load_schema", "plot_coefficients"]
 __all__ += ["ScaledData", "Strata", "scaled", "stream"]
 __all__ += ["ArgumentError", "ClusterError", "FormulaError", "GuaranteeError", "NoRelease"]
@@ -91,7 +90,7 @@ _FOLDERS = {
     "model": ("check", "dplr", "dpsvm"),
     "multinomial_model": ("dpmultinom",),
     "numerics.solve": ("Newton",),
-    "planning": ("StudyPlan", "plan", "plan_bounds", "plan_choice", "plan_levels"),
+    "planning": ("StudyPlan", "plan"),
     "privacy": (
         *("REPLACE_ONE", "REPLACE_PERSON", "ZCDP", "ApproxDP", "NonPrivate", "PureDP"),
         *("compose", "implies", "to_approximate", "to_zcdp"),

@@ -72,12 +72,12 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "schema init": (("", f"data {_TEXT}"), _WRITTEN),
     "bounds": (
-        *(("", f"data {_TEXT} --plan"), _PAID[0]),
+        *(("", f"data {_TEXT}"), _PAID[0]),
         ("what is promised", "--eps|--rho --delta --person --seed"),
         *(_PAID[2], _SAVED),
     ),
     "levels": (
-        *(("", f"data {_TEXT} column --plan"), _PAID[0]),
+        *(("", f"data {_TEXT} column"), _PAID[0]),
         ("what is promised", "--eps --delta --person --seed"),
         *(_PAID[2], _SAVED),
     ),
@@ -113,14 +113,12 @@ _READ: dict[str, dict[str, Any]] = {
         name: {"metavar": "FILE"}
         for name in ("data", "file", "--pilot", "--plot", "--out", "--save")
     },
-    **{f"{name} data": {"metavar": "FILE", "nargs": "?"} for name in ("bounds", "levels")},
     **{f"{name} data": {"metavar": "FILE", "nargs": "+"} for name in _SEVERAL},
     "roc data": {"metavar": "FILE", "nargs": "*"},
     "model": {"metavar": "MODEL"},
     "models": {"metavar": "MODEL", "nargs": "+"},
     "formula": {"metavar": "FORMULA", "nargs": "?"},
-    "column": {"metavar": "COLUMN", "nargs": "?"},
-    "--plan": {"metavar": "N", "type": read.number},
+    "column": {"metavar": "COLUMN"},
     "--threshold": {"metavar": "X", "type": read.threshold},
     "fit --threshold": {"metavar": "X", "type": read.fitted_threshold},
     "--separator": {"metavar": "X", "type": read.separator},
@@ -192,7 +190,6 @@ _HELP = {
     "number with the other one counts as missing, and so does 1 234",
     "--encoding": "of a text file, such as latin-1, cp1252 or utf-16; default utf-8",
     "--n": "number of records, or of persons",
-    "--plan": "read no table, and say what to expect of one with N records, or persons",
     "--weights": "column of how much a record counts, over the largest weight by its bounds; or an "
     "expression such as 1/p",
     "--subset": "condition on declared columns, such as 'age > 50', of the records that count; the "

@@ -163,8 +163,6 @@ def test_a_choice_is_that_of_python(home, tmp_path, capsys):
 def test_a_saved_answer_is_shown_again_and_known_to_its_ledger(home, tmp_path, capsys):
     lines = {
         "r.json": "roc lr.json clinic.csv --eps .5",
-        "t.json": "roc lr.json clinic.csv --eps .5",
-        "a.json": "roc lr.json clinic.csv --eps .5 --only auc",
         "c.json": "choose lr.json lp.json clinic.csv --eps .5",
     }
     assert run(f"ledger create {tmp_path}/l.ledger --eps 10") == 0
