@@ -5,28 +5,6 @@ fit = dplr("Species != 'setosa' ~ .", load_dataset("iris"), **load_schema("iris"
 print(fit)
 """
 
-import _signal  # type: ignore[import-not-found]  # these three are loaded before any program
-import os
-import sys
-
-if (
-    _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
-    and (
-        _COMMAND := sys.orig_argv[sys.orig_argv.index("-m") + 1]
-        if sys.argv[:1] == ["-m"] and "-m" in sys.orig_argv[:-1]  # python -m privatelr
-        else os.path.basename("".join(sys.argv[:1])).removesuffix(".exe")
-    )
-    in {"lrsimple", "privatelr", "svmsimple"}
-):
-    # Importing takes a command about a second. An interrupt meanwhile would print a traceback.
-    def _leave(*_: object) -> None:
-        try:
-            os.write(2, f"{_COMMAND}: interrupted.\n".encode())
-        finally:
-            os._exit(130)
-
-    _signal.signal(_signal.SIGINT, _leave)
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +35,7 @@ if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     from privatelr.model import check, dplr, dpsvm
     from privatelr.multinomial_model import dpmultinom
     from privatelr.numerics.solve import Newton
-    from privatelr.planning import StudyPlan, plan, plan_bounds, plan_choice, plan_levels
+    from privatelr.planning import StudyPlan, plan
     from privatelr.privacy import (
         REPLACE_ONE,
         REPLACE_PERSON,
@@ -95,7 +73,6 @@ __all__ += ["PureDP", "compose", "implies", "to_approximate", "to_zcdp"]
 __all__ += ["MarginalEffects", "average_marginal_effects", "check", "constraint_private_lp", "plan"]
 __all__ += ["ChosenFit", "Comparison", "choose", "compare"]
 __all__ += ["ReleasedLevels", "SuggestedBounds", "levels_from", "suggest_bounds"]
-__all__ += ["plan_bounds", "plan_choice", "plan_levels"]
 __all__ += ["audit", "load", "load_dataset", "load_schema", "plot_coefficients"]
 __all__ += ["ScaledData", "Strata", "scaled", "stream"]
 __all__ += ["ArgumentError", "ClusterError", "FormulaError", "GuaranteeError", "NoRelease"]
@@ -113,7 +90,7 @@ _FOLDERS = {
     "model": ("check", "dplr", "dpsvm"),
     "multinomial_model": ("dpmultinom",),
     "numerics.solve": ("Newton",),
-    "planning": ("StudyPlan", "plan", "plan_bounds", "plan_choice", "plan_levels"),
+    "planning": ("StudyPlan", "plan"),
     "privacy": (
         *("REPLACE_ONE", "REPLACE_PERSON", "ZCDP", "ApproxDP", "NonPrivate", "PureDP"),
         *("compose", "implies", "to_approximate", "to_zcdp"),
@@ -141,7 +118,7 @@ if not TYPE_CHECKING:
         """Import a public name at its first use and keep it as an attribute of the package."""
         folder = next((folder for folder, names in _FOLDERS.items() if name in names), None)
         if folder is None:
-            return import_module(f"{__name__}.arguments").former(__name__, name)
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if not folder:
             return import_module(f"{__name__}.{name}")
         found = globals()[name] = getattr(import_module(f"{__name__}.{folder}"), name)

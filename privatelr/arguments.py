@@ -1,12 +1,10 @@
-"""Names: a call with an unknown argument is told which one is meant, and former names work."""
+"""Names: a call with an unknown argument is told which one is meant."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import math
-import sys
-import warnings
 from collections.abc import Callable, Collection
 from types import FunctionType
 from typing import Any, NoReturn, TypeVar, cast
@@ -107,36 +105,11 @@ _ATTRIBUTES = {
     "get_robustcov_results": "fit.bse is robust already, by the sandwich formula",
     "pred predict_log_proba predict_proba": "fit.predict(data) has the probabilities, or the "
     "classes where a fit has no probabilities",
-    "score": "fit.private_auc(data, eps=...) buys how well it tells the classes apart",
+    "score": "fit.private_roc(data, eps=...).auc says how well it tells the classes apart",
     "summary2": "fit.summary() has the page",
 }
 OTHERWISE = {name: why for names, why in _ATTRIBUTES.items() for name in names.split()}
 """Attributes of fits of other packages, each with what to call here, or why there is none."""
-FORMER: dict[str, tuple[str, str]] = {}
-"""Former names, each with today's name and the version that will not know it any more: of a public
-module ``privatelr.Name`` or ``privatelr.audit.name``, of an argument ``dplr(name)`` or
-``Fit.predict(name)``, by the class that defines the method. A name stays for two minor versions,
-and CHANGELOG.md says so under Deprecated."""
-
-
-def former(module: str, name: str) -> Any:
-    """Return what a former name of a module is called now; raises `AttributeError`."""
-    path = f"{module}.{name}"
-    if path not in FORMER:
-        raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    new, gone = FORMER[path]
-    _warn_of_former(path, f"{module}.{new}", gone, 4)
-    return getattr(sys.modules[module], new)
-
-
-def serve_former_names(module: str) -> None:
-    """Let a public module that is imported know its former names."""
-    vars(sys.modules[module])["__getattr__"] = lambda name: former(module, name)
-
-
-def _warn_of_former(name: str, new: str, gone: str, stacklevel: int) -> None:
-    said = f"{name} is now {new}; version {gone} will not have the former name."
-    warnings.warn(said, DeprecationWarning, stacklevel=stacklevel)
 
 
 def suggests_arguments(called: Called) -> Called:
@@ -170,20 +143,12 @@ def _checked(function: Any, title: str, implied: int) -> Any:
     passes_on = inspect.Parameter.VAR_KEYWORD in kinds
     required = [one.name for one in single if one.default is one.empty]
     apart = [one.name for one in single if one.kind is inspect.Parameter.KEYWORD_ONLY]
-    path = function.__qualname__.removesuffix(".__init__")
     by_name = f", such as {apart[0]}=" if apart else ""
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
         given = len(args) - implied
         place = by_position[: max(given, 0)]
-        for name in [*kwargs] if FORMER else ():
-            new, gone = FORMER.get(f"{path}({name})", (name, ""))
-            if new != name and new in kwargs:
-                raise CallError(f"{title} got {new} twice, also by its former name {name}.")
-            if new != name:
-                _warn_of_former(f"{name} of {title}", new, gone, 3)
-                kwargs[new] = kwargs.pop(name)
         unknown = next((name for name in kwargs if name not in known), None)
         if unknown is not None and not passes_on:
             hint = f"{OF_FIT[unknown]}." if title == "fit" and unknown in OF_FIT else None

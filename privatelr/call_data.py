@@ -19,8 +19,6 @@ from privatelr.design import (
     read_dask_design,
     read_dask_source,
     read_matrix_source,
-    read_spark_design,
-    read_spark_source,
     read_stream_design,
     read_stream_source,
     with_equal_weights,
@@ -42,7 +40,6 @@ from privatelr.numerics.rows import (
     BoundedEntries,
     DaskRows,
     EntryRows,
-    MappedRows,
     StreamEntries,
     StreamRows,
     few_are_filled,
@@ -53,7 +50,6 @@ from privatelr.sources import (
     Schema,
     Tally,
     is_dask,
-    is_spark,
     is_stream,
     name_of_values,
     read_source,
@@ -224,41 +220,12 @@ def _joined(covariates: Sequence[Any], labels: Sequence[FloatArray]) -> tuple[An
     return joined(covariates), np.concatenate(labels)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class SparkData(PartitionedData):
-    """A formula, the types of the columns, and partitions that Spark holds."""
-
-    def plan(self, schema: Schema) -> Any:
-        spec = FrameData.plan(self, schema)
-        if spec.formula.person is not None:
-            raise ArgumentError(
-                "person=: a frame of Spark may hold records of one person in several partitions; "
-                "hand over its Parquet files, or a table in memory."
-            )
-        return spec
-
-    def plan_entries(self, schema: Schema) -> Any:
-        raise ArgumentError(
-            "dplpsvm, dpsimplex: they take rows in memory; hand over data.toArrow(), or the "
-            "Parquet files of a frame of Spark."
-        )
-
-    def loose(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
-        return self.rows(with_equal_weights(spec), bar=bar)
-
-    def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
-        return read_spark_design(spec, self.table, MappedRows), None
-
-
 def read_data(first: Any, second: Any, target: Any, **given: Any) -> FrameData:
     """Read the data of a call, of any kind.
 
     Arguments that are `given` say how much records count: weights, a subset, person, and
     records_per_person.
     """
-    if is_spark(first) or is_spark(second):
-        text, held = read_spark_source(first, second, target)
-        return SparkData(_with_all(text, held.typed.names, **given), held.typed, table=held)
     if not sparse.issparse(second) and (is_dask(first) or is_dask(second)):
         text, table = read_dask_source(first, second, target)
         text = _with_all(text, table.typed.names, **given)

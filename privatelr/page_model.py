@@ -1,4 +1,4 @@
-"""A page of headings, facts, sentences and tables: as text of 79 columns, HTML, Markdown, LaTeX.
+"""A page of headings, facts, sentences and tables: as text of 79 columns, HTML, and Markdown.
 
 A page is a list of pieces, and only this module decides how it looks. A string is a paragraph. An
 empty string is an empty line in text, and nothing in HTML or Markdown, where all text is escaped.
@@ -350,51 +350,3 @@ def _html_table(table: Grid) -> str:
     )
     whole = f"<table>{head}<tbody>{body}</tbody></table>"
     return f"<div style='overflow-x:auto;margin:.5em 0'>{whole}</div>{legend}"
-
-
-# -- LaTeX -------------------------------------------------------------------------------------
-
-# pandas escapes by jinja2, which is no dependency, and statsmodels lets braces and others pass
-_LATEX = str.maketrans(
-    {
-        **{mark: rf"\{mark}" for mark in "&%$#_{}"},
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "|": r"\textbar{}",
-    }
-)
-
-_MINUS = re.compile(r"(?<![\w.)])-(?=\d)")  # the sign of a number that is not an exponent
-
-
-def as_latex(parts: Sequence[Table], notes: Sequence[str]) -> str:
-    """Tables of the same columns as one ``tabular`` of LaTeX, and sentences below it."""
-    body = (line for part in parts for line in (r"\midrule", *map(_latex_row, part.rows)))
-    lines = [
-        r"% \usepackage{booktabs}",
-        rf"\begin{{tabular}}{{l{'r' * len(parts[0].headers)}}}",
-        r"\toprule",
-        _latex_row(parts[0].titles),
-        *body,
-        r"\bottomrule",
-        r"\end{tabular}",
-        "",
-        r"\smallskip\noindent\begin{minipage}{\linewidth}\footnotesize",
-        *(rf"{_latex(note)}\par" for note in notes),
-        r"\end{minipage}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _latex_row(cells: Sequence[str]) -> str:
-    # a row that began with a bracket would be read as an argument of the line break above it
-    first, *rest = map(_latex, cells)
-    rest = [_MINUS.sub("$-$", cell) for cell in rest]
-    return rf"{f'{{{first}}}' if first.startswith('[') else first} & {' & '.join(rest)} \\"
-
-
-def _latex(text: str) -> str:
-    return _SPACE.sub(" ", text).translate(_LATEX)

@@ -35,7 +35,7 @@ GROUPS = {
         *("Calibration", "Release", "Newton"),
     ],
     "Before a fit": [
-        *("plan", "StudyPlan", "plan_bounds", "plan_levels", "plan_choice"),
+        *("plan", "StudyPlan"),
         *("suggest_bounds", "SuggestedBounds", "levels_from"),
         *("ReleasedLevels", "scaled", "ScaledData"),
     ],

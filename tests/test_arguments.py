@@ -24,7 +24,7 @@ from privatelr import (
     plan,
     scaled,
 )
-from privatelr.arguments import FORMER, NOTES, SAME, suggests_arguments
+from privatelr.arguments import NOTES, SAME, suggests_arguments
 from privatelr.errors import CallError
 
 FITS = (dplr, dpsvm, dplpsvm, dpsimplex)
@@ -170,51 +170,6 @@ def test_rows_of_the_tables_are_needed_and_apply():
         assert without, name
         said = {message(call, **{name: 1}) for call in without}
         assert any(NOTES.get(name, f"did you mean {SAME.get(name)}?") in one for one in said)
-
-
-@pytest.mark.parametrize(
-    ("former", "call", "name", "new", "title"),
-    [
-        ("PureDP(pure)", lambda **given: PureDP(**given), "pure", "epsilon", "PureDP"),
-        ("plan(records)", lambda **given: plan("y ~ a", **given), "records", "n", "plan"),
-        (
-            "Ledger.spent(slack)",
-            lambda **given: Ledger(1).spent(**given),
-            "slack",
-            "delta",
-            "spent",
-        ),
-    ],
-)
-def test_a_former_name_of_an_argument_works_and_says_its_name(
-    monkeypatch, former, call, name, new, title
-):
-    assert "is not an argument" in message(call, **{name: 0.5})
-    monkeypatch.setitem(FORMER, former, (new, "0.4.0"))
-    said = f"{name} of {title} is now {new}; version 0.4.0 will not have the former name"
-    with pytest.warns(DeprecationWarning, match=said) as seen:
-        found = outcome(call, **{name: 0.5})
-    assert [one.filename for one in seen] == [__file__]
-    assert found == outcome(call, **{new: 0.5})
-    assert message(call, **{name: 0.5, new: 0.5}) == (
-        f"{title} got {new} twice, also by its former name {name}."
-    )
-    assert f"{name} is not an argument of dplr" in message(
-        dplr, **{name: 1}
-    )  # of others it is none
-
-
-def outcome(call, **given):
-    try:
-        return call(**given)
-    except ArgumentError as error:
-        return str(error)
-
-
-def test_a_former_name_beside_a_value_by_position_is_one_too_many(monkeypatch):
-    monkeypatch.setitem(FORMER, "plan(records)", ("n", "0.4.0"))
-    with pytest.warns(DeprecationWarning, match="records"):
-        assert message(plan, FORMULA, 9, records=9) == "plan got n twice, by position and by name."
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

@@ -293,8 +293,6 @@ def test_views_of_two_classes_refuse_several():
     for view in (
         lambda: fit.roc,
         lambda: fit.private_roc(data, eps=1.0),
-        lambda: fit.private_auc(data, eps=1.0),
-        lambda: fit.private_threshold(data, eps=1.0),
         lambda: lr.dplr("smoker ~ age", data, 1.0, prior=fit, **SCHEMA),
         lambda: lr.choose({"one": fit, "two": fit}, data, eps=1.0),
         lambda: lr.plot_coefficients(fit),

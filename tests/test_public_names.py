@@ -5,7 +5,6 @@ python -m tests.test_public_names        writes tests/public_names.txt
 
 import importlib
 import inspect
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import privatelr
-from privatelr.arguments import FORMER
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "tests" / "public_names.txt"
@@ -80,71 +78,11 @@ def test_a_change_of_an_argument_is_noticed(monkeypatch):
     assert "privatelr.compose(guarantees, extra)\n" in snapshot()
 
 
-@pytest.mark.parametrize(
-    ("module", "new"),
-    [
-        ("privatelr", "PureDP"),
-        ("privatelr.audit", "search"),
-        ("privatelr.datasets", "load_schema"),
-        ("privatelr.estimators", "PrivateLinearSVC"),
-    ],
-)
-def test_a_former_name_works_and_says_what_it_is_called_now(monkeypatch, module, new):
-    found = importlib.import_module(module)
-    monkeypatch.setitem(FORMER, f"{module}.Old", (new, "0.4.0"))
-    said = re.escape(f"{module}.Old is now {module}.{new}; version 0.4.0 will not have the former")
-    with pytest.warns(DeprecationWarning, match=said) as seen:
-        assert found.Old is getattr(found, new)
-    assert [one.filename for one in seen] == [__file__]
-    with pytest.warns(DeprecationWarning, match=said):
-        exec(f"from {module} import Old")
-    with pytest.raises(AttributeError, match=f"module '{module}' has no attribute 'Older'"):
-        found.Older  # noqa: B018
-
-
 @pytest.mark.parametrize("module", MODULES)
 def test_names_that_never_were_are_missing(module):
     assert not hasattr(importlib.import_module(module), "never")
     with pytest.raises(ImportError, match="never"):
         exec(f"from {module} import never")
-
-
-def test_former_names_are_in_the_changelog_and_leave_in_time():
-    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    for name, (new, gone) in FORMER.items():
-        check_former(name, new, gone, changes)
-
-
-def check_former(name, new, gone, changes):
-    """A former name is not one of today's, leads to one, is told, and its time is not over."""
-    found = snapshot()
-    path, is_argument, argument = name.partition("(")
-    old = argument.removesuffix(")") or path.rpartition(".")[2]
-    if is_argument:
-        (called,) = re.findall(
-            rf"^privatelr\.(?:\w+\.)?{re.escape(path)}\((.*)\)$", found, re.MULTILINE
-        )
-        names = [one.strip("=* ") for one in called.split(",")]
-    else:
-        module = path.rpartition(".")[0]
-        names = re.findall(rf"^{re.escape(module)}\.([A-Z]?\w+)(?=[(\n])", found, re.MULTILINE)
-    assert new in names
-    assert old not in names
-    assert re.search(rf"\b{old}\b", changes)
-    here = tuple(map(int, privatelr.__version__.split(".")[:2]))
-    assert tuple(map(int, gone.split(".")[:2])) > here
-
-
-def test_planted_former_names_are_judged():
-    good = [("dplr(reg)", "lambda_"), ("Fit.predict(frame)", "data"), ("privatelr.Old", "PureDP")]
-    good += [("privatelr.audit.Old", "search"), ("PrivateLinearSVC(reg)", "lambda_")]
-    for name, new in good:
-        check_former(name, new, "99.0.0", "reg, frame, Old")
-        for bad in [(name, "zzz", "99.0.0", "reg, frame, Old"), (name, new, "99.0.0", "")]:
-            with pytest.raises(AssertionError):
-                check_former(*bad)
-        with pytest.raises(AssertionError):
-            check_former(name, new, "0.1.0", "reg, frame, Old")
 
 
 def release(folder, version, changes):

@@ -249,7 +249,7 @@ def test_a_changed_file_is_refused(fits, table, tmp_path):
     one, two = document["fits"]
     for changed in (
         {**document, "by": "age"},
-        {**document, "version": 2},
+        {**document, "version": 1},
         {**document, "fits": []},
         {**document, "fits": [one]},
         {**document, "fits": [one, one]},
@@ -263,16 +263,6 @@ def test_a_changed_file_is_refused(fits, table, tmp_path):
     path.write_text(json.dumps({**document, "by": "age"}))
     with pytest.raises(ReleaseFileError, match="hash"):
         load(path)
-
-
-def test_strata_are_signed_as_a_whole(fits, tmp_path):
-    ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
-    key, other = (ed25519.Ed25519PrivateKey.generate() for _ in range(2))
-    fits.save(tmp_path / "strata.json", key=key)
-    found = load(tmp_path / "strata.json", public_key=key.public_key())
-    assert found["male"].origin.signed_by is not None
-    with pytest.raises(ReleaseFileError, match="sign"):
-        load(tmp_path / "strata.json", public_key=other.public_key())
 
 
 def test_strata_are_copied_and_pickled(fits):
@@ -414,9 +404,8 @@ def test_strata_have_the_curves_that_they_bought(table, fits):
         _ = fits.roc
 
 
-@pytest.mark.parametrize("name", ["private_roc", "private_auc", "private_threshold"])
-def test_each_stratum_answers_for_itself(name, table, fits):
-    with pytest.raises(ArgumentError, match=rf"{name}: it is about one fit, as in fits\[level\]"):
-        getattr(fits, name)(table, eps=1.0)
-    answer = getattr(fits["female"], name)(table, eps=1.0)
+def test_each_stratum_answers_for_itself(table, fits):
+    with pytest.raises(ArgumentError, match=r"private_roc: .* as in fits\[level\]"):
+        fits.private_roc(table, eps=1.0)
+    answer = fits["female"].private_roc(table, eps=1.0)
     assert answer.nobs == len(table)

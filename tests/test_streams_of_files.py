@@ -10,7 +10,7 @@ from repeated_noise import trial
 from streams_for_tests import EVERY_MEMORY, KEPT, arrow, ds, pa
 
 import privatelr.fitting
-from privatelr import Ledger, MissingDependencyError, SchemaError, dplr, stream
+from privatelr import Ledger, SchemaError, dplr, stream
 from privatelr.sources import arrow_files, as_stream
 
 feather = pytest.importorskip("pyarrow.feather", reason="needs the extra [parquet]")
@@ -173,16 +173,8 @@ def test_files_of_a_table_with_a_log_are_refused(tmp_path, name, log):
     (tmp_path / log).parent.mkdir()
     (tmp_path / log).touch()
     for data in (folder, folder / "0.parquet", folder / "*.parquet", [folder / "1.parquet"]):
-        with pytest.raises(SchemaError, match=f"the {name} table in .*hand over that table"):
+        with pytest.raises(SchemaError, match=f"the {name} table in .*Hand over an Arrow dataset"):
             dplr(FORMULA, data, **SCHEMA)
-
-
-def test_the_folder_of_a_delta_table_takes_its_library(tmp_path, monkeypatch):
-    (tmp_path / "_delta_log").mkdir()
-    parts(tmp_path / "date=1")
-    monkeypatch.setattr(arrow_files, "find_spec", lambda name: None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'privatelr\[lakes\]'"):
-        dplr(FORMULA, tmp_path, **SCHEMA)
 
 
 # -- what is wrong with them ----------------------------------------------------------------------

@@ -6,9 +6,8 @@ import pytest
 from structure import MODULES, PACKAGE, code_lines, journey, measures
 
 OPTIONAL = {
-    "deltalake",
-    *("cryptography", "dask", "distributed", "dp_accounting", "matplotlib"),
-    *("great_tables", "opendp", "pyarrow", "pyspark", "sklearn", "sqlalchemy"),
+    *("dask", "distributed", "dp_accounting", "matplotlib"),
+    *("great_tables", "opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
     "modules": 313,

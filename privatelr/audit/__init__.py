@@ -7,7 +7,6 @@ audit.epsilon_lower_bound(mechanism, data, neighbour, trials=100_000)   # from o
 print(audit.run())                                  # every mechanism, from formulas to ledgers
 """
 
-from privatelr.arguments import serve_former_names
 from privatelr.audit.audit_table import Audit, Row
 from privatelr.audit.checks import FULL, QUICK, Check, Effort, Setting
 from privatelr.audit.density.loss import PrivacyLoss
@@ -49,5 +48,3 @@ __all__ = [
     "run",
     "search",
 ]
-
-serve_former_names(__name__)

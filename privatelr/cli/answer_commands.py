@@ -48,7 +48,7 @@ also if it is named twice. Nothing is read but the files, and nothing is charged
 
 examples:
   privatelr compare small.json full.json
-  privatelr compare small.json full.json --format latex --out table.tex
+  privatelr compare small.json full.json --format html --out table.html
 
 {STATUSES}"""
 _CHOOSE = f"""\
@@ -72,13 +72,10 @@ The table needs the columns of the model and its response; it is read as the mod
 own table was. Without a table, the curve is shown that the model has bought with
 --spend roc=X, or an answer that --out has written; this costs nothing.
 
---only auc and --only threshold release one number in place of the curve.
-
 
 examples:
   privatelr roc model.json new.csv --eps 0.2
   privatelr roc model.json data.csv --rho 0.02 --plot roc.png --out roc.json
-  privatelr roc model.json new.csv --eps 0.2 --only threshold --rule topleft
 
 {STATUSES}"""
 
@@ -135,7 +132,7 @@ def roc(chosen: argparse.Namespace) -> int:
     _require_options(chosen)
     if not chosen.data:
         for option in given(
-            chosen, *("eps", "rho", "delta", "seed", "ledger", "allowance", "note", "only", "out")
+            chosen, *("eps", "rho", "delta", "seed", "ledger", "allowance", "note", "out")
         ):
             raise ArgumentError(f"--{option}: it takes a table whose records are scored.")
         found, _ = files.read_release(chosen.model)
@@ -152,24 +149,13 @@ def roc(chosen: argparse.Namespace) -> int:
         price, paid = _price(chosen, model)
         frame = _scored(chosen, {chosen.model: model})
         with seed_said(chosen):
-            if chosen.only == "auc":
-                paid |= given(chosen, "smaller_class")
-                return _show(model.private_auc(frame, price, **paid), chosen)
-            if chosen.only == "threshold":
-                paid |= given(chosen, "rule")
-                return _show(model.private_threshold(frame, price, **paid), chosen)
             return _show(model.private_roc(frame, price, **paid), chosen)
 
 
 def _require_options(chosen: argparse.Namespace) -> None:
     """Refuse options that have no part in what is released, before anything is read."""
-    for name, goes_with in (("rule", "threshold"), ("smaller_class", "auc")):
-        if getattr(chosen, name) is not None and chosen.only != goes_with:
-            raise ArgumentError(f"--{name.replace('_', '-')} goes with --only {goes_with}.")
     if chosen.plot is None:
         return
-    if chosen.only is not None:
-        raise ArgumentError(f"--plot: it draws a curve, and --only {chosen.only} releases none.")
     if Path(audit_table.require_plot(chosen.plot)).exists():
         raise OutputError(f"--plot {chosen.plot!r}: the file exists, and roc replaces none.")
 

@@ -14,7 +14,7 @@ from privatelr.cli import option_readers as read
 from privatelr.cli.option_readers import Parser
 from privatelr.mechanisms.calibration import ANALYSES
 from privatelr.mechanisms.candidate_choice import ScoreName
-from privatelr.numerics import HINGES, ThresholdRule
+from privatelr.numerics import HINGES
 from privatelr.results import PredictionType
 
 METHODS = ("lr", "svm", "lp", "simplex", "multinomial")
@@ -72,12 +72,12 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "schema init": (("", f"data {_TEXT}"), _WRITTEN),
     "bounds": (
-        *(("", f"data {_TEXT} --plan"), _PAID[0]),
+        *(("", f"data {_TEXT}"), _PAID[0]),
         ("what is promised", "--eps|--rho --delta --person --seed"),
         *(_PAID[2], _SAVED),
     ),
     "levels": (
-        *(("", f"data {_TEXT} column --plan"), _PAID[0]),
+        *(("", f"data {_TEXT} column"), _PAID[0]),
         ("what is promised", "--eps --delta --person --seed"),
         *(_PAID[2], _SAVED),
     ),
@@ -86,7 +86,6 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "roc": (
         ("", f"model data {_TEXT}"),
         *_PAID[1:3],
-        ("what is released, if not the whole curve", "--only --rule --smaller-class"),
         ("", f"--plot --out --force {_ALWAYS}"),
     ),
     "choose": (("", f"models data {_TEXT} --score"), *_PAID[1:]),
@@ -105,7 +104,7 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
 _SWITCHES = "--json --quiet --force --released-only --strict --full --mutations --exponentiate"
 _NUMBERS = (
     "--row-norm --intercept-scale --eps --rho --delta --h --n --balance --c-index --correlation "
-    "--smaller-class --width --share --density --slack --minority --radius --level"
+    "--width --share --density --slack --minority --radius --level"
 )
 _READ: dict[str, dict[str, Any]] = {
     **{name: {"action": "store_true"} for name in _SWITCHES.split()},
@@ -114,14 +113,12 @@ _READ: dict[str, dict[str, Any]] = {
         name: {"metavar": "FILE"}
         for name in ("data", "file", "--pilot", "--plot", "--out", "--save")
     },
-    **{f"{name} data": {"metavar": "FILE", "nargs": "?"} for name in ("bounds", "levels")},
     **{f"{name} data": {"metavar": "FILE", "nargs": "+"} for name in _SEVERAL},
     "roc data": {"metavar": "FILE", "nargs": "*"},
     "model": {"metavar": "MODEL"},
     "models": {"metavar": "MODEL", "nargs": "+"},
     "formula": {"metavar": "FORMULA", "nargs": "?"},
-    "column": {"metavar": "COLUMN", "nargs": "?"},
-    "--plan": {"metavar": "N", "type": read.number},
+    "column": {"metavar": "COLUMN"},
     "--threshold": {"metavar": "X", "type": read.threshold},
     "fit --threshold": {"metavar": "X", "type": read.fitted_threshold},
     "--separator": {"metavar": "X", "type": read.separator},
@@ -153,8 +150,6 @@ _READ: dict[str, dict[str, Any]] = {
     "--step": {"metavar": "X", "type": read.automatic},
     "--score": {"choices": ("margin", "count")},
     "choose --score": {"choices": get_args(ScoreName)},
-    "--only": {"choices": ("auc", "threshold")},
-    "--rule": {"choices": get_args(ThresholdRule)},
     "--term": {"metavar": "NAME"},
     "--weights": {"metavar": "NAME"},
     "--subset": {"metavar": "CONDITION"},
@@ -163,7 +158,7 @@ _READ: dict[str, dict[str, Any]] = {
     "--records-per-person": {"metavar": "N", "type": read.whole},
     "--type": {"choices": get_args(PredictionType)},
     "--format": {"choices": ("markdown", "html"), "default": "markdown"},
-    "compare --format": {"choices": ("text", "html", "latex", "markdown"), "default": "text"},
+    "compare --format": {"choices": ("text", "html"), "default": "text"},
     "--statistic": {"choices": ("std_error", "conf_int")},
     "--digits": {"metavar": "N", "type": read.whole},
     "--line": {"choices": ("output", "objective")},
@@ -195,7 +190,6 @@ _HELP = {
     "number with the other one counts as missing, and so does 1 234",
     "--encoding": "of a text file, such as latin-1, cp1252 or utf-16; default utf-8",
     "--n": "number of records, or of persons",
-    "--plan": "read no table, and say what to expect of one with N records, or persons",
     "--weights": "column of how much a record counts, over the largest weight by its bounds; or an "
     "expression such as 1/p",
     "--subset": "condition on declared columns, such as 'age > 50', of the records that count; the "
@@ -264,9 +258,6 @@ _HELP = {
     "--score": "what a round compares; default margin",
     "choose --score": "what is compared: the area under the curve, the share of right classes, or "
     "the squared error of probabilities; default auc",
-    "--only": "release this alone: the area with its standard error, or one threshold",
-    "--rule": "what --only threshold is the best by; default youden",
-    "--smaller-class": "a guess of the share of the smaller class, for --only auc; default 0.1",
     "choose --eps": "epsilon of the choice, beside that of the models; it has no default",
     "choose --out": "also write the choice, with all models, to a file; an existing file is "
     "refused",

@@ -15,7 +15,7 @@ from privatelr.cli import files
 from privatelr.cli.ledger_commands import ledger_of
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import TEXT, add_command, add_group, given
-from privatelr.cli.outcomes import DONE, STATUSES, InputError, NotWrittenError, in_shell, note
+from privatelr.cli.outcomes import DONE, STATUSES, InputError, NotWrittenError, note
 from privatelr.cli.study_file import read_declarations
 from privatelr.cli.tables import (
     DeclaredColumn,
@@ -32,10 +32,8 @@ from privatelr.results.release_files import file_bytes, hash_in
 
 if TYPE_CHECKING:
     from privatelr import suggestions
-    from privatelr.planning import expected_declarations
     from privatelr.results import declarations
 else:
-    expected_declarations = lazy_import("privatelr.planning.expected_declarations")
     suggestions = lazy_import("privatelr.suggestions")
     declarations = lazy_import("privatelr.results.declarations")
 
@@ -58,7 +56,6 @@ examples:
   privatelr bounds data.csv --bounds age=0:150 --bounds income=0:1e7 --eps 0.2 \\
       --out suggested.toml
   privatelr fit data.csv "y ~ age + income" --schema suggested.toml --eps 0.8
-  privatelr bounds --plan 20000 --bounds age=0:150 --bounds income=0:1e7 --eps 0.2
 
 {STATUSES}"""
 _LEVELS = f"""\
@@ -72,7 +69,6 @@ level in the file is the reference.
 examples:
   privatelr levels data.csv job --eps 0.1 --delta 1e-8 --schema suggested.toml \\
       --out declared.toml
-  privatelr levels --plan 20000 --eps 0.1 --delta 1e-8
 
 {STATUSES}"""
 
@@ -162,10 +158,6 @@ _TEXT_TYPE = re.compile("string|binary|bool")
 
 def bounds(chosen: argparse.Namespace) -> int:
     """Read the columns with outer ranges, choose ranges within them, and print a schema."""
-    if _is_planned(chosen, "data"):
-        outer, price = read_declarations(chosen)["bounds"], _asked_price(chosen)
-        made = expected_declarations.plan_bounds(outer, chosen.plan, price, person=chosen.person)
-        return _show_plan(made, chosen, beyond=made.beyond)
     price, paid = _price(chosen)
     with _both_reserved(chosen):  # before a budget is spent
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
@@ -182,10 +174,6 @@ def bounds(chosen: argparse.Namespace) -> int:
 
 def levels(chosen: argparse.Namespace) -> int:
     """Read a column as it is written, release its levels, and print a schema."""
-    if _is_planned(chosen, "data", "column"):
-        price = _asked_price(chosen)
-        made = expected_declarations.plan_levels(chosen.plan, price, person=chosen.person)
-        return _show_plan(made, chosen)
     price, paid = _price(chosen)
     with _both_reserved(chosen):
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
@@ -204,37 +192,8 @@ def levels(chosen: argparse.Namespace) -> int:
 
 def _price(chosen: argparse.Namespace) -> tuple[Guarantee, dict[str, Any]]:
     """The price of a declaration, who pays it, and whom it is about."""
-    return _asked_price(chosen), {"seed": chosen.seed, "person": chosen.person, **ledger_of(chosen)}
-
-
-def _asked_price(chosen: argparse.Namespace) -> Guarantee:
-    return read_price(chosen, neighbours_about(chosen.person))
-
-
-def _is_planned(chosen: argparse.Namespace, *places: str) -> bool:
-    """Whether no table is read; raises `ArgumentError` for what goes with the other way alone."""
-    if chosen.plan is None:
-        for place in places:
-            if getattr(chosen, place) is None:
-                raise ArgumentError(f"{place.upper()}: it takes one, but for a plan by --plan N.")
-        return False
-    for name in (*places, "seed", "out", "save", "ledger"):
-        if getattr(chosen, name) is not None:
-            shown = name.upper() if name in places else f"--{name}"
-            raise ArgumentError(f"{shown} goes with a table, and --plan reads none.")
-    return True
-
-
-def _show_plan(made: Any, chosen: argparse.Namespace, **facts: Any) -> int:
-    """Print what to expect of a declaration that would be paid for."""
-    if chosen.json:
-        rows = made.to_frame().to_dict("records")
-        print(
-            json.dumps({**facts, "n": int(chosen.plan), "expected": rows}, indent=1, default=float)
-        )
-    else:
-        print(in_shell(made))
-    return DONE
+    price = read_price(chosen, neighbours_about(chosen.person))
+    return price, {"seed": chosen.seed, "person": chosen.person, **ledger_of(chosen)}
 
 
 def _rows(table: Any, wanted: dict[str, DeclaredColumn], chosen: argparse.Namespace) -> Any:

@@ -1,6 +1,5 @@
 """Public tables, bundled or fetched, and schema files with the public facts about a table."""
 
-from privatelr.arguments import serve_former_names
 from privatelr.datasets.bundled import list_datasets, load_dataset, load_schema, load_study
 from privatelr.datasets.fetched import fetch_adult, fetch_cod_rna, fetch_kddcup99
 
@@ -13,5 +12,3 @@ __all__ = [
     "load_schema",
     "load_study",
 ]
-
-serve_former_names(__name__)

@@ -65,12 +65,6 @@ from privatelr.design.scaling import (
     standardise,
     unstandardised,
 )
-from privatelr.design.spark_design import (
-    SparkTable,
-    read_spark_design,
-    read_spark_source,
-    reader_of_parts,
-)
 from privatelr.design.stream_design import (
     CHANGED,
     StreamTable,

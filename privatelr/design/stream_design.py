@@ -340,8 +340,3 @@ def open_parts(
             chosen.append(batch.cut(slice(start, None, stride)))
         start = max(start - len(batch), (start - len(batch)) % stride)
     return NeighboursReader(spec, chosen)
-
-
-def open_piece(spec: DesignSpec, table: Any, start: int = 0, stride: int = 1) -> NeighboursReader:
-    """Return a reader of a table, or of its rows `start`, `start + stride`, ..."""
-    return open_parts(spec, [as_batch(table)], start, stride)

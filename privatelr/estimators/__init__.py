@@ -1,6 +1,5 @@
 """Classifiers of scikit-learn whose fits are private; needs the extra ``privatelr[sklearn]``."""
 
-from privatelr.arguments import serve_former_names
 from privatelr.estimators.private_classifiers import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
@@ -14,5 +13,3 @@ __all__ = [
     "PrivateLogisticRegression",
     "PrivateSimplexClassifier",
 ]
-
-serve_former_names(__name__)

@@ -289,12 +289,12 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         **Privacy.** *Covered*: nothing; a `PrivacyWarning` says so, and that ``cv=3`` cuts folds by
         the labels, since ``cross_val_score`` and searches call this. *Neighbours*: one record
         changes the share by its weight. *Assumed public*: nothing new. *Not covered*: the share,
-        and what is chosen by it. ``result_.private_auc`` releases another measure for a price, and
+        and what is chosen by it. ``result_.private_roc`` releases another measure for a price, and
         `privatelr.choose` the better one of several fits.
         """
         warnings.warn(
             "score: it counts the given records exactly, so no guarantee covers it, nor what is "
-            "chosen by it; privatelr.choose and result_.private_auc release a choice and a measure "
+            "chosen by it; privatelr.choose and result_.private_roc release a choice and a measure "
             "for a price. Nor are folds covered that are cut by the labels, as by cv=3; "
             "cv=KFold(3) cuts them by positions.",
             PrivacyWarning,

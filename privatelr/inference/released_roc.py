@@ -20,7 +20,6 @@ from statsmodels.tools.tools import add_constant
 
 from privatelr.inference.error_distribution import PUBLIC_SEED
 from privatelr.mechanisms.score_histogram import HistogramRelease
-from privatelr.mechanisms.smooth_area import AreaRelease
 from privatelr.numerics import RocCurve
 from privatelr.privacy.noise import draw_many
 from privatelr.types import FloatArray, IntArray
@@ -177,14 +176,11 @@ LOST = (
 """What a page says where `hides_class` holds, which depends on released numbers alone."""
 
 
-def hides_class(release: HistogramRelease | AreaRelease) -> bool:
+def hides_class(release: HistogramRelease) -> bool:
     """Whether the number of records of a class is lost in the noise on it.
 
     What is made of such counts is made of noise, and may look as good as 0.99.
     """
-    if isinstance(release, AreaRelease):
-        sd = np.sqrt(2.0) * release.calibration.size_noise.scale
-        return bool(min(release.positive, release.negative) < _SHOWN * sd)
     made, totals = release.calibration, [part.sum() for part in by_class(release.counts)]
     return bool(min(totals) < _SHOWN * made.count_sd * np.sqrt(made.bins))
 

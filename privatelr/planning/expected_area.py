@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privatelr.arguments import refuses, suggests_arguments
-from privatelr.errors import ArgumentError, require_choice
+from privatelr.arguments import suggests_arguments
+from privatelr.errors import ArgumentError
 from privatelr.inference import released_roc as roc
 from privatelr.mechanisms import read_target
 from privatelr.mechanisms.score_histogram import (
@@ -19,14 +19,9 @@ from privatelr.mechanisms.score_histogram import (
     calibrate_histogram,
     cells_of,
 )
-from privatelr.mechanisms.threshold_choice import THRESHOLDS, calibrate_threshold
-from privatelr.numerics import ThresholdRule
-from privatelr.planning.expected_choices import ExpectedThreshold, expected_threshold
 from privatelr.planning.forecast import Simulator
 from privatelr.planning.needed_records import read_size
 from privatelr.privacy import Guarantee
-from privatelr.results.answers.scored_records import require_pure
-from privatelr.results.predict import score
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
@@ -87,10 +82,6 @@ class ExpectedArea:
         )
 
 
-@refuses(
-    "a plan forecasts the area of a curve; take private_roc(eps, n=...), which has its std_error.",
-    methods="private_auc",
-)
 @suggests_arguments
 class ExpectedCurves:
     """Methods of a plan about answers that score records, which take no data."""
@@ -131,35 +122,6 @@ class ExpectedCurves:
         """
         size, target = self._asked(eps, delta, n)
         return expected_area(self.simulator, calibrate_histogram(size, target))
-
-    def private_threshold(
-        self, eps: float | Guarantee = 1.0, *, rule: ThresholdRule = "youden", n: int | None = None
-    ) -> ExpectedThreshold:
-        """How good a threshold `Fit.private_threshold` is expected to choose, and at what odds.
-
-        Chances are exact, by the formulas of the mechanism, for the expected scores of made-up
-        records. It has the ``best`` value of what `rule` compares, the ``regret``, which the choice
-        is expected to lose of it, and the ``chances`` of all ``thresholds``.
-
-        Parameters
-        ----------
-        eps, rule
-            As in `Fit.private_threshold`.
-        n : int, optional
-            The number of records that are scored; by default that of the plan.
-
-        Raises
-        ------
-        ArgumentError, GuaranteeError
-            As in `Fit.private_threshold`.
-        """
-        size, target = self._asked(eps, 0.0, n)
-        require_choice(ArgumentError, "rule", rule, get_args(ThresholdRule))
-        pure = require_pure(target, "private_threshold")
-        made = calibrate_threshold(size, pure, rule)
-        counts, scale = expected_counts(self.simulator, THRESHOLDS + 1, size)
-        links = scale.edges(THRESHOLDS + 1)
-        return expected_threshold(made, counts, np.asarray(score(self.study.loss, links)))
 
     def _asked(self, eps: Any, delta: Any, n: Any) -> tuple[int, Guarantee]:
         """Read the price of an answer, and how many records it scores."""

@@ -311,8 +311,8 @@ class Fit(Augments, ModelMatrix, FitRecord):
             linear predictor of `dpsvm`, which is positive for the positive class. R's names are
             accepted, too: ``"class"``, ``"prob"``, and ``"response"`` for the default.
         threshold
-            A probability or a margin above which the class is positive, what `private_threshold`
-            released, or "youden" or "topleft" if the fit bought a ROC curve.
+            A probability or a margin above which the class is positive, or "youden" or "topleft"
+            if the fit bought a ROC curve.
         interval : float, optional
             Level of confidence, such as 0.95, of an interval for each row by itself. It is about
             the linear predictor, and so the probability, of the model of `target`, not about the

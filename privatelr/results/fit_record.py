@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from privatelr.results.pages.summary import FitSummary
     from privatelr.results.predict import Threshold
     from privatelr.results.release_files import release_file
-    from privatelr.results.release_files.origin import Key, Origin
+    from privatelr.results.release_files.origin import Origin
     from privatelr.types import FloatArray
 else:
     card = lazy_import("privatelr.results.pages.card")
@@ -72,8 +72,8 @@ class ModelRecord(Evaluated, ABC):
         The limit between the classes of ``predict(type="classes")``: a number, or the rule by
         which one is learned.
     origin : Origin, optional
-        For a fit that was read from a file: the signature, what was recomputed when it was read,
-        and what its writer only states. It is None for a fit that was not read from a file.
+        For a fit that was read from a file: what was recomputed when it was read, and what its
+        writer only states. It is None for a fit that was not read from a file.
     """
 
     spec: Any
@@ -148,7 +148,7 @@ class ModelRecord(Evaluated, ABC):
             )
         return self._diagnostics
 
-    def save(self, path: str | os.PathLike[str], *, key: Key = None) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to a release file, for `privatelr.load` and for other programs.
 
         The file is JSON. It contains the formula, bounds and levels, the coefficients, the
@@ -160,17 +160,9 @@ class ModelRecord(Evaluated, ABC):
         ----------
         path
             Name of the file, such as ``"model.json"``.
-        key : Ed25519PrivateKey, bytes, str or path, optional
-            The private key that signs the file: a key object of `cryptography`, PEM bytes, or the
-            name of a PEM file. With the public key a reader can check who wrote the file; see
-            `privatelr.load`.
 
         Raises
         ------
-        ArgumentError
-            If `key` is not a private Ed25519 key.
-        MissingDependencyError
-            If there is a key, and `cryptography` is not installed (``privatelr[signatures]``).
         GuaranteeError
             If the columns were scaled by the data, because the file would then contain their
             means.
@@ -184,7 +176,7 @@ class ModelRecord(Evaluated, ABC):
         public*: n, names, types, declared bounds and levels. *Not covered*: nothing in the file;
         diagnostics and a learned threshold are not part of it.
         """
-        release_file.write_release(self, path, key)
+        release_file.write_release(self, path)
 
     def card(self, format: CardFormat = "markdown") -> str:
         """The privacy card: what is promised and to whom, what is not, and how to check it.

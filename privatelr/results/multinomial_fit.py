@@ -44,7 +44,7 @@ _ALIASES = {
 
 @refuses(
     "a ROC curve, its area and a threshold are about two classes; dplr compares one with others.",
-    methods="private_roc private_auc private_threshold",
+    methods="private_roc",
     properties="roc",
 )
 @refuses(

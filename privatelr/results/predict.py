@@ -20,19 +20,15 @@ from privatelr.sources import (
     Batch,
     as_batch,
     is_dask,
-    is_spark,
     is_stream,
     over_partitions,
     over_pieces,
-    spark_frames,
 )
 from privatelr.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from privatelr.inference import prediction_errors, question
-    from privatelr.results.answers import private_threshold
 else:
-    private_threshold = lazy_import("privatelr.results.answers.private_threshold")
     prediction_errors = lazy_import("privatelr.inference.prediction_errors")
     question = lazy_import("privatelr.inference.question")
 
@@ -141,14 +137,7 @@ def predict(fit: ModelRecord, data: Any, type: str | None, threshold: Any) -> pd
 
 
 def cut(fit: ModelRecord, threshold: Any) -> float:
-    """The threshold between the classes: a number, an answer or a paid rule, or that of the fit."""
-    if isinstance(threshold, private_threshold.PrivateThreshold):
-        scale = scale_of(fit.loss)
-        if threshold.score != scale.name:
-            raise ArgumentError(
-                f"threshold: the answer is a {threshold.score}, and this fit takes {scale.takes}."
-            )
-        return threshold.value
+    """The threshold between the classes: a number or a paid rule, or that of the fit."""
     is_rule = isinstance(threshold, str) and threshold in _RULES
     if threshold is not None and not (is_rule and fit.has_roc):
         hint = ", or a rule where the fit bought a ROC curve" if is_rule else ""
@@ -170,30 +159,9 @@ def cut(fit: ModelRecord, threshold: Any) -> float:
 
 def over_parts(of_part: Callable[[Any], Any], fit: ModelRecord, data: Any) -> Any:
     """The predictions of a frame, or lazy ones of each partition of a Dask frame."""
-    if is_spark(data):
-        return _on_spark(of_part, fit, data)
     # of a frame with named columns only those of the formula are read
     is_numbered = isinstance(fit.spec, design.NumberedSpec)
     return by_parts(of_part, data, None if is_numbered else fit.spec.formula.covariates)
-
-
-def _on_spark(of_part: Callable[[Any], Any], fit: ModelRecord, frame: Any) -> Any:
-    """The frame with its predictions as more columns, which are made when it is read."""
-    import pyarrow as pa
-
-    said = of_part(spark_frames.typed(frame).frame)  # refuses unsuitable names now
-    columns = said if isinstance(said, pd.DataFrame) else said.to_frame()
-    classes = pa.array([*fit.spec.response.classes]).type
-    kinds = {name: classes if name == "class" else pa.float64() for name in columns.columns}
-    return spark_frames.with_columns(frame, pa.schema(kinds), partial(_arrays, of_part, kinds))
-
-
-def _arrays(of_part: Callable[[Any], Any], kinds: Mapping[str, Any], table: Any) -> list[Any]:
-    import pyarrow as pa
-
-    found = of_part(table)
-    columns = found if isinstance(found, pd.DataFrame) else found.to_frame()
-    return [pa.array(columns[name], kind, from_pandas=True) for name, kind in kinds.items()]
 
 
 def by_parts(of_part: Callable[[Any], Any], data: Any, names: Sequence[str] | None) -> Any:

@@ -17,7 +17,6 @@ from privatelr.results.predict import PredictionType
 
 if TYPE_CHECKING:
     from privatelr.results import fit_tables
-    from privatelr.results.answers.private_threshold import PrivateThreshold
     from privatelr.results.pages import summary
     from privatelr.results.pages.summary import FitSummary
 else:
@@ -54,7 +53,7 @@ class SelectedFit(Augments, SelectedRecord):
         data: Any,
         type: PredictionType | None = None,
         *,
-        threshold: float | str | PrivateThreshold | None = None,
+        threshold: float | str | None = None,
     ) -> pd.Series[Any]:
         """Predict each row of `data`, independently of the other rows.
 

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from privatelr.results.pages.comparison_table import Statistic
     from privatelr.results.predict import PredictionType
     from privatelr.results.release_files import release_file
-    from privatelr.results.release_files.origin import Key
 else:
     comparison = lazy_import("privatelr.results.pages.comparison")
     question = lazy_import("privatelr.inference.question")
@@ -92,7 +91,7 @@ def _side_by_side(name: str) -> property:
 @refuses(
     "it is about one fit, as in fits[level], and prices add up; spend={'coefficients': 0.75, "
     "'roc': 0.25} buys a curve for each stratum with the fits, at one price.",
-    methods="private_roc private_auc private_threshold",
+    methods="private_roc",
 )
 @refuses(
     "each stratum has its own, as in fits[level].",
@@ -299,12 +298,12 @@ class Strata(Augments, Mapping[Any, Fit]):
         """The privacy card of all fits: what is promised of them together, and each one's card."""
         return strata_card.write_card(self, format)
 
-    def save(self, path: str | os.PathLike[str], *, key: Key = None) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write all fits to one release file, for `privatelr.load`; see `Fit.save`.
 
         It holds what each fit would write, and is read back as `Strata`.
         """
-        release_file.write_release(self, path, key)
+        release_file.write_release(self, path)
 
     def __str__(self) -> str:
         return f"{page_model.as_text(self._head())}\n{self.summary().as_text()}"

@@ -35,7 +35,5 @@ from privatelr.sources.schema import (
     Schema,
     declare_schema,
     draw_identifier,
-    unknown_release,
 )
-from privatelr.sources.spark_frames import is_spark
 from privatelr.sources.stream_sources import as_stream, is_stream, over_pieces, stream

@@ -10,12 +10,11 @@ import glob
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from importlib.util import find_spec
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
 
-from privatelr.errors import MissingDependencyError, PrivateLRError, SchemaError, show
+from privatelr.errors import PrivateLRError, SchemaError, show
 from privatelr.sources.coded_columns import is_view
 
 _KINDS = {
@@ -157,24 +156,6 @@ def _of_files(files: Sequence[str], base: str) -> Any:
     return made.replace_schema(pa.schema([*made.schema, *more])) if more else made
 
 
-def is_delta(path: Any) -> bool:
-    """Whether this is the folder of a Delta table."""
-    return isinstance(path, str | os.PathLike) and os.path.isdir(os.path.join(path, _LOGS["Delta"]))
-
-
-def delta_table(folder: str | os.PathLike[str]) -> Any:
-    """Return a Delta table, whose log names its files; others were deleted or replaced."""
-    if find_spec("deltalake") is None:
-        raise MissingDependencyError(
-            f"data={show(os.fspath(folder))}: this is a Delta table, whose log says which of its "
-            "files count; reading it takes deltalake, so install it with `pip install "
-            "'privatelr[lakes]'`."
-        )
-    from deltalake import DeltaTable
-
-    return DeltaTable(os.fspath(folder))
-
-
 def _require_no_log(files: Iterable[str]) -> None:
     """Refuse files of a table that says elsewhere which of its files and records count."""
     folders = {Path(_full(file)).parent for file in files}
@@ -183,8 +164,8 @@ def _require_no_log(files: Iterable[str]) -> None:
             if next(folder.glob(log), None) is not None:
                 raise SchemaError(
                     f"data: the files belong to the {name} table in {show(str(folder))}, whose log "
-                    "says which of them count; hand over that table instead, as its library reads "
-                    "it."
+                    "says which of them count. Hand over an Arrow dataset or table of it, such as "
+                    "DeltaTable.to_pyarrow_dataset()."
                 )
 
 

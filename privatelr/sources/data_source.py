@@ -170,7 +170,8 @@ def not_a_table(data: Any) -> str:
             f"data={show(path)}: of paths, data takes that of a folder that exists, or "
             "of files that end in .parquet or .feather; read other files by pandas first."
         )
-    lazy = " (call collect() on it first)" if hasattr(data, "collect") else ""
+    ways = ("toArrow", "to_pyarrow_dataset", "to_arrow", "collect")
+    lazy = next((f" (call {way}() on it first)" for way in ways if hasattr(data, way)), "")
     several = isinstance(data, list | tuple)
     paths = ", or a list of files that end in .parquet or .feather" if several else ""
     batches = hasattr(type(data), "schema") or several

@@ -41,7 +41,7 @@ class Payment:
         Number of records, or of persons.
     guarantee : Guarantee
     identifier : str
-        Drawn when they were released, see `draw_identifier`, or the hash of their file.
+        Drawn when they were released, see `draw_identifier`.
     """
 
     kind: Literal["bounds", "levels"]
@@ -50,23 +50,10 @@ class Payment:
     guarantee: Any
     identifier: str
 
-    @property
-    def is_identified(self) -> bool:
-        """Whether it is known which release was paid for."""
-        return not self.identifier.startswith(_UNKNOWN)
-
-
-_UNKNOWN = "unknown "
-
 
 def draw_identifier() -> str:
     """Draw 32 hexadecimal digits that tell a release from all others; they hold nothing of data."""
     return uuid4().hex
-
-
-def unknown_release() -> str:
-    """Stand for a release whose identifier no file tells, so that it counts beside all others."""
-    return _UNKNOWN + draw_identifier()
 
 
 class PaidFor(tuple[Any, ...]):

@@ -1,7 +1,7 @@
 """What a stream is made of: who holds record batches, and how they are asked for them.
 
 An adapter of a few lines makes `RecordBatches` of a dataset of pyarrow, a relation of DuckDB, a
-lazy frame of polars, a Delta table, files, or a function that returns a reader. Types are told by
+lazy frame of polars, files, or a function that returns a reader. Types are told by
 the names of their modules, so that no library is imported to see that something is not of it.
 What a library or a function of the user raises is not quoted, whatever its class: their code may
 call this package, or raise its errors, in words that tell a value.
@@ -61,8 +61,8 @@ def stream(data: Any, *, memory: float | str | None = None) -> RecordBatches:
     Parameters
     ----------
     data
-        A dataset of pyarrow, a relation of DuckDB, a lazy frame of polars, a table of deltalake or
-        pyiceberg, the path of a Parquet or Feather file, of a folder or of several files
+        A dataset of pyarrow, a relation of DuckDB, a lazy frame of polars,
+        the path of a Parquet or Feather file, of a folder or of several files
         (``"data/*.parquet"``, or a list), or a function that returns a new
         ``pyarrow.RecordBatchReader`` each time it is called. If such a function has an argument
         `columns`, it is told which columns are read, as a list.
@@ -210,27 +210,9 @@ def _of_named_files(data: Any) -> RecordBatches:
     return _of_dataset(data)
 
 
-def _of_delta(table: Any) -> RecordBatches:
-    return _of_dataset(_theirs(_UNTYPED, table.to_pyarrow_dataset))
-
-
 def _of_path(path: Any) -> RecordBatches:
     path = arrow_files.from_home(path)
-    if arrow_files.is_delta(path):
-        return _of_delta(arrow_files.delta_table(path))
     return _of_dataset(arrow_files.dataset_of(path), all_of_them=True)
-
-
-def _of_iceberg(table: Any) -> RecordBatches:
-    """Batches of a table or a scan of pyiceberg, of the snapshot that it has now."""
-    scan = table if hasattr(table, "to_arrow_batch_reader") else table.scan()
-
-    def opened(columns: Sequence[str]) -> Any:
-        return _batches_of(lambda: scan.select(*columns).to_arrow_batch_reader())
-
-    schema = _theirs(_UNTYPED, lambda: scan.to_arrow_batch_reader().schema)
-    limited = getattr(scan, "limit", None) is not None  # its count is that of all records
-    return _of_schema(schema, opened, None if limited else scan.count)
 
 
 def _of_relation(relation: Any) -> RecordBatches:
@@ -366,7 +348,4 @@ _ADAPTERS: dict[tuple[str, str], Callable[[Any], RecordBatches]] = {
     ("pyarrow", "Dataset"): _of_named_files,
     ("duckdb", "DuckDBPyRelation"): _of_relation,
     ("polars", "LazyFrame"): _of_lazy_frame,
-    ("deltalake", "DeltaTable"): _of_delta,
-    ("pyiceberg", "Table"): _of_iceberg,
-    ("pyiceberg", "DataScan"): _of_iceberg,
 }

@@ -8,7 +8,7 @@ prints Markdown: time of the package's minimiser over that of its peers on the s
 the same gradient; passes; time over one read of the matrix; memory; growth; and where the time
 of a call of `dplr` goes. NAME is a problem (such as 1e6x50), or memory, growth, formula, calls
 (whole calls of `dplr` from a frame beside those of its peers) or engines (the same fit from a
-stream, DuckDB, polars, Dask and Spark). Ratios of a run are written to a file, with which a later
+stream, DuckDB, polars and Dask). Ratios of a run are written to a file, with which a later
 run is compared. With ``--stored`` nothing is run, and the run that is kept in
 tests/benchmarks/results/main.json is printed or drawn. Peers that are not
 installed are left out (``pip install privatelr[benchmarks]``). Give it a machine that has nothing

@@ -1,20 +1,17 @@
 """The same fit from the same Parquet files by every engine that reads them, side by side.
 
-    python -m tests.benchmarks.engines [--records 2000000] [--columns 20] [--pairs 5] [--only spark]
+    python -m tests.benchmarks.engines [--records 2000000] [--columns 20] [--pairs 5] [--only dask]
 
 One whole fit of each engine after the other, in turn, `--pairs` times after one not counted.
 Printed are the median of its seconds and of its ratio to the stream of the files in the same turn,
 with quartiles. Rows are read anew in every pass, but for "kept in memory". Engines that are not
-installed, and Spark without Java, are left out and named.
+installed are left out and named.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import statistics
-import sys
 import tempfile
 import time
 from contextlib import AbstractContextManager, nullcontext
@@ -60,29 +57,13 @@ def sources(folder: str) -> dict[str, Callable[[], Any]]:
         "duckdb": of_duckdb,
         "polars": of_polars,
         "dask": of_dask,
-        "spark": lambda: session().read.parquet(folder),
     }
-
-
-def session() -> Any:
-    """A session of Spark on two threads of this machine."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.driver.host", "127.0.0.1")
-    made = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    made.sparkContext.setLogLevel("OFF")
-    return made
 
 
 def missing(name: str) -> str:
     """Why an engine cannot run here; empty if it can."""
-    library = {"spark": "pyspark"}.get(name, name)
-    if library.isidentifier() and find_spec(library) is None:
-        return f"{library} is not installed"
-    return "there is no Java" if name == "spark" and shutil.which("java") is None else ""
+    is_missing = name.isidentifier() and find_spec(name) is None
+    return f"{name} is not installed" if is_missing else ""
 
 
 def read_anew() -> AbstractContextManager[Any]:

@@ -395,47 +395,10 @@ def ended(process, number):
     return process.returncode, out, err
 
 
-INTERRUPTED_AT_EACH_IMPORT = """
-import os, sys
-
-def interrupt(event, arguments, asked=os.getpid()):
-    if event != "import" or "privatelr" not in sys.modules or os.getpid() != asked:
-        return
-    if "." not in arguments[0] or arguments[0].startswith("privatelr"):
-        child = os.fork()
-        if not child:
-            return os.kill(os.getpid(), 2)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        os.write(1, f"{arguments[0]} {status}\\n".encode())
-
-sys.addaudithook(interrupt)
-"""
-
-
 STARTED = {
     **{name: name for name in ("lrsimple", "privatelr", "svmsimple")},
     f"{sys.executable} -m privatelr": "privatelr",
 }
-
-
-@pytest.mark.parametrize("line", STARTED, ids=["lrsimple", "privatelr", "svmsimple", "module"])
-def test_an_interrupt_is_one_line_from_the_first_import_on(line, home, tmp_path, monkeypatch):
-    """At each import from our first line on, a copy of the process is interrupted."""
-    (tmp_path / "sitecustomize.py").write_text(INTERRUPTED_AT_EACH_IMPORT, encoding="utf-8")
-    paths = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
-    program = STARTED[line]
-    found = shell(f"{line} --no-such-option", home)
-    at = dict(line.split() for line in found.stdout.splitlines())
-    assert {"privatelr.errors", "argparse", "numpy", "pandas"} <= set(at)
-    assert set(at.values()) == {"130"}
-    assert set(found.stderr.splitlines()[:-2]) == {f"{program}: interrupted."}
-
-
-def test_a_program_that_is_not_a_command_keeps_its_interrupts(tmp_path):
-    asked = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
-    (tmp_path / "script").write_text(f"import privatelr.cli; {asked}", encoding="utf-8")
-    assert shell(f"{sys.executable} script", tmp_path).stdout == "True\n"
 
 
 def test_every_installed_program_is_one_of_these():

@@ -19,8 +19,6 @@ from privatelr.mechanisms import (
     registry,
     request,
     score_histogram,
-    smooth_area,
-    threshold_choice,
     verify,
 )
 from privatelr.mechanisms.calibration import gaussian_objective
@@ -58,8 +56,7 @@ def public_functions():
         price_shares.divide,
         price_shares.usual_shares,
     ]
-    found += [score_histogram.calibrate_histogram, threshold_choice.calibrate_threshold]
-    found += [candidate_choice.calibrate_choice, smooth_area.calibrate_area]
+    found += [score_histogram.calibrate_histogram, candidate_choice.calibrate_choice]
     for module in FORMULAS:
         members = [inspect.unwrap(member) for member in vars(module).values() if callable(member)]
         found += [f for f in members if inspect.isfunction(f) and f.__module__ == module.__name__]

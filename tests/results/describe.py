@@ -28,7 +28,7 @@ _ATTRIBUTE = re.compile(r"^(\w+)\n    (.*?)(?=\n\w|\Z)", re.MULTILINE | re.DOTAL
 
 
 def document_schema() -> dict[str, Any]:
-    """JSON Schema of all versions of the format."""
+    """JSON Schema of the format."""
     types = (PerturbationEntry, WeightsEntry, SimplexEntry, FormulaEntry, MatrixEntry)
     whole = Document[Any, Any]
     (*parts, reference), defined = msgspec.json.schema_components((*types, whole))
@@ -41,26 +41,13 @@ def document_schema() -> dict[str, Any]:
         if "loss" in entry["properties"]:
             entry["properties"]["loss"] = {"$ref": "#/$defs/loss"}
     properties["written_by"]["required"] = ["privatelr", "python"]
-    later = ("signature", "scale", "roc")
+    later = ("scale", "roc")
     document["required"] = [name for name in properties if name not in later]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:privatelr:release:{VERSION}",
         **document,
         "title": "privatelr release",
-        "if": {"properties": {"version": {"const": 1}}},
-        "then": {"properties": {"signature": False}},
-        "else": {"required": ["signature"]},
-        "allOf": [
-            {
-                "if": {"properties": {"version": {"enum": [1, 2]}}},
-                "then": {"properties": {"scale": False}},
-            },
-            {
-                "if": {"properties": {"version": {"enum": [1, 2, 3]}}},
-                "then": {"properties": {"roc": False}},
-            },
-        ],
         "$defs": {**defined, "loss": _losses()},
     }
 

@@ -12,8 +12,6 @@ from scipy import sparse
 from privatelr import ArgumentError, FormulaError, GuaranteeError, PureDP, SchemaError, choose, dplr
 from privatelr.design import shares_of
 from privatelr.mechanisms.candidate_choice import total_score, total_score_of_persons
-from privatelr.mechanisms.score_histogram import counts_of_shares, filled_up
-from privatelr.mechanisms.threshold_choice import calibrate_threshold, threshold_scores
 from privatelr.numerics import twice_concordant, weighted_concordant
 from privatelr.privacy import REPLACE_PERSON
 from privatelr.privacy.accounting import Ledger
@@ -59,35 +57,6 @@ def neighbours(draw, cells):
 
 def shares(whose, most):
     return shares_of(np.bincount(whose)[whose], most)
-
-
-def moved_thresholds(pair, rule, most, positive, weigh=shares):
-    """The length of the interval in which all scores move, over the width of the mechanism."""
-    found = []
-    for whose, cells, _ in pair:
-        counts = filled_up(counts_of_shares(cells, weigh(whose, most), 4, M), M)
-        found.append(threshold_scores(counts, positive, M, rule))
-    calibration = calibrate_threshold(M, PureDP(1, REPLACE_PERSON), rule)
-    return np.ptp(found[1] - found[0]) / calibration.mechanism(positive).width
-
-
-@over(
-    neighbours(9), st.sampled_from(["youden", "topleft"]), st.integers(1, 3), st.integers(1, M - 1)
-)
-def test_thresholds_move_within_the_width(pair, rule, most, positive):
-    assert moved_thresholds(pair, rule, most, positive) <= 1
-
-
-@pytest.mark.parametrize("rule", ["youden", "topleft"])
-def test_the_width_of_thresholds_is_reached_and_records_that_count_fully_exceed_it(rule):
-    """The person is positive, and then negative in the same bin; others cannot be used."""
-    unusable = np.full(M - 1, 8)
-    pair = [
-        (np.append(np.arange(M - 1), [M - 1] * 3), np.append(unusable, [cell] * 3), M - 1)
-        for cell in (5, 1)
-    ]
-    assert 0.999 < moved_thresholds(pair, rule, 1, 3) <= 1
-    assert moved_thresholds(pair, rule, 1, 3, lambda whose, most: np.ones(len(whose))) > 2
 
 
 def moved_choice(pair, score, most, seed, weigh=shares):
@@ -163,8 +132,6 @@ def fits(**given):
 
 ASK = {
     "private_roc": lambda fit, *data, **given: fit.private_roc(*data, **given),
-    "private_auc": lambda fit, *data, **given: fit.private_auc(*data, **given),
-    "private_threshold": lambda fit, *data, **given: fit.private_threshold(*data, **given),
     "choose": lambda fit, *data, **given: choose({"one": fit, "two": fit}, *data, **given),
 }
 
@@ -264,16 +231,3 @@ def test_the_better_fit_is_chosen_by_what_persons_count():
     for score in SCORES:
         for _ in range(5):
             assert choose({"bad": bad, "good": good}, frame, 5, score=score).label == "good"
-
-
-def test_thresholds_of_persons_are_near_the_best():
-    frame = FRAME
-    fit = dplr("y ~ .", frame, 0, lambda_=0.001, person="person", **GIVEN)
-    link = fit.predict(frame)
-    best = fit.private_roc(frame, 500)
-    for rule in ("youden", "topleft"):
-        found = float(fit.private_threshold(frame, 500, rule=rule))
-        table = best.at([found, best.threshold(rule)])
-        reached = table.sensitivity + table.specificity
-        assert reached[0] > reached[1] - 0.1
-        assert link.min() < found < link.max()

@@ -35,7 +35,6 @@ from privatelr import (
     dpsvm,
     load,
 )
-from privatelr.page_model import Table, as_latex
 from privatelr.privacy import ZERO_OUT
 from privatelr.results.pages import comparison
 
@@ -435,77 +434,6 @@ def test_html_has_every_cell_escaped():
     assert Cells(table.as_html()).rows == whole(table)
     assert table._repr_html_() == table.as_html()
     assert "<i>" not in table.as_html()
-
-
-def test_markdown_has_every_cell():
-    table = compare(odd())
-    lines = [line for line in table.as_markdown().splitlines() if line.startswith("|")]
-    del lines[1]
-    cells = [re.split(r"(?<!\\) ?\| ?", line)[1:-1] for line in lines]
-    read = [[re.sub(r"\\(.)", r"\1", cell) for cell in row] for row in cells]
-    # a backslash of a name is escaped as well
-    assert read == whole(table)
-
-
-MARKS = {
-    r"\textbackslash{}": "\\",
-    r"\textasciitilde{}": "~",
-    r"\textasciicircum{}": "^",
-    r"\textless{}": "<",
-    r"\textgreater{}": ">",
-    r"\textbar{}": "|",
-    "$-$": "-",
-}
-
-
-def from_latex(line):
-    """The cells of a row of LaTeX; an unescaped mark is an error."""
-    known = "|".join(map(re.escape, MARKS))
-    cells = [""]
-    for found in re.finditer(
-        rf"(?P<cell> & )|(?P<word>{known})|\\(?P<mark>[&%$#_{{}}])|(?P<one>.)", line
-    ):
-        match found.lastgroup:
-            case "cell":
-                cells.append("")
-            case "word":
-                cells[-1] += MARKS[found["word"]]
-            case "mark":
-                cells[-1] += found["mark"]
-            case _:
-                assert found["one"] not in "&%$#_{}\\~^<>|"
-                cells[-1] += found["one"]
-    return cells
-
-
-def rows_of_latex(text):
-    """The cells of all rows of a tabular."""
-    body = text.partition("\\toprule\n")[2].partition("\\bottomrule")[0]
-    lines = [line for line in body.splitlines() if line != r"\midrule"]
-    assert all(line.endswith(r" \\") for line in lines)
-    return [from_latex(line.removesuffix(r" \\")) for line in lines]
-
-
-def test_latex_has_every_cell_escaped():
-    table = compare(odd())
-    text = table.as_latex()
-    wanted = [row for row in whole(table) if any(row)]
-    assert rows_of_latex(text) == wanted
-    assert rf"\begin{{tabular}}{{l{'r' * len(odd())}}}" in text
-    notes = [line.removesuffix(r"\par") for line in text.splitlines() if line.endswith(r"\par")]
-    assert [from_latex(line) for line in notes] == [[note] for note in table.notes]
-
-
-@given(st.text(st.sampled_from("a1-.&%$#_{}~^<>|\\ "), min_size=1).map(lambda s: "x" + s + "x"))
-def test_latex_can_be_read_back(name):
-    text = as_latex([Table((name,), (name,), (("-1.5",),))], [])
-    told = re.sub(" +", " ", name)
-    if " & " not in told.replace("\\&", ""):
-        assert rows_of_latex(text) == [["", told], [told, "-1.5"]]
-
-
-def test_a_first_cell_with_a_bracket_is_no_argument():
-    assert "{[a]} & 1" in as_latex([Table(("[a]",), ("b",), (("1",),))], [])
 
 
 # -- what it takes -------------------------------------------------------------------------------

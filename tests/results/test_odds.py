@@ -70,8 +70,6 @@ def test_words_and_width():
     assert "exponentials" not in str(fit)
     page = fit.summary(exponentiate=True)
     assert "Odds Ratio" in page.as_html()
-    assert "Odds Ratio" in page.as_csv()
-    assert "Odds Ratio" in page.as_latex()
     assert "the dashed line is an odds ratio of 1." in page.as_html()
     assert "The dashed line is zero." not in page.as_html()
 
@@ -231,7 +229,7 @@ def test_no_odds_ratio_is_infinite_or_zero(sign):
         fit = dplr("y ~ year", frame, eps=0, lambda_=1e-3, bounds=bounds, spend=spend)
         page = fit.summary(exponentiate=True)
         assert cells(page)["(Intercept)"][header] == shown
-        for text in (page.as_text(), page.as_csv()):
+        for text in (page.as_text(), page.as_html()):
             assert "inf" not in text.replace("information", "").replace("inference", "")
 
 
@@ -247,7 +245,7 @@ def test_tidy_says_of_how_many_units_it_is_where_the_page_is_of_others(spend, fa
     bounds = {"age": (18 * factor, 90 * factor)}
     fit = dplr("y ~ age", frame, eps=0, lambda_=1e-3, bounds=bounds, spend=spend)
     tidy, page = fit.tidy(exponentiate=True), fit.summary(exponentiate=True)
-    assert ("how many units" in page.as_csv()) == (factor == 1e6)
+    assert ("how many units" in page.as_text()) == (factor == 1e6)
     assert ("one unit of its column" in tidy.attrs.get("units", "")) == (factor == 1e6)
     assert "units" not in fit.tidy().attrs
 

@@ -69,15 +69,15 @@ def test_a_relabelled_file_is_called_its_writers_word(tmp_path):
     assert "Stated by the writer of the file, and not checkable:" in card
     assert drawn in card
     assert "Randomness | drawn from the operating system, and not kept; so its file states" in card
-    for page in (str(forged), forged._repr_html_(), forged.summary().as_latex()):
-        assert "read from a file that is not signed; see fit.origin" in words(page)
+    for page in (str(forged), forged._repr_html_()):
+        assert "read from a file; see fit.origin" in words(page)
 
 
 def test_card_and_page_have_the_sentences_of_the_record(both):
     fit, loaded = both
     assert fit.origin is None
     assert "Source " not in str(fit)
-    assert "Source      read from a file that is not signed" in str(loaded)
+    assert "Source      read from a file" in str(loaded)
     for one, heading in (
         (fit, "What can be checked in the release file"),
         (loaded, "What was checked when the release file was read"),

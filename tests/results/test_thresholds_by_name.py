@@ -1,4 +1,4 @@
-"""Thresholds by their rule, or as answers; lost classes; labels that would steer a terminal."""
+"""Thresholds by their rule; labels that would steer a terminal."""
 
 import numpy as np
 import pytest
@@ -36,37 +36,6 @@ def test_rates_are_nan_at_the_rule_of_a_curve_without_a_class(frame, fit):
     assert np.isnan(curve.youden) == bool(
         found[["sensitivity", "specificity"]].isna().all(axis=None)
     )
-
-
-def test_an_answer_is_a_threshold_of_predict(frame, fit, tmp_path):
-    answer = fit.private_threshold(frame, eps=1.0)
-    answer.save(tmp_path / "threshold.json")
-    expected = fit.predict(frame, "classes", threshold=answer.value)
-    for given in (answer, lr.load(tmp_path / "threshold.json")):
-        assert fit.predict(frame, "classes", threshold=given).equals(expected)
-    selected = lr.dplpsvm("y ~ age + dose", frame, eps=4.0, rounds=5, **SCHEMA)
-    margin = selected.private_threshold(frame, eps=1.0)
-    assert selected.predict(frame, threshold=margin).equals(
-        selected.predict(frame, threshold=float(margin))
-    )
-
-
-def test_a_margin_is_no_probability(frame, fit):
-    svm = lr.dpsvm("y ~ age", frame, eps=4.0, **SCHEMA)
-    with pytest.raises(lr.ArgumentError, match="the answer is a margin, and this fit takes"):
-        fit.predict(frame, "classes", threshold=svm.private_threshold(frame, eps=1.0))
-    with pytest.raises(lr.ArgumentError, match="threshold"):
-        fit.predict(frame, "classes", threshold=fit.private_auc(frame, eps=1.0))
-
-
-@pytest.mark.parametrize("eps", [0.1, 8.0])
-def test_an_area_of_one_class_says_so_as_its_curve_does(eps, frame, fit):
-    """By released numbers alone: the same for an answer that is read from its file."""
-    one, words = frame.assign(y=1.0), "the noise hides whether there are any records"
-    for seed in range(3):
-        with pytest.warns(lr.PrivacyWarning):
-            assert words in " ".join(str(fit.private_auc(one, eps=eps, seed=seed)).split())
-    assert words not in " ".join(str(fit.private_auc(frame, eps=8.0)).split())
 
 
 def test_labels_of_a_choice_are_escaped(frame, fit):

@@ -1,18 +1,16 @@
 """How near private ROC curves are to the exact ones of the same records.
 
-    python -m tests.studies.roc [--releases 120] [--bins] [--shares] [--draw]
+    python -m tests.studies.roc [--releases 120] [--bins] [--draw]
 
 Records are made up, and those of Adult are added if PRIVATELR_DATA_HOME has its files. A model is
 fitted to 10,000 records at epsilon 1. Then other records are drawn and scored, many times, and a
 ROC curve is released for each. Shown are, over these releases: the root mean squared error of the
-AUC, beside the one that is stated (of noise and bins), and the bias; the error of an AUC that is
-bought alone at the same price, beside the one that is stated; that of the calibration slope; and
-the mean loss of Youden's J by the released threshold, against the best threshold for the same
+AUC, beside the one that is stated (of noise and bins), and the bias; that of the calibration slope;
+and the mean loss of Youden's J by the released threshold, against the best threshold for the same
 records, and against the best one for the population; of the latter also the largest loss in a
-release, and both for a threshold that is bought alone.
+release.
 
-With ``--bins`` the error of the AUC is shown for other numbers of bins, with ``--shares`` what a
-threshold alone loses by the share of its price that counts the classes. With ``--draw`` nothing is
+With ``--bins`` the error of the AUC is shown for other numbers of bins. With ``--draw`` nothing is
 shown, and the picture of the vignette is drawn.
 """
 
@@ -40,12 +38,8 @@ from privatelr.datasets import fetch_adult
 from privatelr.design import read_labels
 from privatelr.errors import PrivateLRError
 from privatelr.inference import released_roc
-from privatelr.mechanisms import score_histogram, threshold_choice
-from privatelr.mechanisms.score_histogram import ScoreScale, cells_of, counts_in
-from privatelr.mechanisms.threshold_choice import THRESHOLDS
+from privatelr.mechanisms import score_histogram
 from privatelr.numerics import c_index, roc_curve
-from privatelr.privacy import PureDP
-from privatelr.privacy.noise import SeededRandomness
 from privatelr.results.predict import linear_predictors
 from privatelr.sources import as_batch
 
@@ -55,8 +49,7 @@ SIZES, EPSILONS = (1000, 10_000), (0.1, 0.5, 1.0)
 BINS = (8, 10, 12, 16, 32)
 JUDGED = {0.1: 0.016, 0.5: 0.0033, 1.0: 0.0017}
 """Errors of the AUC at n = 10,000 that a release is to keep, up to a quarter."""
-STATISTICS = ("auc", "sd", "alone", "alone sd", "slope", "own", "all", "lone")
-SHARES = (0.05, 0.1, 0.2, 0.3)
+STATISTICS = ("auc", "sd", "slope", "own", "all")
 COLUMNS = [f"x{k}" for k in range(1, 6)]
 
 
@@ -133,9 +126,6 @@ def row(case: Case, n: int, epsilon: float, releases: int) -> dict[str, Any]:
         found["auc"].append(answer.auc - c_index(link, positive))
         noise = float(released_roc.parts_of(answer.release, released_roc.areas).privacy)
         found["sd"].append(math.hypot(noise, released_roc.binning_sd_of_area(answer.release)))
-        alone = case.fit.private_auc(records, eps=epsilon)
-        found["alone"].append(alone.value - c_index(link, positive))
-        found["alone sd"].append(math.hypot(alone.privacy_sd, alone.binning_sd))
         counts = released_roc.counts_of(answer.release)
         middles = answer.release.scale.middles(len(counts) // 2)
         line = released_roc.calibration_lines(counts, middles)[1]
@@ -144,8 +134,6 @@ def row(case: Case, n: int, epsilon: float, releases: int) -> dict[str, Any]:
         best, at = best_and_at(link, positive)
         found["own"].append(best - at(cut))
         found["all"].append(best_of_all - at_of_all(cut))
-        lone = case.fit.private_threshold(records, eps=epsilon).value
-        found["lone"].append(best_of_all - at_of_all(answer._links(np.array([lone]))[0]))
     return {
         "records": case.name,
         "n": n,
@@ -153,15 +141,11 @@ def row(case: Case, n: int, epsilon: float, releases: int) -> dict[str, Any]:
         "bins": answer.release.calibration.bins,
         "AUC error": root_mean_square(found["auc"]),
         "stated": root_mean_square(found["sd"]),
-        "alone": root_mean_square(found["alone"]),
-        "alone stated": root_mean_square(found["alone sd"]),
         "bias": float(np.nanmean(found["auc"])),
         "slope error": root_mean_square(found["slope"]),
         "J lost, own": float(np.nanmean(found["own"])),
         "J lost, all": float(np.nanmean(found["all"])),
         "worst of all": float(np.nanmax(found["all"])),
-        "J lost, lone": float(np.nanmean(found["lone"])),
-        "worst lone": float(np.nanmax(found["lone"])),
     }
 
 
@@ -184,34 +168,6 @@ def table_of_bins(releases: int) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def table_of_shares(draws: int) -> pd.DataFrame:
-    """Youden's J that a threshold alone loses, by the share of its price for the count."""
-    rng, edges = np.random.default_rng(4), ScoreScale(0.0, 1.0).edges(THRESHOLDS + 1)
-    found = []
-    for n, epsilon in ((5000, 0.1), (10_000, 0.5)):
-        lost: dict[str, Any] = {"n": n, "eps": epsilon}
-        links = rng.normal(0, 1.5, (draws, n))
-        labels = np.where(rng.random((draws, n)) < 1 / (1 + np.exp(-links)), 1.0, -1.0)
-        population = np.random.default_rng(1).normal(0, 1.5, POPULATION)
-        _, at = best_and_at(
-            population, np.random.default_rng(2).random(POPULATION) < 1 / (1 + np.exp(-population))
-        )
-        worth = [at(cut) for cut in edges]
-        for share in SHARES:
-            parts = {"count": share, "choice": 1 - share}
-            with mock.patch.dict(threshold_choice._SHARES, parts):
-                made = threshold_choice.calibrate_threshold(n, PureDP(epsilon), "youden")
-            places = [
-                threshold_choice.choose_threshold(
-                    counts_in(cells_of(*pair, edges), THRESHOLDS + 1), made, SeededRandomness(seed)
-                )
-                for seed, pair in enumerate(zip(links, labels, strict=True))
-            ]
-            lost[f"share {share}"] = max(worth) - float(np.mean([worth[p] for p in places]))
-        found.append(lost)
-    return pd.DataFrame(found)
-
-
 def draw(path: Path) -> None:
     """Draw a released curve of few records at a small price, where the noise shows."""
     rng, n = np.random.default_rng(11), 9500
@@ -227,7 +183,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--releases", type=int, default=120)
     parser.add_argument("--bins", action="store_true")
-    parser.add_argument("--shares", action="store_true")
     parser.add_argument("--draw", action="store_true")
     options = parser.parse_args()
     if options.draw:
@@ -235,10 +190,7 @@ def main() -> None:
         draw(PICTURE)
         return
     warnings.simplefilter("error")
-    if options.shares:
-        found = table_of_shares(20 * options.releases)
-    else:
-        found = (table_of_bins if options.bins else table)(options.releases)
+    found = (table_of_bins if options.bins else table)(options.releases)
     print(found.to_string(index=False, float_format=lambda number: f"{number:.4f}"))
 
 

@@ -46,7 +46,7 @@ LEARNERS = [
 ]
 VIEWS = [
     *("coef.to_numpy().tobytes().hex()", "summary()", "summary(diagnostics=True)", "glance()"),
-    *("summary()._repr_html_()", "summary(target='unpenalised')", "summary().as_latex()"),
+    *("summary()._repr_html_()", "summary(target='unpenalised')"),
     *(
         "summary(exponentiate=True)",
         "card()",
@@ -70,7 +70,7 @@ TOOLS = [
     *("average_marginal_effects(fit, frame)", "average_marginal_effects(fit)"),
     *("check(FORMULAS[0], frame, **SCHEMA)", "check('y ~ log(age)', frame)"),
     *("plan(FORMULAS[0], 500, spend=None, **SCHEMA)", "plan('y ~ age', 9, eps=.1, **SCHEMA)"),
-    *("compare(fit, fit)", "compare({'a': fit}, digits=4).as_latex()"),
+    *("compare(fit, fit)", "compare({'a': fit}, digits=4).as_html()"),
     *("plot_coefficients(fit).get_title()", "compose([PureDP(.1)] * 9 + [ZCDP(.1)])"),
     *("to_approximate(ZCDP(.1), 1e-6)", "scaled(frame['age'])", "saved(fit)", "ledger_of(frame)"),
 ]

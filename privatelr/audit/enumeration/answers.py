@@ -1,4 +1,4 @@
-"""Private answers about fits: the exact laws of counts, thresholds and choices of tiny cases."""
+"""Private answers about fits: the exact laws of counts and choices of tiny cases."""
 
 from __future__ import annotations
 
@@ -11,17 +11,10 @@ from scipy import stats
 
 from privatelr.audit.checks import Check, claims_of_size, guarded, largest, short
 from privatelr.audit.density.loss import claimed_number
-from privatelr.audit.enumeration.areas import audit_areas
 from privatelr.audit.enumeration.discrete import epsilon_of_outcomes
 from privatelr.mechanisms import candidate_choice
 from privatelr.mechanisms.candidate_choice import ScoreName, calibrate_choice
 from privatelr.mechanisms.score_histogram import calibrate_histogram, counts_in, release_histogram
-from privatelr.mechanisms.threshold_choice import (
-    ThresholdCalibration,
-    calibrate_threshold,
-    threshold_scores,
-)
-from privatelr.numerics import ThresholdRule
 from privatelr.privacy import ApproxDP, Promise, PureDP
 from privatelr.privacy.noise import GaussianNoise, NoiseLaw, SystemRandomness
 from privatelr.privacy.noise.exponential_mechanism import PermuteAndFlip
@@ -32,7 +25,6 @@ PART = "answers"
 _RECORDS = 60
 _NEAR = np.arange(-6, 7)
 """Released counts less the true one, over which the loss of a count is enumerated."""
-_RULES: tuple[ThresholdRule, ...] = ("youden", "topleft")
 _SCORES: tuple[ScoreName, ...] = ("auc", "accuracy", "brier")
 _Scored = tuple[FloatArray, FloatArray]
 """Outcomes ``(n,)``, and the predictions ``(candidates, n)`` of several fits."""
@@ -42,14 +34,11 @@ deviations; counts are drawn about as often."""
 
 
 def audit_answers(rng: np.random.Generator, epsilon: float, cases: int = 6) -> Iterator[Check]:
-    """Checks of score histograms, thresholds, choices among fits, and areas alone."""
+    """Checks of score histograms and choices among fits."""
     for claim in claims_of_size(epsilon):
         yield from guarded(PART, f"score counts, {short(claim)}", _counts, claim)
-    for rule in _RULES:
-        yield from guarded(PART, f"threshold, {rule}", _threshold, rule, rng, epsilon, cases)
     for score in _SCORES:
         yield from guarded(PART, f"choice of a fit, {score}", _choice, score, rng, epsilon, cases)
-    yield from guarded(PART, "area alone", audit_areas, rng, epsilon, cases)
     yield from guarded(PART, "draws of counts", _drawn_counts, epsilon)
     yield from guarded(PART, "one choice by permute-and-flip", _one_choice)
 
@@ -98,25 +87,7 @@ def _deviation(subject: str, counts: FloatArray, chances: FloatArray, n: int) ->
     return Check(PART, subject, float(off.max()), _CRITICAL)
 
 
-# -- thresholds -----------------------------------------------------------------------------------
-
-
-def log_law_of_threshold(made: ThresholdCalibration, counts: FloatArray) -> FloatArray:
-    """Log probabilities ``(n - 1, K - 1)`` of the noisy count together with the threshold."""
-    bins = len(counts) // 2
-    at, true = np.arange(1, made.n), counts[bins : 2 * bins].sum()
-    tail = stats.laplace(scale=made.noise.scale)
-    upper, lower = at + 0.5 - true, at - 0.5 - true
-    upper[-1], lower[0] = np.inf, -np.inf
-    chances = np.where(
-        lower > 0, tail.sf(lower) - tail.sf(upper), tail.cdf(upper) - tail.cdf(lower)
-    )
-    rows = []
-    for positive, chance in zip(at.tolist(), chances.tolist(), strict=True):
-        mechanism = made.mechanism(positive)
-        scores = threshold_scores(counts, positive, made.n, made.rule)
-        rows.append(chance * law_of_flips(mechanism.epsilon * scores / mechanism.width))
-    return np.log(rows)
+# -- fits -----------------------------------------------------------------------------------------
 
 
 def law_of_flips(exponents: FloatArray) -> FloatArray:
@@ -129,33 +100,6 @@ def law_of_flips(exponents: FloatArray) -> FloatArray:
             found[option] += left * chances[option]
             left *= 1 - chances[option]
     return found
-
-
-def _threshold(
-    rule: ThresholdRule, rng: np.random.Generator, epsilon: float, cases: int
-) -> Iterator[Check]:
-    """The loss over all outcomes: of the worst pair for Youden's J, and of random tiny ones."""
-    half = _RECORDS // 2
-    pairs = [
-        ([0, half, 0, 0, 1, half - 1, 0], [0, half + 1, 0, 0, 0, half - 1, 0]),
-        *(_neighbours(rng) for _ in range(8 * cases)),
-    ]
-    worst = 0.0
-    for pair in pairs:
-        made = calibrate_threshold(sum(pair[0]), PureDP(epsilon), rule)
-        p, q = (log_law_of_threshold(made, np.array(side, dtype=float)).ravel() for side in pair)
-        worst = largest((worst, epsilon_of_outcomes(p, q, 0.0)))
-    yield Check(PART, f"threshold, {rule}: loss over all outcomes", worst, epsilon)
-
-
-def _neighbours(rng: np.random.Generator) -> tuple[list[int], list[int]]:
-    cells = rng.integers(0, 7, 3)
-    other = np.append(cells[1:], rng.integers(0, 7))
-    first, second = (np.bincount(side, minlength=7).tolist() for side in (cells, other))
-    return first, second
-
-
-# -- fits -----------------------------------------------------------------------------------------
 
 
 def _choice(

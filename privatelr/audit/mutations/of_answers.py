@@ -1,8 +1,7 @@
-"""Planted bugs in private answers around a fit: counts of scores, thresholds, choices, areas."""
+"""Planted bugs in private answers around a fit: counts of scores, and choices."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,12 +13,9 @@ from privatelr.mechanisms import (
     candidate_choice,
     registry,
     score_histogram,
-    smooth_area,
-    threshold_choice,
 )
 from privatelr.privacy.noise import FloatDraw
 from privatelr.privacy.noise.exponential_mechanism import NoisyMaximum
-from privatelr.privacy.noise.student_noise import SHIFT_LOSS
 from privatelr.types import FloatArray
 
 OF_ANSWERS: list[Mutation] = []
@@ -31,36 +27,6 @@ bug("one of two counts moves, for Laplace noise", (score_histogram, "_laplace"),
 bug("one of two counts moves, for Gaussian noise", (score_histogram, "laws_hiding"), ANSWERS)(
     lambda honest, reach, *rest: honest(1.0, *rest)
 )
-
-
-@bug(
-    "scores of thresholds move by half of n",
-    (threshold_choice.ThresholdCalibration, "mechanism"),
-    ANSWERS,
-)
-def _(honest: Any, made: Any, positive: int) -> NoisyMaximum:
-    half: NoisyMaximum = replace(honest(made, positive), width=made.n / 2)
-    return half
-
-
-@bug(
-    "distances of thresholds move by the length of both steps",
-    (threshold_choice.ThresholdCalibration, "mechanism"),
-    ANSWERS,
-)
-def _(honest: Any, made: Any, positive: int) -> NoisyMaximum:
-    found: NoisyMaximum = honest(made, positive)
-    both = math.hypot(1 / positive, 1 / (made.n - positive))
-    return found if made.rule == "youden" else replace(found, width=both)
-
-
-@bug(
-    "a threshold's count is worth its whole price",
-    (threshold_choice.ThresholdCalibration, "noise"),
-    ANSWERS,
-)
-def _(honest: Any, made: Any) -> Any:
-    return honest(replace(made, count=made.target))
 
 
 @bug(
@@ -78,30 +44,6 @@ def _(honest: Any, score: str, label: FloatArray, prediction: FloatArray) -> flo
     found: float = honest(score, label, prediction)
     larger = max(np.count_nonzero(label > 0), np.count_nonzero(label < 0))
     return found if score != "auc" else found * max(1.0, len(label) / max(1.5 * larger, 1))
-
-
-@bug(
-    "noise on an area by the sensitivity of these data alone",
-    smooth_area.smooth_sensitivity,
-    ANSWERS,
-)
-def _(honest: Any, smaller: int, beta: float) -> float:
-    return 1 / max(smaller, 1)
-
-
-@bug("an area pays nothing for its changing scale", smooth_area.calibrate_area, ANSWERS)
-def _(honest: Any, *args: Any) -> Any:
-    made = honest(*args)
-    return replace(made, shift=made.area.epsilon / SHIFT_LOSS)
-
-
-@bug(
-    "the sizes of classes are worth the whole price of an area",
-    (smooth_area.AreaCalibration, "size_noise"),
-    ANSWERS,
-)
-def _(honest: Any, made: Any) -> Any:
-    return honest(replace(made, sizes=made.target))
 
 
 # -- counts of scores that a fit buys -------------------------------------------------------------

@@ -16,7 +16,6 @@ from privatelr.numerics.rows.entries import (
     bounded_entries,
     few_are_filled,
 )
-from privatelr.numerics.rows.mapped_rows import MappedRows
 from privatelr.numerics.rows.partition_work import Work, checksum
 from privatelr.numerics.rows.partitioned_rows import (
     MOST_SCORED,

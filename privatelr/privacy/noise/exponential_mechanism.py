@@ -187,21 +187,6 @@ class PermuteAndFlip(NoisyMaximum):
 
     law = Exponential
 
-    def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Return the probability ``(k,)`` of each of k options, for what is known of the scores.
-
-        Option i wins with the exponential number x if every other number is below x plus what i
-        is ahead by. In u = exp(-x) that is the integral over ``[0, exp(s_i - s_max)]`` of the
-        product over the others of ``1 - u exp(s_j - s_i)``, a polynomial of degree k - 1, which
-        Gauss-Legendre quadrature with k / 2 nodes integrates exactly.
-        """
-        exponent = self.epsilon * (scores - scores.max()) / self.width
-        nodes, weights = np.polynomial.legendre.leggauss(len(scores) // 2 + 1)
-        share = (nodes + 1) / 2  # of the way to the largest u of each option
-        lasts = 1 - share[:, None] * np.exp(exponent)  # u exp(s_j - s_i) = share exp(s_j - s_max)
-        others = np.stack([np.delete(lasts, i, axis=1).prod(axis=1) for i in range(len(scores))])
-        return np.asarray(np.exp(exponent) * (others @ weights) / 2)
-
 
 def _certainly_largest(sums: Sequence[flint.arb]) -> int | None:
     """Return the position of the ball that lies above all others; None if it is in doubt."""

@@ -10,20 +10,11 @@ from privatelr.lazy_import import lazy_import
 if TYPE_CHECKING:
     from privatelr.privacy import Guarantee
     from privatelr.privacy.accounting import AnyLedger
-    from privatelr.results.answers import (
-        private_auc,
-        private_roc,
-        private_threshold,
-        scored_records,
-    )
-    from privatelr.results.answers.private_auc import PrivateAuc
+    from privatelr.results.answers import private_roc, scored_records
     from privatelr.results.answers.private_roc import PrivateRoc
-    from privatelr.results.answers.private_threshold import PrivateThreshold
     from privatelr.results.fit_record import ModelRecord
 else:
-    private_auc = lazy_import("privatelr.results.answers.private_auc")
     private_roc = lazy_import("privatelr.results.answers.private_roc")
-    private_threshold = lazy_import("privatelr.results.answers.private_threshold")
     scored_records = lazy_import("privatelr.results.answers.scored_records")
 
 
@@ -111,96 +102,3 @@ class Evaluated:
         fit = cast("ModelRecord", self)
         opened = scored_records.open_data(fit, data, response, person)
         return private_roc.private_roc(fit, opened, eps, delta, ledger, seed)
-
-    def private_auc(
-        self,
-        data: Any,
-        eps: float | Guarantee = 1.0,
-        *,
-        smaller_class: float = 0.1,
-        response: Any = None,
-        person: Any = None,
-        ledger: AnyLedger | None = None,
-        seed: int | None = None,
-    ) -> PrivateAuc:
-        """Release the area under the ROC curve, and nothing else but the sizes of the classes.
-
-        Where n and epsilon are large, its noise follows from how far a record can move the area of
-        these data and of others near them, and is about half of that of a curve of the same price,
-        or less. Else the area is that of a curve. Public facts decide: n, the price, and the guess.
-
-        Parameters
-        ----------
-        data, response, person, ledger, seed
-            As in `private_roc`. The area of a Dask frame, and of persons, is always that of a
-            curve.
-        eps
-            Pure epsilon, or ``ZCDP(rho)``, which buys the pure epsilon that implies it. A tenth of
-            it is for the sizes of the classes, from which the standard error is computed.
-        smaller_class : float
-            A guess, without a look at the data, of the share of the smaller class. It decides on
-            accuracy alone: where the class has less than half of that, the noise may be large, and
-            the standard error says so.
-
-        Returns
-        -------
-        PrivateAuc
-
-        Raises
-        ------
-        FormulaError, SchemaError, GuaranteeError, ArgumentError
-            One sentence each, on public facts only.
-
-        Notes
-        -----
-        **Privacy.** As of `private_roc`; *Covered*: the area and its standard error, and the noisy
-        counts if it is that of a curve, which its file has.
-        """
-        fit = cast("ModelRecord", self)
-        opened = scored_records.open_data(fit, data, response, person)
-        return private_auc.private_auc(opened, eps, smaller_class, ledger, seed)
-
-    def private_threshold(
-        self,
-        data: Any,
-        eps: float | Guarantee = 1.0,
-        *,
-        rule: str = "youden",
-        response: Any = None,
-        person: Any = None,
-        ledger: AnyLedger | None = None,
-        seed: int | None = None,
-    ) -> PrivateThreshold:
-        """Release a threshold between the classes, and nothing else.
-
-        It is chosen among public thresholds. A threshold that is read from a ROC curve of the
-        same price is about as good, so this is for answers that should tell no more than that.
-
-        Parameters
-        ----------
-        data, response, person, ledger, seed
-            As in `private_roc`.
-        eps
-            Pure epsilon, or ``ZCDP(rho)``, which buys the pure epsilon that implies it. A fifth of
-            it is for a count of the positive class.
-        rule : {"youden", "topleft"}
-            The threshold of the largest sensitivity + specificity, or that whose point on the
-            curve is nearest to the corner (0, 1).
-
-        Returns
-        -------
-        PrivateThreshold
-            ``fit.predict(new, "classes", threshold=float(found))`` uses it.
-
-        Raises
-        ------
-        FormulaError, SchemaError, GuaranteeError, ArgumentError
-            One sentence each, on public facts only.
-
-        Notes
-        -----
-        **Privacy.** As of `private_roc`; *Covered*: the threshold.
-        """
-        fit = cast("ModelRecord", self)
-        opened = scored_records.open_data(fit, data, response, person)
-        return private_threshold.private_threshold(fit, opened, eps, rule, ledger, seed)

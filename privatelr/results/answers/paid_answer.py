@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from privatelr.results.pages import answer_card
     from privatelr.results.pages.card import CardFormat
     from privatelr.results.release_files import release_file
-    from privatelr.results.release_files.origin import Key
 else:
     answer_card = lazy_import("privatelr.results.pages.answer_card")
     release_file = lazy_import("privatelr.results.release_files.release_file")
@@ -34,7 +33,7 @@ class PaidAnswer(page_model.Paged):
         @property
         def entry(self) -> Any: ...
 
-    def save(self, path: str | os.PathLike[str], *, key: Key = None) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the answer to a release file, for `privatelr.load` and for other programs.
 
         The file is JSON. It has the released numbers with the calibration of their noise, what
@@ -44,13 +43,11 @@ class PaidAnswer(page_model.Paged):
 
         Parameters
         ----------
-        path, key
+        path
             As in `Fit.save`.
 
         Raises
         ------
-        ArgumentError, MissingDependencyError
-            As in `Fit.save`.
         GuaranteeError
             If the answer was bought with a fit, whose own file has it; or if columns of a
             candidate were scaled by the data.
@@ -60,7 +57,7 @@ class PaidAnswer(page_model.Paged):
         **Privacy.** *Covered*: everything in the file, by the guarantee of the answer. *Neighbours*
         and *Assumed public*: those of the answer. *Not covered*: nothing in the file.
         """
-        release_file.write_release(self, path, key)
+        release_file.write_release(self, path)
 
     def card(self, format: CardFormat = "markdown") -> str:
         """The privacy card: what is promised and to whom, and how to check it.

@@ -54,6 +54,7 @@ from privatelr.results.fit_record import ModelRecord
 from privatelr.sources import (
     Batch,
     as_batch,
+    is_dask,
     is_stream,
     name_of_values,
     read_source,
@@ -111,7 +112,7 @@ class Evaluation:
     @property
     def in_parts(self) -> bool:
         """Whether the records are in partitions or in a stream, of which counts alone come here."""
-        return isinstance(self.data, design.DaskTable | design.StreamTable | design.SparkTable)
+        return isinstance(self.data, design.DaskTable | design.StreamTable)
 
     @property
     def neighbours(self) -> Neighbours:
@@ -158,6 +159,13 @@ def scores_of_table(fit: ModelRecord, data: Any, outcomes: Any) -> tuple[FloatAr
         return link, label
 
 
+def _reader_of_parts(data: Any) -> Any:
+    """Return what reads partitions, or a stream, with a formula; None for a table in memory."""
+    if is_stream(data):
+        return design.read_stream_source
+    return design.read_dask_source if is_dask(data) else None
+
+
 def open_data(fit: ModelRecord, data: Any, response: Any, person: Any = None) -> Evaluation:
     """Check names, shapes and types of the data for a private answer.
 
@@ -179,7 +187,7 @@ def open_data(fit: ModelRecord, data: Any, response: Any, person: Any = None) ->
             "response: a stream of records has the outcomes in a column of its own; leave response "
             "out, with a fit of a formula."
         )
-    read = design.reader_of_parts(data)
+    read = _reader_of_parts(data)
     if read is not None and response is None and isinstance(spec, design.DesignSpec):
         table: Any = read(spec.formula.text, data, None)[1]
         design.require_columns(table.typed, (*spec.formula.scored, *spec.formula.selecting))
@@ -210,7 +218,7 @@ def _open_persons(fit: ModelRecord, data: Any, response: Any, person: Any) -> Ev
 
     No error tells how many records there are, which is private.
     """
-    if design.reader_of_parts(data) is not None:
+    if _reader_of_parts(data) is not None:
         raise ArgumentError(
             "data: answers about persons take a table in memory, as data.compute() is of a Dask "
             "collection."
@@ -382,12 +390,6 @@ def require_pure(target: Guarantee, what: str) -> PureDP:
         f"{target}: {what} has no use for a delta; it takes a pure epsilon, such as eps=1, "
         "or ZCDP(rho)."
     )
-
-
-def promise_of(guarantee: Guarantee, n: int, *, persons: bool) -> str:
-    """A guarantee about n scored records, or all records of each of n persons, in words."""
-    whom = f"all records of one of m = {n} persons" if persons else f"one of n = {n} scored records"
-    return f"{guarantee}; neighbours replace {whom}"
 
 
 def fit_price(guarantee: Guarantee) -> str:

@@ -14,8 +14,7 @@ from privatelr.results.release_files.answer_file import answer_document
 
 _LOAD = """\
 import privatelr
-answer = privatelr.load("answer.json")
-answer = privatelr.load("answer.json", public_key="writer.pem")  # if it is signed"""
+answer = privatelr.load("answer.json")"""
 _SAME_HASH = (
     "The content has the hash that the file states. That finds accidents; a forger can compute the "
     "hash too."

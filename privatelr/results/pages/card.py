@@ -40,7 +40,6 @@ _SCHEMA = (
 _LOAD = """\
 import privatelr
 fit = privatelr.load("model.json")
-fit = privatelr.load("model.json", public_key="writer.pem")  # if it is signed
 print(fit.origin)"""
 _LARGEST_SHOWN = 20.0
 """The card shows the exponential of an epsilon up to this one."""
@@ -288,7 +287,7 @@ def _checks(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
     checks, word = "Reading the file recomputes:", "What remains the word of its writer:"
     if fit.origin is not None:
         heading = "What was checked when the release file was read"
-        checks = f"This fit was {fit.origin.source}. Reading it recomputed:"
+        checks = "This fit was read from a file. Reading it recomputed:"
         word = "Stated by the writer of the file, and not checkable:"
     return [
         Heading(heading),
@@ -299,8 +298,6 @@ def _checks(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         Heading("How to check this"),
         "Content hash (SHA-256) of the release file, as this software writes it:",
         Code(document["sha256"]),
-        "The file is signed if it was saved with a key; a reader who has the public key from its "
-        "owner then sees who wrote it.",
         Code(_LOAD),
         "Try to break the mechanism, on your own computer:",
         Code("privatelr audit"),

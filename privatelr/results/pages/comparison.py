@@ -78,14 +78,6 @@ class Comparison:
         """The table as HTML for a notebook."""
         return page_model.as_html(self._page())
 
-    def as_markdown(self) -> str:
-        """The table as Markdown with pipes."""
-        return page_model.as_markdown(self._page())
-
-    def as_latex(self) -> str:
-        """The table as LaTeX, a ``tabular`` in the style of `booktabs`, and the notes below it."""
-        return page_model.as_latex([self.terms, self.facts], self.notes)
-
     def as_gt(self) -> Any:
         """The table as a ``GT`` of great_tables, which is installed apart, to be styled further."""
         return as_great_table(self.terms, self.facts, self.notes)

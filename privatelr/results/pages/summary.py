@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from statsmodels.iolib.summary import Summary
-from statsmodels.iolib.table import SimpleTable
 
 from privatelr import page_model
 from privatelr.errors import ArgumentError, require_flag
@@ -42,8 +40,8 @@ _UNITS_IN_COLUMN = (
 _ALONE = "Odds ratios have no intervals here, because there are no standard errors."
 
 
-class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
-    """The page of a fit as a `Summary` of statsmodels.
+class FitSummary:
+    """The page of a fit.
 
     Attributes
     ----------
@@ -54,7 +52,7 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
     below
         The pieces of the page that are not private; empty unless they were requested.
     coefficients : Table
-        The table of coefficients; ``tables[0]`` is the same as a table of statsmodels.
+        The table of coefficients.
     parts : list of Table
         The table of the parts of the errors, if there are errors and noise.
     """
@@ -67,10 +65,8 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
         notes: list[str],
         below: Sequence[Piece],
     ) -> None:
-        super().__init__()
         self.title, self.facts, self.notes, self.below = title, facts, notes, below
         self.coefficients, *self.parts = tables
-        self.tables = [SimpleTable(one.cells, one.headers, one.names) for one in tables]
 
     def _page(self) -> list[Piece]:
         title, formula = self.title
@@ -91,24 +87,14 @@ class FitSummary(Summary):  # type: ignore[misc]  # statsmodels has no types
         """The page as text of at most 79 columns."""
         return page_model.as_text(self._page())
 
+    __str__ = __repr__ = as_text
+
     def as_html(self) -> str:
         """The page as HTML, with the same words in the same order."""
         return page_model.as_html(self._page())
 
     def _repr_html_(self) -> str:
         return self.as_html()
-
-    def as_latex(self, label: str = "") -> str:
-        """The tables in LaTeX, with the rest of the page as comments above them."""
-        return "\n".join([self._commented("%"), *(t.as_latex_tabular() for t in self.tables)])
-
-    def as_csv(self) -> str:
-        """The tables as CSV, with the rest of the page as comments above them."""
-        return "\n".join([self._commented("#"), *(table.as_csv() for table in self.tables)])
-
-    def _commented(self, mark: str) -> str:
-        facts = [f"{label}: {text}" for label, text in self.facts]
-        return "\n".join(f"{mark} {line}" for line in [*self.title, *facts, *self.notes])
 
 
 def summarise(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
 from privatelr.results.release_files.calibration_entries import (
     ApproximateEntry,
@@ -19,15 +19,14 @@ from privatelr.results.release_files.calibration_entries import (
     Positive,
     PureEntry,
     ScoreCountsEntry,
-    Size,
     ZcdpEntry,
     require_printable,
 )
 from privatelr.results.release_files.design_entries import Level, Name, Pair
-from privatelr.results.release_files.document_entries import ChargeEntry, Label, SignatureEntry
+from privatelr.results.release_files.document_entries import ChargeEntry, Label
 
 ANSWER_FORMAT: Literal["privatelr answer"] = "privatelr answer"
-ANSWER_VERSION: Literal[1] = 1
+ANSWER_VERSION: Literal[2] = 2
 _Records = Annotated[int, Meta(ge=1, le=10**15)]
 _Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 _Drawn = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
@@ -68,61 +67,6 @@ class CurveEntry(AboutEntry, frozen=True, tag_field="kind", tag="roc"):
     auc: float | None
     youden: float | None
     topleft: float | None
-
-
-class SmoothAreaEntry(FileEntry, frozen=True):
-    """An area by its smooth sensitivity, and the sizes of both classes, with their noise.
-
-    Attributes
-    ----------
-    beta
-        The logarithm of the scale of the noise changes by at most this between neighbours.
-    """
-
-    target: PureEntry
-    beta: Positive
-    area: _Share
-    sizes: Annotated[list[int], Meta(min_length=2, max_length=2)]
-
-
-class AreaEntry(AboutEntry, frozen=True, tag_field="kind", tag="auc"):
-    """An area under the ROC curve, by one of two mechanisms, whose entry is present.
-
-    Attributes
-    ----------
-    auc
-        What follows from that entry; null if the noise left a class empty.
-    edges
-        As of a curve; present beside counts.
-    """
-
-    positive: Label
-    auc: float | None
-    smooth: SmoothAreaEntry | UnsetType = UNSET
-    counts: ScoreCountsEntry | UnsetType = UNSET
-    edges: Pair | UnsetType = UNSET
-
-
-class CutEntry(AboutEntry, frozen=True, tag_field="kind", tag="threshold"):
-    """A threshold that was chosen among public ones.
-
-    Attributes
-    ----------
-    middle, spread
-        As of the counts of a ROC curve: by these the thresholds were made.
-    place
-        Which of the thresholds it is, counted from 0.
-    value
-        What follows from them: a probability, or a margin.
-    """
-
-    loss: LossEntry
-    rule: Literal["youden", "topleft"]
-    target: PureEntry
-    middle: Annotated[float, Meta(ge=-1e100, le=1e100)]
-    spread: Size
-    place: Position
-    value: float
 
 
 class CandidatesEntry(FileEntry, frozen=True, tag_field="kind", tag="choice"):
@@ -173,7 +117,7 @@ class RangesEntry(FileEntry, frozen=True, tag_field="kind", tag="bounds"):
     beyond
         What follows from it: how many records are meant to lie beyond either end.
     identifier
-        Drawn at release; absent in files of earlier writers.
+        Drawn at release.
     """
 
     n: _Records
@@ -181,7 +125,7 @@ class RangesEntry(FileEntry, frozen=True, tag_field="kind", tag="bounds"):
     columns: Annotated[list[RangeEntry], Meta(min_length=1, max_length=10_000)]
     eta: Positive
     beyond: Position
-    identifier: _Drawn | UnsetType = UNSET
+    identifier: _Drawn
 
 
 class LevelsEntry(FileEntry, frozen=True, tag_field="kind", tag="levels"):
@@ -197,7 +141,7 @@ class LevelsEntry(FileEntry, frozen=True, tag_field="kind", tag="levels"):
     levels
         In increasing order, numbers before texts.
     identifier
-        Drawn at release; absent in files of earlier writers.
+        Drawn at release.
     """
 
     n: _Records
@@ -206,10 +150,10 @@ class LevelsEntry(FileEntry, frozen=True, tag_field="kind", tag="levels"):
     half: Position
     always: Position
     levels: Annotated[list[Level], Meta(max_length=1_000_000)]
-    identifier: _Drawn | UnsetType = UNSET
+    identifier: _Drawn
 
 
-AnyAnswerEntry = CurveEntry | AreaEntry | CutEntry | CandidatesEntry | RangesEntry | LevelsEntry
+AnyAnswerEntry = CurveEntry | CandidatesEntry | RangesEntry | LevelsEntry
 
 
 class AnswerDocument(FileEntry, frozen=True):
@@ -225,12 +169,12 @@ class AnswerDocument(FileEntry, frozen=True):
         The source of the noise; a seed makes the guarantee void.
     ledger
         Null if no ledger was charged.
-    sha256, signature
+    sha256
         As of the file of a fit.
     """
 
     format: Literal["privatelr answer"]
-    version: Literal[1]
+    version: Literal[2]
     notice: Annotated[str, Meta(pattern="^(covered by |NOT PRIVATE: )")]
     written_by: Annotated[dict[Phrase, Phrase], Meta(max_length=100)]
     guarantee: GuaranteeEntry
@@ -238,7 +182,6 @@ class AnswerDocument(FileEntry, frozen=True):
     ledger: ChargeEntry | None
     answer: AnyAnswerEntry
     sha256: str
-    signature: SignatureEntry | None
 
     def __post_init__(self) -> None:
         for name, version in self.written_by.items():

@@ -1,31 +1,24 @@
-"""The file of a private answer: a ROC curve, its area, a threshold, a choice, or a declaration.
+"""The file of a private answer: a ROC curve, a choice, or a declaration.
 
-It is written, hashed, signed and read as the file of a fit is. What follows from the released
+It is written, hashed and read as the file of a fit is. What follows from the released
 numbers is in it as well, and has to follow when it is read. A choice has the release of each
 candidate in it, so that the price of all of them is added up again.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
-
-from msgspec import UNSET, UnsetType
 
 from privatelr.errors import GuaranteeError, ReleaseFileError, show
 from privatelr.mechanisms.candidate_choice import calibrate_choice
 from privatelr.mechanisms.linear_programs.lp_calibration import WorstMargins
-from privatelr.mechanisms.score_histogram import HistogramRelease, ScoreScale
-from privatelr.mechanisms.smooth_area import AREA_GRID, AreaRelease, area_with
-from privatelr.mechanisms.threshold_choice import THRESHOLDS, calibrate_threshold
+from privatelr.mechanisms.score_histogram import HistogramRelease
 from privatelr.privacy import Guarantee, NonPrivate, PureDP, compose
 from privatelr.privacy.accounting import Entry
 from privatelr.results.answers.chosen_fit import ChosenFit
 from privatelr.results.answers.paid_answer import PaidAnswer
-from privatelr.results.answers.private_auc import PrivateAuc
 from privatelr.results.answers.private_roc import PrivateRoc
-from privatelr.results.answers.private_threshold import PrivateThreshold
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.pages.comparison import paid_once
@@ -33,15 +26,12 @@ from privatelr.results.release_files import answer_entries as entries
 from privatelr.results.release_files import calibration_file as parts
 from privatelr.results.release_files import declaration_file as declared
 from privatelr.results.release_files import document as documents
-from privatelr.results.release_files import json_values, origin, release_file
+from privatelr.results.release_files import json_values, release_file
 from privatelr.results.release_files.calibration_entries import ScoreCountsEntry
-from privatelr.results.release_files.origin import Key
 from privatelr.results.release_files.restored_fit import is_implied, read_charge, require_column
 
-AnyAnswer = (
-    PrivateRoc | PrivateAuc | PrivateThreshold | ChosenFit | SuggestedBounds | ReleasedLevels
-)
-_OPEN = ("written_by", "sha256", "signature")
+AnyAnswer = PrivateRoc | ChosenFit | SuggestedBounds | ReleasedLevels
+_OPEN = ("written_by", "sha256")
 """These entries are about the file and not about the answer."""
 
 
@@ -53,7 +43,7 @@ def is_answer(value: Any) -> bool:
 # -- writing -----------------------------------------------------------------------------------
 
 
-def answer_bytes(answer: PaidAnswer, key: Key = None) -> bytes:
+def answer_bytes(answer: PaidAnswer) -> bytes:
     """The content of the file, which is read again before it is returned.
 
     Raises
@@ -64,10 +54,7 @@ def answer_bytes(answer: PaidAnswer, key: Key = None) -> bytes:
         If it has no place in a file. The message is part of a sentence.
     """
     document = answer_document(answer)
-    written = document
-    if key is not None:
-        written = {**document, "signature": origin.signature_entry(document["sha256"], key)}
-    data = release_file.as_bytes(written)
+    data = release_file.as_bytes(document)
     read = answer_document(restore_answer(json_values.parse(data)))
     if json_values.canonical(read) != json_values.canonical(document):
         raise ReleaseFileError("the answer would not be read back")
@@ -75,7 +62,7 @@ def answer_bytes(answer: PaidAnswer, key: Key = None) -> bytes:
 
 
 def answer_document(answer: PaidAnswer) -> dict[str, Any]:
-    """An answer as plain values, with its content hash and without a signature."""
+    """An answer as plain values, with its content hash."""
     guarantee = _stated_guarantee(answer)
     notice = f"covered by {guarantee}; holds no record, and no count of records without noise"
     if isinstance(guarantee, NonPrivate):
@@ -91,7 +78,6 @@ def answer_document(answer: PaidAnswer) -> dict[str, Any]:
             ledger=documents.as_entry(answer.entry),
             answer=_WRITERS[type(answer)](answer),
             sha256="",
-            signature=None,
         )
     )
     return {**document, "sha256": documents.content_hash(document)}
@@ -140,42 +126,6 @@ def _outer_edges(release: HistogramRelease) -> list[float]:
     return [float(edges[0]), float(edges[-1])]
 
 
-def _area_entry(answer: PrivateAuc) -> entries.AreaEntry:
-    found, given = answer.release, dict[str, Any]()
-    if isinstance(found, HistogramRelease):
-        given = {"counts": documents.counts_entry(found), "edges": _outer_edges(found)}
-    else:
-        given["smooth"] = entries.SmoothAreaEntry(
-            target=documents.as_entry(found.calibration.target),
-            beta=found.calibration.beta,
-            area=found.area,
-            sizes=[found.positive, found.negative],
-        )
-    return entries.AreaEntry(
-        n=answer.nobs,
-        formula=answer.formula,
-        fit_guarantee=documents.as_entry(answer.fit_guarantee),
-        positive=answer.positive,
-        auc=documents.finite(answer.value),
-        **given,
-    )
-
-
-def _cut_entry(answer: PrivateThreshold) -> entries.CutEntry:
-    return entries.CutEntry(
-        n=answer.nobs,
-        formula=answer.formula,
-        fit_guarantee=documents.as_entry(answer.fit_guarantee),
-        loss=documents.loss_entry(answer.loss),
-        rule=answer.rule,
-        target=documents.as_entry(answer.calibration.target),
-        middle=answer.scale.middle,
-        spread=answer.scale.spread,
-        place=answer.place,
-        value=answer.value,
-    )
-
-
 def _candidates_entry(answer: ChosenFit) -> entries.CandidatesEntry:
     return entries.CandidatesEntry(
         n=answer.nobs,
@@ -190,8 +140,6 @@ def _candidates_entry(answer: ChosenFit) -> entries.CandidatesEntry:
 
 _WRITERS: dict[type, Callable[[Any], entries.AnyAnswerEntry]] = {
     PrivateRoc: _curve_entry,
-    PrivateAuc: _area_entry,
-    PrivateThreshold: _cut_entry,
     ChosenFit: _candidates_entry,
     SuggestedBounds: declared.ranges_entry,
     ReleasedLevels: declared.levels_entry,
@@ -202,7 +150,7 @@ _WRITERS: dict[type, Callable[[Any], entries.AnyAnswerEntry]] = {
 # -- reading -----------------------------------------------------------------------------------
 
 
-def restore_answer(value: dict[str, Any], public_key: Key = None) -> AnyAnswer:
+def restore_answer(value: dict[str, Any]) -> AnyAnswer:
     """The answer of a value that was read from a file; see `privatelr.load`.
 
     Raises
@@ -210,26 +158,17 @@ def restore_answer(value: dict[str, Any], public_key: Key = None) -> AnyAnswer:
     ReleaseFileError
         If the file is wrong. The message is part of a sentence.
     """
-    version = value.get("version")
-    if type(version) is int and version > entries.ANSWER_VERSION:
-        raise ReleaseFileError(
-            f"the file has version {version} of the format of answers, and this reader knows up to "
-            f"version {entries.ANSWER_VERSION}; upgrade privatelr"
-        )
-    if type(version) is not int or version < 1:
-        raise ReleaseFileError(f"version takes {entries.ANSWER_VERSION}, not {show(version)}")
+    json_values.require_version(value, entries.ANSWER_VERSION)
     document: entries.AnswerDocument = json_values.read_entry(value, entries.AnswerDocument)
     if document.sha256 != documents.content_hash(value):
         raise ReleaseFileError(
             "its content does not have the hash that it states, so it was changed after saving"
         )
-    if public_key is not None:
-        origin.require_signature(document.signature, document.sha256, public_key)
     answer = _restore(document)
     written = answer_document(answer)
     written = {name: value[name] if name in _OPEN else written[name] for name in value}
     if isinstance(document.answer, entries.CandidatesEntry):
-        # each was read as a file of its own, which any version may have written
+        # each was read as a file of its own, which another program may have written
         written["answer"]["candidates"] = value["answer"]["candidates"]
     if json_values.canonical(value) != json_values.canonical(written):  # rounding may differ
         json_values.require_same(value, written, "")
@@ -241,20 +180,14 @@ def _restore(document: entries.AnswerDocument) -> AnyAnswer:
     match given:
         case entries.CurveEntry():
             return _restore_curve(document, given)
-        case entries.AreaEntry():
-            return _restore_area(document, given)
-        case entries.CutEntry():
-            return _restore_cut(document, given)
         case entries.RangesEntry():
             ranges, outer, made = declared.restore_ranges(given)
             paid = _paid(document, made.target, made)
-            own = declared.identifier_of(given, document.sha256)
-            return SuggestedBounds(ranges, outer, made, *paid, own)
+            return SuggestedBounds(ranges, outer, made, *paid, given.identifier)
         case entries.LevelsEntry():
             told, chances = declared.restore_levels(given)
             paid = _paid(document, chances.target, chances)
-            own = declared.identifier_of(given, document.sha256)
-            return ReleasedLevels(given.column, told, given.n, chances, *paid, own)
+            return ReleasedLevels(given.column, told, given.n, chances, *paid, given.identifier)
     return _restore_choice(document, given)
 
 
@@ -264,46 +197,6 @@ def _restore_curve(document: entries.AnswerDocument, given: entries.CurveEntry) 
     loss = _restore_loss(given.loss)
     release = HistogramRelease(found.counts, found.scale, found.calibration, guarantee, entry)
     return PrivateRoc(release, loss, given.formula, given.positive, _fit_guarantee(given))
-
-
-def _restore_area(document: entries.AnswerDocument, given: entries.AreaEntry) -> PrivateAuc:
-    about = given.formula, given.positive
-    if not isinstance(given.counts, UnsetType):
-        if given.smooth is not UNSET:
-            raise ReleaseFileError("answer takes one of smooth and counts")
-        found = _restore_counts(given.n, given.counts)
-        if not isinstance(found.calibration.target, PureDP):
-            raise ReleaseFileError("answer.counts.target takes a pure guarantee")
-        guarantee, entry = _paid(document, found.calibration.target, found.calibration)
-        made = HistogramRelease(found.counts, found.scale, found.calibration, guarantee, entry)
-        return PrivateAuc(made, *about, guarantee, _fit_guarantee(given), entry)
-    if isinstance(given.smooth, UnsetType):
-        raise ReleaseFileError("answer takes one of smooth and counts")
-    target = _restore_pure(given.smooth.target, "answer.smooth.target")
-    with json_values.named("answer.smooth"):
-        calibration = area_with(given.n, target, given.smooth.beta)
-    if math.fmod(given.smooth.area, AREA_GRID):
-        raise ReleaseFileError("answer.smooth.area takes a multiple of its grid")
-    farthest = given.n + parts.FARTHEST * max(calibration.size_noise.scale, 1.0)
-    if max(map(abs, given.smooth.sizes)) > farthest:
-        raise ReleaseFileError("answer.smooth.sizes takes numbers that records and noise can make")
-    guarantee, entry = _paid(document, target, calibration)
-    positive, negative = given.smooth.sizes
-    area = AreaRelease(given.smooth.area, positive, negative, calibration)
-    return PrivateAuc(area, *about, guarantee, _fit_guarantee(given), entry)
-
-
-def _restore_cut(document: entries.AnswerDocument, given: entries.CutEntry) -> PrivateThreshold:
-    target = _restore_pure(given.target, "answer.target")
-    with json_values.named("answer"):
-        calibration = calibrate_threshold(given.n, target, given.rule)
-    if given.place >= THRESHOLDS:
-        raise ReleaseFileError(f"answer.place takes a whole number up to {THRESHOLDS - 1}")
-    guarantee, entry = _paid(document, target, calibration)
-    scale = ScoreScale(given.middle, given.spread)
-    loss = _restore_loss(given.loss)
-    paid = guarantee, _fit_guarantee(given), entry
-    return PrivateThreshold(given.place, scale, calibration, loss, given.formula, *paid)
 
 
 def _restore_choice(document: entries.AnswerDocument, given: entries.CandidatesEntry) -> ChosenFit:

@@ -6,7 +6,6 @@ from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec import UNSET, UnsetType
 
 from privatelr.errors import ReleaseFileError
 from privatelr.mechanisms.level_selection import (
@@ -42,7 +41,7 @@ def ranges_entry(answer: SuggestedBounds) -> entries.RangesEntry:
         ],
         eta=made.eta,
         beyond=made.beyond,
-        identifier=_drawn(answer),
+        identifier=answer.identifier,
     )
 
 
@@ -57,22 +56,8 @@ def levels_entry(answer: ReleasedLevels) -> entries.LevelsEntry:
         half=half,
         always=always,
         levels=documents.as_entry(answer.found),
-        identifier=_drawn(answer),
+        identifier=answer.identifier,
     )
-
-
-def identifier_of(given: entries.RangesEntry | entries.LevelsEntry, sha256: str) -> str:
-    """The identifier that an entry has; in its place, for files of earlier writers, their hash."""
-    return sha256 if isinstance(given.identifier, UnsetType) else given.identifier
-
-
-def _drawn(answer: SuggestedBounds | ReleasedLevels) -> str | UnsetType:
-    """The identifier that was drawn at release, unless the hash of a file stands in its place."""
-    return UNSET if len(answer.identifier) == _HASH else answer.identifier
-
-
-_HASH = 64
-"""Number of hexadecimal digits of a content hash; a drawn identifier has half as many."""
 
 
 def restore_ranges(

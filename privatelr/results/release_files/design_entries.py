@@ -143,15 +143,14 @@ class PaymentEntry(FileEntry, frozen=True):
     n
         Number of records, or of persons.
     identifier
-        Of the release, which counts once wherever it is used: drawn with it, or the hash of its
-        file; absent in files of earlier writers.
+        Drawn with the release, which counts once wherever it is used.
     """
 
     kind: Literal["bounds", "levels"]
     columns: Annotated[list[Name], Meta(min_length=1, max_length=10_000)]
     n: Annotated[int, Meta(ge=1, le=10**15)]
     guarantee: GuaranteeEntry
-    identifier: Annotated[str, Meta(pattern="^([0-9a-f]{32}|[0-9a-f]{64})$")] | UnsetType = UNSET
+    identifier: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
 
 
 class FormulaEntry(FileEntry, frozen=True):

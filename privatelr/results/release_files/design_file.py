@@ -41,7 +41,7 @@ from privatelr.results.release_files.design_entries import (
     VariableEntry,
 )
 from privatelr.results.release_files.json_values import CLOSE, named, require_same
-from privatelr.sources import Batch, Payment, as_batch, declare_schema, unknown_release
+from privatelr.sources import Batch, Payment, as_batch, declare_schema
 
 _DTYPES = {"numbers": "float64", "strings": "string", "anything": "object"}
 """A column has one of these types, depending on the content of its variable."""
@@ -166,8 +166,7 @@ def _payments(entry: FormulaEntry) -> tuple[Payment, ...]:
         if not used.intersection(one.columns):
             raise ReleaseFileError(f"{at}.columns takes one of the variables")
         guarantee = restore_guarantee(one.guarantee, f"{at}.guarantee")
-        known = unknown_release() if one.identifier is UNSET else one.identifier
-        found.append(Payment(one.kind, tuple(one.columns), one.n, guarantee, known))
+        found.append(Payment(one.kind, tuple(one.columns), one.n, guarantee, one.identifier))
     return tuple(found)
 
 

@@ -31,10 +31,8 @@ from privatelr.results.release_files import calibration_entries as made
 from privatelr.results.release_files import design_entries as shapes
 from privatelr.results.release_files import document_entries as entries
 from privatelr.results.release_files.json_values import canonical
-from privatelr.sources import Payment
 from privatelr.types import Block, FloatArray
 
-_UNHASHED = ("sha256", "signature")
 _LIBRARIES = ("formulaic", "numpy", "pandas", "python-flint", "scipy")
 _ENTRIES: dict[type, Any] = {
     noise.SphericalLaplace: made.SphericalEntry,
@@ -51,7 +49,7 @@ _PLAIN = (str, bool, int, dict, type(None), UnsetType)
 
 
 def release_document(fit: ModelRecord) -> dict[str, Any]:
-    """A fit as plain values, with its content hash and without a signature.
+    """A fit as plain values, with its content hash.
 
     Raises
     ------
@@ -73,8 +71,8 @@ def release_document(fit: ModelRecord) -> dict[str, Any]:
 
 
 def content_hash(document: dict[str, Any]) -> str:
-    """SHA-256 of the canonical JSON of all entries but the hash itself and the signature."""
-    rest = {name: value for name, value in document.items() if name not in _UNHASHED}
+    """SHA-256 of the canonical JSON of all entries but the hash itself."""
+    rest = {name: value for name, value in document.items() if name != "sha256"}
     return hashlib.sha256(canonical(rest)).hexdigest()
 
 
@@ -142,7 +140,6 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
                 else entries.ThresholdEntry(rule="fixed", value=cut)
             ),
             sha256="",
-            signature=None,
         )
     )
     return document
@@ -182,13 +179,6 @@ def finite(value: float) -> float | None:
 
 
 # -- parts -----------------------------------------------------------------------------------
-
-
-def _payment_entry(payment: Payment) -> shapes.PaymentEntry:
-    """What was paid for a declaration, with the identifier of the release if that is known."""
-    known = payment.identifier if payment.is_identified else UNSET
-    made: shapes.PaymentEntry = _entry_of(shapes.PaymentEntry, payment, identifier=known)
-    return made
 
 
 def _entry_of(kind: Any, *sources: Any, **given: Any) -> Any:
@@ -302,7 +292,7 @@ def plan_entry(spec: Any) -> Any:
                 weighted=spec.standard.weighted or UNSET,
             )
         ),
-        paid=[_payment_entry(payment) for payment in spec.paid] or UNSET,
+        paid=[_entry_of(shapes.PaymentEntry, payment) for payment in spec.paid] or UNSET,
         prior=(
             UNSET
             if spec.prior is None

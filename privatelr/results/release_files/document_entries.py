@@ -26,7 +26,7 @@ from privatelr.results.release_files.calibration_entries import (
 )
 
 FORMAT: Literal["privatelr release"] = "privatelr release"
-VERSION: Literal[6] = 6
+VERSION: Literal[7] = 7
 Label = Annotated[str, Meta(max_length=10**6)]
 Row = Annotated[list[float], Meta(min_length=1, max_length=1000)]
 Triangle = Annotated[list[Row], Meta(min_length=1, max_length=1000)]
@@ -140,17 +140,6 @@ class ThresholdEntry(FileEntry, frozen=True):
     value: Annotated[float, Meta(ge=-1e100, le=1e100)] | None
 
 
-class SignatureEntry(FileEntry, frozen=True):
-    """The signature of the writer of the file.
-
-    The signed text is 'privatelr release file, sha256 ' in ASCII, followed by the entry sha256.
-    """
-
-    algorithm: Literal["Ed25519"]
-    public_key: Annotated[str, Meta(max_length=64, pattern="^[0-9a-f]{64}$")]
-    value: Annotated[str, Meta(max_length=128, pattern="^[0-9a-f]{128}$")]
-
-
 class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     """A differentially private fit without a row of the data.
 
@@ -161,8 +150,7 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     Attributes
     ----------
     version
-        New were in 2 a signature, in 3 a scale, in 4 a ROC curve, in 5 a prior and a ROC curve
-        beside choices, in 6 receipts of ledgers, deviations of a prior, and several classes.
+        Of the format. No other version is read before version 1.0 of privatelr.
     notice
         What a person should know first; it begins with NOT PRIVATE if there is no guarantee.
     written_by
@@ -184,14 +172,12 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     ledger
         Null if no ledger was charged.
     sha256
-        SHA-256 of the JSON of all other entries except the signature, with sorted keys, without
-        white space, in ASCII, with numbers as in the file.
-    signature
-        Null if the file is not signed.
+        SHA-256 of the JSON of all other entries, with sorted keys, without white space,
+        in ASCII, with numbers as in the file.
     """
 
     format: Literal["privatelr release"]
-    version: Literal[1, 2, 3, 4, 5, 6]
+    version: Literal[7]
     notice: Annotated[str, Meta(pattern="^(covered by |NOT PRIVATE: )")]
     written_by: Annotated[dict[Phrase, Phrase], Meta(max_length=100)]
     guarantee: GuaranteeEntry
@@ -204,7 +190,6 @@ class Document(FileEntry, Generic[CalibrationType, DesignType], frozen=True):
     coefficients: CoefficientsEntry
     threshold: ThresholdEntry
     sha256: str
-    signature: SignatureEntry | None
     scale: ScaleEntry | UnsetType = UNSET
     roc: ScoreCountsEntry | UnsetType = UNSET
 

@@ -141,6 +141,16 @@ _LIMITS = (
 )
 
 
+def require_version(value: dict[str, Any], known: int) -> None:
+    """Refuse a file of another version of its format."""
+    version = value.get("version")
+    if type(version) is not int or version != known:
+        raise ReleaseFileError(
+            f"the file has version {show(version)} of its format, and this privatelr reads version "
+            f"{known} alone: read it with the privatelr that wrote it, or fit again"
+        )
+
+
 def read_entry(value: Any, kind: Any, where: str = "") -> Any:
     """A value as an entry of class `kind`; an error says what is wrong and where."""
     try:

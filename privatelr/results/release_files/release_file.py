@@ -39,7 +39,6 @@ from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.release_files import origin
 from privatelr.results.release_files.document import release_document
 from privatelr.results.release_files.json_values import LARGEST_FILE, canonical, parse, spell_json
-from privatelr.results.release_files.origin import Key
 from privatelr.results.release_files.restored_fit import read_document, restore, restore_content
 from privatelr.results.selected import SelectedFit
 
@@ -68,7 +67,7 @@ IS_DATABASE = "the file is a ledger, or another database, and is not replaced"
 
 @suggests_arguments
 def load(
-    path: str | os.PathLike[str], *, public_key: Key = None
+    path: str | os.PathLike[str],
 ) -> Fit | SelectedFit | MultinomialFit | Strata | AnyAnswer:
     """Read a fit that `Fit.save` wrote, or `Strata` of fits, or a private answer.
 
@@ -82,16 +81,12 @@ def load(
     ----------
     path
         Name of the file.
-    public_key : Ed25519PublicKey, bytes, str or path, optional
-        The public key of the writer, which must come from the writer and not with the file: a key
-        object of `cryptography`, PEM bytes, or the name of a PEM file. A file that was not signed
-        with this key is refused. Without a key, a signature is not verified.
 
     Returns
     -------
     Fit, SelectedFit, MultinomialFit, Strata, or an answer
-        What was saved; an answer is a `PrivateRoc`, `PrivateAuc`, `PrivateThreshold`, `ChosenFit`,
-        `SuggestedBounds` or `ReleasedLevels`. The predictions of a fit are exactly those of the fit
+        What was saved; an answer is a `PrivateRoc`, `ChosenFit`, `SuggestedBounds` or
+        `ReleasedLevels`. The predictions of a fit are exactly those of the fit
         that was saved. It has no diagnostics, because these are computed from the training data
         and are not in the file.
 
@@ -100,20 +95,16 @@ def load(
     FileNotFoundError
         If there is no such file.
     ReleaseFileError
-        If the file is not a release, was cut off or changed, contradicts itself, was written by a
-        newer version, or is not signed with the key.
-    ArgumentError
-        If `public_key` is not a public Ed25519 key.
-    MissingDependencyError
-        If there is a key, and `cryptography` is not installed (``privatelr[signatures]``).
+        If the file is not a release, was cut off or changed, contradicts itself, or has another
+        version of the format.
 
     Notes
     -----
     **Privacy.** *Covered*: the content of the file; its release was charged when it was made, so
     reading it costs nothing. *Neighbours*: those of the guarantee. *Assumed public*: the file.
-    *Not covered*: who wrote it, without `public_key`, and whether it is true. The hash finds
-    accidental changes, but a forger can compute it, too. Of a forged file, `load` only verifies
-    that the guarantee follows from the numbers. A signature shows who states them.
+    *Not covered*: who wrote it, and whether it is true. The hash finds accidental changes, but a
+    forger can compute it, too. Of a forged file, `load` only verifies that the guarantee follows
+    from the numbers. Sign the file as any other file to show who states them.
 
     Examples
     --------
@@ -126,11 +117,11 @@ def load(
     ...     print(load(f"{folder}/votes.json").guarantee)
     epsilon = 1 (pure)
     """
-    return load_with_hash(path, public_key)[0]
+    return load_with_hash(path)[0]
 
 
 def load_with_hash(
-    path: str | os.PathLike[str], public_key: Key = None
+    path: str | os.PathLike[str],
 ) -> tuple[Fit | SelectedFit | MultinomialFit | Strata | AnyAnswer, str]:
     """Read a file as `load` does, once; returns its fit, or fits, and the hash of its content."""
     name = _require_path(path)
@@ -146,17 +137,17 @@ def load_with_hash(
         value = parse(data)
         found: Fit | SelectedFit | MultinomialFit | Strata | AnyAnswer
         if strata_file.is_strata(value):
-            found = strata_file.restore_strata(value, public_key)
+            found = strata_file.restore_strata(value)
         elif answer_file.is_answer(value):
-            found = answer_file.restore_answer(value, public_key)
+            found = answer_file.restore_answer(value)
         else:
-            found = restore_fit(value, public_key)
+            found = restore_fit(value)
         return found, str(value["sha256"])
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)}: {error}.") from None
 
 
-def restore_fit(value: Any, public_key: Key = None) -> Fit | SelectedFit | MultinomialFit:
+def restore_fit(value: Any) -> Fit | SelectedFit | MultinomialFit:
     """The fit of a value that was read from a file; see `load`.
 
     Raises
@@ -165,14 +156,8 @@ def restore_fit(value: Any, public_key: Key = None) -> Fit | SelectedFit | Multi
         Part of a sentence.
     """
     document = read_document(value)
-    signature = document.signature
-    if public_key is not None:  # checked first, because an unsigned file may be forged
-        origin.require_signature(signature, document.sha256, public_key)
     record: Any = restore_content(document, value)
-    key = None if signature is None else origin.fingerprint(signature.public_key)
     known = origin.Origin(
-        signed_by=None if public_key is None else key,
-        named_key=key,
         written_by=tuple(document.written_by.items()),
         recomputed=origin.recomputed(record),
         stated=origin.stated(record),
@@ -183,13 +168,13 @@ def restore_fit(value: Any, public_key: Key = None) -> Fit | SelectedFit | Multi
     return made(record.spec, record.release, record.threshold, origin=known)
 
 
-def write_release(fit: Any, path: str | os.PathLike[str], key: Key = None) -> None:
+def write_release(fit: Any, path: str | os.PathLike[str]) -> None:
     """Write a release file, either completely or not at all; see `Fit.save`."""
     name = _require_path(path)
     try:
         if os.path.isdir(name):
             raise ReleaseFileError("it is a folder; name a file in it")
-        data = file_bytes(fit, key)
+        data = file_bytes(fit)
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)} was not written: {error}.") from None
     try:
@@ -233,16 +218,16 @@ def hash_in(data: bytes) -> str:
     return str(parse(data)["sha256"])
 
 
-def file_bytes(fit: Any, key: Key = None) -> bytes:
+def file_bytes(fit: Any) -> bytes:
     """The content of the file of a fit, of `Strata` of fits, or of a private answer."""
     if isinstance(fit, PaidAnswer):
-        return answer_file.answer_bytes(fit, key)
+        return answer_file.answer_bytes(fit)
     made = release_bytes if isinstance(fit, ModelRecord) else strata_file.strata_bytes
-    return made(fit, key)
+    return made(fit)
 
 
-def release_bytes(fit: ModelRecord, key: Key = None) -> bytes:
-    """The content of a release file, signed if there is a key.
+def release_bytes(fit: ModelRecord) -> bytes:
+    """The content of a release file.
 
     It is read again before it is returned, and the result is compared with the fit.
 
@@ -252,10 +237,7 @@ def release_bytes(fit: ModelRecord, key: Key = None) -> bytes:
         If the fit has no place in a file. The message is part of a sentence.
     """
     document = release_document(fit)
-    written = document
-    if key is not None:
-        written = {**document, "signature": origin.signature_entry(document["sha256"], key)}
-    data = as_bytes(written)
+    data = as_bytes(document)
     if canonical(release_document(restore(parse(data)))) != canonical(document):
         raise ReleaseFileError("the fit would not be read back")
     return data

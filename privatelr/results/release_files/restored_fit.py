@@ -1,8 +1,8 @@
 """Restoring a fit from a document, with every part checked against the others.
 
 The document of the restored fit is compared with the one that was read, so every derived entry
-must have its derived value. The comparison leaves out the version of the format, the programs, the
-hash and the signature, which are about the file and not about the fit.
+must have its derived value. The comparison leaves out the programs and the
+hash, which are about the file and not about the fit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from privatelr.design import (
     prior_of,
     standardise,
 )
-from privatelr.errors import GuaranteeError, ReleaseFileError, show
+from privatelr.errors import GuaranteeError, ReleaseFileError
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import Problem, Release, ScaleRelease, scale_map
 from privatelr.mechanisms.calibration import counts_long_rows_less, may_have_one_length
@@ -64,10 +64,8 @@ else:
     scored_records = lazy_import("privatelr.results.answers.scored_records")
 
 AnyDocument = entries.Document[Any, Any]
-_OPEN = ("version", "written_by", "sha256", "signature")
+_OPEN = ("written_by", "sha256")
 """These entries are about the file and not about the fit."""
-_SCALES_FROM = 6
-"""From this version on, bins of scores are where today's guesses about records put them."""
 
 
 def read_document(value: Any) -> AnyDocument:
@@ -80,50 +78,14 @@ def read_document(value: Any) -> AnyDocument:
     """
     if not isinstance(value, dict) or value.get("format") != entries.FORMAT:
         raise ReleaseFileError("the file is JSON, and not a release of privatelr")
-    version = value.get("version")
-    if type(version) is int and version > entries.VERSION:
-        reader = f"privatelr {documents.programs()['privatelr']}"
-        raise ReleaseFileError(
-            f"the file has version {version} of the format, and {reader} reads up to version "
-            f"{entries.VERSION}; upgrade privatelr"
-        )
-    if type(version) is not int or version < 1:
-        known = f"a whole number from 1 to {entries.VERSION}"
-        raise ReleaseFileError(f"version takes {known}, not {show(version)}")
-    if version < 3 and "scale" in value:
-        raise ReleaseFileError(f"the file has an entry 'scale', which version {version} has not")
-    if version < 4 and "roc" in value:
-        raise ReleaseFileError(f"the file has an entry 'roc', which version {version} has not")
-    if version == 1 and "signature" in value:  # the first version had none
-        raise ReleaseFileError("the file has an entry 'signature', which version 1 does not know")
+    json_values.require_version(value, entries.VERSION)
     calibration, design = value.get("calibration"), value.get("design")
-    if version < 6 and isinstance(calibration, dict) and "classes" in calibration:
-        raise ReleaseFileError(
-            f"calibration has an entry 'classes', which version {version} has not"
-        )
-    prior = design.get("prior") if isinstance(design, dict) else None
-    if version < 5 and prior is not None:
-        raise ReleaseFileError(f"design has an entry 'prior', which version {version} has not")
-    charge = value.get("ledger")
-    if version < 6 and isinstance(charge, dict) and "receipts" in charge:
-        raise ReleaseFileError(f"ledger has an entry 'receipts', which version {version} has not")
-    for name in ("sds", "uncovered"):
-        if version < 6 and isinstance(prior, dict) and name in prior:
-            raise ReleaseFileError(f"design.prior has {name!r}, which version {version} has not")
-    for name in ("person", "paid"):
-        if version < 6 and isinstance(design, dict) and name in design:
-            raise ReleaseFileError(f"design has an entry {name!r}, which version {version} has not")
     chosen = isinstance(calibration, dict) and "mechanism" in calibration
-    if version < 5 and chosen and "roc" in value:
-        raise ReleaseFileError(
-            f"the file has an entry 'roc' beside choices, which version {version} has not"
-        )
     numbered = isinstance(design, dict) and "matrix" in design
     # the types are chosen here, because msgspec only distinguishes types that have tags
     made: Any = AnySelection if chosen else PerturbationEntry
     planned: Any = shapes.MatrixEntry if numbered else shapes.FormulaEntry
-    whole = {**value, "signature": None} if version == 1 else value
-    document: AnyDocument = json_values.read_entry(whole, entries.Document[made, planned])
+    document: AnyDocument = json_values.read_entry(value, entries.Document[made, planned])
     if document.sha256 != documents.content_hash(value):
         raise ReleaseFileError(
             "its content does not have the hash that it states, so it was changed after saving"
@@ -147,7 +109,7 @@ def restore_content(document: AnyDocument, value: dict[str, Any]) -> NoisyRecord
     noisy = isinstance(document.calibration, PerturbationEntry)
     record = _restore_perturbed(document) if noisy else _restore_selected(document)
     written = documents.unhashed_document(record)
-    if record.has_roc and document.version >= _SCALES_FROM:
+    if record.has_roc:
         _require_scale(record)
     given, expected = (one["coefficients"]["user_units"] for one in (value, written))
     if len(given) != len(expected):
@@ -171,8 +133,8 @@ def restore_content(document: AnyDocument, value: dict[str, Any]) -> NoisyRecord
 def _require_scale(record: ModelRecord) -> None:
     """Raise an error if bins are not where coefficients and declarations put them.
 
-    The guesses about records are therefore a part of the format: if they change, so does
-    `_SCALES_FROM`.
+    The guesses about records are therefore a part of the format: if they change, so does its
+    version.
     """
     given, expected = record.release.histogram.scale, scored_records.score_scale(record)
     room = CLOSE * (abs(expected.middle) + expected.spread)

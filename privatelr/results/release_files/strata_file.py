@@ -1,7 +1,7 @@
 """The file of fits to strata: the release file of each, and what makes them one release.
 
-Each fit stands in it as `privatelr.results.release_files.release_file` writes it, with its own hash
-and signature. That they were paid for together follows from what is the same in all of them: the
+Each fit stands in it as `privatelr.results.release_files.release_file` writes it, with its own
+hash. That they were paid for together follows from what is the same in all of them: the
 formula but for the level, the design, the calibrations, the guarantee and the charge.
 """
 
@@ -14,16 +14,14 @@ from typing import Any
 
 from privatelr.errors import ReleaseFileError
 from privatelr.results.fit import Fit
-from privatelr.results.release_files import origin, release_file
-from privatelr.results.release_files.document_entries import SignatureEntry
-from privatelr.results.release_files.json_values import canonical, read_entry, spell_json
-from privatelr.results.release_files.origin import Key
+from privatelr.results.release_files import release_file
+from privatelr.results.release_files.json_values import canonical, require_version, spell_json
 from privatelr.results.strata_of_fits import Strata
 
 FORMAT = "privatelr strata"
-VERSION = 1
-_NAMES = {"format", "version", "by", "fits", "sha256", "signature"}
-_OWN = ("formula", "coefficients", "inference", "roc", "sha256", "signature")
+VERSION = 2
+_NAMES = {"format", "version", "by", "fits", "sha256"}
+_OWN = ("formula", "coefficients", "inference", "roc", "sha256")
 """Entries in which the fits of one file may differ; of the last two parts only the numbers."""
 _NUMBERS = {"inference": ("curvature", "scores"), "roc": ("counts", "middle", "spread")}
 
@@ -33,7 +31,7 @@ def is_strata(value: Any) -> bool:
     return isinstance(value, dict) and value.get("format") == FORMAT
 
 
-def strata_bytes(strata: Strata, key: Key = None) -> bytes:
+def strata_bytes(strata: Strata) -> bytes:
     """The content of the file, which is read again before it is returned.
 
     Raises
@@ -41,11 +39,9 @@ def strata_bytes(strata: Strata, key: Key = None) -> bytes:
     ReleaseFileError
         If a fit has no place in a file. The message is part of a sentence.
     """
-    fits = [json.loads(release_file.release_bytes(fit, key)) for fit in strata.fits.values()]
+    fits = [json.loads(release_file.release_bytes(fit)) for fit in strata.fits.values()]
     content = {"format": FORMAT, "version": VERSION, "by": strata.by, "fits": fits}
-    digest = _hash(content)
-    signed = None if key is None else origin.signature_entry(digest, key)
-    document = {**content, "sha256": digest, "signature": signed}
+    document = {**content, "sha256": _hash(content)}
     found = restore_strata(document)
     if found.levels != strata.levels or found.by != strata.by:
         raise ReleaseFileError("the strata would not be read back")
@@ -57,7 +53,7 @@ def _hash(document: dict[str, Any]) -> str:
     return hashlib.sha256(canonical(rest)).hexdigest()
 
 
-def restore_strata(value: dict[str, Any], public_key: Key = None) -> Strata:
+def restore_strata(value: dict[str, Any]) -> Strata:
     """The strata of a value that was read from a file; see `privatelr.load`.
 
     Raises
@@ -65,10 +61,9 @@ def restore_strata(value: dict[str, Any], public_key: Key = None) -> Strata:
     ReleaseFileError
         If the file is wrong. The message is part of a sentence.
     """
+    require_version(value, VERSION)
     if value.keys() != _NAMES:
         raise ReleaseFileError(f"a file of strata takes the entries {', '.join(sorted(_NAMES))}")
-    if value["version"] != VERSION:
-        raise ReleaseFileError(f"version takes {VERSION} in a file of strata")
     documents = value["fits"]
     if not isinstance(documents, list) or not documents:
         raise ReleaseFileError("fits takes a list of releases")
@@ -76,13 +71,9 @@ def restore_strata(value: dict[str, Any], public_key: Key = None) -> Strata:
         raise ReleaseFileError(
             "its content does not have the hash that it states, so it was changed after saving"
         )
-    if public_key is not None:
-        given = value["signature"]
-        signature = None if given is None else read_entry(given, SignatureEntry)
-        origin.require_signature(signature, value["sha256"], public_key)
     fits = dict[Any, Fit]()
     for document in documents:
-        fit = release_file.restore_fit(document, public_key)
+        fit = release_file.restore_fit(document)
         by = fit.spec.formula.by
         if not isinstance(fit, Fit) or by is None or by.column != value["by"]:
             raise ReleaseFileError("fits takes a fit for each level of the column by")
