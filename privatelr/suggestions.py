@@ -40,7 +40,7 @@ from privatelr.mechanisms.range_selection import (
 from privatelr.mechanisms.request import read_account, read_seed
 from privatelr.model_data import FrameData
 from privatelr.privacy import Guarantee, Promise, neighbours_about, unless_seeded
-from privatelr.privacy.accounting import AnyLedger, charge
+from privatelr.privacy.accounting import AnyLedger, charge, charged_if_unread
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
 from privatelr.sources import Batch, BoundsLike, Schema, declare_schema, is_dask, is_stream
@@ -121,11 +121,12 @@ def suggest_bounds(
     _require_numbers(source.batch, variables)
     owned = None if person is None else _read_persons(data, source, person)
     account, randomness = read_account(ledger), _randomness(seed)
-    n, ends = len(source), {name: candidate_ends(*pair) for name, pair in outer.items()}
-    n = n if owned is None else owned.persons
+    guarantee = unless_seeded(target, not randomness.is_secret)
+    with charged_if_unread(account, guarantee):
+        n = len(source) if owned is None else owned.persons
+    ends = {name: candidate_ends(*pair) for name, pair in outer.items()}
     calibration = calibrate_ranges(n, [len(found) - 1 for found in ends.values()], target)
     warn_of_one_record(target, n, stacklevel=3)
-    guarantee = unless_seeded(target, not randomness.is_secret)
     entry = charge(account, guarantee, calibration.events, f"bounds of {listed(outer)}", person)
     if owned is None:
         parts = source.over_parts(list(outer), partial(_slots, variables, ends))
@@ -249,12 +250,13 @@ def levels_from(
     describe_variables(source.batch, [column], Schema())
     owned = None if person is None else _read_persons(data, source, person)
     account, randomness = read_account(ledger), _randomness(seed)
-    n, calibration = len(source), calibrate_levels(target)
-    n = n if owned is None else owned.persons
+    calibration = calibrate_levels(target)
+    guarantee = unless_seeded(target, not randomness.is_secret)
+    with charged_if_unread(account, guarantee):
+        n = len(source) if owned is None else owned.persons
     require_below_one_record(target, n)
     require_possible(n, calibration)
     warn_of_large_delta(target, n, stacklevel=3)
-    guarantee = unless_seeded(target, not randomness.is_secret)
     entry = charge(account, guarantee, calibration.events, f"levels of {column!r}", person)
     has_truths = pd.api.types.is_bool_dtype(source.batch.column(column).dtype)
     if owned is None:
