@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import signal
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
 from itertools import islice
@@ -215,15 +215,19 @@ class SchemaWarning(PrivacyWarning):
     """
 
 
-@contextmanager
-def redact_errors(
-    what: str, *, ours: tuple[type[PrivateLRError], ...] = (PrivateLRError,)
-) -> Iterator[None]:
-    """Replace unexpected errors within the block by a `SchemaError` that quotes no data.
+class ReaderError(SchemaError):
+    """An engine, a reader or code of the user raised an error while private data were read."""
 
-    Errors from a signal handler of the caller pass, such as one that stops after some seconds.
 
-    Parameters
+@dataclass(frozen=True, slots=True)
+class redact_errors:  # noqa: N801
+    """Replace unexpected errors within the block by a `ReaderError` that quotes no data.
+
+    Nothing leads from there to the error that it replaces: neither its context, which debuggers
+    read, nor a local variable of its traceback. Errors from a signal handler of the caller pass,
+    such as one that stops after some seconds.
+
+    Attributes
     ----------
     what : str
         What could not be done, for the message.
@@ -231,16 +235,31 @@ def redact_errors(
         Errors that the block raises on purpose. If they are not all of this package, code of others
         runs, which may choose a class by a value: none is told, and only a key interrupts.
     """
-    own_code = PrivateLRError in ours
-    try:
-        yield
-    except BaseException as error:
-        plain_stop = type(error) in (KeyboardInterrupt, GeneratorExit) and not error.args
+
+    what: str
+    ours: tuple[type[PrivateLRError], ...] = field(default=(PrivateLRError,), kw_only=True)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is None:
+            return
+        own_code = PrivateLRError in self.ours
+        if issubclass(kind, self.ours):
+            error.__context__ = error.__cause__ = None
+            return
+        plain_stop = kind in (KeyboardInterrupt, GeneratorExit) and not error.args
         passes = not isinstance(error, Exception) if own_code else plain_stop
-        if passes or issubclass(type(error), ours) or raised_by_signal_handler(error):
-            raise
-        kind = f" ({type(error).__name__})" if own_code else ""  # its words may quote a value
-        raise SchemaError(f"data: {what}{kind}.") from None
+        if passes or raised_by_signal_handler(error):
+            return
+        name = f" ({kind.__name__})" if own_code else ""  # its words may quote a value
+        del kind, error, trace
+        redacted = ReaderError(f"data: {self.what}{name}.")
+        try:
+            raise redacted from None
+        finally:
+            redacted.__context__ = None
 
 
 def raised_by_signal_handler(error: BaseException) -> bool:

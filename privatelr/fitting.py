@@ -50,7 +50,7 @@ from privatelr.privacy import (
     unless_seeded,
     void,
 )
-from privatelr.privacy.accounting import Account, charge
+from privatelr.privacy.accounting import Account, charge, charged_if_unread
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
 from privatelr.sources import Schema
 
@@ -209,7 +209,11 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     """
     if data.has_unnamed_persons:
         require_no_account(options.ledger)
-    ready = _prepare(method, data, schema, options)
+    guarantee = unless_seeded(method.target, not options.randomness.is_secret)
+    if options.do_scale is True and method.target.is_private:
+        guarantee = void("scaled by the data")
+    with charged_if_unread(options.ledger, guarantee):
+        ready = _prepare(method, data, schema, options, guarantee)
     spec, calibration, by = ready.spec, ready.calibration, ready.by
     named = label(spec.formula.text, method.loss)
     whose = spec.formula.person and spec.formula.person.column
@@ -264,7 +268,9 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     return cast("Fitted", strata_of_fits.Strata(by.column, fits))
 
 
-def _prepare(method: Method[Any], data: FrameData, schema: Schema, options: Options) -> _Ready:
+def _prepare(
+    method: Method[Any], data: FrameData, schema: Schema, options: Options, guarantee: Guarantee
+) -> _Ready:
     """Plan the rows and calibrate, from public facts alone."""
     cut = results.read_threshold(options.threshold, method.loss)
     data.require_plain(do_scale=options.do_scale, rp_dim=options.rp_dim)
@@ -280,9 +286,6 @@ def _prepare(method: Method[Any], data: FrameData, schema: Schema, options: Opti
     if method.by_entries:
         require_below_one_record(method.target, n)
         warn_of_large_delta(method.target, n, stacklevel=5)
-    guarantee = unless_seeded(method.target, not options.randomness.is_secret)
-    if options.do_scale is True and method.target.is_private:
-        guarantee = void("scaled by the data")
     if not guarantee.is_private:
         charge(options.ledger, guarantee, (), spec.formula.text)  # refused before data is read
     declared = _projected(_scaled(spec, data, options), options, n)

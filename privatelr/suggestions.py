@@ -14,6 +14,7 @@ from scipy import sparse
 
 from privatelr.arguments import suggests_arguments
 from privatelr.call_data import read_data
+from privatelr.cells import number
 from privatelr.design import Variable, describe_variables, read_variable, with_shares
 from privatelr.errors import ArgumentError, SchemaError, listed, or_meant, show
 from privatelr.formula import Interval, Person
@@ -39,7 +40,7 @@ from privatelr.mechanisms.range_selection import (
 from privatelr.mechanisms.request import read_account, read_seed
 from privatelr.model_data import FrameData
 from privatelr.privacy import Guarantee, Promise, neighbours_about, unless_seeded
-from privatelr.privacy.accounting import AnyLedger, charge
+from privatelr.privacy.accounting import AnyLedger, charge, charged_if_unread
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
 from privatelr.sources import Batch, BoundsLike, Schema, declare_schema, is_dask, is_stream
@@ -120,11 +121,12 @@ def suggest_bounds(
     _require_numbers(source.batch, variables)
     owned = None if person is None else _read_persons(data, source, person)
     account, randomness = read_account(ledger), _randomness(seed)
-    n, ends = len(source), {name: candidate_ends(*pair) for name, pair in outer.items()}
-    n = n if owned is None else owned.persons
+    guarantee = unless_seeded(target, not randomness.is_secret)
+    with charged_if_unread(account, guarantee):
+        n = len(source) if owned is None else owned.persons
+    ends = {name: candidate_ends(*pair) for name, pair in outer.items()}
     calibration = calibrate_ranges(n, [len(found) - 1 for found in ends.values()], target)
     warn_of_one_record(target, n, stacklevel=3)
-    guarantee = unless_seeded(target, not randomness.is_secret)
     entry = charge(account, guarantee, calibration.events, f"bounds of {listed(outer)}", person)
     if owned is None:
         parts = source.over_parts(list(outer), partial(_slots, variables, ends))
@@ -227,7 +229,8 @@ def levels_from(
     one record, or of as many persons that differ in the records of one. *Assumed public*: n (or the
     number of persons), names, types and the price. *Not covered*: time and memory.
 
-    Numbers and booleans that are equal are one level; in a column of objects True is the number 1.
+    Numbers are compared as doubles, and those that are equal are one level. In a column of objects
+    True is the number 1.
 
     Examples
     --------
@@ -247,33 +250,36 @@ def levels_from(
     describe_variables(source.batch, [column], Schema())
     owned = None if person is None else _read_persons(data, source, person)
     account, randomness = read_account(ledger), _randomness(seed)
-    n, calibration = len(source), calibrate_levels(target)
-    n = n if owned is None else owned.persons
+    calibration = calibrate_levels(target)
+    guarantee = unless_seeded(target, not randomness.is_secret)
+    with charged_if_unread(account, guarantee):
+        n = len(source) if owned is None else owned.persons
     require_below_one_record(target, n)
     require_possible(n, calibration)
     warn_of_large_delta(target, n, stacklevel=3)
-    guarantee = unless_seeded(target, not randomness.is_secret)
     entry = charge(account, guarantee, calibration.events, f"levels of {column!r}", person)
+    has_truths = pd.api.types.is_bool_dtype(source.batch.column(column).dtype)
     if owned is None:
-        counts: Counter[Any] = Counter()
-        for part in source.over_parts([column], partial(_level_counts, column)):
-            counts.update(part)
+        parts = source.over_parts([column], partial(_level_counts, column, has_truths=has_truths))
+        counts = sum(parts, Counter())
     else:
-        counts = _counts_of_persons(column, owned)
+        counts = _counts_of_persons(column, owned, has_truths=has_truths)
     ordered = sorted(counts, key=order_of_level)
     found = tuple(level for level in ordered if calibration.releases(counts[level], randomness))
     return ReleasedLevels(column, found, n, calibration, guarantee, entry)
 
 
-def _level_counts(column: str, batch: Batch) -> Counter[Any]:
-    """Count the levels of some rows; how a level is spelled depends on its value alone."""
-    return Counter(level for level in _levels_of(column, batch) if level is not None)
+def _level_counts(column: str, batch: Batch, *, has_truths: bool = False) -> Counter[Any]:
+    """Count the levels of some rows."""
+    levels = _levels_of(column, batch, has_truths=has_truths)
+    return Counter(level for level in levels if level is not None)
 
 
-def _counts_of_persons(column: str, owned: _Owned) -> Counter[Any]:
+def _counts_of_persons(column: str, owned: _Owned, *, has_truths: bool = False) -> Counter[Any]:
     """Count the persons by one level of each, which is a function of that person's records."""
     votes: dict[int, Counter[Any]] = {}
-    for owner, level in zip(owned.owners.tolist(), _levels_of(column, owned.batch), strict=True):
+    levels = _levels_of(column, owned.batch, has_truths=has_truths)
+    for owner, level in zip(owned.owners.tolist(), levels, strict=True):
         if level is not None:
             votes.setdefault(owner, Counter())[level] += 1
     return Counter(
@@ -281,22 +287,32 @@ def _counts_of_persons(column: str, owned: _Owned) -> Counter[Any]:
     )
 
 
-def _levels_of(column: str, batch: Batch) -> list[Any]:
-    """Return the level of each row ``(n,)``, None where there is none."""
+def _levels_of(column: str, batch: Batch, *, has_truths: bool) -> list[Any]:
+    """Return the level of each row ``(n,)``, None where there is none.
+
+    `has_truths` says whether the column is declared to hold booleans: the type of a partition may
+    depend on a missing value.
+    """
     values, valid = read_variable(Variable(column, "text"), batch[column])
-    has_truths = pd.api.types.is_bool_dtype(batch.column(column).dtype)
     return [
-        _spelled(value, has_truths)
-        if is_valid and not (isinstance(value, float) and not math.isfinite(value))
-        else None
+        _spelled(value, has_truths) if is_valid else None
         for value, is_valid in zip(np.asarray(values).tolist(), valid.tolist(), strict=True)
     ]
 
 
 def _spelled(value: Any, has_truths: bool) -> Any:
-    """Return one of the values that are equal to this one."""
-    whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
-    return int(value) if whole or (isinstance(value, bool) and not has_truths) else value
+    """Return the one level of all equal values; None for a number that is not finite.
+
+    Numbers are compared as doubles, because pandas makes doubles of whole numbers with a gap.
+    """
+    if isinstance(value, str):
+        return value
+    double = number(value)
+    if has_truths and double in (0, 1):
+        return bool(double)
+    if double.is_integer() and abs(double) < 2**53:
+        return int(double)
+    return double if math.isfinite(double) else None
 
 
 class _Owned(NamedTuple):

@@ -323,18 +323,10 @@ def test_a_reader_that_raises_ends_a_fit_in_one_sentence(memory, after, error):
         return
     with pytest.raises(SchemaError) as told:
         dplr(FORMULA, source, ledger=ledger, **SCHEMA)
-    chain = [told.value, told.value.__cause__]
-    assert not any(str(SECRET) in str(error) for error in chain)
-    assert told.value.__suppress_context__
-    charged = len(ledger.entries) > 0
-    assert charged is (after > 1)
-    assert not charged or "charge" in str(told.value)
-    told_before = (
-        "its columns and their types could not be read",
-        "its records could not be counted",
-    )
+    assert told.value.__context__ is None
+    assert len(ledger.entries) == 1
     read = "its batches could not be read; a charge that was made for this call stands"
-    assert str(told.value) in {f"data: {what}." for what in (*told_before, read)}
+    assert str(told.value) == f"data: {read}."
 
 
 @EVERY_MEMORY
@@ -355,7 +347,7 @@ def test_a_function_that_raises_is_not_quoted(memory, after, error):
         return
     with pytest.raises(SchemaError) as told:
         dplr(FORMULA, stream(source, memory=memory), **SCHEMA)
-    assert str(SECRET) not in f"{told.value}{told.value.__cause__}"
+    assert str(SECRET) not in f"{told.value}{told.value.__context__}"
     assert "(" not in str(told.value)
 
 
@@ -415,7 +407,7 @@ def test_what_a_reader_or_a_batch_says_of_itself_is_not_quoted(place, error):
 
     with pytest.raises(SchemaError) as told:
         dplr(FORMULA, lambda: Reader(), **SCHEMA)
-    assert str(SECRET) not in f"{told.value}{told.value.__cause__}"
+    assert str(SECRET) not in f"{told.value}{told.value.__context__}"
     assert "(" not in str(told.value)
 
 

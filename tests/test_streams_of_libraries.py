@@ -113,7 +113,7 @@ def test_a_call_that_ends_early_leaves_no_thread_that_aborts_the_process():
     )
     assert done.returncode == 1, done.stderr[-2000:]
     assert done.stderr.splitlines()[-1].startswith(
-        "privatelr.errors.SchemaError: data: they changed"
+        "privatelr.errors.ReaderError: data: they changed"
     )
 
 

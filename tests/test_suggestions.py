@@ -123,6 +123,41 @@ def test_equal_values_are_one_level_however_they_are_spelled(column, told):
     assert [*map(type, found)] == [*map(type, told)]
 
 
+WHOLE = 2**53 + 1
+
+
+@pytest.mark.parametrize(
+    ("usual", "odd", "told"),
+    [
+        (1e16, 10**16, 1e16),
+        (10**16, 1e16, 1e16),
+        (WHOLE, float(WHOLE), float(WHOLE)),
+        (7.0, 7, 7),
+        (1, True, 1),
+        (1e300, 10**400, 1e300),
+    ],
+)
+def test_a_level_is_spelled_alike_whichever_record_comes_first(usual, odd, told):
+    for column in ([usual] * 399 + [odd], [odd] + [usual] * 399, [usual] * 400):
+        (found,) = levels({"job": np.array(column, dtype=object)})["job"]
+        assert (found, type(found)) == (told, type(told))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "told"),
+    [("int64", WHOLE, float(WHOLE)), ("int64", 7, 7), ("bool", True, True)],
+)
+def test_one_missing_cell_of_a_partition_respells_no_level(dtype, value, told):
+    dask = pytest.importorskip("dask.dataframe")
+    whole = pd.DataFrame({"job": np.full(200, value, dtype=dtype)})
+    gap = {"int64": "float64", "bool": "object"}[dtype]  # as pandas reads a column with a gap
+    gapped = whole.astype(gap).where(np.arange(200)[:, None] > 0)
+    for parts in ([whole, whole], [gapped, whole], [gapped, gapped]):
+        frame = dask.from_map(pd.DataFrame, parts, meta=whole.iloc[:0])
+        (found,) = levels(frame)["job"]
+        assert (found, type(found)) == (told, type(told))
+
+
 # -- what is charged ------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from privatelr.design.formula_design import BatchReader, DesignSpec
 from privatelr.design.offsets_and_weights import read_person_shares
 from privatelr.design.persons import Owners, marked, owners_in, require_identities
 from privatelr.design.raw_columns import raw_reader
-from privatelr.errors import SchemaError, redact_errors
+from privatelr.errors import ReaderError, SchemaError, redact_errors
 from privatelr.formula import Formula, Person
 from privatelr.progress_line import ProgressLine
 from privatelr.sources import Batch, RecordBatches, as_batch, as_stream, dispatch, is_stream
@@ -151,7 +151,7 @@ class StreamTable:
                     break
                 yield piece, count
         if missing:
-            raise SchemaError(CHANGED)
+            raise ReaderError(CHANGED)
 
     def over(self, names: Sequence[str], function: Callable[[Batch], Any]) -> list[Any]:
         """Apply a function that reads the columns `names` to each piece, and return its results."""

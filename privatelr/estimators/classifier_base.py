@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -32,8 +32,8 @@ from privatelr.estimators.training_tables import (
 )
 from privatelr.mechanisms.request import read_account, require_no_account
 from privatelr.multinomial_model import dpmultinom
-from privatelr.privacy import Guarantee
-from privatelr.privacy.accounting import AnyLedger
+from privatelr.privacy import Guarantee, void
+from privatelr.privacy.accounting import AnyLedger, charge
 from privatelr.results.fit_record import in_user_units
 from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.sources import LevelsLike, declare_schema, name_of_values
@@ -57,6 +57,9 @@ except ImportError:  # before scikit-learn 1.6 it was two methods, which no late
         """Keep the names and the number of columns, or compare those of `X` with them."""
         estimator._check_feature_names(X, reset=reset)
         estimator._check_n_features(X, reset=reset)
+
+
+_READ = void("classes read off the data")
 
 
 def _with_names(X: Any, table: Any) -> Any:
@@ -112,6 +115,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             table = as_sparse_frame(table)
         data, described = as_call(table, labels, given, self)
         self.result_ = function(*data, **options, **described)
+        if self._reads_classes and self.result_.guarantee.is_private:
+            release = replace(self.result_.release, guarantee=_READ)
+            self.result_ = replace(self.result_, release=release)
         self._columns = None if sparse.issparse(table) else list(table.columns)
         self.classes_ = labels.classes
         self.intercept_, self.coef_ = _coefficients(self.result_)
@@ -147,11 +153,16 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         if isinstance(y, np.ndarray) and y.shape[1:] == (1,):
             y = column_or_1d(y, warn=True)
+        if self._reads_classes:
+            if self._is_noisy:  # a ledger refuses what has no guarantee, before y is read
+                charge(read_account(self.ledger), _READ, (), type(self).__name__)
+            return read_response(y, None, may_read=True)
         named = (self.levels or {}).get(getattr(y, "name", ""))
-        return read_response(y, named if self.classes is None else self.classes, stacklevel=5)
+        classes = named if self.classes is None else self.classes
+        return read_response(y, classes, may_read=not self._is_noisy)
 
     def _require_several(self, labels: Labels) -> None:
-        """Refuse more classes than a function takes, without their number, which was found."""
+        """Refuse more classes than a function takes, without their number."""
         name = type(self).__name__
         if not self._several:
             raise SchemaError(
@@ -159,10 +170,10 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"OneVsRestClassifier({name}(classes=(0, 1), ...)) fits each class that it finds "
                 "in y against the others, and pays for each fit."
             )
-        if self.classes is None and len(labels.classes) > MOST_CLASSES:
+        if len(labels.classes) > MOST_CLASSES:
             raise SchemaError(
-                f"classes=None: {name} takes up to {MOST_CLASSES} classes; declare those that "
-                "count, in classes=."
+                f"classes: {name} takes up to {MOST_CLASSES} of them; declare those that count, in "
+                "classes=."
             )
 
     def _read(self, X: Any) -> Any:
@@ -310,6 +321,10 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "result_")  # lambda_ is a parameter, and no attribute of a fit
+
+    @property
+    def _reads_classes(self) -> bool:
+        return isinstance(self.classes, str) and self.classes == "from data"
 
     @property
     def _is_noisy(self) -> bool:

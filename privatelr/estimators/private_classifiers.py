@@ -60,13 +60,12 @@ class _NoisyClassifier(PrivateClassifier):
         Raises
         ------
         ArgumentError, FormulaError, GuaranteeError, SchemaError
-            As the function, on public facts alone if ``classes`` is declared.
+            As the function, on public facts alone; also if the classes are not declared.
 
         Notes
         -----
-        **Privacy.** *Covered*: all fitted attributes but ``classes_``, by ``result_.guarantee``;
-        ``classes_`` as well, where it does not warn. *Neighbours*, *assumed public* and *not
-        covered*: as for the function.
+        **Privacy.** *Covered*: all fitted attributes, by ``result_.guarantee``. *Neighbours*,
+        *assumed public* and *not covered*: as for the function.
         """
         # also where there are none, since a slip is found before it is paid for
         above = "a finite number above 0"
@@ -95,10 +94,10 @@ class PrivateLogisticRegression(_NoisyClassifier):
         ``(low, high)`` for all numbers, or a list of one pair for each column.
     levels : mapping, optional
         As in `dplr`, for columns of texts or categories.
-    classes : list or tuple, optional
+    classes : list, tuple or "from data", optional
         All values that y can have. By default the ``levels`` of its name, or the categories or
-        booleans of its type; else the values that are found in y, which no guarantee covers, with a
-        `PrivacyWarning`.
+        booleans of its type; a private fit refuses any other y. ``"from data"`` reads the classes
+        off y. Then the guarantee is void, and a ledger refuses the fit.
     missing : {"constant", "nan"}
         What is predicted for a record with a value that cannot be used: a missing or infinite one,
         or a level that is not declared. ``"constant"``, the default, puts a public constant in its
@@ -124,14 +123,14 @@ class PrivateLogisticRegression(_NoisyClassifier):
 
     Notes
     -----
-    **Privacy.** *Covered*: all fitted attributes, by ``result_.guarantee``, except for ``classes_``
-    where these were found. *Neighbours* and *assumed public*: as for `dplr`, of the table that
-    `fit` gets. *Not covered*: steps of a pipeline before this one that learn from the data, such as
-    a ``StandardScaler`` or an imputer of means; `score`, and what is chosen by it, such as
-    ``best_params_``; ``result_.diagnostics``, a learned threshold, time and memory; tables whose
-    records were selected or repeated by values, as by a bootstrap or by ``cv=3``. Pass
-    ``cv=KFold(3)``, which cuts folds by positions: ``cv=3`` cuts them by the labels, so that one
-    label moves other records, and more is lost than the ledger adds up. No fit can see it.
+    **Privacy.** *Covered*: all fitted attributes, by ``result_.guarantee``. *Neighbours* and
+    *assumed public*: as for `dplr`, of the table that `fit` gets. *Not covered*: steps of a
+    pipeline before this one that learn from the data, such as a ``StandardScaler`` or an imputer of
+    means; `score`, and what is chosen by it, such as ``best_params_``; ``result_.diagnostics``, a
+    learned threshold, time and memory; tables whose records were selected or repeated by values, as
+    by a bootstrap or by ``cv=3``. Pass ``cv=KFold(3)``, which cuts folds by positions: ``cv=3``
+    cuts them by the labels, so that one label moves other records, and more is lost than the ledger
+    adds up. No fit can see it.
 
     Examples
     --------
@@ -211,7 +210,7 @@ class _SelectingClassifier(PrivateClassifier):
         Raises
         ------
         ArgumentError, FormulaError, GuaranteeError, SchemaError
-            As the function, on public facts alone if ``classes`` is declared.
+            As the function, on public facts alone; also if the classes are not declared.
 
         Notes
         -----

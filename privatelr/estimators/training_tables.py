@@ -2,12 +2,11 @@
 
 Lists and arrays of objects have no type that is public. Here they are tables of numbers, in which
 any other cell is missing, except for columns with declared levels. The classes of a response are
-declared, or follow from its type, or else are found among its values, which is said.
+declared, or follow from its type. They are read off its values only where nothing is promised.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,7 @@ from scipy import sparse
 
 from privatelr.cells import constant, is_missing, number_or_spelled
 from privatelr.design import as_objects, describe_variables, read_values, read_variable
-from privatelr.errors import ArgumentError, PrivacyWarning, SchemaError, show
+from privatelr.errors import ArgumentError, SchemaError, show
 from privatelr.sources import (
     Schema,
     as_batch,
@@ -171,21 +170,28 @@ def read_bounds(bounds: Any, names: Sequence[str], levels: Mapping[str, Any] | N
     }
 
 
-def read_response(y: Any, classes: Any, stacklevel: int) -> Labels:
-    """Return the response with its classes: those declared, those of its type, or those found.
+def read_response(y: Any, classes: Any, *, may_read: bool) -> Labels:
+    """Return the response with its classes: those declared, those of its type, or those of values.
+
+    Parameters
+    ----------
+    y : of shape (n,)
+    classes : list, tuple or array, optional
+        The declared classes.
+    may_read : bool
+        Whether classes that neither are declared nor follow from the type may be read off the
+        values. Then nothing is promised, and errors depend on the values, too.
 
     Raises
     ------
     ArgumentError, SchemaError
-        By the type and the shape of `y`, and by what is declared; where the classes are found,
-        also if values are there and none is a class.
+        By the type and the shape of `y`, and by what is declared.
 
     Notes
     -----
     **Privacy.** *Covered*: nothing by itself; the labels are as private as the data. *Neighbours*:
-    one record has one label. *Assumed public*: the type of y, and `classes`. *Not covered*: the
-    classes, where they are neither declared nor those of a boolean or categorical type; a
-    `PrivacyWarning` says so.
+    one record has one label. *Assumed public*: the type of y, and `classes`. *Not covered*: classes
+    that were read off the values.
     """
     column = column_of("y", y)
     if pd.api.types.is_complex_dtype(column.dtype):
@@ -193,8 +199,7 @@ def read_response(y: Any, classes: Any, stacklevel: int) -> Labels:
     if getattr(getattr(y, "dtype", None), "kind", "") == "S":
         raise SchemaError(f"y of type {y.dtype}: {_NO_LABELS}.")
     if classes is None:
-        known = _classes_of_type(column.dtype)
-        values = _classes_in(column, stacklevel + 1) if known is None else known
+        values = _classes_of_type(column.dtype) or _classes_in(column, may_read=may_read)
     else:
         values = _declared(classes)
         _require_fitting(column, classes, values)
@@ -242,14 +247,14 @@ def _classes_of_type(dtype: Any) -> tuple[Any, ...] | None:
     return None
 
 
-def _classes_in(column: pd.Series[Any], stacklevel: int) -> tuple[Any, ...]:
-    """Return the values that a response has, and warn that they are a fact about the data."""
-    warnings.warn(
-        "classes=None: the classes are found among the values of y, which no guarantee covers; "
-        "declare them, as in classes=(0, 1).",
-        PrivacyWarning,
-        stacklevel=stacklevel + 1,
-    )
+def _classes_in(column: pd.Series[Any], *, may_read: bool) -> tuple[Any, ...]:
+    """Return the values that a response has, which are facts about the data."""
+    if not may_read:
+        raise SchemaError(
+            f"y of type {column.dtype}: its classes would be read off the data; declare them, as "
+            'in classes=(0, 1), or hand over booleans or a categorical type (classes="from data" '
+            "reads them, and voids the guarantee)."
+        )
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
         found: Iterable[Any] = np.unique(column.to_numpy()).tolist()
     else:
@@ -275,7 +280,8 @@ def _declared(classes: Any) -> tuple[Any, ...]:
     if not plain or len(kinds) != 1 or not 2 <= len(set(values)) == len(values):
         raise ArgumentError(
             f"classes={show(classes)}: classes takes two or more different values, all of them "
-            "numbers or all of them texts, as in classes=(0, 1)."
+            'numbers or all of them texts, as in classes=(0, 1), or "from data", which voids the '
+            "guarantee."
         )
     return _in_order(values)
 

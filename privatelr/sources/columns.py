@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.cells import is_missing
-from privatelr.errors import SchemaError
+from privatelr.errors import SchemaError, redact_errors
 from privatelr.sources.coded_columns import decoded_or_left, require_decoded
 from privatelr.types import BoolArray, FloatArray, IntArray
 
@@ -58,13 +58,9 @@ def as_column(name: str, values: Any) -> pd.Series[Any] | np.ndarray[Any, Any] |
         if found is not None:
             return as_column(name, found)
         if isinstance(values, range | array | memoryview) or hasattr(values, "__array__"):
-            try:
+            kind = type(values).__name__
+            with redact_errors(f"NumPy cannot make an array of {name}, of type {kind}"):
                 values = np.asarray(values)
-            except Exception as error:
-                raise SchemaError(
-                    f"{name} of type {type(values).__name__}: NumPy cannot make an array of it "
-                    f"({type(error).__name__})."
-                ) from None
         elif isinstance(values, str | bytes) or not isinstance(values, Iterable):
             return None
         elif isinstance(values, Mapping | Set) or not isinstance(values, Sized):

@@ -182,7 +182,7 @@ def lengths_of(data: Any, before: Any = None) -> tuple[int, ...]:
         }
         data = data[[min(widths, key=lambda name: widths[name])]]
     counts = [delayed(len, pure=False)(part) for part in partitions(data)]
-    what = "the records of a partition could not be counted"
+    what = "the records of a partition could not be counted; a charge for this call stands"
     return tuple(evaluated(counts, what, before=before))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from privatelr.errors import SchemaError, redact_errors
+from privatelr.errors import ReaderError, SchemaError, redact_errors
 from privatelr.sources.coded_columns import within_dictionary
 from privatelr.sources.columns import Batch
 from privatelr.sources.data_source import as_batch
@@ -15,7 +15,7 @@ from privatelr.sources.memory_limits import LARGEST_SHARE, memory_here
 T = TypeVar("T", bound=Sized)
 _STANDS = "a charge that was made for this call stands"
 UNREAD = f"its batches could not be read; {_STANDS}"
-UNCOUNTED = "its records could not be counted"
+UNCOUNTED = f"its records could not be counted; {_STANDS}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -66,7 +66,7 @@ class RecordBatches:
                 with redact_errors(UNREAD, ours=()):  # its class may be one of others
                     taken = _taken(batch, wanted)
                 if taken is None:
-                    raise SchemaError(
+                    raise ReaderError(
                         "data: a batch has other columns or types than the schema said; cast the "
                         f"columns before they are handed over, and {_STANDS}."
                     )

@@ -292,23 +292,61 @@ def test_sentences_about_fit_are_needed():
     assert "take no weights" in OF_FIT["sample_weight"]
 
 
+UNDECLARED = {
+    "numbers": (Y.to_numpy(), np.where(np.arange(60) == 3, 7, Y)),
+    "texts": (np.where(Y, "yes", "no"), np.where(np.arange(60) == 3, "HIV+", "no")),
+    "objects": ([*Y], [*Y[:-1], "HIV+"]),
+    "texts of arrow": (pd.Series(["no", "yes"] * 30), pd.Series(["no"] * 59 + ["HIV+"])),
+    "nothing": ([None] * 60, [None] * 59 + ["HIV+"]),
+}
+"""Labels without declared classes, and neighbours with another class."""
+
+
 @pytest.mark.quick
-def test_classes_that_are_found_are_warned_of():
-    model = PrivateLogisticRegression(bounds=BOUNDS)
-    with pytest.warns(lr.PrivacyWarning, match="classes found|classes are found") as told:
-        model.fit(NUMBERS, np.where(Y, "xanadu", "kubla"))
-    assert [one.filename for one in told] == [__file__]
-    assert not any(word in str(told[0].message) for word in ("xanadu", "kubla", "2"))
-    assert model.classes_.tolist() == ["kubla", "xanadu"]
+@pytest.mark.parametrize("labels", UNDECLARED)
+@KINDS
+def test_undeclared_classes_are_refused_before_the_charge(name, labels):
+    told = set()
+    for y in UNDECLARED[labels]:
+        with lr.Ledger(9.0) as ledger, pytest.raises(lr.SchemaError) as refused:
+            QUICK[name](bounds=BOUNDS, eps=2).fit(NUMBERS, y)
+        assert ledger.entries == ()
+        told.add(str(refused.value))
+    (sentence,) = told
+    assert "classes=(0, 1)" in sentence
 
 
-@pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
+def test_a_fit_that_promises_nothing_reads_classes():
+    model = PrivateLogisticRegression(bounds=BOUNDS, eps=0)
+    assert model.fit(NUMBERS, UNDECLARED["texts"][1]).classes_.tolist() == ["HIV+", "no"]
+
+
+@pytest.mark.parametrize("kinds", [2, 3])
+def test_classes_from_data_void_the_guarantee_and_every_page_says_why(tmp_path, kinds):
+    why = "void: classes read off the data"
+    model = PrivateLogisticRegression(bounds=BOUNDS, eps=2, classes="from data")
+    with lr.Ledger(9.0) as ledger, pytest.raises(lr.GuaranteeError, match=why):
+        model.fit(NUMBERS, [object()] * 60)  # refused before y is read
+    assert ledger.entries == ()
+    y = np.where(np.arange(60) < 1, "HIV+", np.where(Y, "yes", "no")) if kinds == 3 else Y
+    fit = model.fit(NUMBERS, y).result_
+    assert len(model.classes_) == kinds
+    assert not fit.guarantee.is_private
+    fit.save(path := tmp_path / "fit.json")
+    read = lr.load(path)
+    for text in (fit.guarantee, fit, fit.card(), path.read_text(), read.guarantee, read):
+        assert why in " ".join(str(text).split())
+    assert "holds no row" not in path.read_text()
+    assert "without a look" not in str(read.origin)
+    assert "drawn from the operating system" in fit.card()
+
+
 @pytest.mark.parametrize(
     "y", [[7] * 60, ["a"] * 60, [None] * 60, pd.Series([None] * 60, dtype="str"), [1, "a"] * 30]
 )
 @KINDS
-def test_what_is_found_in_y_raises_no_error(name, y):
-    model = QUICK[name](bounds=BOUNDS, eps=2).fit(NUMBERS, y)
+def test_what_is_read_off_y_raises_no_error(name, y):
+    model = QUICK[name](bounds=BOUNDS, eps=2, classes="from data").fit(NUMBERS, y)
     assert len(model.predict(NUMBERS)) == 60
     assert np.isfinite(model.decision_function(NUMBERS)).all()
     if len(model.classes_) == 1:
@@ -325,18 +363,14 @@ def test_numbers_with_a_point_are_declared():
 
 def test_too_many_classes_are_not_counted():
     y = np.arange(60) + 1000
-    with (
-        pytest.warns(lr.PrivacyWarning, match="found"),
-        pytest.raises(lr.SchemaError, match="up to 50 classes") as refused,
-    ):
-        PrivateLogisticRegression(bounds=BOUNDS).fit(NUMBERS, y)
+    with pytest.raises(lr.SchemaError, match="up to 50") as refused:
+        PrivateLogisticRegression(bounds=BOUNDS, classes="from data").fit(NUMBERS, y)
     assert "60" not in str(refused.value)
     wide = pd.DataFrame({f"x{i}": NUMBERS.age for i in range(30)})
-    with (
-        pytest.warns(lr.PrivacyWarning, match="found"),
-        pytest.raises(lr.ArgumentError, match="up to 500 coefficients") as refused,
-    ):
-        PrivateLogisticRegression(bounds=(18, 90)).fit(wide, np.arange(60) % 17)
+    with pytest.raises(lr.ArgumentError, match="up to 500 coefficients") as refused:
+        PrivateLogisticRegression(bounds=(18, 90), classes="from data").fit(
+            wide, np.arange(60) % 17
+        )
     assert not any(number in str(refused.value) for number in ("17", "527"))
 
 
@@ -512,15 +546,16 @@ LABELS = {
 
 
 @pytest.mark.parametrize("labels", LABELS)
-@pytest.mark.filterwarnings("ignore:classes=None:privatelr.PrivacyWarning")
-def test_labels_that_are_no_classes_are_refused_before_the_charge(labels):
-    with lr.Ledger(1.0) as ledger:
-        with pytest.raises(lr.SchemaError, match="classes are numbers, booleans or texts"):
-            PrivateLogisticRegression(bounds=BOUNDS).fit(NUMBERS, LABELS[labels])
-        with pytest.raises(lr.SchemaError, match="classes are numbers, booleans or texts"):
-            PrivateLinearSVC(bounds=BOUNDS, classes=("no", "yes")).fit(
-                NUMBERS, LABELS["an array of bytes"]
-            )
+def test_labels_that_are_no_classes_are_refused(labels):
+    with pytest.raises(lr.SchemaError, match="classes are numbers, booleans or texts"):
+        PrivateLogisticRegression(bounds=BOUNDS, classes="from data").fit(NUMBERS, LABELS[labels])
+
+
+def test_bytes_are_refused_before_the_charge():
+    with lr.Ledger(1.0) as ledger, pytest.raises(lr.SchemaError, match="classes are numbers, bool"):
+        PrivateLinearSVC(bounds=BOUNDS, classes=("no", "yes")).fit(
+            NUMBERS, LABELS["an array of bytes"]
+        )
     assert ledger.entries == ()
 
 

@@ -12,6 +12,7 @@ from privatelr.privacy.accounting.charged_accounts import (
     account_with,
     active_ledger,
     charge,
+    charged_if_unread,
     of_public_data,
 )
 from privatelr.privacy.accounting.composition_bounds import delta_of, epsilon_of, fits

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from privatelr.errors import GuaranteeError, LedgerError
+from privatelr.errors import GuaranteeError, LedgerError, ReaderError
 from privatelr.privacy.accounting import open_blocks
 from privatelr.privacy.accounting.account import Account, Places
 from privatelr.privacy.accounting.ledger import Ledger
@@ -98,6 +98,20 @@ def charge(
 ) -> Entry | None:
     """Charge a ledger, if there is one; it refuses what it cannot cover."""
     return None if ledger is None else ledger.charge(guarantee, events, label, person=person)
+
+
+@contextmanager
+def charged_if_unread(ledger: Account | None, guarantee: Guarantee) -> Iterator[None]:
+    """Charge a call whose records could not be read, before the error is told.
+
+    Records of a stream and of Dask are counted before the charge, because the noise depends on
+    their number. That the count fails is a fact about a record, which is paid for as the call is.
+    """
+    try:
+        yield
+    except ReaderError:
+        charge(ledger, guarantee, (), "records that could not be read")
+        raise
 
 
 @contextmanager

@@ -47,7 +47,7 @@ from privatelr.privacy import (
     pure_within,
     unless_seeded,
 )
-from privatelr.privacy.accounting import Account, Entry
+from privatelr.privacy.accounting import Account, Entry, charged_if_unread
 from privatelr.privacy.noise import Draw, Randomness, SeededRandomness, SystemRandomness
 from privatelr.results import predict
 from privatelr.results.fit_record import ModelRecord
@@ -78,8 +78,8 @@ class Evaluation:
     fit : ModelRecord
     data, outcomes
         The table of records, and the batch that has their response; or twice the same partitions.
-    n : int
-        The number of records, or of persons.
+    length : int or None
+        The number of records in memory, or of persons; None for those of parts.
     persons : bool
         Whether all records of a person count as one together.
     has_unnamed_persons : bool
@@ -89,9 +89,14 @@ class Evaluation:
     fit: ModelRecord
     data: Any
     outcomes: Any
-    n: int
+    length: int | None
     persons: bool = False
     has_unnamed_persons: bool = False
+
+    @property
+    def n(self) -> int:
+        """The number of records, or of persons; the first call counts those of parts."""
+        return len(self.data) if self.length is None else self.length
 
     def counts(self, edges: FloatArray) -> FloatArray:
         """Return the number of records in each cell ``(2 K + 1,)`` between `edges`; private.
@@ -191,7 +196,7 @@ def open_data(fit: ModelRecord, data: Any, response: Any, person: Any = None) ->
     if read is not None and response is None and isinstance(spec, design.DesignSpec):
         table: Any = read(spec.formula.text, data, None)[1]
         design.require_columns(table.typed, (*spec.formula.scored, *spec.formula.selecting))
-        return Evaluation(fit, table, table, len(table))
+        return Evaluation(fit, table, table, None)
     if isinstance(spec, design.NumberedSpec):
         n = int(design.as_matrix(spec, data).shape[0])
         if response is None:
@@ -348,13 +353,16 @@ def read_price(
             f"eps={eps!r}: {what} takes a price above 0; fit.diagnostics has exact numbers of the "
             "training data, which are not private."
         )
-    require_below_one_record(target, opened.n)
-    warn_of_large_delta(target, opened.n, stacklevel=5)
     account, replayed = read_account(ledger), read_seed(seed, "noise", what, stacklevel=6)
     if opened.has_unnamed_persons:
         require_no_account(account)
     randomness = SystemRandomness() if replayed is None else SeededRandomness(replayed)
-    return Price(target, account, randomness, opened.column_of_persons)
+    price = Price(target, account, randomness, opened.column_of_persons)
+    with charged_if_unread(account, price.guarantee):
+        n = opened.n
+    require_below_one_record(target, n)
+    warn_of_large_delta(target, n, stacklevel=5)
+    return price
 
 
 def require_payable(eps: Any, data: Any, ledger: Any, seed: Any) -> None:

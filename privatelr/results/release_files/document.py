@@ -109,7 +109,8 @@ def unhashed_document(fit: ModelRecord) -> dict[str, Any]:
     randomness = "operating system"
     if isinstance(guarantee, privacy.NonPrivate):
         notice = f"NOT PRIVATE: nothing in this file is covered by a guarantee ({guarantee.reason})"
-        randomness = "seed"
+        if guarantee == privacy.unless_seeded(release.calibration.target, seeded=True):
+            randomness = "seed"
     if isinstance(release.calibration.target, privacy.NonPrivate):
         randomness = "no noise"
     with np.errstate(all="ignore"):
