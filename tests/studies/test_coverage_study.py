@@ -225,7 +225,13 @@ def test_workers_give_the_same_lines(tmp_path):
 
 
 def line_of(run, lower, upper, **others):
-    usual = {"estimate": [*lower], "plain_width": [1.0, 2.0], "p_null": None, "mode": "posterior", "target": None}
+    usual = {
+        "estimate": [*lower],
+        "plain_width": [1.0, 2.0],
+        "p_null": None,
+        "mode": "posterior",
+        "target": None,
+    }
     return {"run": run, "lower": lower, "upper": upper, "seconds": 1.0, **usual, **others}
 
 

@@ -253,7 +253,9 @@ def _restore_scale(
             raise ReleaseFileError("design.standard.weighted takes false for this loss")
         if length == CORNER and not problem.weighted:
             raise ReleaseFileError("design.standard.length takes a number where rows are shortened")
-        constant = (document.design.intercept or 1.0) / (1.0 if pure or length == CORNER else length)
+        constant = (document.design.intercept or 1.0) / (
+            1.0 if pure or length == CORNER else length
+        )
         with json_values.named("design"):
             spec = plan_standard(
                 declared,
