@@ -156,8 +156,15 @@ def perturbation(
         )
         held, constant = spec.standard, spec.intercept or 0.0
         assert held is not None
-        floor, whose = scale_floor(loss), about_persons
-        columns = ScaleFacts(n, held.groups, held.centred, floor, constant, persons=whose)
+        columns = ScaleFacts(
+            n,
+            held.groups,
+            held.centred,
+            scale_floor(loss),
+            constant,
+            persons=about_persons,
+            length=length,
+        )
         asked = replace(request, target=promise, kinds=kinds)
         return spec, replace(calibrate_all(asked, facts(n, spec), columns), target=price)
 

@@ -128,7 +128,8 @@ def plan_standard(
         Whether the promise is pure: then numbers are shortened together, and every other term
         is a block of its own with the factor 2.
     length : float
-        The bound on a row, in lengths of a typical one.
+        The bound on a row, in lengths of a typical one. If it is infinite, rows are divided by the
+        longest one that the declared bounds allow, which then has length 1.
     unit : bool
         Whether rows are brought to that length whatever it was.
     weighted : bool
@@ -159,9 +160,10 @@ def plan_standard(
             f"do_scale='private': takes a {needed}, and there is none; take do_scale=False."
         )
     centred = is_centred(spec)
-    constant = intercept_scale * (1.0 if pure else length)
+    held = length if math.isfinite(length) else 1.0
+    constant = intercept_scale * (1.0 if pure else held)
     intercept = constant if columns.has_intercept else None
-    bound, blocks = length, tuple[Block, ...]()
+    bound, blocks = held, tuple[Block, ...]()
     if pure:
         covariates = columns.terms[int(columns.has_intercept) :]
         bound, blocks = _blocks_of_standard(groups, covariates, length, intercept)
@@ -185,10 +187,11 @@ def _blocks_of_standard(
     Numbers have one length together. So have their products with levels, where this takes less
     noise than a block of their own.
     """
-    own = length * math.sqrt(sum(group.kind == "number" for group in groups))
+    held = length if math.isfinite(length) else 1.0
+    own = held * math.sqrt(sum(group.kind == "number" for group in groups))
     pairs = list(zip(groups, terms, strict=True))
     together = [_is_beside_numbers(group, term, length, own) for group, term in pairs]
-    own = length * math.hypot(*(pair[0].usual for pair in compress(pairs, together)))
+    own = held * math.hypot(*(pair[0].usual for pair in compress(pairs, together)))
     blocks = [] if intercept is None else [Block(1, intercept * MAPPED)]
     square = own**2
     for (group, term), beside in zip(pairs, together, strict=True):
@@ -196,8 +199,9 @@ def _blocks_of_standard(
             blocks.append(Block(group.size, own, "l2"))
         elif group.number is not None:
             # no number is larger than their length, so their products are cut off nowhere
-            blocks.append(Block(group.size, group.factor * own * term.absolute * MAPPED))
-            square += (length * group.usual) ** 2
+            absolute = group.factor * own * term.absolute * MAPPED
+            blocks.append(Block(group.size, absolute))
+            square += min(absolute, length * group.usual) ** 2
         else:
             absolute = group.factor * (term.absolute - abs(group.middle))
             blocks.append(Block(group.size, absolute * MAPPED))
@@ -210,7 +214,8 @@ def _is_beside_numbers(group: ColumnGroup, term: Term, length: float, own: float
     """Return whether the columns share the length `own` of numbers, and are no block of their own.
 
     Noise is about as large as `length` times the usual one in a column that shares it, and in a
-    block of s columns as an entry of a random point of its ball.
+    block of s columns as an entry of a random point of its ball. Where `length` is infinite, `own`
+    is the longest that numbers are, and their products would add to it.
     """
     if group.kind == "number" or group.number is None:
         return group.kind == "number"

@@ -112,7 +112,8 @@ class Standard:
     centred : bool
         Whether columns are centred.
     length : float
-        The length to which rows are held, in lengths of a typical one.
+        The length to which rows are held, in lengths of a typical one; infinite where the map
+        gives the longest row that the declared bounds allow length 1.
     unit : bool
         Whether every row is brought to that length, and not only longer ones.
     weighted : bool

@@ -6,6 +6,7 @@ predictions use it, and coefficients return to the units of the data through it 
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from privatelr.errors import GuaranteeError, SchemaWarning
-from privatelr.mechanisms.calibration.scale_noise import ScaleCalibration
+from privatelr.mechanisms.calibration.scale_noise import CORNER, ScaleCalibration
 from privatelr.mechanisms.perturbation import rounded_sum
 from privatelr.numerics.rows import LooseRows, column_sums
 from privatelr.privacy.noise import Draw
@@ -22,6 +23,8 @@ from privatelr.types import FloatArray, Kernel, Offset, Rows
 _SPREAD_OF_BOUNDS = 3**-0.5
 """Standard deviation of values that are spread evenly between -1 and 1; a mean with as much noise
 says no more about its column than the bounds do."""
+_ROUNDED = 1 + 2.0**-30
+"""Factor of the longest row, far above the rounding of rows, so that none counts less by it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -255,6 +258,9 @@ def scale_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:
     its second moment takes the place of its variance. A record in a rare level would be many times
     as long as a typical row, so no level by itself makes it longer than that.
 
+    Under the bound `CORNER` the factor is divided by the longest row that it allows (of numbers,
+    under pure epsilon), so that no row is longer than a typical one was.
+
     Examples
     --------
     >>> import numpy as np
@@ -282,6 +288,8 @@ def scale_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:
         levels = facts.columns_of("indicators")
         most[levels] = 1.0 / np.maximum(1.0 - centre[levels], centre[levels])
     factor[means] = _with_length(factor[means], size[means], typical, most[means])
+    if facts.length == CORNER:
+        factor[means] *= typical**0.5 / _longest_row(calibration, centre, factor)
     if pure:
         number = np.repeat([-1 if g.number is None else g.number for g in facts.groups], sizes)
         centre = np.where(number < 0, centre, centre[number])
@@ -304,3 +312,28 @@ def _with_length(
             break
         found, free = np.minimum(found, most), free & ~over
     return found
+
+
+def _longest_row(calibration: ScaleCalibration, centre: FloatArray, factor: FloatArray) -> float:
+    """Bound the length of all rows under the map, whatever the records are.
+
+    Under pure epsilon it is that of the numbers alone. A number is furthest at an end of its
+    bounds. A row of indicators has one of them, or none. Any other group is not centred, and its
+    rows are bounded by their length and by their entries.
+    """
+    square, stop = 0.0, 0
+    for group in calibration.facts.groups:
+        m, a = (each[stop : stop + group.size] for each in (centre, factor))
+        stop += group.size
+        if not group.size or (calibration.of_numbers and group.kind != "number"):
+            continue
+        match group.kind:
+            case "number":
+                square += float(a[0] * (1 + abs(m[0]))) ** 2
+            case "indicators":
+                at_none = float((a * m) @ (a * m))
+                square += at_none + max(0.0, float((a**2 * (1 - 2 * m)).max()))
+            case "product":
+                longest = min(group.radius * float(a.max()), group.largest * math.hypot(*a))
+                square += longest**2
+    return math.sqrt(square) * _ROUNDED

@@ -5,18 +5,21 @@ A scale is the first stage of a fit: noisy means and mean squares, by which rows
 
 import itertools
 import math
+from functools import cache
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise, replaced, scores
 from scipy import special
+from statsmodels.api import Logit
 
 import privatelr.fitting
 import privatelr.mechanisms.registry
 import privatelr.method
 import privatelr.model
-from privatelr import ZCDP, ApproxDP, PureDP
+from privatelr import ZCDP, ApproxDP, PureDP, dplr
 from privatelr.audit import worth
 from privatelr.design import plan_design, read_design, standardise
 from privatelr.mechanisms import (
@@ -304,3 +307,60 @@ def test_planted_shares_of_more_than_the_whole_are_caught(monkeypatch, target):
     monkeypatch.setattr(privatelr.mechanisms.registry, "divide", too_much)
     with pytest.raises(AssertionError):
         check_price(target, 0.1)
+
+
+# -- the limit of a large epsilon ------------------------------------------------------------------
+
+STRONG = {"pure": PureDP(1e4), "zCDP": ZCDP(1e4), "approximate": ApproxDP(1e4, 1e-6)}
+LIMITS = pytest.mark.parametrize(
+    ("promise", "op", "spend"),
+    list(itertools.product(STRONG, (True, False), (None, "inference"))),
+)
+PUBLIC = {
+    "bounds": {"x": (0, 30), "u": (0, 10)},
+    "levels": {"g": ["a", "b", "c"], "y": ["no", "yes"]},
+}
+
+
+@cache
+def far_from_logistic():
+    """Data for which no logistic model is true, with long tails; its plain fit and errors."""
+    rng, n = np.random.default_rng(7), 10_000
+    x, u = np.minimum(np.exp(rng.standard_normal(n)), 30), np.minimum(rng.gamma(0.5, 1.0, n), 10)
+    g = rng.choice(["a", "b", "c"], n, p=[0.7, 0.25, 0.05])
+    ill = rng.random(n) < 0.03 + 0.9 * (0.4 * np.abs(np.sin(x)) + 0.5 * (u > 1) * (g != "a"))
+    frame = pd.DataFrame({"x": x, "u": u, "g": g, "y": np.where(ill, "yes", "no")})
+    design = np.column_stack([np.ones(n), x, u, g == "b", g == "c"]).astype(float)
+    return frame, Logit(ill, design).fit(disp=0).bse
+
+
+def check_limit(promise, op, spend):
+    """At a large epsilon a fit is the plain one, whatever the data are.
+
+    Noise on a minimiser falls as lambda grows. The automatic lambda is that of the other placement,
+    with which the noise would be thirty standard errors. So lambda is given, and both noise and
+    shrinkage are then .1 to .5 of a standard error.
+    """
+    frame, errors = far_from_logistic()
+    given = {} if op else {"lambda_": (0.2 if promise == "pure" else 0.04) / len(frame)}
+    given |= {} if op else {"on_small_lambda": "keep"}
+    model, asked = "y ~ x + u + g", {"op": op, "spend": spend, "seed": 2}
+    fit = dplr(model, frame, STRONG[promise], **asked, **given, **PUBLIC)
+    plain = dplr(model, frame, 0, lambda_=0, **PUBLIC)
+    found = fit.tidy().set_index("term")["estimate"]
+    assert np.all(np.abs(found - plain.coef) < 0.5 * errors)
+
+
+@pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
+@LIMITS
+def test_law_of_the_limit(promise, op, spend):
+    check_limit(promise, op, spend)
+
+
+@pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
+@LIMITS
+def test_planted_fixed_length_is_caught(monkeypatch, promise, op, spend):
+    """Planted: rows are held to a multiple of the typical length, however large epsilon is."""
+    monkeypatch.setattr(privatelr.method, "usual_rows", lambda *facts, **options: (3.0, False))
+    with pytest.raises(AssertionError):
+        check_limit(promise, op, spend)

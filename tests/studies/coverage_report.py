@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .coverage_populations import LIKENESSES, population_of
-from .coverage_runs import LEVEL, Cell
+from .coverage_runs import LEVEL, Cell, Z
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,8 +40,10 @@ class Summary:
         Coverage where the intervals are about coefficients without a penalty.
     level, level_error : float
         Share of the tests at 5 % that reject the coefficient that is 0.
-    width, widest : float
+    width, width_error, widest : float
         Over those without privacy, of all terms and of one.
+    rmse, rmse_error : float
+        Root mean square of the errors of estimates, over standard errors without privacy.
     targets, modes : dict
         Shares of replications.
     forecast : float
@@ -61,7 +63,10 @@ class Summary:
     level: float
     level_error: float
     width: float
+    width_error: float
     widest: float
+    rmse: float
+    rmse_error: float
     targets: dict[str, float]
     modes: dict[str, float]
     forecast: float
@@ -84,6 +89,10 @@ def summarise(
     plain = [line["plain_width"] or [math.nan] * len(truth) for line in made]
     log_ratio = log_width - np.log(np.reshape(plain, log_width.shape))
     log_ratio = log_ratio[~np.isnan(log_ratio).any(axis=1)]
+    estimates = np.array([line["estimate"] for line in made]).reshape(log_width.shape)
+    errors = 2 * Z * (estimates - truth) / np.reshape(plain, log_width.shape)
+    square, square_error = mean_and_error((errors[~np.isnan(errors).any(axis=1)] ** 2).mean(axis=1))
+    rmse, width = math.sqrt(square), geometric_mean(log_ratio)
     return Summary(
         d=len(truth),
         runs=len(made),
@@ -95,8 +104,11 @@ def summarise(
         given=mean_and_error(covered[is_given].mean(axis=1))[0],
         level=level,
         level_error=level_error,
-        width=geometric_mean(log_ratio),
+        width=width,
+        width_error=width * mean_and_error(log_ratio.mean(axis=1))[1],
         widest=float(np.exp(log_ratio.mean(axis=0).max())) if len(log_ratio) else math.nan,
+        rmse=rmse,
+        rmse_error=square_error / (2 * rmse) if rmse else math.nan,
         targets=shares(line["target"] for line in made),
         modes=shares(line["mode"] for line in made),
         forecast=math.nan if promised is None else geometric_mean(np.log(promised) - log_width),
@@ -136,8 +148,9 @@ HEADINGS = (
     "lowest term",
     "unpenalised target only",
     "level of the test (s.e.)",
-    "width / non-private",
+    "width / non-private (s.e.)",
     "widest term",
+    "rmse / non-private (s.e.)",
     "target",
     "mode",
     "forecast / width",
@@ -169,8 +182,9 @@ def entries(cell: Cell, found: Summary) -> list[str]:
         number(found.worst),
         number(found.given),
         "-" if math.isnan(found.level) else f"{number(found.level)} ({number(found.level_error)})",
-        number(found.width, 2),
+        f"{number(found.width, 2)} ({number(found.width_error, 2)})",
         number(found.widest, 2),
+        f"{number(found.rmse, 2)} ({number(found.rmse_error, 2)})",
         percents(found.targets),
         percents(found.modes),
         number(found.forecast, 2),

@@ -114,11 +114,14 @@ def replicate(cell: Cell, run: int, interval: Interval = default_interval) -> Li
                 source.formula, frame, cell.guarantee, spend="inference", seed=seed, **public
             )
         found = interval(fit).loc[source.truth.index].to_numpy(dtype=np.float64)
+        table = fit.tidy().set_index("term")
+        estimate = table["estimate"].loc[source.truth.index].to_numpy(dtype=np.float64)
         p_value = np.nan if source.null is None else float(fit.pvalues[source.null])
     except (PrivateLRError, np.linalg.LinAlgError) as error:
         return line | {"failed": f"{type(error).__name__}: {error}"}
     facts = fit.glance().iloc[0]
     return line | {
+        "estimate": estimate.tolist(),
         "lower": found[:, 0].tolist(),
         "upper": found[:, 1].tolist(),
         "p_null": None if math.isnan(p_value) else p_value,

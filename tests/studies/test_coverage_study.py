@@ -225,7 +225,13 @@ def test_workers_give_the_same_lines(tmp_path):
 
 
 def line_of(run, lower, upper, **others):
-    usual = {"plain_width": [1.0, 2.0], "p_null": None, "mode": "posterior", "target": None}
+    usual = {
+        "estimate": [*lower],
+        "plain_width": [1.0, 2.0],
+        "p_null": None,
+        "mode": "posterior",
+        "target": None,
+    }
     return {"run": run, "lower": lower, "upper": upper, "seconds": 1.0, **usual, **others}
 
 
@@ -246,6 +252,8 @@ def test_numbers_add_up():
     assert found.level == 0.5
     assert found.width == pytest.approx(np.sqrt(2 * 1))
     assert found.widest == pytest.approx(2)
+    errors = 2 * 1.959964 * np.array([[-1.0, -0.5], [-1.0, 0.5]])  # the last has no plain width
+    assert found.rmse == pytest.approx(np.sqrt((errors**2).mean()))
     assert found.targets == {"unpenalised": 0.5, "penalised": 0.5}
     assert found.modes == pytest.approx({"posterior": 2 / 3, "conservative": 1 / 3})
     assert found.forecast == pytest.approx((1 * 2 * 1 * 2 * 0.5 * 0.5) ** (1 / 6))

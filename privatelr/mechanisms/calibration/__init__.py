@@ -38,6 +38,7 @@ from privatelr.mechanisms.calibration.pure import (
     proven,
 )
 from privatelr.mechanisms.calibration.scale_noise import (
+    CORNER,
     ScaleCalibration,
     ScaleFacts,
     achieved_scale,

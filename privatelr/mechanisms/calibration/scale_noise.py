@@ -61,12 +61,16 @@ _RHO_OF_SQUARED_DISTANCE = 800.0
 """Rho over the square of that distance, where noise on a mean of a tenth of rho is as large."""
 Lengths = tuple[tuple[float, float], ...]
 """Bounds on the length of a row, each with the ``n epsilon / d`` up to which it holds."""
-_LENGTHS: Lengths = ((2_000.0, 1.25), (10_000.0, 2.0), (math.inf, 3.0))
+CORNER = math.inf
+"""The bound that no row exceeds: the map is divided by the longest row that the declared bounds
+allow under it, so that this row has length 1."""
+_LENGTHS: Lengths = ((2_000.0, 1.25), (10_000.0, 2.0), (1e5, 3.0), (math.inf, CORNER))
 """Of rows that count less where they are longer, so that a short bound moves coefficients (``python
 -m tests.studies.scale_bias``), and a long one costs noise (``python -m tests.studies.scale``)."""
-_LENGTHS_OF_INTERVALS: Lengths = ((5_000.0, 1.0), (math.inf, 1.5))
-"""The same where intervals are bought: their matrices have noise, too (``python -m
-tests.studies.coverage``)."""
+_LENGTHS_OF_INTERVALS: Lengths = ((3_000.0, 2.0), (10_000.0, 3.0), (1e5, 4.0), (math.inf, CORNER))
+"""The same where intervals are bought: those of short rows miss the coefficients that the model has
+without noise, unless the model is true (``python -m tests.studies.coverage
+--cells adult,bank,cod_rna,kddcup99``)."""
 _LENGTHS_OF_SHORTENED: Lengths = ((400.0, 1.5), (4_000.0, 2.0), (2e5, 3.0), (math.inf, 4.0))
 """Of rows that are shortened, which moves coefficients."""
 _FEW_COLUMNS, _LITTLE_NOISE = 6, 4.0
@@ -92,6 +96,8 @@ class ScaleFacts:
         The constant in the intercept column; 0 if there is none.
     persons : bool
         Whether one of the n is a person with any number of records, whose weights sum to at most 1.
+    length : float
+        The bound on a row, in lengths of a typical one, or `CORNER`.
     """
 
     n: int
@@ -100,6 +106,7 @@ class ScaleFacts:
     floor: float
     intercept: float = 0.0
     persons: bool = False
+    length: float = 1.0
 
     @property
     def p(self) -> int:
@@ -159,11 +166,14 @@ class ScaleCalibration:
         return math.sqrt(float(self.noise.variances[0]))
 
     @property
-    def typical(self) -> float:
-        """The length of a typical row under the map, with its intercept.
+    def typical(self) -> float | None:
+        """The length of a typical row under the map, with its intercept; None under `CORNER`.
 
         Under pure epsilon numbers have variance 1 on average, and other columns count as filled.
+        If the map is divided by its longest row, no length of a typical one is public beforehand.
         """
+        if self.facts.length == CORNER:
+            return None
         square = sum(g.usual**2 for g in self.facts.groups) if self.of_numbers else 1.0
         return math.sqrt(square + self.facts.intercept**2)
 
@@ -207,10 +217,12 @@ def usual_rows(
 ) -> tuple[float, bool]:
     """Return the bound on a row in lengths of a typical one, and whether all rows get that length.
 
+    The bound may be `CORNER`.
+
     Classes hardly depend on the length of a row, so that a loss without probabilities takes short
     rows, and under other promises than a pure one rows of one length (scale.md 1 and 3). For a loss
     with probabilities, longer rows count less, and the bound grows with ``n epsilon / d``: the
-    noise falls, and what is left is the error of the sample.
+    noise falls, and what is left is the error of the sample. In the end no row counts less.
     """
     epsilon = nominal_epsilon(cast("Promise", target))
     if loss.probability is None and d >= _FEW_COLUMNS and epsilon < _LITTLE_NOISE:

@@ -193,7 +193,7 @@ def restore_scale(entry: entries.ScaleEntry, spec: DesignSpec, problem: Problem)
     standard = spec.standard
     assert standard is not None
     known = calibration.scale_floor(problem.loss), spec.intercept or 0.0, problem.persons
-    facts = ScaleFacts(problem.n, standard.groups, standard.centred, *known)
+    facts = ScaleFacts(problem.n, standard.groups, standard.centred, *known, standard.length)
     target = restore_target(entry.target, "scale.target", problem.neighbours)
     if not isinstance(target, PureDP | ZCDP):
         raise ReleaseFileError("scale.target takes a pure guarantee, or one of rho")

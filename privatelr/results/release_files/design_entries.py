@@ -100,14 +100,14 @@ class StandardEntry(FileEntry, frozen=True):
     Attributes
     ----------
     length
-        In lengths of a typical row.
+        In lengths of a typical row; null if rows are divided by the longest that the bounds allow.
     unit
         Whether every row is brought to that length, and not only longer ones.
     weighted
         Whether longer rows count less; in earlier versions they were shortened.
     """
 
-    length: Size
+    length: Size | None
     unit: bool
     weighted: bool | UnsetType = UNSET
 

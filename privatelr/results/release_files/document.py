@@ -288,7 +288,7 @@ def plan_entry(spec: Any) -> Any:
             UNSET
             if spec.standard is None
             else shapes.StandardEntry(
-                length=spec.standard.length,
+                length=finite(spec.standard.length),
                 unit=spec.standard.unit,
                 weighted=spec.standard.weighted or UNSET,
             )

@@ -25,7 +25,11 @@ from privatelr.design import (
 from privatelr.errors import GuaranteeError, ReleaseFileError
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import Problem, Release, ScaleRelease, scale_map
-from privatelr.mechanisms.calibration import counts_long_rows_less, may_have_one_length
+from privatelr.mechanisms.calibration import (
+    CORNER,
+    counts_long_rows_less,
+    may_have_one_length,
+)
 from privatelr.privacy import (
     ZCDP,
     ApproxDP,
@@ -200,7 +204,8 @@ def _restore_scale(
         raise ReleaseFileError("scale takes moments where design.standard is, and only there")
     if given is UNSET or planned is UNSET:
         return None, restore_plan(document.design)
-    kept, length, unit = list[ScaleRelease](), planned.length, planned.unit
+    kept, unit = list[ScaleRelease](), planned.unit
+    length = CORNER if planned.length is None else planned.length
 
     def standardised(declared: DesignSpec) -> DesignSpec:
         pure = isinstance(given.target, PureEntry)
@@ -208,7 +213,11 @@ def _restore_scale(
             raise ReleaseFileError("design.standard.unit takes false for this loss and target")
         if problem.weighted and not counts_long_rows_less(problem.loss):
             raise ReleaseFileError("design.standard.weighted takes false for this loss")
-        constant = (document.design.intercept or 1.0) / (1.0 if pure else length)
+        if length == CORNER and not problem.weighted:
+            raise ReleaseFileError("design.standard.length takes a number where rows are shortened")
+        constant = (document.design.intercept or 1.0) / (
+            1.0 if pure or length == CORNER else length
+        )
         with json_values.named("design"):
             spec = plan_standard(
                 declared,
