@@ -106,7 +106,7 @@ def everywhere(function: Any, value: Any) -> list[Swap]:
     return [
         Swap(module, name, value)
         for path, module in list(sys.modules.items())
-        if path.startswith("privatelr") and not path.startswith("privatelr.audit.mutations")
+        if path.startswith("privatelr")
         for name, held in list(vars(module).items())
         if held is function
     ]
