@@ -49,7 +49,7 @@ from privatelr.privacy.noise import (
     log_delta,
 )
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
-from privatelr.types import ColumnGroup, Placement
+from privatelr.types import Block, ColumnGroup, Placement
 
 _SLACK, _DELTA = 1e-6, 1e-6
 _USUAL, _RUNS = 1e-4, (1, 10, 100, 1000)
@@ -71,6 +71,7 @@ _NUMBER = ColumnGroup(1, "number")
 _GROUPS = (_NUMBER, ColumnGroup(3, "indicators"), ColumnGroup(4, "product", 1.4, 1.0))
 """Columns whose scale is released."""
 _FACTS = mechanisms.Problem(10**6, 8, LOSSES["logistic"], 3.0)
+_BLOCKS = (Block(1, 0.5), Block(2, 1.0), Block(1, 0.7, "l2"), Block(1, 0.7, "l2"))
 _WHOSE = {
     "records": _FACTS,
     "records of strata": replace(_FACTS, touched=2),
@@ -175,13 +176,37 @@ def _stages(spend: Spend, claims: _Claims, subject: str) -> Iterator[Check]:
     yield _share(f"{subject}, all stages", shares)
 
 
+def plans_of_laws(epsilon: float) -> Iterator[tuple[str, mechanisms.StagedCalibration]]:
+    """Plans of few columns, with their names: one for every set of laws of noise that fits have."""
+    two = replace(_FACTS, d=2)
+    five, seen = replace(_FACTS, d=5, blocks=_BLOCKS), set()
+    ways = zip(claims_of_size(epsilon), (LAPLACE, GAUSSIAN, LAPLACE), strict=False)
+    for k, (claim, kinds), spend in product((2, 3, 7), ways, ("coefficients", "scale")):
+        for facts in (replace(two, classes=k), replace(five, classes=k)):
+            if spend == "scale" and (k > 2 or facts.blocks):
+                continue
+            plan = _plan_of(_SPENDS[spend], claim, kinds, facts, "objective", (_NUMBER, _NUMBER))
+            assert plan is not None
+            laws = [stage.noise for stage in plan.stages]
+            key = spend, *((type(law), getattr(law, "copies", 1), facts.d) for law in laws)
+            if key not in seen and (k == 2 or plan.coefficients.noise.title != "Gaussian"):
+                seen.add(key)
+                titles = " and ".join(dict.fromkeys(law.title for law in laws))
+                yield f"{k} classes, {facts.d} columns, {spend}, {titles}", plan
+
+
 def _plan_of(
-    spend: Spend, claim: Promise, kinds: Kinds, facts: mechanisms.Problem, place: Placement
+    spend: Spend,
+    claim: Promise,
+    kinds: Kinds,
+    facts: mechanisms.Problem,
+    place: Placement,
+    groups: tuple[ColumnGroup, ...] = _GROUPS,
 ) -> mechanisms.StagedCalibration | None:
     """A plan at half of the penalty that frees the curvature; None if it has no such noise."""
     scaled = spend != "inference" and dict(spend).get("scale", 0.0) > 0
     target = replace(claim, neighbours=facts.neighbours)
-    scale = ScaleFacts(facts.n, _GROUPS, False, 0.01, persons=facts.persons) if scaled else None
+    scale = ScaleFacts(facts.n, groups, False, 0.01, persons=facts.persons) if scaled else None
     with suppress(GuaranteeError):
         ways = mechanisms.divide(target, spend, facts.loss, scaled=scaled)
         parts = next((parts for parts, meant in ways if set(meant) & set(kinds)), ways[0][0])

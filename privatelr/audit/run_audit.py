@@ -43,10 +43,10 @@ from privatelr.audit.persons_of_fits import audit_persons_of_fits
 from privatelr.audit.recomputed import audit_noise, audit_peers
 from privatelr.audit.sampling import distribution_tests
 from privatelr.audit.sampling.distribution_tests import (
-    audit_draws,
     audit_releases,
     release_pvalue,
 )
+from privatelr.audit.sampling.drawn_noise import audit_draws, audit_source
 from privatelr.errors import ArgumentError, require_number, show
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spend, StagedCalibration
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Calibration, ScaleFacts
@@ -146,6 +146,7 @@ def _all_found(
         yield from audit_classes(epsilon, other)
         yield from audit_noise(epsilon)
         yield from audit_draws(other, 4 * effort.releases)
+        yield from audit_source()
         yield from audit_releases(other, epsilon)
         yield from audit_plays(other, epsilon, effort.choices)
         yield from audit_declarations(epsilon, -(-effort.releases // _FEWER_CALLS))

@@ -207,7 +207,7 @@ def _share_of(target: Guarantee, epsilon: float, mu: float) -> float:
     match target:
         case SharedApproxDP():
             mu, shown = math.hypot(mu, target.beside), special.expit(epsilon)
-            deltas = _delta(target.epsilon + np.array([-epsilon, epsilon]), mu)
+            deltas = delta_of_gaussian(target.epsilon + np.array([-epsilon, epsilon]), mu)
             return float(deltas @ [shown, 1 - shown] / target.delta)
         case PureDP() | ApproxDP() if mu == 0:
             return epsilon / target.epsilon
@@ -215,11 +215,11 @@ def _share_of(target: Guarantee, epsilon: float, mu: float) -> float:
             pure = rho_of_pure(epsilon) if epsilon > 0 else 0.0
             return (pure + mu * mu / 2) / target.rho
         case ApproxDP() if epsilon <= target.epsilon:
-            return float(_delta(target.epsilon - epsilon, mu) / target.delta)
+            return float(delta_of_gaussian(target.epsilon - epsilon, mu) / target.delta)
     return math.inf
 
 
-def _delta(epsilon: Any, mu: Any) -> Any:
+def delta_of_gaussian(epsilon: Any, mu: Any) -> Any:
     """Delta of a Gaussian release of this mu (Balle and Wang 2018), by SciPy's normal cdf."""
     ratio = np.maximum(mu, 1e-300)
     first, second = ratio / 2 - epsilon / ratio, -ratio / 2 - epsilon / ratio
@@ -230,7 +230,7 @@ def _delta(epsilon: Any, mu: Any) -> Any:
 def epsilon_of_gaussian(mu: float, delta: float) -> float:
     """The epsilon at delta of a Gaussian release of this mu."""
     most = 10 * (mu * mu + mu * math.sqrt(-2 * math.log(delta)))
-    return _least_epsilon(lambda epsilon: _delta(epsilon, mu), delta, most)
+    return _least_epsilon(lambda epsilon: delta_of_gaussian(epsilon, mu), delta, most)
 
 
 def _least_epsilon(delta_at: Callable[[float], Any], delta: float, high: float) -> float:
@@ -441,12 +441,20 @@ def _delta_of_gaussian(problem: Problem, sd: float, epsilon: float, mu: float) -
     if problem.classes > 2:
         paid = epsilon - _bend_of_classes(problem, m)
         changes = _changes_of_classes(problem.classes)
-        return 1.0 if paid < 0 else sum(t * _delta(paid, math.hypot(v * m, mu)) for v, t in changes)
+        return (
+            1.0
+            if paid < 0
+            else sum(t * delta_of_gaussian(paid, math.hypot(v * m, mu)) for v, t in changes)
+        )
     one, two = math.hypot(m, mu), math.hypot(2 * m, mu)
     bounds = [1.0]
     paid = epsilon - math.log1p(_sharpest(problem.loss) * kappa)
     if paid >= 0:
-        bounds.append(_delta(paid, two) + 2 * _delta(paid, one) + _delta(paid, mu))
+        bounds.append(
+            delta_of_gaussian(paid, two)
+            + 2 * delta_of_gaussian(paid, one)
+            + delta_of_gaussian(paid, mu)
+        )
     factor = joint_factor(problem.loss)
     if factor is None:
         return min(bounds)
@@ -454,14 +462,18 @@ def _delta_of_gaussian(problem: Problem, sd: float, epsilon: float, mu: float) -
     rest, gap = epsilon - math.log1p(bend / 4), max(0.0, bend - m * m / 2)
     gap = max(gap, epsilon - rest) if problem.weighted else gap
     if rest >= 0:
-        still = _delta(rest, mu)
+        still = delta_of_gaussian(rest, mu)
         if epsilon >= gap:
-            split = _delta(rest, one) + _delta(epsilon - gap, one)
-            bounds.append(_delta(epsilon, two) + split + still)
+            split = delta_of_gaussian(rest, one) + delta_of_gaussian(epsilon - gap, one)
+            bounds.append(delta_of_gaussian(epsilon, two) + split + still)
         paid_by_split = epsilon - np.log1p(bend * _SPLITS * (1 - _SPLITS))
         part = np.hypot((1 + _SPLITS) * m, mu)
-        whole = _delta(paid_by_split, two) + _delta(paid_by_split, part) + _delta(rest, part)
-        bounds.append(float((whole + 2 * _delta(rest, one)).min()) + still)
+        whole = (
+            delta_of_gaussian(paid_by_split, two)
+            + delta_of_gaussian(paid_by_split, part)
+            + delta_of_gaussian(rest, part)
+        )
+        bounds.append(float((whole + 2 * delta_of_gaussian(rest, one)).min()) + still)
     return min(bounds)
 
 
