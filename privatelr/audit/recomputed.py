@@ -14,6 +14,7 @@ from itertools import chain, product
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from privatelr import mechanisms
 from privatelr.audit import checks, worth
@@ -38,11 +39,14 @@ from privatelr.privacy import (
     NonPrivate,
     Promise,
     PureDP,
+    TiltEvent,
     guarantees,
+    renyi,
     to_approximate,
     to_zcdp,
 )
 from privatelr.privacy.accounting import Ledger
+from privatelr.privacy.events import tilt_survival
 from privatelr.privacy.noise import (
     GaussianNoise,
     gaussian_epsilon,
@@ -119,6 +123,7 @@ def audit_noise(epsilon: float, only: str = "*") -> Iterator[Check]:
     works += [
         ("conversions", _conversions, epsilon),
         ("losses", _losses, epsilon),
+        ("tilts", _tilts, epsilon),
         ("published program", _published, epsilon),
     ]
     for subject, work, given in works:
@@ -285,6 +290,28 @@ def _losses(_: float, subject: str) -> Iterator[Check]:
             found = float(np.abs(of(margins + _STEP) - of(margins - _STEP)).max()) / (2 * _STEP)
             stated = f"{subject}, {checks.label(loss)}: largest {what} over what it states"
             yield Check("noise", stated, found / most, 1 + _BY_STEPS)
+
+
+def _tilts(_: float, subject: str) -> Iterator[Check]:
+    """Check what a ledger counts of Gaussian tilts, by integration over the tilt.
+
+    Two gradients of length m along one line may each be there or not, as it is worse at each tilt.
+    """
+    divergences, tails = [], []
+    for m, order in product((0.01, 0.1, 0.5, 2.0), (1.01, 1.5, 2.0, 8.0, 64.0)):
+        event = TiltEvent(m, 0.0, 0.25)
+        z = np.linspace(-12.0, 12.0 + 2 * m * order, 60_001)
+        loss = np.maximum(np.maximum(2 * m * z + 2 * m * m, m * z + m * m / 2), 0.0)
+        density = -z * z / 2 - math.log(math.sqrt(2 * math.pi) / (z[1] - z[0]))
+        shown = float(special.logsumexp((order - 1) * loss + density)) / (order - 1)
+        divergences += [shown / renyi(event, order), shown / order / event.rho]
+        least = np.linspace(0.0, 6 * m, 50)
+        beyond = np.minimum((least - 2 * m * m) / (2 * m), (least - m * m / 2) / m)
+        tails.append(float((special.ndtr(-beyond) / tilt_survival(event, least))[1:].max()))
+    for what, shares in (("divergence", divergences), ("tail", tails)):
+        yield Check(
+            "noise", f"{subject}: {what} over what a ledger counts", max(shares), 1 + _SLACK
+        )
 
 
 def _published(epsilon: float, subject: str) -> Iterator[Check]:

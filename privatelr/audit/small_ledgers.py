@@ -16,7 +16,7 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
 from privatelr.audit.checks import Check, guarded
 from privatelr.audit.worth import delta_of_gaussian

@@ -72,13 +72,13 @@ def share_of_plan(plan: StagedCalibration) -> float:
         if any(epsilon for _, epsilon, _ in others):
             return math.inf
         coefficients = replace(coefficients, target=target)
-    shares = [share_spent(coefficients), *(_share_of(*each) for each in others)]
+    shares = [share_spent(coefficients), *(share_of(*each) for each in others)]
     return max(*shares, share_of_parts(plan.target, tuple(s.target for s in plan.stages)))
 
 
 def share_of_moments(moments: MomentsCalibration) -> float:
     """The share of its claim that a calibration of moments spends."""
-    return _share_of(moments.target, *_moments_spend(moments))
+    return share_of(moments.target, *_moments_spend(moments))
 
 
 def _moments_spend(moments: MomentsCalibration) -> tuple[float, float]:
@@ -118,7 +118,7 @@ def _counts_spend(made: HistogramCalibration) -> tuple[float, float]:
 
 def share_of_scale(scale: ScaleCalibration) -> float:
     """The share of its claim that a calibration of means and mean squares of columns spends."""
-    return _share_of(scale.target, *_scale_spends(scale))
+    return share_of(scale.target, *_scale_spends(scale))
 
 
 def _scale_spends(scale: ScaleCalibration) -> tuple[float, float]:
@@ -182,8 +182,8 @@ def share_of_parts(whole: Guarantee, parts: tuple[Guarantee, ...]) -> float:
 def _share(noise: NoiseLaw, target: Guarantee, moved: float) -> float:
     """The share of a claim that noise spends if the vector under it moves by this distance."""
     if isinstance(noise, GaussianNoise):
-        return _share_of(target, 0.0, moved / noise.sd)
-    return _share_of(target, _laplace_spends(noise, moved), 0.0)
+        return share_of(target, 0.0, moved / noise.sd)
+    return share_of(target, _laplace_spends(noise, moved), 0.0)
 
 
 def _laplace_spends(noise: NoiseLaw, moved: float) -> float:
@@ -200,7 +200,7 @@ def _laplace_spends(noise: NoiseLaw, moved: float) -> float:
     return math.inf
 
 
-def _share_of(target: Guarantee, epsilon: float, mu: float) -> float:
+def share_of(target: Guarantee, epsilon: float, mu: float) -> float:
     """The share of a claim that a pure release and a Gaussian one of this mu spend together."""
     if math.isnan(epsilon + mu):
         return math.inf
@@ -311,7 +311,7 @@ def _share_of_tilt(calibration: Calibration) -> float:
     epsilon = epsilon_of_laplace(problem, noise)
     if isinstance(shield, SphericalLaplace):
         epsilon, mu = epsilon + apart * shield.rate, 0.0
-    return _share_of(target, epsilon, mu)
+    return share_of(target, epsilon, mu)
 
 
 def epsilon_of_laplace(problem: Problem, noise: NoiseLaw) -> float:
