@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from tests.audit.mutations.of_answers import OF_ANSWERS
+from tests.audit.mutations.of_blind_spots import OF_BLIND_SPOTS
 from tests.audit.mutations.of_choices import OF_CHOICES
 from tests.audit.mutations.of_classes import OF_CLASSES
 from tests.audit.mutations.of_ledgers import OF_LEDGERS
@@ -32,6 +33,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     *OF_CHOICES,
     *OF_ANSWERS,
     *OF_LEDGERS,
+    *OF_BLIND_SPOTS,
 )
 
 
