@@ -8,22 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import optimize
 
-from privatelr.audit.checks import Check, Setting, guarded, largest
+from privatelr.audit.checks import Check, Setting, claims_of_size, guarded, largest
 from privatelr.audit.density.worst_persons import (
     SignedPerson,
     adversarial,
     in_one_column,
     person_loss,
 )
+from privatelr.audit.long_records import share_of_changes
 from privatelr.call_data import read_data
 from privatelr.mechanisms import Problem, Request, calibrate, mean_moments
-from privatelr.mechanisms.calibration import Calibration, pure
+from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Calibration, pure
 from privatelr.mechanisms.calibration.moment_noise import calibrate_moments
 from privatelr.mechanisms.score_histogram import calibrate_histogram, score_counts
 from privatelr.model import dplr
@@ -201,27 +203,38 @@ def _changed(subject: str, epsilon: float) -> Iterator[Check]:
     yield Check("strata", subject, max(changed / 2, float(counted)), 1.0)
 
 
+def _priced(epsilon: float, facts: Problem) -> Iterator[tuple[Any, Any]]:
+    """Every claim about as strong as epsilon, with every kind of noise that is proven for it."""
+    for claim, kinds in product(claims_of_size(epsilon), (LAPLACE, GAUSSIAN)):
+        if kinds is LAPLACE or not isinstance(claim, PureDP):
+            yield replace(claim, neighbours=facts.neighbours), kinds
+
+
 def _moved(subject: str, epsilon: float, pair: _Pair = None) -> Iterator[Check]:
     (facts, first), (_, second) = _both(pair)
-    plan = calibrate_moments(facts, PureDP(epsilon, facts.neighbours))
-    noise: Any = plan.noise
-    moved = [
-        np.linalg.norm(mean_moments(one, _STEEPEST, plan) - mean_moments(other, _STEEPEST, plan))
-        for one, other in zip(first, second, strict=True)
-    ]
-    yield Check("strata", subject, float(sum(moved)) * noise.rate / epsilon, 1.0)
+    shares = []
+    for claim, kinds in _priced(epsilon, facts):
+        plan = calibrate_moments(facts, claim, kinds)
+        moved = [
+            mean_moments(one, _STEEPEST, plan) - mean_moments(other, _STEEPEST, plan)
+            for one, other in zip(first, second, strict=True)
+        ]
+        shares.append(share_of_changes(plan.noise, claim, moved))
+    yield Check("strata", subject, largest(shares), 1.0)
 
 
 def _counted(subject: str, epsilon: float, pair: _Pair = None) -> Iterator[Check]:
     (facts, first), (_, second) = _both(pair)
-    price, edges = PureDP(epsilon, facts.neighbours), np.zeros(1)
-    plan = calibrate_histogram(facts.n, price, (), facts.moved)
-    noise: Any = plan.noise
-    moved = sum(
-        np.abs(score_counts(one, _STEEPEST, edges) - score_counts(other, _STEEPEST, edges)).sum()
-        for one, other in zip(first, second, strict=True)
-    )
-    yield Check("strata", subject, float(moved) * noise.rate / epsilon, 1.0)
+    shares = []
+    for claim, kinds in _priced(epsilon, facts):
+        plan = calibrate_histogram(facts.n, claim, kinds, facts.moved)
+        edges = np.zeros(plan.bins - 1)
+        moved = [
+            score_counts(one, _STEEPEST, edges) - score_counts(other, _STEEPEST, edges)
+            for one, other in zip(first, second, strict=True)
+        ]
+        shares.append(share_of_changes(plan.noise, claim, moved))
+    yield Check("strata", subject, largest(shares), 1.0)
 
 
 def _charged(subject: str, epsilon: float) -> Iterator[Check]:

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from itertools import product
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from privatelr import suggestions
 from privatelr.audit.checks import Check, guarded, largest
 from privatelr.call_data import read_data
 from privatelr.design.persons import Section, sharing_of
@@ -47,6 +49,7 @@ def audit_persons_of_fits(epsilon: float) -> Iterator[Check]:
         ("how far a person moves the scale of columns", _moved_scale),
         ("how far a person moves the counts of scores", _moved_counts),
         ("how far a person moves the scores of fits to choose from", _moved_choice),
+        ("how far a person moves the counts behind suggested bounds", _moved_ranges),
     ):
         yield from guarded("persons", subject, work, subject, epsilon)
 
@@ -165,6 +168,27 @@ def _moved(subject: str, epsilon: float) -> Iterator[Check]:
         pair.append(mean_moments(rows, coef, plan))
     distance = float(np.linalg.norm(pair[1] - pair[0]))
     yield Check("persons", subject, distance / moments_sensitivity(facts, plan.typical), 1.0)
+
+
+def _moved_ranges(subject: str, epsilon: float) -> Iterator[Check]:
+    """The sum of changes of what ranges are chosen by: 2, as one leaves a slot and enters another.
+
+    Persons have one record or many, in opposite places.
+    """
+    seen: list[FloatArray] = []
+
+    def choose(slots: FloatArray, *given: Any) -> Any:
+        seen.append(slots)
+        return honest(slots, *given)
+
+    honest, price = suggestions.choose_range, PureDP(1e4 * epsilon, REPLACE_PERSON)
+    for records, place in ((1, 0.9), (_MANY, 0.1)):
+        table = _table(records)
+        table.loc[table.patient == 0, "x"] = place
+        with mock.patch.object(suggestions, "choose_range", choose):
+            suggestions.suggest_bounds(table, {"x": (-1, 1)}, price, person="patient")
+    moved = float(np.abs(seen[0] - seen[1]).sum())
+    yield Check("persons", subject, moved, 2.0)
 
 
 def _moved_choice(subject: str, epsilon: float) -> Iterator[Check]:

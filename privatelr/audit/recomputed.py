@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatch
 from functools import partial
@@ -13,13 +14,23 @@ from itertools import chain, product
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from privatelr import mechanisms
 from privatelr.audit import checks, worth
 from privatelr.audit.checks import MISSING, Check, Setting, claims_of_size, guarded, short
 from privatelr.audit.density.exact import candidate_margins
-from privatelr.mechanisms import linear_programs
-from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, ScaleFacts, laws_hiding
+from privatelr.errors import GuaranteeError
+from privatelr.mechanisms import Spend, linear_programs
+from privatelr.mechanisms.calibration import (
+    GAUSSIAN,
+    LAPLACE,
+    ScaleFacts,
+    free_penalty,
+    laws_hiding,
+    proven,
+)
+from privatelr.mechanisms.calibration.lambda_rules import Kinds
 from privatelr.mechanisms.online import RELATIONS, OnlineProblem, calibrate_online
 from privatelr.numerics import LOSSES
 from privatelr.privacy import (
@@ -28,18 +39,21 @@ from privatelr.privacy import (
     NonPrivate,
     Promise,
     PureDP,
+    TiltEvent,
     guarantees,
+    renyi,
     to_approximate,
     to_zcdp,
 )
 from privatelr.privacy.accounting import Ledger
+from privatelr.privacy.events import tilt_survival
 from privatelr.privacy.noise import (
     GaussianNoise,
     gaussian_epsilon,
     log_delta,
 )
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
-from privatelr.types import ColumnGroup, Placement
+from privatelr.types import Block, ColumnGroup, Placement
 
 _SLACK, _DELTA = 1e-6, 1e-6
 _USUAL, _RUNS = 1e-4, (1, 10, 100, 1000)
@@ -58,11 +72,26 @@ _SETTINGS = (
 )
 _KINDS = (GAUSSIAN, LAPLACE)
 _NUMBER = ColumnGroup(1, "number")
-_GROUPS = (
-    (_NUMBER, _NUMBER),
-    (_NUMBER, ColumnGroup(3, "indicators"), ColumnGroup(4, "product", 1.4, 1.0)),
-)
+_GROUPS = (_NUMBER, ColumnGroup(3, "indicators"), ColumnGroup(4, "product", 1.4, 1.0))
 """Columns whose scale is released."""
+_FACTS = mechanisms.Problem(10**6, 8, LOSSES["logistic"], 3.0)
+_BLOCKS = (Block(1, 0.5), Block(2, 1.0), Block(1, 0.7, "l2"), Block(1, 0.7, "l2"))
+_WHOSE = {
+    "records": _FACTS,
+    "records of strata": replace(_FACTS, touched=2),
+    "persons": replace(_FACTS, persons=True),
+    "persons of strata": replace(_FACTS, persons=True, touched=3),
+    **{f"{k} classes": replace(_FACTS, classes=k) for k in (3, 7)},
+    "persons of classes": replace(_FACTS, classes=3, persons=True),
+}
+"""Whom plans of all stages are about."""
+_SPENDS: dict[str, Spend] = {
+    "coefficients": mechanisms.ALL_FOR_COEFFICIENTS,
+    "inference": "inference",
+    "counts": (("coefficients", 0.75), ("roc", 0.25)),
+    "scale": (("scale", 0.1), ("coefficients", 0.5), ("inference", 0.3), ("roc", 0.1)),
+}
+"""What they release."""
 _SIZES = (0.3, 1.0, 3.0)
 """Calibrations are recomputed at these multiples of the requested epsilon."""
 _Claims = tuple[Promise, ...]
@@ -84,8 +113,7 @@ def audit_noise(epsilon: float, only: str = "*") -> Iterator[Check]:
     works += [
         (f"{what}, {short(claim)}", work, claims)
         for what, work in (
-            ("inference", _inference),
-            ("scale", _moments_of_columns),
+            *((name, partial(_stages, spend)) for name, spend in _SPENDS.items()),
             ("choices of columns", partial(_choices, _columns)),
             ("choices of experts", partial(_choices, _experts)),
             ("choices of corners", partial(_choices, _corners)),
@@ -95,6 +123,7 @@ def audit_noise(epsilon: float, only: str = "*") -> Iterator[Check]:
     works += [
         ("conversions", _conversions, epsilon),
         ("losses", _losses, epsilon),
+        ("tilts", _tilts, epsilon),
         ("published program", _published, epsilon),
     ]
     for subject, work, given in works:
@@ -112,10 +141,9 @@ def _plans(
     placement: Placement,
     claim: Promise,
     settings: Iterable[Setting],
-    spend: mechanisms.Spend = mechanisms.ALL_FOR_COEFFICIENTS,
 ) -> Iterator[mechanisms.StagedCalibration]:
     """Calibrations for every loss, setting and proven kind of noise, whichever a fit would take."""
-    request = mechanisms.Request(claim, placement, None, "free", "keep", spend)
+    request = mechanisms.Request(claim, placement, None, "free", "keep")
     for loss in LOSSES.values():
         for kinds in (request.kinds,) if isinstance(claim, PureDP) else _KINDS:
             for setting in settings:
@@ -125,34 +153,73 @@ def _plans(
 
 
 def _coefficients(placement: Placement, claims: _Claims, subject: str) -> Iterator[Check]:
-    plans = [_plans(placement, claim, _SETTINGS) for claim in claims]
+    # the size of a claim does not depend on the setting
+    rest = [_plans(placement, claims[i], _SETTINGS[:1]) for i in (0, 2)]
+    plans = [_plans(placement, claims[1], _SETTINGS), *rest]
     yield _share(subject, (worth.share_spent(plan.coefficients) for plan in chain(*plans)))
 
 
-def _inference(claims: _Claims, subject: str) -> Iterator[Check]:
-    moments, parts = [], []
-    for claim in claims:
-        for plan in _plans("objective", claim, _SETTINGS[:2], "inference"):
-            if plan.moments is not None:
-                moments.append(worth.share_of_moments(plan.moments))
-                bought = plan.coefficients.target, plan.moments.target
-                parts.append(worth.share_of_parts(claim, bought))
-    yield _share(f"{subject}, moments", moments)
-    yield _share(f"{subject}, both parts", parts)
+def _stages(spend: Spend, claims: _Claims, subject: str) -> Iterator[Check]:
+    """Plans of all stages for everybody whom a claim may be about, with all kinds of noise."""
+    (_, claim, _), shares = claims, []
+    for whose, facts in _WHOSE.items():
+        if facts.classes > 2 and spend != mechanisms.ALL_FOR_COEFFICIENTS:
+            continue
+        for loss, place in product(LOSSES.values(), ("objective", "output")):
+            if loss.name != "logistic" and whose != "records":
+                continue
+            found = [
+                plan
+                for kinds in ((), *_KINDS)
+                if (plan := _plan_of(spend, claim, kinds, replace(facts, loss=loss), place))
+            ]
+            if not found:
+                yield Check(
+                    "noise", f"{subject}, {whose}", failure=f"no plan, {loss.name}, {place}"
+                )
+            shares += map(worth.share_of_plan, found)
+    yield _share(f"{subject}, all stages", shares)
 
 
-def _moments_of_columns(claims: _Claims, subject: str) -> Iterator[Check]:
-    scales, parts, loss = [], [], LOSSES["logistic"]
-    for claim, groups, kinds in product(claims, _GROUPS, _KINDS):
-        facts = ScaleFacts(checks.FEWER, groups, True, 0.01)
-        only = () if isinstance(claim, PureDP) else kinds
-        request = mechanisms.Request(claim, "objective", None, "free", "keep", "inference", only)
-        plan = checks.plan_in(request, loss, _SETTINGS[0], facts)
-        if plan is not None and plan.scale is not None:
-            scales.append(worth.share_of_scale(plan.scale))
-            parts.append(worth.share_of_parts(claim, tuple(s.target for s in plan.stages)))
-    yield _share(f"{subject}, moments of columns", scales)
-    yield _share(f"{subject}, all parts", parts)
+def plans_of_laws(epsilon: float) -> Iterator[tuple[str, mechanisms.StagedCalibration]]:
+    """Plans of few columns, with their names: one for every set of laws of noise that fits have."""
+    two = replace(_FACTS, d=2)
+    five, seen = replace(_FACTS, d=5, blocks=_BLOCKS), set()
+    ways = zip(claims_of_size(epsilon), (LAPLACE, GAUSSIAN, LAPLACE), strict=False)
+    for k, (claim, kinds), spend in product((2, 3, 7), ways, ("coefficients", "scale")):
+        for facts in (replace(two, classes=k), replace(five, classes=k)):
+            if spend == "scale" and (k > 2 or facts.blocks):
+                continue
+            plan = _plan_of(_SPENDS[spend], claim, kinds, facts, "objective", (_NUMBER, _NUMBER))
+            assert plan is not None
+            laws = [stage.noise for stage in plan.stages]
+            key = spend, *((type(law), getattr(law, "copies", 1), facts.d) for law in laws)
+            if key not in seen and (k == 2 or plan.coefficients.noise.title != "Gaussian"):
+                seen.add(key)
+                titles = " and ".join(dict.fromkeys(law.title for law in laws))
+                yield f"{k} classes, {facts.d} columns, {spend}, {titles}", plan
+
+
+def _plan_of(
+    spend: Spend,
+    claim: Promise,
+    kinds: Kinds,
+    facts: mechanisms.Problem,
+    place: Placement,
+    groups: tuple[ColumnGroup, ...] = _GROUPS,
+) -> mechanisms.StagedCalibration | None:
+    """A plan at half of the penalty that frees the curvature; None if it has no such noise."""
+    scaled = spend != "inference" and dict(spend).get("scale", 0.0) > 0
+    target = replace(claim, neighbours=facts.neighbours)
+    scale = ScaleFacts(facts.n, groups, False, 0.01, persons=facts.persons) if scaled else None
+    with suppress(GuaranteeError):
+        ways = mechanisms.divide(target, spend, facts.loss, scaled=scaled)
+        parts = next((parts for parts, meant in ways if set(meant) & set(kinds)), ways[0][0])
+        part: Any = parts["coefficients"]
+        penalty = free_penalty(facts, part, proven(None, facts.loss), kinds=kinds) / 2
+        request = mechanisms.Request(target, place, None, penalty / facts.n, "keep", spend, kinds)
+        return mechanisms.calibrate_all(request, facts, scale)
+    return None
 
 
 _Choices = Iterator[tuple[float, int, Promise]]
@@ -223,6 +290,28 @@ def _losses(_: float, subject: str) -> Iterator[Check]:
             found = float(np.abs(of(margins + _STEP) - of(margins - _STEP)).max()) / (2 * _STEP)
             stated = f"{subject}, {checks.label(loss)}: largest {what} over what it states"
             yield Check("noise", stated, found / most, 1 + _BY_STEPS)
+
+
+def _tilts(_: float, subject: str) -> Iterator[Check]:
+    """Check what a ledger counts of Gaussian tilts, by integration over the tilt.
+
+    Two gradients of length m along one line may each be there or not, as it is worse at each tilt.
+    """
+    divergences, tails = [], []
+    for m, order in product((0.01, 0.1, 0.5, 2.0), (1.01, 1.5, 2.0, 8.0, 64.0)):
+        event = TiltEvent(m, 0.0, 0.25)
+        z = np.linspace(-12.0, 12.0 + 2 * m * order, 60_001)
+        loss = np.maximum(np.maximum(2 * m * z + 2 * m * m, m * z + m * m / 2), 0.0)
+        density = -z * z / 2 - math.log(math.sqrt(2 * math.pi) / (z[1] - z[0]))
+        shown = float(special.logsumexp((order - 1) * loss + density)) / (order - 1)
+        divergences += [shown / renyi(event, order), shown / order / event.rho]
+        least = np.linspace(0.0, 6 * m, 50)
+        beyond = np.minimum((least - 2 * m * m) / (2 * m), (least - m * m / 2) / m)
+        tails.append(float((special.ndtr(-beyond) / tilt_survival(event, least))[1:].max()))
+    for what, shares in (("divergence", divergences), ("tail", tails)):
+        yield Check(
+            "noise", f"{subject}: {what} over what a ledger counts", max(shares), 1 + _SLACK
+        )
 
 
 def _published(epsilon: float, subject: str) -> Iterator[Check]:

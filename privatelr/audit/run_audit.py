@@ -38,15 +38,17 @@ from privatelr.audit.fits import (
     audit_tables,
     audit_weights,
 )
+from privatelr.audit.long_records import audit_long_records
 from privatelr.audit.moved_records import audit_moves, audit_strata
 from privatelr.audit.persons_of_fits import audit_persons_of_fits
 from privatelr.audit.recomputed import audit_noise, audit_peers
 from privatelr.audit.sampling import distribution_tests
 from privatelr.audit.sampling.distribution_tests import (
-    audit_draws,
     audit_releases,
     release_pvalue,
 )
+from privatelr.audit.sampling.drawn_noise import audit_draws, audit_source
+from privatelr.audit.small_ledgers import audit_small_ledgers
 from privatelr.errors import ArgumentError, require_number, show
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spend, StagedCalibration
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Calibration, ScaleFacts
@@ -141,16 +143,19 @@ def _all_found(
         yield from audit_persons(epsilon, other)
         yield from audit_gaussian_persons(epsilon, other)
         yield from audit_persons_of_fits(epsilon)
+        yield from audit_long_records(epsilon)
         yield from audit_moves(epsilon)
         yield from audit_strata(epsilon)
         yield from audit_classes(epsilon, other)
         yield from audit_noise(epsilon)
-        yield from audit_draws(other, 4 * effort.releases)
+        yield from audit_draws(other, 2 * effort.releases)
+        yield from audit_source()
         yield from audit_releases(other, epsilon)
         yield from audit_plays(other, epsilon, effort.choices)
         yield from audit_declarations(epsilon, -(-effort.releases // _FEWER_CALLS))
         yield from audit_answers(other, epsilon, effort.choices)
         yield from audit_ledger(other)
+        yield from audit_small_ledgers(other)
         yield from audit_peers()
     for request, loss in subjects:
         yield row_or_failure(

@@ -10,22 +10,31 @@ a calibration spends; above 1 the calibration is wrong.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import special, stats
 
 from privatelr.audit.density.exact import candidate_margins
-from privatelr.mechanisms import Problem
+from privatelr.mechanisms import Problem, StagedCalibration
 from privatelr.mechanisms.calibration import Calibration, MomentsCalibration, ScaleCalibration
+from privatelr.mechanisms.score_histogram import HistogramCalibration
 from privatelr.numerics import Loss
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP
-from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, SphericalLaplace
+from privatelr.privacy.noise import (
+    BlockLaplace,
+    CopiedNoise,
+    GaussianNoise,
+    NoiseLaw,
+    SphericalLaplace,
+)
 from privatelr.types import ColumnGroup, FloatArray
 
 _JOINT_ROUNDING = 1e-9
-_SPLITS = np.linspace(0.5, 1.0, 4001)
+_SPLITS, _CHANCES = np.linspace(0.5, 1.0, 4001), np.linspace(0.0, 1.0, 2001)
 _TOUCHED = np.append(0.0, np.geomspace(1e-8, 4.0, 4001))
 """How far beyond epsilon lines touch the curve of what a loss adds to delta."""
 _ENTRIES = np.linspace(-1.0, 1.0, 401)
@@ -35,16 +44,48 @@ _ENTRIES = np.linspace(-1.0, 1.0, 401)
 def share_spent(calibration: Calibration) -> float:
     """The share of its claim that a calibration of coefficients spends; above 1 it is wrong."""
     if calibration.placement == "output":
-        distance = 2 * (_steepest(calibration.problem.loss) * calibration.problem.radius)
-        moved = (distance + 2 * calibration.tau) / calibration.problem.penalty
-        return _share(calibration.noise, calibration.target, moved)
+        distance = 2 * _length(calibration.problem)
+        lost = 2 * calibration.tau * calibration.problem.touched
+        return _share(
+            calibration.noise, calibration.target, (distance + lost) / calibration.problem.penalty
+        )
     return _share_of_tilt(calibration)
 
 
-def share_of_moments(moments: MomentsCalibration) -> float:
-    """The share of its claim that a calibration of moments spends.
+def share_of_plan(plan: StagedCalibration) -> float:
+    """The share of its claim that all stages of a plan spend, each by its own noise.
 
-    The worst case is two orthogonal records, each at its worst margin.
+    The coefficients are composed with the others under a shared (epsilon, delta), and every stage
+    is compared with its own part.
+    """
+    spends: dict[type[Any], Callable[[Any], tuple[float, float]]] = {
+        ScaleCalibration: _scale_spends,
+        MomentsCalibration: _moments_spend,
+        HistogramCalibration: _counts_spend,
+    }
+    # of each other stage its part, its epsilon and its mu
+    stages = [stage for stage in plan.stages if stage is not plan.coefficients]
+    others = [(stage.target, *spends[type(stage)](stage)) for stage in stages]
+    coefficients, mu = plan.coefficients, math.hypot(0.0, *(mu for *_, mu in others))
+    if isinstance(coefficients.target, SharedApproxDP):
+        target = replace(coefficients.target, beside=mu)  # what the others really spend
+        if any(epsilon for _, epsilon, _ in others):
+            return math.inf
+        coefficients = replace(coefficients, target=target)
+    shares = [share_spent(coefficients), *(share_of(*each) for each in others)]
+    return max(*shares, share_of_parts(plan.target, tuple(s.target for s in plan.stages)))
+
+
+def share_of_moments(moments: MomentsCalibration) -> float:
+    """The share of its claim that a calibration of moments spends."""
+    return share_of(moments.target, *_moments_spend(moments))
+
+
+def _moments_spend(moments: MomentsCalibration) -> tuple[float, float]:
+    """The epsilon and the mu of the noise on moments.
+
+    The worst case is two orthogonal records, each at its worst margin; in two fits, one loses the
+    first of them and the other gains the second.
     """
     problem = moments.problem
     margins = candidate_margins(problem.loss)
@@ -54,12 +95,34 @@ def share_of_moments(moments: MomentsCalibration) -> float:
         most, largest = moments.traces
         bend, steep = np.minimum(bend, most / square), np.minimum(steep, largest / square)
     heaviest = float(np.hypot(bend, moments.balance * steep).max())
-    apart = math.sqrt(2) if problem.d > 1 else 1.0
-    return _share(moments.noise, moments.target, apart * heaviest * square / problem.n)
+    one = heaviest * square / problem.n
+    if isinstance(moments.noise, GaussianNoise):
+        apart = math.sqrt(2) if problem.d > 1 or problem.touched > 1 else 1.0
+        return 0.0, apart * one / moments.noise.sd
+    apart = 2.0 if problem.touched > 1 else math.sqrt(2) if problem.d > 1 else 1.0
+    return _laplace_spends(moments.noise, apart * one), 0.0
+
+
+def _counts_spend(made: HistogramCalibration) -> tuple[float, float]:
+    """The epsilon and the mu of the noise on counts: a record leaves a cell and enters another.
+
+    In two fits it leaves and enters a cell of each.
+    """
+    moves = np.tile([1.0, -1.0], min(made.touched, 2))
+    if isinstance(made.noise, GaussianNoise):
+        return 0.0, math.sqrt(moves @ moves) / made.noise.sd
+    if not isinstance(made.noise, BlockLaplace) or len(made.noise.blocks) != 1:
+        return math.inf, 0.0
+    return made.noise.rate * float(np.abs(moves).sum()) / made.noise.blocks[0].bound, 0.0
 
 
 def share_of_scale(scale: ScaleCalibration) -> float:
-    """The share of its claim that a calibration of means and mean squares of columns spends.
+    """The share of its claim that a calibration of means and mean squares of columns spends."""
+    return share_of(scale.target, *_scale_spends(scale))
+
+
+def _scale_spends(scale: ScaleCalibration) -> tuple[float, float]:
+    """The epsilon and the mu of the noise on means and mean squares of columns.
 
     The worst case is a record at its worst in every group of columns.
     """
@@ -68,13 +131,13 @@ def share_of_scale(scale: ScaleCalibration) -> float:
         numbers = sum(group.kind == "number" for group in groups)
         ends = [2.0] * numbers + [scale.weight] * numbers  # of a number, and of its square
         if len(ends) != len(noise.blocks):
-            return math.inf
+            return math.inf, 0.0
         widest = max(end / block.bound for end, block in zip(ends, noise.blocks, strict=True))
-        return _share_of(scale.target, noise.rate * widest / n, 0.0)
+        return noise.rate * widest / n, 0.0
     if not isinstance(noise, GaussianNoise):
-        return math.inf
+        return math.inf, 0.0
     moved = math.sqrt(math.fsum(_moved(group, scale.weight) for group in groups)) / n
-    return _share_of(scale.target, 0.0, moved / noise.sd)
+    return 0.0, moved / noise.sd
 
 
 def _moved(group: ColumnGroup, weight: float) -> float:
@@ -118,24 +181,33 @@ def share_of_parts(whole: Guarantee, parts: tuple[Guarantee, ...]) -> float:
 
 def _share(noise: NoiseLaw, target: Guarantee, moved: float) -> float:
     """The share of a claim that noise spends if the vector under it moves by this distance."""
+    if isinstance(noise, GaussianNoise):
+        return share_of(target, 0.0, moved / noise.sd)
+    return share_of(target, _laplace_spends(noise, moved), 0.0)
+
+
+def _laplace_spends(noise: NoiseLaw, moved: float) -> float:
+    """The epsilon of Laplace noise on a vector that moves by this distance in any direction."""
     match noise:
         case SphericalLaplace():
-            return _share_of(target, moved * noise.rate, 0.0)
+            return moved * noise.rate
         case BlockLaplace():
             roots = [1.0 if b.norm == "l2" else math.sqrt(b.size) for b in noise.blocks]
             widest = max(root / b.bound for root, b in zip(roots, noise.blocks, strict=True))
-            return _share_of(target, moved * noise.rate * widest, 0.0)
-        case GaussianNoise():
-            return _share_of(target, 0.0, moved / noise.sd)
+            return moved * noise.rate * widest
+        case CopiedNoise():  # the lengths of all copies add up, which is worst if they are equal
+            return _laplace_spends(noise.each, moved * math.sqrt(noise.copies))
     return math.inf
 
 
-def _share_of(target: Guarantee, epsilon: float, mu: float) -> float:
+def share_of(target: Guarantee, epsilon: float, mu: float) -> float:
     """The share of a claim that a pure release and a Gaussian one of this mu spend together."""
+    if math.isnan(epsilon + mu):
+        return math.inf
     match target:
         case SharedApproxDP():
             mu, shown = math.hypot(mu, target.beside), special.expit(epsilon)
-            deltas = _delta(target.epsilon + np.array([-epsilon, epsilon]), mu)
+            deltas = delta_of_gaussian(target.epsilon + np.array([-epsilon, epsilon]), mu)
             return float(deltas @ [shown, 1 - shown] / target.delta)
         case PureDP() | ApproxDP() if mu == 0:
             return epsilon / target.epsilon
@@ -143,11 +215,11 @@ def _share_of(target: Guarantee, epsilon: float, mu: float) -> float:
             pure = rho_of_pure(epsilon) if epsilon > 0 else 0.0
             return (pure + mu * mu / 2) / target.rho
         case ApproxDP() if epsilon <= target.epsilon:
-            return float(_delta(target.epsilon - epsilon, mu) / target.delta)
+            return float(delta_of_gaussian(target.epsilon - epsilon, mu) / target.delta)
     return math.inf
 
 
-def _delta(epsilon: Any, mu: Any) -> Any:
+def delta_of_gaussian(epsilon: Any, mu: Any) -> Any:
     """Delta of a Gaussian release of this mu (Balle and Wang 2018), by SciPy's normal cdf."""
     ratio = np.maximum(mu, 1e-300)
     first, second = ratio / 2 - epsilon / ratio, -ratio / 2 - epsilon / ratio
@@ -158,7 +230,7 @@ def _delta(epsilon: Any, mu: Any) -> Any:
 def epsilon_of_gaussian(mu: float, delta: float) -> float:
     """The epsilon at delta of a Gaussian release of this mu."""
     most = 10 * (mu * mu + mu * math.sqrt(-2 * math.log(delta)))
-    return _least_epsilon(lambda epsilon: _delta(epsilon, mu), delta, most)
+    return _least_epsilon(lambda epsilon: delta_of_gaussian(epsilon, mu), delta, most)
 
 
 def _least_epsilon(delta_at: Callable[[float], Any], delta: float, high: float) -> float:
@@ -226,7 +298,7 @@ def _epsilon_of_two(tilt: float, eta: float, times: int, delta: float, pure: flo
 
 def _share_of_tilt(calibration: Calibration) -> float:
     problem, noise, target = calibration.problem, calibration.noise, calibration.target
-    shield, apart = calibration.shield, 2 * calibration.tau / calibration.problem.penalty
+    shield, apart = calibration.shield, 2 * calibration.tau * problem.touched / problem.penalty
     mu = apart / shield.scale if shield.scale else math.inf
     match noise, target:
         case GaussianNoise(), ZCDP():
@@ -239,7 +311,7 @@ def _share_of_tilt(calibration: Calibration) -> float:
     epsilon = epsilon_of_laplace(problem, noise)
     if isinstance(shield, SphericalLaplace):
         epsilon, mu = epsilon + apart * shield.rate, 0.0
-    return _share_of(target, epsilon, mu)
+    return share_of(target, epsilon, mu)
 
 
 def epsilon_of_laplace(problem: Problem, noise: NoiseLaw) -> float:
@@ -248,12 +320,35 @@ def epsilon_of_laplace(problem: Problem, noise: NoiseLaw) -> float:
     A person may have the whole weight at one margin, in so many directions that no curvature is
     lost to the logarithm.
     """
+    if problem.classes > 2:
+        return _epsilon_of_classes(problem, noise)
     margins = candidate_margins(problem.loss)
     slopes = np.abs(problem.loss.slope(margins))
     bends = problem.radius**2 / problem.penalty * problem.loss.curvature(margins)
     bends = bends if problem.persons else np.log1p(bends)
     charge = _charge(problem, noise)
     return float((charge * slopes + bends).max() + charge * slopes.max())
+
+
+def _epsilon_of_classes(problem: Problem, noise: NoiseLaw) -> float:
+    """The same for several classes: slopes of one class and of the others, over their chances.
+
+    The other classes have equal chances, at which the determinant of the curvature is largest; it
+    is computed as one.
+    """
+    if not isinstance(noise, CopiedNoise) or noise.copies != problem.classes:
+        return math.inf
+    k, charge = problem.classes, _charge(problem, noise.each)
+    s = _CHANCES[:, None, None]
+    chances = np.where(np.arange(k) == 0, 1 - s, s / (k - 1))
+    curvature = np.swapaxes(chances, 1, 2) * np.eye(k) - np.swapaxes(chances, 1, 2) * chances
+    bend = problem.radius**2 / problem.penalty * curvature
+    bends = (
+        np.trace(bend, axis1=1, axis2=2)
+        if problem.persons
+        else np.linalg.slogdet(np.eye(k) + bend)[1]
+    )
+    return float((2 * charge * s.ravel() + bends).max() + 2 * charge)
 
 
 def _charge(problem: Problem, noise: NoiseLaw) -> float:
@@ -273,6 +368,12 @@ def _charge(problem: Problem, noise: NoiseLaw) -> float:
         else:  # all "l2" blocks of a row share one bound on their length
             squares["l2"] = max(squares["l2"], (block.bound / shape.bound) ** 2)
     return noise.rate * max(*charges, math.sqrt(sum(squares.values())))
+
+
+def _length(problem: Problem) -> float:
+    """The largest length of the gradient of a record: of several classes one rises, one falls."""
+    slope = math.sqrt(2) if problem.classes > 2 else _steepest(problem.loss)
+    return slope * problem.radius
 
 
 def _steepest(loss: Loss) -> float:
@@ -300,13 +401,33 @@ def _rho_of_gaussian(problem: Problem, sd: float) -> float:
     That term is not needed if the curvature of the loss vanishes where its slope is one, and is
     small compared with m, and if no record has a weight, which shortens the slope alone.
     """
-    m = _steepest(problem.loss) * problem.radius / sd
-    found = 2 * m * m + math.sqrt(2 / math.pi) * m
+    m, k = _length(problem) / sd, problem.classes
     factor, kappa = joint_factor(problem.loss), problem.radius**2 / problem.penalty
+    if k > 2:
+        return 2 * m * m + math.sqrt(2) * _mean_maximum(k) * m + _bend_of_classes(problem, m)
+    found = 2 * m * m + math.sqrt(2 / math.pi) * m
     if factor is not None and factor * kappa <= m * m / 2 and not problem.weighted:
         return found
     bend = _sharpest(problem.loss) * kappa
     return found + (bend if problem.persons else math.log1p(bend))
+
+
+def _mean_maximum(k: int) -> float:
+    """The mean of the largest of k standard normal numbers, from its density."""
+    z = np.linspace(-10.0, 10.0, 4001)
+    density = k * np.exp(-z * z / 2) / math.sqrt(2 * math.pi) * special.ndtr(z) ** (k - 1)
+    return float((z * density).sum() * (z[1] - z[0]))
+
+
+def _bend_of_classes(problem: Problem, m: float) -> float:
+    """The most that a record of several classes adds to the log determinant: at equal chances.
+
+    A small curvature costs nothing beside a long gradient.
+    """
+    k, kappa = problem.classes, problem.radius**2 / problem.penalty
+    if kappa <= m * m / 4 and not problem.weighted:
+        return 0.0
+    return kappa * (k - 1) / k if problem.persons else (k - 1) * math.log1p(kappa / k)
 
 
 def _delta_of_gaussian(problem: Problem, sd: float, epsilon: float, mu: float) -> float:
@@ -314,14 +435,26 @@ def _delta_of_gaussian(problem: Problem, sd: float, epsilon: float, mu: float) -
 
     For a person it is that of two bounds on the mean of a line that no delta exceeds.
     """
-    m, kappa = _steepest(problem.loss) * problem.radius / sd, problem.radius**2 / problem.penalty
+    m, kappa = _length(problem) / sd, problem.radius**2 / problem.penalty
     if problem.persons:
         return _delta_of_person(problem, m, kappa, epsilon, mu)
+    if problem.classes > 2:
+        paid = epsilon - _bend_of_classes(problem, m)
+        changes = _changes_of_classes(problem.classes)
+        return (
+            1.0
+            if paid < 0
+            else sum(t * delta_of_gaussian(paid, math.hypot(v * m, mu)) for v, t in changes)
+        )
     one, two = math.hypot(m, mu), math.hypot(2 * m, mu)
     bounds = [1.0]
     paid = epsilon - math.log1p(_sharpest(problem.loss) * kappa)
     if paid >= 0:
-        bounds.append(_delta(paid, two) + 2 * _delta(paid, one) + _delta(paid, mu))
+        bounds.append(
+            delta_of_gaussian(paid, two)
+            + 2 * delta_of_gaussian(paid, one)
+            + delta_of_gaussian(paid, mu)
+        )
     factor = joint_factor(problem.loss)
     if factor is None:
         return min(bounds)
@@ -329,15 +462,30 @@ def _delta_of_gaussian(problem: Problem, sd: float, epsilon: float, mu: float) -
     rest, gap = epsilon - math.log1p(bend / 4), max(0.0, bend - m * m / 2)
     gap = max(gap, epsilon - rest) if problem.weighted else gap
     if rest >= 0:
-        still = _delta(rest, mu)
+        still = delta_of_gaussian(rest, mu)
         if epsilon >= gap:
-            split = _delta(rest, one) + _delta(epsilon - gap, one)
-            bounds.append(_delta(epsilon, two) + split + still)
+            split = delta_of_gaussian(rest, one) + delta_of_gaussian(epsilon - gap, one)
+            bounds.append(delta_of_gaussian(epsilon, two) + split + still)
         paid_by_split = epsilon - np.log1p(bend * _SPLITS * (1 - _SPLITS))
         part = np.hypot((1 + _SPLITS) * m, mu)
-        whole = _delta(paid_by_split, two) + _delta(paid_by_split, part) + _delta(rest, part)
-        bounds.append(float((whole + 2 * _delta(rest, one)).min()) + still)
+        whole = (
+            delta_of_gaussian(paid_by_split, two)
+            + delta_of_gaussian(paid_by_split, part)
+            + delta_of_gaussian(rest, part)
+        )
+        bounds.append(float((whole + 2 * delta_of_gaussian(rest, one)).min()) + still)
     return min(bounds)
+
+
+def _changes_of_classes(k: int) -> list[tuple[float, int]]:
+    """How long the extreme changes of a gradient are in units of m, and how many are so long.
+
+    Both records are of the first class and opposite, and each is certain to be of some class.
+    """
+    slopes = np.eye(k) - np.eye(k)[0]
+    ends = [slopes[i] + slopes[j] for i in range(k) for j in range(k)]
+    lengths = [round(float(end @ end) / 2, 9) for end in ends]
+    return [(math.sqrt(v), t) for v, t in sorted(Counter(lengths).items())]
 
 
 def _delta_of_person(problem: Problem, m: float, kappa: float, epsilon: float, mu: float) -> float:
@@ -356,6 +504,11 @@ def _delta_of_person(problem: Problem, m: float, kappa: float, epsilon: float, m
         normal = np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
         return np.asarray(far * special.ndtr(z) + sd * normal)
 
+    if problem.classes > 2:
+        bend = _bend_of_classes(problem, m)
+        changes = _changes_of_classes(problem.classes)
+        several = np.sum([times * mean(size * m, bend) for size, times in changes], axis=0)
+        return float(min(1.0, (slopes * several).min()))
     bend = _sharpest(problem.loss) * kappa
     bounds = [mean(2 * m, bend) + 2 * mean(m, bend) + mean(0.0, bend)]
     if (factor := joint_factor(problem.loss)) is not None:

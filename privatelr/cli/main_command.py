@@ -44,12 +44,11 @@ from privatelr.results.release_files import release_bytes
 if TYPE_CHECKING:
     import argcomplete
 
-    from privatelr.audit import audit_table, checks, mutations, run_audit
+    from privatelr.audit import audit_table, checks, run_audit
 else:
     argcomplete = lazy_import("argcomplete")
     audit_table = lazy_import("privatelr.audit.audit_table")
     run_audit = lazy_import("privatelr.audit.run_audit")
-    mutations = lazy_import("privatelr.audit.mutations")
     checks = lazy_import("privatelr.audit.checks")
 
 DEMO_FORMULA = "Species != 'setosa' ~ ."
@@ -159,19 +158,10 @@ def audit(chosen: argparse.Namespace) -> int:
     """
     try:
         with of_public_data():
-            return _score(chosen) if chosen.mutations else _audit(chosen)
+            return _audit(chosen)
     except PrivateLRError as refusal:
         parser: Parser = chosen.parser
         parser.error(str(refusal))
-
-
-def _score(chosen: argparse.Namespace) -> int:
-    """Plant bugs and print which of them were caught; the status is 1 if one was not."""
-    if chosen.full or chosen.plot is not None:
-        raise ArgumentError("--mutations: takes neither --full nor --plot beside it.")
-    found = mutations.run(report=lambda shown: outcomes.progress(f"planted: {shown}"))
-    print(found.to_json() if chosen.json else found)
-    return DONE if found.ok else REFUSED
 
 
 def _audit(chosen: argparse.Namespace) -> int:

@@ -97,11 +97,11 @@ _OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "lrsimple": _PROGRAM,
     "svmsimple": _PROGRAM,
-    "audit": (("", f"--eps --full --mutations --plot {_ALWAYS}"),),
+    "audit": (("", f"--eps --full --plot {_ALWAYS}"),),
     **ledger_options.COMMANDS,
 }
 """Each command takes these arguments, under titles; options joined by ``|`` exclude each other."""
-_SWITCHES = "--json --quiet --force --released-only --strict --full --mutations --exponentiate"
+_SWITCHES = "--json --quiet --force --released-only --strict --full --exponentiate"
 _NUMBERS = (
     "--row-norm --intercept-scale --eps --rho --delta --h --n --balance --c-index --correlation "
     "--width --share --density --slack --minority --radius --level"
@@ -313,8 +313,6 @@ _HELP = {
     "--line": "print this private line only, at the price of eps",
     "--strict": "refuse rows longer than 1 + 1e-6 instead of shortening them",
     "--full": "search longer and sample 20 times: five to ten minutes per loss",
-    "--mutations": "plant bugs in the package and print which part of the audit catches each: one "
-    "to three minutes; the exit status is 1 if one is not caught",
     "demo --json": "print the model file, not the summary",
     "plan --json": "print JSON in place of the page",
     "fit --json": "print the model file, not the page",

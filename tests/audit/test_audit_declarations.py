@@ -3,8 +3,8 @@
 import pytest
 
 from privatelr.audit.enumeration.ranges_and_levels import audit_declarations
-from privatelr.audit.mutations import MUTATIONS
-from privatelr.audit.mutations.planted import DECLARED
+from tests.audit.mutations import MUTATIONS
+from tests.audit.mutations.planted import DECLARED
 
 PLANTED = [mutation for mutation in MUTATIONS if DECLARED in mutation.looks]
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from privatelr.audit import mutations
 from privatelr.audit.checks import Check
 from privatelr.audit.designs import audit_rows
-from privatelr.audit.mutations import MUTATIONS
-from privatelr.audit.mutations.planted import Look, Mutation, Swap, everywhere, planted
 from privatelr.mechanisms import MECHANISMS
 from privatelr.mechanisms.calibration import proven_noise
 from privatelr.numerics.rows import RowBounds
+from tests.audit import mutations
+from tests.audit.mutations import MUTATIONS
+from tests.audit.mutations.planted import Look, Mutation, Swap, everywhere, planted
 
 ALL = 30
 """Bugs that there have to be at least."""

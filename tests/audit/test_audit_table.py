@@ -14,7 +14,7 @@ import pytest
 from broken_mechanisms import calibrated, halved, kinds_of
 
 from privatelr import audit, cli
-from privatelr.audit import checks, mutations, run_audit
+from privatelr.audit import checks, run_audit
 from privatelr.audit.audit_table import Audit, Row
 from privatelr.audit.checks import (
     FULL,
@@ -29,7 +29,6 @@ from privatelr.audit.checks import (
 )
 from privatelr.audit.density.loss import loss_of
 from privatelr.audit.density.search import deep_pair
-from privatelr.audit.mutations import Score, Shown
 from privatelr.audit.sampling.distribution_tests import release_pvalue
 from privatelr.errors import ArgumentError, MissingDependencyError, NotConvergedError
 from privatelr.mechanisms import MECHANISMS, Mechanism, Request
@@ -467,26 +466,6 @@ def test_a_picture_that_is_not_written_hides_no_verdict(row, status, tmp_path, c
     lines = [line for line in shown.err.splitlines() if not line.startswith("audited: ")]
     assert len(lines) == 1
     assert "was not written" in lines[0]
-
-
-@pytest.mark.parametrize("caught", ["rows: VIOLATION", ""])
-def test_the_command_prints_the_mutation_score(caught, capsys, monkeypatch):
-    shown = (Shown("noise is halved", "noise: VIOLATION"), Shown("rows are long", caught))
-
-    def run(*, report):
-        for each in shown:
-            report(each)
-        return Score(shown, ())
-
-    monkeypatch.setattr(mutations, "run", run)
-    assert cli.main(["audit", "--mutations"]) == (0 if caught else 1)
-    said = capsys.readouterr()
-    assert f"2 planted, {2 if caught else 1} caught" in said.out
-    assert ("NOT CAUGHT" in said.out) == (not caught)
-    assert said.err.count("planted: ") == 2
-    assert cli.main(["audit", "--mutations", "--json"]) == (0 if caught else 1)
-    assert json.loads(capsys.readouterr().out)["planted"] == 2
-    assert "--mutations: takes neither" in refused(["--mutations", "--full"], capsys)
 
 
 @pytest.mark.parametrize(("rows", "status"), [([GOOD], 3), ([GOOD, WRONG], 1), ([], 2)])

@@ -18,12 +18,12 @@ from functools import partial
 from itertools import chain
 
 import numpy as np
-from scipy import special
 
 from privatelr import mechanisms
 from privatelr.audit.checks import Check, guarded, label
 from privatelr.audit.density.exact import minimisers, moments_of, query
 from privatelr.audit.density.pairs import SignedRows, signed_rows
+from privatelr.audit.sampling.drawn_noise import draw_by_definition, same_law
 from privatelr.mechanisms import Problem, Request, StagedCalibration, draw_all
 from privatelr.mechanisms.calibration import (
     Calibration,
@@ -37,17 +37,14 @@ from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
 from privatelr.privacy import ZCDP, Promise, PureDP
 from privatelr.privacy.noise import (
-    BlockLaplace,
     Draw,
     FloatDraw,
-    GaussianNoise,
     NoiseLaw,
     RandomVector,
-    SphericalLaplace,
     SystemRandomness,
     draw_many,
 )
-from privatelr.types import Block, ColumnGroup, FloatArray, Placement, parts_of
+from privatelr.types import Block, ColumnGroup, FloatArray, Placement
 
 PART = "release"
 _RECORDS, _RECORDS_MANY = 40, 400
@@ -56,8 +53,6 @@ w by more than their noise."""
 _MODELLED, _MOST = 20, 20_000
 """For each real release, which is slow, the first number of modelled ones is made, and at most the
 second number in all."""
-_EVIDENCE = 6.0
-"""A check of draws fails above this ``-log10`` of its p-value."""
 _BLOCKS = (Block(1, 0.5), Block(1, 1.0), Block(1, 1.0))
 _APART = (Block(1, 0.5), Block(1, 1.0, "l2"), Block(1, 1.0))
 _CLOSE = 1e-8
@@ -68,32 +63,6 @@ Sampler = Callable[[NoiseLaw, int, np.random.Generator], FloatArray]
 
 
 # -- modelled releases, many at once ----------------------------------------------------------
-
-
-def draw_by_definition(law: NoiseLaw, count: int, rng: np.random.Generator) -> FloatArray:
-    """The same as `draw_many`, but by the definition of the law and NumPy's samplers."""
-    match law:
-        case SphericalLaplace():
-            direction = rng.standard_normal((count, law.dimension))
-            length = rng.gamma(law.dimension, 1 / law.rate, (count, 1))
-            return np.asarray(length * direction / np.linalg.norm(direction, axis=1)[:, None])
-        case GaussianNoise():
-            return law.sd * rng.standard_normal((count, law.dimension))
-        case BlockLaplace():
-            reach = rng.gamma(law.dimension + 1, 1 / law.rate, (count, 1))
-            unit = np.empty((count, law.dimension))
-            for columns, part in parts_of(law.blocks):
-                # uniform in the unit ball of the norm of this part
-                if part.norm == "l1":
-                    sizes = rng.dirichlet(np.ones(part.size + 1), count)[:, :-1]
-                    within = rng.choice(np.array([-1.0, 1.0]), sizes.shape) * sizes
-                else:
-                    within = rng.standard_normal((count, part.size))
-                    within /= np.linalg.norm(within, axis=1)[:, None]
-                    within *= rng.random((count, 1)) ** (1 / part.size)
-                unit[:, columns] = part.bound * within
-            return np.asarray(reach * unit)
-    return draw_many(law, count, rng)
 
 
 def release_many(
@@ -188,7 +157,7 @@ def release_pvalue(request: Request, loss: Loss, count: int, rng: np.random.Gene
             released.append([*found.coef, *(found.moments.values if found.moments else ())])
         data, many = signed_rows(rows.x, rows.y), min(_MODELLED * count, _MOST)
         modelled = release_both_many(plan, data, many, rng, draw_by_definition)
-        pvalues += _same_law(
+        pvalues += same_law(
             *(_views(plan, data, side, modelled) for side in (np.array(released), modelled))
         )
     return min(1.0, len(pvalues) * min(pvalues))
@@ -230,45 +199,6 @@ def _views(
         np.ptp(noise, axis=1),
         np.linalg.norm(bend - steep, axis=1),
     ]
-
-
-def _same_law(ours: list[FloatArray], theirs: list[FloatArray]) -> Iterator[float]:
-    """The p-values of two-sample Kolmogorov-Smirnov tests, by their limit for large samples."""
-    for first, second in zip(ours, theirs, strict=True):
-        pooled = np.concatenate([first, second])
-        reached = [
-            np.searchsorted(np.sort(side), pooled, side="right") / len(side)
-            for side in (first, second)
-        ]
-        size = np.sqrt(len(first) * len(second) / len(pooled))
-        yield float(special.kolmogorov(size * np.abs(reached[0] - reached[1]).max()))
-
-
-def audit_draws(rng: np.random.Generator, count: int) -> Iterator[Check]:
-    """Compare noise that is drawn from the operating system with the definition of each law.
-
-    The tests compare the laws of each coordinate, of the length, of sums and differences of
-    adjacent coordinates, and of the share of the largest coordinate in the length.
-    """
-    block = BlockLaplace((Block(1, 1.2, "l2"), Block(2, 1.5), Block(2, 1.2, "l2")), 2.0)
-    for law in (SphericalLaplace(3, 2.0), GaussianNoise(3, 0.7), block):
-        subject = f"{law.title} draws: digits of evidence that they have another law"
-        yield from guarded("draws", subject, _compare_draws, law, subject, rng, count)
-
-
-def _compare_draws(
-    law: NoiseLaw, subject: str, rng: np.random.Generator, count: int
-) -> Iterator[Check]:
-    source = SystemRandomness()
-    real = np.array([source.draw(law).nearest() for _ in range(count)])
-    sides = []
-    for draws in (real, draw_by_definition(law, _MODELLED * count, rng)):
-        length = np.linalg.norm(draws, axis=1)
-        sums, share = draws[:, 1:] + draws[:, :-1], np.abs(draws).max(axis=1) / length
-        sides.append([*draws.T, *np.diff(draws).T, *sums.T, length, share])
-    pvalues = list(_same_law(*sides))
-    evidence = -math.log10(max(len(pvalues) * min(pvalues), 1e-300))
-    yield Check("draws", subject, max(evidence, 0.0), _EVIDENCE)
 
 
 # -- real releases, with given noise ----------------------------------------------------------

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from privatelr.audit.mutations.planted import LEDGER, Mutation, list_bug, nothing
 from privatelr.privacy.accounting import ledger_checks, ledger_rows
 from privatelr.privacy.accounting.ledger_books import DiskPage
 from privatelr.privacy.accounting.ledger_file import LedgerFile, _FileTransaction
+from tests.audit.mutations.planted import LEDGER, Mutation, list_bug, nothing
 
 OF_LEDGERS: list[Mutation] = []
 bug = partial(list_bug, OF_LEDGERS)

@@ -11,15 +11,16 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from privatelr.audit.mutations.of_answers import OF_ANSWERS
-from privatelr.audit.mutations.of_choices import OF_CHOICES
-from privatelr.audit.mutations.of_classes import OF_CLASSES
-from privatelr.audit.mutations.of_ledgers import OF_LEDGERS
-from privatelr.audit.mutations.of_mechanisms import OF_MECHANISMS
-from privatelr.audit.mutations.of_persons import OF_PERSONS
-from privatelr.audit.mutations.of_rows import OF_ROWS
-from privatelr.audit.mutations.of_strata import OF_STRATA
-from privatelr.audit.mutations.planted import Mutation, wrongs
+from tests.audit.mutations.of_answers import OF_ANSWERS
+from tests.audit.mutations.of_blind_spots import OF_BLIND_SPOTS
+from tests.audit.mutations.of_choices import OF_CHOICES
+from tests.audit.mutations.of_classes import OF_CLASSES
+from tests.audit.mutations.of_ledgers import OF_LEDGERS
+from tests.audit.mutations.of_mechanisms import OF_MECHANISMS
+from tests.audit.mutations.of_persons import OF_PERSONS
+from tests.audit.mutations.of_rows import OF_ROWS
+from tests.audit.mutations.of_strata import OF_STRATA
+from tests.audit.mutations.planted import Mutation, wrongs
 
 __all__ = ["MUTATIONS", "Score", "Shown", "run"]
 
@@ -32,6 +33,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     *OF_CHOICES,
     *OF_ANSWERS,
     *OF_LEDGERS,
+    *OF_BLIND_SPOTS,
 )
 
 

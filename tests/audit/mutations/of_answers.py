@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.audit.mutations.planted import ANSWERS, SCORED_FITS, Mutation, list_bug
 from privatelr.mechanisms import (
     candidate_choice,
     registry,
@@ -17,6 +16,7 @@ from privatelr.mechanisms import (
 from privatelr.privacy.noise import FloatDraw
 from privatelr.privacy.noise.exponential_mechanism import NoisyMaximum
 from privatelr.types import FloatArray
+from tests.audit.mutations.planted import ANSWERS, SCORED_FITS, Mutation, list_bug
 
 OF_ANSWERS: list[Mutation] = []
 bug = partial(list_bug, OF_ANSWERS)

@@ -30,7 +30,8 @@ from privatelr.audit.fits import (
 )
 from privatelr.audit.recomputed import audit_noise
 from privatelr.audit.run_audit import SCALE_BESIDE, audit_one
-from privatelr.audit.sampling.distribution_tests import audit_draws, audit_releases
+from privatelr.audit.sampling.distribution_tests import audit_releases
+from privatelr.audit.sampling.drawn_noise import audit_draws
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, Request, Spend
 from privatelr.numerics import LOSSES
 from privatelr.privacy import PureDP
@@ -106,7 +107,7 @@ def everywhere(function: Any, value: Any) -> list[Swap]:
     return [
         Swap(module, name, value)
         for path, module in list(sys.modules.items())
-        if path.startswith("privatelr") and not path.startswith("privatelr.audit.mutations")
+        if path.startswith("privatelr")
         for name, held in list(vars(module).items())
         if held is function
     ]

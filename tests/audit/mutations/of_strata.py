@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from privatelr.audit.moved_records import audit_moves, audit_strata
-from privatelr.audit.mutations.planted import Look, Mutation, list_bug
 from privatelr.design import offsets_and_weights
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import moment_noise, proven_noise, pure
 from privatelr.mechanisms.score_histogram import calibrate_histogram
 from privatelr.numerics import LOSSES
+from tests.audit.mutations.planted import Look, Mutation, list_bug
 
 OF_STRATA: list[Mutation] = []
 bug = partial(list_bug, OF_STRATA)

@@ -14,19 +14,6 @@ import pandas as pd
 from scipy import sparse
 
 from privatelr import model_data
-from privatelr.audit.mutations.planted import (
-    FRONT,
-    OFFSETS,
-    RELEASES,
-    SCALED,
-    SCALED_FITS,
-    Mutation,
-    list_bug,
-    noise,
-    nothing,
-    rows,
-    times,
-)
 from privatelr.design import formula_design, offsets_and_weights, partitions, plan_columns
 from privatelr.mechanisms import Problem, registry, scale_release
 from privatelr.mechanisms.calibration import scale_noise
@@ -41,6 +28,19 @@ from privatelr.numerics.rows import (
 )
 from privatelr.privacy.noise import FloatDraw
 from privatelr.types import FloatArray, row_radius
+from tests.audit.mutations.planted import (
+    FRONT,
+    OFFSETS,
+    RELEASES,
+    SCALED,
+    SCALED_FITS,
+    Mutation,
+    list_bug,
+    noise,
+    nothing,
+    rows,
+    times,
+)
 
 OF_ROWS: list[Mutation] = []
 bug = partial(list_bug, OF_ROWS)

@@ -14,19 +14,6 @@ import pandas as pd
 from scipy import special
 
 from privatelr import suggestions
-from privatelr.audit.mutations.planted import (
-    ANSWERS,
-    CHOICES,
-    DECLARED,
-    LEDGER,
-    SIMPLEX,
-    TABLES,
-    Mutation,
-    list_bug,
-    noise,
-    nothing,
-    times,
-)
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import (
     level_selection,
@@ -51,6 +38,19 @@ from privatelr.privacy.noise.exponential_mechanism import (
 )
 from privatelr.sources import of_array
 from privatelr.types import FloatArray, IntArray
+from tests.audit.mutations.planted import (
+    ANSWERS,
+    CHOICES,
+    DECLARED,
+    LEDGER,
+    SIMPLEX,
+    TABLES,
+    Mutation,
+    list_bug,
+    noise,
+    nothing,
+    times,
+)
 
 OF_CHOICES: list[Mutation] = []
 bug = partial(list_bug, OF_CHOICES)

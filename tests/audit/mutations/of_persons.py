@@ -10,7 +10,6 @@ import numpy as np
 
 from privatelr.audit.density.gaussian_persons import audit_gaussian_persons
 from privatelr.audit.density.worst_persons import audit_persons
-from privatelr.audit.mutations.planted import Look, Mutation, list_bug
 from privatelr.audit.persons_of_fits import audit_persons_of_fits
 from privatelr.audit.recomputed import audit_noise
 from privatelr.design import offsets_and_weights, persons, read_wide, shares_of, with_shares
@@ -26,6 +25,7 @@ from privatelr.numerics.rows import column_sums, grams_of_persons
 from privatelr.privacy import TiltEvent
 from privatelr.privacy.noise import person_tilt
 from privatelr.types import FloatArray, IntArray
+from tests.audit.mutations.planted import Look, Mutation, list_bug
 
 OF_PERSONS: list[Mutation] = []
 bug = partial(list_bug, OF_PERSONS)

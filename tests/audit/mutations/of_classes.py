@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 from privatelr.audit.density.worst_classes import audit_classes
-from privatelr.audit.mutations.planted import Look, Mutation, list_bug
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import softmax
+from tests.audit.mutations.planted import Look, Mutation, list_bug
 
 OF_CLASSES: list[Mutation] = []
 bug = partial(list_bug, OF_CLASSES)

@@ -11,16 +11,6 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
-from privatelr.audit.mutations.planted import (
-    DRAWS,
-    RELEASES,
-    Look,
-    Mutation,
-    list_bug,
-    noise,
-    row,
-    times,
-)
 from privatelr.mechanisms import Problem, perturbation, registry
 from privatelr.mechanisms.calibration import (
     Calibration,
@@ -34,6 +24,16 @@ from privatelr.privacy import ZCDP, ApproxDP, PureDP, conversions
 from privatelr.privacy import noise as laws
 from privatelr.privacy.noise import noise_laws
 from privatelr.types import Block, FloatArray, Placement, parts_of
+from tests.audit.mutations.planted import (
+    DRAWS,
+    RELEASES,
+    Look,
+    Mutation,
+    list_bug,
+    noise,
+    row,
+    times,
+)
 
 OF_MECHANISMS: list[Mutation] = []
 bug = partial(list_bug, OF_MECHANISMS)
