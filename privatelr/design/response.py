@@ -93,7 +93,7 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
         raise SchemaError(
             f"response {expression.label!r}: a numeric response takes the values 0 and 1, which "
             "this expression has no reason to; compare it with a public constant, as in "
-            '"y > 3 ~ ...".'
+            '"y > 3 ~ ...", and give counts of successes as one record for each trial.'
         )
     clipped = variable is not None and variable.is_bounded
     remark = (
