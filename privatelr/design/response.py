@@ -130,6 +130,17 @@ def require_no_order(response: Response, batch: Batch) -> None:
         )
 
 
+def require_two_classes(response: Response) -> None:
+    """Refuse three numbers or more; of other levels the first is fitted against the rest."""
+    levels, name = response.levels, response.expression.label
+    if len(levels) > 2 and all(type(level) in (int, float) for level in levels):
+        raise SchemaError(
+            f"response {name!r}: a numeric response takes two values, and this one declares "
+            f"{len(levels)} ({', '.join(map(str, levels))}); compare it with a public constant, as "
+            f'in "{name} > {levels[0]} ~ ...", or fit each of them by dpmultinom.'
+        )
+
+
 def with_classes(spec: Any) -> Any:
     """Return a plan in which each declared level of the response is a class of its own.
 
@@ -178,13 +189,6 @@ def _keeps_zero_and_one(node: Node) -> bool:
 
 
 def _classes(name: str, levels: tuple[Any, ...]) -> tuple[Any, Any]:
-    numeric = all(type(level) in (int, float) for level in levels)
-    if numeric and len(levels) != 2:
-        raise SchemaError(
-            f"response {name!r}: a numeric response takes two values, and this one "
-            f"declares {len(levels)} ({', '.join(map(str, levels))}); compare it with a public "
-            f'constant, as in "{name} > {levels[0]} ~ ...".'
-        )
     if len(levels) < 2:
         raise SchemaError(f"response {name!r}: a response takes two or more levels.")
     return (levels[0], levels[1] if len(levels) == 2 else f"not {levels[0]}")

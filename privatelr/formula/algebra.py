@@ -348,15 +348,21 @@ def _expand_terms(algebra: str, text: str) -> tuple[tuple[tuple[int, ...], ...],
     if others and all(_PRODUCT.fullmatch(term) for term in others):
         algebra = f"{first} + {_halved(others)}"
     try:
-        resolved = list(formulaic.SimpleFormula.from_spec(algebra))
+        terms = _resolved(algebra)
     except (formulaic.errors.FormulaicError, ValueError, TypeError, AttributeError):
         raise FormulaError(
             f"formula {text!r}: the right-hand side takes terms joined by + - : * / and ^."
         ) from None
-    terms = [[int(i) for f in term.factors for i in _KEY.findall(f.expr)] for term in resolved]
     kept = sorted({index for term in terms for index in term})
     new = {index: position for position, index in enumerate(kept)}
     return tuple(tuple(new[index] for index in term) for term in terms), kept
+
+
+@functools.lru_cache(maxsize=64)
+def _resolved(algebra: str) -> list[list[int]]:
+    """Read sums of products by formulaic, once, also if a file spells the formula otherwise."""
+    resolved = formulaic.SimpleFormula.from_spec(algebra)
+    return [[int(i) for f in term.factors for i in _KEY.findall(f.expr)] for term in resolved]
 
 
 def _halved(terms: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ def expand_quotes(tokens: Sequence[Token]) -> list[Token]:
     for place in reversed(range(len(found))):
         match found[place : place + 4]:
             case [("name", "Q"), (_, "("), Token(kind="text") as text, (_, ")")]:
-                found[place : place + 4] = [Token("quoted", str(parse([text]).value))]
+                found[place : place + 4] = [Token("quoted", text.text[1:-1])]
     return found
 
 

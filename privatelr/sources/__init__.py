@@ -35,6 +35,7 @@ from privatelr.sources.schema import (
     Schema,
     declare_schema,
     draw_identifier,
+    require_levels,
     unknown_release,
 )
 from privatelr.sources.spark_frames import is_spark
