@@ -175,7 +175,7 @@ def infer(
     lost = is_unseen(evidence, rows, asked.target)
     if not lost.any():
         return found
-    numbers = {
+    numbers: dict[str, Any] = {
         name: np.where(lost, np.nan, getattr(found, name))
         for name in ("estimate", "sampling_sd", "lower", "upper", "p_value")
     }

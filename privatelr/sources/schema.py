@@ -206,14 +206,17 @@ def _levels(name: str, values: Any) -> tuple[Hashable, ...]:
 
 
 def _is_plain(level: Any) -> bool:
-    return isinstance(level, str | int) or (isinstance(level, float) and math.isfinite(level))
+    """Whether it is a finite number, a boolean, or a text without half of a character."""
+    if isinstance(level, str):
+        return not any("\ud800" <= character <= "\udfff" for character in level)
+    return isinstance(level, int) or (isinstance(level, float) and math.isfinite(level))
 
 
 def require_levels(name: str, levels: Sequence[Any]) -> None:
     """Refuse levels that no file can hold, and those that are written alike."""
     for level in levels:
         if not _is_plain(level):
-            kind = show(level) if isinstance(level, float) else type(level).__name__
+            kind = show(level) if isinstance(level, float | str) else type(level).__name__
             raise SchemaError(
                 f"column {name!r}: a level is a text, a finite number or a boolean, and not "
                 f"{kind}; write them as texts, as in data[{name!r}].cat.rename_categories(str)."

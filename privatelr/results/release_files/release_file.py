@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design import Columns, DesignSpec
+from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError, PrivacyWarning, ReleaseFileError, SchemaError, show
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import has_file_locks, lock_file, still_has_name
@@ -271,7 +271,7 @@ def release_bytes(fit: ModelRecord, key: Key = None) -> bytes:
     return data
 
 
-_writable: deque[Columns] = deque(maxlen=16)
+_writable: deque[Any] = deque(maxlen=16)
 """Columns of plans that were written and read back; a plan that is kept has the same ones again."""
 
 
@@ -294,8 +294,10 @@ def require_writable(spec: Any) -> None:
         if canonical(plain(plan_entry(again))) != written:
             raise ReleaseFileError("it would be read back as another one")
     except ReleaseFileError as error:
-        shown = show(spec.formula.text)
-        raise SchemaError(f"formula {shown}: no file could hold its fit: {error}.") from None
+        raise SchemaError(
+            f"formula {show(spec.formula.text)}: no file could hold its fit, because {error}; use "
+            "other names or levels, or fewer of them."
+        ) from None
     _writable.append(spec.columns)
 
 
