@@ -20,6 +20,7 @@ from privatelr.design import (
     prior_of,
     project,
     projection_width,
+    require_two_classes,
     scale_by_data,
     standardise,
     warn_of_doubts,
@@ -280,6 +281,9 @@ def _prepare(
     _require_no_subset(options.ledger, spec)
     if method.by_class:
         spec = data.by_class(spec)
+    else:
+        require_two_classes(spec.response)
+    release_file.require_writable(spec)
     learned = 0.0 if method.buys_roc else cut  # a paid curve needs no score of each record
     scored = not method.by_class and data.require_scores(learned)
     n = len(data)  # Dask counts its records from here on

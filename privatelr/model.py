@@ -24,7 +24,9 @@ from privatelr.sources import BoundsLike, LevelsLike, declare_schema, totals
 if TYPE_CHECKING:
     from privatelr import results
     from privatelr.results import DataCheck, Fit
+    from privatelr.results.release_files import release_file
 else:
+    release_file = lazy_import("privatelr.results.release_files.release_file")
     results = lazy_import("privatelr.results")
 
 
@@ -69,10 +71,11 @@ def dplr(
         frame or an array alone, with `target`; or the response and the covariates,
         ``dplr(y, X)``, where X may be a SciPy sparse matrix, or both Dask arrays. A formula may
         have an ``offset(log(z))``, which costs no noise. Columns of an array are called X1, X2, and
-        so on. The type of a column is public, and never read off its values: a list, or a column of
-        objects, is numeric if `bounds` declares it and categorical if `levels` does. X cannot be a
-        list. A cell counts as missing if it does not fit the declaration of its column, or if its
-        type is neither Python's own nor NumPy's.
+        so on. Rows of y, X, `person` and a mapping belong together by position, whatever their
+        index, because labels of rows are private. The type of a column is public, and never read
+        off its values: a list, or a column of objects, is numeric if `bounds` declares it and
+        categorical if `levels` does. X cannot be a list. A cell counts as missing if it does not
+        fit the declaration of its column, or if its type is neither Python's own nor NumPy's.
         The response is a comparison, a factor (first level against the others), a boolean,
         or the numbers 0 (or -1) and 1.
     eps : float or guarantee
@@ -358,7 +361,8 @@ def check(
     Raises
     ------
     FormulaError, SchemaError
-        In the same cases as `dplr`; the messages depend on public facts only.
+        In the same cases as `dplr`; the messages depend on public facts only. Three or more numbers
+        are classes of `dpmultinom`.
 
     Notes
     -----
@@ -384,6 +388,7 @@ def check(
             "data.compute().reset_index(), whose persons are a column."
         )
     spec = source.plan(schema)
+    release_file.require_writable(spec)
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         source = source.held(spec)
         n, negative, positive, tally = source.counted(spec)

@@ -192,6 +192,28 @@ def test_calibration_takes_no_data_and_one_lambda_is_used():
     assert sizes == sorted(sizes, reverse=True)
 
 
+@pytest.mark.parametrize("numbers", [(0, 1, 2), (0.0, 1.0, 2.0)])
+@pytest.mark.parametrize("typed", [False, True])
+def test_numbers_are_classes_and_two_of_them_are_left_to_dplr(numbers, typed, tmp_path):
+    data = study()
+    expected = plain(data)
+    coded = data.assign(y=data.y.map(dict(zip(CLASSES, numbers, strict=True))))
+    schema = {**SCHEMA, "levels": {**SCHEMA["levels"], "y": numbers}}
+    if typed:
+        coded["y"] = pd.Categorical(coded.y, numbers)
+        del schema["levels"]["y"]
+    found = dpmultinom(FORMULA, coded, eps=0, lambda_=1e-8, **schema)
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=1e-9)
+    assert found.predict(coded, type="classes").isin(numbers).all()
+    found.save(tmp_path / "fit.json")
+    assert lr.load(tmp_path / "fit.json").classes == numbers
+    assert str(found)
+    assert found.card()
+    with pytest.raises(lr.SchemaError, match=r"takes two values.*by dpmultinom"):
+        lr.dplr(FORMULA, coded, eps=1.0, ledger=(ledger := lr.Ledger(1.0)), **schema)
+    assert not ledger.entries
+
+
 def test_the_noise_is_forgotten_as_epsilon_grows():
     data = study(2000)
     private = dpmultinom(FORMULA, data, 1e4, lambda_=0.001, on_small_lambda="keep", **SCHEMA)

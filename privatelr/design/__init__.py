@@ -52,6 +52,7 @@ from privatelr.design.response import (
     Response,
     read_labels,
     require_no_order,
+    require_two_classes,
     with_classes,
 )
 from privatelr.design.scaling import (

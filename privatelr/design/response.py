@@ -93,7 +93,7 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
         raise SchemaError(
             f"response {expression.label!r}: a numeric response takes the values 0 and 1, which "
             "this expression has no reason to; compare it with a public constant, as in "
-            '"y > 3 ~ ...".'
+            '"y > 3 ~ ...", and give counts of successes as one record for each trial.'
         )
     clipped = variable is not None and variable.is_bounded
     remark = (
@@ -127,6 +127,17 @@ def require_no_order(response: Response, batch: Batch) -> None:
             f'here uses; divide them in two, as in "{name} %in% c({upper}) ~ ..." for dplr, or '
             f"take them as names without an order, by data[{name!r}].cat.as_unordered() of pandas "
             "or a cast to text."
+        )
+
+
+def require_two_classes(response: Response) -> None:
+    """Refuse three numbers or more; of other levels the first is fitted against the rest."""
+    levels, name = response.levels, response.expression.label
+    if len(levels) > 2 and all(type(level) in (int, float) for level in levels):
+        raise SchemaError(
+            f"response {name!r}: a numeric response takes two values, and this one declares "
+            f"{len(levels)} ({', '.join(map(str, levels))}); compare it with a public constant, as "
+            f'in "{name} > {levels[0]} ~ ...", or fit each of them by dpmultinom.'
         )
 
 
@@ -178,13 +189,6 @@ def _keeps_zero_and_one(node: Node) -> bool:
 
 
 def _classes(name: str, levels: tuple[Any, ...]) -> tuple[Any, Any]:
-    numeric = all(type(level) in (int, float) for level in levels)
-    if numeric and len(levels) != 2:
-        raise SchemaError(
-            f"response {name!r}: a numeric response takes two values, and this one "
-            f"declares {len(levels)} ({', '.join(map(str, levels))}); compare it with a public "
-            f'constant, as in "{name} > {levels[0]} ~ ...".'
-        )
     if len(levels) < 2:
         raise SchemaError(f"response {name!r}: a response takes two or more levels.")
     return (levels[0], levels[1] if len(levels) == 2 else f"not {levels[0]}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -183,7 +184,19 @@ def plan_columns(
         counts = tuple(sizes[index] for index in categorical)
         made = (start, stop, numeric, categorical, counts)
         terms.append(Term(label, *made, radius, absolute, largest, stored(grid)))
+    _require_different(names, terms)
     return factors, Columns(names, tuple(terms), parent, centre, scale)
+
+
+def _require_different(names: Sequence[str], terms: Sequence[Term]) -> None:
+    """Refuse two coefficients, or a coefficient and a term of others, that have one name."""
+    labels = (t.label for t in terms if t.label not in names[t.start : t.stop])
+    for name, times in Counter((*names, *labels)).items():
+        if times > 1:
+            raise FormulaError(
+                f"formula: {times} coefficients or terms would have the name {name!r}, and could "
+                "not be told apart; rename a column or a level."
+            )
 
 
 def range_of(numeric: Sequence[int], factors: Sequence[Factor]) -> Interval:

@@ -18,7 +18,7 @@ import pandas as pd
 from privatelr.cells import constant, number_or_spelled
 from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
 from privatelr.formula import EVERYTHING, Interval
-from privatelr.sources import Batch, Schema, Tally, beyond, count, unknown
+from privatelr.sources import Batch, Schema, Tally, beyond, count, require_levels, unknown
 from privatelr.sources.coded_columns import require_decoded
 from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
 
@@ -98,6 +98,7 @@ def _describe(name: str, dtype: Any, schema: Schema) -> Variable:
         return Variable(name, "categorical", levels=levels, content=content)
     if categorical:
         declared = tuple(dtype.categories.tolist())
+        require_levels(name, declared)
         return Variable(name, "categorical", levels=declared, content=content)
     if pd.api.types.is_bool_dtype(dtype):
         return Variable(name, "logical", (0.0, 1.0), (False, True), content)

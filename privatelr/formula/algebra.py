@@ -20,7 +20,12 @@ from privatelr.formula.by import By, read_by
 from privatelr.formula.expression import Expression, parse_expression
 from privatelr.formula.parser import CLOSING, OPENING, Token, closing_index, spell, tokenize
 from privatelr.formula.person import Person, column_of, read_person
-from privatelr.formula.shorthands import expand_dot, expand_powers, with_backticks
+from privatelr.formula.shorthands import (
+    expand_dot,
+    expand_powers,
+    expand_quotes,
+    with_backticks,
+)
 from privatelr.lazy_import import lazy_import
 
 if TYPE_CHECKING:
@@ -31,7 +36,12 @@ else:
 _ALGEBRA = ("+", "-", "*", "/", ":", "^", "**", "(", ")")
 _LARGEST_POWER = 10
 _POWERS = frozenset(map(str, range(1, _LARGEST_POWER + 1)))
-_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "&", "&&", "|", "||", "!")
+_BARS = ("|", "||")
+_NO_BAR = (
+    "formula: {0!r} does not join terms, and no model here has random effects; person='clinic' has "
+    "cluster-robust errors, the factor clinic fixed effects, and I(a {0} b) is a condition."
+)
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "&", "&&", "!")
 _KEY = re.compile("\ue000(\\d+)\ue001")
 _Read = TypeVar("_Read")
 _PRODUCT = re.compile("`\ue000\\d+\ue001`(:`\ue000\\d+\ue001`)*")
@@ -151,7 +161,7 @@ def _read(text: str, columns: tuple[str, ...]) -> Formula:
     A small fit spends more time on its formula than on its rows.
     """
     known = dict.fromkeys(columns)
-    left, right = _split(tokenize(text), text)
+    left, right = _split(expand_quotes(tokenize(text)), text)
     if left and left[0].is_operator("{") and closing_index(left, 0) == len(left) - 1:
         left = left[1:-1]
     response = parse_expression(left)
@@ -301,6 +311,8 @@ def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
             parts.append(f" {token.text} ")
         elif token.is_operator("%in%"):
             raise FormulaError("formula: %in% does not join terms; write a:b for b nested in a.")
+        elif token.is_operator(*_BARS):
+            raise FormulaError(_NO_BAR.format(token.text))
         elif token.is_operator(*_COMPARISONS):
             raise FormulaError(
                 f"formula: {token.text!r} cannot combine terms; wrap a comparison, as in "
@@ -336,15 +348,21 @@ def _expand_terms(algebra: str, text: str) -> tuple[tuple[tuple[int, ...], ...],
     if others and all(_PRODUCT.fullmatch(term) for term in others):
         algebra = f"{first} + {_halved(others)}"
     try:
-        resolved = list(formulaic.SimpleFormula.from_spec(algebra))
+        terms = _resolved(algebra)
     except (formulaic.errors.FormulaicError, ValueError, TypeError, AttributeError):
         raise FormulaError(
             f"formula {text!r}: the right-hand side takes terms joined by + - : * / and ^."
         ) from None
-    terms = [[int(i) for f in term.factors for i in _KEY.findall(f.expr)] for term in resolved]
     kept = sorted({index for term in terms for index in term})
     new = {index: position for position, index in enumerate(kept)}
     return tuple(tuple(new[index] for index in term) for term in terms), kept
+
+
+@functools.lru_cache(maxsize=64)
+def _resolved(algebra: str) -> list[list[int]]:
+    """Read sums of products by formulaic, once, also if a file spells the formula otherwise."""
+    resolved = formulaic.SimpleFormula.from_spec(algebra)
+    return [[int(i) for f in term.factors for i in _KEY.findall(f.expr)] for term in resolved]
 
 
 def _halved(terms: Sequence[str]) -> str:
@@ -376,6 +394,8 @@ def _number(tokens: Sequence[Token], index: int) -> str:
             f"formula: the number {text} is not a term; write I({text} * x) for a multiple of x."
         )
     if inside or not summed:
+        for bar in (token for token in tokens[index:] if token.is_operator(*_BARS)):
+            raise FormulaError(_NO_BAR.format(bar.text))  # as in (1 | clinic)
         raise FormulaError(
             f"formula: {text} stands for the intercept and is added to, or subtracted from, the "
             "whole right-hand side, not inside brackets."

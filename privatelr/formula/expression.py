@@ -131,7 +131,8 @@ def _columns(node: Node) -> Iterator[str]:
         yield node.name
     coding = node.kind == "call" and node.name in _CODING
     for place, child in enumerate((*node.args, *node.keywords.values())):
-        if not (coding and place and child.name.startswith("contr.")):
+        named = child.name.startswith("contr.") or child.name in functions.OF_PATSY
+        if not (coding and place and named):
             yield from _columns(child)
 
 
@@ -245,9 +246,7 @@ def _contrast(call: Node, label: str) -> Contrast | None:
     nodes = [node for node in call.args[1:] if _items(node) is None]
     if not nodes:
         return None
-    node, name = nodes[0], nodes[0].name
-    if (node.kind, name) == ("call", "Treatment"):  # patsy's name
-        name = functions.TREATMENT
+    node, name = nodes[0], functions.OF_PATSY.get(nodes[0].name, nodes[0].name)
     try:
         if name not in functions.CONTRASTS or node.kind not in ("call", "column"):
             raise ValueError

@@ -35,6 +35,11 @@ CONTRASTS = frozenset(
     f"contr.{name}" for name in ("treatment", "sum", "SAS", "helmert", "diff", "poly")
 )
 TREATMENT = "contr.treatment"
+OF_PATSY = {
+    "Treatment": TREATMENT,
+    **{name: f"contr.{name.lower()}" for name in ("Sum", "Helmert", "Diff", "Poly")},
+}
+"""Names of contrasts in patsy and statsmodels, each with the name that R has for it."""
 Contrast = tuple[str, list[Any], dict[str, Any], str]
 """A contrast: its name, its constant arguments by position and by keyword, and its spelling in
 formulaic."""
@@ -72,7 +77,9 @@ def require_base(label: str, contrast: Contrast | None, levels: Sequence[Any]) -
         )
 
 
-_KNOTS = dict.fromkeys(("bs", "ns", "cs", "cr", "cc", "s", "te"), "its knots")
+_KNOTS = dict.fromkeys(
+    ("bs", "ns", "cs", "cr", "cc", "s", "te", "ti", "t2", "lo", "rcs", "pspline"), "its knots"
+)
 _CENTRINGS = ("scale", "scaled", "standardize")
 LEARNED = {
     **dict.fromkeys(_CENTRINGS, "its mean and standard deviation"),
@@ -88,6 +95,23 @@ SUMMARIES = frozenset(
 """Names of functions whose value depends on all rows."""
 
 
+_PERSONS = (
+    "says whose records they are; pass person='{0}', which protects them together and gives "
+    "cluster-robust errors, or add the factor {0}"
+)
+_MODELS = {
+    "cbind": "counts successes and failures; give one record for each trial, with a response of 0 "
+    "or 1",
+    "strata": "divides records; pass by='{0}' for a fit of each level, or add the factor {0}",
+    **dict.fromkeys(("cluster", "frailty", "re", "random"), _PERSONS),
+    **dict.fromkeys(("i", "fe"), "is a fixed effect; add the factor {0}, with declared levels"),
+    "interaction": "crosses factors; write a:b for their interaction",
+    "Surv": "is a time to an event, which no model here has; compare it with a public time, as in "
+    '"{0} > 365 ~ ..."',
+}
+"""Calls of other packages that say what a model is about, each with what to write instead."""
+
+
 def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
     """Return the error for a term that calls `function`, with a remedy that names `variable`."""
     if function in ("offset", "weights", "subset"):
@@ -95,6 +119,8 @@ def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
             f"term '{term}': {function}() is added to the whole right-hand side, as in "
             f'"y ~ x + {function}({variable})", and is no part of another term or of the response.'
         )
+    if function in _MODELS:
+        return FormulaError(f"term '{term}' {_MODELS[function].format(variable)}.")
     short = function.rsplit(".", 1)[-1]
     declare = f'declare bounds={{"{variable}": (lo, hi)}}'
     learns = f"learns {LEARNED.get(short)} from the data; {declare} and"
@@ -205,6 +231,14 @@ def _quotient_range(x: Interval, y: Interval) -> Interval:
     return (min(ends), max(ends))
 
 
+def _floor_range(x: Interval, y: Interval) -> Interval:
+    """Return the range of a rounded quotient whose divisor excludes zero."""
+    if y[0] <= 0 <= y[1] or not all(map(math.isfinite, (*x, *y))):
+        return EVERYTHING
+    ends = [float(np.floor_divide(a, b)) for a in x for b in y]
+    return (min(ends), max(ends))
+
+
 def _power_range(x: Interval, y: Interval) -> Interval:
     exponent = float(y[0])
     low, high = x if exponent.is_integer() else (max(x[0], 0.0), x[1])
@@ -266,8 +300,9 @@ ARITHMETIC = {
     "-": RowFunction(np.subtract, lambda x, y: (x[0] - y[1], x[1] - y[0]), 2, binding=5),
     "*": RowFunction(np.multiply, product_range, 2, binding=6),
     "/": RowFunction(np.divide, _quotient_range, 2, binding=6),
-    "%%": RowFunction(np.mod, lambda *_: EVERYTHING, 2, binding=7),
-    "%/%": RowFunction(np.floor_divide, lambda *_: EVERYTHING, 2, binding=7),
+    # a remainder lies between 0 and the divisor, whatever is divided
+    "%%": RowFunction(np.mod, lambda _, y: (min(0.0, y[0]), max(0.0, y[1])), 2, binding=7),
+    "%/%": RowFunction(np.floor_divide, _floor_range, 2, binding=7),
     "^": RowFunction(np.power, _power_range, 2, binding=9),
 }
 LOGIC = {"|": _logic(1.0, binding=1), "&": _logic(0.0, binding=2)}

@@ -11,6 +11,16 @@ from privatelr.formula.parser import CLOSING, OPENING, Token, closing_index, par
 _HIGHEST = 10
 
 
+def expand_quotes(tokens: Sequence[Token]) -> list[Token]:
+    """Replace patsy's ``Q("dose (mg)")`` by the name in backticks."""
+    found = list(tokens)
+    for place in reversed(range(len(found))):
+        match found[place : place + 4]:
+            case [("name", "Q"), (_, "("), Token(kind="text") as text, (_, ")")]:
+                found[place : place + 4] = [Token("quoted", text.text[1:-1])]
+    return found
+
+
 def expand_dot(tokens: Sequence[Token], others: Sequence[str]) -> list[Token]:
     """Replace ``.`` by the sum of all columns that the response does not read."""
     expanded: list[Token] = []
@@ -21,6 +31,11 @@ def expand_dot(tokens: Sequence[Token], others: Sequence[str]) -> list[Token]:
         if not others:
             raise FormulaError(
                 "formula: '.' stands for no column, the data holds only the response."
+            )
+        for name in (name for name in others if "`" in name or not name):
+            raise FormulaError(
+                f"formula: '.' stands for the column {name!r}, which a formula cannot name; rename "
+                "it or drop it, because a name is not empty and has no backtick."
             )
         total = [Token("quoted", others[0])]
         for name in others[1:]:

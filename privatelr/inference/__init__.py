@@ -16,7 +16,13 @@ from privatelr.inference.error_distribution import (
     points_of,
 )
 from privatelr.inference.guessed_columns import Guesses, spread_quantiles
-from privatelr.inference.intervals import Inference, covariance, estimates, infer
+from privatelr.inference.intervals import (
+    Inference,
+    coefficient_rows,
+    covariance,
+    estimates,
+    infer,
+)
 from privatelr.inference.joint_tests import JointTest, deviance_test, joint_test
 from privatelr.inference.noise_forecast import expected_noise
 from privatelr.inference.noisy_moments import (

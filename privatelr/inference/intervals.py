@@ -6,14 +6,19 @@ private value is known because w is the minimiser, so the step costs nothing (in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from privatelr.inference import error_distribution as distribution
 from privatelr.inference.conservative import SHARE, worst_errors, worst_p_values
-from privatelr.inference.noisy_moments import NoisyMoments, evidence_of, floored
+from privatelr.inference.noisy_moments import (
+    NoisyMoments,
+    evidence_of,
+    floored,
+    unseen_directions,
+)
 from privatelr.inference.question import (
     PENALISED,
     STANDARD_LEVEL,
@@ -24,10 +29,12 @@ from privatelr.inference.question import (
     matrices_without_step,
 )
 from privatelr.mechanisms import Release
-from privatelr.types import FloatArray
+from privatelr.types import BoolArray, FloatArray
 
 _USUAL_REACH = 1.959963984540054
 """Half of an interval at 95 % in standard errors, for a normal law."""
+_SHARE = 1e-6
+"""Share of a combination along unseen directions below which it is a rounding error."""
 _LEAST = 1e-12
 """Share of the largest curvature below which a direction counts as flat."""
 
@@ -151,7 +158,7 @@ def infer(
     privacy = np.minimum(privacy, reach.variance)
     sampling = np.minimum(sampling, reach.variance - privacy)
     estimate = rows @ evidence.w - taken
-    return Inference(
+    found = Inference(
         estimate=estimate,
         null=values,
         sampling_sd=np.sqrt(sampling),
@@ -165,6 +172,57 @@ def infer(
         target=asked.target,
         method=asked.method,
     )
+    lost = is_unseen(evidence, rows, asked.target)
+    if not lost.any():
+        return found
+    numbers: dict[str, Any] = {
+        name: np.where(lost, np.nan, getattr(found, name))
+        for name in ("estimate", "sampling_sd", "lower", "upper", "p_value")
+    }
+    return replace(found, **numbers)
+
+
+def is_unseen(evidence: NoisyMoments, rows: FloatArray, target: str | None) -> BoolArray:
+    """Of which combinations ``(m, d)`` exact matrices say nothing, as R's NA.
+
+    A penalty defines those that the data tell in part, such as coefficients of collinear columns.
+    """
+    unseen = unseen_directions(evidence)
+    share = np.linalg.norm(rows @ unseen, axis=1) / np.maximum(np.linalg.norm(rows, axis=1), _LEAST)
+    return np.asarray(share > (_SHARE if target == "unpenalised" else 1 - _SHARE))
+
+
+def coefficient_rows(release: Release, units: FloatArray, asked: Question) -> FloatArray:
+    """Return the rows ``(m, d)`` of coefficients, given those of all columns as they were fitted.
+
+    As in R, a column that is a sum of earlier ones has no coefficient, so that the others are those
+    of the model without it. It keeps its row, of which nothing is known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import dplr
+    >>> from privatelr.inference import Question, coefficient_rows
+    >>> x, y = np.arange(20.0), np.arange(20) % 3 == 0
+    >>> fit = dplr(y, np.column_stack([x, 2 * x]), eps=0, spend="inference", lambda_=1e-9)
+    >>> rows = coefficient_rows(fit.release, fit.spec.user_rows(), Question(target=None))
+    >>> bool(np.isclose((rows @ fit.release.coef)[1], fit.coef["X1"] + 2 * fit.coef["X2"]))
+    True
+    """
+    unseen = unseen_directions(evidence_of(release))
+    if not unseen.size or answerable(release, asked).target != "unpenalised":
+        return units
+    free = units @ unseen
+    left, dropped = free / np.linalg.norm(units, axis=1)[:, None], []
+    for place in reversed(range(len(units))):
+        length = np.linalg.norm(left[place])
+        if length > _SHARE:
+            along = left[place] / length
+            left = left - np.outer(left @ along, along)
+            dropped.append(place)
+    moved = free @ np.linalg.solve(free[dropped], units[dropped])
+    moved[dropped] = 0.0
+    return np.asarray(units - moved)
 
 
 def bias_at(

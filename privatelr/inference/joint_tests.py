@@ -24,6 +24,7 @@ from privatelr.inference.intervals import (
     covariance,
     factors_of,
     infer,
+    is_unseen,
     mean_of,
 )
 from privatelr.inference.noisy_moments import evidence_of
@@ -132,9 +133,15 @@ def joint_test(
 def _one_by_one(
     release: Release, contrasts: FloatArray, null: FloatArray | None, question: Question
 ) -> tuple[Question, FloatArray, Inference]:
-    """The question that the release can answer, its rows ``(q, d)``, and what `infer` finds."""
+    """The question that the release can answer, its rows ``(q, d)``, and what `infer` finds.
+
+    Equations of which the data say nothing are left out, as in R; a test of them alone is NaN.
+    """
     rows, values = independent(contrasts, null)
     asked = answerable(release, question)
+    seen = ~is_unseen(evidence_of(release), rows, asked.target)
+    if seen.any():
+        rows, values = rows[seen], values[seen]
     return asked, rows, infer(release, rows, asked, values)
 
 

@@ -309,9 +309,11 @@ def penalty_bias(evidence: NoisyMoments) -> FloatArray | None:
     """``lambda H0^-1 w`` ``(d,)`` with H0 the curvature without its penalty (inference.md 3.4).
 
     Eigenvalues of H0 are raised to the noise in them, below which they cannot be told; None if
-    even then they are not above 0.
+    even then they are not above 0. Along `unseen_directions` there is no bias.
     """
     bare = evidence.curvature - evidence.penalty
+    if unseen_directions(evidence).size:
+        return np.asarray(evidence.floor * np.linalg.pinv(bare, _FLAT, True) @ evidence.drawn)
     raised = floored(bare, evidence.curvature_sd)
     if float(np.linalg.eigvalsh(raised)[0]) <= _FLAT * evidence.largest_trace:
         return None
@@ -341,6 +343,18 @@ def step_error(known: Quality) -> float:
 def is_exact(evidence: NoisyMoments) -> bool:
     """Whether the matrices have no noise, as in a plain fit."""
     return isinstance(evidence.noise, NoNoise)
+
+
+@lru_cache(maxsize=_KEPT)
+def unseen_directions(evidence: NoisyMoments) -> FloatArray:
+    """Directions ``(d, k)`` about which exact matrices say nothing, as of a level without records.
+
+    Noisy matrices do not tell that they say nothing, and their intervals are wide instead.
+    """
+    if not is_exact(evidence):
+        return np.zeros((len(evidence.w), 0))
+    values, vectors = np.linalg.eigh(evidence.curvature - evidence.penalty)
+    return np.asarray(vectors[:, values <= _FLAT * max(values[-1], _LEAST)])
 
 
 _DRAWS = 384  # where the noise is small

@@ -19,7 +19,7 @@ import scipy
 
 from privatelr.inference.conservative import SHARE, NoiseLimits, WorstErrors, limits_of
 from privatelr.inference.error_distribution import mixture_of
-from privatelr.inference.intervals import MatrixErrors, errors_by_matrices
+from privatelr.inference.intervals import MatrixErrors, errors_by_matrices, is_unseen
 from privatelr.inference.noisy_moments import NoisyMoments, evidence_of, floored, is_exact
 from privatelr.inference.question import Question, answerable
 from privatelr.mechanisms import Release, vector_of
@@ -54,6 +54,7 @@ class RowErrors:
         Each of them gives a standard error ``|a' root|``; the smallest is used.
     reaches : tuple of ndarray of shape (d, d)
         Each of them gives a half width ``|a' reach|``; the smallest is used.
+    evidence : NoisyMoments
     level : float
     mode, target : str
 
@@ -72,17 +73,21 @@ class RowErrors:
     estimate: FloatArray
     roots: tuple[FloatArray, ...]
     reaches: tuple[FloatArray, ...]
+    evidence: NoisyMoments
     level: float
     mode: str
     target: str
 
     def sd(self, rows: FloatArray) -> FloatArray:
         """Standard errors ``(n,)`` of combinations ``(n, d)``, each by itself to the last bit."""
-        return _least_lengths(rows, self.roots)
+        return self._where_seen(rows, _least_lengths(rows, self.roots))
 
     def half_width(self, rows: FloatArray) -> FloatArray:
         """Half widths ``(n,)`` for combinations ``(n, d)``, each by itself to the last bit."""
-        return _least_lengths(rows, self.reaches)
+        return self._where_seen(rows, _least_lengths(rows, self.reaches))
+
+    def _where_seen(self, rows: FloatArray, lengths: FloatArray) -> FloatArray:
+        return np.where(is_unseen(self.evidence, rows, self.target), np.nan, lengths)
 
 
 def _least_lengths(rows: FloatArray, roots: tuple[FloatArray, ...]) -> FloatArray:
@@ -167,7 +172,8 @@ def _averaged(release: Release, asked: Question) -> RowErrors:
             break
         squared = left
     roots, reaches = (_root(errors.total.mean(axis=0)),), (_root(squared),)
-    return RowErrors(errors.estimate, roots, reaches, asked.level, asked.mode, asked.target)
+    about = evidence_of(release), asked.level, asked.mode, asked.target
+    return RowErrors(errors.estimate, roots, reaches, *about)
 
 
 def _squared_reach(
@@ -273,7 +279,8 @@ def _worst(evidence: NoisyMoments, asked: Question) -> RowErrors:
     roots = tuple(_root(bounding_form(form, evidence, limits, ref) + fixed) for ref in references)
     factor = WorstErrors(evidence, 1 - _PORTIONS, _PORTIONS).half_width((1 - SHARE) * miss).max()
     reaches = tuple(factor * root for root in roots)
-    return RowErrors(evidence.w, roots, reaches, asked.level, asked.mode, asked.target)
+    about = evidence, asked.level, asked.mode, asked.target
+    return RowErrors(evidence.w, roots, reaches, *about)
 
 
 def bounding_form(

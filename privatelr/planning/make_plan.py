@@ -11,7 +11,14 @@ import numpy as np
 
 from privatelr import errors
 from privatelr.arguments import suggests_arguments
-from privatelr.design import DesignSpec, Prior, plan_design, require_no_order, with_classes
+from privatelr.design import (
+    DesignSpec,
+    Prior,
+    plan_design,
+    require_no_order,
+    require_two_classes,
+    with_classes,
+)
 from privatelr.errors import ArgumentError, FormulaError, SchemaError
 from privatelr.fitting import read_do_scale, read_prior
 from privatelr.formula import (
@@ -264,6 +271,8 @@ def plan(
         spec = formula_design(whole, declared, records)
         if loss == _SOFTMAX:
             spec = _by_class(spec, records)
+        else:
+            require_two_classes(spec.response)
         strata = spec.formula.by
         if strata is not None and strata.level is None:
             spec = spec.at_level(spec.variables[strata.column].levels[0])

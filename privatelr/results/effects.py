@@ -179,18 +179,23 @@ def _chosen(variables: Any, known: list[str]) -> list[str]:
 
 
 def _effects(
-    names: list[str], effect: FloatArray, sd: FloatArray, found: Inference, over: Any
+    names: list[str],
+    effect: FloatArray,
+    sd: FloatArray,
+    found: Inference,
+    over: Any,
+    most: FloatArray | float = math.inf,
 ) -> MarginalEffects:
-    """Effects whose errors have the law of those found, but for their standard errors `sd`."""
+    """Effects of size `most` or less, with the law of those found but for errors `sd`."""
     with np.errstate(all="ignore"):
         below, above = (found.estimate - found.lower) / found.sd, found.upper - found.estimate
         columns = {
-            "estimate": effect,
+            "estimate": np.where(np.isnan(sd), np.nan, effect),
             "std_error": sd,
             "statistic": effect / sd,
             "p_value": found.p_value,
-            "conf_low": effect - sd * np.nan_to_num(below),
-            "conf_high": effect + sd * np.nan_to_num(above / found.sd),
+            "conf_low": np.maximum(effect - sd * np.nan_to_num(below), -most),
+            "conf_high": np.minimum(effect + sd * np.nan_to_num(above / found.sd), most),
         }
     table = pd.DataFrame(columns, index=names)
     return MarginalEffects(table, over, found.level, found.mode, found.target)
@@ -204,14 +209,19 @@ def _over_reference(
 ) -> MarginalEffects:
     known, coef = list(fit.spec.formula.regressors), inference.estimates(fit.release, asked)
     changes = [
-        (name, *_mean_change(fit, coef, above, below, step))
+        (name, _most(fit.spec.variables[variable]), *_mean_change(fit, coef, above, below, step))
         for variable in (known if variables is None else _chosen(variables, known))
         for name, above, below, step in _changes(fit.spec.variables[variable], batch)
     ]
-    names, effects, gradients = (list(part) for part in zip(*changes, strict=True))
+    names, most, effects, gradients = (list(part) for part in zip(*changes, strict=True))
     effect, rows = np.array(effects), np.array(gradients)
     found = inference.infer(fit.release, rows, asked, rows @ coef - effect)
-    return _effects(names, effect, found.sd, found, "reference")
+    return _effects(names, effect, found.sd, found, "reference", np.array(most))
+
+
+def _most(variable: Variable) -> float:
+    """The most that the probability changes: by 1 from a level to another."""
+    return math.inf if variable.kind == "numeric" else 1.0
 
 
 def _changes(

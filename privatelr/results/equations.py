@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from privatelr.design import INTERCEPT, Columns, NumberedColumns
-from privatelr.errors import ArgumentError, or_meant, show
+from privatelr.errors import ArgumentError, nearest, show
 from privatelr.formula import Token, linear, parse
 from privatelr.types import FloatArray
 
@@ -124,8 +124,13 @@ def _names(token: Token | None) -> bool:
 
 
 def _written(text: str, known: Vocabulary) -> list[Written]:
-    """The tokens of a text; the whole name of a coefficient or a term is one token."""
+    """The tokens of a text; the whole name of a coefficient or a term is one token.
+
+    A text that is nothing but a name, as in ``coef.index``, needs no backticks.
+    """
     names = [*known.names, *known.terms]
+    for name in (name for name in (text, text.strip()) if name in names):
+        return [(text, Token("quoted", name))]
     # names of some forms are recognised without backticks; the longest are tried first
     bare = {name: _pattern(name) for name in names if _is_plain(name)}
     if INTERCEPT in names and "Intercept" not in names:
@@ -199,16 +204,18 @@ def _refuse_name(word: str, known: Vocabulary) -> NoReturn:
     terms = {tuple(sorted(label.split(":"))): label for label in reversed([*known.terms])}
     others = [label for factors, label in terms.items() if factors not in alone][::-1]
     more = f", and the terms {listed(others)}" if others else ""
+    near = nearest(word, [*known.names, *known.terms])
+    close = None if near is None else repr(near) if _is_plain(near) else f"`{near}` in backticks"
     raise ArgumentError(
         f"hypotheses: {show(word)} is not a coefficient of this fit, which has "
-        f"{listed(known.names)}{more}{or_meant(word, [*known.names, *known.terms])}"
+        f"{listed(known.names)}{more}{'.' if close is None else f'; did you mean {close}?'}"
     )
 
 
 def _refuse_text(part: str, text: str) -> NoReturn:
     raise ArgumentError(
         f"hypotheses={show(text)}: {show(part)} cannot be read; hypotheses takes sums of "
-        "coefficients times numbers, such as 'age - 2 * dose = 0'."
+        "coefficients times numbers, such as 'age - 2 * dose = 0', with unusual names in backticks."
     )
 
 

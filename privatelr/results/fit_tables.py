@@ -51,7 +51,15 @@ def infer_coefficients(fit: FitRecord, asked: Question = USUAL) -> Inference:
 
 @lru_cache(maxsize=32)
 def _inferred(release: Release, spec: DesignSpec, asked: Question) -> Inference:
-    return inference.infer(release, spec.user_rows(), asked)
+    rows = inference.coefficient_rows(release, spec.user_rows(), asked)
+    return inference.infer(release, rows, asked)
+
+
+def rows_of(fit: FitRecord, asked: Question) -> FloatArray:
+    """The rows of coefficients; see `privatelr.inference.coefficient_rows`."""
+    if asked.method == BOOTSTRAP:
+        return fit.spec.user_rows()
+    return inference.coefficient_rows(fit.release, fit.spec.user_rows(), asked)
 
 
 def infer_rows(
@@ -110,7 +118,8 @@ def intervals(fit: FitRecord, asked: Question, argument: str, chosen: Any) -> pd
 def covariances(fit: FitRecord, asked: Question) -> pd.DataFrame:
     """Covariance of the coefficients in the user's units; see `Fit.vcov`."""
     warn_of_target(fit.release, asked, stacklevel=4)
-    units, asked = fit.spec.user_rows(), answerable(fit.release, asked)
+    asked = answerable(fit.release, asked)
+    units = rows_of(fit, asked)
     averaged = "posterior" if asked.mode == "conservative" else asked.mode
     released = inference.covariance(fit.release, Question(mode=averaged, target=asked.target))
     found = units @ released @ units.T
@@ -323,7 +332,7 @@ def equations_of(asked: Hypotheses) -> tuple[str, ...]:
 def wald_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> WaldTest:
     """Test equations together; see `Fit.wald_test`."""
     asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
-    rows = asked.contrasts @ fit.spec.user_rows()
+    rows = asked.contrasts @ rows_of(fit, Question(mode=mode, target=target))
     found = joint_test(fit.release, rows, asked.values, mode=mode, target=target)
     return WaldTest.of(fit, asked, found, target)
 
@@ -332,7 +341,7 @@ def contrasts(fit: FitRecord, hypotheses: Any, question: Question) -> pd.DataFra
     """Estimates, errors, tests and intervals of combinations; see `Fit.contrasts`."""
     asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
     warn_of_target(fit.release, question, stacklevel=4)
-    found = infer_rows(fit, asked.contrasts @ fit.spec.user_rows(), question, asked.values)
+    found = infer_rows(fit, asked.contrasts @ rows_of(fit, question), question, asked.values)
     table = pd.DataFrame(
         {
             "estimate": found.estimate,

@@ -15,7 +15,7 @@ from privatelr.inference import Question
 from privatelr.inference.question import warn_of_target
 from privatelr.results.equations import read_hypotheses, vocabulary_of
 from privatelr.results.fit_record import FitRecord
-from privatelr.results.fit_tables import EquationTest, lacks_tests
+from privatelr.results.fit_tables import EquationTest, lacks_tests, rows_of
 
 _DEVIANCE = (
     "quadratic approximation of the deviance difference at the released curvature, not a "
@@ -70,7 +70,7 @@ class DevianceTest(EquationTest):
 def deviance_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> DevianceTest:
     """Test equations together; see `Fit.deviance_test`."""
     asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
-    rows = asked.contrasts @ fit.spec.user_rows()
+    rows = asked.contrasts @ rows_of(fit, Question(mode=mode, target=target))
     found = inference.deviance_test(fit.release, rows, asked.values, mode=mode, target=target)
     return DevianceTest.of(fit, asked, found, target)
 
@@ -80,7 +80,7 @@ def anova(fit: FitRecord, *, test: Any, mode: Any, target: Any) -> pd.DataFrame:
     inference.require_moments(fit.release)
     by = _TESTS[require_choice(ArgumentError, "test", test, tuple(_TESTS))]
     warn_of_target(fit.release, Question(mode=mode, target=target), stacklevel=4)
-    rows = fit.spec.user_rows()
+    rows = rows_of(fit, Question(mode=mode, target=target))
     found = {
         label: by(fit.release, rows[places], np.zeros(len(places)), mode=mode, target=target)
         for label, places in terms_of(fit).items()

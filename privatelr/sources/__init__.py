@@ -35,5 +35,6 @@ from privatelr.sources.schema import (
     Schema,
     declare_schema,
     draw_identifier,
+    require_levels,
 )
 from privatelr.sources.stream_sources import as_stream, is_stream, over_pieces, stream

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -178,13 +180,37 @@ def _bounds(name: str, pair: Any) -> Interval:
 
 
 def _levels(name: str, values: Any) -> tuple[Hashable, ...]:
-    takes = "a list of two or more different values, reference level first"
+    takes = "a list of two or more different texts, numbers or booleans, reference level first"
     # a Series is refused whatever it holds, because it is a column of the data, not its levels;
     # a set is refused because it has no order, which would leave the reference level to chance
     column = isinstance(values, str | bytes | Mapping | Set | pd.Series | pd.DataFrame)
     declared = isinstance(values, Iterable) and not column
     listed = [v.item() if isinstance(v, np.generic) else v for v in values] if declared else []
-    plain = all(isinstance(v, str | bool | int | float) and v == v for v in listed)
-    if len(listed) < 2 or not plain or len(set(listed)) != len(listed):
+    if len(listed) < 2 or not all(map(_is_plain, listed)) or len(set(listed)) != len(listed):
         raise SchemaError(f"levels[{name!r}]={show(values)}: levels takes {takes}.")
+    require_levels(name, listed)
     return tuple(listed)
+
+
+def _is_plain(level: Any) -> bool:
+    """Whether it is a finite number, a boolean, or a text without half of a character."""
+    if isinstance(level, str):
+        return not any("\ud800" <= character <= "\udfff" for character in level)
+    return isinstance(level, int) or (isinstance(level, float) and math.isfinite(level))
+
+
+def require_levels(name: str, levels: Sequence[Any]) -> None:
+    """Refuse levels that no file can hold, and those that are written alike."""
+    for level in levels:
+        if not _is_plain(level):
+            kind = show(level) if isinstance(level, float | str) else type(level).__name__
+            raise SchemaError(
+                f"column {name!r}: a level is a text, a finite number or a boolean, and not "
+                f"{kind}; write them as texts, as in data[{name!r}].cat.rename_categories(str)."
+            )
+    for text, times in Counter(map(str, levels)).items():
+        if times > 1:
+            raise SchemaError(
+                f"column {name!r}: {times} of its levels are written {text!r}, so that no "
+                "coefficient could be told from another; rename them."
+            )

@@ -2,7 +2,7 @@
 
 Run ``python -m tests.benchmarks.wide_factor``.
 
-Its arguments are levels and records, by default 20000 and 20000. Memory is what the process holds
+Its arguments are levels and records, by default 4990 and 20000. Memory is what the process holds
 beyond what it held with the frame in it, at its highest in each stage.
 """
 
@@ -16,7 +16,7 @@ import privatelr
 from .wide_release import Watch
 
 
-def main(count=2e4, n=2e4):
+def main(count=4990, n=2e4):
     levels = [f"place {number}" for number in range(int(count))]
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"dose": rng.uniform(size=int(n)), "place": rng.choice(levels, int(n))})

@@ -64,7 +64,6 @@ def test_levels_in_the_formula_are_a_declaration():
     [
         (pd.Series([0, 1]), "v", {"bounds": {"v": (0, 2)}}, "v > 1"),
         (pd.Series([0, 1]), "v", {"bounds": {"v": (-5, 5)}}, "values 0 and 1"),
-        (pd.Series([1, 2, 3]), "v", {"levels": {"v": [1, 2, 3]}}, "two values"),
         (pd.Series(list("yn")), "v", {}, "levels="),
         (pd.Series([0, 1]), "factor(v)", {}, "levels="),
         (pd.Series(list("yn"), dtype=object), "v", {}, "v == 'yes'"),

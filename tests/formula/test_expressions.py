@@ -115,6 +115,10 @@ def test_a_value_depends_on_its_row_alone(text, rows):
         ("floor(x/49)", (0, 49), (0, 1)),  # 49 * (1/49) < 1
         ("I(2^64 * x)", (0, 1), (0, 2.0**64)),  # whole constants must not wrap around
         ("I(x/10^20)", (0, 1e20), (0, 1)),
+        ("I(x %% 12)", (0, 23), (0, 12)),
+        ("I(x %% -12)", (-math.inf, math.inf), (-12, 0)),
+        ("I(x %/% 10)", (-5, 29), (-1, 2)),
+        ("I(x %/% -0.1)", (0, 1), (-10, 0)),
     ],
 )
 def test_the_interval_is_tight_where_a_variable_occurs_once(text, box, expected):

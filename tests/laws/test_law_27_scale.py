@@ -5,8 +5,8 @@ A scale is the first stage of a fit: noisy means and mean squares, by which rows
 
 import itertools
 import math
-from functools import cache
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd

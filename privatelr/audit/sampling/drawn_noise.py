@@ -39,7 +39,6 @@ from privatelr.privacy.noise import (
     SystemRandomness,
 )
 from privatelr.privacy.noise.blockwise import MANY
-from privatelr.privacy.noise.student_noise import DEGREES, StudentNoise
 from privatelr.types import FloatArray, parts_of
 
 _MODELLED = 20
@@ -67,8 +66,6 @@ def draw_by_definition(law: RandomVector, count: int, rng: np.random.Generator) 
             return law.sd * rng.standard_normal((count, law.dimension))
         case CopiedNoise():
             return np.hstack([draw_by_definition(law.each, count, rng) for _ in range(law.copies)])
-        case StudentNoise():
-            return law.scale * rng.standard_t(DEGREES, (count, 1))
         case BlockLaplace():
             reach = rng.gamma(law.dimension + 1, 1 / law.rate, (count, 1))
             unit = np.empty((count, law.dimension))
@@ -107,11 +104,9 @@ class Drawing:
 
 
 def drawings() -> Iterator[Drawing]:
-    """All laws of the noise of fits, stage by stage, and laws that answers alone draw from."""
+    """All laws of the noise of fits, stage by stage."""
     for name, plan in plans_of_laws(1.0):
         yield Drawing(name, tuple(_laws(plan)), partial(_draw_plan, plan))
-    for law in (StudentNoise(1.5),):
-        yield Drawing(law.title, (law,), partial(_draw_law, law))
 
 
 def _laws(plan: StagedCalibration) -> Iterator[NoiseLaw]:

@@ -120,7 +120,12 @@ def _centre(found: Inference) -> str:
 
 def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
     if fit.calibration.noise.scale == 0:
-        return "The standard errors are those of the sandwich formula, without any noise."
+        unseen = (
+            " nan: no record tells this coefficient, or earlier columns determine its column; the "
+            "others are those of the model without it."
+        )
+        said = "The standard errors are those of the sandwich formula, without any noise."
+        return said + unseen * bool(np.isnan(found.estimate).any())
     if found.mode == "plug-in":
         return (
             f"Plug-in mode{chosen}: the noisy information matrix is taken as it is, and its noise "

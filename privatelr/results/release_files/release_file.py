@@ -22,13 +22,15 @@ import re
 import secrets
 import stat
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, PrivacyWarning, ReleaseFileError, show
+from privatelr.design import DesignSpec
+from privatelr.errors import ArgumentError, PrivacyWarning, ReleaseFileError, SchemaError, show
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import has_file_locks, lock_file, still_has_name
 from privatelr.privacy.accounting import Entry, complete
@@ -37,8 +39,16 @@ from privatelr.results.fit import Fit
 from privatelr.results.fit_record import ModelRecord, SelectedRecord
 from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.release_files import origin
-from privatelr.results.release_files.document import release_document
-from privatelr.results.release_files.json_values import LARGEST_FILE, canonical, parse, spell_json
+from privatelr.results.release_files.design_entries import FormulaEntry, MatrixEntry
+from privatelr.results.release_files.design_file import restore_plan
+from privatelr.results.release_files.document import plain, plan_entry, release_document
+from privatelr.results.release_files.json_values import (
+    LARGEST_FILE,
+    canonical,
+    parse,
+    read_entry,
+    spell_json,
+)
 from privatelr.results.release_files.restored_fit import read_document, restore, restore_content
 from privatelr.results.selected import SelectedFit
 
@@ -241,6 +251,36 @@ def release_bytes(fit: ModelRecord) -> bytes:
     if canonical(release_document(restore(parse(data)))) != canonical(document):
         raise ReleaseFileError("the fit would not be read back")
     return data
+
+
+_writable: deque[Any] = deque(maxlen=16)
+"""Columns of plans that were written and read back; a plan that is kept has the same ones again."""
+
+
+def require_writable(spec: Any) -> None:
+    """Refuse a plan that a file cannot hold, or does not give back, before its fit is paid for.
+
+    It is written and read by the code of the file itself. All of it is public.
+
+    Raises
+    ------
+    SchemaError
+        With the entry that a file cannot hold.
+    """
+    if any(columns is spec.columns for columns in _writable):
+        return
+    kind = FormulaEntry if isinstance(spec, DesignSpec) else MatrixEntry
+    try:
+        written = canonical(plain(plan_entry(spec)))
+        again = restore_plan(read_entry(parse(written), kind, "design"))
+        if canonical(plain(plan_entry(again))) != written:
+            raise ReleaseFileError("it would be read back as another one")
+    except ReleaseFileError as error:
+        raise SchemaError(
+            f"formula {show(spec.formula.text)}: no file could hold its fit, because {error}; use "
+            "other names or levels, or fewer of them."
+        ) from None
+    _writable.append(spec.columns)
 
 
 def as_bytes(document: dict[str, Any]) -> bytes:

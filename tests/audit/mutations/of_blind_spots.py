@@ -36,7 +36,6 @@ from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, PureDP, events
 from privatelr.privacy import noise as laws
 from privatelr.privacy.accounting import composition_bounds, filters, statement
 from privatelr.privacy.noise import gaussian_delta, noise_laws, randomness
-from privatelr.privacy.noise.student_noise import StudentNoise
 from tests.audit.mutations.planted import Look, Mutation, list_bug
 
 OF_BLIND_SPOTS: list[Mutation] = []
@@ -98,11 +97,6 @@ def _(honest: Any, plan: Any, source: Any) -> Any:
     counts, scale = found.histogram.nearest(), found.scale.nearest()
     counts[: len(scale)] = scale / plan.scale.noise.scale * plan.histogram.noise.scale
     return replace(found, histogram=laws.FloatDraw(counts))
-
-
-@bug("Student's t has another number of degrees", (StudentNoise, "transform"), drawn("Student"))
-def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
-    return [law.scale * x for x in noise_laws.normals(uniforms, 1, arithmetic)]
 
 
 # -- stages under every promise -------------------------------------------------------------------
