@@ -251,28 +251,6 @@ class Reader(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RawColumns:
-    """Covariates of some records by columns, as they lie in memory, and how they are mapped.
-
-    A covariate is a column that is clipped, less its centre, times its factor.
-
-    Attributes
-    ----------
-    columns : sequence of ndarray of shape (n,)
-        One for each covariate. A row with an entry that is not finite is not usable.
-    mapped : ndarray of shape (4, p)
-        Lower bounds, upper bounds, centres and factors.
-    labels, offset : ndarray of shape (n,)
-        As `Reader` reads them; the offset is None where rows have none.
-    """
-
-    columns: Sequence[FloatArray]
-    mapped: FloatArray
-    labels: FloatArray
-    offset: FloatArray | None
-
-
 class RowsBackend(Protocol):
     """A function that turns unbounded covariates into `Rows`; readers of designs are given one."""
 

@@ -10,8 +10,8 @@ OPTIONAL = {
     *("great_tables", "opendp", "pyarrow", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 313,
-    "code lines": 44_755,
+    "modules": 300,
+    "code lines": 42_556,
     "modules of the fullest folder": 20,
     "isinstance of kinds": 189,
     "uses of Any": 2361,

@@ -20,12 +20,11 @@ from privatelr.design import persons
 from privatelr.design.formula_design import BatchReader, DesignSpec
 from privatelr.design.offsets_and_weights import read_person_shares
 from privatelr.design.persons import Owners, marked, owners_in, require_identities
-from privatelr.design.raw_columns import raw_reader
 from privatelr.errors import ReaderError, SchemaError, redact_errors
 from privatelr.formula import Formula, Person
 from privatelr.progress_line import ProgressLine
 from privatelr.sources import Batch, RecordBatches, as_batch, as_stream, dispatch, is_stream
-from privatelr.types import FloatArray, IntArray, RawColumns, Rows
+from privatelr.types import FloatArray, IntArray, Rows
 
 T = TypeVar("T")
 _AT_ONCE = 2**17
@@ -134,10 +133,6 @@ class StreamTable:
         yield from self.source.parts(tuple(dict.fromkeys((*names, name))), size, given)
         if mark % 2**64 != owners.mark:
             raise SchemaError(CHANGED)
-
-    def batches(self, names: Sequence[str]) -> Generator[tuple[Any, int], None, None]:
-        """Read all records once: record batches as they come, and the length of each."""
-        return self._as_counted(self.source.read(names), len)
 
     def _as_counted(
         self, pieces: Generator[T, None, None], length: Callable[[T], int]
@@ -259,20 +254,6 @@ class PieceReader:
         """Read all records anew; see `StreamTable.parts`."""
         pieces = self.table.parts(self.spec.formula.variables, size)
         return self._shown(pieces) if self.bar else pieces
-
-    @property
-    def raw(self) -> Callable[[Any], RawColumns] | None:
-        """A function that reads a batch as it is, if each column of the design has its own map."""
-        return raw_reader(self.spec)
-
-    def batches(self) -> Generator[tuple[Any, int], None, None]:
-        """Read all records anew: record batches, and the number of the first record of each."""
-        batches = self.table.batches(self.spec.formula.variables)
-        first = 0
-        with closing(self._shown(batches) if self.bar else batches) as shown:
-            for batch, length in shown:
-                yield batch, first
-                first += length
 
     def _shown(
         self, pieces: Generator[tuple[Any, int], None, None]

@@ -5,9 +5,8 @@
 
 The files are written, and a process that may have `--limit` GiB of address space (``ulimit -v``)
 fits them, all rows being read anew in every pass. Then passes are timed in turn: one in which
-pyarrow reads the same columns into batches and nothing else, and one that sums gradients, by NumPy
-and, where it is installed, by numba. Each is timed twice and the faster one counts; printed are
-medians.
+pyarrow reads the same columns into batches and nothing else, and one that sums gradients. Each is
+timed twice and the faster one counts; printed are medians.
 
 With `--growth`, a pass over a made-up stream of so many records is paired with passes over a tenth
 of them, half of these before it and half after it, as a machine may be faster in one minute than in
@@ -27,7 +26,6 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -136,20 +134,12 @@ def grow(largest: int, columns: int) -> None:
 
 
 def passes(folder: str, columns: int, pairs: int) -> None:
-    """Time passes of gradients and plain reads in turn; with numba, passes without it, too."""
-    from privatelr.numerics.rows import stream_rows
+    """Time passes of gradients and plain reads in turn."""
 
     one_pass, names, records = pass_over(folder, columns)
-    compiles = stream_rows.has_compiler()
-
-    def by_numpy() -> None:
-        with patch.object(stream_rows, "has_compiler", return_value=False):
-            one_pass()
-
     steps: dict[str, Callable[[], object]] = {
         "pyarrow alone": lambda: [0 for _ in ds.dataset(folder).to_batches(columns=names)],
-        "a pass by NumPy": by_numpy,
-        **({"a pass by numba": one_pass} if compiles else {}),
+        "a pass": one_pass,
     }
     times: dict[str, list[float]] = {name: [] for name in steps}
     for pair in range(-1, pairs):  # the first is not counted
@@ -168,8 +158,6 @@ def passes(folder: str, columns: int, pairs: int) -> None:
             f"{name}: {median(found):.3f} s per million records, {median(ratios):.2f} times "
             f"pyarrow alone (quartiles {low:.2f} to {high:.2f})"
         )
-    if not compiles:
-        print("numba is not installed, so that no pass was compiled")
 
 
 def main() -> None:

@@ -14,7 +14,6 @@ if any fit was wrong, took more than a minute, or ended in another error than a 
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import shutil
 import signal
@@ -29,7 +28,6 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -43,7 +41,6 @@ except ModuleNotFoundError:
     from repeated_noise import drawn
 
 from privatelr import PrivateLRError, dplr, stream
-from privatelr.numerics.rows import stream_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -322,12 +319,6 @@ def full_disk(times: int) -> list[str]:
             return [outcome(lambda: fitted(held[list(frame)])) for _ in range(times)]
 
 
-def ways_to_pass() -> dict[str, float]:
-    """Names of passes over streams, and the number of entries from which on they are compiled."""
-    ways = {"stream": math.inf}
-    return {**ways, "compiled stream": 0} if stream_rows.has_compiler() else ways
-
-
 # -- all of them ----------------------------------------------------------------------------
 
 
@@ -344,12 +335,10 @@ def main() -> int:
     def note(fault: str, what: str) -> None:
         found.setdefault(fault, Counter())[what] += 1
 
-    for way, least in ways_to_pass().items():
-        with patch.object(stream_rows, "_WORTH", least):
-            for _ in range(each):
-                for kind in SPOILED:
-                    note(f"{way}: {kind}", of_stream(kind, rng))
-                note(f"{way}: file removed", removed_from_stream(rng))
+    for _ in range(each):
+        for kind in SPOILED:
+            note(f"stream: {kind}", of_stream(kind, rng))
+        note("stream: file removed", removed_from_stream(rng))
     with cluster() as held, tempfile.TemporaryDirectory() as folder:
         written(Path(folder))
         for _ in range(each):

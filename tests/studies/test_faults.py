@@ -7,15 +7,6 @@ import pytest
 from studies import faults
 
 
-@pytest.fixture(params=faults.ways_to_pass().items(), ids=faults.ways_to_pass())
-def way(request, monkeypatch):
-    """Passes of the whole test are by NumPy, or compiled."""
-    name, least = request.param
-    monkeypatch.setattr(faults.stream_rows, "_WORTH", least)
-    return name
-
-
-@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("kind", faults.SPOILED)
 def test_a_stream_that_is_spoiled_ends_in_a_sentence_or_a_right_fit(kind):
     rng = np.random.default_rng(5)
@@ -23,7 +14,6 @@ def test_a_stream_that_is_spoiled_ends_in_a_sentence_or_a_right_fit(kind):
     assert found <= {"right", "right, of what all passes read", "a sentence"}
 
 
-@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("kind", ["value changes", "order changes"])
 def test_a_change_between_any_two_passes_is_noticed(kind):
     """Also between the scale of the columns, which other rows of the same table are read for."""

@@ -6,17 +6,15 @@ on the batches, and are to the last bit those of the same rows in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import cache, reduce
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from functools import reduce
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from privatelr.errors import raised_by_signal_handler, redact_errors
-from privatelr.lazy_import import lazy_import
+from privatelr.errors import redact_errors
 from privatelr.numerics.parallel import in_order, summed, threads
 from privatelr.numerics.rows.dense_rows import DenseRows, added, block_rows
 from privatelr.numerics.rows.entries import BoundedEntries, EntryRows
@@ -26,25 +24,15 @@ from privatelr.numerics.rows.partition_work import (
     Work,
     changed,
     checksum,
-    lane_weights,
-    number_of,
     require_first,
 )
 from privatelr.numerics.rows.partitioned_rows import PartitionedRows
-from privatelr.numerics.rows.products import LossSums, SlopeSums
 from privatelr.numerics.rows.row_bounds import RowBounds
-from privatelr.types import Block, FloatArray, IntArray, Kernel, RawColumns
-
-if TYPE_CHECKING:
-    from privatelr.numerics.rows import compiled_sums
-else:
-    compiled_sums = lazy_import("privatelr.numerics.rows.compiled_sums")
+from privatelr.types import Block, FloatArray, IntArray, Kernel
 
 T = TypeVar("T")
 _ROWS, _ENTRIES = 2**15, 2**22
 """A piece has about this number of rows, and no more than this number of entries."""
-_WORTH = 2**24
-"""Entries from which on a compiled function is worth the seconds until it is loaded."""
 _CACHED, _FEW = 2**18, 2**10
 """Entries of a piece of rows that choose columns, which stay in a cache; and rows it has anyway."""
 _UNREAD = "its batches could not be read again; a charge that was made for this call stands"
@@ -71,15 +59,6 @@ class StreamReader(Protocol):
 
     def pieces(self, size: int) -> Generator[tuple[Any, int], None, None]:
         """Read all records anew: pieces for `open`, of `size` records but for the last."""
-        ...
-
-    @property
-    def raw(self) -> Callable[[Any], RawColumns] | None:
-        """Return a function that reads a batch as it is; None for a design that has no such way."""
-        ...
-
-    def batches(self) -> Generator[tuple[Any, int], None, None]:
-        """Read all records anew: batches for `raw`, and the number of the first record of each."""
         ...
 
 
@@ -119,8 +98,6 @@ class StreamRows(PartitionedRows):
     persons: int | None = None
     _thin: list[DenseRows] = field(default_factory=list)
     _seen: list[int] = field(default_factory=list)
-    _seen_raw: list[int] = field(default_factory=list)
-    _odd: list[int] = field(default_factory=list)
 
     @classmethod
     def of(cls, reader: StreamReader, **limits: Any) -> StreamRows:
@@ -136,36 +113,6 @@ class StreamRows(PartitionedRows):
     def records(self) -> int:
         """The number of rows."""
         return self.reader.n
-
-    def fold(self, kernel: Kernel) -> tuple[Any, ...]:
-        """Sum as other rows do; in `certified_later`, sums of losses are compiled if possible."""
-        worth = _IN_STEPS.get() and not self._odd and self.records * self.d >= _WORTH
-        if worth and isinstance(kernel, LossSums | SlopeSums):
-            found = self._compiled(kernel)
-            if found is not None:
-                return found
-        return PartitionedRows.fold(self, kernel)
-
-    def _compiled(self, kernel: LossSums | SlopeSums) -> tuple[Any, ...] | None:
-        read = self.reader.raw
-        if read is None or not has_compiler():
-            return None
-        sums = compiled_sums.under(self.work.limits, self.reader.p, kernel.loss)
-        if sums is None:
-            return None
-        valued = isinstance(kernel, LossSums)
-
-        def of_batch(batch: tuple[Any, int]) -> tuple[Any, ...]:
-            return sums(read(batch[0]), batch[1], kernel.w, valued=valued)
-
-        with closing(self.reader.batches()) as batches, redact_errors(_UNREAD):
-            lost, slopes, lanes, odd = summed(of_batch, batches, added)
-        # a checksum of columns, which is compared with others of columns
-        require_first(self._seen_raw, number_of(lanes.reshape(-1), lane_weights(lanes.size)))
-        if odd:  # rows that are longer than compiled sums know of: NumPy takes all passes
-            self._odd.append(odd)
-            return None
-        return (lost, slopes) if valued else (slopes,)
 
     def _sums(self, kernel: Kernel) -> tuple[Any, ...]:
         shape = block_rows(self.d), self.d
@@ -241,30 +188,6 @@ class StreamRows(PartitionedRows):
 
     def _pass(self) -> Any:
         return closing(self.reader.pieces(self.size))
-
-
-_IN_STEPS: ContextVar[bool] = ContextVar("in_steps", default=False)
-
-
-@contextmanager
-def certified_later() -> Iterator[None]:
-    """Let sums be compiled within the block, whose result is certified by those of bounded rows."""
-    token = _IN_STEPS.set(True)
-    try:
-        yield
-    finally:
-        _IN_STEPS.reset(token)
-
-
-@cache
-def has_compiler() -> bool:
-    """Whether numba is there and works; it is tried on a row, as it may fail when it is needed."""
-    try:
-        return bool(compiled_sums.works())
-    except Exception as error:
-        if raised_by_signal_handler(error):
-            raise
-        return False
 
 
 # -- rows of mechanisms that choose columns --------------------------------------------------------

@@ -28,7 +28,6 @@ from privatelr.numerics.losses import EVALUATION_ERROR, MARGIN_ERROR, Loss
 from privatelr.numerics.objective import Objective
 from privatelr.numerics.rows import products
 from privatelr.numerics.rows.row_bounds import weights_of
-from privatelr.numerics.rows.stream_rows import certified_later
 from privatelr.numerics.solve.ball_newton import Tilt, length_bound, precise_minimum
 from privatelr.numerics.solve.newton import Newton, Solver, descend
 from privatelr.types import FloatArray, Offset
@@ -107,7 +106,7 @@ def certified_minimum(
         return gradient / rows.n
 
     try:
-        with certified_later(), np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):
             # a copy, so that the solver cannot change the objective that is certified
             own = replace(objective)
             if type(solver) is Newton:
