@@ -339,11 +339,11 @@ def check_limit(promise, op, spend):
 
     Noise on a minimiser falls as lambda grows. The automatic lambda is that of the other placement,
     with which the noise would be thirty standard errors. So lambda is given, and both noise and
-    shrinkage are then .1 to .5 of a standard error.
+    shrinkage are then .1 to .5 of a standard error. Intervals have the shrinkage taken off.
     """
     frame, errors = far_from_logistic()
-    given = {} if op else {"lambda_": (0.2 if promise == "pure" else 0.04) / len(frame)}
-    given |= {} if op else {"on_small_lambda": "keep"}
+    penalty = (0.2 if promise == "pure" else 0.04) * (5 if spend else 1)
+    given = {} if op else {"lambda_": penalty / len(frame), "on_small_lambda": "keep"}
     model, asked = "y ~ x + u + g", {"op": op, "spend": spend, "seed": 2}
     fit = dplr(model, frame, STRONG[promise], **asked, **given, **PUBLIC)
     plain = dplr(model, frame, 0, lambda_=0, **PUBLIC)

@@ -10,6 +10,7 @@ from scipy import optimize
 from privatelr import ZCDP, ApproxDP, GuaranteeError, PureDP
 from privatelr.mechanisms import Problem, Request, calibrate_all
 from privatelr.mechanisms.calibration import (
+    CORNER,
     GAUSSIAN,
     LAPLACE,
     ScaleFacts,
@@ -58,8 +59,8 @@ GROUPS = {
 LOGISTIC, HUBER = LOSSES["logistic"], LOSSES["huber"]
 
 
-def facts_of(groups, n=1, *, centred=True, floor=0.03):
-    return ScaleFacts(n, tuple(groups), centred, floor)
+def facts_of(groups, n=1, *, centred=True, floor=0.03, **others):
+    return ScaleFacts(n, tuple(groups), centred, floor, **others)
 
 
 # -- how far one record moves what is released --------------------------------------------------
@@ -338,6 +339,27 @@ def test_no_level_is_longer_than_a_typical_row():
     assert factor[1] / factor[0] < 0.7 * by_variance[1] / by_variance[0]
 
 
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("target", [PureDP(0.5), ZCDP(0.02)], ids=str)
+@pytest.mark.parametrize("name", GROUPS)
+def test_no_row_is_longer_than_the_corner_and_one_is_as_long(name, target, centred):
+    groups, pure = GROUPS[name], isinstance(target, PureDP)
+    held = [g.kind == "number" or not pure for g in groups for _ in range(g.size)]
+    if not any(held):
+        return
+    calibration = calibrate_scale(facts_of(groups, 100, centred=centred, length=CORNER), target)
+    assert calibration.typical is None  # it is not public before the scale is
+    rng, most = np.random.default_rng(0), math.sqrt(sum(held)) if pure else 1.0
+    rows = np.hstack([records_of(group, rng, 20_000) for group in groups])[:, held]
+    for spread in (0.0, 0.1, 1.0, 30.0):
+        shown = rng.standard_normal(len(calibration.means) + len(calibration.squares)) * spread
+        centre, factor = scale_map(ScaleRelease(shown, calibration))
+        longest = np.linalg.norm((rows - centre[held]) * factor[held], axis=1).max()
+        assert longest <= most * (1 - 2.0**-31)
+        if name in {"number", "one level", "levels"}:  # random rows meet their corners
+            assert longest == pytest.approx(most, rel=1e-8)
+
+
 def test_columns_without_variance_get_a_finite_map():
     calibration = calibrate_scale(facts_of((NUMBER,) * 2, 100), ZCDP(0.1))
     centre, factor = scale_map(ScaleRelease(np.zeros(4), calibration))
@@ -525,7 +547,8 @@ def test_spends_that_cannot_be_read(spend):
         (2_001, 2.0),
         (9_999, 2.0),
         (10_001, 3.0),
-        (1_000_001, 3.0),
+        (99_999, 3.0),
+        (100_001, math.inf),
     ],
 )
 def test_rows_of_a_model_with_probabilities_may_be_longer_for_more_records(records, length):
@@ -545,9 +568,18 @@ def test_rows_of_a_hinge_keep_their_length_in_few_columns_and_with_little_noise(
 
 
 @pytest.mark.parametrize(
-    ("records", "length"), [(100, 1.0), (4_999, 1.0), (5_001, 1.5), (1_000_001, 1.5)]
+    ("records", "length"),
+    [
+        (100, 2.0),
+        (2_999, 2.0),
+        (3_001, 3.0),
+        (9_999, 3.0),
+        (10_001, 4.0),
+        (99_999, 4.0),
+        (100_001, math.inf),
+    ],
 )
-def test_rows_are_shorter_where_intervals_are_bought(records, length):
+def test_rows_are_longer_where_intervals_are_bought(records, length):
     for target in (PureDP(1.0), ApproxDP(1.0, 1e-6)):
         assert usual_rows(LOGISTIC, 10 * records, 10, target, has_intervals=True)[0] == length
 

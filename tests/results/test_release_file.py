@@ -774,6 +774,7 @@ WRONG_SCALE = [
     (("calibration", "target", "beside"), lambda mu: 2 * mu, "less than the target"),
     (("calibration", "target", "delta"), 1e-5, "guarantee"),
     (("design", "standard", "length"), 3.0, "bound"),
+    (("design", "standard", "length"), None, "a centre or a scale|bound|radius"),
     (("design", "columns", 1, "parent"), None, "parent"),
     (("design", "columns", 1, "scale"), lambda x: 2 * x, "a centre or a scale"),
     (("design", "bound_source"), "declared bounds", "bound_source"),

@@ -245,6 +245,8 @@ def standardised(spec: DesignSpec) -> str:
     how = f"rows{' of them' if apart else ''} {'brought' if held.unit else 'shortened'} to {length}"
     if held.weighted:
         how = f"records longer than {length} count less"
+    if math.isinf(held.length):
+        how = "no record counts less for its length"
     placed = any(one.middle or one.factor != FACTOR_SCALE for one in held.groups)
     halves = ", those of two levels at -1 and 1" if placed else ""
     return f"{columns}, {how}" + (

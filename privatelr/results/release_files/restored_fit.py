@@ -215,9 +215,8 @@ def _restore_scale(
             raise ReleaseFileError("design.standard.weighted takes false for this loss")
         if length == CORNER and not problem.weighted:
             raise ReleaseFileError("design.standard.length takes a number where rows are shortened")
-        constant = (document.design.intercept or 1.0) / (
-            1.0 if pure or length == CORNER else length
-        )
+        held = 1.0 if pure or length == CORNER else length
+        constant = (document.design.intercept or 1.0) / held
         with json_values.named("design"):
             spec = plan_standard(
                 declared,
