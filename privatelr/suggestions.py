@@ -259,11 +259,12 @@ def levels_from(
     warn_of_large_delta(target, n, stacklevel=3)
     entry = charge(account, guarantee, calibration.events, f"levels of {column!r}", person)
     has_truths = pd.api.types.is_bool_dtype(source.batch.column(column).dtype)
-    if owned is None:
-        parts = source.over_parts([column], partial(_level_counts, column, has_truths=has_truths))
-        counts = sum(parts, Counter())
-    else:
+    counts: Counter[Any] = Counter()
+    if owned is not None:
         counts = _counts_of_persons(column, owned, has_truths=has_truths)
+    else:
+        count_levels = partial(_level_counts, column, has_truths=has_truths)
+        counts = sum(source.over_parts([column], count_levels), counts)
     ordered = sorted(counts, key=order_of_level)
     found = tuple(level for level in ordered if calibration.releases(counts[level], randomness))
     return ReleasedLevels(column, found, n, calibration, guarantee, entry)

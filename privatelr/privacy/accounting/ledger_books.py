@@ -256,12 +256,13 @@ def _name_of(rows: Sequence[LedgerRow]) -> str:
 def store_at(address: str | os.PathLike[str]) -> Store:
     """Return the place of rows at an address: a path, or the URL of a database."""
     text = os.fsdecode(address)
-    return ledger_server.LedgerServer(text) if "://" in text else ledger_file.LedgerFile(text)
+    is_server = ledger_file.is_address(text)
+    return ledger_server.LedgerServer(text) if is_server else ledger_file.LedgerFile(text)
 
 
 def create(address: str, body: str) -> str:
     """Create a ledger with its first row; returns its whole address."""
-    if "://" in address:
+    if ledger_file.is_address(address):
         ledger_server.create(address, body)
         return address
     ledger_file.create(address, body)

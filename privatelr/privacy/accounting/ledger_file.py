@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import secrets
 import threading
 import time
@@ -360,15 +361,21 @@ def _sync(folder: str) -> None:
             os.close(held)
 
 
-def shown(address: str) -> str:
-    """Return an address as an error quotes it: its end, and of a URL no user and no query.
+def is_address(text: str) -> bool:
+    """Whether a text looks like the address of a server: it begins with a word and : or =.
 
-    Either may hold a password. If they cannot be told apart, neither is the server shown.
+    The name of a file that begins so takes a ``./`` before it.
     """
-    if "://" in address:
-        kind, _, rest = address.partition("://")
-        place, _, query = rest.partition("?")
-        address = f"{kind}://{'...' if '@' in query else place.rpartition('@')[2]}"
+    has_drive = bool(os.path.splitdrive(text)[0])
+    return not has_drive and re.match(r"(//)?\s*[\w+.-]*\s*[:=]", text) is not None
+
+
+def shown(address: str) -> str:
+    """Return an address as an error quotes it: its end, and of a server no user and no query."""
+    if is_address(address):
+        from sqlalchemy import make_url
+
+        address = str(make_url(address)._replace(username=None, password=None, query={}))
     return repr(address if len(address) <= 120 else f"...{address[-120:]}")
 
 

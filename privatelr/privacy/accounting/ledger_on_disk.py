@@ -107,7 +107,7 @@ class LedgerOnDisk(Account):
         address = ledger_books.create(
             _address(path), ledger_rows.opening(budget, _text("dataset", dataset))
         )
-        if "://" not in address and (kind := ledger_file.network_of(address)):
+        if not ledger_file.is_address(address) and (kind := ledger_file.network_of(address)):
             warnings.warn(
                 f"ledger: the file is on a file system of the kind {kind}, whose locks may let two "
                 "processes charge it at once; keep it on a disk of one machine, or on a server.",

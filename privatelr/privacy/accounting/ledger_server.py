@@ -11,6 +11,7 @@ first on the search path would take its place.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -191,9 +192,10 @@ def create(url: str, body: str) -> None:
 
 
 def _engine_of(url: str) -> Any:
-    wrong = WrongLedgerError(
-        f"ledger {shown(url)}: takes the path of a file, or the URL of a PostgreSQL database such "
-        "as postgresql+psycopg://user@host/clinic."
+    wrong = WrongLedgerError(  # it may hold a password, wherever that stands
+        "ledger: takes the path of a file (with ./ before a name that has : or =), or the URL of a "
+        "PostgreSQL database such as postgresql+psycopg://user@host/clinic (with %40 for an @ in a "
+        "password)."
     )
     if url.partition("://")[0].partition("+")[0] != "postgresql":
         raise wrong
@@ -204,16 +206,23 @@ def _engine_of(url: str) -> Any:
             "a ledger on a server takes SQLAlchemy and a driver; install them with `pip install "
             "'privatelr[server]'`."
         ) from None
+    engine = None
     try:
-        # no pool: a connection lives for one transaction, so that a fork inherits none
-        return sqlalchemy.create_engine(url, poolclass=sqlalchemy.pool.NullPool)
+        place = sqlalchemy.make_url(url)
+        # anything else may be a part of a password
+        if re.fullmatch(r"[\w.:%-]*", f"{place.host or ''}{place.database or ''}"):
+            # no pool: a connection lives for one transaction, so that a fork inherits none
+            engine = sqlalchemy.create_engine(place, poolclass=sqlalchemy.pool.NullPool)
     except ImportError as error:
         raise MissingDependencyError(
             f"ledger {shown(url)}: its driver is not installed ({error.name}); `pip install "
             "'privatelr[server]'` brings psycopg, and postgresql+psycopg:// names it."
         ) from None
     except (sqlalchemy.exc.ArgumentError, ValueError):  # the latter of a port that is no number
-        raise wrong from None
+        pass  # its words may quote the address
+    if engine is None:
+        raise wrong
+    return engine
 
 
 def _execute(connection: Any, command: str, given: dict[str, Any] | None = None) -> Any:
