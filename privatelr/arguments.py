@@ -37,11 +37,9 @@ NOTES = {
     "by": "dplr and dpsvm fit strata, by the levels of a column",
     "C": "for the C of scikit-learn lambda_ is 1 / (C n)",
     "class_weight": "weights=, where it is taken, may be larger for records of one class",
-    "cluster": _PERSONS,
     "data": "it takes the number of records, and never the data",
     "family": "logistic regression is the one family that there is",
     "fit_intercept": "a formula leaves the intercept out by 0, as in 'y ~ 0 + age'",
-    "groups": _PERSONS,
     "intercept": "a formula leaves the intercept out by 0, as in 'y ~ 0 + age'",
     "kernel": "a support vector machine is linear here",
     "freq_weights": "a row that stands for several records is one record here, and protected "
@@ -49,7 +47,11 @@ NOTES = {
     "missing": "a record with a missing value counts as a row of zeros; none is left out, because "
     "the number of records is public",
     "offset": "a formula of dplr or dpsvm has it, as in 'y ~ age + offset(z)'",
-    "person": _PERSONS,
+    **dict.fromkeys(("cluster", "groups", "id", "person", "random"), _PERSONS),
+    **dict.fromkeys(("cov_type", "vcov"), "standard errors are those of the sandwich formula"),
+    "contrasts": "a formula has them, as in 'y ~ C(sex, contr.sum)'",
+    "link": "the logit is the one link that there is",
+    "strata": "dplr and dpsvm fit strata by by=, the name of a column",
     "prior": "dplr, dpsvm and plan take one; leave it out here, as no noise, no bound and no count "
     "of records depends on it",
     "records_per_person": "it goes with person, which dplr, dpsvm and dpmultinom take",

@@ -105,8 +105,6 @@ def _require_strata(by: By, variables: Mapping[str, Variable]) -> None:
             f"by: {by.label} names a level that is not declared; {by.column!r} has "
             f"{', '.join(map(repr, variable.levels))}."
         )
-    for level in variable.levels:
-        replace(by, level=level).require_spelling()
 
 
 def _is_condition(expression: Expression, variables: Mapping[str, Variable]) -> bool:

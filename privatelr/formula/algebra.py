@@ -41,7 +41,7 @@ _NO_BAR = (
     "formula: {0!r} does not join terms, and no model here has random effects; person='clinic' has "
     "cluster-robust errors, the factor clinic fixed effects, and I(a {0} b) is a condition."
 )
-_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "&", "&&", "!")
+_WRAPPED = ("<", "<=", ">", ">=", "==", "!=", "&", "&&", "!", "%%", "%/%")
 _KEY = re.compile("\ue000(\\d+)\ue001")
 _Read = TypeVar("_Read")
 _PRODUCT = re.compile("`\ue000\\d+\ue001`(:`\ue000\\d+\ue001`)*")
@@ -313,10 +313,15 @@ def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
             raise FormulaError("formula: %in% does not join terms; write a:b for b nested in a.")
         elif token.is_operator(*_BARS):
             raise FormulaError(_NO_BAR.format(token.text))
-        elif token.is_operator(*_COMPARISONS):
+        elif token.is_operator(*_WRAPPED):
             raise FormulaError(
-                f"formula: {token.text!r} cannot combine terms; wrap a comparison, as in "
-                "I(x > 3.2)."
+                f"formula: {token.text!r} cannot combine terms; wrap a comparison or arithmetic, as "
+                "in I(x > 3.2)."
+            )
+        elif token.is_operator(",", "="):
+            raise FormulaError(
+                f"formula: {token.text!r} is not part of a formula; arguments follow its text, as "
+                "in dplr('y ~ x', data, weights='w')."
             )
         else:
             raise FormulaError(f"formula: {token.text} is not a term of a model.")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from privatelr.errors import FormulaError, show
+from privatelr.errors import FormulaError
 from privatelr.formula.expression import Expression, parse_expression
 from privatelr.formula.parser import CONSTANTS, Token, closing_index, parse, spell, tokenize
 
@@ -38,21 +37,14 @@ class By:
         name = spell([Token("quoted", self.column)])
         return f"by({name})" if self.level is None else f"by({name}, {_spelled(self.level)})"
 
-    def require_spelling(self) -> None:
-        """Raise `FormulaError` if a formula cannot name the level."""
-        if read_by(tokenize(self.label)[2:-1], self.label) != self:
-            raise FormulaError(f"by: a formula cannot name the level {show(self.level)}.")
-
 
 def _spelled(level: Hashable) -> str:
-    """Write a level as a constant; raises `FormulaError` for one that has none."""
+    """Write a level as a constant: a text, a finite number, or a boolean."""
     if isinstance(level, bool):
         return "TRUE" if level else "FALSE"
     if isinstance(level, str):
         return json.dumps(level, ensure_ascii=False)
-    if isinstance(level, int | float) and math.isfinite(level):
-        return repr(level)
-    raise FormulaError(f"by: {show(level)} is a level that is no text, number or boolean.")
+    return repr(level)
 
 
 def read_by(inner: Sequence[Token], label: str) -> By:

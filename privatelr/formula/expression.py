@@ -126,13 +126,12 @@ def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expres
 
 
 def _columns(node: Node) -> Iterator[str]:
-    """Yield the names of columns in order of appearance, and those of contrasts."""
+    """Yield the names of columns in order of appearance, without contrasts and levels."""
     if node.kind == "column":
         yield node.name
     coding = node.kind == "call" and node.name in _CODING
     for place, child in enumerate((*node.args, *node.keywords.values())):
-        named = child.name.startswith("contr.") or child.name in functions.OF_PATSY
-        if not (coding and place and named):
+        if not (coding and place):
             yield from _columns(child)
 
 

@@ -100,8 +100,10 @@ _PERSONS = (
     "cluster-robust errors, or add the factor {0}"
 )
 _MODELS = {
-    "cbind": "counts successes and failures; give one record for each trial, with a response of 0 "
-    "or 1",
+    **dict.fromkeys(
+        ("cbind", "trials"),
+        "counts trials; give one record for each trial, with a response of 0 or 1",
+    ),
     "strata": "divides records; pass by='{0}' for a fit of each level, or add the factor {0}",
     **dict.fromkeys(("cluster", "frailty", "re", "random"), _PERSONS),
     **dict.fromkeys(("i", "fe"), "is a fixed effect; add the factor {0}, with declared levels"),
