@@ -145,6 +145,7 @@ _NEAR = {"x": -1e9, "z": 1e9, "f": "c", "w": 1e9, "y": 0.0}
 _ORTHOGONAL = {**_FAR, "z": 1e9, "f": "c"}
 _CASES = {
     "opposite records": Case("y ~ x + z", _tables(_FAR, _NEAR)),
+    "a record that leaves the middle": Case("y ~ x + z", _tables(_FAR, {"x": 0.0, "z": 0.0})),
     "orthogonal records": Case("y ~ 0 + x + z", _tables(_FAR, _ORTHOGONAL)),
     "factors": Case("y ~ x + f", _tables(_FAR, _NEAR)),
     "products": Case("y ~ 0 + x:f + z", _tables(_FAR, _NEAR)),

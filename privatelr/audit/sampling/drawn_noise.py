@@ -45,6 +45,8 @@ _MODELLED = 20
 """For each real draw this number of draws is made by NumPy."""
 _EVIDENCE = 6.0
 """A check of draws fails above this ``-log10`` of its p-value."""
+_CHEAP = 8
+"""Below this number of coordinates more draws are made, as many as take about as long."""
 _BLOCKWISE = 2 * 2**16 + MANY
 """Number of coordinates of a draw that is made in several blocks."""
 _BYTES = 7
@@ -161,6 +163,7 @@ def _kinds_of(kind: type[Any]) -> Iterator[type[Any]]:
 def _compare(
     drawing: Drawing, subject: str, rng: np.random.Generator, count: int
 ) -> Iterator[Check]:
+    count *= 1 + _CHEAP // sum(law.dimension for law in drawing.laws)
     real = np.array([drawing.draw() for _ in range(count)])
     many = _MODELLED * count
     modelled = np.hstack([draw_by_definition(law, many, rng) for law in drawing.laws])

@@ -25,10 +25,9 @@ from privatelr.audit.persons_of_fits import audit_persons_of_fits
 from privatelr.audit.recomputed import audit_noise
 from privatelr.audit.sampling.drawn_noise import audit_draws, audit_source
 from privatelr.audit.small_ledgers import audit_small_ledgers
-from privatelr.mechanisms import perturbation, registry, score_histogram
+from privatelr.mechanisms import perturbation, price_shares, registry, score_histogram
 from privatelr.mechanisms.calibration import (
     ScaleCalibration,
-    gaussian_objective,
     moment_noise,
     proven_noise,
 )
@@ -123,12 +122,14 @@ def _(honest: Any, touched: int) -> Any:
 
 
 @bug(
-    "a tilt has all of delta beside other stages",
-    gaussian_objective.tilt_sigma,
+    "a tilt leaves too little of delta to other stages",
+    (price_shares, "_shared"),
     stages("inference, epsilon = 1, delta = 1e-06"),
 )
-def _(honest: Any, problem: Any, target: Any, analysis: str) -> Any:
-    return honest(problem, replace(target, beside=0.0), analysis)
+def _(honest: Any, *given: Any) -> Any:
+    parts, kinds = honest(*given)
+    tilt = parts["coefficients"]
+    return {**parts, "coefficients": replace(tilt, beside=0.9 * tilt.beside)}, kinds
 
 
 @bug(
@@ -165,7 +166,7 @@ def _(honest: Any, problem: Any, typical: Any = None, law: Any = None) -> Any:
 @bug("deltas are added up without times", (filters, "_by_sums"), SMALL_LEDGERS)
 def _(honest: Any, entries: Any, delta: float) -> Any:
     once = sum(e.guarantee.delta for e in entries if isinstance(e.guarantee, ApproxDP))
-    return honest(entries, math.inf) if once <= delta else math.inf
+    return honest(entries, 1.0) if once <= delta else math.inf
 
 
 def _counted(change: Any) -> Any:
@@ -235,7 +236,7 @@ def _(honest: Any, cells: Any, shares: Any, bins: int, persons: int) -> Any:
 @bug("suggested bounds count roots of shares", (suggestions, "_read_persons"), PERSONS)
 def _(honest: Any, *given: Any) -> Any:
     found = honest(*given)
-    return replace(found, shares=np.sqrt(found.shares))
+    return found._replace(shares=np.sqrt(found.shares))
 
 
 # -- where bits come from -------------------------------------------------------------------------
