@@ -110,7 +110,10 @@ def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
             f"\"{variable} %in% c('high', 'highest') ~ ...\" for dplr"
         )
     elif short in (*_CENTRINGS, "center"):
-        why = f"{learns} use {variable}, or write I(({variable} - 130)/20) with public constants"
+        why = (
+            f"learns {LEARNED.get(short)} from the data; write {variable}, which its bounds scale "
+            f"already, or I(({variable} - 50)/10) with public numbers"
+        )
     elif short == "poly":
         why = f"{learns} write poly({variable}, 2, raw = TRUE), or {variable} + I({variable}^2)"
     elif short in ("bs", "ns", "cr"):
