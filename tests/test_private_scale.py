@@ -43,7 +43,7 @@ N = 1500
 CITIES = list("abcd")
 SCHEMA = {
     "bounds": {"age": (18, 90), "dose": (-1, 9)},
-    "levels": {"smoker": ["no", "yes"], "city": CITIES},
+    "levels": {"smoker": ["no", "yes"], "city": CITIES, "y": [0, 1]},
 }
 FORMULAS = [
     "y ~ age",
