@@ -65,7 +65,14 @@ def mixed(n=3_000):
     })  # fmt: skip
 
 
-BOUNDS = {"a": (-1, 1.5), "whole": (0, 7), "short": (-1, 1), "odd": (-1, 1), "gaps": (0, 1)}
+BOUNDS = {
+    "a": (-1, 1.5),
+    "whole": (0, 7),
+    "short": (-1, 1),
+    "odd": (-1, 1),
+    "gaps": (0, 1),
+    "y": (0, 1),
+}
 BOUNDS |= {"counts": (0, 1), "moved": (-2, 2)}
 FORMULAS = [
     "y ~ a",

@@ -95,7 +95,13 @@ def test_what_is_not_private_is_refused_before_the_data_is_read(monkeypatch, opt
     assert ledger.entries == ()
 
 
-SLIPS = [{"bounds": {"age": (9, 1)}}, {"lambda_": -1}, {"solver": 3}, {"op": 1}, {"eps": -1}]
+SLIPS = [
+    {"bounds": {"age": (9, 1), "y": (0, 1)}},
+    {"lambda_": -1},
+    {"solver": 3},
+    {"op": 1},
+    {"eps": -1},
+]
 
 
 @EVERY_MODEL

@@ -155,7 +155,7 @@ def test_a_sparse_matrix_is_fitted_without_a_formula(model, tmp_path):
     x = sparse.random_array((3000, 400), density=0.02, rng=rng, format="csc")
     x = sparse.csr_array(sparse.hstack([rng.uniform(-1, 1, (3000, 1)), x]))
     y = pd.Series(np.where(x[:, [0]].toarray().ravel() > 0, "yes", "no"), name="bought")
-    fit = model(y, x, eps=2.0, levels={"bought": ["no", "yes"]})
+    fit = model(y, x, eps=2.0, levels={"bought": ["no", "yes"], "y": [0, 1]})
     assert fit.selected["term"][0] == "X1"
     assert fit.coef.index[0] == "(Intercept)"
     assert len(fit.coef) == 402
@@ -193,7 +193,7 @@ def test_factors_of_many_levels_are_read_without_zeros_and_give_the_same(model, 
     frame["ward"] = np.random.default_rng(3).choice(list("abcdefghijkl"), 400)
     frame.loc[7, "ward"] = "elsewhere"  # a level that was not declared: a row of zeros
     frame.loc[9, "age"] = np.nan
-    schema = {"levels": {"ward": list("abcdefghijkl")}, "bounds": {"age": (18, 90)}}
+    schema = {"levels": {"ward": list("abcdefghijkl")}, "bounds": {"age": (18, 90), "y": (0, 1)}}
     read = []
     honest = EntryRows.__init__
 

@@ -20,7 +20,7 @@ from privatelr import ZCDP, cli, dplr, dpsvm
 from privatelr.cli import model_commands
 from privatelr.cli.tables.csv_tables import CsvTable
 
-DECLARED = ["--bounds", "age=18:90", "--bounds", "dose=0:5", "--levels", "smoker=no,yes"]
+DECLARED = ["--bounds", "age=18:90", "--bounds", "dose=0:5", "--levels", "smoker=no,yes", "--bounds", "y=0:1"]
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def home(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     clinic().to_csv("clinic.csv", index=False)
     (tmp_path / "clinic.toml").write_text(
-        '[bounds]\nage = [18, 90]\ndose = [0, 5]\n[levels]\nsmoker = ["no", "yes"]\n',
+        '[bounds]\nage = [18, 90]\ndose = [0, 5]\n[levels]\nsmoker = ["no", "yes"]\ny = [0, 1]\n',
         encoding="utf-8",
     )
     fit_clinic(clinic(), seed=None).save("model.json")
@@ -355,7 +355,7 @@ def test_models_made_in_python_read_files_too(home, capsys):
     frame = clinic().assign(
         young=lambda d: d["age"] < 40, smoker=lambda d: d["smoker"].astype("string")
     )
-    model = dplr("y ~ young + I(smoker == 'yes')", frame)
+    model = dplr("y ~ young + I(smoker == 'yes')", frame, levels={"y": [0, 1]})
     model.save("python.json")
     frame.to_csv("new.csv", index=False)
     found = json.loads(printed(capsys, "predict", "python.json", "new.csv", "--json"))

@@ -19,7 +19,9 @@ STATUS = pd.CategoricalDtype(["Alive", "Died"])
 
 
 def said(formula=FORMULA, frame=None, *, model=dplr, **options):
-    """What a fit warns of the declarations."""
+    """What a fit warns of the declarations, beside those of the response."""
+    if "y" not in options.get("bounds", {}):
+        options["levels"] = {"y": [0, 1], **options.get("levels", {})}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model(formula, clinic() if frame is None else frame, **options)
@@ -46,11 +48,11 @@ def test_it_points_at_the_line_of_the_user(model):
 
 def test_a_sparse_matrix_without_a_limit_on_rows_is_named_once():
     y, x = np.arange(500) % 2, sparse.random(500, 10, 0.2, format="csr") * 50
-    (words,) = said(y, x, eps=1, levels={"y": [0, 1]})
+    (words,) = said(y, x, eps=1)
     assert words.startswith("row_norm=None: no limit on rows is declared for the 10 columns of X")
     assert "a length of 1 in the columns' own units; declare row_norm=" in words
-    assert said(y, x * 0, eps=1, levels={"y": [0, 1]}) == [words]  # whatever the values are
-    assert said(y, x, eps=1, row_norm=1.0, levels={"y": [0, 1]}) == said(y, x, model=dplpsvm) == []
+    assert said(y, x * 0, eps=1) == [words]  # whatever the values are
+    assert said(y, x, eps=1, row_norm=1.0) == said(y, x, model=dplpsvm) == []
     assert said(y, x, model=dpsvm) == [words]
 
 
@@ -72,14 +74,14 @@ def test_it_is_an_error_where_warnings_are_and_nothing_is_spent():
     with warnings.catch_warnings():
         warnings.simplefilter("error", SchemaWarning)
         with pytest.raises(SchemaWarning, match="no bounds are declared for 'age'"):
-            dplr("y ~ age", clinic(), levels={"y": [0, 1]})
+            dplr("y ~ age", clinic(), levels=LEVELS)
 
 
 def test_a_refusal_comes_without_it():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(GuaranteeError):
-            dpsvm("y ~ age", clinic(), loss="huber", analysis="joint", levels={"y": [0, 1]})
+            dpsvm("y ~ age", clinic(), loss="huber", analysis="joint", levels=LEVELS)
 
 
 @pytest.mark.parametrize("wide", [4, 9])
@@ -133,7 +135,7 @@ BOUNDS = {"age": (18, 90)}
 )
 def test_a_label_that_no_other_declaration_knows(model, formula, levels, words):
     frame = clinic().assign(status=pd.Categorical(["Alive", "Died"] * 20, dtype=STATUS))
-    (found,) = said(formula, frame, model=model, levels={**levels, "y": [0, 1]}, bounds=BOUNDS)
+    (found,) = said(formula, frame, model=model, levels=levels, bounds=BOUNDS)
     assert words in found
     assert "no record has it" in found
 
@@ -156,7 +158,7 @@ ODD = [{"age": np.nan}, {"age": 1e300}, {"smoker": "undeclared"}, {"y": 2.0}]
 def check_same_words(values):
     frame = clinic()
     first, second = (
-        said("smoker == 'maybe' ~ age + dose", table, levels=LEVELS)
+        said("y ~ age + dose + factor(smoker, levels = c('no', 'ja'))", table, levels=LEVELS)
         for table in (frame, replaced(frame, 3, **values))
     )
     assert first == second

@@ -242,7 +242,7 @@ def test_a_command_has_formulaic_read_its_formula_once(formula, command, tmp_pat
 
 def test_a_level_of_any_name_has_a_column():
     frame = pd.DataFrame({"y": [0, 1], "g": ["a", "__b"]})
-    fit = dplr("y ~ g", frame, levels={"g": ["a", "__b", "{c}"]})
+    fit = dplr("y ~ g", frame, levels={"g": ["a", "__b", "{c}"], "y": [0, 1]})
     assert [*fit.coef.index] == ["(Intercept)", "g[T.__b]", "g[T.{c}]"]
 
 

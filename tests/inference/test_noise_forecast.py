@@ -99,7 +99,7 @@ def in_the_data(fit, frame):
     return np.sqrt(fit.calibration.noise.variances @ solved**2)
 
 
-MONEY = {"bounds": {"income": (-4e5, 4e5), "age": (20, 70)}}
+MONEY = {"bounds": {"income": (-4e5, 4e5), "age": (20, 70), "y": (0, 1)}}
 
 
 def earners(n=20_000):
@@ -167,9 +167,11 @@ def unforeseen():
         "no bounds": fit_clinic(frame, bounds=None),
         "some bounds": fit_clinic(frame, bounds={"age": (18, 90)}),
         "projected": fit_clinic(frame, rp_dim=1),
-        "matrix": dplr(frame["y"], rng.uniform(-1, 1, (40, 3))),
-        "more than 200 columns": dplr("y ~ .", wider, bounds=bounds),
-        "texts": dplr("y ~ I(smoker == 'yes') + age", frame, bounds=SCHEMA["bounds"]),
+        "matrix": dplr(frame["y"], rng.uniform(-1, 1, (40, 3)), levels={"y": [0, 1]}),
+        "more than 200 columns": dplr("y ~ .", wider, bounds=bounds, levels={"y": [0, 1]}),
+        "texts": dplr(
+            "y ~ I(smoker == 'yes') + age", frame, bounds=SCHEMA["bounds"], levels={"y": [0, 1]}
+        ),
     }
 
 
@@ -219,12 +221,12 @@ def test_a_loaded_fit_has_the_same(tmp_path):
 )
 @pytest.mark.parametrize("eps", [1.0, ZCDP(20.0)], ids=str)
 def test_odd_declarations_have_a_page(formula, bounds, eps):
-    assert "noise sd" in str(dplr(formula, clinic(), eps=eps, bounds=bounds))
+    assert "noise sd" in str(dplr(formula, clinic(), eps=eps, bounds=bounds, levels={"y": [0, 1]}))
 
 
 def test_it_is_fast():
     frame, bounds = wide(15)
-    fit = dplr("y ~ .", frame, bounds=bounds)
+    fit = dplr("y ~ .", frame, bounds=bounds, levels={"y": [0, 1]})
     expected_noise(fit.release, fit.spec)
     forecast._expected.cache_clear()
     start = time.perf_counter()

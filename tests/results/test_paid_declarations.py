@@ -185,7 +185,7 @@ def test_a_comparison_lists_each_payment_once(frame, bounds):
 
 
 def test_without_a_promise_a_page_says_so_in_a_sentence(frame, bounds):
-    none = lr.dplr("y ~ age", frame, eps=0, bounds=bounds)
+    none = lr.dplr("y ~ age", frame, eps=0, bounds=bounds, levels={"y": [0, 1]})
     for shown in lines(none):
         assert "no promise for the fit and these together, since not all of them have" in shown
 

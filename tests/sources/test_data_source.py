@@ -303,7 +303,7 @@ def test_an_undeclared_list_is_refused_whatever_it_holds(call, remedy, kind):
         if isinstance(second, dict):
             second = {name: kind(cells) if v is Y else v for name, v in second.items()}
         with pytest.raises((SchemaError, FormulaError), match=remedy):
-            dplr(first, second)
+            dplr(first, second, levels={"y": [0, 1]})
 
 
 def test_a_declared_list_is_read_by_its_declaration():
