@@ -421,7 +421,7 @@ def test_whoever_reads_rows_by_themselves_refuses_persons():
         dplr(formula, dask.from_pandas(frame, npartitions=2), 1, bounds=BOUNDS)
     for fitting in (dplpsvm, dpsimplex):
         with pytest.raises(FormulaError, match="goes with dplr and dpsvm"):
-            fitting(formula, frame, 1)
+            fitting(formula, frame, 1, bounds=BOUNDS)
     fitted = dplr(formula, frame, 1, bounds=BOUNDS)
     with pytest.raises(ArgumentError, match="takes what is about records"):
         privacy_loss(fitted, frame, frame)

@@ -49,7 +49,7 @@ def numbers(n=N, seed=0):
     """Rows of at most length 1, half of whose entries are zeros, and a response."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(-1, 1, (n, 6)) * rng.integers(2, size=(n, 6)) / np.sqrt(6)
-    return x, (rng.random(n) < 1 / (1 + np.exp(-6 * x[:, 0]))).astype(float)
+    return x, rng.random(n) < 1 / (1 + np.exp(-6 * x[:, 0]))
 
 
 X, Y = numbers()

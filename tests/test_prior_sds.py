@@ -364,7 +364,7 @@ def test_pages_and_the_command_line_have_the_deviations(tmp_path, capsys) -> Non
         ({"x": (1.0, 1e-9)}, "add offset()"),
         ({"z": (1.0, 0.1)}, "no coefficient 'z'"),
         (
-            dplr("y ~ x + by(g)", FRAME, 1.0, bounds=BOUNDS, levels={"y": [0, 1]}),
+            dplr("y ~ x + by(g)", FRAME, 1.0, bounds=BOUNDS),
             "one of its fits, such as that of '",
         ),
     ],

@@ -42,7 +42,7 @@ from privatelr.types import FACTOR_SCALE
 N = 1500
 CITIES = list("abcd")
 SCHEMA = {
-    "bounds": {"age": (18, 90), "dose": (-1, 9), "y": (0, 1)},
+    "bounds": {"age": (18, 90), "dose": (-1, 9)},
     "levels": {"smoker": ["no", "yes"], "city": CITIES, "y": [0, 1]},
 }
 FORMULAS = [

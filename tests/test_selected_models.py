@@ -155,7 +155,7 @@ def test_a_sparse_matrix_is_fitted_without_a_formula(model, tmp_path):
     x = sparse.random_array((3000, 400), density=0.02, rng=rng, format="csc")
     x = sparse.csr_array(sparse.hstack([rng.uniform(-1, 1, (3000, 1)), x]))
     y = pd.Series(np.where(x[:, [0]].toarray().ravel() > 0, "yes", "no"), name="bought")
-    fit = model(y, x, eps=2.0, levels={"bought": ["no", "yes"], "y": [0, 1]})
+    fit = model(y, x, eps=2.0, levels={"bought": ["no", "yes"]})
     assert fit.selected["term"][0] == "X1"
     assert fit.coef.index[0] == "(Intercept)"
     assert len(fit.coef) == 402
@@ -182,8 +182,9 @@ def test_sparse_and_dense_give_the_same_choices(model, monkeypatch):
     y = np.where(x[:, 0] + x[:, 1] > 0, 1, 0)
     frame = pd.DataFrame(x, columns=[f"X{j + 1}" for j in range(30)]).assign(y=y)
     with fixed_noise(monkeypatch):
-        by_matrix = model(y, sparse.csr_array(x), eps=3.0)
-        by_frame = model("y ~ .", frame, eps=3.0)
+        declared = {"levels": {"y": [0, 1]}}
+        by_matrix = model(y, sparse.csr_array(x), eps=3.0, **declared)
+        by_frame = model("y ~ .", frame, eps=3.0, **declared)
     np.testing.assert_array_equal(by_matrix.release.counts, by_frame.release.counts)
 
 

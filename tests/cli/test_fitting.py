@@ -20,7 +20,16 @@ from privatelr import ZCDP, cli, dplr, dpsvm
 from privatelr.cli import model_commands
 from privatelr.cli.tables.csv_tables import CsvTable
 
-DECLARED = ["--bounds", "age=18:90", "--bounds", "dose=0:5", "--levels", "smoker=no,yes", "--bounds", "y=0:1"]
+DECLARED = [
+    "--bounds",
+    "age=18:90",
+    "--bounds",
+    "dose=0:5",
+    "--levels",
+    "smoker=no,yes",
+    "--bounds",
+    "y=0:1",
+]
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ IRIS = pd.DataFrame(
 )
 TABLE = pd.DataFrame(
     {
-        "y": np.arange(N) % 2,
+        "y": np.arange(N) % 2 == 1,
         "x": np.linspace(-1, 3, N),
         "z": np.linspace(1, 2, N) ** 2,
         "g": pd.Categorical(list("abc") * 4),

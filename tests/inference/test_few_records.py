@@ -10,7 +10,7 @@ from privatelr import dplr, dpsvm
 from privatelr.inference import conservative
 from privatelr.inference.noisy_moments import bias_in_errors, evidence_of
 
-COLUMNS = {"x": [0.5, -0.78, 1.0], "u": [1.0, 0.3, 1.0], "y": [1, 0, 1], "p": [0, 0, 1]}
+COLUMNS = {"x": [0.5, -0.78, 1.0], "u": [1.0, 0.3, 1.0], "y": [True, False, True], "p": [0, 0, 1]}
 PERSONS = {"person": "p", "records_per_person": 2}
 
 

@@ -170,7 +170,10 @@ def unforeseen():
         "matrix": dplr(frame["y"], rng.uniform(-1, 1, (40, 3)), levels={"y": [0, 1]}),
         "more than 200 columns": dplr("y ~ .", wider, bounds=bounds, levels={"y": [0, 1]}),
         "texts": dplr(
-            "y ~ I(smoker == 'yes') + age", frame, bounds=SCHEMA["bounds"], levels={"y": [0, 1]}
+            "y ~ factor(smoker, levels = c('no', 'yes')) + age",
+            frame,
+            bounds=SCHEMA["bounds"],
+            levels={"y": [0, 1]},
         ),
     }
 

@@ -253,14 +253,14 @@ def test_a_flipped_bit_is_told_of_in_our_words(path, ledger):
         path.write_bytes(good[:at] + bytes([good[at] ^ 1 << at % 8]) + good[at + 1 :])
         for work in (
             lambda: Ledger.open(path).spent(),
-            lambda: Ledger.check(path, levels={"y": [0, 1]}),
+            lambda: Ledger.check(path),
         ):
             told = told_of(work)
             damaged += "is damaged; put a copy in its place" in told
             assert not any(raw in told.replace(str(path), "").lower() for raw in RAW), (at, told)
     assert damaged > 3
     path.write_bytes(good)
-    assert told_of(lambda: Ledger.check(path, levels={"y": [0, 1]})) == ""
+    assert told_of(lambda: Ledger.check(path)) == ""
 
 
 def test_a_newer_schema_is_named(path, ledger):
@@ -453,7 +453,7 @@ def test_an_allowance_is_within_the_budget(path, ledger):
     assert ledger.allow("ann", 1.0).left() == 1
     ledger.change_budget(0.5, reason="less")  # an earlier allowance stays, and the whole limits it
     assert ledger.allowance("ann").left() == 0.5
-    assert Ledger.check(path, levels={"y": [0, 1]}) == ()
+    assert Ledger.check(path) == ()
 
 
 @pytest.mark.parametrize("inside", [False, True])
@@ -638,7 +638,7 @@ def test_every_way_to_pay_takes_a_path(path):
         ones((60, 2)), ones(60), ones(2), 1.0, width=2.0, violated=50, ledger=path
     )
     assert len(ledger.entries) == 11
-    assert Ledger.check(path, levels={"y": [0, 1]}) == ()
+    assert Ledger.check(path) == ()
 
 
 # -- releases -----------------------------------------------------------------------------------
@@ -670,7 +670,7 @@ def test_a_fit_is_not_saved_over_a_ledger(tmp_path, path, ledger):
     before = path.read_bytes()
     for name in (path, link):
         with pytest.raises(ReleaseFileError, match="is a ledger, or another database") as error:
-            fit.save(name)
+            fit.save(name, overwrite=True)
         one_sentence(error)
     assert path.read_bytes() == before
 
@@ -970,7 +970,7 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_half_written(path):
     made, kept = map(int, counts.split())
     assert kept == made + 1
     assert 0 < made < 400
-    assert Ledger.check(path, levels={"y": [0, 1]}) == ()
+    assert Ledger.check(path) == ()
     Ledger.open(path).charge(TENTH)
 
 
@@ -1026,9 +1026,9 @@ def test_a_tampered_row_is_found(path, ledger, change):
     ledger.charge(PureDP(0.2), label="first")
     ledger.charge(PureDP(0.3), label="second")
     ledger.charge(PureDP(0.1), label="third")
-    assert Ledger.check(path, levels={"y": [0, 1]}) == ()
+    assert Ledger.check(path) == ()
     tampered(path, change)
-    assert Ledger.check(path, levels={"y": [0, 1]}) != ()
+    assert Ledger.check(path) != ()
     for work in (lambda: ledger.charge(TENTH), ledger.spent):
         with pytest.raises(LedgerError) as caught:
             work()
@@ -1051,7 +1051,7 @@ def test_a_last_row_with_a_right_hash_is_found(path, ledger):
     row = rewritten(ledger, lambda body: body.replace("0.5", "0.1"))
     tampered(path, ("UPDATE rows SET body = ?, hash = ? WHERE number = 3", row))
     assert [*ledger_checks.findings(ledger_checks.in_place(read_raw(path))[0])] == []
-    assert "the head says that row '3' is the last" in Ledger.check(path, levels={"y": [0, 1]})[0]
+    assert "the head says that row '3' is the last" in Ledger.check(path)[0]
     ledger_books._reader.cache_clear()
     with pytest.raises(LedgerError, match="the head says") as error:
         Ledger.open(path)
@@ -1084,9 +1084,9 @@ def test_a_noted_head_finds_one_who_computes_all_anew(path, ledger, last):
             ("UPDATE rows SET hash = ? WHERE number = 0", (row.hash,)),
         )
     ledger_books._reader.cache_clear()
-    assert Ledger.check(path, levels={"y": [0, 1]}) == ()  # as SECURITY.md says
-    assert Ledger.check(path, head=earlier, levels={"y": [0, 1]}) == ()
-    assert "no row has the hash" in Ledger.check(path, head=noted, levels={"y": [0, 1]})[0]
+    assert Ledger.check(path) == ()  # as SECURITY.md says
+    assert Ledger.check(path, head=earlier) == ()
+    assert "no row has the hash" in Ledger.check(path, head=noted)[0]
     assert not Ledger.open(path).knows(entry)  # its release would tell, too
 
 
@@ -1094,15 +1094,11 @@ def test_a_noted_head_is_an_earlier_row(path, ledger):
     for _ in range(3):
         noted = ledger.head
         ledger.charge(TENTH)
-        assert (
-            Ledger.check(path, head=noted, levels={"y": [0, 1]})
-            == Ledger.check(path, head=ledger.head, levels={"y": [0, 1]})
-            == ()
-        )
+        assert Ledger.check(path, head=noted) == Ledger.check(path, head=ledger.head) == ()
         assert f"Head: row {len(ledger.rows)}, {ledger.head}" in str(ledger)
     for wrong in ("abc", noted[:16], noted.upper(), 7):
         with pytest.raises(LedgerError, match="head takes 64 hexadecimal digits") as error:
-            Ledger.check(path, head=wrong, levels={"y": [0, 1]})
+            Ledger.check(path, head=wrong)
         one_sentence(error)
 
 
@@ -1121,7 +1117,7 @@ def test_rows_are_neither_changed_nor_deleted_by_chance(path, ledger):
         for statement, told in statements.items():
             with pytest.raises(sqlite3.IntegrityError, match=told):
                 raw.execute(statement)
-    assert Ledger.check(path, levels={"y": [0, 1]}) == ()
+    assert Ledger.check(path) == ()
 
 
 @pytest.mark.parametrize("name", ["kept", "fixed", "following", "headed"])
@@ -1131,14 +1127,14 @@ def test_a_dropped_trigger_is_found(path, ledger, name):
         (made,) = raw.execute("SELECT sql FROM sqlite_master WHERE name = ?", (name,)).fetchone()
         raw.execute(f"DROP TRIGGER {name}")
     told = f"the trigger '{name}' of the database is gone, changed or new"
-    assert Ledger.check(path, levels={"y": [0, 1]}) == (told,)
+    assert Ledger.check(path) == (told,)
     refused = name == "headed"  # else the next reader would find one row too many
     with pytest.raises(LedgerError, match="a trigger") if refused else contextlib.nullcontext():
         ledger.charge(TENTH)
     assert ledger.spent() == (0.1 if refused else 0.2)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
         raw.execute(made.replace("BEGIN", "BEGIN /* */"))
-    assert Ledger.check(path, levels={"y": [0, 1]}) == (told,)
+    assert Ledger.check(path) == (told,)
 
 
 def forged(ledger, path, change):
@@ -1159,7 +1155,7 @@ def forged(ledger, path, change):
 def test_a_line_that_is_no_row_is_one_sentence(path, ledger, line):
     ledger.charge(TENTH)
     forged(ledger, path, lambda rows: rows.append(line))
-    assert "row 3" in Ledger.check(path, levels={"y": [0, 1]})[0]
+    assert "row 3" in Ledger.check(path)[0]
     with pytest.raises(LedgerError, match="row 3") as error:
         Ledger.open(path)
     one_sentence(error)
@@ -1172,7 +1168,7 @@ def cheap_event(rows):
 def test_an_event_that_costs_too_little_is_found_with_right_hashes(path, ledger):
     ledger.charge(PureDP(0.2))
     forged(ledger, path, cheap_event)
-    assert "row 2" in Ledger.check(path, levels={"y": [0, 1]})[0]
+    assert "row 2" in Ledger.check(path)[0]
     with pytest.raises(LedgerError, match="row 2"):
         Ledger.open(path)
 
@@ -1180,7 +1176,7 @@ def test_an_event_that_costs_too_little_is_found_with_right_hashes(path, ledger)
 def check_overdraft_is_found(path, ledger):
     ledger.charge(PureDP(0.9))
     forged(ledger, path, lambda rows: rows.append(rows[1]))
-    assert "more than the budget" in Ledger.check(path, levels={"y": [0, 1]})[0]
+    assert "more than the budget" in Ledger.check(path)[0]
 
 
 def test_an_overdraft_is_found_with_right_hashes(path, ledger):
@@ -1202,7 +1198,7 @@ def test_a_backup_that_was_put_back_shows(tmp_path, path, ledger):
         ledger.charge(TENTH)
     ledger_books._reader.cache_clear()  # another process cannot know, but for the card
     restored = Ledger.open(path)
-    assert Ledger.check(path, levels={"y": [0, 1]}) == ()
+    assert Ledger.check(path) == ()
     restored.charge(PureDP(0.3))
     assert not restored.knows(entry)
 

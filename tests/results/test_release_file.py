@@ -71,7 +71,7 @@ FRAME = pd.DataFrame(
         "t": pd.Series(RNG.choice(["u", "v"], N), dtype="string"),
         "k": RNG.integers(1, 4, N),
         "one": pd.Categorical(["only"] * N),
-        "y": RNG.integers(0, 2, N),
+        "y": RNG.integers(0, 2, N) == 1,
         "odd name": RNG.uniform(0, 1, N),
         "q'uo\"te": RNG.uniform(0, 1, N),
         "größe <b>": RNG.uniform(0, 1, N),
@@ -79,7 +79,7 @@ FRAME = pd.DataFrame(
         "TRUE": RNG.uniform(0, 1, N),
     }
 )
-BOUNDS = {"x": (0.5, 9), "z": (0, 1), "y": (0, 1)}
+BOUNDS = {"x": (0.5, 9), "z": (0, 1)}
 PARTLY_DECLARED = {**DECLARED, "bounds": {"age": (18, 90)}, "row_norm": 2.0}
 TEXTS = {"s": ["u", "v"], "t": ["v", "u"]}
 MODELS = [
@@ -96,14 +96,14 @@ MODELS = [
     ("y ~ k", {"levels": {"k": [1.0, 2.0, 3.0]}}),
     ("y ~ flag", {"levels": {"flag": [True, False]}}),
     ("y ~ `odd name` + `q'uo\"te` + `größe <b>` + `.` + `TRUE`", {}),
-    ("s == 'u' ~ I(t == 'v') + I(one == 'only') + z", {}),
+    ("s == 'u' ~ I(t == 'v') + I(one == 'only') + z", {"levels": TEXTS}),
     ("y ~ x - x + (z + f)^2 - z:f", {}),
     ("{x > 3} ~ pmin(x, 4) + ifelse(z > .5, x, 0)", {"bounds": BOUNDS}),
-    ("y ~ exp(x)", {"bounds": {"x": (1000, 2000), "y": (0, 1)}, "row_norm": 2.0}),
+    ("y ~ exp(x)", {"bounds": {"x": (1000, 2000)}, "row_norm": 2.0}),
     ("y ~ x + z", {"bounds": BOUNDS, "row_norm": 0.4, "intercept_scale": 1.5}),
     ("y ~ x + z + f", {"rp_dim": 2}),
     ("y ~ k + x + f:k + z", {"bounds": BOUNDS}),
-    ("y ~ log(x) + z - 1", {"bounds": {"z": (0, 1), "y": (0, 1)}, "row_norm": 2.5}),
+    ("y ~ log(x) + z - 1", {"bounds": {"z": (0, 1)}, "row_norm": 2.5}),
     ("y ~ x + f", {"bounds": None, "rp_dim": 2}),
     ("k ~ x", {"levels": {"k": [1, 2]}}),
     ("f ~ . - one", {"levels": TEXTS}),
@@ -161,7 +161,7 @@ def check_round_trip(fit, data, path):
     loaded = load(path)
     check_same(loaded, fit, data)
     first = path.read_bytes()
-    loaded.save(path)
+    loaded.save(path, overwrite=True)
     assert path.read_bytes() == first
     return json.loads(first)
 
