@@ -147,7 +147,7 @@ def check_named_ledger_does_not_hide_the_block(make):
 
 RELEASES = {
     **{name: partial(fit_clinic, clinic(), model=model) for name, model in MODELS.items()},
-    "dpsimplex": partial(dpsimplex, "y ~ age", clinic(), bounds={"age": (0, 90)}),
+    "dpsimplex": partial(dpsimplex, "y ~ age", clinic(), bounds={"age": (0, 90), "y": (0, 1)}),
     "play": partial(PrivateFTRL, 3, 20),
     "program": partial(
         constraint_private_lp,

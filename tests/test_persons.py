@@ -845,7 +845,7 @@ def test_a_file_says_that_neighbours_replace_a_person(tmp_path):
     assert again.spec.formula.person.most == 2
     assert "one of m = 8 persons" in " ".join(str(again).split())
     many = dplr("y ~ x + z", patients((3, 1, 2, 5000, 1, 1, 4, 9)), 1, **PERSON)
-    many.save(path)
+    many.save(path, overwrite=True)
     assert not re.search(r"(?<![\w.])5021(?![\w.])", path.read_text())  # no number is all of it
 
 

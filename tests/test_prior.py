@@ -219,7 +219,7 @@ def test_an_earlier_fit_or_its_file_is_a_prior(tmp_path) -> None:
 @pytest.mark.parametrize("as_file", [False, True])
 def test_a_fit_of_another_response_or_loss_is_no_prior(tmp_path, as_file) -> None:
     def given(fit):
-        fit.save(tmp_path / "old.json")
+        fit.save(tmp_path / "old.json", overwrite=True)
         return tmp_path / "old.json" if as_file else fit
 
     asked = {"bounds": BOUNDS, "do_scale": False}
@@ -351,7 +351,7 @@ def test_a_basis_with_other_ends_gives_no_prior(tmp_path, term) -> None:
 @pytest.mark.parametrize("term", SPLINES)
 def test_an_equal_basis_gives_its_prior(tmp_path, term) -> None:
     old = dplr(f"y ~ {term}", FRAME, 1.0, bounds=BOUNDS)
-    old.save(tmp_path / "old.json")
+    old.save(tmp_path / "old.json", overwrite=True)
     new = dplr(f"y ~ {term} + u", FRAME, 1.0, bounds=BOUNDS, prior=str(tmp_path / "old.json"))
     assert new.spec.prior.means == old.coef.to_dict()
 

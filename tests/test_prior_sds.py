@@ -314,7 +314,7 @@ def test_a_saved_fit_is_the_same(tmp_path, options: dict) -> None:
     asked = {"bounds": BOUNDS, "spend": "inference", **options}
     given = {"x": (0.5, 0.1), "(Intercept)": -3}
     fit = dplr("y ~ x + u", FRAME, 1.0, prior=given, **asked)
-    fit.save(tmp_path / "fit.json")
+    fit.save(tmp_path / "fit.json", overwrite=True)
     again = privatelr.load(tmp_path / "fit.json")
     assert again.spec.prior == fit.spec.prior
     assert np.array_equal(again.bse, fit.bse)

@@ -253,7 +253,7 @@ def test_a_changed_file_is_refused(fits, table, tmp_path):
     fits.save(path)
     document = json.loads(path.read_text())
     other = dplr("y ~ age", table, 1.0, by="sex", spend="inference", lambda_=0.5, **DECLARED)
-    other.save(path)
+    other.save(path, overwrite=True)
     foreign = json.loads(path.read_text())
     one, two = document["fits"]
     for changed in (

@@ -111,8 +111,8 @@ def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
         )
     elif short in (*_CENTRINGS, "center"):
         why = (
-            f"learns {LEARNED.get(short)} from the data; write {variable}, which its bounds scale "
-            f"already, or I(({variable} - 50)/10) with public numbers"
+            f"{learns} use {variable}, which its bounds centre and scale already, or write "
+            f"I(({variable} - 50)/10) with public constants"
         )
     elif short == "poly":
         why = f"{learns} write poly({variable}, 2, raw = TRUE), or {variable} + I({variable}^2)"

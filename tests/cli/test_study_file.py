@@ -20,6 +20,7 @@ TABLES = """
 age = [18, 90]
 dose = [0, 5]
 [levels]
+y = [0, 1]
 smoker = ["no", "yes"]
 """
 FUNCTIONS = {"lr": "dplr", "svm": "dpsvm", "lp": "dplpsvm", "simplex": "dpsimplex"}

@@ -14,7 +14,7 @@ from privatelr.numerics.rows import DenseRows, bounded_rows
 from privatelr.sources import as_batch, declare_schema
 
 FRAME = pd.DataFrame(np.random.default_rng(20).uniform(-1, 1, (40, 6)), columns=list("abcdef"))
-FRAME["y"] = np.arange(40) % 2
+FRAME["y"] = np.arange(40) % 2 == 1
 BOUNDS = {name: (-1, 1) for name in "abcdef"}
 
 

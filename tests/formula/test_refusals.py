@@ -10,7 +10,13 @@ from privatelr.formula.functions import LEARNED, SUMMARIES
 from privatelr.sources import as_batch, declare_schema
 
 FRAME = pd.DataFrame(
-    {"y": [0, 1], "x": [1.0, 2.0], "Sepal.Length": [1.0, 2.0], "s": ["u", "v"], "o": [1, "a"]}
+    {
+        "y": [False, True],
+        "x": [1.0, 2.0],
+        "Sepal.Length": [1.0, 2.0],
+        "s": ["u", "v"],
+        "o": [1, "a"],
+    }
 ).astype({"s": "string"})
 
 

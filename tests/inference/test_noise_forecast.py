@@ -202,7 +202,7 @@ def test_fits_without_a_guarantee_have_none_on_their_page():
 def test_a_loaded_fit_has_the_same(tmp_path):
     for options in ({}, {"eps": 50.0}):
         fit = fit_clinic(trial(400), **options)
-        fit.save(tmp_path / "fit.json")
+        fit.save(tmp_path / "fit.json", overwrite=True)
         again = load(tmp_path / "fit.json")
         np.testing.assert_allclose(again.privacy_sd_expected, fit.privacy_sd_expected, rtol=1e-9)
         table = str(fit).split("\n\n")[2]

@@ -305,7 +305,7 @@ def fitted(build, columns, used, folder):
 
 
 def saved(fit, folder):
-    fit.save(folder / "model.json")
+    fit.save(folder / "model.json", overwrite=True)
     return (folder / "model.json").read_bytes()
 
 

@@ -649,7 +649,7 @@ def test_a_saved_fit_completes_its_charge(tmp_path, path, ledger):
     assert ledger.charges[0].release is None
     assert "1 charge has no saved release" in str(ledger)
     for name in ("one.json", "two.json"):
-        fit.save(tmp_path / name)
+        fit.save(tmp_path / name, overwrite=True)
     saved = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))
     assert ledger.charges[0].release == saved["sha256"]
     assert len(ledger._book.store.rows()) == 3  # a second save of the same release adds nothing
@@ -660,7 +660,7 @@ def test_a_save_does_not_fail_with_its_ledger(tmp_path, path, ledger, monkeypatc
     fit = fit_clinic(clinic(), eps=0.4, ledger=path)
     path.unlink()
     with pytest.warns(PrivacyWarning, match="was saved, and its charge stands without its hash"):
-        fit.save(tmp_path / "fit.json")
+        fit.save(tmp_path / "fit.json", overwrite=True)
     assert (tmp_path / "fit.json").exists()
 
 

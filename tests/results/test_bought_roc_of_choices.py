@@ -104,7 +104,7 @@ def test_choices_that_kept_the_whole_price_are_caught(frame, monkeypatch, tmp_pa
         MODELS["dplpsvm"](*given, spend=SPEND, ledger=Ledger(100.0), **SCHEMA)
     fit = MODELS["dplpsvm"](*given, spend=SPEND, **SCHEMA)
     with pytest.raises(ReleaseFileError):
-        fit.save(tmp_path / "model.json")
+        fit.save(tmp_path / "model.json", overwrite=True)
 
 
 def test_replacing_a_record_moves_two_counts_by_one(frame, monkeypatch):

@@ -196,11 +196,11 @@ def counted_once(shown, kind):
 
 def test_one_release_counts_once_in_memory_and_from_its_file(frame, bounds, levels, tmp_path):
     for made, kind, name in ((bounds, "Bounds", "bounds"), (levels, "Levels", "levels")):
-        made.save(tmp_path / "made.json")
+        made.save(tmp_path / "made.json", overwrite=True)
         read = lr.load(tmp_path / "made.json")
         assert read.payment == made.payment
         fits = [fitted(frame, **{name: one}) for one in (made, read)]
-        fits[1].save(tmp_path / "fit.json")
+        fits[1].save(tmp_path / "fit.json", overwrite=True)
         assert counted_once(lr.compare(*fits, lr.load(tmp_path / "fit.json")), kind)
     used = {"age": bounds["age"], "dose": pickle.loads(pickle.dumps(bounds))["dose"]}
     shown = words(fitted(frame, "y ~ age + dose", bounds=used))
@@ -228,10 +228,10 @@ def test_files_of_earlier_writers_are_told_by_their_hash(frame, bounds, levels, 
         (tmp_path / "old.json").write_text(json.dumps(document), encoding="utf-8")
         read = [lr.load(tmp_path / "old.json") for _ in range(2)]
         assert read[0].payment == read[1].payment != made.payment
-        read[0].save(tmp_path / "again.json")
+        read[0].save(tmp_path / "again.json", overwrite=True)
         assert json.loads((tmp_path / "again.json").read_bytes()) == document
         fit = fitted(frame, **{name: read[0]})
-        fit.save(tmp_path / "fit.json")
+        fit.save(tmp_path / "fit.json", overwrite=True)
         assert lr.load(tmp_path / "fit.json").spec.paid[0] == read[1].payment
 
 
@@ -250,7 +250,7 @@ def test_a_fit_of_an_earlier_writer_counts_its_payments_apart(frame, bounds, tmp
             continue
         found = lr.load(tmp_path / "old.json")
         assert found.spec.paid[0] != bounds.payment
-        found.save(tmp_path / "again.json")
+        found.save(tmp_path / "again.json", overwrite=True)
         assert json.loads((tmp_path / "again.json").read_bytes()) == edited
 
 

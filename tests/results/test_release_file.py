@@ -157,7 +157,7 @@ def check_same(loaded, fit, data):
 
 
 def check_round_trip(fit, data, path):
-    fit.save(path)
+    fit.save(path, overwrite=True)
     loaded = load(path)
     check_same(loaded, fit, data)
     first = path.read_bytes()
@@ -402,7 +402,7 @@ def test_levels_that_json_cannot_hold_are_refused(tmp_path):
     with pytest.raises(
         ReleaseFileError, match=r"model\.json' was not written: .*Interval.*levels="
     ):
-        fit.save(tmp_path / "model.json")
+        fit.save(tmp_path / "model.json", overwrite=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -451,9 +451,9 @@ def test_saving_replaces_the_file_whole_or_not_at_all(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space"):
-            fit_clinic(clinic()).save(path)
+            fit_clinic(clinic()).save(path, overwrite=True)
     assert path.read_text(encoding="utf-8") == "before"
-    fit_clinic(clinic()).save(str(path))
+    fit_clinic(clinic()).save(str(path), overwrite=True)
     assert load(str(path)).nobs == 40
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.json"]
 
@@ -465,7 +465,7 @@ def test_a_link_stays_a_link(tmp_path):
         link.symlink_to(target)
     except OSError:
         pytest.skip("no symbolic links here")
-    fit_clinic(clinic()).save(link)
+    fit_clinic(clinic()).save(link, overwrite=True)
     assert link.is_symlink()
     assert load(target).nobs == 40
 
@@ -475,7 +475,7 @@ def test_paths(path):
     with pytest.raises(ArgumentError, match="path takes the name of a file"):
         load(path)
     with pytest.raises(ArgumentError, match="path takes the name of a file"):
-        fit_clinic(clinic()).save(path)
+        fit_clinic(clinic()).save(path, overwrite=True)
 
 
 def test_the_error_is_one_class():
@@ -1154,7 +1154,7 @@ def test_planted_loss_of_a_bit_is_caught(tmp_path, monkeypatch):
 
     monkeypatch.setattr(restored_fit, "restore_plan", rounded)
     with pytest.raises(ReleaseFileError, match="would not be read back"):
-        fit_clinic(clinic()).save(tmp_path / "model.json")
+        fit_clinic(clinic()).save(tmp_path / "model.json", overwrite=True)
 
 
 def test_what_cannot_be_written_names_the_path_that_was_given(tmp_path):

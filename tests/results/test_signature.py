@@ -101,14 +101,14 @@ def test_what_is_not_signed_by_the_key_is_refused(path):
     fit = fit_clinic(clinic())
     fit.save(path)
     assert "the file is not signed, and public_key= asks for a signature" in refusal(path)
-    fit.save(path, key=OTHER)
+    fit.save(path, key=OTHER, overwrite=True)
     assert f"not the key {FINGERPRINT} of public_key=" in refusal(path)
-    fit.save(path, key=KEY)
+    fit.save(path, key=KEY, overwrite=True)
     signed = read(path)
     write(path, signed, signature=None)
     assert "the file is not signed" in refusal(path)
     assert load(path).origin.named_key is None
-    fit.save(path, key=OTHER)
+    fit.save(path, key=OTHER, overwrite=True)
     stolen = {**read(path)["signature"], "public_key": signed["signature"]["public_key"]}
     write(path, signed, signature=stolen)
     assert f"the signature is not one of the key {FINGERPRINT}" in refusal(path)
@@ -177,7 +177,10 @@ def test_a_missing_library_is_named(path, monkeypatch):
     fit = fit_clinic(clinic())
     fit.save(path, key=KEY)
     monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
-    for ask in (lambda: fit.save(path, key=KEY), lambda: load(path, public_key=PUBLIC)):
+    for ask in (
+        lambda: fit.save(path, key=KEY, overwrite=True),
+        lambda: load(path, public_key=PUBLIC),
+    ):
         with pytest.raises(MissingDependencyError, match=r"privatelr\[signatures\]"):
             ask()
     assert load(path).origin.named_key == FINGERPRINT
