@@ -354,7 +354,7 @@ def _require_declared(table: Any, formula: Formula, declared: Mapping[str, Any])
     left = [name for name in formula.variables if name not in known]
     if table.numbers_note and left and declared.get("row_norm") is None:
         raise SchemaError(
-            f"columns {listed(left)}: the file does not say whether they hold numbers or texts; "
+            f"no declaration of {listed(left)}: the file does not say what holds numbers or texts; "
             f"add --bounds {left[0]}=LOW:HIGH or --levels {left[0]}=NO,YES, or --row-norm, which "
             "takes columns without a declaration as numbers."
         )

@@ -130,7 +130,7 @@ def cases():
 @pytest.mark.parametrize(("name", "solver"), cases(), ids=lambda x: getattr(x, "__name__", x))
 def test_law(name, solver, capfd):
     objective, tilt = case(**CASES[name])
-    check(objective, tilt, certified_minimum(objective, solver, TAU, tilt), levels={"y": [0, 1]})
+    check(objective, tilt, certified_minimum(objective, solver, TAU, tilt))
     assert capfd.readouterr() == ("", "")
 
 
@@ -147,14 +147,14 @@ HINGES = {
 @pytest.mark.parametrize("name", [name for name in CASES if name != "sharper"])
 def test_law_of_hinges(name, loss, solver):
     objective, tilt = case(**CASES[name], loss=loss)
-    check(objective, tilt, certified_minimum(objective, solver, TAU, tilt), levels={"y": [0, 1]})
+    check(objective, tilt, certified_minimum(objective, solver, TAU, tilt))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", HINGES.values(), ids=HINGES)
 def test_a_penalty_of_next_to_nothing(loss):
     objective, tilt = case(**CASES["sharper"], loss=loss)
-    check(objective, tilt, certified_minimum(objective, raising, TAU, tilt), levels={"y": [0, 1]})
+    check(objective, tilt, certified_minimum(objective, raising, TAU, tilt))
 
 
 MARGINS = {
@@ -309,10 +309,10 @@ def test_a_certificate_without_rounding_is_caught(monkeypatch, loss):
 def test_a_tilt_that_is_taken_as_exact_is_caught(monkeypatch):
     objective, tilt = case()
     off = Objective(objective.rows, objective.loss, objective.lambda_, objective.tilt + TAU)
-    check(off, tilt, certified_minimum(off, trusted, TAU, tilt), levels={"y": [0, 1]})
+    check(off, tilt, certified_minimum(off, trusted, TAU, tilt))
     monkeypatch.setattr(certified, "rounding_of_tilt", lambda n, used, tilt: arb(0))
     with pytest.raises(AssertionError):
-        check(off, tilt, certified_minimum(off, trusted, TAU, tilt), levels={"y": [0, 1]})
+        check(off, tilt, certified_minimum(off, trusted, TAU, tilt))
 
 
 def test_a_failure_that_is_passed_on_is_caught(monkeypatch):
