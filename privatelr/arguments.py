@@ -31,6 +31,13 @@ _CALLED = {
     "weights": "sample_weight",
 }
 """Arguments, each with its names in other packages."""
+_LEVELS = {
+    "alpha": "alpha=0.01",
+    "level": "level=0.99",
+    "conf_level": "conf_level=0.99",
+    "interval": "interval=0.99",
+}
+"""Ways to ask for a level of confidence, of which a function takes one."""
 SAME = {other: one for one, others in _CALLED.items() for other in others.split()}
 _PERSONS = "dplr, dpsvm and dpmultinom take person=, all of whose records are protected together"
 NOTES = {
@@ -109,6 +116,9 @@ _ATTRIBUTES = {
     "classes where a fit has no probabilities",
     "score": "fit.private_roc(data, eps=...).auc says how well it tells the classes apart",
     "summary2": "fit.summary() has the page",
+    "as_latex as_markdown to_csv to_html to_latex to_markdown": (
+        "its tables are data frames, as in fit.tidy().to_latex()"
+    ),
 }
 OTHERWISE = {name: why for names, why in _ATTRIBUTES.items() for name in names.split()}
 """Attributes of fits of other packages, each with what to call here, or why there is none."""
@@ -202,9 +212,13 @@ def suggests_attributes(kind: Kind) -> Kind:
     """
 
     def missing(self: Any, name: str) -> Any:
-        if name in OTHERWISE:
-            one = type(self).__name__
-            raise AttributeError(f"{one!r} object has no attribute {name!r}; {OTHERWISE[name]}.")
+        why = OTHERWISE.get(name)
+        if why is None and not hasattr(type(self), name):
+            close = nearest(name, [each for each in dir(type(self)) if not each.startswith("_")])
+            why = close and f"did you mean {close}?"
+        if why:
+            one, end = type(self).__name__, "" if why.endswith("?") else "."
+            raise AttributeError(f"{one!r} object has no attribute {name!r}; {why}{end}")
         return object.__getattribute__(self, name)  # Python's own error, or that of a property
 
     cast("Any", kind).__getattr__ = missing
@@ -234,6 +248,9 @@ def refuses(
 
 def _hint(name: str, known: Collection[str]) -> str:
     """Return the end of a sentence about an unknown argument: which one may be meant."""
+    taken = next((one for one in _LEVELS if one in known), None)
+    if name in _LEVELS and taken:
+        return f"it takes {_LEVELS[taken]} for a level of 0.99."
     meant = SAME.get(name.casefold())
     if meant in known:
         return f"did you mean {meant}?"

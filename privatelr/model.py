@@ -76,8 +76,8 @@ def dplr(
         off its values: a list, or a column of objects, is numeric if `bounds` declares it and
         categorical if `levels` does. X cannot be a list. A cell counts as missing if it does not
         fit the declaration of its column, or if its type is neither Python's own nor NumPy's.
-        The response is a comparison, a factor (first level against the others), a boolean,
-        or the numbers 0 (or -1) and 1.
+        The response is a comparison with one of the declared levels, a factor (first level against
+        the others), a boolean, or a column of two declared numbers, ``levels={"y": [0, 1]}``.
     eps : float or guarantee
         Total price: epsilon of pure differential privacy, or with `delta` of the approximate
         kind; 0 gives the plain fit, with its penalty. Or a guarantee: ``eps=ZCDP(0.1)``.
@@ -262,7 +262,7 @@ def dpsvm(
     Parameters
     ----------
     formula, data, eps, lambda_, op
-        As in `dplr`. Numbers as responses are 0 or -1 against 1.
+        As in `dplr`.
     h : float
         Width of the bend of the hinge, from 1e-4 to 0.5: the Huber loss bends from margin
         ``1 - h`` to ``1 + h``. A narrower bend has more curvature, ``1 / (2 h)`` for Huber and

@@ -230,8 +230,8 @@ def test_arrays_are_read_as_in_memory(kind):
     x = rng.uniform(-1, 1, (200, 3))
     y = (x[:, 0] + rng.standard_normal(200) > 0).astype(int)
     bounds = {f"X{i}": (-1, 1) for i in (1, 2, 3)}
-    found = dplr(*ARRAYS[kind](x, y), bounds=bounds)
-    expected = dplr(y, x, bounds=bounds)
+    found = dplr(*ARRAYS[kind](x, y), bounds=bounds, levels={"y": [0, 1]})
+    expected = dplr(y, x, bounds=bounds, levels={"y": [0, 1]})
     np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
     assert found.formula == expected.formula
 
@@ -250,7 +250,7 @@ def test_levels_that_nobody_looked_up_are_declared():
     expected = dplr(FORMULA, frame, **SCHEMA).coef
     np.testing.assert_allclose(dplr(FORMULA, lazy, **SCHEMA).coef, expected, rtol=0, atol=1e-9)
     with pytest.raises(SchemaError, match=r"smoker.*declare"):
-        dplr(FORMULA, lazy, bounds=SCHEMA["bounds"])
+        dplr(FORMULA, lazy, bounds=SCHEMA["bounds"], levels={"y": [0, 1]})
 
 
 def test_partitions_of_other_types_than_the_first_are_read_as_they_are():
@@ -280,7 +280,7 @@ def test_nothing_is_read_to_plan_and_refuse():
         with pytest.raises(error):
             dplr(text, lazy, **SCHEMA)
     with pytest.raises(PrivateLRError, match="levels"):
-        dplr(FORMULA, lazy, bounds=SCHEMA["bounds"])
+        dplr(FORMULA, lazy, bounds=SCHEMA["bounds"], levels={"y": [0, 1]})
     with pytest.raises(PrivateLRError, match="lambda_"):
         dplr(FORMULA, lazy, lambda_=-1, **SCHEMA)
 
@@ -321,7 +321,7 @@ def test_what_is_no_table_is_refused_in_one_sentence(case):
     import dask.bag  # noqa: F401
 
     with pytest.raises((SchemaError, FormulaError)) as caught:
-        dplr(*REFUSED[case](clinic(50)))
+        dplr(*REFUSED[case](clinic(50)), levels={"y": [0, 1]})
     assert str(caught.value).endswith(".")
     assert "memory" not in case or case in str(caught.value)
 
@@ -592,7 +592,7 @@ def test_errors_of_other_peoples_tasks_quote_nothing(error, after, memory):
 
     table = dd.from_pandas(frame, npartitions=2).map_partitions(broken, meta=frame.iloc[:0])
     for call in (
-        lambda: dplr("y ~ a", table, eps=1, bounds={"a": (0, 1)}),
+        lambda: dplr("y ~ a", table, eps=1, bounds={"a": (0, 1), "y": (0, 1)}),
         lambda: suggest_bounds(table, {"a": (0, 1)}, eps=100.0),
     ):
         calls.clear()
@@ -616,7 +616,7 @@ def test_refusals_of_this_package_in_tasks_are_its_own_words():
         twice, meta=frame.iloc[:0], enforce_metadata=False
     )
     for call in (
-        lambda: dplr("y ~ a", table, eps=1, bounds={"a": (0, 1)}),
+        lambda: dplr("y ~ a", table, eps=1, bounds={"a": (0, 1), "y": (0, 1)}),
         lambda: suggest_bounds(table, {"a": (0, 1)}, eps=100.0),
     ):
         with pytest.raises(SchemaError, match="data has two columns named 'a'"):

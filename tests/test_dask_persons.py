@@ -17,7 +17,7 @@ dd = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")
 
 pytestmark = pytest.mark.usefixtures(one_noise.__name__)
 
-BOUNDS = {"x": (0.0, 1.0), "z": (-2.0, 2.0)}
+BOUNDS = {"x": (0.0, 1.0), "z": (-2.0, 2.0), "y": (0, 1)}
 PERSON = {"bounds": BOUNDS, "person": "patient"}
 SPENDS = {
     "coefficients": {},
@@ -167,7 +167,7 @@ def test_arrays_have_no_persons():
     x = dd.from_pandas(frame[["x", "z"]], npartitions=2)
     y = dd.from_pandas(frame["y"], npartitions=2)
     with pytest.raises((ArgumentError, FormulaError), match="patient"):
-        dplr(y, x, 1, person="patient")
+        dplr(y, x, 1, person="patient", levels={"y": [0, 1]})
 
 
 def test_no_page_depends_on_the_number_of_records():

@@ -99,9 +99,13 @@ def test_the_title_call():
 def test_ways_to_call():
     frame = clinic()[["y", "age", "dose"]]
     x = frame[["age", "dose"]].to_numpy()
-    assert dpsvm(frame, target="y").formula == "y ~ age + dose"
-    assert dpsvm(np.column_stack([x, frame["y"]])).formula == "X3 ~ X1 + X2"
-    assert list(dpsvm(frame["y"], x, 1.0, 0.5, False).coef.index) == ["(Intercept)", "X1", "X2"]
+    assert dpsvm(frame, target="y", levels={"y": [0, 1]}).formula == "y ~ age + dose"
+    assert dpsvm(np.column_stack([x, frame["y"]]), levels={"y": [0, 1]}).formula == "X3 ~ X1 + X2"
+    assert list(dpsvm(frame["y"], x, 1.0, 0.5, False, levels={"y": [0, 1]}).coef.index) == [
+        "(Intercept)",
+        "X1",
+        "X2",
+    ]
 
 
 # -- one line about losses would be one too many -----------------------------------------------
@@ -215,7 +219,7 @@ def test_arguments_of_dplr_are_checked_as_by_dplr():
         {"analysis": "two-log"},
         {"on_small_lambda": "ask"},
         {"na_action": "drop"},
-        {"bounds": {"age": (9, 1)}},
+        {"bounds": {"age": (9, 1), "y": (0, 1)}},
         {"spend": {"roc": 1}},
         {"spend": {"inference": 1}},
         {"spend": {"coefficients": 0.5, "inference": 0.4}},

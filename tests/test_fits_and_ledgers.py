@@ -95,7 +95,13 @@ def test_what_is_not_private_is_refused_before_the_data_is_read(monkeypatch, opt
     assert ledger.entries == ()
 
 
-SLIPS = [{"bounds": {"age": (9, 1)}}, {"lambda_": -1}, {"solver": 3}, {"op": 1}, {"eps": -1}]
+SLIPS = [
+    {"bounds": {"age": (9, 1), "y": (0, 1)}},
+    {"lambda_": -1},
+    {"solver": 3},
+    {"op": 1},
+    {"eps": -1},
+]
 
 
 @EVERY_MODEL
@@ -141,7 +147,7 @@ def check_named_ledger_does_not_hide_the_block(make):
 
 RELEASES = {
     **{name: partial(fit_clinic, clinic(), model=model) for name, model in MODELS.items()},
-    "dpsimplex": partial(dpsimplex, "y ~ age", clinic(), bounds={"age": (0, 90)}),
+    "dpsimplex": partial(dpsimplex, "y ~ age", clinic(), bounds={"age": (0, 90), "y": (0, 1)}),
     "play": partial(PrivateFTRL, 3, 20),
     "program": partial(
         constraint_private_lp,

@@ -30,7 +30,7 @@ from privatelr.numerics.solve.certified import gradient_bound
 from privatelr.sources import declare_schema
 
 N = 1500
-BOUNDS = {"x": (-1, 1), "u": (0, 3), "z": (0.5, 4)}
+BOUNDS = {"x": (-1, 1), "u": (0, 3), "z": (0.5, 4), "y": (0, 1)}
 FORMULA = "y ~ x + u + offset(log(z))"
 TINY = 1e-9
 TIMES = 40
@@ -251,7 +251,7 @@ def test_a_private_fit_with_any_offset_is_certified(columns: int, scale: float) 
     frame = FRAME.assign(z=FRAME["z"] * scale)
     formula = "y ~ x + u + offset(z)" if columns == 3 else "y ~ g + offset(z)"
     bounds = {**BOUNDS, "z": (0.5 * scale, 4 * scale)}
-    fit = dplr(formula, frame, eps=1.0, bounds=bounds)
+    fit = dplr(formula, frame, eps=1.0, bounds=bounds, levels={"y": [0, 1]})
     assert np.isfinite(fit.coef).all()
 
 
@@ -322,7 +322,7 @@ def test_a_kernel_that_does_not_know_of_offsets_cannot_run() -> None:
 @pytest.mark.quick
 def test_an_argument_of_that_name_leads_to_the_formula() -> None:
     with pytest.raises(privatelr.PrivateLRError, match=r"offset\(z\)"):
-        dplr("y ~ x", FRAME, offset="z")  # type: ignore[call-arg]
+        dplr("y ~ x", FRAME, offset="z", levels={"y": [0, 1]})  # type: ignore[call-arg]
 
 
 # --- the formula ----------------------------------------------------------------------------
@@ -371,7 +371,10 @@ def test_an_offset_stands_by_itself(text: str) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: dplr("y ~ x + offset(z)", FRAME, bounds={"x": (-1, 1)}), r'bounds=\{"z"'),
+        (
+            lambda: dplr("y ~ x + offset(z)", FRAME, bounds={"x": (-1, 1), "y": (0, 1)}),
+            r'bounds=\{"z"',
+        ),
         (lambda: dplr("y ~ x + offset(g)", FRAME, bounds=BOUNDS), "no categories"),
         (lambda: dplr("y ~ x + offset(x > 0)", FRAME, bounds=BOUNDS), "no categories"),
         (

@@ -18,7 +18,7 @@ from privatelr.numerics.rows import SparseRows
 from privatelr.sources import declare_schema
 
 N = 4000
-DECLARED = {"bounds": {"age": (20, 80), "z": (-1, 1)}, "levels": {"g": ["a", "b"]}}
+DECLARED = {"bounds": {"age": (20, 80), "z": (-1, 1), "y": (0, 1)}, "levels": {"g": ["a", "b"]}}
 KNOTS = "bs(age, knots = c(35, 50, 65))"
 SIX = "cut(age, breaks = c(20, 30, 40, 50, 60, 70, 80), include.lowest = TRUE)"
 
@@ -416,7 +416,7 @@ def test_no_constants_are_refused_before_anything_is_paid(formula) -> None:
 
 def test_places_of_formulaic_are_read() -> None:
     def partition(rest: str) -> object:
-        declared = declare_schema(bounds=DECLARED["bounds"])
+        declared = declare_schema(bounds=DECLARED["bounds"], levels={"y": [0, 1]})
         return read_data(f"y ~ bs(age, {rest})", FRAME, None).plan(declared).factors[0].partition
 
     places, named = "None, [35, 50], 3, False, 25, 75", "lower_bound = 25, upper_bound = 75"

@@ -66,7 +66,7 @@ from privatelr.results.release_files.restored_fit import restore
 from privatelr.sources import as_batch, declare_schema
 from privatelr.types import ColumnGroup
 
-BOUNDS = {"x": (0.0, 1.0), "z": (-2.0, 2.0)}
+BOUNDS = {"x": (0.0, 1.0), "z": (-2.0, 2.0), "y": (0, 1)}
 PERSON = {"bounds": BOUNDS, "person": "patient"}
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
@@ -214,7 +214,9 @@ def test_values_are_compared_for_equality_and_missing_ones_are_one_person(values
     source = read_data("y ~ x + person(patient)", frame, None)
     np.testing.assert_allclose(source.batch.shares, 1 / np.array(sizes), rtol=1e-11)
     assert len(source) == round(sum(1 / np.array(sizes)))
-    assert np.isfinite(dplr("y ~ x", frame, 1, bounds={"x": (0, 1)}, person="patient").coef).all()
+    assert np.isfinite(
+        dplr("y ~ x", frame, 1, bounds={"x": (0, 1), "y": (0, 1)}, person="patient").coef
+    ).all()
 
 
 @over(st.lists(st.none() | st.text(st.characters(codec="utf-8"), max_size=2), min_size=1))
@@ -375,10 +377,19 @@ def test_a_number_of_records_may_be_of_numpy():
     assert {fit.spec.formula.person for fit in fits} == {Person("patient", 3)}
     assert type(fits[1].spec.formula.person.most) is int
     with pytest.raises(FormulaError, match=r"has it inside, as in person\(patient, 2\)"):
-        dplr("y ~ x + z + person(patient)", patients(), 1, records_per_person=2)
+        dplr(
+            "y ~ x + z + person(patient)", patients(), 1, records_per_person=2, levels={"y": [0, 1]}
+        )
     for other in (np.bool_(True), np.float64(3)):
         with pytest.raises(FormulaError, match="whole number from 1"):
-            dplr("y ~ x + z", patients(), 1, person="patient", records_per_person=other)
+            dplr(
+                "y ~ x + z",
+                patients(),
+                1,
+                person="patient",
+                records_per_person=other,
+                levels={"y": [0, 1]},
+            )
 
 
 @pytest.mark.parametrize(
@@ -410,14 +421,14 @@ def test_whoever_reads_rows_by_themselves_refuses_persons():
         dplr(formula, dask.from_pandas(frame, npartitions=2), 1, bounds=BOUNDS)
     for fitting in (dplpsvm, dpsimplex):
         with pytest.raises(FormulaError, match="goes with dplr and dpsvm"):
-            fitting(formula, frame, 1)
+            fitting(formula, frame, 1, bounds=BOUNDS)
     fitted = dplr(formula, frame, 1, bounds=BOUNDS)
     with pytest.raises(ArgumentError, match="takes what is about records"):
         privacy_loss(fitted, frame, frame)
     from scipy.sparse import csr_array
 
     with pytest.raises(FormulaError, match="columns of a sparse matrix have no names"):
-        dplr(frame.y, csr_array(np.eye(len(frame))), 1, person="patient")
+        dplr(frame.y, csr_array(np.eye(len(frame))), 1, person="patient", levels={"y": [0, 1]})
 
 
 def test_no_error_names_the_number_of_records():
@@ -834,7 +845,7 @@ def test_a_file_says_that_neighbours_replace_a_person(tmp_path):
     assert again.spec.formula.person.most == 2
     assert "one of m = 8 persons" in " ".join(str(again).split())
     many = dplr("y ~ x + z", patients((3, 1, 2, 5000, 1, 1, 4, 9)), 1, **PERSON)
-    many.save(path)
+    many.save(path, overwrite=True)
     assert not re.search(r"(?<![\w.])5021(?![\w.])", path.read_text())  # no number is all of it
 
 
@@ -954,7 +965,9 @@ def test_cells_of_known_types_are_persons_of_their_own(name):
     cells[:] = [*values, *copy.deepcopy(values)]
     table = pd.DataFrame({"x": np.linspace(0, 1, len(cells)), "y": np.arange(len(cells)) % 2})
     table["who"] = pd.Series(cells, dtype=object)
-    assert dplr("y ~ x", table, 0, 0.1, person="who", bounds={"x": (0, 1)}).nobs == len(values)
+    assert dplr(
+        "y ~ x", table, 0, 0.1, person="who", bounds={"x": (0, 1), "y": (0, 1)}
+    ).nobs == len(values)
 
 
 def test_cells_of_other_types_are_one_person_and_run_no_code():
@@ -962,17 +975,17 @@ def test_cells_of_other_types_are_one_person_and_run_no_code():
     cells[:] = [Odd(), (Odd(), Odd()), None, np.nan, pd.NaT, Decimal("NaN"), [1], "a"]
     table = pd.DataFrame({"x": np.linspace(0, 1, 8), "y": np.arange(8) % 2})
     table["who"] = pd.Series(cells, dtype=object)
-    assert dplr("y ~ x", table, 0, 0.1, person="who", bounds={"x": (0, 1)}).nobs == 2
+    assert dplr("y ~ x", table, 0, 0.1, person="who", bounds={"x": (0, 1), "y": (0, 1)}).nobs == 2
     # a tuple is told apart by what is known of it
     cells[:2] = [(Odd(), "b"), (Odd(), "c")]
     table["who"] = pd.Series(cells, dtype=object)
-    assert dplr("y ~ x", table, 0, 0.1, person="who", bounds={"x": (0, 1)}).nobs == 4
+    assert dplr("y ~ x", table, 0, 0.1, person="who", bounds={"x": (0, 1), "y": (0, 1)}).nobs == 4
 
 
 @pytest.mark.parametrize("kind", ["datetime64[s]", "timedelta64[s]", "complex128"])
 def test_a_column_of_dates_is_no_column_of_persons(kind):
     table = pd.DataFrame({"x": [0.0, 1.0], "y": [0, 1], "who": np.array([1, 2]).astype(kind)})
     with pytest.raises(SchemaError, match=r"told apart by.*astype\(str\)"):
-        dplr("y ~ x", table, 1.0, person="who", bounds={"x": (0, 1)})
+        dplr("y ~ x", table, 1.0, person="who", bounds={"x": (0, 1), "y": (0, 1)})
     table["who"] = table.who.astype(str)
-    assert dplr("y ~ x", table, 0, 0.1, person="who", bounds={"x": (0, 1)}).nobs == 2
+    assert dplr("y ~ x", table, 0, 0.1, person="who", bounds={"x": (0, 1), "y": (0, 1)}).nobs == 2

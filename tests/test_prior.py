@@ -28,7 +28,7 @@ from privatelr.results.release_files.document import content_hash
 from privatelr.sources import declare_schema
 
 N = 3000
-BOUNDS = {"x": (-1, 1), "u": (0, 3)}
+BOUNDS = {"x": (-1, 1), "u": (0, 3), "y": (0, 1)}
 MEANS = {"(Intercept)": -3.0, "x": 1.0, "u": -0.5}
 
 
@@ -219,7 +219,7 @@ def test_an_earlier_fit_or_its_file_is_a_prior(tmp_path) -> None:
 @pytest.mark.parametrize("as_file", [False, True])
 def test_a_fit_of_another_response_or_loss_is_no_prior(tmp_path, as_file) -> None:
     def given(fit):
-        fit.save(tmp_path / "old.json")
+        fit.save(tmp_path / "old.json", overwrite=True)
         return tmp_path / "old.json" if as_file else fit
 
     asked = {"bounds": BOUNDS, "do_scale": False}
@@ -320,9 +320,11 @@ def test_refusals(prior, words) -> None:
 def test_what_has_no_place_for_a_prior_says_so() -> None:
     sparse = pytest.importorskip("scipy.sparse")
     with pytest.raises(ArgumentError, match="coefficients with names"):
-        dplr(FRAME["y"], sparse.csr_array(np.eye(N)[:, :4]), prior={"X1": 1.0})
+        dplr(
+            FRAME["y"], sparse.csr_array(np.eye(N)[:, :4]), prior={"X1": 1.0}, levels={"y": [0, 1]}
+        )
     with pytest.raises(ArgumentError, match="rp_dim"):
-        dplr("y ~ x + u", FRAME, 1.0, rp_dim=1, prior={"x": 1.0})
+        dplr("y ~ x + u", FRAME, 1.0, rp_dim=1, prior={"x": 1.0}, levels={"y": [0, 1]})
     fit = dplr("y ~ x", FRAME, 4.0, bounds=BOUNDS, spend="inference", prior={"x": 1.0})
     with pytest.raises(ArgumentError, match="prior"):
         fit.conf_int(method="bootstrap", covariates="uniform")
@@ -337,7 +339,7 @@ SPLINES = ["bs(x, knots = c(-0.5, 0.5))", "ns(x, knots = c(-0.5, 0.5))", "cut(x,
 @pytest.mark.parametrize("term", SPLINES[:2])
 def test_a_basis_with_other_ends_gives_no_prior(tmp_path, term) -> None:
     """Its coefficients have the same names, and mean something else."""
-    old = dplr(f"y ~ {term}", FRAME, 1.0, bounds={"x": (-2, 3)})
+    old = dplr(f"y ~ {term}", FRAME, 1.0, bounds={"x": (-2, 3), "y": (0, 1)})
     old.save(tmp_path / "old.json")
     for prior in (old, str(tmp_path / "old.json")):
         with pytest.raises(ArgumentError, match=r"^prior: .s\(x, .* has other knots or ends"):
@@ -349,7 +351,7 @@ def test_a_basis_with_other_ends_gives_no_prior(tmp_path, term) -> None:
 @pytest.mark.parametrize("term", SPLINES)
 def test_an_equal_basis_gives_its_prior(tmp_path, term) -> None:
     old = dplr(f"y ~ {term}", FRAME, 1.0, bounds=BOUNDS)
-    old.save(tmp_path / "old.json")
+    old.save(tmp_path / "old.json", overwrite=True)
     new = dplr(f"y ~ {term} + u", FRAME, 1.0, bounds=BOUNDS, prior=str(tmp_path / "old.json"))
     assert new.spec.prior.means == old.coef.to_dict()
 

@@ -43,7 +43,7 @@ N = 1500
 CITIES = list("abcd")
 SCHEMA = {
     "bounds": {"age": (18, 90), "dose": (-1, 9)},
-    "levels": {"smoker": ["no", "yes"], "city": CITIES},
+    "levels": {"smoker": ["no", "yes"], "city": CITIES, "y": [0, 1]},
 }
 FORMULAS = [
     "y ~ age",
@@ -368,7 +368,7 @@ def wide(n=900):
     places = [f"p{i}" for i in range(90)]
     frame = pd.DataFrame({"place": rng.choice(places[:70], n), "age": rng.uniform(18, 90, n)})
     frame["y"] = rng.integers(0, 2, n)
-    return frame, {"bounds": {"age": (18, 90)}, "levels": {"place": places}}
+    return frame, {"bounds": {"age": (18, 90), "y": (0, 1)}, "levels": {"place": places}}
 
 
 @pytest.mark.parametrize("model", [dplr, dpsvm])
@@ -422,7 +422,7 @@ LEFT_OUT = {
     "cms11": {"analysis": "cms11"},
     "plain": {"eps": 0},
     "no": {"do_scale": False},
-    "unbounded": {"bounds": {"age": (18, 90)}},
+    "unbounded": {"bounds": {"age": (18, 90), "y": (0, 1)}},
 }
 USED = {
     "pure": {},
@@ -561,7 +561,7 @@ def test_a_published_analysis_gives_what_was_published(monkeypatch, model):
 @pytest.mark.parametrize(
     "asked",
     [
-        {"bounds": {"X0": (0, 1), "X1": (0, 1)}},
+        {"bounds": {"X0": (0, 1), "X1": (0, 1), "y": (0, 1)}},
         {"do_scale": "private"},
         {"spend": {"scale": 0.1, "coefficients": 0.9}},
     ],
@@ -576,10 +576,10 @@ def test_a_sparse_matrix_gets_a_scale_as_the_frame_that_its_refusal_names(asked)
     assert f"; {code} takes bounds= and is scaled." in str(refused.value)
     named = eval(code, {"pandas": pd, "X": matrix})
     assert [*named] == ["X0", "X1"]
-    declared = {"bounds": {"X0": (0, 1), "X1": (0, 1)}}
+    declared = {"bounds": {"X0": (0, 1), "X1": (0, 1), "y": (0, 1)}}
     assert dplr(frame["y"], named, **{**asked, **declared}).scale is not None
     # values beyond the bounds, zeros included, are cut off as everywhere
-    outside = {"bounds": {"X0": (0.25, 1), "X1": (0.25, 1)}}
+    outside = {"bounds": {"X0": (0.25, 1), "X1": (0.25, 1), "y": (0, 1)}}
     fit = dplr(frame["y"], named, **outside, do_scale="private")
     dense = dplr(frame["y"], named.sparse.to_dense().clip(0.25, 1), **outside, do_scale="private")
     assert fit.spec.radius == dense.spec.radius
@@ -610,7 +610,7 @@ def test_formulas_without_a_column_to_scale_are_refused(formula, target, words, 
 
 def test_variables_without_bounds_are_refused():
     with pytest.raises(SchemaError, match=r"takes bounds= for every variable, and 'dose' has none"):
-        fitted("y ~ age + dose", schema={"bounds": {"age": (18, 90)}})
+        fitted("y ~ age + dose", schema={"bounds": {"age": (18, 90), "y": (0, 1)}})
 
 
 # -- factors of two levels under a pure promise ----------------------------------------------------

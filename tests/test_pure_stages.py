@@ -33,7 +33,7 @@ from privatelr.sources import declare_schema
 FORMULA = "y ~ age + dose + smoker + city"
 SCHEMA = {
     "bounds": {"age": (18, 90), "dose": (-1, 9)},
-    "levels": {"smoker": ["no", "yes"], "city": list("abcd")},
+    "levels": {"smoker": ["no", "yes"], "city": list("abcd"), "y": [0, 1]},
 }
 TARGETS = [ApproxDP(0.3, 1e-6), ZCDP(0.01)]
 

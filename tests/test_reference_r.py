@@ -46,7 +46,7 @@ def design_of(case):
         with pytest.warns(PrivacyWarning):
             frame = scaled(case["formula"], frame).data
     formula = parse_formula(case["formula"], list(frame.columns))
-    schema = declare_schema(row_norm=20.0, intercept_scale=1.0)
+    schema = declare_schema(row_norm=20.0, intercept_scale=1.0, levels={"y": [0, 1]})
     spec = plan_design(formula, as_batch(frame), schema)
     return spec, read_design(spec, as_batch(frame), DenseRows)
 
@@ -112,6 +112,7 @@ def test_plain_fits_through_the_front_door(case):
             intercept_scale=1.0,
             row_norm=1.0 if arguments.get("do.scale") else 20.0,
             do_scale=arguments.get("do.scale", False),
+            levels={"y": [0, 1]},
         )
     np.testing.assert_allclose(fit.release.coef, case["coef"], atol=1e-6)
     np.testing.assert_allclose(fit.predict(frame_of(case))[:10], case["prob"], atol=1e-6)
@@ -149,7 +150,7 @@ def test_effective_epsilon_of_the_cases(case):
 def test_r_formulas_at_radius_one_through_the_front_door():
     """A design of radius one exactly: no intercept, rows in the unit ball."""
     data = {"x": np.array([0.1, 0.2] * 75), "y": np.array([0, 1] * 75)}
-    fit = dplr("y ~ x - 1", data, analysis="cms11")
+    fit = dplr("y ~ x - 1", data, analysis="cms11", levels={"y": [0, 1]})
     row = next(row for row in REFERENCE["lambda_auto"] if row["eps"] == 1 and row["n"] == 150)
     assert fit.calibration.lambda_ == pytest.approx(row["lambda"], rel=1e-12)
     assert fit.calibration.epsilon_effective == pytest.approx(0.9, rel=1e-12)

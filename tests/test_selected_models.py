@@ -182,8 +182,9 @@ def test_sparse_and_dense_give_the_same_choices(model, monkeypatch):
     y = np.where(x[:, 0] + x[:, 1] > 0, 1, 0)
     frame = pd.DataFrame(x, columns=[f"X{j + 1}" for j in range(30)]).assign(y=y)
     with fixed_noise(monkeypatch):
-        by_matrix = model(y, sparse.csr_array(x), eps=3.0)
-        by_frame = model("y ~ .", frame, eps=3.0)
+        declared = {"levels": {"y": [0, 1]}}
+        by_matrix = model(y, sparse.csr_array(x), eps=3.0, **declared)
+        by_frame = model("y ~ .", frame, eps=3.0, **declared)
     np.testing.assert_array_equal(by_matrix.release.counts, by_frame.release.counts)
 
 
@@ -193,7 +194,7 @@ def test_factors_of_many_levels_are_read_without_zeros_and_give_the_same(model, 
     frame["ward"] = np.random.default_rng(3).choice(list("abcdefghijkl"), 400)
     frame.loc[7, "ward"] = "elsewhere"  # a level that was not declared: a row of zeros
     frame.loc[9, "age"] = np.nan
-    schema = {"levels": {"ward": list("abcdefghijkl")}, "bounds": {"age": (18, 90)}}
+    schema = {"levels": {"ward": list("abcdefghijkl")}, "bounds": {"age": (18, 90), "y": (0, 1)}}
     read = []
     honest = EntryRows.__init__
 

@@ -31,7 +31,7 @@ from privatelr.privacy.accounting.agreement import implied
 from privatelr.results.release_files.strata_file import _hash
 from privatelr.sources import declare_schema
 
-DECLARED = {"bounds": {"age": (18, 90)}, "levels": {"sex": ["female", "male"]}}
+DECLARED = {"bounds": {"age": (18, 90), "y": (0, 1)}, "levels": {"sex": ["female", "male"]}}
 PRICES = [PureDP(1.0), ZCDP(0.1), ApproxDP(1.0, 1e-6)]
 
 
@@ -80,9 +80,11 @@ def test_levels_of_any_kind_name_their_stratum(levels):
     )
     if not isinstance(levels[0], str):
         table["k"] = np.array(table["k"])
-    found = dplr("y ~ x", table, 0, 0.01, by="k", bounds={"x": (0, 1)}, levels={"k": levels})
+    found = dplr(
+        "y ~ x", table, 0, 0.01, by="k", bounds={"x": (0, 1), "y": (0, 1)}, levels={"k": levels}
+    )
     own = table[table.k == levels[1]]
-    alone = dplr("y ~ x", own, 0, 0.02, bounds={"x": (0, 1)})
+    alone = dplr("y ~ x", own, 0, 0.02, bounds={"x": (0, 1), "y": (0, 1)})
     np.testing.assert_allclose(found[levels[1]].coef, alone.coef, rtol=1e-6)
 
 
@@ -100,7 +102,14 @@ def test_records_of_no_declared_level_are_in_no_stratum(table):
 def test_a_subset_and_strata_hold_together(table):
     both = dplr("y ~ age + subset(age > 40)", table, 0, 1e-3, by="sex", **DECLARED)
     own = table[(table.sex == "male") & (table.age > 40)]
-    alone = dplr("y ~ age", own, 0, 1e-3 * len(table) / len(own), bounds=DECLARED["bounds"])
+    alone = dplr(
+        "y ~ age",
+        own,
+        0,
+        1e-3 * len(table) / len(own),
+        bounds=DECLARED["bounds"],
+        levels={"y": [0, 1]},
+    )
     np.testing.assert_allclose(both["male"].coef, alone.coef, rtol=1e-6)
 
 
@@ -244,7 +253,7 @@ def test_a_changed_file_is_refused(fits, table, tmp_path):
     fits.save(path)
     document = json.loads(path.read_text())
     other = dplr("y ~ age", table, 1.0, by="sex", spend="inference", lambda_=0.5, **DECLARED)
-    other.save(path)
+    other.save(path, overwrite=True)
     foreign = json.loads(path.read_text())
     one, two = document["fits"]
     for changed in (

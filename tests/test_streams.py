@@ -125,8 +125,8 @@ def test_a_stream_begins_at_the_rows_at_which_a_table_begins(n, d):
     bounds = {name: (-1, 1) for name in frame}
     frame["y"] = (frame["x0"] + rng.logistic(size=n) > 0).astype(float)
     source = stream(in_batches(arrow(frame), 1_000, 7), memory=0)
-    found = dplr("y ~ .", source, eps=0, lambda_=1e-5, bounds=bounds)
-    expected = dplr("y ~ .", frame, eps=0, lambda_=1e-5, bounds=bounds)
+    found = dplr("y ~ .", source, eps=0, lambda_=1e-5, bounds=bounds, levels={"y": [0, 1]})
+    expected = dplr("y ~ .", frame, eps=0, lambda_=1e-5, bounds=bounds, levels={"y": [0, 1]})
     np.testing.assert_array_equal(found.coef, expected.coef)
 
 
@@ -263,7 +263,7 @@ def test_nothing_is_read_to_plan_and_refuse():
         with pytest.raises(error):
             dplr(text, source, **SCHEMA)
     with pytest.raises(SchemaError, match="levels"):
-        dplr(FORMULA, source, bounds=SCHEMA["bounds"])
+        dplr(FORMULA, source, bounds=SCHEMA["bounds"], levels={"y": [0, 1]})
 
 
 SECRET = 0.123456789
@@ -472,9 +472,9 @@ def test_types_that_pandas_does_not_know_matter_where_they_are_used(kind):
     frame = trial(200)
     table = arrow(frame).append_column("odd", pa.nulls(200, kind()))
     for data in (table, stream(table.to_reader)):
-        assert dplr("y ~ age", data, eps=0, bounds={"age": (18, 90)}).nobs == 200
+        assert dplr("y ~ age", data, eps=0, bounds={"age": (18, 90), "y": (0, 1)}).nobs == 200
         with pytest.raises(SchemaError, match=r"^column 'odd' has the type "):
-            dplr("y ~ age + odd", data, eps=0, bounds={"age": (18, 90)})
+            dplr("y ~ age + odd", data, eps=0, bounds={"age": (18, 90), "y": (0, 1)})
 
 
 def test_a_stream_is_told_by_its_type():

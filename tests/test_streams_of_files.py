@@ -314,7 +314,7 @@ def test_a_response_of_texts_is_no_list_of_files():
     said = []
     for text in ("yes", "yes.parquet"):
         with pytest.raises(Exception, match="levels") as told:
-            dplr([text, "no", "no"], covariates, eps=1.0, bounds={"age": (18, 90)})
+            dplr([text, "no", "no"], covariates, eps=1.0, bounds={"age": (18, 90), "y": (0, 1)})
         said.append(str(told.value))
     assert said[0] == said[1]
 

@@ -82,7 +82,9 @@ def test_levels_of_an_enum_are_in_its_type():
     lazy = pl.from_pandas(frame).with_columns(pl.col("smoker").cast(pl.Enum(["no", "yes"]))).lazy()
     expected = dplr(FORMULA, frame, **SCHEMA).coef
     for memory in (KEPT, STREAMED):
-        found = dplr(FORMULA, stream(lazy, memory=memory), bounds=SCHEMA["bounds"])
+        found = dplr(
+            FORMULA, stream(lazy, memory=memory), bounds=SCHEMA["bounds"], levels={"y": [0, 1]}
+        )
         np.testing.assert_allclose(found.coef, expected, rtol=0, atol=1e-9)
 
 
@@ -102,7 +104,11 @@ def test_a_lazy_frame_whose_engine_fails_is_not_taken_to_end_there(memory):
     with pytest.raises(
         SchemaError, match=r"^data: its batches could not be read; a charge .* stands\.$"
     ):
-        dplr("y ~ age", stream(lazy.with_columns(whole), memory=memory), bounds={"age": (18, 90)})
+        dplr(
+            "y ~ age",
+            stream(lazy.with_columns(whole), memory=memory),
+            bounds={"age": (18, 90), "y": (0, 1)},
+        )
 
 
 def test_a_call_that_ends_early_leaves_no_thread_that_aborts_the_process():
@@ -139,10 +145,10 @@ def test_a_lazy_frame_of_files_that_have_become_shorter_is_refused(tmp_path):
     frame = pl.from_pandas(trial(3000))
     frame.write_parquet(tmp_path / "t.parquet")
     lazy = pl.scan_parquet(tmp_path / "t.parquet")
-    model = dplr("y ~ age", lazy, bounds={"age": (18, 90)})
+    model = dplr("y ~ age", lazy, bounds={"age": (18, 90), "y": (0, 1)})
     frame.head(1000).write_parquet(tmp_path / "t.parquet")
     for call in (
-        lambda: dplr("y ~ age", lazy, bounds={"age": (18, 90)}),
+        lambda: dplr("y ~ age", lazy, bounds={"age": (18, 90), "y": (0, 1)}),
         lambda: model.predict(lazy),
     ):
         with pytest.raises(SchemaError, match=r"could not be (read|counted)"):
@@ -156,7 +162,7 @@ def test_no_column_beside_those_of_the_formula_is_read():
         read.append(columns)
         return (table if columns is None else table.select(columns)).to_reader()
 
-    dplr("y ~ age", stream(reader, memory=0), bounds={"age": (18, 90)})
+    dplr("y ~ age", stream(reader, memory=0), bounds={"age": (18, 90), "y": (0, 1)})
     assert {name for columns in read[1:] for name in columns} == {"y", "age"}
 
 
@@ -221,7 +227,7 @@ def test_private_answers_and_suggestions_read_streams(memory):
     fit = dplr(FORMULA, frame, **SCHEMA)
     answers = [fit.private_roc(data, eps=1.0, seed=3) for data in (source, frame)]
     assert str(answers[0]) == str(answers[1])
-    asked = {"bounds": {"age": (0, 150)}, "eps": 0.5, "seed": 1}
+    asked = {"bounds": {"age": (0, 150), "y": (0, 1)}, "eps": 0.5, "seed": 1}
     assert dict(suggest_bounds(source, **asked)) == dict(suggest_bounds(frame, **asked))
     levels = [levels_from(data, "smoker", 1.0, 1e-5, seed=2) for data in (source, frame)]
     assert dict(levels[0]) == dict(levels[1])

@@ -32,7 +32,7 @@ def _one_noise(monkeypatch):
     monkeypatch.setattr(privatelr.fitting, "SystemRandomness", FixedRandomness)
 
 
-BOUNDS = {"x": (0.0, 1.0), "z": (-2.0, 2.0), "w": (0.0, 2.0)}
+BOUNDS = {"x": (0.0, 1.0), "z": (-2.0, 2.0), "w": (0.0, 2.0), "y": (0, 1)}
 PERSON = {"bounds": BOUNDS, "levels": {"k": ["a", "b", "c"]}, "person": "patient"}
 
 

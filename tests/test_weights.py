@@ -24,7 +24,7 @@ from privatelr.privacy import PureDP
 from privatelr.sources import declare_schema
 
 N = 2000
-BOUNDS = {"x": (-1, 1), "u": (0, 3), "w": (0, 5)}
+BOUNDS = {"x": (-1, 1), "u": (0, 3), "w": (0, 5), "y": (0, 1)}
 TINY = 1e-9
 
 
@@ -260,7 +260,7 @@ def test_check_counts_the_values_of_weights() -> None:
     ("formula", "weights", "declared", "words"),
     [
         ("y ~ x", "v", {}, "'v'"),
-        ("y ~ x", "w", {"bounds": {"x": (-1, 1)}}, 'declare bounds={"w": (lo, hi)}'),
+        ("y ~ x", "w", {"bounds": {"x": (-1, 1), "y": (0, 1)}}, 'declare bounds={"w": (lo, hi)}'),
         ("y ~ x", "1 / w", {}, "bounds that keep it finite"),
         ("y ~ x", "w", {"bounds": {**BOUNDS, "w": (-3, 0)}}, "at most 0"),
         ("y ~ x", "g", {}, "no categories"),
@@ -281,7 +281,7 @@ def test_refusals(formula, weights, declared, words) -> None:
 def test_what_has_no_place_for_weights_says_so() -> None:
     sparse = pytest.importorskip("scipy.sparse")
     with pytest.raises(ArgumentError, match="columns of a frame"):
-        dplr(FRAME["y"], sparse.csr_array(np.eye(N)[:, :4]), weights="w")
+        dplr(FRAME["y"], sparse.csr_array(np.eye(N)[:, :4]), weights="w", levels={"y": [0, 1]})
     with pytest.raises(FormulaError, match=r"weights\(w\) goes with dplr and dpsvm"):
         privatelr.dpsimplex("y ~ x + u + weights(w)", FRAME, eps=1.0, bounds=BOUNDS)
     with pytest.raises(ArgumentError, match="weights: it goes with a formula"):

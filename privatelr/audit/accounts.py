@@ -234,7 +234,7 @@ def _fits(rng: np.random.Generator) -> Iterator[Check]:
     The ledger is an argument, or that of an open ``with`` block.
     """
     frame = pd.DataFrame({"x": np.linspace(-1, 1, 8), "y": [0.0, 1.0] * 4})
-    box = {"x": (-1.0, 1.0)}
+    box = {"x": (-1.0, 1.0), "y": (0.0, 1.0)}
     named, opened, both = Ledger(_LARGE), Ledger(_LARGE), Ledger(_LARGE)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -287,7 +287,7 @@ def _before_the_read(ledger: Ledger, path: str) -> Iterator[Check]:
     honest = vars(model_data)["read_design"]
     with mock.patch.object(model_data, "read_design", look), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        dplr("y ~ x", frame, 0.5, bounds={"x": (-1.0, 1.0)}, ledger=ledger)
+        dplr("y ~ x", frame, 0.5, bounds={"x": (-1.0, 1.0), "y": (0.0, 1.0)}, ledger=ledger)
     late = sum(count < 2 for count in seen) if seen else 1
     yield Check("ledger", "on disk: rows that were read before their charge was", late)
 

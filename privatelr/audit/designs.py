@@ -90,7 +90,7 @@ def random_case(
         for name, low in zip("abc", rng.normal(0, 10, 3).tolist(), strict=True)
         if rng.random() < 0.8
     }
-    levels = {"f": _LEVELS[: rng.integers(2, 5)], "g": _LEVELS[:2], "w": _WIDE}
+    levels = {"f": _LEVELS[: rng.integers(2, 5)], "g": _LEVELS[:2], "w": _WIDE, "y": (0, 1)}
     terms = rng.choice(_TERMS, rng.integers(1, 5), replace=False).tolist()
     if wide:
         terms = ["w", *terms[:2]]
@@ -118,7 +118,7 @@ def numeric_case(rng: np.random.Generator, n: int, p: int) -> Case:
     names = [f"X{index + 1}" for index in range(p)]
     declared = {
         "bounds": {},
-        "levels": {},
+        "levels": {"y": (0, 1)},
         "row_norm": float(rng.choice([0.3, 1.0, 5.0])),
         "intercept_scale": float(rng.choice([0.5, 1.0, 3.0])),
     }

@@ -69,18 +69,29 @@ class Front:
         return pd.DataFrame({**columns, "y": np.array(labels, dtype=np.float64)})
 
 
+_CLASSES = {"y": (0, 1)}
 FRONTS = (
-    Front("y ~ x", {"x": 50.0}, {"bounds": {"x": (-5, 5)}, "intercept_scale": 1.0}),
-    Front("y ~ x + z", {"x": 3.0, "z": -20.0}, {"row_norm": 1.0, "intercept_scale": 1.0}),
+    Front(
+        "y ~ x", {"x": 50.0}, {"bounds": {"x": (-5, 5)}, "intercept_scale": 1.0, "levels": _CLASSES}
+    ),
+    Front(
+        "y ~ x + z",
+        {"x": 3.0, "z": -20.0},
+        {"row_norm": 1.0, "intercept_scale": 1.0, "levels": _CLASSES},
+    ),
     Front(
         "y ~ 0 + x + f:x",
         {"x": 2.0, "f": "c"},
-        {"bounds": {"x": (-1, 2)}, "levels": {"f": ("a", "b", "c")}, "intercept_scale": 0.5},
+        {
+            "bounds": {"x": (-1, 2)},
+            "levels": {"f": ("a", "b", "c"), **_CLASSES},
+            "intercept_scale": 0.5,
+        },
     ),
     Front(
         "y ~ x + z + u",
         dict.fromkeys("xzu", 9.0),
-        {"bounds": dict.fromkeys("xzu", (-1, 1)), "intercept_scale": 0.5},
+        {"bounds": dict.fromkeys("xzu", (-1, 1)), "intercept_scale": 0.5, "levels": _CLASSES},
         directions=2,
     ),
 )
@@ -155,7 +166,7 @@ _ENDS: tuple[Mapping[str, Any], ...] = (
 the middle."""
 _SCALED: Mapping[str, Any] = {
     "bounds": {"x": (-5, 5), "z": (-2, 2)},
-    "levels": {"f": ("a", "b", "c")},
+    "levels": {"f": ("a", "b", "c"), **_CLASSES},
 }
 
 

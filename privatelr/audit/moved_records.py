@@ -40,7 +40,7 @@ _STARTS = np.array([-30.0, -3.0, -1.0, 0.0, 1.0])
 _SMALL = 7.0
 """The penalty is divided by this where most of the claim is to pay for the curvature."""
 _RECORDS = 40
-_BOUNDS, _LEVELS = {"x": (0.0, 1.0)}, {"site": ["a", "b", "c"]}
+_BOUNDS, _LEVELS = {"x": (0.0, 1.0), "y": (0.0, 1.0)}, {"site": ["a", "b", "c"]}
 _FORMULA = "y ~ x + by(site)"
 _STEEPEST = np.array([0.0, -0.158])
 """Coefficients at which the first record adds most to both matrices of inference together."""

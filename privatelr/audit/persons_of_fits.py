@@ -32,7 +32,7 @@ from privatelr.sources import declare_schema, stream
 from privatelr.types import ColumnGroup, FloatArray
 
 _PERSONS, _FEW, _MANY = 40, 2, 31
-_BOUNDS = {"x": (0.0, 1.0)}
+_BOUNDS = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 _FORMULA = "y ~ x + person(patient)"
 _ALL = {"scale": 0.1, "coefficients": 0.4, "inference": 0.25, "roc": 0.25}
 

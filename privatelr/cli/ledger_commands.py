@@ -15,7 +15,7 @@ from privatelr import page_model
 from privatelr.cli import files
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import add_command, add_group, given
-from privatelr.cli.outcomes import DONE, REFUSED, STATUSES, InputError, print_page
+from privatelr.cli.outcomes import DONE, REFUSED, STATUSES, InputError, note, print_page
 from privatelr.errors import ArgumentError, count_of, require_number
 from privatelr.privacy import prices
 from privatelr.privacy.accounting import (
@@ -88,6 +88,10 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         add_command(actions, f"ledger {name}", _RUN[name], told, text)
 
 
+_ANSWERS = {"bounds", "choose", "levels", "roc"}
+"""These take no study file, whose ledger pays for a fit, and say so if they charge none."""
+
+
 def ledger_of(chosen: argparse.Namespace) -> dict[str, Any]:
     """Keyword for a function that pays: the ledger of ``--ledger``, opened before any other work.
 
@@ -108,6 +112,8 @@ def ledger_of(chosen: argparse.Namespace) -> dict[str, Any]:
         return {"ledger": Ledger.open(path, **options)}
     for name in options:
         raise ArgumentError(f"--{name} goes with --ledger, or with {NAMED}.")
+    if getattr(chosen, "command", "") in _ANSWERS and not os.environ.get(NAMED):
+        note("privatelr", f"no ledger is charged, because neither --ledger nor {NAMED} names one.")
     return {}
 
 

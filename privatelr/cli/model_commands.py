@@ -34,7 +34,14 @@ from privatelr.cli.tables import (
     describe,
     open_table,
 )
-from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
+from privatelr.errors import (
+    ArgumentError,
+    GuaranteeError,
+    PrivacyWarning,
+    ReleaseFileError,
+    SchemaError,
+    listed,
+)
 from privatelr.formula import (
     Formula,
     Token,
@@ -324,6 +331,7 @@ def _read_table(chosen: argparse.Namespace) -> tuple[Formula, pd.DataFrame, dict
         # a term that is removed, as in . - age, is in the text of the formula but not in the model
         mentioned = {token.text for token in tokenize(formula.text) if token.is_name}
         levels = declared["levels"]
+        _require_declared(table, formula, declared)
         wanted = {
             name: by_levels(name, levels.get(name)) for name in table.names if name in mentioned
         }
@@ -338,6 +346,18 @@ def _read_table(chosen: argparse.Namespace) -> tuple[Formula, pd.DataFrame, dict
         known = declared[argument].items()
         declared[argument] = {name: value for name, value in known if name in wanted}
     return formula, frame, declared
+
+
+def _require_declared(table: Any, formula: Formula, declared: Mapping[str, Any]) -> None:
+    """Refuse columns of a file without types that nobody declared, as any of them may be text."""
+    known = {**declared["bounds"], **declared["levels"]}
+    left = [name for name in formula.variables if name not in known]
+    if table.numbers_note and left and declared.get("row_norm") is None:
+        raise SchemaError(
+            f"no declaration of {listed(left)}: the file does not say what holds numbers or texts; "
+            f"add --bounds {left[0]}=LOW:HIGH or --levels {left[0]}=NO,YES, or --row-norm, which "
+            "takes columns without a declaration as numbers."
+        )
 
 
 def rows_of(table: Any, wanted: dict[str, DeclaredColumn], formula: Formula) -> Any:

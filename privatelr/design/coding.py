@@ -76,7 +76,10 @@ def plan_factor(expression: Expression, variables: Mapping[str, Variable]) -> Fa
     levels = levels or (variable.levels if variable is not None else ())
     if not levels or (variable is None and not logical):
         ask = "code a column instead" if variable is None else remedy(variable)
-        raise SchemaError(f"term '{expression.label}' would read its levels off the data; {ask}.")
+        raise SchemaError(
+            f"term '{expression.label}' would read its levels off the data; {ask}; or leave it "
+            f"out, as in . - {expression.label}."
+        )
     if len(levels) < 2:
         raise SchemaError(f"term '{expression.label}' has one level; a term takes two or more.")
     if variable is not None:

@@ -32,15 +32,15 @@ from privatelr.design.terms import (
     require_boundable,
     user_units,
 )
-from privatelr.design.type_checks import foreign_constants, require_kinds
+from privatelr.design.type_checks import require_kinds
 from privatelr.design.variables import (
     Values,
     Variable,
     describe_variables,
     read_values,
     require_columns,
+    require_usable,
 )
-from privatelr.errors import FormulaError
 from privatelr.formula import Formula, at_level_text
 from privatelr.sources import Batch, Payment, Schema
 from privatelr.types import Block, BoolArray, FloatArray, Rows, RowsBackend, row_radius
@@ -232,16 +232,11 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
     FormulaError, SchemaError
         One sentence that names the term and the remedy.
     """
+    bare = [expression.bare() for expression in formula.factors]
+    require_usable([name for name in bare if name is not None], batch, schema)
     variables = describe_variables(batch, formula.variables, schema)
-    right = *formula.factors, *formula.beside
-    for expression in (formula.response, *right):
+    for expression in (formula.response, *formula.factors, *formula.beside):
         require_kinds(expression, variables)
-    for expression in right:
-        for variable, value in foreign_constants(expression, variables):
-            raise FormulaError(
-                f"term '{expression.label}' compares {variable.name!r} with {value!r}, which is "
-                f"not one of its levels {', '.join(map(repr, variable.levels))}."
-            )
     planned = planned_columns(formula, variables)
     variables, response = planned.variables, planned.response
     factors, columns = planned.factors, planned.columns

@@ -1,17 +1,17 @@
-"""Two-class responses: a comparison, a factor, a boolean or the numbers 0 and 1."""
+"""Two-class responses: a comparison, a factor, a boolean, or numbers with two declared values."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privatelr.design.type_checks import foreign_constants
 from privatelr.design.variables import level_codes, read_values, remedy, require_content
 from privatelr.errors import FormulaError, SchemaError
-from privatelr.formula import Expression, Node, evaluate, is_truth
+from privatelr.formula import Expression, Node, evaluate, interval, is_truth
 from privatelr.sources import Batch, Tally, count
 from privatelr.types import BoolArray, FloatArray
 
@@ -31,8 +31,8 @@ class Response:
         What is evaluated.
     kind : str
         ``logical`` (true is the positive class), ``factor`` (first level against the
-        others, as in R), ``binary`` (the numbers 0, or -1, and 1), or ``classes`` (each level is a
-        class of its own, the first one the reference).
+        others, as in R), ``binary`` (the numbers 0 and 1, of declared bounds or of an expression),
+        or ``classes`` (each level is a class of its own, the first one the reference).
     classes : tuple
         What ``predict(type="classes")`` returns for the negative and the positive class, or for
         each of several classes.
@@ -67,10 +67,7 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
     logical = expression.is_logical or (variable is not None and variable.kind == "logical")
     levels = expression.levels
     if logical and not levels:
-        foreign = foreign_constants(expression, variables)
-        remarks = [f"{value!r} is not a declared level of {v.name}" for v, value in foreign]
-        both = (False, True)
-        return Response(expression, "logical", both, both, remark="; ".join(remarks))
+        return Response(expression, "logical", (False, True), (False, True))
     levels = levels or (variable.levels if variable is not None else ())
     if levels and (logical or variable is not None):
         if variable is not None:
@@ -80,25 +77,29 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
         missing = None if variable is None else remedy(variable, "first, second", "0, 1")
         raise SchemaError(
             f"response {expression.label!r}: its levels would be read off the data; "
-            f"{missing or 'code a column instead'}, or compare, as in \"{name} == 'yes' ~ ...\"."
-        )
-    if variable is not None and variable.is_bounded and not set(variable.bounds) <= {0.0, 1.0}:
-        low, high = variable.bounds
-        raise SchemaError(
-            f"response {expression.label!r}: a numeric response takes the values 0 and 1, and "
-            f"this one is declared on ({low:g}, {high:g}); compare it with a public constant, as "
-            f'in "{name} > {(low + high) / 2:g} ~ ...".'
+            f"{missing or 'code a column instead'}."
         )
     if not _keeps_zero_and_one(expression.tree):
         raise SchemaError(
-            f"response {expression.label!r}: a numeric response takes the values 0 and 1, which "
-            "this expression has no reason to; compare it with a public constant, as in "
-            '"y > 3 ~ ...", and give counts of successes as one record for each trial.'
+            f"response {expression.label!r}: a numeric response takes two values, which this "
+            'expression has no reason to; compare it with a public constant, as in "y > 3 ~ ...", '
+            "and give counts of successes as one record for each trial."
         )
-    clipped = variable is not None and variable.is_bounded
-    remark = (
-        "values beyond (0, 1) are clipped" if clipped else "-1 counts as 0, other values as missing"
-    )
+    low, high = interval(expression, {each: variables[each].bounds for each in expression.names})
+    name = next(iter(expression.names), "y")
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise SchemaError(
+            f"response {expression.label!r}: the two numbers that it takes are not declared; add "
+            f'levels={{"{name}": [0, 1]}}, with the reference first, or pass booleans, as in '
+            f'"{expression.label} == 1 ~ ..." or y == 1 for an array y.'
+        )
+    if (low, high) != (0.0, 1.0):
+        raise SchemaError(
+            f"response {expression.label!r}: a numeric response takes the values 0 and 1, and "
+            f"this one is declared on ({low:g}, {high:g}); compare it with a public constant, as "
+            f'in "{expression.label} > {(low + high) / 2:g} ~ ...".'
+        )
+    remark = "values beyond (0, 1) are clipped" if variable is not None else ""
     return Response(expression, "binary", (0, 1), (0, 1), remark=remark)
 
 
@@ -206,10 +207,8 @@ def labels(
     if response.kind == "binary":
         positive = np.equal(values, 1)
         usable = positive | np.equal(values, 0)
-        if not np.all(usable):  # labels of support vector machines are often -1 and 1
-            usable |= np.equal(values, -1)
         if tally is not None and name is not None:
-            # a missing value was replaced by 0 or by the middle of (0, 1); neither is odd
+            # the middle of (0, 1) replaced a missing value, which is not odd
             odd = np.count_nonzero(~usable & np.not_equal(values, 0.5))
             count(tally, name, undeclared=int(odd))
         label = positive.astype(np.float64)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from privatelr.design.variables import TYPED
-from privatelr.errors import FormulaError, SchemaWarning, show
-from privatelr.formula import MEMBERSHIPS, Expression, Node, constants, interval
+from privatelr.design.variables import TYPED, remedy
+from privatelr.errors import FormulaError, SchemaError, SchemaWarning, or_meant, show
+from privatelr.formula import MEMBERSHIPS, Expression, Node, constants
 from privatelr.sources import Batch, Schema
 
 if TYPE_CHECKING:
@@ -19,34 +19,28 @@ if TYPE_CHECKING:
 
 
 def require_kinds(expression: Expression, variables: Mapping[str, Variable]) -> None:
-    """Refuse arithmetic on categories, and comparisons that are always false by their types.
+    """Refuse arithmetic on categories, and comparisons that no declared level can meet.
 
     Columns of categories or strings may stand alone, be coded as a factor, or be compared for
     equality with constants.
     """
-    _visit(expression.label, expression.tree, variables, True)
+    label = expression.label
+    _visit(label, expression.tree, variables, True)
     for variable, value in _compared(expression, variables):
-        textual = variable is not None and variable.is_textual
-        if isinstance(value, str) and not textual:
-            raise FormulaError(
-                f"formula: {expression.label!r} compares numbers with the text {value!r}."
+        if variable is None or not variable.is_textual:
+            if isinstance(value, str):
+                raise FormulaError(f"formula: {label!r} compares numbers with the text {value!r}.")
+        elif not variable.levels:
+            raise SchemaError(
+                f"formula: {label!r} compares {variable.name!r}, whose levels are not declared, so "
+                f"that nobody can tell whether {value!r} is one; {remedy(variable)}."
             )
-        if variable and textual and variable.content == "strings" and not isinstance(value, str):
+        elif value not in variable.levels:
+            close = or_meant(value, [each for each in variable.levels if isinstance(each, str)])
             raise FormulaError(
-                f"formula: {expression.label!r} compares {variable.name!r}, which holds strings, "
-                f"with the number {value!r}."
+                f"formula: {label!r} compares {variable.name!r} with {value!r}, which is not one "
+                f"of its levels {_listed(variable.levels)}{close}"
             )
-
-
-def foreign_constants(
-    expression: Expression, variables: Mapping[str, Variable]
-) -> list[tuple[Variable, object]]:
-    """Return the constants that a column is compared with but that are not declared levels."""
-    return [
-        (variable, value)
-        for variable, value in _compared(expression, variables)
-        if variable is not None and variable.kind == "categorical" and value not in variable.levels
-    ]
 
 
 def _visit(label: str, node: Node, variables: Mapping[str, Variable], allowed: bool) -> None:
@@ -58,8 +52,8 @@ def _visit(label: str, node: Node, variables: Mapping[str, Variable], allowed: b
                 f'anything; declare bounds={{"{variable.name}": (lo, hi)}}, or {TYPED}.'
             )
         raise FormulaError(
-            f"formula: {label!r} computes with {variable.name!r}, which holds "
-            "categories; compare it, as in I(x == 'a'), or use it by itself."
+            f"formula: {label!r} computes with {variable.name!r}, which holds texts or "
+            "categories; compare it, as in I(x == 'a'), use it by itself, or pass numbers."
         )
     for child in node.args:
         _visit(label, child, variables, _is_equality(node))
@@ -193,20 +187,6 @@ def _doubts_of_response(spec: Any) -> Iterator[str]:
             f'fitted against all the others; compare it, as in "{label} == {first!r} ~ ...", to '
             "say which one is meant"
         )
-    for variable, value in foreign_constants(response.expression, spec.variables):
-        yield (
-            f"the response {label!r} compares {variable.name!r} with {show(value)}, which is not "
-            f"one of its declared levels {_listed(variable.levels)}, so no record has it"
-        )
-    if response.kind == "binary":
-        bounds = {name: spec.variables[name].bounds for name in response.expression.names}
-        low, high = interval(response.expression, bounds)
-        if math.isfinite(low) and math.isfinite(high) and not {low, high} <= {-1.0, 0.0, 1.0}:
-            yield (
-                f"the response {label!r} takes the values 0 and 1, and its declared bounds give it "
-                f"({low:g}, {high:g}), of which all but 0 and 1 count as missing; compare it with "
-                "a public constant"
-            )
 
 
 def _listed(values: Sequence[object]) -> str:

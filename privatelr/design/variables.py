@@ -7,6 +7,7 @@ marked invalid, and the design turns its row into a row of zeros.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,8 +25,13 @@ from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
 
 VariableKind = Literal["numeric", "logical", "categorical", "text"]
 Content = Literal["numbers", "strings", "anything"]
+_DATES = re.compile("date|timestamp")
+DAYS = "; for dates count days, as in (x - pandas.Timestamp('2020-01-01')).dt.days"
 TYPED = "pass a column with a type, such as numpy.asarray(x, dtype=float) or a categorical one"
 """Advice in errors about a list or a column of objects, which may hold values of any type."""
+
+
+_MOST_LEFT_OUT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +81,33 @@ def describe_variables(batch: Batch, names: Iterable[str], schema: Schema) -> di
     return {name: _describe(name, batch.column(name).dtype, schema) for name in names}
 
 
+def require_usable(names: Iterable[str], batch: Batch, schema: Schema) -> None:
+    """Refuse columns that no term can be made of, all of them at once; raises `SchemaError`."""
+    strange = []
+    for name in dict.fromkeys(names):
+        if name in schema.bounds or name in schema.levels:
+            continue
+        with suppress(SchemaError):
+            if _describe(name, batch.column(name).dtype, schema).kind != "text":
+                continue
+        strange.append(name)
+    if len(strange) > 1:
+        raise SchemaError(
+            f"columns {listed(strange)}: they are dates, texts without declared levels or the "
+            "like, which no model reads as they are; declare their levels= or bounds=, or leave "
+            f"them out, as in . - {' - '.join(strange[:_MOST_LEFT_OUT])}."
+        )
+
+
 def _describe(name: str, dtype: Any, schema: Schema) -> Variable:
     bounds, levels = schema.bounds.get(name), schema.levels.get(name)
     categorical = isinstance(dtype, pd.CategoricalDtype)
-    if bounds is not None and categorical:
-        raise SchemaError(
-            f"bounds[{name!r}] describes a numeric variable, but the column {name!r} is "
-            "categorical; drop the bound or pass the column as numbers."
-        )
     content = content_of(name, dtype)
+    if bounds is not None and (categorical or content == "strings"):
+        raise SchemaError(
+            f"bounds[{name!r}] describes numbers, but the column {name!r} is of type {dtype}; drop "
+            "the bounds, or pass numbers, as in pandas.to_numeric(x.str.replace(',', '.'))."
+        )
     if bounds is not None:
         return Variable(name, "numeric", bounds, content=content)
     if levels is not None:
@@ -118,8 +142,8 @@ def content_of(name: str, dtype: Any) -> Content:
         if pd.api.types.is_string_dtype(dtype):
             return "strings"
     raise SchemaError(
-        f"column {name!r} has the type {dtype}; a model takes numbers, booleans, categories "
-        "and strings with declared levels."
+        f"column {name!r} has the type {dtype}; a model takes numbers, booleans, categories and "
+        f"strings with declared levels{DAYS if _DATES.search(str(dtype)) else ''}."
     )
 
 

@@ -138,7 +138,10 @@ def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
             f"\"{variable} %in% c('high', 'highest') ~ ...\" for dplr"
         )
     elif short in (*_CENTRINGS, "center"):
-        why = f"{learns} use {variable}, or write I(({variable} - 130)/20) with public constants"
+        why = (
+            f"{learns} use {variable}, which its bounds centre and scale already, or write "
+            f"I(({variable} - 50)/10) with public constants"
+        )
     elif short == "poly":
         why = f"{learns} write poly({variable}, 2, raw = TRUE), or {variable} + I({variable}^2)"
     elif short in ("bs", "ns", "cr"):

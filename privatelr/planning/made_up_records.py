@@ -36,7 +36,7 @@ _SPREAD_WORDS = "a standard deviation over half the width of the bounds, a numbe
 _PESSIMISTIC = "pessimistic: what nine of ten studies reach"
 _GUESSES = {
     "balance": (0.001, 0.999, "the share of the positive class, a number from {} to {}"),
-    "c_index": (0.5, 0.95, "a number from {} (nothing to find) to {}"),
+    "c_index": (0.5, 0.99, "a number from {} (nothing to find) to {}"),
     "correlation": (0.0, 0.95, "that of two numeric columns, a number from {} to {}"),
 }
 """Each guess has two limits, and words for an error message about it."""

@@ -207,7 +207,7 @@ def plan(
         mapping leaves out, it falls with the width of the bounds, from 0.5 for a few units to 0.1
         for 40,000: an amount of money seldom comes near the largest one.
     c_index : float
-        A guess of the C-index of the true probabilities, from 0.5 (no effects) to 0.95. The
+        A guess of the C-index of the true probabilities, from 0.5 (no effects) to 0.99. The
         stronger the effects, the less information a record has about them.
     correlation : float
         A guess of the correlation of any two numeric columns.

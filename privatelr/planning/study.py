@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -76,12 +77,16 @@ class Study:
 
 
 def rows_of(study: Study, term: Any) -> list[int]:
-    """The position of one coefficient, or the positions of all but the intercept."""
-    if term is None:
-        p, first = len(study.spec.columns.names), study.spec.columns.has_intercept
-        return [at for at in range(len(study.terms)) if at % p >= first] or [0]
+    """The positions of a coefficient or of a term, or those of all but the intercept."""
+    columns = study.spec.columns
     if term not in study.terms:
-        listed, end = ", ".join(map(repr, study.terms)), errors.or_meant(term, study.terms)
+        places: dict[Any, Collection[int]] = {one.label: one.columns for one in columns.terms}
+        places[None] = range(int(columns.has_intercept), len(columns.names))
+        if term in places:
+            p = len(columns.names)
+            return [at for at in range(len(study.terms)) if at % p in places[term]] or [0]
+        names = [*study.terms, *(label for label in places if label not in (None, *study.terms))]
+        listed, end = ", ".join(map(repr, names)), errors.or_meant(term, names)
         raise ArgumentError(f"term={errors.show(term)}: term takes one of {listed}{end}")
     return [study.terms.index(term)]
 

@@ -120,7 +120,8 @@ class StudyPlan(ExpectedCurves):
         width : float
             Length of the 95% interval, in the units of the coefficient.
         term : str, optional
-            The coefficient; by default all but the intercept.
+            A coefficient, or a term such as ``"race"``, of which the widest interval counts; by
+            default all but the intercept.
         share : float
             The share of simulated studies whose interval is no longer, from 0.05 to 0.95. Each has
             noise and a sample of its own; the guesses are the plan's.

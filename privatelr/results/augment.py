@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +28,9 @@ class Augments:
     """Fits that put their predictions beside the columns of a table."""
 
     __slots__ = ()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise FrozenInstanceError(f"cannot assign to {name!r}: a fit does not change")
 
     def augment(
         self: _Predicts, data: Any, *, interval: float | None = None, threshold: Any = None

@@ -31,6 +31,8 @@ else:
 _HEADERS = ("usable", "missing", "outside bounds", "undeclared")
 _MOST_SHOWN = 100
 """A page shows at most this number of variables, those with the fewest usable values first."""
+_MOST_UNUSABLE = 0.2
+"""Share of unusable records above which a check warns in its first line."""
 _FURTHER = 8
 """Roundings of a link beside those of its terms: of an offset, and of weights and their roots."""
 _SCORED_AT_ONCE = 2**16
@@ -113,8 +115,6 @@ class DataCounts(NeverSaved):
         of_none = "every record can be used"
         if self.zero_rows:
             of_none = f"{self.zero_rows} cannot be used and count as rows of zeros"
-            if self.response.kind == "binary":
-                of_none += "; numbers of a response are 0 (or -1) and 1"
         return (
             f"Of {self.n} records, {self.response.expression.label} is {positive} (positive) in "
             f"{self.positive} usable ones and {negative} in {self.negative}; {of_none}."
@@ -332,7 +332,7 @@ class DataCheck(NeverSaved):
     """
 
     # not a dataclass: asdict() and replace() would take the label off
-    __slots__ = ("_most", "counts", "doubts", "formula", "persons")
+    __slots__ = ("_all_records", "_most", "counts", "doubts", "formula", "persons")
 
     def __init__(
         self,
@@ -343,6 +343,7 @@ class DataCheck(NeverSaved):
     ) -> None:
         self.formula, self.counts, self.doubts = formula.text, counts, doubts
         self.persons, self._most = persons, formula.person.most if formula.person else 1
+        self._all_records = formula.subset is None
 
     @property
     def table(self) -> pd.DataFrame:
@@ -367,8 +368,16 @@ class DataCheck(NeverSaved):
         doubts = [f"Doubtful: {doubt}." for doubt in self.doubts]
         if self.persons is not None:
             doubts = [_about_persons(self.persons, self._most), *doubts]
-        alarm, formula = page_model.Alarm(_TITLE), page_model.Code(self.formula)
-        return [alarm, formula, "", _WARNING, "", response, *self.counts.pieces(doubts)]
+        alarms = [page_model.Alarm(words) for words in (*self._alarms(), _TITLE)]
+        formula = page_model.Code(self.formula)
+        return [*alarms, formula, "", _WARNING, "", response, *self.counts.pieces(doubts)]
+
+    def _alarms(self) -> list[str]:
+        """What makes a fit worthless: an empty class, or many unusable records."""
+        found = [f"NO RECORD IS {name}" for name, many in self.classes.items() if many == 0]
+        if self._all_records and self.counts.zero_rows > _MOST_UNUSABLE * self.counts.n:
+            found.append(f"{self.counts.zero_rows} OF {self.counts.n} RECORDS CANNOT BE USED")
+        return [f"DO NOT FIT YET: {' AND '.join(found)}"] if found else []
 
     def __str__(self) -> str:
         return self.as_text()

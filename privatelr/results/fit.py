@@ -6,7 +6,6 @@ They need a fit that requested inference (``spend="inference"``), and raise an e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -16,7 +15,7 @@ from privatelr.errors import ArgumentError
 from privatelr.lazy_import import lazy_import
 from privatelr.results import predict
 from privatelr.results.augment import Augments, ModelMatrix
-from privatelr.results.fit_record import FitRecord, ModelRecord
+from privatelr.results.fit_record import FitRecord
 from privatelr.results.predict import PredictionType
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ else:
 
 
 @suggests_arguments
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Fit(Augments, ModelMatrix, FitRecord):
     """A fitted model.
 
@@ -67,6 +65,8 @@ class Fit(Augments, ModelMatrix, FitRecord):
     - ``covariates``: For the bootstrap, a public frame from which records are drawn, or
       ``"uniform"`` for records within the declared bounds and levels.
     """
+
+    __slots__ = ()
 
     @property
     def bse(self) -> pd.Series[float]:
@@ -394,7 +394,3 @@ class Fit(Augments, ModelMatrix, FitRecord):
         """
         asked = question.Question(question.level_of(alpha), mode, target)
         return summary.summarise(self, asked, exponentiate=exponentiate, diagnostics=diagnostics)
-
-    # a frozen dataclass with slots would get methods of its own, which store the diagnostics
-    __getstate__ = ModelRecord.__getstate__
-    __setstate__ = ModelRecord.__setstate__

@@ -148,18 +148,20 @@ class ModelRecord(Evaluated, ABC):
             )
         return self._diagnostics
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the fit to a release file, for `privatelr.load` and for other programs.
 
         The file is JSON. It contains the formula, bounds and levels, the coefficients, the
         guarantee, the calibration, the ledger entry, versions, and a content hash; also the noisy
         matrices of inference and the noisy counts of scores if they were requested, or the counts
-        and the order of choices. An existing file is replaced, either completely or not at all.
+        and the order of choices. It is written completely or not at all.
 
         Parameters
         ----------
         path
             Name of the file, such as ``"model.json"``.
+        overwrite : bool
+            Whether an existing file is replaced. Without it, the release in it stays.
 
         Raises
         ------
@@ -167,7 +169,7 @@ class ModelRecord(Evaluated, ABC):
             If the columns were scaled by the data, because the file would then contain their
             means.
         ReleaseFileError
-            If a level is not a text, a number or a boolean.
+            If the file exists, or if a level is not a text, a number or a boolean.
 
         Notes
         -----
@@ -176,7 +178,7 @@ class ModelRecord(Evaluated, ABC):
         public*: n, names, types, declared bounds and levels. *Not covered*: nothing in the file;
         diagnostics and a learned threshold are not part of it.
         """
-        release_file.write_release(self, path)
+        release_file.write_release(self, path, overwrite=overwrite)
 
     def card(self, format: CardFormat = "markdown") -> str:
         """The privacy card: what is promised and to whom, what is not, and how to check it.
@@ -231,9 +233,10 @@ class ModelRecord(Evaluated, ABC):
 
 
 @suggests_arguments
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NoisyRecord(ModelRecord):
     """What was released by adding noise to a minimiser or to an objective."""
+
+    __slots__ = ()
 
     spec: DesignSpec
     release: Release
@@ -284,9 +287,10 @@ class NoisyRecord(ModelRecord):
 
 
 @suggests_arguments
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FitRecord(NoisyRecord):
     """A model of two classes that was released with noise."""
+
+    __slots__ = ()
 
     @property
     def privacy_sd(self) -> pd.Series[float]:
@@ -324,9 +328,10 @@ class FitRecord(NoisyRecord):
 
 
 @suggests_arguments
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SelectedRecord(ModelRecord):
     """A model that was released as choices of columns, in rounds or by independent draws."""
+
+    __slots__ = ()
 
     spec: DesignSpec | EntryBoundedMatrix
     release: Selections

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +16,7 @@ from privatelr.numerics.softmax_objective import softmax
 from privatelr.privacy import NonPrivate
 from privatelr.results import predict
 from privatelr.results.augment import Augments, ModelMatrix
-from privatelr.results.fit_record import ModelRecord, NoisyRecord, row_lengths_of
+from privatelr.results.fit_record import NoisyRecord, row_lengths_of
 from privatelr.sources import as_batch
 from privatelr.types import FloatArray
 
@@ -59,7 +58,6 @@ _ALIASES = {
     properties="privacy_sd_expected",
 )
 @suggests_arguments
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
     """A fitted model of several classes, whose coefficients are against the reference class.
 
@@ -77,6 +75,8 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
     >>> fit.predict(iris.head(2)).sum(axis=1).round(6).tolist()  # of three classes
     [1.0, 1.0]
     """
+
+    __slots__ = ()
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -173,10 +173,6 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
         classes = pd.Index(self.classes[1:], name=self.spec.response.expression.label)
         names = pd.Index(list(self.spec.columns.names), name="term")
         return pd.DataFrame(values.T, index=names, columns=classes)
-
-    # a frozen dataclass with slots would get methods of its own
-    __getstate__ = ModelRecord.__getstate__
-    __setstate__ = ModelRecord.__setstate__
 
 
 def by_class(fit: NoisyRecord) -> FloatArray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Never
 
 import pandas as pd
@@ -12,7 +11,7 @@ from privatelr.errors import ArgumentError
 from privatelr.lazy_import import lazy_import
 from privatelr.results import predict
 from privatelr.results.augment import Augments
-from privatelr.results.fit_record import ModelRecord, SelectedRecord
+from privatelr.results.fit_record import SelectedRecord
 from privatelr.results.predict import PredictionType
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ else:
 
 
 @suggests_arguments
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SelectedFit(Augments, SelectedRecord):
     """A fitted model whose coefficients count how often each signed column was chosen.
 
@@ -39,6 +37,8 @@ class SelectedFit(Augments, SelectedRecord):
     >>> type(fit).__name__, list(fit.tidy().columns)
     ('SelectedFit', ['term', 'estimate', 'times_plus', 'times_minus'])
     """
+
+    __slots__ = ()
 
     @property
     def selected(self) -> pd.DataFrame:
@@ -119,7 +119,3 @@ class SelectedFit(Augments, SelectedRecord):
             "plot: coefficients that count choices have no standard errors, so that there are no "
             "intervals to draw; fit.selected lists what was chosen."
         )
-
-    # a frozen dataclass with slots would get methods of its own, which store the diagnostics
-    __getstate__ = ModelRecord.__getstate__
-    __setstate__ = ModelRecord.__setstate__

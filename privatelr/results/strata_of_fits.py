@@ -298,12 +298,12 @@ class Strata(Augments, Mapping[Any, Fit]):
         """The privacy card of all fits: what is promised of them together, and each one's card."""
         return strata_card.write_card(self, format)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write all fits to one release file, for `privatelr.load`; see `Fit.save`.
 
         It holds what each fit would write, and is read back as `Strata`.
         """
-        release_file.write_release(self, path)
+        release_file.write_release(self, path, overwrite=overwrite)
 
     def __str__(self) -> str:
         return f"{page_model.as_text(self._head())}\n{self.summary().as_text()}"
@@ -317,7 +317,8 @@ class Strata(Augments, Mapping[Any, Fit]):
     def _head(self) -> list[Piece]:
         """The kind of the models, and their formula without a level."""
         title = f"{sentences.title(self.first)}, a fit for each {self.by}"
-        return [page_model.Heading(title), page_model.Code(self.formula), ""]
+        unseen = sentences.unseen_records(self.first)
+        return [page_model.Heading(title), page_model.Code(self.formula), "", *unseen]
 
 
 def _predicted(fits: Strata, type: Any, asked: Any, in_parts: bool, data: Any) -> Any:

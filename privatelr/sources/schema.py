@@ -167,6 +167,8 @@ def _bounds(name: str, pair: Any) -> Interval:
     argument = f"bounds[{name!r}]"
     if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
         raise SchemaError(f"{argument}={show(pair)}: a bound takes {takes}.")
+    if any(isinstance(end, str) or hasattr(end, "year") for end in pair):
+        takes += "; for dates count days, as in (x - pandas.Timestamp('2020-01-01')).dt.days"
     low, high = (require_number(SchemaError, argument, end, takes) for end in pair)
     if not low < high:
         raise SchemaError(f"{argument}={show(tuple(pair))}: a bound takes {takes}.")

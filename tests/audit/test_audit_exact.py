@@ -495,7 +495,7 @@ def test_privacy_loss_refuses_a_fit_that_claims_nothing(options):
     frame = pd.DataFrame({"x": np.linspace(-1, 1, 30), "y": np.arange(30) % 2})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fit = dplr("y ~ x", frame, bounds={"x": (-1, 1)}, **options)
+        fit = dplr("y ~ x", frame, bounds={"x": (-1, 1), "y": (0, 1)}, **options)
     assert isinstance(fit.guarantee, NonPrivate)
     with pytest.raises(GuaranteeError, match="no claim"):
         audit.privacy_loss(fit, frame, frame)

@@ -330,7 +330,7 @@ def frames(n=60):
 )
 def test_the_loss_of_a_fit_with_inference_is_of_all_it_shows(model, options):
     frame, neighbour = frames()
-    fit = model("y ~ x", frame, bounds={"x": (-1, 1)}, spend="inference", **options)
+    fit = model("y ~ x", frame, bounds={"x": (-1, 1), "y": (0, 1)}, spend="inference", **options)
     found = audit.privacy_loss(fit, frame, neighbour)
     assert found.claim == fit.guarantee
     assert found.holds
@@ -369,7 +369,7 @@ def test_the_loss_of_a_plan_takes_signed_rows():
 
 def test_a_fit_with_inference_counts_as_all_it_shows():
     frame, _ = frames(30)
-    fit = dplr("y ~ x", frame, bounds={"x": (-1, 1)}, spend="inference")
+    fit = dplr("y ~ x", frame, bounds={"x": (-1, 1), "y": (0, 1)}, spend="inference")
     vector = observe(lambda data, source: fit, frame, 1, rng())[0][1]
     np.testing.assert_array_equal(vector, [*fit.release.coef, *fit.release.moments.values])
 

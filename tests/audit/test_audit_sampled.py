@@ -346,7 +346,7 @@ def test_exceptions_that_tell_datasets_apart_are_outputs():
 
 def test_a_fit_counts_as_its_coefficients():
     frame = pd.DataFrame({"x": np.linspace(-1, 1, 30), "y": np.arange(30) % 2})
-    fit = dplr("y ~ x", frame, bounds={"x": (-1, 1)})
+    fit = dplr("y ~ x", frame, bounds={"x": (-1, 1), "y": (0, 1)})
     symbol, vector = observe(lambda data, source: fit, frame, 1, rng())[0]
     assert symbol == "value"
     np.testing.assert_array_equal(vector, fit.release.coef)

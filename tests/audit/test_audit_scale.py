@@ -155,7 +155,7 @@ def tables():
     return frame, other
 
 
-BOUNDS = {"u": (-1, 1), "v": (-1, 1)}
+BOUNDS = {"u": (-1, 1), "v": (-1, 1), "y": (0, 1)}
 
 
 def mapped(fit, frame, values):

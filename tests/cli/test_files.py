@@ -19,6 +19,7 @@ from privatelr import cli, dplr, load, locks
 from privatelr.cli import model_commands
 from privatelr.results.release_files import create_file, release_bytes, replace_file
 
+DECLARED = ["--row-norm", "1", "--bounds", "y=0:1", "--levels", "smoker=no,yes"]
 OTHER = "what was there before"
 
 
@@ -31,7 +32,7 @@ def home(tmp_path, monkeypatch):
 
 def fit(capsys, *options):
     """Exit status, standard output and the last line on standard error of a fit."""
-    status = cli.main(["fit", "clinic.csv", FORMULA, *options])
+    status = cli.main(["fit", "clinic.csv", FORMULA, *DECLARED, *options])
     shown = capsys.readouterr()
     return status, shown.out, shown.err.splitlines()[-1]
 

@@ -20,7 +20,16 @@ from privatelr import ZCDP, cli, dplr, dpsvm
 from privatelr.cli import model_commands
 from privatelr.cli.tables.csv_tables import CsvTable
 
-DECLARED = ["--bounds", "age=18:90", "--bounds", "dose=0:5", "--levels", "smoker=no,yes"]
+DECLARED = [
+    "--bounds",
+    "age=18:90",
+    "--bounds",
+    "dose=0:5",
+    "--levels",
+    "smoker=no,yes",
+    "--bounds",
+    "y=0:1",
+]
 
 
 @pytest.fixture
@@ -29,7 +38,7 @@ def home(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     clinic().to_csv("clinic.csv", index=False)
     (tmp_path / "clinic.toml").write_text(
-        '[bounds]\nage = [18, 90]\ndose = [0, 5]\n[levels]\nsmoker = ["no", "yes"]\n',
+        '[bounds]\nage = [18, 90]\ndose = [0, 5]\ny = [0, 1]\n[levels]\nsmoker = ["no", "yes"]\n',
         encoding="utf-8",
     )
     fit_clinic(clinic(), seed=None).save("model.json")
@@ -100,8 +109,22 @@ def test_nor_does_one_record_if_inference_is_bought(column, cell, home, capsys):
 
 
 def test_neither_does_it_where_nothing_is_declared(home, capsys):
-    check_one_record(capsys, "age", "abc", [])
-    check_one_record(capsys, "dose", "", ["--levels", "smoker=no,yes", "--model", "svm"])
+    numbers = ["--row-norm", "1", "--bounds", "y=0:1"]
+    check_one_record(capsys, "age", "abc", numbers)
+    options = ["--levels", "smoker=no,yes", "--model", "svm"]
+    check_one_record(capsys, "dose", "", [*numbers, *options])
+
+
+def test_what_the_same_call_in_python_refuses_is_refused(home, capsys):
+    """A forgotten --levels would read texts as missing numbers, and the fit would be charged."""
+    for columns, options in (
+        ("'age', 'dose', 'smoker'", DECLARED[-2:]),
+        ("'smoker'", DECLARED[:-4] + DECLARED[-2:]),
+        ("'y'", DECLARED[:-2]),
+    ):
+        for command in ("fit", "check"):
+            said = printed(capsys, command, "clinic.csv", FORMULA, *options, status=2)
+            assert f"no declaration of {columns}: the file does not say" in said
 
 
 @pytest.mark.parametrize(("column", "cell"), [("age", "abc"), ("y", "yes")])
@@ -272,7 +295,9 @@ def test_levels_of_numbers_and_truths(cells, levels, home, capsys, monkeypatch):
     table = clinic()
     told = pd.Series(np.where(table["smoker"] == "yes", cells[1], cells[0]))
     table.assign(smoker=told).to_csv("coded.csv", index=False)
-    (home / "coded.toml").write_text(f"[levels]\nsmoker = {levels}\n", encoding="utf-8")
+    (home / "coded.toml").write_text(
+        f"[levels]\nsmoker = {levels}\n[bounds]\ny = [0, 1]\n", encoding="utf-8"
+    )
     numbers = ["--bounds", "age=18:90", "--bounds", "dose=0:5", "--json"]
     with fixed_noise(monkeypatch):
         coded = printed(capsys, "fit", "coded.csv", FORMULA, "--schema", "coded.toml", *numbers)
@@ -347,7 +372,7 @@ def test_classes_and_margins_of_an_svm(home, capsys):
 
 
 def test_a_model_without_covariates(home, capsys):
-    printed(capsys, "fit", "clinic.csv", "y ~ 1", "--out", "constant.json")
+    printed(capsys, "fit", "clinic.csv", "y ~ 1", "--bounds", "y=0:1", "--out", "constant.json")
     assert len(printed(capsys, "predict", "constant.json", "clinic.csv").splitlines()) == 41
 
 
@@ -355,7 +380,7 @@ def test_models_made_in_python_read_files_too(home, capsys):
     frame = clinic().assign(
         young=lambda d: d["age"] < 40, smoker=lambda d: d["smoker"].astype("string")
     )
-    model = dplr("y ~ young + I(smoker == 'yes')", frame)
+    model = dplr("y ~ young + I(smoker == 'yes')", frame, levels=SCHEMA["levels"])
     model.save("python.json")
     frame.to_csv("new.csv", index=False)
     found = json.loads(printed(capsys, "predict", "python.json", "new.csv", "--json"))
@@ -397,7 +422,11 @@ REFUSED = [
     ("fit clinic.csv 'y ~ smoker' --levels smoker=", 2, ["--levels", "smoker=no,yes"]),
     ("fit clinic.csv 'y ~ smoker' --levels 'smoker=\"a'", 2, ["--levels", "smoker=no,yes"]),
     ("fit clinic.csv 'y ~ smoker' --levels smoker=no", 2, ["levels['smoker']", "two or more"]),
-    ("fit clinic.csv \"smoker == 'yes' ~ age\"", 2, ["compares numbers with the text 'yes'"]),
+    (
+        "fit clinic.csv \"smoker == 'yes' ~ age\"",
+        2,
+        ["no declaration of 'smoker'", "smoker=NO,YES"],
+    ),
     ("fit clinic.csv 'y ~ scale(age)'", 2, ["scale(age)", "learns"]),
     ("fit clinic.csv 'y ~ age' --schema no.toml", 2, ["'no.toml'", "no such file"]),
     ("fit clinic.csv 'y ~ age' --schema clinic.csv", 2, ["'clinic.csv'", "not TOML"]),
@@ -420,14 +449,26 @@ REFUSED = [
     ("fit clinic.csv 'y ~ age' --spend coefficients=.9,auc=.1", 2, ["'auc' is not a part of"]),
     ("fit clinic.csv 'y ~ age' --spend roc=1", 2, ["no share for the coefficients"]),
     ("fit clinic.csv 'y ~ age' --spend roc=.2 --spend scale=.1", 2, ["--spend", "all shares at"]),
-    ("fit clinic.csv 'y ~ age' --spend inference --eps 1e-9", 1, ["6.5e-10", "raise eps"]),
-    ("fit clinic.csv 'y ~ age' --spend inference --eps 0 --lambda 0", 1, ["--lambda 0"]),
+    (
+        "fit clinic.csv 'y ~ age' --schema clinic.toml --spend inference --eps 1e-9",
+        1,
+        ["6.5e-10", "raise eps"],
+    ),
+    (
+        "fit clinic.csv 'y ~ age' --schema clinic.toml --spend inference --eps 0 --lambda 0",
+        1,
+        ["--lambda 0"],
+    ),
     ("fit clinic.csv 'y ~ age' --lambda much", 2, ["--lambda", "auto, free, PrivateLR"]),
     ("fit clinic.csv 'y ~ age' --lambda -1", 2, ["--lambda -1"]),
     ("fit clinic.csv 'y ~ age' --analysis wishful", 2, ["--analysis", "cms11"]),
     ("fit clinic.csv 'y ~ age' --h 0.5", 2, ["--h", "--method svm or simplex"]),
     ("fit clinic.csv 'y ~ age' --model svm --h 2", 2, ["h=2", "0.5"]),
-    ("fit clinic.csv 'y ~ age' --model svm --loss huber --analysis joint", 1, ["joint"]),
+    (
+        "fit clinic.csv 'y ~ age' --schema clinic.toml --model svm --loss huber --analysis joint",
+        1,
+        ["joint"],
+    ),
     ("fit clinic.csv 'y ~ age' --seed 1.5", 2, ["--seed", "whole number"]),
     ("fit clinic.csv 'y ~ age' --separator ab", 2, ["--separator", "tab"]),
     ("fit clinic.csv 'y ~ age' --separator 1", 2, ["--separator", "tab"]),
@@ -443,8 +484,12 @@ REFUSED = [
     ("fit . 'y ~ age' --sep ';'", 2, ["--sep"]),
     ("fit . 'y ~ age' --separator ';'", 2, ["no file that ends in .parquet"]),
     ("fit empty.csv 'y ~ age'", 2, ["'empty.csv'", "is empty"]),
-    ("fit headed.csv 'y ~ age'", 2, ["at least one record"]),
-    ("fit ragged.csv 'y ~ age'", 2, ["'ragged.csv', line 3", "1 cells"]),
+    ("fit headed.csv 'y ~ age' --row-norm 1 --bounds y=0:1", 2, ["at least one record"]),
+    (
+        "fit ragged.csv 'y ~ age' --row-norm 1 --bounds y=0:1",
+        2,
+        ["'ragged.csv', line 3", "1 cells"],
+    ),
     ("predict no.json clinic.csv", 2, ["'no.json'", "no such file"]),
     ("predict clinic.csv clinic.csv", 2, ["'clinic.csv'", "not JSON"]),
     ("predict . clinic.csv", 2, ["'.'", "directory"]),
@@ -506,7 +551,7 @@ def test_a_long_cell_is_no_error(tmp_path, capsys):
     """Its length is a value of one record, within the limit of a line."""
     table = tmp_path / "long.csv"
     table.write_text('y,x\n1,"{}"\n0,1\n'.format("0" * 200_000))
-    assert cli.main(["fit", str(table), "y ~ x"]) == 0
+    assert cli.main(["fit", str(table), "y ~ x", "--bounds", "y=0:1", "--row-norm", "1"]) == 0
     assert "epsilon = 1" in capsys.readouterr().out
 
 
@@ -526,7 +571,7 @@ def test_a_wide_table_is_answered_soon(formula, tmp_path, capsys):
     names = [f"c{index}" for index in range(100_000)]
     table.write_text("".join(f"{','.join(line)}\n" for line in (names, *[["1"] * 100_000] * 3)))
     start = time.process_time()
-    status = cli.main(["fit", str(table), formula, "--bounds", "c1=0:1", "--bounds", "c9=0:1"])
+    status = cli.main(["fit", str(table), formula, "--bounds", "c1=0:1", "--bounds", "c0=0:1"])
     assert time.process_time() - start < 3
     said = capsys.readouterr().err
     assert len(said) < 1000

@@ -20,7 +20,7 @@ from privatelr.cli import ledger_commands, lrsimple, main
 from privatelr.privacy.accounting import ledger_books, ledger_file, ledger_rows
 from privatelr.results.release_files import content_hash
 
-FIT = ["fit", "table.csv", "y ~ age", "--bounds", "age=18:90"]
+FIT = ["fit", "table.csv", "y ~ age", "--bounds", "age=18:90", "--bounds", "y=0:1"]
 
 
 @pytest.fixture
@@ -368,7 +368,8 @@ from privatelr.cli import main
 children = []
 for number in range(4):
     if (child := os.fork()) == 0:
-        os._exit(main(["fit", "table.csv", "y ~ age", "--bounds", "age=18:90", "--eps", "1",
+        box = ["--bounds", "age=18:90", "--bounds", "y=0:1"]
+        os._exit(main(["fit", "table.csv", "y ~ age", *box, "--eps", "1",
                        "--ledger", "small.ledger", "--out", f"{number}.json"]))
     children.append(child)
 codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]

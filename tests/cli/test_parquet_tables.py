@@ -172,7 +172,7 @@ def test_bytes_that_are_no_text_are_missing(kind, levels, tmp_path):
 
 FORMULA = "y ~ age + sex + grade + ok"
 DECLARED = ["--bounds", "age=18:90", "--levels", "sex=f,m", "--levels", "grade=1,2,3"]
-DECLARED += ["--levels", "ok=No,Yes", "--levels", "told=FALSE,TRUE"]
+DECLARED += ["--bounds", "y=0:1", "--levels", "ok=No,Yes", "--levels", "told=FALSE,TRUE"]
 
 
 def made_up(n=600):
@@ -242,7 +242,9 @@ def test_commands_read_several_files_alike(parts, capsys):
 
 
 def test_the_formula_of_a_schema_goes_with_several_files(parts, capsys):
-    (parts / "s.toml").write_text('formula = "y ~ age"\n[bounds]\nage = [18, 90]\n', "utf-8")
+    (parts / "s.toml").write_text(
+        'formula = "y ~ age"\n[bounds]\nage = [18, 90]\ny = [0, 1]\n', "utf-8"
+    )
     for paths in WAYS:
         assert cli.main(["fit", *paths, "--schema", "s.toml"]) == 0
         assert "y ~ age" in capsys.readouterr().out

@@ -20,6 +20,7 @@ TABLES = """
 age = [18, 90]
 dose = [0, 5]
 [levels]
+y = [0, 1]
 smoker = ["no", "yes"]
 """
 FUNCTIONS = {"lr": "dplr", "svm": "dpsvm", "lp": "dplpsvm", "simplex": "dpsimplex"}
@@ -276,7 +277,7 @@ def test_a_template_has_names_and_no_value(home, capsys):
     assert secret not in text
     assert "# age = [LOWEST, HIGHEST]" in text
     assert '# "a b" = ["REFERENCE", "OTHER"]' in text
-    assert tomllib.loads(text) == {"bounds": {}, "levels": {}}
+    assert tomllib.loads(text) == {"bounds": {"y": (0, 1)}, "levels": {}}
     Path("bad.csv").write_text('age,a b,"q"""\n1,2,3,4\n"', encoding="utf-8")  # broken below names
     assert run("schema init bad.csv") == 0
     assert capsys.readouterr().out == text.replace("table.csv", "bad.csv")

@@ -12,12 +12,14 @@ from privatelr import ZCDP, Strata, cli, dplr
 from privatelr.privacy import REPLACE_PERSON
 
 DECLARED = ["--bounds", "age=18:90", "--bounds", "p=0.2:1", "--levels", "sex=female,male"]
-BOUNDS = {"age": (18, 90), "p": (0.2, 1)}
+DECLARED += ["--bounds", "y=0:1"]
+BOUNDS = {"age": (18, 90), "p": (0.2, 1), "y": (0, 1)}
 SCHEMA = """
 weights = "1 / p"
 subset = "age > 30"
 by = "sex"
 [bounds]
+y = [0, 1]
 age = [18, 90]
 p = [0.2, 1]
 [levels]

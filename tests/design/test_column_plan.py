@@ -23,7 +23,15 @@ FRAME.loc[150:160, "d"], FRAME.loc[170:180, "d"] = -0.0, 0.0
 FRAME.loc[300, "d"], FRAME.loc[390, "e"] = -7.0, 8.0
 FRAME["k"] = pd.Categorical(RNG.choice(["u", "v"], N))
 FRAME["y"] = RNG.integers(0, 2, N)
-BOUNDS = {"a": (0, 1), "b": (0.2, 0.5), "c": (-1, 3), "d": (0, 1), "e": (0, 1), "f": (-2, -1)}
+BOUNDS = {
+    "a": (0, 1),
+    "b": (0.2, 0.5),
+    "c": (-1, 3),
+    "d": (0, 1),
+    "e": (0, 1),
+    "f": (-2, -1),
+    "y": (0, 1),
+}
 FORMULAS = [
     "y ~ .",
     "y ~ a + b + k + c + d",
@@ -136,7 +144,7 @@ def test_what_only_looks_like_a_neighbour_is_read_alone():
 
 def columns_of(text, **schema):
     frame = pd.DataFrame({"y": [0, 1], "g": pd.Series([1, 2], dtype=object), "x": [0.1, 0.2]})
-    schema = declare_schema(bounds={"x": (0, 1)}, **schema)
+    schema = declare_schema(bounds={"x": (0, 1), "y": (0, 1)}, **schema)
     return plan_design(parse_formula(text, list(frame.columns)), as_batch(frame), schema).columns
 
 

@@ -17,7 +17,7 @@ from privatelr.sources import as_batch, declare_schema
 
 G, H = pd.CategoricalDtype(["a", "b", "c"]), pd.CategoricalDtype(["u", "v"])
 BOUNDS = {"x": (-1.0, 3.0), "z": (1.0, 4.0)}
-LEVELS = {"s": ["p", "q"]}
+LEVELS = {"s": ["p", "q"], "y": [0, 1]}
 NAMES = ["y", "x", "z", "g", "h", "f", "s", "u"]
 
 

@@ -14,7 +14,7 @@ from privatelr.numerics.rows import DenseRows, bounded_rows
 from privatelr.sources import as_batch, declare_schema
 
 FRAME = pd.DataFrame(np.random.default_rng(20).uniform(-1, 1, (40, 6)), columns=list("abcdef"))
-FRAME["y"] = np.arange(40) % 2
+FRAME["y"] = np.arange(40) % 2 == 1
 BOUNDS = {name: (-1, 1) for name in "abcdef"}
 
 
@@ -74,7 +74,7 @@ def test_rows_are_shortened_before_it_as_well():
 
 
 def test_prediction_applies_the_projection_of_the_fit():
-    fit = dplr("y ~ .", FRAME, eps=0, lambda_=0.1, bounds=BOUNDS, rp_dim=2)
+    fit = dplr("y ~ .", FRAME, eps=0, lambda_=0.1, bounds=BOUNDS, rp_dim=2, levels={"y": [0, 1]})
     assert fit.release.coef.shape == (3,)
     link = fit.predict(FRAME, type="link")
     raw = np.column_stack([np.ones(40), FRAME[list("abcdef")]])
@@ -87,18 +87,27 @@ def test_prediction_applies_the_projection_of_the_fit():
 
 def test_more_directions_than_covariates_warn_and_do_nothing():
     with pytest.warns(PrivacyWarning, match="rp_dim=7") as caught:
-        wide = dplr("y ~ .", FRAME, eps=0, lambda_=0.1, bounds=BOUNDS, rp_dim=7)
+        wide = dplr(
+            "y ~ .", FRAME, eps=0, lambda_=0.1, bounds=BOUNDS, rp_dim=7, levels={"y": [0, 1]}
+        )
     assert len(caught) == 1
-    plain = dplr("y ~ .", FRAME, eps=0, lambda_=0.1, bounds=BOUNDS)
+    plain = dplr("y ~ .", FRAME, eps=0, lambda_=0.1, bounds=BOUNDS, levels={"y": [0, 1]})
     assert wide.spec.projection is None
     np.testing.assert_array_equal(wide.coef, plain.coef)
 
 
 def test_the_matrix_is_drawn_anew_and_without_the_data():
     with pytest.warns(PrivacyWarning, match="seed"):
-        one = dplr("y ~ .", FRAME, bounds=BOUNDS, rp_dim=2, seed=1)
+        one = dplr("y ~ .", FRAME, bounds=BOUNDS, rp_dim=2, seed=1, levels={"y": [0, 1]})
     with pytest.warns(PrivacyWarning, match="seed"):
-        other = dplr("y ~ .", FRAME.assign(a=0.25, y=1), bounds=BOUNDS, rp_dim=2, seed=1)
+        other = dplr(
+            "y ~ .",
+            FRAME.assign(a=0.25, y=1),
+            bounds=BOUNDS,
+            rp_dim=2,
+            seed=1,
+            levels={"y": [0, 1]},
+        )
     np.testing.assert_array_equal(one.spec.projection, other.spec.projection)
-    fresh = dplr("y ~ .", FRAME, bounds=BOUNDS, rp_dim=2)
+    fresh = dplr("y ~ .", FRAME, bounds=BOUNDS, rp_dim=2, levels={"y": [0, 1]})
     assert not np.array_equal(one.spec.projection, fresh.spec.projection)

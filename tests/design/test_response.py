@@ -17,13 +17,17 @@ def plan(series, left="v", **schema):
     return plan_design(parsed, as_batch(frame), declare_schema(**schema)), frame
 
 
+CODES, BOUNDED = {"levels": {"v": [0, 1]}}, {"bounds": {"v": (0, 1)}}
+
+
 @pytest.mark.parametrize(
     ("series", "schema", "kind", "classes", "labels"),
     [
-        (pd.Series([0, 1, 2]), {}, "binary", (0, 1), [-1, 1, 0]),
-        (pd.Series([0.0, 1.0, np.nan, 0.5]), {}, "binary", (0, 1), [-1, 1, 0, 0]),
-        (pd.Series([0, 1, None], dtype="Int64"), {}, "binary", (0, 1), [-1, 1, 0]),
-        (pd.Series([0, 1]), {"bounds": {"v": (0, 1)}}, "binary", (0, 1), [-1, 1]),
+        (pd.Series([0, 1, 2]), CODES, "factor", (0, 1), [-1, 1, 0]),
+        (pd.Series([0.0, 1.0, np.nan, 0.5]), CODES, "factor", (0, 1), [-1, 1, 0, 0]),
+        (pd.Series([0, 1, None], dtype="Int64"), CODES, "factor", (0, 1), [-1, 1, 0]),
+        (pd.Series([-1, 1, 0]), {"levels": {"v": [-1, 1]}}, "factor", (-1, 1), [-1, 1, 0]),
+        (pd.Series([0, 1, None, 0.5]), BOUNDED, "binary", (0, 1), [-1, 1, 0, 0]),
         (pd.Series([False, True]), {}, "logical", (False, True), [-1, 1]),
         (pd.Series([None, True], dtype="boolean"), {}, "logical", (False, True), [0, 1]),
         (pd.Series(pd.Categorical(list("nyn"))), {}, "factor", ("n", "y"), [-1, 1, -1]),
@@ -66,7 +70,16 @@ def test_levels_in_the_formula_are_a_declaration():
         (pd.Series([0, 1]), "v", {"bounds": {"v": (-5, 5)}}, "values 0 and 1"),
         (pd.Series(list("yn")), "v", {}, "levels="),
         (pd.Series([0, 1]), "factor(v)", {}, "levels="),
-        (pd.Series(list("yn"), dtype=object), "v", {}, "v == 'yes'"),
+        (pd.Series(list("yn"), dtype=object), "v", {}, 'levels={"v": [first, second]}'),
+        # records with other numbers than these two would be of no use, and the fit be charged
+        (pd.Series([1, 2]), "v", {}, 'levels={"v": [0, 1]}'),
+        (pd.Series([1.5, 2.5]), "1 - v", {}, 'levels={"v": [0, 1]}'),
+        (pd.Series([0, 1]), "v + 3", BOUNDED, "(3, 4)"),
+        (pd.Series(list("yn")), "v == 'y'", {}, 'levels={"v": [...]}'),
+        (pd.Series(list("yn"), dtype=object), "I(v != 'y')", {}, 'levels={"v": [...]}'),
+        (pd.Series(list("yn")), "v %in% c('Y', 'n')", {"levels": {"v": ["y", "n"]}}, "mean 'y'?"),
+        (pd.Series(list("yn")), "v == 1", {"levels": {"v": ["y", "n"]}}, "not one of its levels"),
+        (pd.Series(["0,5", "1,5"]), "v", BOUNDED, "x.str.replace"),
         (pd.Series(pd.Categorical(["a"])), "v", {}, "two or more levels"),
         (pd.Series([0, 1]), "scale(v)", {}, "scale"),
         (pd.Series(pd.to_datetime(["2020-01-01"])), "v", {}, "datetime64"),
@@ -81,13 +94,14 @@ def test_refusals_are_about_public_facts(series, left, schema, says):
 
 @pytest.mark.parametrize("values", [[0, 0], [1, 1], [2, 3], [np.nan, np.nan]])
 def test_one_class_or_none_is_read_like_any_other(values):
-    spec, frame = plan(pd.Series(values, dtype=float))
-    both, _ = plan(pd.Series([0.0, 1.0]))
+    spec, frame = plan(pd.Series(values, dtype=float), **CODES)
+    both, _ = plan(pd.Series([0.0, 1.0]), **CODES)
     assert spec.response == both.response
     assert read_design(spec, as_batch(frame), DenseRows).n == 2
 
 
 def test_the_description_holds_nothing_of_the_data():
     assert [
-        plan(pd.Series(values, dtype=float))[0].response.describe() for values in ([0, 1], [5, 9])
-    ] == ["v: 1 (positive) against 0; -1 counts as 0, other values as missing"] * 2
+        plan(pd.Series(values, dtype=float), **BOUNDED)[0].response.describe()
+        for values in ([0, 1], [5, 9])
+    ] == ["v: 1 (positive) against 0; values beyond (0, 1) are clipped"] * 2

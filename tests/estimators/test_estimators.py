@@ -161,7 +161,7 @@ def test_a_sparse_matrix_without_bounds_stays_sparse(monkeypatch, name):
     matrix = sparse.csr_array(NUMBERS.to_numpy() / 100)
     with fixed_noise(monkeypatch):
         model = QUICK[name](classes=(0, 1)).fit(matrix, Y)
-        fit = FUNCTIONS[name](Y, matrix)
+        fit = FUNCTIONS[name](Y, matrix, levels={"died": [0, 1]})
     assert (model.result_.coef == fit.coef).all()
     assert (model.predict(matrix) == model.predict(matrix.toarray())).all()
 
@@ -170,7 +170,7 @@ def test_persons_of_a_sparse_matrix_reach_the_function(monkeypatch):
     matrix, persons = sparse.csr_array(NUMBERS.to_numpy() / 100), np.arange(60) // 2
     with fixed_noise(monkeypatch):
         model = PrivateLinearSVC(classes=(0, 1)).fit(matrix, Y, person=persons)
-        fit = lr.dpsvm(Y, matrix, person=persons)
+        fit = lr.dpsvm(Y, matrix, person=persons, levels={"died": [0, 1]})
     assert (model.result_.coef == fit.coef).all()
     with pytest.raises(lr.FormulaError, match="have no names"):
         model.fit(matrix, Y, person="patient")

@@ -33,13 +33,13 @@ IRIS = pd.DataFrame(
 )
 TABLE = pd.DataFrame(
     {
-        "y": np.arange(N) % 2,
+        "y": np.arange(N) % 2 == 1,
         "x": np.linspace(-1, 3, N),
         "z": np.linspace(1, 2, N) ** 2,
         "g": pd.Categorical(list("abc") * 4),
         "h": pd.Categorical(list("uv") * 6),
         "flag": np.arange(N) % 4 < 2,
-        "text": list("pqr") * 4,
+        "text": pd.Categorical(list("pqr") * 4),
         "blood pressure": np.linspace(90, 180, N),
     }
 )
@@ -208,7 +208,7 @@ def entries_into_formulaic(call, monkeypatch):
 
 
 def test_a_fit_has_formulaic_read_its_formula_once(monkeypatch):
-    frame = pd.DataFrame({"y": [0, 1], "x": [0.1, 0.2], "g": ["a", "b"]})
+    frame = pd.DataFrame({"y": [False, True], "x": [0.1, 0.2], "g": ["a", "b"]})
     fit = functools.partial(
         dplr, "y ~ x * C(g, contr.sum)", frame, bounds={"x": (0, 1)}, levels={"g": ["a", "b"]}
     )
@@ -229,7 +229,7 @@ def test_a_command_has_formulaic_read_its_formula_once(formula, command, tmp_pat
     name, *option = command.split()
     given = [table, formula] if name == "fit" else [formula, "--n", 1000]
     option += [table] if option == ["--pilot"] else []
-    declared = ["--bounds", "x=0:1", "--bounds", "z=0:1", "--levels", "g=a,b"]
+    declared = ["--bounds", "x=0:1", "--bounds", "z=0:1", "--bounds", "y=0:1", "--levels", "g=a,b"]
     arguments = [str(argument) for argument in (name, *given, *option, *declared)]
 
     def run():
@@ -243,12 +243,12 @@ def test_a_command_has_formulaic_read_its_formula_once(formula, command, tmp_pat
 
 def test_a_level_of_any_name_has_a_column():
     frame = pd.DataFrame({"y": [0, 1], "g": ["a", "__b"]})
-    fit = dplr("y ~ g", frame, levels={"g": ["a", "__b", "{c}"]})
+    fit = dplr("y ~ g", frame, levels={"g": ["a", "__b", "{c}"], "y": [0, 1]})
     assert [*fit.coef.index] == ["(Intercept)", "g[T.__b]", "g[T.{c}]"]
 
 
 def test_formulas_with_more_than_ten_factors_keep_them_apart():
-    frame = pd.DataFrame({"y": [0, 1], **{f"x{i}": [0.5, 0.25 * i] for i in range(13)}})
+    frame = pd.DataFrame({"y": [False, True], **{f"x{i}": [0.5, 0.25 * i] for i in range(13)}})
     assert plan("y ~ .", frame).columns.names[1:] == tuple(f"x{i}" for i in range(13))
 
 

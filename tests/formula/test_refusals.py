@@ -10,7 +10,13 @@ from privatelr.formula.functions import LEARNED, SUMMARIES
 from privatelr.sources import as_batch, declare_schema
 
 FRAME = pd.DataFrame(
-    {"y": [0, 1], "x": [1.0, 2.0], "Sepal.Length": [1.0, 2.0], "s": ["u", "v"], "o": [1, "a"]}
+    {
+        "y": [False, True],
+        "x": [1.0, 2.0],
+        "Sepal.Length": [1.0, 2.0],
+        "s": ["u", "v"],
+        "o": [1, "a"],
+    }
 ).astype({"s": "string"})
 
 
@@ -65,7 +71,7 @@ def test_learning_terms_are_refused_with_a_remedy(term, remedy):
 
 def test_bounds_do_not_make_a_learning_term_acceptable():
     with pytest.raises(SchemaError, match="scale"):
-        plan("y ~ scale(x)", bounds={"x": (0, 3)}, row_norm=1.0)
+        plan("y ~ scale(x)", bounds={"x": (0, 3), "y": (0, 1)}, row_norm=1.0)
 
 
 @pytest.mark.parametrize("function", sorted((set(LEARNED) | SUMMARIES) - {"relevel"}))
@@ -103,7 +109,7 @@ def test_levels_in_the_formula_must_have_the_type_of_the_column(term):
 
 
 def test_the_remedies_work():
-    schema = {"bounds": {"x": (0, 3)}, "levels": {"s": ["u", "v"]}}
+    schema = {"bounds": {"x": (0, 3), "y": (0, 1)}, "levels": {"s": ["u", "v"]}}
     for term in ["I(x > 3.2)", "pmax(x - 3.2, 0)", "x + I(x^2)", "I((x - 130)/20)", "s"]:
         assert plan(f"y ~ {term}", **schema).bound_source == "declared bounds"
 
@@ -111,7 +117,7 @@ def test_the_remedies_work():
 @pytest.mark.parametrize(("term", "is_empty"), [("bs(x, , 3)", True), ("bs(x, )) 3", False)])
 def test_an_empty_argument_is_named(term, is_empty):
     with pytest.raises(FormulaError) as refused:
-        plan(f"y ~ {term}", bounds={"x": (0, 1)})
+        plan(f"y ~ {term}", bounds={"x": (0, 1), "y": (0, 1)})
     assert ("an argument is empty" in str(refused.value)) is is_empty
 
 

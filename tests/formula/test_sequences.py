@@ -8,7 +8,7 @@ from privatelr import FormulaError, dplr
 from privatelr.formula import number_list
 from privatelr.formula.parser import parse, tokenize
 
-BOUNDS = {"age": (0.0, 100.0)}
+BOUNDS = {"age": (0.0, 100.0), "y": (0, 1)}
 FRAME = pd.DataFrame({"age": np.linspace(0, 100, 60), "y": np.arange(60) % 2})
 
 

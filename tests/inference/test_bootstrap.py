@@ -21,7 +21,7 @@ from privatelr.privacy.noise import GaussianNoise, SeededRandomness
 from privatelr.sources import as_batch, declare_schema
 
 FORMULA = "y ~ age + dose + arm"
-SCHEMA = declare_schema({"age": (20, 80), "dose": (0, 5)}, {"arm": ["a", "b"]})
+SCHEMA = declare_schema({"age": (20, 80), "dose": (0, 5), "y": (0, 1)}, {"arm": ["a", "b"]})
 EFFECTS = np.array([0.4, 2.0, -1.5, 1.0])
 
 
@@ -335,7 +335,11 @@ def test_refusals():
 def test_what_was_not_declared_cannot_be_uniform():
     frame = REFERENCE.assign(word=pd.Series(["x", "y"] * 125, dtype="str"))
     for formula, schema, lacks in (
-        ("y ~ age", declare_schema(row_norm=1.0), "'age' has no declared bounds"),
+        (
+            "y ~ age",
+            declare_schema(row_norm=1.0, levels={"y": [0, 1]}),
+            "'age' has no declared bounds",
+        ),
         ("y ~ age + I(word == 'x')", SCHEMA, "'word' has no declared levels"),
     ):
         spec = plan_design(parse_formula(formula, list(frame.columns)), as_batch(frame), schema)

@@ -10,7 +10,7 @@ from privatelr import dplr, dpsvm
 from privatelr.inference import conservative
 from privatelr.inference.noisy_moments import bias_in_errors, evidence_of
 
-COLUMNS = {"x": [0.5, -0.78, 1.0], "u": [1.0, 0.3, 1.0], "y": [1, 0, 1], "p": [0, 0, 1]}
+COLUMNS = {"x": [0.5, -0.78, 1.0], "u": [1.0, 0.3, 1.0], "y": [True, False, True], "p": [0, 0, 1]}
 PERSONS = {"person": "p", "records_per_person": 2}
 
 
@@ -33,7 +33,13 @@ def test_the_bias_in_errors_is_that_of_a_solved_system():
     rng = np.random.default_rng(2)
     frame = pd.DataFrame({"x": rng.uniform(-1, 1, 300), "u": rng.uniform(0, 1, 300)})
     frame["y"] = (rng.uniform(size=300) < 1 / (1 + np.exp(-frame["x"]))).astype(int)
-    fit = dplr("y ~ x * u", frame, eps=0, spend="inference", bounds={"x": (-1, 1), "u": (0, 1)})
+    fit = dplr(
+        "y ~ x * u",
+        frame,
+        eps=0,
+        spend="inference",
+        bounds={"x": (-1, 1), "u": (0, 1), "y": (0, 1)},
+    )
     known = evidence_of(fit.release)
     square = known.drawn @ np.linalg.solve(known.scores, known.drawn)
     expected = known.floor * np.sqrt(known.problem.n * square)

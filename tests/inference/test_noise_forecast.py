@@ -99,7 +99,7 @@ def in_the_data(fit, frame):
     return np.sqrt(fit.calibration.noise.variances @ solved**2)
 
 
-MONEY = {"bounds": {"income": (-4e5, 4e5), "age": (20, 70)}}
+MONEY = {"bounds": {"income": (-4e5, 4e5), "age": (20, 70), "y": (0, 1)}}
 
 
 def earners(n=20_000):
@@ -167,9 +167,14 @@ def unforeseen():
         "no bounds": fit_clinic(frame, bounds=None),
         "some bounds": fit_clinic(frame, bounds={"age": (18, 90)}),
         "projected": fit_clinic(frame, rp_dim=1),
-        "matrix": dplr(frame["y"], rng.uniform(-1, 1, (40, 3))),
-        "more than 200 columns": dplr("y ~ .", wider, bounds=bounds),
-        "texts": dplr("y ~ I(smoker == 'yes') + age", frame, bounds=SCHEMA["bounds"]),
+        "matrix": dplr(frame["y"], rng.uniform(-1, 1, (40, 3)), levels={"y": [0, 1]}),
+        "more than 200 columns": dplr("y ~ .", wider, bounds=bounds, levels={"y": [0, 1]}),
+        "texts": dplr(
+            "y ~ factor(smoker, levels = c('no', 'yes')) + age",
+            frame,
+            bounds=SCHEMA["bounds"],
+            levels={"y": [0, 1]},
+        ),
     }
 
 
@@ -197,7 +202,7 @@ def test_fits_without_a_guarantee_have_none_on_their_page():
 def test_a_loaded_fit_has_the_same(tmp_path):
     for options in ({}, {"eps": 50.0}):
         fit = fit_clinic(trial(400), **options)
-        fit.save(tmp_path / "fit.json")
+        fit.save(tmp_path / "fit.json", overwrite=True)
         again = load(tmp_path / "fit.json")
         np.testing.assert_allclose(again.privacy_sd_expected, fit.privacy_sd_expected, rtol=1e-9)
         table = str(fit).split("\n\n")[2]
@@ -219,12 +224,12 @@ def test_a_loaded_fit_has_the_same(tmp_path):
 )
 @pytest.mark.parametrize("eps", [1.0, ZCDP(20.0)], ids=str)
 def test_odd_declarations_have_a_page(formula, bounds, eps):
-    assert "noise sd" in str(dplr(formula, clinic(), eps=eps, bounds=bounds))
+    assert "noise sd" in str(dplr(formula, clinic(), eps=eps, bounds=bounds, levels={"y": [0, 1]}))
 
 
 def test_it_is_fast():
     frame, bounds = wide(15)
-    fit = dplr("y ~ .", frame, bounds=bounds)
+    fit = dplr("y ~ .", frame, bounds=bounds, levels={"y": [0, 1]})
     expected_noise(fit.release, fit.spec)
     forecast._expected.cache_clear()
     start = time.perf_counter()

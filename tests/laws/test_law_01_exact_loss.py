@@ -19,7 +19,7 @@ from privatelr.privacy import ZCDP
 dplr, huber = ONE_STAGE["dplr"], ONE_STAGE["dpsvm"]
 SVMS = {name: model for name, model in ONE_STAGE.items() if name != "dplr"}
 N = 2001
-BOUNDS = {"x": (-1, 1)}
+BOUNDS = {"x": (-1, 1), "y": (0, 1)}
 
 
 def adversarial_frames():
@@ -157,7 +157,7 @@ def orthogonal_frames():
 
 def test_frames_that_are_no_neighbours_are_refused():
     frame, neighbour = adversarial_frames()
-    fit = dplr("y ~ x", frame)
+    fit = dplr("y ~ x", frame, levels={"y": [0, 1]})
     with pytest.raises(ValueError, match="differ in one record"):
         audit.privacy_loss(fit, frame, neighbour.iloc[:-1])
     with pytest.raises(ValueError, match="takes n=2001"):

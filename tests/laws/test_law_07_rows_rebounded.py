@@ -22,7 +22,7 @@ FORMULAS = [
     "y ~ I(age^2) + log(dose + 1) + age:smoker",
     "y ~ (age + dose + smoker)^2 - 1",
 ]
-BOUNDS = {"age": (18, 90), "dose": (0, 5)}
+BOUNDS = {"age": (18, 90), "dose": (0, 5), "y": (0, 1)}
 LEVELS = {"smoker": ["no", "yes"]}
 
 
@@ -57,7 +57,7 @@ def test_law(formula, bounds, rp_dim):
 def test_projection_alone_would_lengthen_rows():
     """Unless rows are bounded again, many of them leave the ball (privacy.md 6)."""
     frame = pd.DataFrame(np.eye(20), columns=[f"x{i}" for i in range(20)]).assign(y=0)
-    spec = dplr("y ~ .", frame).spec
+    spec = dplr("y ~ .", frame, levels={"y": [0, 1]}).spec
     projected = project(spec, np.random.default_rng(0).standard_normal((20, 5)))
     rows = read_design(projected, as_batch(frame), DenseRows)
     assert np.linalg.norm(np.eye(20) @ projected.projection, axis=1).max() > 1

@@ -174,7 +174,7 @@ def test_planted_warning_is_caught(monkeypatch):
 def written(fit, folder):
     """The release file and the cards, with what was paid for blanked out."""
     blank = blanked(fit)
-    blank.save(folder / "model.json")
+    blank.save(folder / "model.json", overwrite=True)
     return (folder / "model.json").read_bytes(), blank.card(), blank.card("html")
 
 

@@ -305,7 +305,7 @@ def fitted(build, columns, used, folder):
 
 
 def saved(fit, folder):
-    fit.save(folder / "model.json")
+    fit.save(folder / "model.json", overwrite=True)
     return (folder / "model.json").read_bytes()
 
 
@@ -368,7 +368,7 @@ def test_law_for_every_front_door(model, name):
 @pytest.mark.parametrize("wrap", [np.array, pd.DataFrame], ids=["array", "frame"])
 def test_law_for_predictions_of_a_matrix(monkeypatch, wrap):
     with fixed_noise(monkeypatch):
-        fit = dplr(np.arange(N) % 2, sparse.eye_array(N, 3, format="csr"))
+        fit = dplr(np.arange(N) % 2, sparse.eye_array(N, 3, format="csr"), levels={"y": [0, 1]})
     cells = np.ones((N, 3), dtype=object)
     odd = cells.copy()
     for row, value in enumerate(odd_values()):

@@ -44,7 +44,9 @@ def check_row_wise(formula):
     """Each row rebuilt alone, under the frozen plan, equals its row in the whole design."""
     frame = clinic(n=9)
     parsed = parse_formula(f"y ~ {formula}", list(frame.columns))
-    spec = plan_design(parsed, as_batch(frame), declare_schema(levels={"smoker": ["no", "yes"]}))
+    spec = plan_design(
+        parsed, as_batch(frame), declare_schema(levels={"smoker": ["no", "yes"], "y": [0, 1]})
+    )
     whole, _, _ = read_covariates(spec, as_batch(frame), parsed.covariates)
     for i in range(len(frame)):
         alone, _, _ = read_covariates(spec, as_batch(frame[i : i + 1]), parsed.covariates)
@@ -54,7 +56,7 @@ def check_row_wise(formula):
 @pytest.mark.parametrize(("term", "remedy"), LEARNING)
 def test_law(term, remedy):
     with pytest.raises(SchemaError) as caught:
-        dplr(f"y ~ dose + {term}", clinic(), levels={"smoker": ["no", "yes"]})
+        dplr(f"y ~ dose + {term}", clinic(), levels={"smoker": ["no", "yes"], "y": [0, 1]})
     message = str(caught.value)
     assert term.replace(" / ", "/") in message
     assert remedy in message
@@ -63,7 +65,7 @@ def test_law(term, remedy):
 @pytest.mark.parametrize("response", ["age > age.mean()", "I(age > median(age))", "scale(age) > 0"])
 def test_responses_obey_it_too(response):
     with pytest.raises(SchemaError):
-        dplr(f"{response} ~ dose", clinic())
+        dplr(f"{response} ~ dose", clinic(), levels={"y": [0, 1]})
 
 
 @pytest.mark.parametrize("formula", ROW_WISE)

@@ -151,7 +151,9 @@ def test_planted_moments_of_unclipped_columns_are_caught(monkeypatch):
 
 def declared_map(spec, frame):
     """The columns as they were before the map of the moments."""
-    schema = declare_schema({"age": (18, 90), "dose": (0, 5)}, {"smoker": ["no", "yes"]})
+    schema = declare_schema(
+        {"age": (18, 90), "dose": (0, 5), "y": (0, 1)}, {"smoker": ["no", "yes"]}
+    )
     return replace(spec, columns=plan_design(spec.formula, as_batch(frame), schema).columns)
 
 

@@ -535,4 +535,4 @@ def test_a_ledger_charges_no_more_than_the_claim(claim):
 def test_none_is_not_automatic(name):
     frame = pd.DataFrame({"x": [-1.0, 1.0] * 50, "y": [0, 1] * 50})
     with pytest.raises(GuaranteeError, match=f"{name}=None: {name} takes 'auto' or"):
-        dpsimplex("y ~ x", frame, bounds={"x": (-1, 1)}, **{name: None})
+        dpsimplex("y ~ x", frame, bounds={"x": (-1, 1), "y": (0, 1)}, **{name: None})

@@ -252,7 +252,10 @@ def test_a_flipped_bit_is_told_of_in_our_words(path, ledger):
     good, damaged = path.read_bytes(), 0
     for at in (*range(0, 108, 18), *range(108, len(good), len(good) // 24)):
         path.write_bytes(good[:at] + bytes([good[at] ^ 1 << at % 8]) + good[at + 1 :])
-        for work in (lambda: Ledger.open(path).spent(), lambda: Ledger.check(path)):
+        for work in (
+            lambda: Ledger.open(path).spent(),
+            lambda: Ledger.check(path),
+        ):
             told = told_of(work)
             damaged += "is damaged; put a copy in its place" in told
             assert not any(raw in told.replace(str(path), "").lower() for raw in RAW), (at, told)
@@ -451,8 +454,8 @@ def test_every_release_about_persons_states_their_column(path):
     frame["who"] = frame.index // 2
     ledger = Ledger.create(path, 400.0, 1e-3, neighbours="person")
     price, about = {"eps": 20.0, "ledger": ledger}, {"person": "who"}
-    fit = dplr("y ~ x", frame, bounds={"x": (-1, 1)}, **price, **about)
-    other = dplr("y ~ 1", frame, bounds={"x": (-1, 1)}, **price, **about)
+    fit = dplr("y ~ x", frame, bounds={"x": (-1, 1), "y": (0, 1)}, **price, **about)
+    other = dplr("y ~ 1", frame, bounds={"x": (-1, 1), "y": (0, 1)}, **price, **about)
     suggest_bounds(frame, {"x": (-9, 9)}, **price, **about)
     levels_from(frame, "y", delta=1e-6, **price, **about)
     fit.private_roc(frame, **price)
@@ -652,8 +655,8 @@ def test_every_way_to_pay_takes_a_path(path):
     frame, box = clinic(n=2000), {"age": (0, 90)}
     fits = {"a": fit_clinic(frame, eps=1.0, ledger=path)}
     fits["b"] = fit_clinic(frame, eps=1.0, ledger=os.fspath(path), model=dpsvm)
-    dpsimplex("y ~ age", frame, bounds=box, eps=1.0, ledger=path)
-    dplpsvm("y ~ age", frame, bounds=box, eps=1.0, ledger=path)
+    dpsimplex("y ~ age", frame, bounds=box, eps=1.0, ledger=path, levels={"y": [0, 1]})
+    dplpsvm("y ~ age", frame, bounds=box, eps=1.0, ledger=path, levels={"y": [0, 1]})
     suggest_bounds(frame, box, eps=1.0, ledger=path)
     levels_from(frame, "smoker", eps=1.0, delta=1e-6, ledger=path)
     fits["a"].private_roc(frame, eps=1.0, ledger=path)
@@ -675,7 +678,7 @@ def test_a_saved_fit_completes_its_charge(tmp_path, path, ledger):
     assert ledger.charges[0].release is None
     assert "1 charge has no saved release" in str(ledger)
     for name in ("one.json", "two.json"):
-        fit.save(tmp_path / name)
+        fit.save(tmp_path / name, overwrite=True)
     saved = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))
     assert ledger.charges[0].release == saved["sha256"]
     assert len(ledger._book.store.rows()) == 3  # a second save of the same release adds nothing
@@ -686,7 +689,7 @@ def test_a_save_does_not_fail_with_its_ledger(tmp_path, path, ledger, monkeypatc
     fit = fit_clinic(clinic(), eps=0.4, ledger=path)
     path.unlink()
     with pytest.warns(PrivacyWarning, match="was saved, and its charge stands without its hash"):
-        fit.save(tmp_path / "fit.json")
+        fit.save(tmp_path / "fit.json", overwrite=True)
     assert (tmp_path / "fit.json").exists()
 
 
@@ -696,7 +699,7 @@ def test_a_fit_is_not_saved_over_a_ledger(tmp_path, path, ledger):
     before = path.read_bytes()
     for name in (path, link):
         with pytest.raises(ReleaseFileError, match="is a ledger, or another database") as error:
-            fit.save(name)
+            fit.save(name, overwrite=True)
         one_sentence(error)
     assert path.read_bytes() == before
 
@@ -1252,7 +1255,7 @@ def test_the_card_and_the_file_have_the_place_of_the_charge(tmp_path, path, ledg
 
 
 def test_strata_are_charged_and_completed_once(tmp_path, path, ledger):
-    options = {"bounds": {"age": (18, 90)}, "levels": {"smoker": ["no", "yes"]}}
+    options = {"bounds": {"age": (18, 90), "y": (0, 1)}, "levels": {"smoker": ["no", "yes"]}}
     fits = privatelr.dplr("y ~ age", clinic(), 0.4, by="smoker", ledger=path, **options)
     assert len(ledger.charges) == 1
     fits.save(tmp_path / "fits.json")

@@ -63,7 +63,7 @@ def anes(model, formula, **options):
 def words(model, **options):
     rng = np.random.default_rng(0)
     x = sparse.random_array((400, 30), density=0.1, rng=rng, format="csr")
-    y = pd.Series((x[:, :10].sum(axis=1) > x[:, 10:20].sum(axis=1)).astype(float), name="bought")
+    y = pd.Series((x[:, :10].sum(axis=1) > x[:, 10:20].sum(axis=1)), name="bought")
     return lambda: model(y, x, **options)
 
 
@@ -72,7 +72,7 @@ def made_up_visits():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"age": rng.uniform(20, 80, 900), "sex": rng.choice(["f", "m"], 900)})
     table["patient"] = np.arange(900) // 2
-    table["ill"] = (rng.uniform(size=900) < 0.2 + 0.01 * (table["age"] - 20)).astype(float)
+    table["ill"] = rng.uniform(size=900) < 0.2 + 0.01 * (table["age"] - 20)
     return table
 
 

@@ -85,7 +85,7 @@ def test_an_answer_is_read_back_as_it_was(name, answers, tmp_path):
 
 def test_what_is_read_back_can_be_used(answers, frame, tmp_path):
     for name, answer in answers.items():
-        answer.save(tmp_path / f"{name}.json")
+        answer.save(tmp_path / f"{name}.json", overwrite=True)
     curve = load(tmp_path / "curve.json")
     assert curve.auc == answers["curve"].auc
     assert curve.curve.equals(answers["curve"].curve)
@@ -164,7 +164,7 @@ def test_an_edited_number_with_a_new_hash_is_refused(name, answers, tmp_path):
 def test_less_noise_than_the_guarantee_takes_is_refused(answers, tmp_path):
     for name, law in (("curve", "rate"), ("curve of margins", "sd")):
         path = tmp_path / "answer.json"
-        answers[name].save(path)
+        answers[name].save(path, overwrite=True)
         document = json.loads(path.read_bytes())
         less = document["answer"]["counts"]["noise"][law] * (1.01 if law == "rate" else 0.99)
         with pytest.raises(ReleaseFileError, match="less than the target"):
@@ -230,7 +230,7 @@ def test_candidates_may_be_written_by_other_versions(answers, tmp_path):
     found = read(document, path)
     assert found.to_dict() == answer.to_dict()
     assert [fit.origin.written_by[0][1] for fit in found.candidates] == ["0.0.0", "0.0.1"]
-    found.save(path)
+    found.save(path, overwrite=True)
     assert load(path).to_dict() == answer.to_dict()
 
 
@@ -281,7 +281,7 @@ def test_a_ledger_on_disk_is_told_of_the_file(frame, tmp_path):
     ]
     for answer in made:
         path = tmp_path / "answer.json"
-        answer.save(path)
+        answer.save(path, overwrite=True)
         entry = load(path).entry
         assert entry == answer.entry
         assert ledger.knows(entry)

@@ -106,7 +106,7 @@ def test_sparse_rows_are_scored():
     rng = np.random.default_rng(1)
     x = sparse.random_array((300, 20), density=0.3, rng=rng, format="csr")
     y = np.where(x @ np.ones(20) + rng.normal(0, 0.5, 300) > 3, 1.0, 0.0)
-    fit = dplr(y, x, eps=1e4, spend=SPEND)
+    fit = dplr(y, x, eps=1e4, spend=SPEND, levels={"y": [0, 1]})
     assert fit.roc.release.counts.tolist() == exact_counts(fit, x, 2 * y - 1).tolist()
 
 
@@ -180,7 +180,7 @@ def test_under_a_delta_many_columns_have_gaussian_noise():
     table = pd.DataFrame(rng.uniform(-1, 1, (200, 120))).add_prefix("x")
     declared = {name: (-1, 1) for name in table}
     table["y"] = rng.integers(0, 2, 200)
-    fit = dplr("y ~ .", table, 1.0, delta=1e-6, spend=SPEND, bounds=declared)
+    fit = dplr("y ~ .", table, 1.0, delta=1e-6, spend=SPEND, bounds=declared, levels={"y": [0, 1]})
     assert isinstance(fit.calibration.noise, GaussianNoise)
     assert isinstance(fit.release.histogram.calibration.noise, GaussianNoise)
 

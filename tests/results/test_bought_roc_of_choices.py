@@ -74,7 +74,7 @@ def test_sparse_rows_are_scored():
     rng = np.random.default_rng(1)
     x = sparse.random_array((300, 20), density=0.3, rng=rng, format="csr")
     y = np.where(x @ np.ones(20) + rng.normal(0, 0.5, 300) > 3, 1.0, 0.0)
-    fit = dplpsvm(y, x, PureDP(1e4), rounds=20, spend=SPEND)
+    fit = dplpsvm(y, x, PureDP(1e4), rounds=20, spend=SPEND, levels={"y": [0, 1]})
     assert fit.roc.release.counts.tolist() == exact_counts(fit, x, 2 * y - 1).tolist()
 
 
@@ -104,7 +104,7 @@ def test_choices_that_kept_the_whole_price_are_caught(frame, monkeypatch, tmp_pa
         MODELS["dplpsvm"](*given, spend=SPEND, ledger=Ledger(100.0), **SCHEMA)
     fit = MODELS["dplpsvm"](*given, spend=SPEND, **SCHEMA)
     with pytest.raises(ReleaseFileError):
-        fit.save(tmp_path / "model.json")
+        fit.save(tmp_path / "model.json", overwrite=True)
 
 
 def test_replacing_a_record_moves_two_counts_by_one(frame, monkeypatch):

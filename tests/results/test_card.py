@@ -33,7 +33,7 @@ MECHANISMS = [
     {"eps": ZCDP(0.1)},
     {"rp_dim": 2, "bounds": None},
     {"row_norm": 0.5, "threshold": "topleft"},
-    {"row_norm": 0.5, "bounds": {"age": (18, 90)}},
+    {"row_norm": 0.5, "bounds": {"age": (18, 90), "y": (0, 1)}},
 ]
 
 
@@ -164,7 +164,7 @@ def test_formats():
 def test_a_card_without_a_file_is_refused():
     frame = clinic().assign(g=pd.cut(clinic()["dose"], [0, 2, 5]))
     with pytest.raises(ReleaseFileError, match=r"^card: a level of type Interval .*\.$"):
-        dplr("y ~ g", frame).card()
+        dplr("y ~ g", frame, levels={"y": [0, 1]}).card()
 
 
 # -- names that mean something to a browser or to Markdown -----------------------------------
@@ -196,7 +196,7 @@ class Tags(HTMLParser):
 def evil_fit():
     frame = clinic().rename(columns={"age": EVIL})
     frame["smoker"] = pd.Categorical(frame["smoker"]).rename_categories(["<b>no", "`yes` |"])
-    return dplr(f"y ~ `{EVIL}` + smoker", frame)
+    return dplr(f"y ~ `{EVIL}` + smoker", frame, levels={"y": [0, 1]})
 
 
 def check_html(page):

@@ -85,8 +85,8 @@ def test_fits_of_matrices_take_their_outcomes_beside_them():
     x = rng.uniform(-1, 1, (600, 3))
     y = (x[:, 0] + rng.normal(0, 0.3, 600) > 0).astype(float)
     fits = {
-        "right": dplr(y, x, eps=5.0, row_norm=2.0),
-        "wrong": dplr(1 - y, x, eps=5.0, row_norm=2.0),
+        "right": dplr(y, x, eps=5.0, row_norm=2.0, levels={"y": [0, 1]}),
+        "wrong": dplr(1 - y, x, eps=5.0, row_norm=2.0, levels={"y": [0, 1]}),
     }
     assert choose(fits, x, eps=1.0, response=y).label == "right"
 

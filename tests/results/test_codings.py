@@ -67,11 +67,11 @@ def test_responses(response, positive, classes):
     ],
 )
 def test_factors_are_coded_as_in_r(formula, names):
-    assert list(dplr(formula, FRAME).coef.index) == names
+    assert list(dplr(formula, FRAME, levels={"y": [0, 1]}).coef.index) == names
 
 
 def test_an_undefined_comparison_is_a_row_of_zeros():
-    fit = dplr("y ~ I(log(x) > 1)", FRAME, eps=0)
+    fit = dplr("y ~ I(log(x) > 1)", FRAME, eps=0, levels={"y": [0, 1]})
     rows = read_design(fit.spec, as_batch(FRAME), DenseRows)
     assert (rows.x[4] == 0).all()
     assert np.isnan(fit.predict(FRAME).iloc[4])
@@ -87,13 +87,13 @@ def test_an_undefined_comparison_is_a_row_of_zeros():
 )
 def test_refused_responses(formula, error):
     with pytest.raises(error):
-        dplr(formula, FRAME)
+        dplr(formula, FRAME, levels={"y": [0, 1]})
 
 
 def test_levels_need_an_order():
     frame = FRAME.astype({"f": object})
     with pytest.raises(SchemaError, match="reference level first"):
-        dplr("y ~ f", frame, levels={"f": {"a", "b"}})
+        dplr("y ~ f", frame, levels={"f": {"a", "b"}, "y": [0, 1]})
 
 
 def test_levels_that_no_category_equals_are_refused():
@@ -105,7 +105,7 @@ def test_levels_that_no_category_equals_are_refused():
 
 def test_levels_of_short_floats():
     frame = FRAME.assign(dose=np.array([0.1, 0.2] * 3, dtype=np.float32))
-    fit = dplr("y ~ dose", frame, levels={"dose": [0.1, 0.2]}, eps=0)
+    fit = dplr("y ~ dose", frame, levels={"dose": [0.1, 0.2], "y": [0, 1]}, eps=0)
     assert not fit.predict(frame).isna().any()
 
 
@@ -114,12 +114,15 @@ def test_bounded_responses_say_that_they_are_clipped():
         ({"y": (0, 1)}, "clipped"),
         (None, "-1 counts as 0, other values as missing"),
     ):
-        assert words in dplr("y ~ x", FRAME, bounds=bounds).spec.response.describe()
+        assert (
+            words
+            in dplr("y ~ x", FRAME, bounds=bounds, levels={"y": [0, 1]}).spec.response.describe()
+        )
 
 
 def test_numbered_columns_take_bounds_by_number():
     frame = pd.DataFrame(np.column_stack([FRAME["x"], FRAME["y"]]))
-    fit = dplr(frame, bounds={0: (-1, 8)})
+    fit = dplr(frame, bounds={0: (-1, 8), "y": (0, 1)})
     assert fit.spec.bound_source == "declared bounds"
 
 
@@ -131,7 +134,7 @@ def test_scaled_refuses_a_column_with_two_parts():
 def test_a_term_taken_out_again_is_not_read():
     formula = parse_formula("y ~ . - f - flag", list(FRAME.columns))
     assert formula.covariates == ("x", "z")
-    assert dplr("y ~ . - y - f", FRAME).nobs == 6
+    assert dplr("y ~ . - y - f", FRAME, levels={"y": [0, 1]}).nobs == 6
 
 
 @pytest.mark.parametrize(
@@ -157,5 +160,5 @@ def test_the_words_on_lambda_are_true(options, words):
 def test_diagnostics_keep_their_label_in_a_dictionary():
     import dataclasses
 
-    fit = dplr("y ~ x", FRAME)
+    fit = dplr("y ~ x", FRAME, levels={"y": [0, 1]})
     assert dataclasses.asdict(fit)["_diagnostics"] is fit.diagnostics

@@ -480,7 +480,7 @@ def test_the_record_is_frozen():
 
 def test_persons_of_different_columns_have_no_price_together():
     frame = made_up_persons()
-    shown = {"bounds": {"age": (20, 80)}}
+    shown = {"bounds": {"age": (20, 80), "y": (0, 1)}}
     patients = dplr("ill ~ age", frame, 1.0, person="patient", records_per_person=3, **shown)
     clinics = dplr("ill ~ age", frame, 1.0, person="clinic", **shown)
     assert compare(patients, patients).guarantee == PureDP(1.0, REPLACE_PERSON)
@@ -493,7 +493,7 @@ def test_persons_of_different_columns_have_no_price_together():
 def test_persons_of_two_arrays_may_differ():
     """Nothing public says whose an array tells apart, so the sentences name what they rest on."""
     frame = made_up_persons()
-    given = {"eps": 1.0, "bounds": {"age": (20, 80)}}
+    given = {"eps": 1.0, "bounds": {"age": (20, 80), "y": (0, 1)}}
     patients, clinics = (
         dplr(frame["ill"].to_numpy(), frame[["age"]], person=frame[name].to_numpy(), **given)
         for name in ("patient", "clinic")

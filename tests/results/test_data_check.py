@@ -58,7 +58,7 @@ def odd(n=400, seed=3):
 NUMERIC = {"x0": (-1, 1), "x1": (-0.5, 2), "short": (-0.5, 0.5), "whole": (0, 2), "object": (0, 1)}
 DECLARED = {
     "bounds": {**NUMERIC, "x2": (-9, 9)},
-    "levels": {name: LEVELS for name in ("text", "string", "category")},
+    "levels": {"y": [0, 1], **{name: LEVELS for name in ("text", "string", "category")}},
 }
 FEW = {"x1": (-0.5, 2), "object": (0, 1)}
 
@@ -84,9 +84,6 @@ def expected(frame, name, bounds, levels):
     missing = sum(math.isnan(value) for value in numbers)
     low, high = bounds.get(name, (-math.inf, math.inf))
     clipped = sum(value < low or value > high for value in numbers)
-    if name == "y":  # the response, coded by numbers
-        usable = sum(value in (-1, 0, 1) for value in numbers)
-        return usable, missing, pd.NA, len(values) - missing - usable
     return len(values) - missing, missing, clipped if name in bounds else pd.NA, pd.NA
 
 
@@ -128,7 +125,9 @@ def test_counts_that_miss_clipped_values_are_caught(monkeypatch):
 
 def test_rows_of_zeros_are_those_that_no_model_can_use():
     frame = odd()
-    found = check("y ~ log(x0) + text", frame, row_norm=1.0, levels=DECLARED["levels"]).counts
+    found = check(
+        "y ~ log(x0) + text", frame, row_norm=1.0, levels={**DECLARED["levels"], "y": [0, 1]}
+    ).counts
     with np.errstate(all="ignore"):
         usable = np.isfinite(np.log(frame["x0"])) & frame["text"].isin(LEVELS)
     by_class = [int((usable & (frame["y"] == value)).sum()) for value in (0, 1)]
@@ -150,7 +149,7 @@ def test_wide_factors_are_counted_too():
     rng = np.random.default_rng(2)
     wards = [f"w{i}" for i in range(90)]
     frame = clinic(n=200).assign(ward=rng.choice([*wards, "elsewhere"], 200))
-    declared = {"bounds": SCHEMA["bounds"], "levels": {"ward": wards}}
+    declared = {"bounds": SCHEMA["bounds"], "levels": {"ward": wards, "y": [0, 1]}}
     frame.loc[3, "age"], frame.loc[4, "age"], frame.loc[5, "ward"] = 1e9, np.nan, None
     check_counts(dplr("y ~ ward + age", frame, **declared).diagnostics.counts, frame, **declared)
     check_counts(check("y ~ ward + age", frame, **declared).counts, frame, **declared)
@@ -159,16 +158,18 @@ def test_wide_factors_are_counted_too():
 def test_everything_that_a_fit_takes():
     frame = odd()[["x0", "x1", "x2", "y"]]
     bounds = {f"x{i}": (-1, 1) for i in range(3)}
-    counts = check(frame, bounds=bounds).counts
+    counts = check(frame, bounds=bounds, levels={"y": [0, 1]}).counts
     for data in (dict(frame), {name: frame[name].to_numpy() for name in frame}):
-        pd.testing.assert_frame_equal(check("y ~ .", data, bounds=bounds).table, counts.table)
-    pair = check(frame["y"], frame[["x0", "x1", "x2"]], bounds=bounds)
+        pd.testing.assert_frame_equal(
+            check("y ~ .", data, bounds=bounds, levels={"y": [0, 1]}).table, counts.table
+        )
+    pair = check(frame["y"], frame[["x0", "x1", "x2"]], bounds=bounds, levels={"y": [0, 1]})
     assert sorted(pair.table["usable"]) == sorted(counts.table["usable"])
-    array = check(frame.to_numpy()).counts
+    array = check(frame.to_numpy(), levels={"X4": [0, 1]}).counts
     assert list(array.table["missing"]) == [counts.table.loc[n, "missing"] for n in
                                             ("y", "x0", "x1", "x2")]  # fmt: skip
     x = sparse.csr_array(np.nan_to_num(frame[["x0", "x1"]].to_numpy(), neginf=0.0))
-    thin = check(frame["y"].to_numpy(), x)
+    thin = check(frame["y"].to_numpy(), x, levels={"y": [0, 1]})
     assert list(thin.classes) == [int((frame["y"] == value).sum()) for value in (0, 1)]
     assert "every record" not in str(thin)
 
@@ -213,7 +214,7 @@ def test_every_page_says_that_it_is_not_private():
         assert "NOT PRIVATE" in text
     page = " ".join(str(found).split())
     assert "nothing was charged for them and nothing was saved; do not publish them" in page
-    assert "Response y: 1 (positive) against 0;" in page
+    assert "Response y: 1 (positive) against 0." in page
     usable = spoiled().drop(index=[2, 4])["y"]
     negative, positive = int((usable == 0).sum()), int((usable == 1).sum())
     assert (
@@ -249,7 +250,7 @@ def test_what_is_declared_and_not_meant_is_on_the_page():
 
 
 def test_columns_without_a_usable_value_are_named():
-    found = check("y ~ age + dose", clinic().assign(age=np.nan, y=2.0))
+    found = check("y ~ age + dose", clinic().assign(age=np.nan, y=2.0), levels={"y": [0, 1]})
     assert "No usable value has: y, age." in str(found)
     assert "y is 1 (positive) in 0 usable ones and 0 in 0; 40 cannot be used" in " ".join(
         str(found).split()
@@ -260,7 +261,7 @@ def test_many_columns_leave_room_for_those_with_something_to_tell():
     frame = pd.DataFrame(np.ones((9, 300)), columns=[f"x{i}" for i in range(300)])
     frame["y"] = 1.0
     frame.loc[2, "x250"] = np.nan
-    page = str(check("y ~ .", frame))
+    page = str(check("y ~ .", frame, levels={"y": [0, 1]}))
     assert "100 of 301 variables are shown" in page
     assert any(line.startswith("x250") for line in page.splitlines())
 
@@ -294,17 +295,40 @@ def test_numbers_of_a_response_that_are_of_no_class_are_counted():
     frame = clinic().assign(y=lambda f: f["y"] + 1)
     frame.loc[3, "y"] = np.nan
     coded = int((frame["y"] == 2).sum())
-    for given in ({}, {"y": (0, 1)}):
-        found = check("y ~ age", frame.astype({"y": float}), bounds={"age": (18, 90), **given})
-        row = found.table.loc["y"]
-        assert (row["missing"], row["undeclared"]) == (1, 0 if given else coded)
-    unclipped = check("y ~ age", frame, bounds={"age": (18, 90)})
-    assert "numbers of a response are 0 (or -1) and 1" in " ".join(str(unclipped).split())
+    for given in ({"levels": {"y": [0, 1]}}, {"bounds": {"y": (0, 1)}}):
+        row = check("y ~ 1", frame.astype({"y": float}), **given).table.loc["y"]
+        assert (row["missing"], row["undeclared"]) == (1, 0 if "bounds" in given else coded)
+
+
+@pytest.mark.parametrize(
+    ("values", "subset", "says"),
+    [
+        ([0, 1] * 4 + [9, 0], None, ""),
+        ([0, 1] * 3 + [9, 0, 9, 9], None, "3 OF 10 RECORDS CANNOT BE USED"),
+        ([0] * 10, None, "NO RECORD IS 1"),
+        ([9] * 10, None, "NO RECORD IS 0 AND NO RECORD IS 1 AND 10 OF 10 RECORDS"),
+        ([0, 1] * 5, "x > 2", "NO RECORD IS 0 AND NO RECORD IS 1"),
+        ([0, 1] * 5, "x > 0.8", ""),
+    ],
+)
+def test_the_first_line_warns_of_a_fit_that_would_be_worthless(values, subset, says):
+    frame = {"y": np.array(values), "x": np.linspace(0, 1, 10)}
+    found = check("y ~ x", frame, levels={"y": [0, 1]}, bounds={"x": (0, 1)}, subset=subset)
+    first = str(found).split("NOT PRIVATE")[0]
+    assert " ".join(first.split()).startswith(f"DO NOT FIT YET: {says}") if says else not first
+    assert first.strip().replace("\n", " ") in found.as_html().replace("\n", " ")
 
 
 def test_persons_are_counted_by_who_records_are_of():
     frame = pd.DataFrame({"y": [0, 1] * 5, "x": np.linspace(0, 1, 10), "who": list("aaaabbbccd")})
-    found = check("y ~ x", frame, bounds={"x": (0, 1)}, person="who", records_per_person=2)
+    found = check(
+        "y ~ x",
+        frame,
+        bounds={"x": (0, 1)},
+        person="who",
+        records_per_person=2,
+        levels={"y": [0, 1]},
+    )
     assert found.counts.n == 10
     assert found.persons == {"m": 4, "most_records": 4, "above_records_per_person": 2}
     told = " ".join(str(found).split())
@@ -312,8 +336,15 @@ def test_persons_are_counted_by_who_records_are_of():
         "The records are of 4 persons; the one with most has 4, and 2 have more than "
         "records_per_person=2, whose records count less." in told
     )
-    same = check("y ~ x + person(who, 2)", frame, bounds={"x": (0, 1)})
+    same = check("y ~ x + person(who, 2)", frame, bounds={"x": (0, 1)}, levels={"y": [0, 1]})
     assert same.persons == found.persons
-    whole = check("y ~ x", frame, bounds={"x": (0, 1)}, person="who", records_per_person=4)
+    whole = check(
+        "y ~ x",
+        frame,
+        bounds={"x": (0, 1)},
+        person="who",
+        records_per_person=4,
+        levels={"y": [0, 1]},
+    )
     assert "and none has more than records_per_person=4." in " ".join(str(whole).split())
-    assert check("y ~ x", frame, bounds={"x": (0, 1)}).persons is None
+    assert check("y ~ x", frame, bounds={"x": (0, 1)}, levels={"y": [0, 1]}).persons is None

@@ -186,8 +186,8 @@ def test_hard_data_fits_and_says_nothing(frame, options):
 
 
 def test_one_covariate_without_intercept_and_intercept_alone():
-    assert list(dplr("y ~ age - 1", clinic()).coef.index) == ["age"]
-    assert list(dplr("y ~ 1", clinic()).coef.index) == ["(Intercept)"]
+    assert list(dplr("y ~ age - 1", clinic(), levels={"y": [0, 1]}).coef.index) == ["age"]
+    assert list(dplr("y ~ 1", clinic(), levels={"y": [0, 1]}).coef.index) == ["(Intercept)"]
 
 
 def test_the_frame_is_left_alone():
@@ -243,15 +243,19 @@ def test_ways_to_call():
     frame = clinic()
     frame = frame.assign(smoker=frame["smoker"] == "yes")[["y", "age", "dose", "smoker"]]
     x = frame[["age", "dose"]].to_numpy()
-    assert dplr(frame, target="y").formula == "y ~ age + dose + smoker"
-    assert dplr(frame, target=0).formula == "y ~ age + dose + smoker"
-    assert dplr(frame).formula == "smoker ~ y + age + dose"
-    assert dplr(np.column_stack([x, frame["y"]])).formula == "X3 ~ X1 + X2"
-    assert dplr(frame["y"], frame[["age", "dose"]]).formula == "y ~ age + dose"
+    assert dplr(frame, target="y", levels={"y": [0, 1]}).formula == "y ~ age + dose + smoker"
+    assert dplr(frame, target=0, levels={"y": [0, 1]}).formula == "y ~ age + dose + smoker"
+    assert dplr(frame, levels={"y": [0, 1]}).formula == "smoker ~ y + age + dose"
+    assert dplr(np.column_stack([x, frame["y"]]), levels={"y": [0, 1]}).formula == "X3 ~ X1 + X2"
+    assert (
+        dplr(frame["y"], frame[["age", "dose"]], levels={"y": [0, 1]}).formula == "y ~ age + dose"
+    )
     for y in (frame["y"].to_numpy(), frame["smoker"].to_numpy(), pd.Categorical(frame["smoker"])):
-        assert list(dplr(y, x).coef.index) == ["(Intercept)", "X1", "X2"]
+        assert list(dplr(y, x, levels={"y": [0, 1]}).coef.index) == ["(Intercept)", "X1", "X2"]
     lists = {"age": (18, 90), "dose": (0, 10), "y": (0, 1)}
-    assert dplr("y ~ age + dose", frame.to_dict("list"), bounds=lists).nobs == len(frame)
+    assert dplr(
+        "y ~ age + dose", frame.to_dict("list"), bounds=lists, levels={"y": [0, 1]}
+    ).nobs == len(frame)
 
 
 def test_a_summary_prints_its_page():

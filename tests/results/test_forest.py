@@ -26,7 +26,7 @@ mpl.use("Agg")
 FRAME = trial()
 FIT = drawn(fit_clinic, FRAME, eps=2.0, spend="inference")
 OUTPUT = drawn(fit_clinic, FRAME, eps=2.0, spend="inference", op=False)
-SMALL = dplr("y ~ age", FRAME, eps=0, spend="inference", bounds={"age": (18, 90)})
+SMALL = dplr("y ~ age", FRAME, eps=0, spend="inference", bounds={"age": (18, 90), "y": (0, 1)})
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_of_very_many_coefficients_the_clearest_are_drawn(axes):
     rng = np.random.default_rng(3)
     x = sparse.random_array((300, 150), density=0.2, rng=rng, format="csr")
     y = np.asarray(x[:, [7]].sum(axis=1) > 0).ravel().astype(int)
-    fit = dplr(pd.Series(y, name="y"), x, eps=50.0)
+    fit = dplr(pd.Series(y, name="y"), x, eps=50.0, levels={"y": [0, 1]})
     plot(fit, ax=axes)
     names = [t.get_text() for t in axes.get_yticklabels()]
     assert len(names) == 40
@@ -299,7 +299,7 @@ def test_an_own_figure():
     assert found.figure is not None
     assert found.get_xlabel().endswith("95% confidence intervals, posterior mode")
     mpl.pyplot.close(found.figure)
-    only = dplr("y ~ 1", FRAME, eps=2.0, spend="inference").plot()
+    only = dplr("y ~ 1", FRAME, eps=2.0, spend="inference", levels={"y": [0, 1]}).plot()
     assert [t.get_text() for t in only.get_yticklabels()] == ["(Intercept)"]
     mpl.pyplot.close(only.figure)
 

@@ -83,6 +83,7 @@ def votes():
         lambda_=1e-9,
         spend="inference",
         bounds=public,
+        levels={"y": [0, 1]},
     )
     formula = "y ~ age + educ + TVnews"
     return fit, smf.logit(formula, table).fit(disp=0, cov_type="HC0", tol=1e-12, method="newton")
@@ -298,7 +299,7 @@ def rejected(lambda_, **asked):
         null = np.clip(0.8 * cause + 0.2 * rng.uniform(-1, 1, 2000), -1, 1)
         y = (rng.random(2000) < 1 / (1 + np.exp(-2 * cause))).astype(int)
         frame, box = pd.DataFrame({"y": y, "cause": cause, "null": null}), (-1, 1)
-        public = {"bounds": {"cause": box, "null": box}, "lambda_": lambda_}
+        public = {"bounds": {"cause": box, "null": box, "y": (0, 1)}, "lambda_": lambda_}
         fit = dplr("y ~ .", frame, eps=0, spend="inference", **public)
         found.append(fit.tidy(**asked).set_index("term").loc["null", "p_value"])
     return np.mean(np.array(found) < 0.05), np.isnan(found).mean()

@@ -154,7 +154,10 @@ def measured(factor, **options):
     """A fit to ages of which one counts so many years, beside a factor."""
     frame = trial()
     frame["length"] = frame["age"] / factor
-    given = {"bounds": {"length": (18 / factor, 90 / factor)}, "levels": {"smoker": ["no", "yes"]}}
+    given = {
+        "bounds": {"length": (18 / factor, 90 / factor), "y": (0, 1)},
+        "levels": {"smoker": ["no", "yes"]},
+    }
     return dplr("y ~ length + smoker", frame, eps=0, lambda_=1e-3, **given, **options)
 
 
@@ -200,7 +203,13 @@ def test_a_coefficient_that_is_small_for_its_noise_keeps_its_unit():
     """Of a column without an effect; whether it is near to 0 is chance, and changes no page."""
     frame = trial().assign(nothing=np.tile([20.0, 80.0], 1500))
     fits = [
-        dplr("y ~ nothing", frame, eps=eps, lambda_=lambda_, bounds={"nothing": (18, 90)})
+        dplr(
+            "y ~ nothing",
+            frame,
+            eps=eps,
+            lambda_=lambda_,
+            bounds={"nothing": (18, 90), "y": (0, 1)},
+        )
         for eps, lambda_ in ((1.0, None), (0, 1.0))
     ]
     private, plain = (fit.summary().coefficients.headers for fit in fits)
@@ -212,7 +221,7 @@ def test_a_coefficient_that_is_small_for_its_noise_keeps_its_unit():
 def test_a_unit_is_of_no_more_than_there_is():
     """Nine tenths of the share is all there is, so that its odds ratio stays near to 1."""
     frame = trial().assign(share=np.linspace(0, 0.9, 3000))
-    fit = dplr("y ~ share", frame, eps=0, lambda_=1e3, bounds={"share": (0, 0.9)})
+    fit = dplr("y ~ share", frame, eps=0, lambda_=1e3, bounds={"share": (0, 0.9), "y": (0, 1)})
     assert abs(fit.coef["share"]) < 1e-3
     assert "per" not in fit.summary().coefficients.headers
     assert float(cells(fit.summary())["share"]["odds ratio"]) != 1
@@ -226,7 +235,9 @@ def test_no_odds_ratio_is_infinite_or_zero(sign):
     bounds = {"year": (1e6 - 90, 1e6 - 18) if sign == 1 else (1e6 + 18, 1e6 + 90)}
     shown = "> 1e+308" if sign == 1 else "< 1e-308"
     for spend, header in ((None, "odds ratio"), ("inference", "Odds Ratio")):
-        fit = dplr("y ~ year", frame, eps=0, lambda_=1e-3, bounds=bounds, spend=spend)
+        fit = dplr(
+            "y ~ year", frame, eps=0, lambda_=1e-3, bounds=bounds, spend=spend, levels={"y": [0, 1]}
+        )
         page = fit.summary(exponentiate=True)
         assert cells(page)["(Intercept)"][header] == shown
         for text in (page.as_text(), page.as_html()):
@@ -243,7 +254,9 @@ def test_a_unit_chosen_by_a_large_ratio_is_within_the_range_too():
 def test_tidy_says_of_how_many_units_it_is_where_the_page_is_of_others(spend, factor):
     frame = trial().assign(age=lambda table: table.age * factor)
     bounds = {"age": (18 * factor, 90 * factor)}
-    fit = dplr("y ~ age", frame, eps=0, lambda_=1e-3, bounds=bounds, spend=spend)
+    fit = dplr(
+        "y ~ age", frame, eps=0, lambda_=1e-3, bounds=bounds, spend=spend, levels={"y": [0, 1]}
+    )
     tidy, page = fit.tidy(exponentiate=True), fit.summary(exponentiate=True)
     assert ("how many units" in page.as_text()) == (factor == 1e6)
     assert ("one unit of its column" in tidy.attrs.get("units", "")) == (factor == 1e6)
@@ -255,7 +268,7 @@ def test_the_ticks_of_odds_ratios_differ_in_any_unit():
     rng = np.random.default_rng(1)
     x = rng.random(2000) * 1e8
     frame = pd.DataFrame({"x": x, "y": (rng.random(2000) < x / 1e8).astype(int)})
-    fit = dplr("y ~ x", frame, eps=8, bounds={"x": (0, 1e8)}, spend="inference")
+    fit = dplr("y ~ x", frame, eps=8, bounds={"x": (0, 1e8), "y": (0, 1)}, spend="inference")
     axes = fit.plot(exponentiate=True)
     axes.figure.canvas.draw()
     ticks = [tick.get_text() for tick in axes.get_xticklabels() if tick.get_text()]
@@ -268,7 +281,7 @@ def test_ranges_are_those_that_were_declared_whatever_scale_was_released(eps):
     rng = np.random.default_rng(2)
     frame = pd.DataFrame({"x": rng.uniform(0, 3, 900), "s": rng.choice(["a", "b"], 900)})
     frame["y"] = rng.integers(0, 2, 900)
-    public = {"bounds": {"x": (-10, 30)}, "levels": {"s": ["a", "b"]}}
+    public = {"bounds": {"x": (-10, 30), "y": (0, 1)}, "levels": {"s": ["a", "b"]}}
     fit = dplr("y ~ x * s + I(2 * x)", frame, eps=eps, **public)
     assert (fit.scale is not None) == (eps > 1)
     found = dict(zip(fit.spec.columns.names, spans_of(fit).tolist(), strict=True))

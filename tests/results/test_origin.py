@@ -59,7 +59,7 @@ def test_a_relabelled_file_is_called_its_writers_word(tmp_path):
     """No reader can tell that its noise was seeded, so every view says that none can."""
     path = tmp_path / "model.json"
     with pytest.warns(PrivacyWarning, match="seed"):
-        fit_clinic(clinic(), seed=1).save(path)
+        fit_clinic(clinic(), seed=1).save(path, overwrite=True)
     relabelled(path)
     forged = load(path)
     assert forged.guarantee == PureDP(1.0)

@@ -181,7 +181,7 @@ def test_a_comparison_lists_each_payment_once(frame, bounds):
 
 
 def test_without_a_promise_a_page_says_so_in_a_sentence(frame, bounds):
-    none = lr.dplr("y ~ age", frame, eps=0, bounds=bounds)
+    none = lr.dplr("y ~ age", frame, eps=0, bounds=bounds, levels={"y": [0, 1]})
     for shown in lines(none):
         assert "no promise for the fit and these together, since not all of them have" in shown
 
@@ -192,11 +192,11 @@ def counted_once(shown, kind):
 
 def test_one_release_counts_once_in_memory_and_from_its_file(frame, bounds, levels, tmp_path):
     for made, kind, name in ((bounds, "Bounds", "bounds"), (levels, "Levels", "levels")):
-        made.save(tmp_path / "made.json")
+        made.save(tmp_path / "made.json", overwrite=True)
         read = lr.load(tmp_path / "made.json")
         assert read.payment == made.payment
         fits = [fitted(frame, **{name: one}) for one in (made, read)]
-        fits[1].save(tmp_path / "fit.json")
+        fits[1].save(tmp_path / "fit.json", overwrite=True)
         assert counted_once(lr.compare(*fits, lr.load(tmp_path / "fit.json")), kind)
     used = {"age": bounds["age"], "dose": pickle.loads(pickle.dumps(bounds))["dose"]}
     shown = words(fitted(frame, "y ~ age + dose", bounds=used))

@@ -71,7 +71,7 @@ FRAME = pd.DataFrame(
         "t": pd.Series(RNG.choice(["u", "v"], N), dtype="string"),
         "k": RNG.integers(1, 4, N),
         "one": pd.Categorical(["only"] * N),
-        "y": RNG.integers(0, 2, N),
+        "y": RNG.integers(0, 2, N) == 1,
         "odd name": RNG.uniform(0, 1, N),
         "q'uo\"te": RNG.uniform(0, 1, N),
         "größe <b>": RNG.uniform(0, 1, N),
@@ -96,7 +96,7 @@ MODELS = [
     ("y ~ k", {"levels": {"k": [1.0, 2.0, 3.0]}}),
     ("y ~ flag", {"levels": {"flag": [True, False]}}),
     ("y ~ `odd name` + `q'uo\"te` + `größe <b>` + `.` + `TRUE`", {}),
-    ("s == 'u' ~ I(t == 'v') + I(one == 'only') + z", {}),
+    ("s == 'u' ~ I(t == 'v') + I(one == 'only') + z", {"levels": TEXTS}),
     ("y ~ x - x + (z + f)^2 - z:f", {}),
     ("{x > 3} ~ pmin(x, 4) + ifelse(z > .5, x, 0)", {"bounds": BOUNDS}),
     ("y ~ exp(x)", {"bounds": {"x": (1000, 2000)}, "row_norm": 2.0}),
@@ -157,11 +157,11 @@ def check_same(loaded, fit, data):
 
 
 def check_round_trip(fit, data, path):
-    fit.save(path)
+    fit.save(path, overwrite=True)
     loaded = load(path)
     check_same(loaded, fit, data)
     first = path.read_bytes()
-    loaded.save(path)
+    loaded.save(path, overwrite=True)
     assert path.read_bytes() == first
     return json.loads(first)
 
@@ -198,7 +198,7 @@ def test_a_private_scale_of_entries_above_one_reads_back(tmp_path, monkeypatch):
     """A constant column of size 4 whose noise is small: its mean is far above that of a number."""
     own_stages(monkeypatch)
     frame = pd.DataFrame({"f": ["e"] * 60, "x": np.linspace(-1, 1, 60), "y": [0, 1] * 30})
-    declared = {"bounds": {"x": (-1, 1)}, "levels": {"f": list("abcde")}}
+    declared = {"bounds": {"x": (-1, 1), "y": (0, 1)}, "levels": {"f": list("abcde")}}
     formula = "y ~ x + C(f, contr.helmert)"
     fit = dplr(formula, frame, eps=ZCDP(1e4), do_scale="private", **declared)
     assert fit.release.scale.values.max() > 20
@@ -210,7 +210,16 @@ def test_a_private_scale_of_entries_above_one_reads_back(tmp_path, monkeypatch):
 def test_either_noise_under_a_delta_reads_back(columns, law, op):
     """Its guarantee is recomputed from the noise, and noise that is too small is refused."""
     x = np.linspace(-1, 1, 60 * columns).reshape(60, columns)
-    fit = dplr(np.arange(60) % 2, x, eps=1.0, delta=1e-6, row_norm=1.0, op=op, spend="inference")
+    fit = dplr(
+        np.arange(60) % 2,
+        x,
+        eps=1.0,
+        delta=1e-6,
+        row_norm=1.0,
+        op=op,
+        spend="inference",
+        levels={"y": [0, 1]},
+    )
     assert isinstance(fit.calibration.noise, law)
     document = json.loads(json.dumps(release_document(fit)))
     VALIDATOR.validate(document)
@@ -275,7 +284,7 @@ def test_a_reader_without_the_package_finds_the_matrices(tmp_path):
 @pytest.mark.parametrize("call", [lambda f: (f.to_numpy(),), lambda f: (f["y"], f[["x", "z"]])])
 def test_arrays_read_back(tmp_path, call):
     frame = FRAME[["x", "z", "y"]]
-    fit = dplr(*call(frame))
+    fit = dplr(*call(frame), levels={"y": [0, 1]})
     new = pd.DataFrame(RNG.uniform(0, 9, (7, 3)), columns=["X1", "X2", "X3"])
     data = new if "X1" in fit.spec.variables else frame
     check_round_trip(fit, data, tmp_path / "model.json")
@@ -311,7 +320,7 @@ def test_any_names_levels_and_bounds(names, levels, low, width, joint, seed):
     frame = pd.DataFrame({**data, "y": rng.integers(0, 2, 20)})
     terms = f" {joint} ".join(f"`{name}`" for name in names)
     bounds = {numeric[0]: (low, low + width)}
-    fit = dplr(f"y ~ {terms}", frame, bounds=bounds, row_norm=1.0)
+    fit = dplr(f"y ~ {terms}", frame, bounds=bounds, row_norm=1.0, levels={"y": [0, 1]})
     document = json.loads(json.dumps(release_document(fit)))
     VALIDATOR.validate(document)
     loaded = restore(document)
@@ -378,7 +387,9 @@ def test_plain_and_seeded_fits_say_so(tmp_path):
 @pytest.mark.parametrize("row_norm", [1e-9, 1e9])
 def test_the_ends_of_all_ranges_read_back(eps, row_norm):
     frame = clinic().assign(dose=1e300)
-    fit = dplr("y ~ dose", frame, eps=eps, row_norm=row_norm, spend="inference")
+    fit = dplr(
+        "y ~ dose", frame, eps=eps, row_norm=row_norm, spend="inference", levels={"y": [0, 1]}
+    )
     document = json.loads(json.dumps(release_document(fit)))
     VALIDATOR.validate(document)
     found = restore(document).release.moments.values
@@ -387,11 +398,11 @@ def test_the_ends_of_all_ranges_read_back(eps, row_norm):
 
 def test_levels_that_json_cannot_hold_are_refused(tmp_path):
     cut = pd.cut(FRAME["x"], [0, 3, 6, 10])
-    fit = dplr("y ~ g", FRAME.assign(g=cut))
+    fit = dplr("y ~ g", FRAME.assign(g=cut), levels={"y": [0, 1]})
     with pytest.raises(
         ReleaseFileError, match=r"model\.json' was not written: .*Interval.*levels="
     ):
-        fit.save(tmp_path / "model.json")
+        fit.save(tmp_path / "model.json", overwrite=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -439,9 +450,9 @@ def test_saving_replaces_the_file_whole_or_not_at_all(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space"):
-            fit_clinic(clinic()).save(path)
+            fit_clinic(clinic()).save(path, overwrite=True)
     assert path.read_text(encoding="utf-8") == "before"
-    fit_clinic(clinic()).save(str(path))
+    fit_clinic(clinic()).save(str(path), overwrite=True)
     assert load(str(path)).nobs == 40
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.json"]
 
@@ -453,7 +464,7 @@ def test_a_link_stays_a_link(tmp_path):
         link.symlink_to(target)
     except OSError:
         pytest.skip("no symbolic links here")
-    fit_clinic(clinic()).save(link)
+    fit_clinic(clinic()).save(link, overwrite=True)
     assert link.is_symlink()
     assert load(target).nobs == 40
 
@@ -463,7 +474,7 @@ def test_paths(path):
     with pytest.raises(ArgumentError, match="path takes the name of a file"):
         load(path)
     with pytest.raises(ArgumentError, match="path takes the name of a file"):
-        fit_clinic(clinic()).save(path)
+        fit_clinic(clinic()).save(path, overwrite=True)
 
 
 def test_the_error_is_one_class():
@@ -979,7 +990,7 @@ def test_what_is_counted_leaves_room_for_the_widest_designs():
         frame = pd.DataFrame({f"a:{j}[b]": [0.0] * 20 for j in range(p)} | {"y": [0, 1] * 10})
         right = " + ".join(f"`{name}`" for name in frame.columns[:p])
         bounds = dict.fromkeys(frame.columns[:p], (0, 1))
-        data = release_bytes(dplr(f"y ~ {right}", frame, bounds=bounds))
+        data = release_bytes(dplr(f"y ~ {right}", frame, bounds=bounds, levels={"y": [0, 1]}))
         counts.append({mark: data.count(mark) for mark in MOST_MARKS})
     for mark, most in MOST_MARKS.items():
         assert 2 * MOST_COLUMNS * (counts[1][mark] - counts[0][mark]) / 40 < most, mark
@@ -1118,7 +1129,7 @@ def test_planted_loss_of_a_bit_is_caught(tmp_path, monkeypatch):
 
     monkeypatch.setattr(restored_fit, "restore_plan", rounded)
     with pytest.raises(ReleaseFileError, match="would not be read back"):
-        fit_clinic(clinic()).save(tmp_path / "model.json")
+        fit_clinic(clinic()).save(tmp_path / "model.json", overwrite=True)
 
 
 def test_what_cannot_be_written_names_the_path_that_was_given(tmp_path):

@@ -74,7 +74,7 @@ def models(tmp_path_factory):
     for index, options in enumerate(OPTIONS):
         fit = model(**options)
         path = tmp_path_factory.mktemp("whole") / f"{index}.json"
-        fit.save(path)
+        fit.save(path, overwrite=True)
         found.append((fit, path.read_bytes(), json.loads(path.read_bytes())))
     return found
 

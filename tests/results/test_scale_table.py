@@ -104,7 +104,7 @@ def test_the_table_of_a_fit_has_the_standard_deviation_in_the_units_of_the_data(
     n = 2000
     frame = pd.DataFrame({"age": rng.normal(60, 3, n), "smoker": rng.random(n) < 0.3})
     frame["y"] = rng.integers(0, 2, n)
-    options = {"bounds": {"age": (0, 120)}, "eps": target, "do_scale": "private"}
+    options = {"bounds": {"age": (0, 120), "y": (0, 1)}, "eps": target, "do_scale": "private"}
     fit = dplr("y ~ age * smoker", frame, **options)
     release = fit.release.scale
     declared = unstandardised(fit.spec, *scale_map(release))

@@ -42,7 +42,7 @@ OPTIONS = [
     {"op": False},
     {"eps": 0},
     {"bounds": None},
-    {"bounds": {"age": (18, 90)}},
+    {"bounds": {"age": (18, 90), "y": (0, 1)}},
     {"row_norm": 0.5},
     {"rp_dim": 1},
     {"do_scale": True},
@@ -168,7 +168,7 @@ def test_the_promise_is_on_the_page():
             "(row_norm); declaring bounds={name: (lo, hi)} maps each",
         ),
         (
-            {"bounds": {"age": (18, 90)}, "row_norm": 2.5},
+            {"bounds": {"age": (18, 90), "y": (0, 1)}, "row_norm": 2.5},
             "from declared bounds; dose has none and is shortened to length 2.5 (row_norm)",
         ),
         (
@@ -535,7 +535,7 @@ def test_small_coefficients_show_their_digits():
 
 
 def page_of(frame, bounds):
-    return dplr("y ~ salary + dose", frame, eps=1e3, bounds=bounds)
+    return dplr("y ~ salary + dose", frame, eps=1e3, bounds=bounds, levels={"y": [0, 1]})
 
 
 def test_long_names_stand_on_a_line_of_their_own():

@@ -15,7 +15,10 @@ from privatelr.results.equations import Vocabulary, read_hypotheses, vocabulary_
 from privatelr.results.fit_tables import WaldTest
 
 RACES = ["white", "black", "other"]
-PUBLIC = {"bounds": {"age": (15, 45)}, "levels": {"race": RACES, "smoke": ["no", "yes"]}}
+PUBLIC = {
+    "bounds": {"age": (15, 45), "y": (0, 1)},
+    "levels": {"race": RACES, "smoke": ["no", "yes"]},
+}
 
 
 @lru_cache

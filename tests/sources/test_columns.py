@@ -29,7 +29,7 @@ FRAME = pd.DataFrame(
 FRAME.loc[5, "x"], FRAME.loc[7, "g"], FRAME.loc[11, "x"] = np.nan, "other", np.inf
 SCHEMA = {
     "bounds": {"x": (-1, 2), "z": (0, 1), "k": (0, 8)},
-    "levels": {"g": ["a", "b", "c"], "h": ["u", "v"]},
+    "levels": {"g": ["a", "b", "c"], "h": ["u", "v"], "y": [0, 1]},
 }
 FORMULAS = [
     "y ~ .",

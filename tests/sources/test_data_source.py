@@ -283,11 +283,11 @@ def test_other_frames(library):
     [
         ((Y, np.eye(3)), r'levels={"y": \[first, second\]} or bounds={"y": \(0, 1\)}, or pass'),
         (
-            ("a ~ b", {"a": np.array(Y), "b": Y}),
+            ("a ~ b", {"a": np.array(Y) == 1, "b": Y}),
             r'levels={"b": \[...\]} or bounds={"b": \(lo, hi\)}',
         ),
         (
-            ("a ~ log(b)", {"a": np.array(Y), "b": Y}),
+            ("a ~ log(b)", {"a": np.array(Y) == 1, "b": Y}),
             r'computes with .b., .* bounds={"b": \(lo, hi\)}',
         ),
         (
@@ -312,6 +312,6 @@ def test_a_declared_list_is_read_by_its_declaration():
     assert factor.spec.response.classes == ("no", "yes")
     binary = dplr([True, 0, None], numbers, bounds={"y": (0, 1)})
     assert binary.spec.response.kind == "binary"
-    compared = dplr("y == 1 ~ x", {"y": Y, "x": [1, 2, "three"]}, bounds={"x": (0, 9)})
+    compared = dplr("y == 1 ~ x", {"y": Y, "x": [1, 2, "three"]}, bounds={"x": (0, 9), "y": (0, 1)})
     assert compared.spec.response.classes == (False, True)
     assert compared.predict({"x": [1, "three", "2"]}).isna().tolist() == [False, True, False]

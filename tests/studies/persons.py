@@ -43,7 +43,9 @@ def truth() -> Any:
     """Return the coefficients of the marginal model."""
     rng = np.random.default_rng(1)
     frame = records(10**6, 1, rng)
-    return dplr("y ~ x + z", frame, 0, lambda_=1e-9, bounds=BOUNDS).coef.to_numpy()
+    return dplr(
+        "y ~ x + z", frame, 0, lambda_=1e-9, bounds=BOUNDS, levels={"y": [0, 1]}
+    ).coef.to_numpy()
 
 
 def one_run(seed: int, epsilon: float, person: str | None) -> tuple[Any, Any]:

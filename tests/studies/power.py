@@ -27,7 +27,7 @@ CELLS = (
     (2000, 2.0, 0.0, 0.0),
 )
 """Records, epsilon, delta, and the effect of the common level."""
-BOUNDS = {"age": (20, 80), "weight": (50, 120)}
+BOUNDS = {"age": (20, 80), "weight": (50, 120), "y": (0, 1)}
 LEVELS = {"group": ["none", "common", "rare"]}
 SHARES = (0.6, 0.37, 0.03)
 

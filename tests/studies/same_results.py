@@ -74,7 +74,10 @@ TOOLS = [
     *("plot_coefficients(fit).get_title()", "compose([PureDP(.1)] * 9 + [ZCDP(.1)])"),
     *("to_approximate(ZCDP(.1), 1e-6)", "scaled(frame['age'])", "saved(fit)", "ledger_of(frame)"),
 ]
-SCHEMA = {"bounds": {"age": (18, 90), "dose": (0, 5)}, "levels": {"smoker": ["no", "yes"]}}
+SCHEMA = {
+    "bounds": {"age": (18, 90), "dose": (0, 5), "y": (0, 1)},
+    "levels": {"smoker": ["no", "yes"]},
+}
 
 
 def clinic(n=400):

@@ -21,6 +21,7 @@ dose = [0, 5]
 "größe" = [0, 3]
 [levels]
 smoker = ["no", "yes"]
+y = [0, 1]
 """
 LINES = {
     "demo": "demo",

@@ -17,7 +17,7 @@ from privatelr.privacy.noise import SeededRandomness
 FORMULA = "y ~ age + dose + smoker"
 SCHEMA = {
     "bounds": {"age": (18, 90), "dose": (0, 5)},
-    "levels": {"smoker": ["no", "yes"]},
+    "levels": {"smoker": ["no", "yes"], "y": [0, 1]},
 }
 MODELS = {
     "dplr": dplr,

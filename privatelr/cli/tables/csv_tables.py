@@ -133,11 +133,17 @@ class CsvTable:
         if not how.levels:
             return parse
         position: dict[Any, int] = {level: index for index, level in enumerate(how.levels)}
+        # --levels ill=0,1 are texts, and a cell may spell these numbers as 0.0 and 1.0
+        numbers = {self._number(str(level)): index for level, index in position.items()}
+        if len(numbers) == len(position) and all(map(math.isfinite, numbers)):
+            position |= numbers
 
         def code(cell: str) -> int:
             value = parse(cell)
+            if value not in position and (spelled := self._number(cell)) in position:
+                return position[spelled]
             absent = value is None or value == "" or value != value
-            return position.get(value, -1 if absent else len(position))
+            return position.get(value, -1 if absent else len(how.levels))
 
         return code
 

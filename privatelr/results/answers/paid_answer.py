@@ -33,21 +33,22 @@ class PaidAnswer(page_model.Paged):
         @property
         def entry(self) -> Any: ...
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the answer to a release file, for `privatelr.load` and for other programs.
 
         The file is JSON. It has the released numbers with the calibration of their noise, what
         follows from them, the guarantee, the ledger entry, versions, and a content hash; of a
-        choice also the release of each candidate. An existing file is replaced, either completely
-        or not at all.
+        choice also the release of each candidate. It is written completely or not at all.
 
         Parameters
         ----------
-        path
+        path, overwrite
             As in `Fit.save`.
 
         Raises
         ------
+        ArgumentError, ReleaseFileError
+            As in `Fit.save`.
         GuaranteeError
             If the answer was bought with a fit, whose own file has it; or if columns of a
             candidate were scaled by the data.
@@ -57,7 +58,7 @@ class PaidAnswer(page_model.Paged):
         **Privacy.** *Covered*: everything in the file, by the guarantee of the answer. *Neighbours*
         and *Assumed public*: those of the answer. *Not covered*: nothing in the file.
         """
-        release_file.write_release(self, path)
+        release_file.write_release(self, path, overwrite=overwrite)
 
     def card(self, format: CardFormat = "markdown") -> str:
         """The privacy card: what is promised and to whom, and how to check it.

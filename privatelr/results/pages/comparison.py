@@ -292,6 +292,8 @@ def _notes_on_models(
     }
     if len({*meant.values()}) > 1:
         yield f"Estimates are of different coefficients: {by_value(meant)}."
+    for n in dict.fromkeys(fit.nobs for fit in fits.values() if fit.spec.formula.by):
+        yield f"n = {n} in all strata together; how many each of them has is private."
     responses = {label: fit.spec.response.describe() for label, fit in fits.items()}
     if len({*responses.values()}) > 1:
         for text in dict.fromkeys(responses.values()):

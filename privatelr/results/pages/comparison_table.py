@@ -226,7 +226,7 @@ def _facts_of(fit: ModelRecord, found: Inference | None) -> dict[str, str]:
         mechanism = "none" if fit.release.exact is not None else calibration.mechanism
         lambda_ = getattr(calibration.problem, "lambda_", None)  # not every choice has a penalty
     return {
-        "n": f"{fit.nobs}",
+        "n": "" if fit.spec.formula.by else f"{fit.nobs}",
         "response": fit.spec.response.expression.label,
         "offset": " + ".join(part.label for part in fit.spec.formula.offsets),
         **{name: _label_of(getattr(fit.spec.formula, name)) for name in ("weights", "subset")},

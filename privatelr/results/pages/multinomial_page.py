@@ -48,6 +48,7 @@ def summarise(fit: MultinomialFit) -> FitSummary:
             f"computed without the data{of_scale}."
         )
         notes.append(_NO_ERRORS)
+    notes += sentences.unseen_records(fit)
     notes.append("No number on this page but the estimates was computed from the data.")
     return FitSummary(
         [sentences.title(fit), fit.formula],

@@ -62,6 +62,12 @@ def title(fit: ModelRecord) -> str:
     return f"{how} {what}"
 
 
+def unseen_records(fit: ModelRecord) -> list[str]:
+    """What no private page can tell: whether any record was used."""
+    line = "If no record could be used, this page would look the same: run check() first."
+    return [line] if fit.guarantee.is_private else []
+
+
 def neighbours(promise: str, n: int, relation: Neighbours = REPLACE_ONE) -> str:
     """A guarantee with its neighbouring relation; n is the number of what is replaced."""
     if relation is REPLACE_PERSON:

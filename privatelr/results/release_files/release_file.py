@@ -178,17 +178,19 @@ def restore_fit(value: Any) -> Fit | SelectedFit | MultinomialFit:
     return made(record.spec, record.release, record.threshold, origin=known)
 
 
-def write_release(fit: Any, path: str | os.PathLike[str]) -> None:
+def write_release(fit: Any, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a release file, either completely or not at all; see `Fit.save`."""
     name = _require_path(path)
     try:
         if os.path.isdir(name):
             raise ReleaseFileError("it is a folder; name a file in it")
+        if os.path.lexists(name) and not overwrite:
+            raise ReleaseFileError("the file exists, and overwrite=True replaces it")
         data = file_bytes(fit)
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)} was not written: {error}.") from None
     try:
-        replace_file(Path(os.path.realpath(name)), data)
+        (replace_file if overwrite else create_file)(Path(os.path.realpath(name)), data)
     except OSError as error:  # about an unfinished file beside it
         raise type(error)(error.errno, error.strerror, name) from None
     tell_ledgers(fit, data)
