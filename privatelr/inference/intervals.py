@@ -6,10 +6,11 @@ private value is known because w is the minimiser, so the step costs nothing (in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy
 
 from privatelr.inference import error_distribution as distribution
 from privatelr.inference.conservative import SHARE, worst_errors, worst_p_values
@@ -24,10 +25,13 @@ from privatelr.inference.question import (
     matrices_without_step,
 )
 from privatelr.mechanisms import Release
-from privatelr.types import FloatArray
+from privatelr.types import BoolArray, FloatArray
 
 _USUAL_REACH = 1.959963984540054
 """Half of an interval at 95 % in standard errors, for a normal law."""
+_NEAR_ENDS, _NEAR_P = 0.1, 0.05
+_USUAL_LEVELS = (0.001, 0.01, 0.05, 0.1)
+"""How near to a normal law an answer has to be to have a standard error; see `is_normal`."""
 _LEAST = 1e-12
 """Share of the largest curvature below which a direction counts as flat."""
 
@@ -75,14 +79,46 @@ class Inference:
 
     @property
     def sd(self) -> FloatArray:
-        """Standard error ``(m,)``."""
+        """Size ``(m,)`` of the error, whatever its law: the root of the sum of squared parts."""
         return np.asarray(np.hypot(np.hypot(self.sampling_sd, self.privacy_sd), self.unknown_sd))
 
     @property
-    def z(self) -> FloatArray:
-        """``(estimate - null) / sd``."""
+    def is_withheld(self) -> bool:
+        """Whether there are estimates alone; see `Question.withheld`."""
+        return bool(np.isnan(self.lower).all())
+
+    @property
+    def is_normal(self) -> BoolArray:
+        """Whether a normal law with `sd` says the same as the interval and the p-value ``(m,)``.
+
+        The ends of its interval are at most a tenth of its half width away, its p-value is at most
+        .05 away, and both p-values are on one side of each usual level. Where that fails, a reader
+        of the standard error or of z would conclude something else than the interval says.
+        """
+        reach = scipy.special.ndtri((1 + self.level) / 2) * self.sd
+        ends = np.array([self.estimate - self.lower, self.upper - self.estimate])
+        is_near = (np.abs(ends - reach) <= _NEAR_ENDS * reach).all(axis=0)
         with np.errstate(all="ignore"):
-            return np.asarray((self.estimate - self.null) / self.sd)
+            usual = 2 * scipy.special.ndtr(-np.abs(self.estimate - self.null) / self.sd)
+        levels = sorted({*_USUAL_LEVELS, 1 - self.level})
+        is_alike = np.digitize(usual, levels) == np.digitize(self.p_value, levels)
+        is_alike &= np.abs(usual - self.p_value) <= _NEAR_P
+        return np.asarray(is_near & (is_alike | np.isnan(self.null)))
+
+    def if_normal(self, values: FloatArray) -> FloatArray:
+        """Return `values` ``(m,)``, NaN where no normal law describes the answer."""
+        return np.where(self.is_normal, values, np.nan)
+
+    @property
+    def std_error(self) -> FloatArray:
+        """`sd` ``(m,)``, NaN where no normal law describes the answer."""
+        return self.if_normal(self.sd)
+
+    @property
+    def z(self) -> FloatArray:
+        """``(estimate - null) / std_error``."""
+        with np.errstate(all="ignore"):
+            return np.asarray((self.estimate - self.null) / self.std_error)
 
 
 def combinations(contrasts: Any, null: Any) -> tuple[FloatArray, FloatArray]:
@@ -131,6 +167,8 @@ def infer(
     """
     evidence, asked = evidence_of(release), answerable(release, asked)
     rows, values = combinations(contrasts, null)
+    if asked.withheld:
+        return estimates_alone(rows @ evidence.w, asked)
     matrices = matrices_without_step(release, asked)
     taken = bias_at(evidence, mean_of(matrices), rows, asked.target)
     off = rows @ evidence.w - values
@@ -151,7 +189,7 @@ def infer(
     privacy = np.minimum(privacy, reach.variance)
     sampling = np.minimum(sampling, reach.variance - privacy)
     estimate = rows @ evidence.w - taken
-    return Inference(
+    found = Inference(
         estimate=estimate,
         null=values,
         sampling_sd=np.sqrt(sampling),
@@ -163,6 +201,27 @@ def infer(
         level=asked.level,
         mode=asked.mode,
         target=asked.target,
+        method=asked.method,
+    )
+    nothing = np.full(len(rows), np.nan)
+    return replace(found, null=nothing, p_value=nothing) if asked.untested else found
+
+
+def estimates_alone(estimate: FloatArray, asked: Question) -> Inference:
+    """Estimates ``(m,)`` without errors, intervals and tests; see `Question.withheld`."""
+    nothing = np.full(len(estimate), np.nan)
+    return Inference(
+        estimate=estimate,
+        null=nothing,
+        sampling_sd=nothing,
+        privacy_sd=nothing,
+        unknown_sd=nothing,
+        lower=nothing,
+        upper=nothing,
+        p_value=nothing,
+        level=asked.level,
+        mode=asked.mode,
+        target=str(asked.target),
         method=asked.method,
     )
 
@@ -317,6 +376,8 @@ def estimates(release: Release, asked: Question = PENALISED) -> FloatArray:
     1.12 as released, 1.18 in one step, 1.19 unpenalised
     """
     evidence, asked = evidence_of(release), answerable(release, asked)
+    if asked.target == "penalised":
+        return evidence.w
     point = mean_of(matrices_without_step(release, asked))
     identity = np.eye(len(evidence.w))
     return np.asarray(evidence.w - bias_at(evidence, point, identity, asked.target))
@@ -356,6 +417,8 @@ def covariance(release: Release, asked: Question = PENALISED) -> FloatArray:
     array([0.396, 0.005, 0.072])
     """
     asked = answerable(release, asked)
+    if asked.withheld:
+        return np.full((len(release.coef),) * 2, np.nan)
     found = errors_by_matrices(release, asked).total.mean(axis=0)
     if asked.mode != "conservative":
         return np.asarray(found)

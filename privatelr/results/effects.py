@@ -35,7 +35,7 @@ _AVERAGED = {
 
 
 def _four_digits(value: float) -> str:
-    return f"{value:#.4g}".removesuffix(".")
+    return "" if math.isnan(value) else f"{value:#.4g}".removesuffix(".")
 
 
 @suggests_arguments
@@ -70,7 +70,7 @@ class MarginalEffects:
     target: str
 
     def __str__(self) -> str:
-        return f"{self.table.to_string(float_format=_four_digits)}\n{self._sentence}"
+        return f"{self.table.to_string(float_format=_four_digits, na_rep='')}\n{self._sentence}"
 
     def __repr__(self) -> str:
         return str(self)
@@ -186,8 +186,8 @@ def _effects(
         below, above = (found.estimate - found.lower) / found.sd, found.upper - found.estimate
         columns = {
             "estimate": effect,
-            "std_error": sd,
-            "statistic": effect / sd,
+            "std_error": found.if_normal(sd),
+            "statistic": found.z,
             "p_value": found.p_value,
             "conf_low": effect - sd * np.nan_to_num(below),
             "conf_high": effect + sd * np.nan_to_num(above / found.sd),
@@ -294,6 +294,9 @@ def _over_training_data(fit: FitRecord, variables: Any, asked: Question) -> Marg
     found = inference.infer(fit.release, spec.user_rows()[columns], asked)
     mean, (sampled, noise) = mean_curvature(fit, asked)
     sd = np.hypot(mean * found.sd + np.abs(found.estimate) * sampled, found.estimate * noise)
+    # the null is as many standard errors away as 0 is from the effect, so that p and interval agree
+    null = found.estimate * (1 - mean * found.sd / sd)
+    found = inference.infer(fit.release, spec.user_rows()[columns], asked, null)
     return _effects(names, mean * found.estimate, sd, found, "training data")
 
 

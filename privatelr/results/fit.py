@@ -71,7 +71,7 @@ class Fit(Augments, ModelMatrix, FitRecord):
     @property
     def bse(self) -> pd.Series[float]:
         """Standard errors of the estimates of `tidy`, of sampling, noise and what is not known."""
-        return self._named(fit_tables.infer_coefficients(self).sd, "bse")
+        return self._named(fit_tables.infer_coefficients(self).std_error, "bse")
 
     @property
     def zvalues(self) -> pd.Series[float]:
