@@ -295,7 +295,8 @@ def _over_training_data(fit: FitRecord, variables: Any, asked: Question) -> Marg
     mean, (sampled, noise) = mean_curvature(fit, asked)
     sd = np.hypot(mean * found.sd + np.abs(found.estimate) * sampled, found.estimate * noise)
     # the null is as many standard errors away as 0 is from the effect, so that p and interval agree
-    null = found.estimate * (1 - mean * found.sd / sd)
+    with np.errstate(all="ignore"):
+        null = found.estimate * (1 - mean * found.sd / sd)
     found = inference.infer(fit.release, spec.user_rows()[columns], asked, null)
     return _effects(names, mean * found.estimate, sd, found, "training data")
 
