@@ -134,7 +134,7 @@ def inference_tables(fit: FitRecord, found: Inference, *, as_odds: bool = False)
         columns = {"Estimate": first, "Std. Error": figures(found.std_error)}
     if not np.isnan(found.null).all():
         columns["z"] = [_short(value) for value in found.z]
-        columns["Pr(>|z|)"] = [
+        columns["Pr(>|z|)" if any(columns["z"]) else "p-value"] = [
             f"<{_SMALLEST_P:g}" if value < _SMALLEST_P else f"{value:.3f}"
             for value in found.p_value
         ]
