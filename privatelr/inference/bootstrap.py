@@ -265,8 +265,7 @@ def bootstrap_intervals(
             target = "penalised"
     rows, values = combinations(contrasts, null)
     if asked.target is None and target == "penalised":
-        asked = replace(asked, mode=BOOTSTRAP, target=target)
-        return estimates_alone(rows @ release.coef, asked)
+        return estimates_alone(rows @ release.coef, asked, BOOTSTRAP)
     truth = release.coef if target == "unpenalised" else population_minimiser(world)
     minimisers, released = simulated(world, REPLICATES)
     estimate, carried = rows @ world.model, (rows @ carry).T

@@ -168,7 +168,7 @@ def infer(
     evidence, asked = evidence_of(release), answerable(release, asked)
     rows, values = combinations(contrasts, null)
     if asked.withheld:
-        return estimates_alone(rows @ evidence.w, asked)
+        return estimates_alone(rows @ evidence.w, asked, asked.mode)
     matrices = matrices_without_step(release, asked)
     taken = bias_at(evidence, mean_of(matrices), rows, asked.target)
     off = rows @ evidence.w - values
@@ -207,8 +207,8 @@ def infer(
     return replace(found, null=nothing, p_value=nothing) if asked.untested else found
 
 
-def estimates_alone(estimate: FloatArray, asked: Question) -> Inference:
-    """Estimates ``(m,)`` without errors, intervals and tests; see `Question.withheld`."""
+def estimates_alone(estimate: FloatArray, asked: Question, mode: str) -> Inference:
+    """Penalised estimates ``(m,)`` without errors and tests; see `Question.withheld`."""
     nothing = np.full(len(estimate), np.nan)
     return Inference(
         estimate=estimate,
@@ -220,8 +220,8 @@ def estimates_alone(estimate: FloatArray, asked: Question) -> Inference:
         upper=nothing,
         p_value=nothing,
         level=asked.level,
-        mode=asked.mode,
-        target=str(asked.target),
+        mode=mode,
+        target="penalised",
         method=asked.method,
     )
 

@@ -83,6 +83,8 @@ class MarginalEffects:
     @property
     def _sentence(self) -> str:
         how = f"{100 * self.level:g}%, {self.mode} mode, {self.target} coefficients"
+        if self.table["conf_low"].isna().all():
+            how = "none, because estimates are shrunk; target='penalised' asks for them"
         return f"{_AVERAGED[self.over]} Intervals: {how}."
 
 
@@ -327,6 +329,8 @@ def mean_curvature(fit: FitRecord, asked: Question) -> tuple[float, tuple[float,
     assert fit.spec.intercept is not None
     square, n = fit.spec.intercept**2, evidence.problem.n
     mean = min(max(float(moments.curvature[0, 0]) / square, 0.0), _LARGEST)
+    if asked.withheld:
+        return mean, (math.nan, math.nan)
     errors = inference.row_errors(fit.release, asked)
     h = inference.floored(moments.curvature, 0.0)
     if asked.mode == "conservative":
