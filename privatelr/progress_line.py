@@ -35,7 +35,8 @@ class ProgressLine:
         line = f"{self._what} |{'#' * int(_LENGTH * share):<{_LENGTH}}|"
         if share > 0 and passed > 0:
             rate, left = share * self._number / passed, passed * (1 / share - 1)
-            line += f" {rate:,.0f} {self._of} a second, {left:.0f} s left"
+            line += f" {rate:,.0f} {self._of} a second," if rate >= 1 else ""
+            line += f" {left:.0f} s left"
         self._write(line)
 
     def remove(self) -> None:

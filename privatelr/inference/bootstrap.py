@@ -18,12 +18,12 @@ import pandas as pd
 from privatelr.design import DesignSpec, read_covariates
 from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, show
 from privatelr.inference.error_distribution import PUBLIC_SEED
-from privatelr.inference.intervals import Inference, combinations
+from privatelr.inference.intervals import Inference, combinations, estimates_alone
 from privatelr.inference.noisy_moments import quality
 from privatelr.inference.question import BOOTSTRAP, Question
 from privatelr.mechanisms import Problem, Release
 from privatelr.numerics.rows import DenseRows
-from privatelr.privacy.noise import NoNoise, draw_many
+from privatelr.privacy.noise import draw_many
 from privatelr.sources import as_batch
 from privatelr.types import FloatArray
 
@@ -215,8 +215,8 @@ def bootstrap_intervals(
         A question by the method bootstrap. The penalised target is the minimiser of the expected
         objective, in a population that follows the released model. The unpenalised target is the
         coefficients of the model itself, in the population whose minimiser was released. By
-        default it is that of `infer`; without moments, the unpenalised one if there is noise. If
-        the penalty shrinks too much for it, the default is the penalised one. The covariates are a
+        default it is that of `infer`; without moments, the unpenalised one. If the penalty shrinks
+        too much for it, there are estimates alone by default. The covariates are a
         public frame whose rows are resampled, or ``"uniform"``: each variable is uniform on its
         declared bounds or levels, and independent of the others.
     null : ndarray of shape (m,), optional
@@ -263,9 +263,11 @@ def bootstrap_intervals(
             if asked.target is not None:
                 raise
             target = "penalised"
+    rows, values = combinations(contrasts, null)
+    if asked.target is None and target == "penalised":
+        return estimates_alone(rows @ release.coef, asked, BOOTSTRAP)
     truth = release.coef if target == "unpenalised" else population_minimiser(world)
     minimisers, released = simulated(world, REPLICATES)
-    rows, values = combinations(contrasts, null)
     estimate, carried = rows @ world.model, (rows @ carry).T
     errors, off = (released - truth) @ carried, estimate - values
     shares = (1 - asked.level) / 2, (1 + asked.level) / 2
@@ -289,9 +291,7 @@ def bootstrap_intervals(
 
 
 def _usual_target(release: Release) -> str:
-    if release.moments is not None:
-        return quality(release).target
-    return "penalised" if isinstance(release.calibration.noise, NoNoise) else "unpenalised"
+    return "unpenalised" if release.moments is None else quality(release).target
 
 
 def pool_of_rows(spec: DesignSpec, covariates: Any) -> tuple[FloatArray, FloatArray]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy
 
 from privatelr.inference import error_distribution as distribution
 from privatelr.inference.conservative import SHARE, worst_errors, worst_p_values
@@ -35,6 +36,9 @@ _USUAL_REACH = 1.959963984540054
 """Half of an interval at 95 % in standard errors, for a normal law."""
 _SHARE = 1e-6
 """Share of a combination along unseen directions below which it is a rounding error."""
+_NEAR_ENDS, _NEAR_P = 0.1, 0.05
+_USUAL_LEVELS = (0.001, 0.01, 0.05, 0.1)
+"""How near to a normal law an answer has to be to have a standard error; see `is_normal`."""
 _LEAST = 1e-12
 """Share of the largest curvature below which a direction counts as flat."""
 
@@ -82,14 +86,46 @@ class Inference:
 
     @property
     def sd(self) -> FloatArray:
-        """Standard error ``(m,)``."""
+        """Size ``(m,)`` of the error, whatever its law: the root of the sum of squared parts."""
         return np.asarray(np.hypot(np.hypot(self.sampling_sd, self.privacy_sd), self.unknown_sd))
 
     @property
-    def z(self) -> FloatArray:
-        """``(estimate - null) / sd``."""
+    def is_withheld(self) -> bool:
+        """Whether there are estimates alone; see `Question.withheld`."""
+        return bool(np.isnan(self.lower).all())
+
+    @property
+    def is_normal(self) -> BoolArray:
+        """Whether a normal law with `sd` says the same as the interval and the p-value ``(m,)``.
+
+        The ends of its interval are at most a tenth of its half width away, its p-value is at most
+        .05 away, and both p-values are on one side of each usual level. Where that fails, a reader
+        of the standard error or of z would conclude something else than the interval says.
+        """
+        reach = scipy.special.ndtri((1 + self.level) / 2) * self.sd
+        ends = np.array([self.estimate - self.lower, self.upper - self.estimate])
+        is_near = (np.abs(ends - reach) <= _NEAR_ENDS * reach).all(axis=0)
         with np.errstate(all="ignore"):
-            return np.asarray((self.estimate - self.null) / self.sd)
+            usual = 2 * scipy.special.ndtr(-np.abs(self.estimate - self.null) / self.sd)
+        levels = sorted({*_USUAL_LEVELS, 1 - self.level})
+        is_alike = np.digitize(usual, levels) == np.digitize(self.p_value, levels)
+        is_alike &= np.abs(usual - self.p_value) <= _NEAR_P
+        return np.asarray(is_near & (is_alike | np.isnan(self.null)))
+
+    def if_normal(self, values: FloatArray) -> FloatArray:
+        """Return `values` ``(m,)``, NaN where no normal law describes the answer."""
+        return np.where(self.is_normal, values, np.nan)
+
+    @property
+    def std_error(self) -> FloatArray:
+        """`sd` ``(m,)``, NaN where no normal law describes the answer."""
+        return self.if_normal(self.sd)
+
+    @property
+    def z(self) -> FloatArray:
+        """``(estimate - null) / std_error``."""
+        with np.errstate(all="ignore"):
+            return np.asarray((self.estimate - self.null) / self.std_error)
 
 
 def combinations(contrasts: Any, null: Any) -> tuple[FloatArray, FloatArray]:
@@ -138,6 +174,8 @@ def infer(
     """
     evidence, asked = evidence_of(release), answerable(release, asked)
     rows, values = combinations(contrasts, null)
+    if asked.withheld:
+        return estimates_alone(rows @ evidence.w, asked, asked.mode)
     matrices = matrices_without_step(release, asked)
     taken = bias_at(evidence, mean_of(matrices), rows, asked.target)
     off = rows @ evidence.w - values
@@ -173,12 +211,12 @@ def infer(
         method=asked.method,
     )
     lost = is_unseen(evidence, rows, asked.target)
-    if not lost.any():
-        return found
     numbers: dict[str, Any] = {
         name: np.where(lost, np.nan, getattr(found, name))
         for name in ("estimate", "sampling_sd", "lower", "upper", "p_value")
     }
+    if asked.untested:
+        numbers["null"] = numbers["p_value"] = np.full(len(rows), np.nan)
     return replace(found, **numbers)
 
 
@@ -223,6 +261,25 @@ def coefficient_rows(release: Release, units: FloatArray, asked: Question) -> Fl
     moved = free @ np.linalg.solve(free[dropped], units[dropped])
     moved[dropped] = 0.0
     return np.asarray(units - moved)
+
+
+def estimates_alone(estimate: FloatArray, asked: Question, mode: str) -> Inference:
+    """Penalised estimates ``(m,)`` without errors and tests; see `Question.withheld`."""
+    nothing = np.full(len(estimate), np.nan)
+    return Inference(
+        estimate=estimate,
+        null=nothing,
+        sampling_sd=nothing,
+        privacy_sd=nothing,
+        unknown_sd=nothing,
+        lower=nothing,
+        upper=nothing,
+        p_value=nothing,
+        level=asked.level,
+        mode=mode,
+        target="penalised",
+        method=asked.method,
+    )
 
 
 def bias_at(
@@ -375,6 +432,8 @@ def estimates(release: Release, asked: Question = PENALISED) -> FloatArray:
     1.12 as released, 1.18 in one step, 1.19 unpenalised
     """
     evidence, asked = evidence_of(release), answerable(release, asked)
+    if asked.target == "penalised":
+        return evidence.w
     point = mean_of(matrices_without_step(release, asked))
     identity = np.eye(len(evidence.w))
     return np.asarray(evidence.w - bias_at(evidence, point, identity, asked.target))
@@ -414,6 +473,8 @@ def covariance(release: Release, asked: Question = PENALISED) -> FloatArray:
     array([0.396, 0.005, 0.072])
     """
     asked = answerable(release, asked)
+    if asked.withheld:
+        return np.full((len(release.coef),) * 2, np.nan)
     found = errors_by_matrices(release, asked).total.mean(axis=0)
     if asked.mode != "conservative":
         return np.asarray(found)

@@ -9,7 +9,8 @@ noise in w, and the sandwich, neither form has a chi-square law.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,33 @@ def joint_test(
     >>> print(round(found.p_value, 2))
     0.85
     """
-    asked, rows, single = _one_by_one(release, contrasts, null, Question(mode=mode, target=target))
+    return _tested(release, contrasts, null, Question(mode=mode, target=target), _wald)
+
+
+def _tested(
+    release: Release,
+    contrasts: FloatArray,
+    null: FloatArray | None,
+    question: Question,
+    by: Callable[[Release, Question, Inference, FloatArray], JointTest],
+) -> JointTest:
+    """Test the rows ``(q, d)``; numbers that the question withholds are NaN.
+
+    Equations of which the data say nothing are left out, as in R; a test of them alone is NaN.
+    """
+    rows, values = independent(contrasts, null)
+    asked = answerable(release, question)
+    if asked.withheld:
+        return JointTest(np.nan, len(rows), np.nan, np.nan, asked.mode, str(asked.target))
+    seen = ~is_unseen(evidence_of(release), rows, asked.target)
+    if seen.any():
+        rows, values = rows[seen], values[seen]
+    found = by(release, asked, infer(release, rows, replace(asked, untested=False), values), rows)
+    return replace(found, p_value=np.nan, critical=np.nan) if asked.untested else found
+
+
+def _wald(release: Release, asked: Question, single: Inference, rows: FloatArray) -> JointTest:
+    """Wald's statistic, whose law is a chi-square or simulated."""
     off, q = single.estimate - single.null, len(rows)
     spread = rows @ covariance(release, asked) @ rows.T
     weight = np.asarray(np.linalg.pinv(spread, hermitian=True), dtype=np.float64)
@@ -128,21 +155,6 @@ def joint_test(
     if q == 1:  # where errors have long tails, a standard error is less than the root of a mean
         weight = 1 / np.maximum(single.sd[:, None] ** 2, distribution.SMALLEST)
     return form_test(release, asked, single, rows, weight)
-
-
-def _one_by_one(
-    release: Release, contrasts: FloatArray, null: FloatArray | None, question: Question
-) -> tuple[Question, FloatArray, Inference]:
-    """The question that the release can answer, its rows ``(q, d)``, and what `infer` finds.
-
-    Equations of which the data say nothing are left out, as in R; a test of them alone is NaN.
-    """
-    rows, values = independent(contrasts, null)
-    asked = answerable(release, question)
-    seen = ~is_unseen(evidence_of(release), rows, asked.target)
-    if seen.any():
-        rows, values = rows[seen], values[seen]
-    return asked, rows, infer(release, rows, asked, values)
 
 
 def independent(contrasts: Any, null: Any) -> tuple[FloatArray, FloatArray]:
@@ -225,7 +237,10 @@ def deviance_test(
     >>> print(found.df, round(found.statistic, 1))
     2 237.5
     """
-    asked, rows, single = _one_by_one(release, contrasts, null, Question(mode=mode, target=target))
+    return _tested(release, contrasts, null, Question(mode=mode, target=target), _deviance)
+
+
+def _deviance(release: Release, asked: Question, single: Inference, rows: FloatArray) -> JointTest:
     return form_test(release, asked, single, rows, deviance_form(release, asked, rows))
 
 

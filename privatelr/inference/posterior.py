@@ -25,13 +25,17 @@ import scipy
 
 from privatelr.inference.error_distribution import Matrices
 from privatelr.privacy.noise import SphericalLaplace
+from privatelr.progress_line import ProgressLine
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
     from privatelr.inference.noisy_moments import NoisyMoments
 
-_FEWEST, _MOST, _ENTRIES = 32, 128, 768
-"""Least and largest number of chains, and their number times d in between."""
+_FEWEST, _USUAL, _MOST, _ENTRIES, _SQUARES = 12, 32, 128, 768, 51_200
+"""Least, usual and largest number of chains, their number times d where it is larger than usual,
+and times the square of d where it is smaller: a move of a chain costs the third power of d."""
+_LONG = 40
+"""From so many columns on, a line on the screen says how far the draws are."""
 _ROUNDS, _MOVES = 3, 4
 """Rounds of warm-up, and moves in each; after a round the units of the moves are measured again."""
 _KEPT, _APART = 12, 2
@@ -126,26 +130,35 @@ def posterior(evidence: NoisyMoments, rng: np.random.Generator) -> Matrices:
     return Matrices(found[:, 0] + penalty, found[:, 1] / balance)
 
 
+def chains_of(d: int) -> int:
+    """Return the number of chains for d columns."""
+    if (many := _ENTRIES // d) > _USUAL:
+        return min(many, _MOST)
+    return max(_FEWEST, min(_USUAL, _SQUARES // d**2))
+
+
 def sampled(law: MomentsPosterior, rng: np.random.Generator) -> FloatArray:
     """Draw pairs of matrices ``(k, 2, d, d)``; all chains give their first draws first."""
-    count = min(_MOST, max(_FEWEST, _ENTRIES // law.d))
+    count, line = chains_of(law.d), ProgressLine("averaging over matrices", 0)
+    moves = _ROUNDS * _MOVES + _KEPT * _APART
     # a move that leaves the range of doubles has an infinite or undefined energy: it is rejected
     with np.errstate(all="ignore"):
         centre, unit = first_guess(law)
         place = centre + unit * rng.standard_normal((count, *unit.shape))
-        chains, step = Chains(place, *energy(law, place)), _FIRST_STEP
-        for _ in range(_ROUNDS):
-            visited = []
-            for _ in range(_MOVES):
-                chains, chance = moved(law, chains, unit, step, rng)
+        chains, step, visited = Chains(place, *energy(law, place)), _FIRST_STEP, list[FloatArray]()
+        kept = list[FloatArray]()
+        for move in range(1, moves + 1):
+            chains, chance = moved(law, chains, unit, step, rng)
+            if move <= _ROUNDS * _MOVES:
                 step = min(_LONGEST_STEP, step * math.exp((chance - _ACCEPTED) / 2))
                 visited.append(chains.place)
-            unit = np.concatenate(visited).std(axis=0)
-        kept = []
-        for _ in range(_KEPT):
-            for _ in range(_APART):
-                chains, _ = moved(law, chains, unit, step, rng)
-            kept.append(chains.matrices)
+                if move % _MOVES == 0:
+                    unit, visited = np.concatenate(visited).std(axis=0), []
+            elif (move - _ROUNDS * _MOVES) % _APART == 0:
+                kept.append(chains.matrices)
+            if law.d >= _LONG:
+                line.show(move / moves)
+    line.remove()
     return np.concatenate(kept)
 
 

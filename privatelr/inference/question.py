@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -65,6 +64,12 @@ class Question:
         Whether all intervals are to hold together; p-values are then adjusted alike.
     covariates
         What the bootstrap simulates records from.
+    withheld : bool
+        Whether the answer has estimates alone. `answerable` decides it: an interval of a penalised
+        coefficient looks precise where the penalty is large, so it has to be asked for by name.
+    untested : bool
+        Whether nothing is tested. `answerable` decides it: a variable without an effect may have a
+        penalised coefficient, or take over that of a column that the noise hides.
 
     Raises
     ------
@@ -85,6 +90,8 @@ class Question:
     method: str = "sandwich"
     simultaneous: bool = False
     covariates: Any = None
+    withheld: bool = False
+    untested: bool = False
 
     @property
     def is_usual(self) -> bool:
@@ -143,20 +150,6 @@ def level_of(alpha: Any) -> float:
     return min(1 - share, 0.9999)
 
 
-def warn_of_target(release: Release, asked: Question, stacklevel: int) -> None:
-    """Warn of a mode or a method whose intervals are not about what those by default are about."""
-    chosen = "mode='conservative'" if asked.mode == "conservative" else "method='wkl'"
-    is_penalised = asked.mode == "conservative" or asked.method == "wkl"
-    if asked.target is None and is_penalised and quality(release).target == "unpenalised":
-        warnings.warn(
-            f"{chosen} knows the penalised coefficients alone, so this is about them, while other "
-            "answers of the fit are about the coefficients without the penalty; target='penalised' "
-            "says that you want that.",
-            UserWarning,
-            stacklevel=stacklevel + 1,
-        )
-
-
 def answerable(release: Release, asked: Question) -> Question:
     """Return the question with its default mode and target replaced by those for this release.
 
@@ -175,9 +168,14 @@ def answerable(release: Release, asked: Question) -> Question:
     >>> asked.mode, asked.target  # there is no noise to take into account
     ('plug-in', 'unpenalised')
     """
-    known = quality(release)
-    own = known.target if asked.method != "wkl" and asked.mode != "conservative" else "penalised"
-    target = asked.target or own
+    known, is_default = quality(release), asked.target is None
+    target = asked.target or known.target
+    if is_default and known.has_probabilities and knows_penalised_alone(asked):
+        chosen = "mode='conservative'" if asked.mode == "conservative" else "method='wkl'"
+        raise GuaranteeError(
+            f"{chosen}: it knows the penalised coefficients alone, and other answers of the fit "
+            "are about those without the penalty; add target='penalised' if you want that."
+        )
     mode = asked.mode or known.mode_for(target)
     if asked.method == "wkl" or is_exact(evidence_of(release)):
         mode = "plug-in"
@@ -201,7 +199,19 @@ def answerable(release: Release, asked: Question) -> Question:
             f"target='unpenalised': the penalty shrinks the coefficients by {size}, which one "
             "step does not correct; take target='penalised', or fit with a smaller lambda_."
         )
-    return replace(asked, mode=mode, target=target)
+    is_shrunk = is_default and target == "penalised"
+    return replace(
+        asked,
+        mode=mode,
+        target=target,
+        withheld=asked.withheld or (is_shrunk and known.has_probabilities),
+        untested=asked.untested or is_shrunk or (is_default and known.hides_numbers),
+    )
+
+
+def knows_penalised_alone(asked: Question) -> bool:
+    """Whether the mode or the method of a question has no answer without the penalty."""
+    return asked.mode == "conservative" or asked.method == "wkl"
 
 
 def matrices_for(release: Release, asked: Question) -> Matrices:

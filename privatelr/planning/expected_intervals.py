@@ -39,6 +39,8 @@ _SLOPES = (0.25, 3.0)
 """Limits to the power of an approximate length that an interval is in proportion to."""
 ASKED = Question(target=None)
 """What the intervals of a fit answer by default; a release decides on their mode and target."""
+_WITHHELD = 2
+"""The kind of a release that has no intervals."""
 TYPICAL, NEARLY_ALL = 0.5, 0.9
 """Shares of studies: half of them, for what is typical, and those that a pessimist counts on."""
 _PLANS = 16
@@ -57,13 +59,13 @@ class Intervals:
     ----------
     width : ndarray of shape (m,)
         The length in the user's units that a share of the studies reach, half unless told
-        otherwise.
+        otherwise. It is infinite if fewer studies have intervals.
     widest : float
         The length that so many studies reach in all their intervals.
     mode, target : str
         Those of the intervals with these lengths.
     sturdy : float
-        The share of simulated releases whose intervals are not conservative.
+        The share of simulated releases that have intervals, and not conservative ones.
     noise_to_signal : float
         The median ratio of noise to signal of the released curvature.
     thin : tuple of int
@@ -99,10 +101,10 @@ def intervals(
     """
     known, contrasts = _simulated(sim), sim.units[list(rows)]
     releases, asked = known.releases, known.asked
-    sturdy = np.array([one.mode != "conservative" for one in asked])
-    short, likely = float(sturdy.mean()), float(sturdy.mean()) >= share
-    having = np.flatnonzero(sturdy == likely)
-    rank = share / short if likely else (share - short) / (1 - short)
+    kinds = np.array([_kind(one) for one in asked])
+    kind = min(kind for kind in {*kinds.tolist()} if (kinds <= kind).mean() >= share)
+    having = np.flatnonzero(kinds == kind)
+    rank = (share - float((kinds < kind).mean())) / float((kinds == kind).mean())
     targets = [str(one.target) for one in asked]
     near = _log_errors(releases, contrasts, targets)[having]
 
@@ -110,17 +112,28 @@ def intervals(
         found = [inference.infer(releases[at], contrasts, asked[at]) for at in having[places]]
         return np.log([np.maximum(one.upper - one.lower, _SMALLEST) for one in found])
 
+    noise = math.exp(np.median(np.log(np.maximum(known.ratios, _SMALLEST))))
+    facts: dict[str, Any] = {
+        "mode": asked[having[0]].mode,
+        "target": Counter(targets[at] for at in having).most_common(1)[0][0],
+        "sturdy": float((kinds == 0).mean()),
+        "noise_to_signal": noise,
+        "thin": _mostly(known.thin),
+    }
+    if kind == _WITHHELD:
+        return Intervals(width=np.full(len(contrasts), np.inf), widest=np.inf, **facts)
     affordable = int(np.clip(_ENTRIES / sim.problem.d, _FEW, most))
     lengths = _lengths_of_all(near, log_lengths, affordable).reshape(-1, len(contrasts))
     return Intervals(
         width=np.exp(np.quantile(lengths, rank, axis=0)),
         widest=math.exp(np.quantile(lengths.max(axis=1), rank)),
-        mode=asked[having[0]].mode,
-        target=Counter(targets[at] for at in having).most_common(1)[0][0],
-        sturdy=short,
-        noise_to_signal=math.exp(np.median(np.log(np.maximum(known.ratios, _SMALLEST)))),
-        thin=_mostly(known.thin),
+        **facts,
     )
+
+
+def _kind(asked: Question) -> int:
+    """How long intervals are by their kind: averaged, conservative, or none, in this order."""
+    return _WITHHELD if asked.withheld else int(asked.mode == "conservative")
 
 
 @lru_cache(maxsize=_PLANS)
@@ -190,9 +203,8 @@ def _mostly(places: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 def nonconservative_share(sim: Simulator) -> float:
-    """The share of simulated releases whose intervals are not conservative."""
-    modes = [asked.mode for asked in _simulated(sim).asked]
-    return float(np.mean([mode != "conservative" for mode in modes]))
+    """The share of simulated releases that have intervals, and not conservative ones."""
+    return float(np.mean([_kind(asked) == 0 for asked in _simulated(sim).asked]))
 
 
 def _lengths_of_all(

@@ -83,7 +83,7 @@ def crossing(width_at: Callable[[float], float], width: float, start: float, axi
         if wide and wide[0] == axis.high:
             break
         if wide and short:  # the next point is between them, on the straight line
-            share = (wide[1] + _ENOUGH / 2) / (wide[1] - short[1])
+            share = 0.5 if math.isinf(wide[1]) else (wide[1] + _ENOUGH / 2) / (wide[1] - short[1])
             x = wide[0] * math.pow(short[0] / wide[0], min(max(share, 0.02), 0.98))
         else:  # otherwise it is a little beyond the straight line, to get a point on either side
             step = math.exp(1.1 * excess / _USUAL_POWER + math.copysign(0.05, excess))

@@ -311,10 +311,11 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
     if intervals is not None and calibration.noise.scale != 0:
         share = max(intervals.sturdy, 1 - intervals.sturdy)
         is_short = intervals.mode != "conservative"
-        other = "conservative and longer" if is_short else "posterior and shorter"
+        other = "longer or none" if is_short else "posterior and shorter"
+        kind = intervals.mode if math.isfinite(intervals.widest) else "none (shrunk estimates)"
         sure = "" if share == 1 else f" in {share:.0%} of simulated fits, else {other}"
         noise = f"about {intervals.noise_to_signal:.2g} times its smallest eigenvalue"
-        words = f"{intervals.mode}{sure}; the noise in the information matrix is {noise}"
+        words = f"{kind}{sure}; the noise in the information matrix is {noise}"
         facts.append(("Intervals", words))
     return facts
 

@@ -35,7 +35,7 @@ _AVERAGED = {
 
 
 def _four_digits(value: float) -> str:
-    return f"{value:#.4g}".removesuffix(".")
+    return "" if math.isnan(value) else f"{value:#.4g}".removesuffix(".")
 
 
 @suggests_arguments
@@ -70,7 +70,7 @@ class MarginalEffects:
     target: str
 
     def __str__(self) -> str:
-        return f"{self.table.to_string(float_format=_four_digits)}\n{self._sentence}"
+        return f"{self.table.to_string(float_format=_four_digits, na_rep='')}\n{self._sentence}"
 
     def __repr__(self) -> str:
         return str(self)
@@ -83,6 +83,8 @@ class MarginalEffects:
     @property
     def _sentence(self) -> str:
         how = f"{100 * self.level:g}%, {self.mode} mode, {self.target} coefficients"
+        if self.table["conf_low"].isna().all():
+            how = "none, because estimates are shrunk; target='penalised' asks for them"
         return f"{_AVERAGED[self.over]} Intervals: {how}."
 
 
@@ -190,9 +192,9 @@ def _effects(
     with np.errstate(all="ignore"):
         below, above = (found.estimate - found.lower) / found.sd, found.upper - found.estimate
         columns = {
-            "estimate": np.where(np.isnan(sd), np.nan, effect),
-            "std_error": sd,
-            "statistic": effect / sd,
+            "estimate": np.where(np.isnan(found.estimate), np.nan, effect),
+            "std_error": found.if_normal(sd),
+            "statistic": found.z,
             "p_value": found.p_value,
             "conf_low": np.maximum(effect - sd * np.nan_to_num(below), -most),
             "conf_high": np.minimum(effect + sd * np.nan_to_num(above / found.sd), most),
@@ -304,6 +306,10 @@ def _over_training_data(fit: FitRecord, variables: Any, asked: Question) -> Marg
     found = inference.infer(fit.release, spec.user_rows()[columns], asked)
     mean, (sampled, noise) = mean_curvature(fit, asked)
     sd = np.hypot(mean * found.sd + np.abs(found.estimate) * sampled, found.estimate * noise)
+    # the null is as many standard errors away as 0 is from the effect, so that p and interval agree
+    with np.errstate(all="ignore"):
+        null = found.estimate * (1 - mean * found.sd / sd)
+    found = inference.infer(fit.release, spec.user_rows()[columns], asked, null)
     return _effects(names, mean * found.estimate, sd, found, "training data")
 
 
@@ -333,6 +339,8 @@ def mean_curvature(fit: FitRecord, asked: Question) -> tuple[float, tuple[float,
     assert fit.spec.intercept is not None
     square, n = fit.spec.intercept**2, evidence.problem.n
     mean = min(max(float(moments.curvature[0, 0]) / square, 0.0), _LARGEST)
+    if asked.withheld:
+        return mean, (math.nan, math.nan)
     errors = inference.row_errors(fit.release, asked)
     h = inference.floored(moments.curvature, 0.0)
     if asked.mode == "conservative":

@@ -54,9 +54,10 @@ class Fit(Augments, ModelMatrix, FitRecord):
     - ``target`` ({None, "penalised", "unpenalised"}): What is estimated: the minimiser of the
       expected loss with its penalty, or without. The latter estimates take one step that
       removes the bias of the penalty and costs no privacy. By default these, the coefficients
-      of logistic regression, where the release can carry them; else, and for `dpsvm`,
-      ``"conservative"`` and ``"wkl"``, the penalised ones. Their z and p are NaN, as a variable
-      without an effect may have one; ``"penalised"`` by name has them.
+      of logistic regression. Where the release cannot carry them, there are penalised estimates
+      alone, and errors, intervals and tests are NaN: ``"penalised"`` by name has them. `dpsvm`
+      has penalised coefficients only, and tests of them by that name. ``"conservative"`` and
+      ``"wkl"`` need that name for `dplr`.
     - ``method`` ({"sandwich", "wkl", "bootstrap"}): ``"wkl"`` is the method of Wang, Kifer and
       Lee (2019), for comparison. ``"bootstrap"`` simulates records from the released model,
       which must be right for that, and works without requested inference.
@@ -70,8 +71,8 @@ class Fit(Augments, ModelMatrix, FitRecord):
 
     @property
     def bse(self) -> pd.Series[float]:
-        """Standard errors of the estimates of `tidy`, of sampling, noise and what is not known."""
-        return self._named(fit_tables.infer_coefficients(self).sd, "bse")
+        """Standard errors of `tidy`, NaN where the error is far from normal."""
+        return self._named(fit_tables.infer_coefficients(self).std_error, "bse")
 
     @property
     def zvalues(self) -> pd.Series[float]:
@@ -271,8 +272,10 @@ class Fit(Augments, ModelMatrix, FitRecord):
             of the parts add up to that of std_error: sampling_sd is the sampling error and
             privacy_sd what the noise adds, both as medians over the information matrices that the
             release leaves possible. unknown_sd is added because there are many of these: by their
-            average, or in the conservative mode by the worst. Without inference, they are term,
-            estimate, `privacy_sd_expected` and `privacy_sd_limit`, with ``_log`` for odds ratios.
+            average, or in the conservative mode by the worst. std_error, unknown_sd and statistic
+            are NaN where a normal law with them has another interval or p-value. Without inference,
+            they are term, estimate, `privacy_sd_expected` and `privacy_sd_limit`, with ``_log`` for
+            odds ratios.
         """
         level = question.read_level(conf_level, "conf_level")
         asked = question.Question(level, mode, target, simultaneous=simultaneous)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
@@ -19,9 +19,8 @@ from privatelr.inference import (
     Question,
     answerable,
     joint_test,
-    quality,
 )
-from privatelr.inference.question import USUAL, warn_of_target
+from privatelr.inference.question import USUAL
 from privatelr.mechanisms import Release
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.results.equations import Hypotheses, read_hypotheses, vocabulary_of
@@ -45,8 +44,7 @@ def infer_coefficients(fit: FitRecord, asked: Question = USUAL) -> Inference:
     """Inference on all coefficients in the user's units; the result is cached."""
     if asked.method == BOOTSTRAP:
         return infer_rows(fit, fit.spec.user_rows(), asked)
-    found = _inferred(fit.release, fit.spec, answerable(fit.release, asked))
-    return _without_tests(found) if lacks_tests(fit, asked.target, found.target) else found
+    return _inferred(fit.release, fit.spec, answerable(fit.release, asked))
 
 
 @lru_cache(maxsize=32)
@@ -68,22 +66,19 @@ def infer_rows(
     """Inference on combinations ``(m, d)`` of the design coefficients."""
     if asked.method == BOOTSTRAP:
         return inference.bootstrap_intervals(fit.release, fit.spec, rows, asked, null)
-    found = inference.infer(fit.release, rows, asked, null)
-    return _without_tests(found) if lacks_tests(fit, asked.target, found.target) else found
+    return inference.infer(fit.release, rows, asked, null)
 
 
-def lacks_tests(fit: FitRecord, named: str | None, target: str) -> bool:
-    """Whether no hypothesis about `target` is tested, as it was not `named` by the user.
-
-    A variable without an effect may have a penalised coefficient, or take over that of a column
-    that the noise hides, which a test would find.
-    """
-    return named is None and (target == "penalised" or quality(fit.release).hides_numbers)
-
-
-def _without_tests(found: Inference) -> Inference:
-    nothing = np.full(len(found.estimate), np.nan)
-    return replace(found, null=nothing, p_value=nothing)
+def error_columns(found: Inference, log: str = "") -> dict[str, FloatArray]:
+    """The columns of a frame about errors and tests, NaN where no normal law describes them."""
+    return {
+        f"std_error{log}": found.std_error,
+        f"sampling_sd{log}": found.sampling_sd,
+        f"privacy_sd{log}": found.privacy_sd,
+        f"unknown_sd{log}": found.if_normal(found.unknown_sd),
+        "statistic": found.z,
+        "p_value": found.p_value,
+    }
 
 
 def intervals(fit: FitRecord, asked: Question, argument: str, chosen: Any) -> pd.DataFrame:
@@ -92,7 +87,6 @@ def intervals(fit: FitRecord, asked: Question, argument: str, chosen: Any) -> pd
     The name of the `argument` determines the columns: ``"cols"`` of statsmodels has the columns 0
     and 1, and ``"parm"`` of R has the columns ``2.5 %`` and ``97.5 %``.
     """
-    warn_of_target(fit.release, asked, stacklevel=4)
     found, names = infer_coefficients(fit, asked), list(fit.spec.columns.names)
     miss = 50 * (1 - found.level)
     ends = [0, 1] if argument == "cols" else [f"{miss:.6g} %", f"{100 - miss:.6g} %"]
@@ -117,14 +111,13 @@ def intervals(fit: FitRecord, asked: Question, argument: str, chosen: Any) -> pd
 
 def covariances(fit: FitRecord, asked: Question) -> pd.DataFrame:
     """Covariance of the coefficients in the user's units; see `Fit.vcov`."""
-    warn_of_target(fit.release, asked, stacklevel=4)
     asked = answerable(fit.release, asked)
     units = rows_of(fit, asked)
     averaged = "posterior" if asked.mode == "conservative" else asked.mode
     released = inference.covariance(fit.release, Question(mode=averaged, target=asked.target))
     found = units @ released @ units.T
     with np.errstate(all="ignore"):  # the correlations of the mean, with the standard errors
-        ratio = infer_coefficients(fit, asked).sd / np.sqrt(np.diag(found))
+        ratio = infer_coefficients(fit, asked).std_error / np.sqrt(np.diag(found))
     found = found * np.outer(ratio, ratio)
     names = list(fit.spec.columns.names)
     return pd.DataFrame(found, index=names, columns=names)
@@ -150,18 +143,9 @@ def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -
             f"privacy_sd_limit{log}": uncertain,
         }
     else:
-        warn_of_target(fit.release, asked, stacklevel=4)
         found = infer_coefficients(fit, asked)
         estimate, uncertain = found.estimate, found.sd
-        columns |= {
-            "estimate": estimate,
-            f"std_error{log}": found.sd,
-            f"sampling_sd{log}": found.sampling_sd,
-            f"privacy_sd{log}": found.privacy_sd,
-            f"unknown_sd{log}": found.unknown_sd,
-            "statistic": found.z,
-            "p_value": found.p_value,
-        }
+        columns |= {"estimate": estimate, **error_columns(found, log)}
         if conf_int:
             columns |= {"conf_low": found.lower, "conf_high": found.upper}
     table = pd.DataFrame(columns)
@@ -260,11 +244,9 @@ class EquationTest:
     target: str
 
     @classmethod
-    def of(cls, fit: FitRecord, asked: Hypotheses, found: JointTest, target: Any) -> Self:
-        """What `found` says of the equations; see `lacks_tests`."""
+    def of(cls, asked: Hypotheses, found: JointTest) -> Self:
+        """What `found` says of the equations."""
         numbers = found.statistic, found.df, found.p_value, found.critical
-        if lacks_tests(fit, target, found.target):
-            numbers = found.statistic, found.df, np.nan, np.nan
         return cls(equations_of(asked), *numbers, found.mode, found.target)
 
     @property
@@ -334,24 +316,18 @@ def wald_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> Wal
     asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
     rows = asked.contrasts @ rows_of(fit, Question(mode=mode, target=target))
     found = joint_test(fit.release, rows, asked.values, mode=mode, target=target)
-    return WaldTest.of(fit, asked, found, target)
+    return WaldTest.of(asked, found)
 
 
 def contrasts(fit: FitRecord, hypotheses: Any, question: Question) -> pd.DataFrame:
     """Estimates, errors, tests and intervals of combinations; see `Fit.contrasts`."""
     asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
-    warn_of_target(fit.release, question, stacklevel=4)
     found = infer_rows(fit, asked.contrasts @ rows_of(fit, question), question, asked.values)
     table = pd.DataFrame(
         {
             "estimate": found.estimate,
             "null_value": asked.values,
-            "std_error": found.sd,
-            "sampling_sd": found.sampling_sd,
-            "privacy_sd": found.privacy_sd,
-            "unknown_sd": found.unknown_sd,
-            "statistic": found.z,
-            "p_value": found.p_value,
+            **error_columns(found),
             "conf_low": found.lower,
             "conf_high": found.upper,
         },

@@ -12,10 +12,9 @@ from privatelr import inference
 from privatelr.design import INTERCEPT, Columns
 from privatelr.errors import ArgumentError, require_choice
 from privatelr.inference import Question
-from privatelr.inference.question import warn_of_target
 from privatelr.results.equations import read_hypotheses, vocabulary_of
 from privatelr.results.fit_record import FitRecord
-from privatelr.results.fit_tables import EquationTest, lacks_tests, rows_of
+from privatelr.results.fit_tables import EquationTest, rows_of
 
 _DEVIANCE = (
     "quadratic approximation of the deviance difference at the released curvature, not a "
@@ -72,14 +71,13 @@ def deviance_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) ->
     asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
     rows = asked.contrasts @ rows_of(fit, Question(mode=mode, target=target))
     found = inference.deviance_test(fit.release, rows, asked.values, mode=mode, target=target)
-    return DevianceTest.of(fit, asked, found, target)
+    return DevianceTest.of(asked, found)
 
 
 def anova(fit: FitRecord, *, test: Any, mode: Any, target: Any) -> pd.DataFrame:
     """Test each term given all others; see `Fit.anova`."""
     inference.require_moments(fit.release)
     by = _TESTS[require_choice(ArgumentError, "test", test, tuple(_TESTS))]
-    warn_of_target(fit.release, Question(mode=mode, target=target), stacklevel=4)
     rows = rows_of(fit, Question(mode=mode, target=target))
     found = {
         label: by(fit.release, rows[places], np.zeros(len(places)), mode=mode, target=target)
@@ -93,8 +91,6 @@ def anova(fit: FitRecord, *, test: Any, mode: Any, target: Any) -> pd.DataFrame:
     ).astype(numbers)
     known = next(iter(found.values()), None)
     if known is not None:
-        if lacks_tests(fit, target, known.target):
-            table[["critical_5%", "p_value"]] = np.nan
         likely = _DEVIANCE if known.target == "unpenalised" else _PENALISED
         likely = likely if fit.loss.probability is not None else _LOSS
         table.attrs |= {

@@ -139,8 +139,8 @@ def odds_figures(odds: FloatArray, sd: FloatArray) -> list[str]:
         places = 3
         if math.isfinite(error) and error > 0:
             places = min(max(1 - math.floor(math.log10(error)), 0), _MOST_PLACES)
-        if text := beyond(value):
-            shown.append(text)
+        if math.isnan(value) or (text := beyond(value)):
+            shown.append("" if math.isnan(value) else text)
         elif not _SMALL <= value < _LARGE:
             shown.append(f"{value:.2e}")
         else:

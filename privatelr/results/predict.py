@@ -203,7 +203,6 @@ def predict_interval(
     level = require_number(ArgumentError, "interval", interval, takes, at_least=0.5, at_most=0.9999)
     asked = question.Question(level, mode, target)
     errors = prediction_errors.row_errors(fit.release, asked)
-    question.warn_of_target(fit.release, asked, stacklevel=4)
     found: pd.DataFrame = over_parts(partial(_intervals, fit, errors), fit, data)
     return found
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from privatelr.inference import Inference, evidence_of, penalty_bias, quality
+from privatelr.inference import Inference
 from privatelr.page_model import Table
 from privatelr.plot_style import PARTS
 from privatelr.privacy import NonPrivate
@@ -33,8 +33,6 @@ UNITS = "per"
 NOISE = EXACT, EXPECTED, LIMIT = "noise sd", "expected noise sd", "noise sd limit"
 """The columns with what the noise adds have these headers: its exact value, a forecast with a limit
 beside it, or the limit alone."""
-BIAS = "bias / SE"
-"""The column with the bias of the penalty has this header."""
 _MANY = 1e3
 """From this number of standard errors on, a number of them has three digits."""
 PART_WORDS = {
@@ -116,11 +114,11 @@ def shown_rows(estimates: FloatArray, most: int = _MOST_SHOWN) -> list[int]:
 def inference_tables(fit: FitRecord, found: Inference, *, as_odds: bool = False) -> list[Table]:
     """The table of coefficients or odds ratios with errors, tests, intervals, and their bars.
 
-    Where nothing is tested, the bias of the penalty, if it was not taken off, takes their place. If
-    noise was added, a second table has the parts of the errors.
+    If noise was added, a second table has the parts of the errors. Columns without any number are
+    left out.
     """
     names, half = tuple(fit.spec.columns.names), (1 - found.level) / 2
-    line, bias = " The dashed line is zero.", _bias_in_errors(fit, found)
+    line = " The dashed line is zero."
     if as_odds:
         units = odds_ratios.odds_units(found.estimate, found.sd, odds_ratios.spans_of(fit))
         names = tuple(map(odds_ratios.with_unit, names, units.tolist()))
@@ -130,19 +128,20 @@ def inference_tables(fit: FitRecord, found: Inference, *, as_odds: bool = False)
             odds, low, high = (np.exp(v) for v in (found.estimate, found.lower, found.upper))
             error = odds * found.sd
         first, *ends = (odds_ratios.odds_figures(values, error) for values in (odds, low, high))
-        columns = {"Odds Ratio": first, "SE(log)": figures(found.sd)}
+        columns = {"Odds Ratio": first, "SE(log)": figures(found.std_error)}
     else:
         first, *ends = map(figures, (found.estimate, found.lower, found.upper))
-        columns = {"Estimate": first, "Std. Error": figures(found.sd)}
+        columns = {"Estimate": first, "Std. Error": figures(found.std_error)}
     if not np.isnan(found.null).all():
         columns["z"] = [_short(value) for value in found.z]
-        columns["Pr(>|z|)"] = [
+        columns["Pr(>|z|)" if any(columns["z"]) else "p-value"] = [
             f"<{_SMALLEST_P:g}" if value < _SMALLEST_P else f"{value:.3f}"
             for value in found.p_value
         ]
-    elif bias is not None:
-        columns[BIAS] = [_short(value) for value in bias]
     columns |= {f"[{half:.6g}": ends[0], f"{1 - half:.6g}]": ends[1]}
+    columns = {header: cells for header, cells in columns.items() if any(cells)}
+    if found.is_withheld:
+        return [Table(names, tuple(columns), tuple(zip(*columns.values(), strict=True)))]
     drawn, counted = drawings(found)
     has_noise = fit.calibration.noise.scale > 0
     parts = parts_of(found) if has_noise else {}
@@ -151,8 +150,10 @@ def inference_tables(fit: FitRecord, found: Inference, *, as_odds: bool = False)
     legend = f"Bars are the intervals, {', '.join(tones) or 'dark: sampling error'}.{line}{unit}"
     cells = tuple(zip(*columns.values(), strict=True))
     table = Table(names, tuple(columns), cells, None, tuple(drawn), legend)
-    cells = tuple(zip(*map(figures, parts.values()), strict=True))
-    return [table, *([Table(names, tuple(parts), cells)] if parts else [])]
+    if not parts:
+        return [table]
+    columns = {part: shown for part, sd in parts.items() if any(shown := figures(sd))}
+    return [table, Table(names, tuple(columns), tuple(zip(*columns.values(), strict=True)))]
 
 
 def parts_of(found: Inference) -> dict[str, FloatArray]:
@@ -161,38 +162,28 @@ def parts_of(found: Inference) -> dict[str, FloatArray]:
     Where the noise in the matrices is not counted, nothing is said of what is not known.
     """
     parts = {"sampling sd": found.sampling_sd, "privacy sd": found.privacy_sd}
-    return parts if found.mode == "plug-in" else parts | {"unknown sd": found.unknown_sd}
-
-
-def _bias_in_errors(fit: FitRecord, found: Inference) -> FloatArray | None:
-    """The size ``(m,)`` of the bias of the penalty, in standard errors.
-
-    None where tests stand in its place, or nothing does because the bias was taken off, or because
-    the noise hides a column, whose curvature it depends on.
-    """
-    if found.target != "penalised" or not np.isnan(found.null).all():
-        return None
-    if quality(fit.release).has_thin_number:
-        return None
-    bias = penalty_bias(evidence_of(fit.release))
-    if bias is None:
-        return None
-    with np.errstate(all="ignore"):  # a plain fit of a few records may have errors of zero
-        return np.asarray(abs(fit.spec.user_rows() @ bias) / found.sd)
+    return (
+        parts
+        if found.mode == "plug-in"
+        else parts | {"unknown sd": found.if_normal(found.unknown_sd)}
+    )
 
 
 # -- numbers -----------------------------------------------------------------------------------
 
 
 def _short(value: float) -> str:
-    """A number of standard errors, with two decimals unless it is large."""
+    """A number of standard errors, with two decimals unless it is large; blank if it is NaN."""
+    if math.isnan(value):
+        return ""
     return f"{value:.2f}" if abs(value) < _MANY else f"{value:.3g}"
 
 
 def figures(values: Iterable[float], least: int = _LEAST_PLACES) -> list[str]:
     """A column of numbers as text, with the same number of decimals and three digits or more each.
 
-    Numbers that would need very many decimals, or none, are written with a power of ten.
+    Numbers that would need very many decimals, or none, are written with a power of ten. NaN is
+    blank.
     """
     column = [float(value) for value in values]
     powers = [_power(value) for value in column if _is_plain(value)]
@@ -204,7 +195,9 @@ def figures(values: Iterable[float], least: int = _LEAST_PLACES) -> list[str]:
         places = min(max(needed, least), _MOST_PLACES, room)
 
     def figure(value: float) -> str:
-        if value == 0 or not math.isfinite(value):
+        if math.isnan(value):
+            return ""
+        if value == 0 or math.isinf(value):
             return f"{value:.{places}f}"
         is_short = _is_plain(value) and _power(value) >= 2 - places
         return f"{value:.{places}f}" if is_short else f"{value:.2e}"

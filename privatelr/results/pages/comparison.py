@@ -39,9 +39,10 @@ from privatelr.results.pages.comparison_table import (
     term_table,
     text_blocks,
 )
-from privatelr.results.pages.error_notes import has_long_tails
+from privatelr.results.pages.error_notes import lacks_errors
 from privatelr.types import FloatArray
 
+_FAR = "Intervals stand in place of standard errors, because the errors of {} are far from normal."
 _MOST_DIGITS = 10
 _Releases = Iterable[tuple[Guarantee, tuple[Event, ...]]]
 
@@ -130,7 +131,8 @@ def compare(
         model of the package, private or not, or from files. Strata are a fit for each level, and a
         term of several classes is a row for each of them but the reference.
     statistic : {"std_error", "conf_int"}
-        What stands below an estimate.
+        What stands below an estimate; intervals, if some fit has no standard errors because its
+        errors are far from normal.
     level : float
         Level of confidence.
     exponentiate : bool
@@ -181,6 +183,8 @@ def compare(
         for label, fit in named.items()
         if isinstance(fit, FitRecord) and fit.release.moments is not None
     }
+    far = [label for label, one in found.items() if lacks_errors(one)]
+    below: Statistic = "conf_int" if far else statistic
     names = shared_names(list(named.values()))
     columns = {
         label: numbers_of(fit, own, found.get(label))
@@ -196,14 +200,14 @@ def compare(
     divisors = shared_units(list(columns.values())) if as_odds else np.ones(len(shown))
     notes = [
         *_notes_on_rows(len(shown), len(every), divisors),
-        *_notes_on_errors(named, columns, statistic, level, as_odds=as_odds),
-        *_notes_on_tails(named, found, statistic),
+        *_notes_on_errors(named, columns, below, level, as_odds=as_odds),
+        *([_FAR.format(in_words(far))] if below != statistic else []),
         *_notes_on_models(named, found),
         *_notes_on_sum(named, whole),
         *sentences_of_paid((fit.spec for fit in named.values()), whole),
     ]
     return Comparison(
-        term_table(columns, divisors, statistic, places, as_odds=as_odds),
+        term_table(columns, divisors, below, places, as_odds=as_odds),
         fact_table(named, found),
         tuple(notes),
         whole,
@@ -243,7 +247,7 @@ def _notes_on_errors(
 ) -> Iterator[str]:
     """Sentences about the numbers below the estimates, and about estimates that stand alone."""
     log = " of the coefficient, which is the logarithm of the odds ratio" if as_odds else ""
-    bought = [label for label, one in columns.items() if one["std_error"].notna().any()]
+    bought = [label for label, one in columns.items() if one["conf_low"].notna().any()]
     limited = [label for label, one in columns.items() if one["privacy_sd_limit"].notna().any()]
     foreseen = any(one["privacy_sd_expected"].notna().any() for one in columns.values())
     alone = [label for label in fits if label not in {*bought, *limited}]
@@ -261,24 +265,6 @@ def _notes_on_errors(
         )
     if alone and len(alone) < len(fits):
         yield f"There are no standard errors of {in_words(alone)}."
-
-
-def _notes_on_tails(
-    fits: Mapping[str, ModelRecord], found: Mapping[str, Inference], statistic: Statistic
-) -> Iterator[str]:
-    """The sentence about fits whose errors are mostly those of the noise in their matrices."""
-    wide = [
-        label
-        for label, fit in fits.items()
-        if isinstance(fit, FitRecord) and label in found and has_long_tails(fit, found[label])
-    ]
-    if wide:
-        follow = "they" if statistic == "conf_int" else "ends of intervals and p-values"
-        yield (
-            f"The errors of {in_words(wide)} have long tails, because the information matrix is "
-            f"known through much noise; {follow} follow these tails, and not multiples of a "
-            "standard error."
-        )
 
 
 def _notes_on_models(

@@ -14,7 +14,7 @@ from privatelr.inference import Inference
 from privatelr.numerics import describe
 from privatelr.page_model import Table, shorten
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP, prices
-from privatelr.results import odds_ratios
+from privatelr.results import fit_tables, odds_ratios
 from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord, in_user_units
 from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.pages.coefficient_table import figures
@@ -72,9 +72,10 @@ def numbers_of(fit: ModelRecord, names: Sequence[str], found: Inference | None) 
     """The numbers of all terms of a fit under these names; those that it does not have are NaN."""
     numbers: dict[str, Any] = dict.fromkeys((*_NUMBERS, *_PARTS), np.nan)
     if found is not None:
-        own = (found.estimate, found.sd, found.lower, found.upper)
+        own = (found.estimate, found.std_error, found.lower, found.upper)
         numbers |= dict(zip(_NUMBERS[:4], own, strict=True))
-        numbers |= {part: getattr(found, part) for part in _PARTS}
+        columns = fit_tables.error_columns(found)
+        numbers |= {part: columns[part] for part in _PARTS}
     else:
         numbers["estimate"] = estimates_of(fit)
         if isinstance(fit, FitRecord) and fit.guarantee.is_private:
@@ -168,7 +169,7 @@ def _two_rows(
         errors, limits, shown = *parts[-2:], [*parts[:-2], [], []]
     below = []
     for place in range(len(sd)):
-        if not np.isnan(sd[place]) and statistic == "conf_int":
+        if not np.isnan(low[place]) and statistic == "conf_int":
             below.append(f"[{shown[1][place]}, {shown[2][place]}]")
         elif not np.isnan(sd[place]):
             below.append(f"({errors[place]})")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from privatelr.design import DesignSpec
-from privatelr.inference import Guesses, Inference, evidence_of, penalty_bias, quality
+from privatelr.inference import Guesses, Inference, evidence_of, quality
 from privatelr.inference.noisy_moments import Quality
 from privatelr.inference.unresolved_columns import HIDDEN, thin_numbers
 from privatelr.privacy import ZCDP, NonPrivate
@@ -16,8 +16,15 @@ from privatelr.results.fit_record import FitRecord
 
 _NAMED = 3
 """A page names at most so many hidden columns."""
-_LOOKED_UP = 0.02
-"""Largest difference of a p-value from that of a normal law of which a page says nothing."""
+_BLANK = (
+    "Std. Error, z and unknown sd are blank where a normal law would have another interval or "
+    "p-value."
+)
+_NONE = "No Std. Error or z: a normal law would have other intervals or p-values."
+_WITHHELD = (
+    "There are no standard errors, intervals and tests, because those of shrunk coefficients look "
+    "precise where little is known. target='penalised' asks for them."
+)
 _NOTHING = 5e-4
 """A page says that the penalty hardly shrinks coefficients below this relative bias."""
 
@@ -86,9 +93,12 @@ def _forecast(fit: FitRecord) -> str:
 
 def notes_on_errors(fit: FitRecord, found: Inference, *, is_asked_for: bool) -> list[str]:
     """Sentences below a table of errors; `is_asked_for` says whether the user chose the mode."""
-    mode = _mode(fit, found, ", as asked for" if is_asked_for else "")
-    parts = [_parts(found)] if fit.calibration.noise.scale > 0 else []
-    words = [*_target(fit, found), *parts, mode, *_hidden(fit, found)]
+    words = _target(fit, found)
+    if not found.is_withheld:
+        words += [_parts(found)] if fit.calibration.noise.scale > 0 else []
+        if lacks_errors(found):
+            words.append(_BLANK if found.is_normal.any() else _NONE)
+        words += [_mode(fit, found, ", as asked for" if is_asked_for else ""), *_hidden(fit, found)]
     if not isinstance(fit.guarantee, NonPrivate):
         words.append(
             "All of this was paid for; other intervals and tests of this fit cost nothing more."
@@ -104,11 +114,14 @@ def _parts(found: Inference) -> str:
         f"noise only{step}.",
         "conservative": "unknown sd: what the worst matrix that its noise leaves possible adds.",
     }.get(found.mode)
-    return (
-        f"Std. Error has {'two parts' if unknown is None else 'three parts'} whose squares add up. "
+    parts = (
         "sampling sd: the sampling error; privacy sd: what the noise on the coefficients adds; "
-        f"both {_centre(found)}. {unknown or ''}".rstrip()
+        f"both {_centre(found)}."
     )
+    if not found.is_normal.any():
+        return parts
+    count = "two parts" if unknown is None else "three parts"
+    return f"Std. Error has {count} whose squares add up. {parts} {unknown or ''}".rstrip()
 
 
 def _centre(found: Inference) -> str:
@@ -150,9 +163,9 @@ def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
         f"Posterior mode{chosen}: errors are averaged over the information matrices that the "
         "known noise leaves possible."
     )
-    if not has_long_tails(fit, found):
-        law = " P-values and the ends of intervals are by that law, which is not normal: not by z."
-        return averaged + law * _is_not_normal(found)
+    is_wide = found.unknown_sd > np.hypot(found.sampling_sd, found.privacy_sd)
+    if not (known.is_fragile or is_wide.any()):
+        return averaged
     why = f"that noise is {ratio}"
     if found.target == "unpenalised" and known.noise_to_signal < known.relative_bias:
         why = (
@@ -161,27 +174,14 @@ def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
         )
         helps = f"A smaller lambda_ helps. {helps}"
     return (
-        f"{averaged} Intervals are wide because {why}. Their ends and p-values "
-        "follow the long tails of the errors, and not z or Std. Error; where unknown sd is the "
-        f"largest part, the others are not known well either. {helps}"
+        f"{averaged} Intervals are wide because {why}; sampling sd and privacy sd are not known "
+        f"well either. {helps}"
     )
 
 
-def _is_not_normal(found: Inference) -> bool:
-    """Whether a p-value is another than a reader of z would look up."""
-    usual = [math.erfc(abs(z) / math.sqrt(2)) for z in found.z.tolist()]
-    return bool((abs(found.p_value - usual) > _LOOKED_UP).any())
-
-
-def has_long_tails(fit: FitRecord, found: Inference) -> bool:
-    """Whether intervals are wide because of the noise in the matrices, with ends far from normal.
-
-    Bounds of the conservative mode have no law, and the plug-in mode does not count that noise.
-    """
-    if found.mode != "posterior":
-        return False
-    is_wide = found.unknown_sd > np.hypot(found.sampling_sd, found.privacy_sd)
-    return quality(fit.release).is_fragile or bool(is_wide.any())
+def lacks_errors(found: Inference) -> bool:
+    """Whether some interval has no standard error, because no normal law describes it."""
+    return not found.is_withheld and not found.is_normal.all()
 
 
 def _names(fit: FitRecord, places: Sequence[int]) -> str:
@@ -230,32 +230,22 @@ def _target(fit: FitRecord, found: Inference) -> list[str]:
             "step, which costs nothing, took the penalty's bias off. fit.coef, and predict without "
             "intervals, have them as they were released, penalised."
         ]
+    helps = f", more records or a larger {_price(fit)} shrink less"
+    helps = f"A smaller lambda_ (lambda){helps if known.noise_to_signal else ' shrinks less'}."
+    if found.is_withheld:
+        most = "more than one step can take off"
+        if known.noise_to_signal == 0 and known.corrects_bias:
+            most = "more than one step takes off without an error of its own"
+        shrunk = [f"Estimates are shrunk, by {most}. {helps}"]
+        return [*(_thin(fit) if known.has_thin_number else shrunk), _WITHHELD]
     aim = (
         "All of it is about the penalised coefficients, which minimise the expected loss with "
         f"its penalty, and not about those of a {title} without one. A variable without "
         "an effect of its own may have such a coefficient if it goes with one that has"
     )
-    if known.has_thin_number:
-        tests = ", so that there are no tests of 0" * bool(np.isnan(found.null).all())
-        return [*_thin(fit), f"{aim}{tests}."]
-    if not np.isnan(found.null).all():
-        return [f"{aim}{_shrinkage(known, found)}"]
-    source = "released information matrix with eigenvalues no smaller than its noise"
-    helps = f", more records or a larger {_price(fit)} shrink less"
-    if known.noise_to_signal == 0:
-        source, helps = "information matrix", " shrinks less"
-    bias = f"bias / SE: the size of the penalty's bias in standard errors, by the {source}."
-    if not known.is_shrunk:
-        told = [bias] if penalty_bias(evidence_of(fit.release)) is not None else []
-        named = ", so that there are no tests of 0, unless target='penalised' asks for them"
-        return [f"{aim}{named}{_shrinkage(known, found)}", *told]
-    most = "more than one step can take off"
-    if known.noise_to_signal == 0 and known.corrects_bias:
-        most = "more than one step takes off without an error of its own"
-    return [
-        f"Estimates are shrunk, by {most}. {aim}, so that there are no tests of 0.",
-        f"{bias} A smaller lambda_ (lambda){helps}.",
-    ]
+    if np.isnan(found.null).all():
+        aim += ", so that there are no tests of 0, unless target='penalised' asks for them"
+    return [*(_thin(fit) if known.has_thin_number else []), f"{aim}{_shrinkage(known, found)}"]
 
 
 def _thin(fit: FitRecord) -> list[str]:

@@ -211,7 +211,7 @@ def _drawn(fit: FitRecord, asked: Question, errors: bool) -> _Drawn:
         ends = dict(zip(ENDS, (low, high, low, high, estimate, estimate), strict=True))
         bars = pd.DataFrame({"estimate": estimate, **ends})
     named = bars.assign(span=odds_ratios.spans_of(fit)).set_axis(list(fit.spec.columns.names))
-    return _Drawn(named, found, words)
+    return _Drawn(named, None if found is None or found.is_withheld else found, words)
 
 
 def _largest(rows: list[str], shown: list[pd.DataFrame]) -> list[str]:

@@ -111,8 +111,8 @@ def summarise(
             is_renamed = tables[0].names != tuple(fit.spec.columns.names)
             notes = [_ODDS, *([_UNITS_IN_NAMES] if is_renamed else []), *notes]
         facts = sentences.facts_of_page(fit, found)
-        judged = "bias" if coefficient_table.BIAS in tables[0].headers else "tests"
-        computed = [f"their standard errors, {judged} and intervals", "the ratios under Inference"]
+        errors = [] if found.is_withheld else ["their standard errors, tests and intervals"]
+        computed = [*errors, "the ratios under Inference"]
     else:
         table, facts = coefficient_table.estimates_table(fit), sentences.facts_of_page(fit)
         tables = [table]

@@ -102,6 +102,8 @@ def plot_term(
     if len(curves) > 1:
         add_legend(axes, lines)
     title = "estimates alone; spend='inference' adds a band"
+    if first.release.moments is not None:
+        title = "shrunk estimates alone; the release has no band of others"
     against = ""
     if isinstance(first, MultinomialFit):
         title, against = "estimates alone", f" against {literal(first.classes[0])}"
@@ -135,8 +137,10 @@ def _curves(
     elif fit.release.moments is None:
         yield _Curve(label, contrasts @ fit.release.coef)
     else:
-        found = inference.infer(fit.release, contrasts, Question(level=level))
-        yield _Curve(label, found.estimate, (found.lower, found.upper))
+        asked = inference.answerable(fit.release, Question(level, target=None))
+        found = inference.infer(fit.release, contrasts, asked)
+        band = None if asked.withheld else (found.lower, found.upper)
+        yield _Curve(label, found.estimate, band)
 
 
 def _variable_of(fit: NoisyRecord, term: str, held: Collection[str] = ()) -> str:
