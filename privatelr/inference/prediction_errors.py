@@ -148,7 +148,8 @@ def row_errors(release: Release, asked: Question) -> RowErrors:
 def _row_errors(release: Release, asked: Question) -> RowErrors:
     if asked.withheld:
         nothing = (np.full((len(release.coef),) * 2, np.nan),)
-        return RowErrors(release.coef, nothing, nothing, asked.level, asked.mode, str(asked.target))
+        known = evidence_of(release), asked.level, asked.mode, str(asked.target)
+        return RowErrors(release.coef, nothing, nothing, *known)
     if asked.mode == "conservative" and not is_exact(evidence_of(release)):
         return _worst(evidence_of(release), asked)
     return _averaged(release, asked)
