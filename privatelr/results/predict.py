@@ -19,12 +19,14 @@ from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.sources import (
     Batch,
     as_batch,
+    as_stream,
     is_dask,
     is_spark,
     is_stream,
     over_partitions,
     over_pieces,
     spark_frames,
+    typed_batch,
 )
 from privatelr.types import BoolArray, FloatArray
 
@@ -174,7 +176,7 @@ def over_parts(of_part: Callable[[Any], Any], fit: ModelRecord, data: Any) -> An
         return _on_spark(of_part, fit, data)
     # of a frame with named columns only those of the formula are read
     is_numbered = isinstance(fit.spec, design.NumberedSpec)
-    return by_parts(of_part, data, None if is_numbered else fit.spec.formula.covariates)
+    return by_parts(of_part, fit.spec, data, None if is_numbered else fit.spec.formula.covariates)
 
 
 def _on_spark(of_part: Callable[[Any], Any], fit: ModelRecord, frame: Any) -> Any:
@@ -196,10 +198,16 @@ def _arrays(of_part: Callable[[Any], Any], kinds: Mapping[str, Any], table: Any)
     return [pa.array(columns[name], kind, from_pandas=True) for name, kind in kinds.items()]
 
 
-def by_parts(of_part: Callable[[Any], Any], data: Any, names: Sequence[str] | None) -> Any:
-    """What a function says of each row of data: at once, lazily of Dask, piece by piece."""
+def by_parts(of_part: Callable[[Any], Any], spec: Any, data: Any, names: Any) -> Any:
+    """What a function says of each row of data: at once, lazily of Dask, piece by piece.
+
+    Columns that are named are refused first if `spec` could not have been fitted to their types.
+    """
+    source = as_stream(data) if is_stream(data) else data
+    if names is not None:
+        design.require_readable(spec, typed_batch(source), names)
     if is_stream(data):
-        return over_pieces(of_part, data, names)
+        return over_pieces(of_part, source, names)
     return over_partitions(of_part, data, names) if is_dask(data) else of_part(data)
 
 

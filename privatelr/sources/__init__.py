@@ -38,4 +38,4 @@ from privatelr.sources.schema import (
     unknown_release,
 )
 from privatelr.sources.spark_frames import is_spark
-from privatelr.sources.stream_sources import as_stream, is_stream, over_pieces, stream
+from privatelr.sources.stream_sources import as_stream, is_stream, over_pieces, stream, typed_batch

@@ -188,6 +188,8 @@ class Batch:
         Counts the values that are not read unchanged.
     shares : ndarray of shape (n,), optional
         How much each record of the whole frame counts, where a person may have several.
+    width : int, optional
+        The number of columns of an array, whose columns have no names of their own.
     read : dict
         What `column` and `parts` have found; batches of the same columns share it.
     """
@@ -196,6 +198,7 @@ class Batch:
     rows: range
     tally: Tally | None = None
     shares: FloatArray | None = None
+    width: int | None = None
     read: dict[Any, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:

@@ -103,7 +103,8 @@ def dispatch(
 def as_batch(data: Any) -> Batch:
     """Return the rows of a table in memory, of any kind; never copies columns."""
     frame = as_frame(data)
-    return Batch(frame, range(len(frame)))
+    width = frame.shape[1] if isinstance(data, np.ndarray) else None
+    return Batch(frame, range(len(frame)), width=width)
 
 
 def as_frame(data: Any) -> pd.DataFrame:

@@ -303,6 +303,7 @@ def plan_entry(spec: Any) -> Any:
             )
         ),
         paid=[_payment_entry(payment) for payment in spec.paid] or UNSET,
+        width=UNSET if spec.width is None else spec.width,
         prior=(
             UNSET
             if spec.prior is None
