@@ -246,7 +246,7 @@ class Numbers:
         if kind.kind in "iu":
             least, most = np.iinfo(kind).min, np.iinfo(kind).max
             ends = [math.trunc(min(max(end, least), most)) for end in ends]
-        return np.asarray(np.clip(found, *ends))
+        return np.asarray(np.minimum(np.maximum(found, ends[0]), ends[1]))
 
 
 _EXACT = 2.0**53
@@ -262,15 +262,15 @@ def _own_type(dtype: Any) -> np.dtype[Any]:
 def _compares_apart(dtype: Any, bounds: Interval) -> bool:
     """Whether numbers of this type differ from constants that the doubles in their place equal."""
     found = _own_type(dtype)
-    if found.kind == "f" and found.itemsize < _LONG:
-        return True
-    beyond_doubles = max(map(abs, bounds)) > _EXACT
-    is_decimal = found.kind == "O" and pd.api.types.is_numeric_dtype(dtype)
-    return beyond_doubles and (is_decimal or (found.kind in "iu" and found.itemsize == _LONG))
+    if found.kind not in "fiuO" or not pd.api.types.is_numeric_dtype(dtype):
+        return False
+    if found.kind == "f":
+        return found.itemsize < _LONG
+    return found.itemsize == _LONG and max(map(abs, bounds)) > _EXACT
 
 
 _LONG = 8
-"""Bytes of a double, and of the only whole numbers of NumPy that it may round."""
+"""Bytes of a double, of the whole numbers that it may round, and of a place of an object."""
 Values = Mapping[str, Any]
 """The columns that were read, by name: numbers, `Numbers`, constants, or `Coded` levels."""
 

@@ -171,8 +171,15 @@ def read_bounds(bounds: Any, names: Sequence[str], levels: Mapping[str, Any] | N
     }
 
 
-def read_response(y: Any, classes: Any, stacklevel: int) -> Labels:
+def read_response(y: Any, classes: Any, stacklevel: int, *, of_clone: bool = False) -> Labels:
     """Return the response with its classes: those declared, those of its type, or those found.
+
+    Parameters
+    ----------
+    y, classes
+    stacklevel
+    of_clone
+        Whether scikit-learn made the estimator, and may hand numbers over in the place of classes.
 
     Raises
     ------
@@ -197,6 +204,8 @@ def read_response(y: Any, classes: Any, stacklevel: int) -> Labels:
         values = _classes_in(column, stacklevel + 1) if known is None else known
     else:
         values = _declared(classes)
+        if of_clone and pd.api.types.is_integer_dtype(column.dtype):
+            values = _as_encoded(classes, values)
         _require_fitting(column, classes, values)
     named = getattr(y, "name", None)
     name = named if isinstance(named, str) and named and "`" not in named else "y"
@@ -278,6 +287,21 @@ def _declared(classes: Any) -> tuple[Any, ...]:
             "numbers or all of them texts, as in classes=(0, 1)."
         )
     return _in_order(values)
+
+
+def _as_encoded(classes: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what whole numbers are classes of a clone: the places of texts in ascending order.
+
+    Meta-estimators of scikit-learn replace classes by these places before they fit a clone.
+    """
+    places = tuple(range(len(values)))
+    if values == places or all(isinstance(value, str) for value in values):
+        return places
+    raise SchemaError(
+        f"classes={show(classes)}: scikit-learn cloned this estimator, and may hand it 0 to "
+        f"{places[-1]} in the place of these numbers. Write the classes as texts, as in "
+        f"y.astype(str), or as 0 to {places[-1]}."
+    )
 
 
 def _require_fitting(column: pd.Series[Any], classes: Any, values: tuple[Any, ...]) -> None:

@@ -360,6 +360,11 @@ def foreign_column(name: str, values: Any) -> Any:
     return _column(found.rename({found.columns[0]: name}), name)
 
 
+def name_of(label: Any) -> str:
+    """Return the name of a column of pandas, which is empty if its label is missing."""
+    return "" if is_missing(label) else str(label)
+
+
 def require_distinct(names: Sequence[str]) -> None:
     """Refuse a name that two columns have."""
     if len(set(names)) < len(names):
