@@ -28,6 +28,8 @@ _NUMBERS = _OF_NUMPY | frozenset(map(id, _PLAIN))
 _REAL = "biuf"
 MOST_NESTED = 8
 """Largest number of tuples in each other that tell persons apart."""
+_MOST_DIGITS = 100
+"""Decimals with more digits before the point are doubles; no table has whole numbers like that."""
 _TIMES = frozenset(
     map(
         id,
@@ -80,10 +82,15 @@ def number_or_spelled(value: Any) -> float:
 
 
 def constant(value: Any) -> str | bool | int | float | None:
-    """Return a text, a boolean or a number as a Python object; None for NaN and anything else."""
+    """Return a text, a boolean or a number as a Python object; None for NaN and anything else.
+
+    A `Decimal` is the whole number that it equals, or else the nearest double.
+    """
     kind = type(value)
     if kind is str or kind is bool or kind is int:
         return value  # type: ignore[no-any-return]
+    if kind is Decimal:
+        return _of_decimal(value)
     if kind is np.str_:
         return str(value)
     if kind is not float and id(kind) not in _OF_NUMPY:
@@ -91,6 +98,15 @@ def constant(value: Any) -> str | bool | int | float | None:
     plain: bool | int | float = float(value) if kind is np.longdouble else value
     plain = plain.item() if isinstance(plain, np.generic) else plain
     return None if plain != plain else plain
+
+
+def _of_decimal(value: Decimal) -> int | float | None:
+    if value.is_nan():
+        return None
+    if value.is_finite() and value.adjusted() < _MOST_DIGITS:  # others are slow to write out
+        whole = int(value)
+        return whole if whole == value else float(value)
+    return float(value)
 
 
 def identity(value: Any) -> Any:

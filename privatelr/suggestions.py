@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -118,7 +118,7 @@ def suggest_bounds(
     target, outer = read_price(eps, delta, person), read_outer(bounds)
     source = _read_table(data)
     variables = describe_variables(source.batch, outer, Schema(outer))
-    _require_numbers(source.batch, variables)
+    _require_numbers(source.batch, outer)
     owned = None if person is None else _read_persons(data, source, person)
     account, randomness = read_account(ledger), _randomness(seed)
     guarantee = unless_seeded(target, not randomness.is_secret)
@@ -141,22 +141,13 @@ def suggest_bounds(
     return SuggestedBounds(ranges, outer, calibration, guarantee, entry)
 
 
-def _require_numbers(batch: Batch, variables: Mapping[str, Variable]) -> None:
-    """Refuse columns whose type is text or truth, before anything is paid; looks at types only.
-
-    A column of objects may hold numbers, and whether it does only its values tell.
-    """
-    for name, variable in variables.items():
+def _require_numbers(batch: Batch, names: Iterable[str]) -> None:
+    """Refuse columns whose type is truth, before anything is paid; looks at types only."""
+    for name in names:
         if pd.api.types.is_bool_dtype(batch.column(name).dtype):
             raise SchemaError(
                 f"bounds[{name!r}]: the column {name!r} is true or false, which needs no bounds in "
                 "a fit, so that nothing was spent; leave it out."
-            )
-        if variable.content == "strings":
-            raise SchemaError(
-                f"bounds[{name!r}]: the column {name!r} is text, which has no range, so that "
-                "nothing was spent; levels_from releases its levels. Pass it as numbers if it "
-                "spells numbers."
             )
 
 

@@ -177,6 +177,7 @@ _SPELLINGS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
         lambda found: f"--bounds {quote(f'{found[1]}={found[2]}:{found[3]}')}",
     ),
     (r"""\blevels=\{["']?([^"'{}:]+)["']?:\s+\[([^\[\]]*)\]\}""", _levels),
+    (r"""\blevels\['([^']+)'\]=\[([^\[\]]*)\]""", _levels),
     (
         r"fit\.diagnostics has them, and so has summary\(diagnostics=True\)",
         lambda _: "privatelr check shows the counts",

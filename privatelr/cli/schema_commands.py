@@ -24,6 +24,7 @@ from privatelr.cli.tables import (
     open_table,
 )
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, ReleaseFileError
+from privatelr.formula import is_unnamed
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_target
 from privatelr.privacy import REPLACE_ONE, ZCDP, Guarantee, Neighbours, neighbours_about, to_json
@@ -125,7 +126,7 @@ def init(chosen: argparse.Namespace) -> int:
     """Read the names of a table, and their types if the file states them; write a template."""
     with files.reserved(chosen.out, chosen.force):
         with open_table(chosen.data, **given(chosen, *TEXT)) as table:
-            types = dict(table.types)
+            types = {name: of for name, of in table.types.items() if not is_unnamed(name)}
         if chosen.json:
             columns = [{"name": name, "type": of} for name, of in types.items()]
             text = json.dumps({"columns": columns}, indent=1, ensure_ascii=False)

@@ -16,6 +16,7 @@ from privatelr.design.formula_design import (
     read_labelled,
     read_sparse,
     read_sparse_covariates,
+    require_readable,
     worth_sparse,
 )
 from privatelr.design.matrix_designs import (
@@ -81,5 +82,5 @@ from privatelr.design.variables import (
     level_codes,
     read_values,
     read_variable,
-    require_columns,
+    require_types,
 )

@@ -37,8 +37,10 @@ from privatelr.design.variables import (
     Values,
     Variable,
     describe_variables,
+    other_width,
     read_values,
     require_columns,
+    require_types,
     require_usable,
 )
 from privatelr.formula import Formula, at_level_text
@@ -81,6 +83,8 @@ class DesignSpec:
         Coefficients to which the penalty draws; None for 0.
     paid : tuple of Payment
         What was paid, apart from the fit, for the declarations of its variables.
+    width : int or None
+        The number of columns of the array that the plan was made for; None for named columns.
     """
 
     formula: Formula
@@ -100,6 +104,7 @@ class DesignSpec:
     weight: Weight | None = None
     prior: Prior | None = None
     paid: tuple[Payment, ...] = ()
+    width: int | None = None
 
     @functools.cached_property
     def straight(self) -> tuple[tuple[column_plan.Stretch, ...], tuple[Term, ...]]:
@@ -249,7 +254,25 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
     own = offsets_and_weights.plan_beside(formula, variables)
     paid = schema.payments(variables) if schema.paid else ()
     beside: dict[str, Any] = {"offsets": own[0], "weight": own[1], "paid": paid}
+    beside["width"] = batch.width
     return DesignSpec(*made, unbounded_norm=unbounded_norm, **beside)
+
+
+def require_readable(spec: DesignSpec, batch: Batch, names: tuple[str, ...]) -> None:
+    """Refuse a table that the model cannot read, by its names, its types and an array's width.
+
+    Predictions and private answers come here before they read a value. An array may lack its last
+    column where that is the response.
+
+    Raises
+    ------
+    FormulaError, SchemaError
+    """
+    if batch.width is not None and spec.width is not None:
+        last = spec.response.expression.column == f"X{spec.width}"
+        if batch.width not in (spec.width, spec.width - last):
+            raise other_width(batch.width, spec.width)
+    require_types(spec.variables, batch, names)
 
 
 def read_design(spec: DesignSpec, batch: Batch, backend: RowsBackend) -> Rows:

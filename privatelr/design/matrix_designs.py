@@ -20,8 +20,14 @@ from scipy import sparse
 from privatelr.design.coding import INTERCEPT, Factor
 from privatelr.design.offsets_and_weights import read_person_roots
 from privatelr.design.response import Response, plan_response, read_labels, require_no_order
-from privatelr.design.variables import Variable, as_numbers, describe_variables
-from privatelr.errors import FormulaError, SchemaError, count_of, show
+from privatelr.design.variables import (
+    Variable,
+    as_numbers,
+    describe_variables,
+    other_width,
+    require_types,
+)
+from privatelr.errors import FormulaError, SchemaError, show
 from privatelr.formula import (
     Formula,
     Person,
@@ -185,12 +191,14 @@ def as_matrix(spec: NumberedSpec, data: Any) -> Any:
         given = validated_sparse(data)
     else:  # entries that are not a number become NaN
         batch = as_batch(data)
+        columns = {name: Variable(name, "numeric", content="numbers") for name in batch.names}
+        require_types(columns, batch, tuple(columns))
         given = np.empty((len(batch), len(batch.names)))
         for index, name in enumerate(batch.names):
             given[:, index] = as_numbers(batch[name])
     rows = sparse.csr_array(given, dtype=np.float64)
     if rows.shape[1] != spec.p:
-        raise _other_columns(rows.shape[1], spec.p)
+        raise other_width(rows.shape[1], spec.p)
     return rows
 
 
@@ -288,13 +296,8 @@ def read_wide(spec: NormBoundedMatrix, matrix: Any, batch: Batch) -> tuple[Any, 
     the levels of the response. *Not covered*: time and memory.
     """
     if matrix.ndim != 2 or matrix.shape[1] != spec.p:
-        raise _other_columns(matrix.shape[-1], spec.p)
+        raise other_width(matrix.shape[-1], spec.p)
     label = read_labels(spec.response, spec.variables, batch)
     if spec.formula.person is not None:
         label = label / read_person_roots(batch)
     return matrix, label
-
-
-def _other_columns(given: int, fitted: int) -> SchemaError:
-    had = count_of(fitted, "column")
-    return SchemaError(f"data of {count_of(given, 'column')}: the fit was of {had}.")

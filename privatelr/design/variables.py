@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.cells import constant, number_or_spelled
-from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
+from privatelr.errors import FormulaError, SchemaError, count_of, listed, or_meant, show
 from privatelr.formula import EVERYTHING, Interval
 from privatelr.sources import Batch, Schema, Tally, beyond, count, require_levels, unknown
 from privatelr.sources.coded_columns import require_decoded
@@ -154,7 +154,21 @@ def require_content(name: str, content: Content, levels: Collection[Hashable]) -
     if (texts and content == "numbers") or (numbers and content == "strings"):
         raise SchemaError(
             f"levels[{name!r}]={list(levels)!r}: the column {name!r} holds {content}, so no value "
-            "can equal one of these levels; declare them in the column's own type."
+            "can equal one of these levels; levels take the type of the column."
+        )
+
+
+def _require_type(variable: Variable, dtype: Any) -> None:
+    """Refuse a column of a type that can hold no value of the variable, as a fit refuses it."""
+    name = variable.name
+    bounds = {name: variable.bounds} if variable.kind == "numeric" and variable.is_bounded else {}
+    levels = {name: variable.levels} if variable.levels else {}
+    found = _describe(name, dtype, Schema(bounds, levels))
+    is_other = {found.content, variable.content} == {"numbers", "strings"}
+    if is_other or (variable.kind == "numeric" and found.kind == "categorical"):
+        raise SchemaError(
+            f"column {name!r} has the type {dtype}, and the model reads {variable.content} there; "
+            "pass the column in the type that it had in the fit."
         )
 
 
@@ -220,8 +234,69 @@ class Coded:
         return levels[np.maximum(self.codes, 0)]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbers:
+    """Clipped numbers of a type that compares otherwise than doubles; NumPy sees doubles.
+
+    Attributes
+    ----------
+    doubles : ndarray of shape (n,)
+        What arithmetic takes.
+    column : Series or ndarray of shape (n,)
+    bounds : tuple of float
+    """
+
+    doubles: FloatArray
+    column: Any
+    bounds: Interval
+
+    def __len__(self) -> int:
+        return len(self.doubles)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
+        return self.doubles
+
+    @property
+    def own(self) -> np.ndarray[Any, Any]:
+        """The numbers in the column's own type, for comparisons; of decimals Python's numbers."""
+        kind, ends = _own_type(self.column.dtype), list(self.bounds)
+        if kind.kind == "O":
+            cells = [constant(cell) or 0 for cell in as_objects(self.column)]
+            found = np.fromiter(cells, dtype=object, count=len(cells))
+        elif isinstance(self.column, np.ndarray):
+            found = self.column
+        else:
+            found = self.column.to_numpy(dtype=kind, na_value=0)
+        if kind.kind in "iu":
+            least, most = np.iinfo(kind).min, np.iinfo(kind).max
+            ends = [math.trunc(min(max(end, least), most)) for end in ends]
+        return np.asarray(np.minimum(np.maximum(found, ends[0]), ends[1]))
+
+
+_EXACT = 2.0**53
+"""Doubles hold all whole numbers up to this size."""
+
+
+def _own_type(dtype: Any) -> np.dtype[Any]:
+    """Return NumPy's type of the numbers of a column, of whatever library; objects for decimals."""
+    found = getattr(dtype, "numpy_dtype", getattr(dtype, "subtype", dtype))
+    return found if isinstance(found, np.dtype) else np.dtype(object)
+
+
+def _compares_apart(dtype: Any, bounds: Interval) -> bool:
+    """Whether numbers of this type differ from constants that the doubles in their place equal."""
+    found = _own_type(dtype)
+    if found.kind not in "fiuO" or not pd.api.types.is_numeric_dtype(dtype):
+        return False
+    if found.kind == "f":
+        return found.itemsize < _LONG
+    return found.itemsize == _LONG and max(map(abs, bounds)) > _EXACT
+
+
+_LONG = 8
+"""Bytes of a double, of the whole numbers that it may round, and of a place of an object."""
 Values = Mapping[str, Any]
-"""The columns that were read, by name: numbers, constants, or `Coded` levels."""
+"""The columns that were read, by name: numbers, `Numbers`, constants, or `Coded` levels."""
 
 
 def read_values(
@@ -238,6 +313,8 @@ def read_values(
         variable, column = variables[name], batch[name]
         read = _read_levels if variable.kind == "categorical" else read_variable
         values[name], valid = read(variable, column, batch.tally)
+        if variable.kind == "numeric" and _compares_apart(column.dtype, variable.bounds):
+            values[name] = Numbers(values[name], column, variable.bounds)
         usable &= valid
     return values, usable
 
@@ -249,6 +326,27 @@ def require_columns(batch: Batch, names: tuple[str, ...]) -> None:
         raise FormulaError(
             f"data: the column {first!r} is missing; the model reads {', '.join(map(repr, names))}."
         )
+
+
+def require_types(variables: Mapping[str, Variable], batch: Batch, names: tuple[str, ...]) -> None:
+    """Refuse a table that lacks a column, or has one that can hold no value of its variable.
+
+    A fit refuses the same types. They are public facts of a whole table, and not of a partition,
+    whose values may decide its types.
+
+    Raises
+    ------
+    FormulaError, SchemaError
+    """
+    require_columns(batch, names)
+    for variable in (variables[name] for name in names if name in variables):
+        _require_type(variable, batch.column(variable.name).dtype)
+
+
+def other_width(given: int, fitted: int) -> SchemaError:
+    """Return the error for an array or a matrix of another number of columns than the fit's."""
+    had = count_of(fitted, "column")
+    return SchemaError(f"data of {count_of(given, 'column')}: the fit was of {had}.")
 
 
 def _read_levels(
@@ -306,9 +404,10 @@ def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
             if _is_of_arrow(series.dtype):
                 return _codes_of_arrow(series, levels)
             return np.asarray(pd.Index(list(levels)).get_indexer(pd.Index(series)))
-    dtype = series.dtype  # 0.1 rounds to another number in a column of short floats
-    short = isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize < 8
-    stored = (dtype.type(v).item() if short and isinstance(v, float) else v for v in levels)
+    kind = _own_type(series.dtype)  # 0.1 rounds to another number in a column of short floats
+    short = kind.kind == "f" and kind.itemsize < _LONG
+    with np.errstate(all="ignore"):
+        stored = [kind.type(v).item() if short and isinstance(v, float) else v for v in levels]
     position = {level: index for index, level in enumerate(stored)}
     values = as_objects(series)
     known = (position.get(constant(value), -1) for value in values)  # None is not a level
@@ -331,7 +430,7 @@ def _codes_of_arrow(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> Int
     return found
 
 
-def level_codes(values: FloatArray | ObjectArray | Coded, levels: tuple[Hashable, ...]) -> IntArray:
+def level_codes(values: Any, levels: tuple[Hashable, ...]) -> IntArray:
     """Return the position among `levels` of each value that was read, or -1."""
     if isinstance(values, Coded):
         if values.levels is levels:
@@ -340,6 +439,7 @@ def level_codes(values: FloatArray | ObjectArray | Coded, levels: tuple[Hashable
         table = [position.get(level, -1) for level in values.levels]
         found: IntArray = np.asarray(table, dtype=np.intp).take(np.maximum(values.codes, 0))
         return found
+    values = getattr(values, "own", values)
     if values.dtype == object:
         position = {level: index for index, level in enumerate(levels)}
         known = (position.get(value, -1) for value in values)

@@ -159,7 +159,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return read_response(y, None, may_read=True)
         named = (self.levels or {}).get(getattr(y, "name", ""))
         classes = named if self.classes is None else self.classes
-        return read_response(y, classes, may_read=not self._is_noisy)
+        of_clone = vars(self).get("_is_clone", False)
+        return read_response(y, classes, may_read=not self._is_noisy, of_clone=of_clone)
 
     def _require_several(self, labels: Labels) -> None:
         """Refuse more classes than a function takes, without their number."""
@@ -318,6 +319,15 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights = None if sample_weight is None else np.asarray(sample_weight)[known]
         true = column[known].tolist()
         return float(accuracy_score(true, self.predict(X)[known].tolist(), sample_weight=weights))
+
+    def __sklearn_clone__(self) -> Self:
+        """Return a clone that knows that it is one, as meta-estimators fit clones to other labels.
+
+        Which classes a response has is private, and whether somebody cloned an estimator is not.
+        """
+        found: Self = super().__sklearn_clone__()
+        found._is_clone = True
+        return found
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "result_")  # lambda_ is a parameter, and no attribute of a fit

@@ -170,7 +170,7 @@ def read_bounds(bounds: Any, names: Sequence[str], levels: Mapping[str, Any] | N
     }
 
 
-def read_response(y: Any, classes: Any, *, may_read: bool) -> Labels:
+def read_response(y: Any, classes: Any, *, may_read: bool, of_clone: bool = False) -> Labels:
     """Return the response with its classes: those declared, those of its type, or those of values.
 
     Parameters
@@ -181,6 +181,8 @@ def read_response(y: Any, classes: Any, *, may_read: bool) -> Labels:
     may_read : bool
         Whether classes that neither are declared nor follow from the type may be read off the
         values. Then nothing is promised, and errors depend on the values, too.
+    of_clone : bool
+        Whether scikit-learn made the estimator, and may hand numbers over in the place of classes.
 
     Raises
     ------
@@ -202,6 +204,8 @@ def read_response(y: Any, classes: Any, *, may_read: bool) -> Labels:
         values = _classes_of_type(column.dtype) or _classes_in(column, may_read=may_read)
     else:
         values = _declared(classes)
+        if of_clone and pd.api.types.is_integer_dtype(column.dtype):
+            values = _as_encoded(classes, values)
         _require_fitting(column, classes, values)
     named = getattr(y, "name", None)
     name = named if isinstance(named, str) and named and "`" not in named else "y"
@@ -284,6 +288,21 @@ def _declared(classes: Any) -> tuple[Any, ...]:
             "guarantee."
         )
     return _in_order(values)
+
+
+def _as_encoded(classes: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what whole numbers are classes of a clone: the places of texts in ascending order.
+
+    Meta-estimators of scikit-learn replace classes by these places before they fit a clone.
+    """
+    places = tuple(range(len(values)))
+    if values == places or all(isinstance(value, str) for value in values):
+        return places
+    raise SchemaError(
+        f"classes={show(classes)}: scikit-learn cloned this estimator, and may hand it 0 to "
+        f"{places[-1]} in the place of these numbers. Write the classes as texts, as in "
+        f"y.astype(str), or as 0 to {places[-1]}."
+    )
 
 
 def _require_fitting(column: pd.Series[Any], classes: Any, values: tuple[Any, ...]) -> None:

@@ -35,4 +35,5 @@ from privatelr.formula.parser import (
     tokenize,
 )
 from privatelr.formula.person import MOST_RECORDS, Person, spell_person
+from privatelr.formula.shorthands import is_unnamed
 from privatelr.formula.terms_by_arguments import require_most, with_person, with_terms

@@ -334,14 +334,24 @@ def _value(node: Node, columns: Mapping[str, Any]) -> Any:
         case Node("column", name):
             return np.asarray(columns[name])
         case Node("infix", name, (left, right)) if name in functions.MEMBERSHIPS:
-            return functions.INFIX[name].value(_value(left, columns), constants(right, ""))
+            return functions.INFIX[name].value(_compared(left, columns), constants(right, ""))
         case Node("infix", name, (left, right)) if name in functions.COMPARISONS:
-            return functions.INFIX[name].value(_value(left, columns), _value(right, columns))
+            sides = _compared(left, columns), _compared(right, columns)
+            return functions.INFIX[name].value(*sides)
     function = row_function(node)
     if function is None:  # I(...)
         return _value(node.args[0], columns)
     values = (np.asarray(_value(child, columns), dtype=np.float64) for child in node.args)
     return function.value(*values)
+
+
+def _compared(node: Node, columns: Mapping[str, Any]) -> Any:
+    """Return one side of a comparison: a constant as it is written, a column in its own type."""
+    if node.kind == "constant":
+        return node.value
+    if node.kind == "column":
+        return getattr(columns[node.name], "own", np.asarray(columns[node.name]))
+    return _value(node, columns)
 
 
 def interval(expression: Expression, bounds: Mapping[str, Interval]) -> Interval:

@@ -9,6 +9,14 @@ from privatelr.errors import FormulaError
 from privatelr.formula.parser import CLOSING, OPENING, Token, closing_index, parse, spell, tokenize
 
 _HIGHEST = 10
+_UNNAMED = re.compile(r"(Unnamed: \d+|__index_level_\d+__)?")
+"""Names of columns without a name: as text and Arrow tables have them, as pandas fills them in when
+it reads a text, and as it stores row labels in Arrow."""
+
+
+def is_unnamed(name: str) -> bool:
+    """Whether a column has no name of its own, as R's row numbers in a text have none."""
+    return _UNNAMED.fullmatch(name) is not None
 
 
 def expand_quotes(tokens: Sequence[Token]) -> list[Token]:
@@ -22,7 +30,11 @@ def expand_quotes(tokens: Sequence[Token]) -> list[Token]:
 
 
 def expand_dot(tokens: Sequence[Token], others: Sequence[str]) -> list[Token]:
-    """Replace ``.`` by the sum of all columns that the response does not read."""
+    """Replace ``.`` by the sum of all columns that the response does not read.
+
+    Columns without a name are row numbers or row labels, and no covariates.
+    """
+    others = [name for name in others if not is_unnamed(name)]
     expanded: list[Token] = []
     for index, token in enumerate(tokens):
         if token != Token("name", "."):

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments, suggests_attributes
-from privatelr.design import NumberedSpec
+from privatelr.design import NumberedSpec, require_readable
 from privatelr.errors import ArgumentError
 from privatelr.results.predict import design_rows
 from privatelr.sources import as_batch, is_dask, is_stream
@@ -117,6 +117,7 @@ class ModelMatrix:
         if isinstance(self.spec, NumberedSpec) or self.spec.projection is not None:
             raise ArgumentError("model_matrix: takes a fit by a formula, without rp_dim.")
         batch = as_batch(data)
+        require_readable(self.spec, batch, self.spec.formula.covariates)
         with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
             rows, usable, _ = design_rows(self, batch)
             found = np.linalg.solve(self.spec.user_rows().T, rows.T).T

@@ -12,7 +12,7 @@ import pandas as pd
 
 from privatelr import inference
 from privatelr.arguments import suggests_arguments
-from privatelr.design import Variable, read_variable
+from privatelr.design import Variable, read_variable, require_readable
 from privatelr.errors import ArgumentError, FormulaError, or_meant, show
 from privatelr.inference import Inference, Question
 from privatelr.page_model import Table, as_html
@@ -209,6 +209,7 @@ def _effects(
 def _over_reference(
     fit: FitRecord, batch: Batch, variables: Any, asked: Question
 ) -> MarginalEffects:
+    require_readable(fit.spec, batch, fit.spec.formula.covariates)
     known, coef = list(fit.spec.formula.regressors), inference.estimates(fit.release, asked)
     changes = [
         (name, _most(fit.spec.variables[variable]), *_mean_change(fit, coef, above, below, step))

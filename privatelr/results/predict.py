@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
@@ -19,10 +19,12 @@ from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
 from privatelr.sources import (
     Batch,
     as_batch,
+    as_stream,
     is_dask,
     is_stream,
     over_partitions,
     over_pieces,
+    typed_batch,
 )
 from privatelr.types import BoolArray, FloatArray
 
@@ -161,13 +163,19 @@ def over_parts(of_part: Callable[[Any], Any], fit: ModelRecord, data: Any) -> An
     """The predictions of a frame, or lazy ones of each partition of a Dask frame."""
     # of a frame with named columns only those of the formula are read
     is_numbered = isinstance(fit.spec, design.NumberedSpec)
-    return by_parts(of_part, data, None if is_numbered else fit.spec.formula.covariates)
+    return by_parts(of_part, fit.spec, data, None if is_numbered else fit.spec.formula.covariates)
 
 
-def by_parts(of_part: Callable[[Any], Any], data: Any, names: Sequence[str] | None) -> Any:
-    """What a function says of each row of data: at once, lazily of Dask, piece by piece."""
+def by_parts(of_part: Callable[[Any], Any], spec: Any, data: Any, names: Any) -> Any:
+    """What a function says of each row of data: at once, lazily of Dask, piece by piece.
+
+    Columns that are named are refused first if `spec` could not have been fitted to their types.
+    """
+    source = as_stream(data) if is_stream(data) else data
+    if names is not None:
+        design.require_readable(spec, typed_batch(source), names)
     if is_stream(data):
-        return over_pieces(of_part, data, names)
+        return over_pieces(of_part, source, names)
     return over_partitions(of_part, data, names) if is_dask(data) else of_part(data)
 
 

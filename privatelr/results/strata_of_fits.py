@@ -18,7 +18,6 @@ import pandas as pd
 from privatelr import page_model
 from privatelr.arguments import refuses, suggests_arguments
 from privatelr.design import level_codes, read_values
-from privatelr.errors import FormulaError
 from privatelr.lazy_import import lazy_import
 from privatelr.privacy import Guarantee
 from privatelr.results.augment import Augments
@@ -260,7 +259,8 @@ class Strata(Augments, Mapping[Any, Fit]):
         asked: Any = {"threshold": threshold, "interval": interval, "mode": mode, "target": target}
         of_part = partial(_predicted, self, type, asked, is_dask(data) or is_stream(data))
         reads = (*self.first.spec.formula.covariates, self.by)
-        found: pd.Series[Any] | pd.DataFrame = by_parts(of_part, data, reads)
+        spec = self.first.spec
+        found: pd.Series[Any] | pd.DataFrame = by_parts(of_part, spec, data, reads)
         return found
 
     def plot(self, **options: Any) -> Axes:
@@ -324,8 +324,6 @@ class Strata(Augments, Mapping[Any, Fit]):
 def _predicted(fits: Strata, type: Any, asked: Any, in_parts: bool, data: Any) -> Any:
     """The predictions of a frame, or of a partition."""
     batch = as_batch(data)
-    if fits.by not in batch.names:
-        raise FormulaError(f"data: the column {fits.by!r}, which tells strata, is missing.")
     values, valid = read_values(fits.first.spec.variables, batch, (fits.by,))
     codes = np.where(valid, level_codes(values[fits.by], fits.levels), -1)
     parts: list[Any] = [fit.predict(data, type, **asked) for fit in fits.values()]

@@ -37,4 +37,4 @@ from privatelr.sources.schema import (
     draw_identifier,
     require_levels,
 )
-from privatelr.sources.stream_sources import as_stream, is_stream, over_pieces, stream
+from privatelr.sources.stream_sources import as_stream, is_stream, over_pieces, stream, typed_batch

@@ -184,6 +184,8 @@ class Batch:
         Counts the values that are not read unchanged.
     shares : ndarray of shape (n,), optional
         How much each record of the whole frame counts, where a person may have several.
+    width : int, optional
+        The number of columns of an array, whose columns have no names of their own.
     read : dict
         What `column` and `parts` have found; batches of the same columns share it.
     """
@@ -192,6 +194,7 @@ class Batch:
     rows: range
     tally: Tally | None = None
     shares: FloatArray | None = None
+    width: int | None = None
     read: dict[Any, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -351,6 +354,11 @@ def foreign_column(name: str, values: Any) -> Any:
     if not isinstance(found, nw.DataFrame) or len(found.columns) != 1:
         return None
     return _column(found.rename({found.columns[0]: name}), name)
+
+
+def name_of(label: Any) -> str:
+    """Return the name of a column of pandas, which is empty if its label is missing."""
+    return "" if is_missing(label) else str(label)
 
 
 def require_distinct(names: Sequence[str]) -> None:

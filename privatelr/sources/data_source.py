@@ -24,6 +24,7 @@ from privatelr.sources.columns import (
     constant_column,
     from_foreign,
     is_plain,
+    name_of,
     of_array,
     require_distinct,
 )
@@ -103,7 +104,8 @@ def dispatch(
 def as_batch(data: Any) -> Batch:
     """Return the rows of a table in memory, of any kind; never copies columns."""
     frame = as_frame(data)
-    return Batch(frame, range(len(frame)))
+    width = frame.shape[1] if isinstance(data, np.ndarray) else None
+    return Batch(frame, range(len(frame)), width=width)
 
 
 def as_frame(data: Any) -> pd.DataFrame:
@@ -127,7 +129,7 @@ def as_frame(data: Any) -> pd.DataFrame:
             frame = from_foreign(data)
         except TypeError:
             raise SchemaError(not_a_table(data)) from None
-    names = [str(name) for name in frame.columns]
+    names = [name_of(label) for label in frame.columns]
     require_distinct(names)
     return _decoded(frame if names == list(frame.columns) else frame.set_axis(names, axis=1))
 
@@ -193,17 +195,17 @@ def _from_mapping(data: Mapping[Any, Any]) -> pd.DataFrame:
     for values in data.values():
         _require_memory(values)
     # matched by position: an index would align, and so add or drop records
-    found = {str(name): as_column(f"data[{name!r}]", values) for name, values in data.items()}
-    require_distinct([str(name) for name in data])
+    found = {name_of(key): as_column(f"data[{key!r}]", values) for key, values in data.items()}
+    require_distinct([name_of(key) for key in data])
     given = [column for column in found.values() if column is not None]
     if any(column.ndim != 1 for column in given):
         raise SchemaError("data: a mapping takes columns of one value per record.")
     if len({len(column) for column in given}) != min(1, len(data)):
         raise SchemaError("data: a mapping of columns takes columns of equal length.")
     constants = {
-        str(name): constant_column(values, len(given[0]))
-        for name, values in data.items()
-        if found[str(name)] is None
+        name_of(key): constant_column(values, len(given[0]))
+        for key, values in data.items()
+        if found[name_of(key)] is None
     }
     return pd.DataFrame({**found, **constants})
 

@@ -27,6 +27,8 @@ import pandas as pd
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import MissingDependencyError, SchemaError, redact_errors, show
 from privatelr.sources import arrow_files
+from privatelr.sources.columns import Batch
+from privatelr.sources.dask_collections import empty
 from privatelr.sources.data_source import as_batch, is_dask, not_a_table
 from privatelr.sources.memory_limits import read_bytes
 from privatelr.sources.record_batches import (
@@ -128,6 +130,13 @@ def as_stream(data: Any) -> RecordBatches:
         )
     with redact_errors(_UNTYPED):
         return made(data)
+
+
+def typed_batch(data: Any) -> Batch:
+    """Return the columns of data of any kind, whose types are those of the whole table."""
+    if isinstance(data, RecordBatches):
+        return data.typed
+    return as_batch(empty(data) if is_dask(data) else data)
 
 
 def over_pieces(function: Callable[[Any], Any], data: Any, names: Sequence[str] | None) -> Any:

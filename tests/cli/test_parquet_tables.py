@@ -68,7 +68,7 @@ def test_a_null_does_not_change_a_type(type_, value, tmp_path):
     assert readings == {"x": "numbers"}
     assert whole.dtypes.equals(holed.dtypes)
     assert float(whole["x"][0]) == float(holed["x"][0]) == pytest.approx(float(value), rel=1e-3)
-    assert np.isnan(holed["x"][1])
+    assert pd.isna(holed["x"][1])
 
 
 @pytest.mark.parametrize("value", [True, None])
@@ -92,7 +92,7 @@ def test_whole_numbers_match_the_texts_that_spell_them(tmp_path):
     wanted = {"x": DeclaredColumn("text", ("2", "1"))}
     frame, _ = parquet(tmp_path, wanted, x=grades)
     assert list(frame["x"].cat.codes) == [1, 0, 2, -1]
-    for levels in (("01", "2"), ("low", "2"), ("1.0", "2")):  # these spell no whole number
+    for levels in (("low", "2"), ("1", "1.0")):  # these spell no different numbers
         frame, readings = parquet(tmp_path, {"x": DeclaredColumn("text", levels)}, x=grades)
         assert readings == {"x": "numbers"}
     frame, _ = parquet(tmp_path, {"x": DeclaredColumn("text")}, x=grades)
@@ -110,14 +110,6 @@ def test_a_dictionary_declares_no_levels(tmp_path):
 def test_other_types_are_refused(type_, tmp_path):
     with pytest.raises(InputError, match="column 'x' has the type"):
         parquet(tmp_path, {"x": DeclaredColumn("numbers")}, x=pa.array([None], type_))
-
-
-def test_row_labels_of_pandas_are_no_column(tmp_path):
-    path = tmp_path / "table.pq"
-    pd.DataFrame({"x.y": [1.0], "x": [2.0]}, index=["row"]).to_parquet(path)
-    with open_table(str(path), None) as table:
-        assert table.names == ("x.y", "x")
-        assert table.read({"x": DeclaredColumn("numbers")})[0]["x"][0] == 2
 
 
 def test_what_is_no_parquet(tmp_path):

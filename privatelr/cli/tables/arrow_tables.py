@@ -10,15 +10,18 @@ from functools import partial
 from os.path import isdir
 from typing import IO, Any
 
+import numpy as np
 import pandas as pd
 
 from privatelr.cli.outcomes import InputError
 from privatelr.cli.tables.declared_columns import (
     TRUTH,
+    UNDECLARED,
     DeclaredColumn,
     Reading,
     require_different,
 )
+from privatelr.design import Variable, read_values
 from privatelr.errors import MissingDependencyError, SchemaError
 from privatelr.sources import RecordBatches, as_batch, as_stream, decoded, undressed
 from privatelr.sources.record_batches import empty_table
@@ -88,8 +91,9 @@ class ArrowFiles:
         for name, how in wanted.items():
             where = f"{self._shown}: the column {name!r}"
             readings[name] = _reading_of(source.schema.field(name).type, how, where)
-        kinds = {"numbers": pa.float64(), "text": pa.string(), "true or false": pa.bool_()}
-        schema = pa.schema([(name, kinds[reading]) for name, reading in readings.items()])
+        kinds = {"text": pa.string(), "true or false": pa.bool_()}
+        own = {name: decoded(pa.nulls(0, source.schema.field(name).type)).type for name in wanted}
+        schema = pa.schema([(name, kinds.get(how, own[name])) for name, how in readings.items()])
 
         def opened(columns: Sequence[str]) -> Iterator[Any]:
             shown = pa.schema([schema.field(name) for name in columns])
@@ -118,10 +122,8 @@ def _pyarrow(shown: str, kind: str) -> Any:
 
 
 def _names_of(schema: Any, shown: str) -> tuple[str, ...]:
-    """Names of columns; pandas may have stored row labels, which are not a column of the table."""
-    stored = (schema.pandas_metadata or {}).get("index_columns", [])
-    labels = {name for name in stored if isinstance(name, str)}
-    names = tuple(name for name in schema.names if name not in labels)
+    """Names of columns; a column without one cannot be used in formulas."""
+    names = tuple(name for name in schema.names if name)
     require_different(names, shown)
     return names
 
@@ -137,10 +139,9 @@ def _reading_of(of: Any, how: DeclaredColumn, where: str) -> Reading:
         return "text"
     if types.is_boolean(of):
         return "text" if declared and _spelled_truths(how) else "true or false"
-    if types.is_integer(of) and declared and all(map(_is_whole, how.levels)):
-        return "text"
     if types.is_integer(of) or types.is_decimal(of) or types.is_floating(of):
-        return "numbers"
+        as_text = _spelled_numbers(how) if how.levels else types.is_integer(of)
+        return "text" if declared and as_text else "numbers"
     raise InputError(f"{where} has the type {of}; a model takes numbers, texts and booleans.")
 
 
@@ -150,18 +151,40 @@ def _spelled_truths(how: DeclaredColumn) -> dict[str, str]:
     return found if found.keys() == TRUTH.keys() else {}
 
 
+def _spelled_numbers(how: DeclaredColumn) -> tuple[float, ...]:
+    """Return the different numbers that the levels spell; none if they do not."""
+    texts = map(str, how.levels)
+    try:
+        found = [int(one) if one.lstrip("-").isdecimal() else float(one) for one in texts]
+    except ValueError:
+        return ()
+    return tuple(found) if len(set(found)) == len(found) else ()
+
+
+def _places(column: Any, how: DeclaredColumn) -> Any:
+    """Return the places of numbers among levels that spell some, as `_coded` has those of texts."""
+    from pyarrow import compute
+
+    variable = Variable("x", "categorical", levels=_spelled_numbers(how))
+    values, known = read_values({"x": variable}, as_batch({"x": column}), ("x",))
+    missing = np.asarray(compute.is_null(column, nan_is_null=True))
+    return np.where(known, values["x"].codes, np.where(missing, -1, len(how.levels)))
+
+
 def _in_pandas(column: Any, reading: Reading, how: DeclaredColumn) -> Any:
     """The values of a column, with a type by that of the column and by its declared levels."""
     import pyarrow
 
     column, types = decoded(column), pyarrow.types
     if reading == "numbers":
-        is_floating = types.is_floating(column.type)
-        return (column if is_floating else column.cast("float64", safe=False)).to_numpy()
+        is_long = column.type == pyarrow.float64()
+        return column.to_numpy() if is_long else pd.arrays.ArrowExtensionArray(column)
     if reading == "true or false":
         return pd.array(column.to_pylist(), dtype="boolean")
     if types.is_boolean(column.type):
         return _coded(column, how, lambda value: str(value).lower())
+    if how.levels and undressed(column.type) != "string":
+        return how.among_levels(_places(column, how))
     return _coded(column, how if how.reading == "text" else DeclaredColumn("text"), str)
 
 
@@ -172,7 +195,10 @@ def _in_arrow(column: Any, reading: Reading, how: DeclaredColumn) -> Any:
 
     column = decoded(column)
     if reading == "numbers":
-        return column.cast(pa.float64(), safe=False)
+        return column
+    if how.levels and undressed(column.type) not in ("string", "bool"):
+        places = _places(column, how)
+        return pa.array([*how.levels, UNDECLARED]).take(pa.array(places, mask=places < 0))
     if reading == "text" and pa.types.is_boolean(column.type):
         spelled = _spelled_truths(how)
         return compute.if_else(column, spelled["true"], spelled["false"]).cast(pa.string())
@@ -189,10 +215,6 @@ def _read_feather(stream: IO[bytes], columns: list[str]) -> Any:
     options = pyarrow.ipc.IpcReadOptions(included_fields=places)
     stream.seek(0)
     return pyarrow.ipc.open_file(stream, options=options).read_all()
-
-
-def _is_whole(level: Any) -> bool:
-    return bool(level.isascii() and level.lstrip("-").isdigit() and str(int(level)) == level)
 
 
 def _values(column: Any) -> list[Any]:

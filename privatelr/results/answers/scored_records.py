@@ -195,7 +195,8 @@ def open_data(fit: ModelRecord, data: Any, response: Any, person: Any = None) ->
     read = _reader_of_parts(data)
     if read is not None and response is None and isinstance(spec, design.DesignSpec):
         table: Any = read(spec.formula.text, data, None)[1]
-        design.require_columns(table.typed, (*spec.formula.scored, *spec.formula.selecting))
+        names = (*spec.formula.scored, *spec.formula.selecting)
+        design.require_readable(spec, table.typed, names)
         return Evaluation(fit, table, table, None)
     if isinstance(spec, design.NumberedSpec):
         n = int(design.as_matrix(spec, data).shape[0])
@@ -206,10 +207,11 @@ def open_data(fit: ModelRecord, data: Any, response: Any, person: Any = None) ->
             )
     else:
         batch = as_batch(data)
-        design.require_columns(batch, (*spec.formula.covariates, *spec.formula.selecting))
+        names = (*spec.formula.covariates, *spec.formula.selecting)
+        design.require_readable(spec, batch, names)
         n = len(batch)
     if response is None:
-        design.require_columns(batch, spec.response.expression.names)
+        design.require_types(spec.variables, batch, spec.response.expression.names)
         outcomes = batch
     else:
         outcomes = _beside(fit, response, n)
@@ -241,7 +243,7 @@ def _open_persons(fit: ModelRecord, data: Any, response: Any, person: Any) -> Ev
         batch = as_batch(data)
         named = (*formula.scored, formula.person.column)
         named = named if person is None else formula.covariates
-        design.require_columns(batch, (*named, *formula.selecting))
+        design.require_readable(fit.spec, batch, (*named, *formula.selecting))
         rows = len(batch)
     outcomes = batch if person is None else _beside(fit, response, rows, person)
     m, _, grouped = design.with_shares(outcomes, formula.person)
@@ -272,7 +274,9 @@ def _beside(fit: ModelRecord, response: Any, n: int, person: Any = None) -> Any:
     whose = fit.spec.formula.person
     design.require_persons_of(fit.spec.formula, name_of_values(person))
     kept = names if whose is None else (*names, whose.column)
-    return as_batch(dict(zip(kept, map(both.column, both.names[1:]), strict=True)))
+    outcomes = as_batch(dict(zip(kept, map(both.column, both.names[1:]), strict=True)))
+    design.require_types(fit.spec.variables, outcomes, names)
+    return outcomes
 
 
 def score_scale(fit: ModelRecord) -> ScoreScale:

@@ -178,6 +178,8 @@ class FormulaEntry(FileEntry, frozen=True):
         Present if the penalty draws to other coefficients than zero.
     paid
         Present if bounds or levels were paid for, apart from the guarantee of the fit.
+    width
+        Number of columns of the array that was fitted; absent if the columns had names.
     """
 
     formula: str
@@ -198,6 +200,7 @@ class FormulaEntry(FileEntry, frozen=True):
     standard: StandardEntry | UnsetType = UNSET
     prior: PriorEntry | UnsetType = UNSET
     paid: Annotated[list[PaymentEntry], Meta(min_length=1)] | UnsetType = UNSET
+    width: Annotated[int, Meta(ge=1, le=10**6)] | UnsetType = UNSET
 
 
 class PersonEntry(FileEntry, frozen=True):

@@ -149,6 +149,8 @@ def plan_again(entry: FormulaEntry) -> DesignSpec:
                 planned = replace(planned, prior=prior.for_plan(planned, only_shared=False))
             if entry.paid is not UNSET:
                 planned = replace(planned, paid=_payments(entry))
+            if entry.width is not UNSET:
+                planned = replace(planned, width=entry.width)
             # rows are standardised later, as their length follows from the moments in the file
             return planned if apart or entry.standard is not UNSET else planned.as_whole_rows()
     except PrivateLRError:

@@ -294,6 +294,7 @@ def plan_entry(spec: Any) -> Any:
             )
         ),
         paid=[_entry_of(shapes.PaymentEntry, payment) for payment in spec.paid] or UNSET,
+        width=UNSET if spec.width is None else spec.width,
         prior=(
             UNSET
             if spec.prior is None
