@@ -16,7 +16,7 @@ FORMULA, MANY = "y ~ age + smoker", 600
 
 @pytest.fixture(scope="module")
 def frame():
-    return clinic_by_age(MANY).assign(who=np.arange(MANY) // 2)
+    return clinic_by_age(MANY).assign(who=np.arange(MANY) // 2, y=lambda one: one["y"] == 1)
 
 
 @pytest.fixture(scope="module")

@@ -117,7 +117,7 @@ def test_what_is_not_signed_by_the_key_is_refused(path):
 
 def changed_and_rehashed(path):
     """A signed file in which one number was changed and the hash made right again."""
-    fit_clinic(clinic()).save(path, key=KEY)
+    fit_clinic(clinic()).save(path, key=KEY, overwrite=True)
     document = read(path)
     document["threshold"]["value"] = 0.25
     write(path, document, sha256=content_hash(document))
@@ -189,7 +189,7 @@ def test_a_missing_library_is_named(path, monkeypatch):
 def test_a_refused_key_leaves_the_file_that_was_there(path):
     path.write_text("before", encoding="utf-8")
     with pytest.raises(ArgumentError):
-        fit_clinic(clinic()).save(path, key=b"")
+        fit_clinic(clinic()).save(path, key=b"", overwrite=True)
     assert path.read_text(encoding="utf-8") == "before"
 
 
