@@ -13,7 +13,7 @@ from privatelr import ZCDP, ArgumentError, FormulaError, dplpsvm, dplr, dpsvm
 from privatelr.results.pages import shown_rows
 
 SCHEMA = {
-    "bounds": {"dose": (0, 10), "y": (0, 1)},
+    "bounds": {"dose": (0, 10)},
     "levels": {"arm": ["a", "b", "c"], "ill": [0, 1]},
 }
 
