@@ -43,7 +43,7 @@ WRONG = [
 REFUSED = [
     ("y ~ .", {}, "columns 'Patient.ID', 'visit', 'born', 'weight'"),
     ("y ~ . - visit", {}, "as in . - Patient.ID - born - weight"),
-    ("y ~ `Patient.ID`", {}, "leave it out, as in . - `Patient.ID`"),
+    ("y ~ `Patient.ID`", {}, "leave it out, as in . - Patient.ID"),
     ("y ~ visit", {}, "count days"),
     ("y ~ visit", {"visit": ("2020-01-01", "2021-01-01")}, "count days"),
     ("y ~ visit", {"visit": (LATER, LATER)}, "count days"),
@@ -89,7 +89,7 @@ def test_every_page_says_that_it_cannot_tell_whether_a_record_was_used():
     fits = [
         FIT,
         dplr(FORMULA, clinic(), 1.0, **SCHEMA),
-        dplr(FORMULA, clinic(), 1.0, **BY_SMOKER),
+        dplr("y ~ age + dose", clinic(), 1.0, **BY_SMOKER),
         dpsimplex(FORMULA, clinic(), 1.0, **SCHEMA),
         dpmultinom("Species ~ Petal.Width", iris, 1.0, **public),
     ]
@@ -101,7 +101,11 @@ def test_every_page_says_that_it_cannot_tell_whether_a_record_was_used():
 
 def test_a_release_is_replaced_only_where_that_is_asked_for(tmp_path):
     path = tmp_path / "release.json"
-    for release in (FIT, dplr(FORMULA, clinic(), 1.0, **BY_SMOKER), FIT.private_roc(clinic(), 1)):
+    for release in (
+        FIT,
+        dplr("y ~ age + dose", clinic(), 1.0, **BY_SMOKER),
+        FIT.private_roc(clinic(), 1),
+    ):
         path.write_bytes(b"what was there")
         with pytest.raises(PrivateLRError, match="exists, and overwrite=True replaces it"):
             release.save(path)
@@ -111,15 +115,15 @@ def test_a_release_is_replaced_only_where_that_is_asked_for(tmp_path):
 
 
 def test_strata_show_the_number_of_all_records_once():
-    page = str(dplr(FORMULA, clinic(), 1.0, **BY_SMOKER))
+    page = str(dplr("y ~ age + dose", clinic(), 1.0, **BY_SMOKER))
     assert len(re.findall(r"\b40\b", page)) == 1
     assert "n = 40 in all strata together; how many each of them has is private." in page
 
 
 def test_help_begins_with_what_people_call():
     page = pydoc.render_doc(FIT, renderer=pydoc.plaintext)
-    first = page.partition("Methods defined here:")[2].split()
-    assert first[1].startswith("anova(")
+    (first, *_) = re.findall(r"\n \|  (\w+)\(", page.partition("Methods defined here:")[2])
+    assert first == "anova"
     with pytest.raises(AttributeError, match="a fit does not change"):
         FIT.coef = 1
 
