@@ -436,7 +436,7 @@ USED = {
 
 
 def by_default(model=dplr, n=LARGE, formula="y ~ age + dose + smoker", **options):
-    declared = {"bounds": SCHEMA["bounds"], "levels": {"smoker": SCHEMA["levels"]["smoker"]}}
+    declared = {"bounds": SCHEMA["bounds"], "levels": SCHEMA["levels"]}
     return model(formula, people(n), **{**declared, **options})
 
 

@@ -46,7 +46,7 @@ def design_of(case):
         with pytest.warns(PrivacyWarning):
             frame = scaled(case["formula"], frame).data
     formula = parse_formula(case["formula"], list(frame.columns))
-    schema = declare_schema(row_norm=20.0, intercept_scale=1.0, levels={"y": [0, 1]})
+    schema = declare_schema(row_norm=20.0, intercept_scale=1.0)
     spec = plan_design(formula, as_batch(frame), schema)
     return spec, read_design(spec, as_batch(frame), DenseRows)
 
