@@ -330,7 +330,7 @@ def test_pages_and_the_command_line_have_the_deviations(tmp_path, capsys) -> Non
     for page in (str(fit), str(fit.card())):
         assert "draws to x = 1 (sd 0.25), u = -0.5, as given" in " ".join(page.split())
     FRAME.drop(columns="g").to_csv(tmp_path / "data.csv", index=False)
-    bounds = ["--bounds", "x=-1:1", "--bounds", "u=0:3"]
+    bounds = ["--bounds", "x=-1:1", "--bounds", "u=0:3", "--bounds", "y=0:1"]
     given = ["--prior", "x=1:0.25", "--prior", "u=-0.5"]
     assert main(["fit", str(tmp_path / "data.csv"), "y ~ x + u", *bounds, *given]) == 0
     assert "x = 1 (sd 0.25), u = -0.5" in " ".join(capsys.readouterr().out.split())
