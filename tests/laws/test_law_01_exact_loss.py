@@ -58,7 +58,7 @@ def of_every_price(test):
 @pytest.mark.parametrize("intercept", ["", " - 1"])
 @pytest.mark.parametrize("analysis", ["joint", "one-log", "cms11"])
 @pytest.mark.parametrize("scale", [0.5, 3.0])
-@pytest.mark.parametrize("bounds", [None, BOUNDS], ids=["ball", "blocks"])
+@pytest.mark.parametrize("bounds", [{"y": (0, 1)}, BOUNDS], ids=["ball", "blocks"])
 def test_law(intercept, analysis, scale, bounds):
     frame, _ = adversarial_frames()
     options = {"analysis": analysis, "intercept_scale": scale, "bounds": bounds}
@@ -165,7 +165,7 @@ def test_frames_that_are_no_neighbours_are_refused():
 
 
 @pytest.mark.parametrize("model", ONE_STAGE.values(), ids=ONE_STAGE)
-@pytest.mark.parametrize("bounds", [None, BOUNDS], ids=["ball", "blocks"])
+@pytest.mark.parametrize("bounds", [{"y": (0, 1)}, BOUNDS], ids=["ball", "blocks"])
 def test_planted_bug_is_caught(model, bounds):
     """Noise calibrated for a radius without the intercept column, as PrivateLR does."""
     frame, _ = adversarial_frames()

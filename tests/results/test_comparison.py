@@ -372,7 +372,7 @@ LABEL = "A label that is longer than any column, with <i>marks</i> & 100% _ { } 
 def odd():
     name = LONG.strip("`")
     frame = trial().assign(**{name: trial()["dose"]})
-    bounds = {**SCHEMA["bounds"], name: (0, 5)}
+    bounds = {**SCHEMA["bounds"], name: (0, 5), "y": (0, 1)}
     formula = f"y ~ age + {LONG}"
     one = drawn(dplr, formula, frame, eps=1.0, bounds=bounds, spend="inference")
     return {LABEL: one, **fits()}
@@ -565,7 +565,7 @@ def test_persons_of_different_columns_have_no_price_together():
 def test_persons_of_two_arrays_may_differ():
     """Nothing public says whose an array tells apart, so the sentences name what they rest on."""
     frame = made_up_persons()
-    given = {"eps": 1.0, "bounds": {"age": (20, 80), "y": (0, 1)}}
+    given = {"eps": 1.0, "bounds": {"age": (20, 80)}}
     patients, clinics = (
         dplr(frame["ill"].to_numpy(), frame[["age"]], person=frame[name].to_numpy(), **given)
         for name in ("patient", "clinic")

@@ -98,7 +98,7 @@ def test_beyond_the_bounds_means_at_the_bound():
         ("y == 1 ~ age", None, {True, False}),
         ("smoker ~ age", {"smoker": ["no", "yes"]}, {"no", "yes"}),
         ("smoker ~ age", {"smoker": ["yes", "no", "unknown"]}, {"yes", "not yes"}),
-        ("y ~ age", None, {0, 1}),
+        ("y ~ age", {"y": [0, 1]}, {0, 1}),
     ],
 )
 def test_classes_are_those_of_the_response(response, levels, classes):

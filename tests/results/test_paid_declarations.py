@@ -29,8 +29,11 @@ def levels(frame):
     return lr.levels_from(frame, "smoker", 1.0, 1e-6)
 
 
-def fitted(frame, formula=FORMULA, **declared):
-    return lr.dplr(formula, frame, eps=4.0, **{**SCHEMA, **declared})
+def fitted(frame, formula=FORMULA, levels=SCHEMA["levels"], **declared):
+    levels = {**levels, "y": [0, 1]}
+    return lr.dplr(
+        formula, frame, eps=4.0, levels=levels, **{"bounds": SCHEMA["bounds"], **declared}
+    )
 
 
 def lines(fit):
@@ -221,7 +224,7 @@ def test_releases_that_look_alike_count_twice(frame, tmp_path):
 
 def test_files_of_earlier_writers_are_told_by_their_hash(frame, bounds, levels, tmp_path):
     for made, name in ((bounds, "bounds"), (levels, "levels")):
-        made.save(tmp_path / "new.json")
+        made.save(tmp_path / "new.json", overwrite=True)
         document = json.loads((tmp_path / "new.json").read_bytes())
         del document["answer"]["identifier"]
         document["sha256"] = content_hash(document)

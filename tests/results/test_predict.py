@@ -88,7 +88,7 @@ def test_a_design_of_many_levels_is_never_held_as_a_whole():
         # rows with a length of some columns beside that of all
         (dplr, "link", {}),
         (dpsvm, "margins", {}),
-        (dplr, "link", {"bounds": {"y": (0, 1)}, "row_norm": 0.7}),
+        (dplr, "link", {"bounds": {}, "row_norm": 0.7}),
     ],
 )
 def test_predictions_without_zeros_are_those_with_them(monkeypatch, model, type_, options):

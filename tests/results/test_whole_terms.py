@@ -89,7 +89,7 @@ def test_each_coefficient_has_its_row_in_contrasts():
 
 def test_it_is_the_test_of_statsmodels_without_noise():
     fit = fitted(FORMULA, eps=0, lambda_=1e-9)
-    ordered = births().assign(race=pd.Categorical(births()["race"], RACES))
+    ordered = births().assign(race=pd.Categorical(births()["race"], RACES)).astype({"low": int})
     theirs = smf.logit(FORMULA, ordered).fit(disp=0, cov_type="HC0", tol=1e-12, method="newton")
     for term in ("race", "age:race"):
         names = RACE if term == "race" else BOTH
