@@ -252,7 +252,7 @@ def test_the_better_fit_is_chosen_by_what_persons_count():
     good, bad = (
         dplr(
             "y ~ x",
-            frame.assign(y=(side * x > 0).astype(float)),
+            frame.assign(y=side * x > 0),
             0,
             lambda_=0.01,
             bounds={"x": (-1, 1)},
