@@ -37,7 +37,8 @@ from privatelr.privacy.noise import BlockLaplace, SphericalLaplace, mean_square
 from privatelr.sources import as_batch, declare_schema
 from privatelr.types import Block, euclidean_part
 
-BOUNDS, LEVELS = {"age": (18, 90)}, {"smoker": ["no", "yes"], "site": list("abc")}
+Y = {"y": [0, 1]}
+BOUNDS, LEVELS = {"age": (18, 90)}, {"smoker": ["no", "yes"], "site": list("abc"), **Y}
 TERMS = ["age", "dose", "smoker", "site", "u", "age:dose", "u:smoker", "site:dose", "tanh(u)"]
 HUGE = [1e300, -1e300, 5e-324, -0.0, 1e160, -1e-160, math.inf, math.nan, 3.0, -1.0]
 VALUE = st.one_of(st.sampled_from(HUGE), st.floats(-3, 3), st.floats(allow_subnormal=True))
