@@ -150,7 +150,9 @@ def test_partitions_give_the_same_rows():
 
 def test_a_prediction_shortens_as_the_fit_did():
     frame = clinic(n=60).assign(u=np.linspace(-1e6, 1e6, 60))
-    fit = dplr("y ~ u + age + dose:smoker", frame, bounds=BOUNDS, levels={"smoker": ["no", "yes"]})
+    fit = dplr(
+        "y ~ u + age + dose:smoker", frame, bounds=BOUNDS, levels={"smoker": ["no", "yes"], **Y}
+    )
     assert fit.spec.unbounded == ("u", "dose:smoker")
     link = fit.predict(frame, type="link").to_numpy()
     rows = read_design(fit.spec, as_batch(frame), DenseRows).x
@@ -226,7 +228,9 @@ def test_where_all_or_none_have_bounds_the_length_is_of_whole_rows(row_norm):
 def test_columns_that_are_mixed_or_scaled_by_the_data_are_shortened_as_whole_rows():
     fit = dplr("y ~ age + dose", clinic(), bounds=BOUNDS, levels=Y, row_norm=2.0, rp_dim=2)
     with pytest.warns(PrivacyWarning):
-        scaled = dplr("y ~ age + dose", clinic(), bounds=BOUNDS, levels=Y, row_norm=2.0, do_scale=True)
+        scaled = dplr(
+            "y ~ age + dose", clinic(), bounds=BOUNDS, levels=Y, row_norm=2.0, do_scale=True
+        )
     for spec in (fit.spec, scaled.spec):
         assert (spec.bound, spec.bound_source, spec.blocks) == (2.0, "row_norm", ())
 
