@@ -293,7 +293,7 @@ def test_batches_of_all_lengths_are_summed():
     for ends in ([0, 1_100], [0, 1, 2, 1_100], [0, 509, 1018, 1_100], [0, 508, 508, 510, 1_100]):
         batches = [arrow(frame.iloc[a:b]) for a, b in pairwise(ends)]
         table = pa.concat_tables(batches)
-        rows = rows_of("y ~ x", table, size=None, bounds={"x": (-1, 1)}, levels=None)
+        rows = rows_of("y ~ x", table, size=None, bounds={"x": (-1, 1), "y": (0, 1)}, levels=None)
         objective = Objective(rows, LOSSES["logistic"], 1e-3, np.zeros(2))
         found = gradient_of(objective, np.ones(2))
         with interpreted():

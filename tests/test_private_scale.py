@@ -422,7 +422,7 @@ LEFT_OUT = {
     "cms11": {"analysis": "cms11"},
     "plain": {"eps": 0},
     "no": {"do_scale": False},
-    "unbounded": {"bounds": {"age": (18, 90), "y": (0, 1)}},
+    "unbounded": {"bounds": {"age": (18, 90)}},
 }
 USED = {
     "pure": {},
