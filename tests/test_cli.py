@@ -159,7 +159,7 @@ def test_warnings_about_privacy_are_lines_and_others_are_not(capsys):
 
 def test_a_name_that_the_terminal_cannot_show(tmp_path):
     (tmp_path / "t.csv").write_text("größe,y\n1,0\n2,1\n", encoding="utf-8")
-    line = "privatelr fit t.csv 'y ~ größe' --bounds größe=0:9 | tail -20"
+    line = "privatelr fit t.csv 'y ~ größe' --bounds größe=0:9 --bounds y=0:1 | tail -20"
     found = shell(line, tmp_path, PYTHONIOENCODING="ascii")
     assert r"gr\xf6\xdfe" in found.stdout
     assert found.stderr.startswith("privatelr: read as numbers: y, gr")

@@ -177,7 +177,7 @@ class Depth:
 @pytest.mark.parametrize("d", [1, 12])
 def test_a_sum_goes_through_no_more_additions_than_stated(d):
     n = 70_001
-    frame = pd.DataFrame(np.zeros((n, d)), columns=[f"x{i}" for i in range(d)]).assign(y=0)
+    frame = pd.DataFrame(np.zeros((n, d)), columns=[f"x{i}" for i in range(d)]).assign(y=False)
     schema = {"bounds": {f"x{i}": (-1, 1) for i in range(d)}}
     for lengths in ((), (60_000, 1, 1), [700] * 100):
         rows, _ = both(frame, *lengths, text="y ~ .", schema=schema)

@@ -45,8 +45,10 @@ def test_sparse_columns_are_chosen_as_in_memory():
     rng = np.random.default_rng(2)
     levels = [f"l{place:03d}" for place in range(60)]
     frame = pd.DataFrame({"v": rng.choice(levels, 500), "y": rng.integers(0, 2, 500)})
-    expected = drawn(dplpsvm, "y ~ v", frame, levels={"v": levels}, rounds=9)
-    found = drawn(dplpsvm, "y ~ v", in_parts(frame, 100, 0, 250), levels={"v": levels}, rounds=9)
+    expected = drawn(dplpsvm, "y ~ v", frame, levels={"v": levels, "y": [0, 1]}, rounds=9)
+    found = drawn(
+        dplpsvm, "y ~ v", in_parts(frame, 100, 0, 250), levels={"v": levels, "y": [0, 1]}, rounds=9
+    )
     assert expected.calibration.problem.d > 50
     pd.testing.assert_frame_equal(found.selected, expected.selected)
 

@@ -100,7 +100,7 @@ def test_ways_to_call():
     frame = clinic()[["y", "age", "dose"]]
     x = frame[["age", "dose"]].to_numpy()
     assert dpsvm(frame, target="y", levels={"y": [0, 1]}).formula == "y ~ age + dose"
-    assert dpsvm(np.column_stack([x, frame["y"]]), levels={"y": [0, 1]}).formula == "X3 ~ X1 + X2"
+    assert dpsvm(np.column_stack([x, frame["y"]]), levels={"X3": [0, 1]}).formula == "X3 ~ X1 + X2"
     assert list(dpsvm(frame["y"], x, 1.0, 0.5, False, levels={"y": [0, 1]}).coef.index) == [
         "(Intercept)",
         "X1",

@@ -33,7 +33,7 @@ VALIDATOR = jsonschema.Draft202012Validator(
 def words(n=400, p=120, seed=0):
     rng = np.random.default_rng(seed)
     x = sparse.random_array((n, p), density=0.05, rng=rng, format="csr")
-    y = (x[:, :10].sum(axis=1) > x[:, 10:20].sum(axis=1)).astype(float)
+    y = x[:, :10].sum(axis=1) > x[:, 10:20].sum(axis=1)
     return pd.Series(y, name="bought"), x
 
 

@@ -38,7 +38,9 @@ X = REFERENCE.pop("x").ravel()
 
 def columns_of(formula: str, values: np.ndarray = X, bounds: tuple = (18, 90), **more: object):
     """The plan, and the covariates that it makes of values of age."""
-    frame = pd.DataFrame({"age": values, "z": np.linspace(-1, 1, len(values)), "g": "b", "y": 0})
+    frame = pd.DataFrame(
+        {"age": values, "z": np.linspace(-1, 1, len(values)), "g": "b", "y": False}
+    )
     data = read_data(formula, frame, None)
     declared = {"bounds": {"age": bounds, "z": (-1, 1)}, "levels": {"g": ["a", "b"]}, **more}
     spec = data.plan(declare_schema(**declared))

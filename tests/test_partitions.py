@@ -416,7 +416,7 @@ def test_no_constants_are_refused_before_anything_is_paid(formula) -> None:
 
 def test_places_of_formulaic_are_read() -> None:
     def partition(rest: str) -> object:
-        declared = declare_schema(bounds=DECLARED["bounds"], levels={"y": [0, 1]})
+        declared = declare_schema(bounds=DECLARED["bounds"])
         return read_data(f"y ~ bs(age, {rest})", FRAME, None).plan(declared).factors[0].partition
 
     places, named = "None, [35, 50], 3, False, 25, 75", "lower_bound = 25, upper_bound = 75"

@@ -885,7 +885,7 @@ def test_the_command_line_takes_persons(tmp_path, capsys):
     """`tests/cli/test_terms_by_options.py` has what it tells of their records."""
     path = tmp_path / "patients.csv"
     patients().to_csv(path, index=False)
-    declared = ["--bounds", "x=0:1", "--bounds", "z=-2:2"]
+    declared = ["--bounds", "x=0:1", "--bounds", "z=-2:2", "--bounds", "y=0:1"]
     assert main(["fit", str(path), "y ~ x + z + person(patient)", *declared]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert f"one of m = {patients().patient.nunique()} persons" in told

@@ -98,9 +98,7 @@ def test_a_matrix_has_the_curve_of_the_frame(kind):
     edges, coef = np.linspace(-2, 2, 9), table.release.coef
     counts = [
         score_counts(
-            source.rows(
-                source.plan(declare_schema(None, None, 1.0, None, levels={"y": [0, 1]})), bar=False
-            )[0],
+            source.rows(source.plan(declare_schema(None, None, 1.0, None)), bar=False)[0],
             coef,
             edges,
         )
@@ -119,7 +117,7 @@ def test_the_objective_is_that_of_the_frame(kind, most):
     given = {"person": WHOSE, "records_per_person": most, "weights": None}
     source = read_data(Y, KINDS[kind](X), None, **given)
     assert len(source) == M
-    spec = source.plan(declare_schema(None, None, 1.0, None, levels={"y": [0, 1]}))
+    spec = source.plan(declare_schema(None, None, 1.0, None))
     rows = source.rows(spec, bar=False)[0]
     counted = np.bincount(WHOSE, 1 / np.square(rows.y))
     np.testing.assert_allclose(counted, np.minimum(1, np.array(SIZES) / most), rtol=1e-11)
@@ -146,8 +144,7 @@ def test_the_objective_is_that_of_the_frame(kind, most):
 def test_persons_are_whatever_tells_them_apart(kind, whose):
     """By position: the index of a series orders nothing."""
     expected, found = (
-        dplr(Y, KINDS[kind](X), 0, lambda_=0.1, row_norm=1.0, person=p, levels={"y": [0, 1]})
-        for p in (WHOSE, whose)
+        dplr(Y, KINDS[kind](X), 0, lambda_=0.1, row_norm=1.0, person=p) for p in (WHOSE, whose)
     )
     np.testing.assert_array_equal(expected.coef, found.coef)
     assert found.nobs == M
@@ -178,13 +175,13 @@ def test_the_column_has_the_name_of_the_series_and_of_no_other(kind):
         assert fitted.formula.endswith(f"+ person({name}, 3)")
         assert len(fitted.coef) == 7
     with pytest.raises(SchemaError, match="no backtick"):
-        dplr(Y, x, 1, person=pd.Series(WHOSE, name="a`"), levels={"y": [0, 1]})
+        dplr(Y, x, 1, person=pd.Series(WHOSE, name="a`"))
 
 
 def test_a_frame_beside_a_response_may_have_the_column():
     frame = FRAME.drop(columns="y")
     named, values = (
-        dplr(Y, x, 0, lambda_=0.1, row_norm=1.0, person=person, levels={"y": [0, 1]})
+        dplr(Y, x, 0, lambda_=0.1, row_norm=1.0, person=person)
         for x, person in ((frame, "person"), (frame.drop(columns="person"), WHOSE))
     )
     np.testing.assert_array_equal(named.coef, values.coef)
@@ -270,7 +267,7 @@ def test_a_dask_column_of_persons_is_refused_beside_a_matrix():
     dask = pytest.importorskip("dask.dataframe")
     whose = dask.from_pandas(pd.Series(WHOSE), npartitions=2)
     with pytest.raises(SchemaError, match="Dask"):
-        dplr(Y, sparse.csr_array(X), 1, person=whose, levels={"y": [0, 1]})
+        dplr(Y, sparse.csr_array(X), 1, person=whose)
 
 
 # -- files ----------------------------------------------------------------------------------------
@@ -308,34 +305,26 @@ def changed(document, change):
     ],
 )
 def test_a_file_cannot_say_less_than_its_noise(change, words):
-    fitted = dplr(Y, sparse.csr_array(X), 1, person=WHOSE, levels={"y": [0, 1]})
+    fitted = dplr(Y, sparse.csr_array(X), 1, person=WHOSE)
     document = json.loads(json.dumps(release_document(fitted)))
     with pytest.raises(ReleaseFileError, match=words):
         restore(changed(document, change))
 
 
 def test_a_file_of_records_has_no_person_and_old_versions_know_none():
-    plain = json.loads(
-        json.dumps(release_document(dplr(Y, sparse.csr_array(X), 1, levels={"y": [0, 1]})))
-    )
+    plain = json.loads(json.dumps(release_document(dplr(Y, sparse.csr_array(X), 1))))
     assert "person" not in plain["design"]
     whose = {"column": "person", "records_per_person": 1}
     with pytest.raises(ReleaseFileError, match="person"):
         restore(changed(plain, lambda design: design.update(person=whose)))
-    old = json.loads(
-        json.dumps(
-            release_document(dplr(Y, sparse.csr_array(X), 1, person=WHOSE, levels={"y": [0, 1]}))
-        )
-    )
+    old = json.loads(json.dumps(release_document(dplr(Y, sparse.csr_array(X), 1, person=WHOSE))))
     old["version"] = 5
     with pytest.raises(ReleaseFileError, match="design has an entry 'person', which version 5"):
         restore(changed(old, lambda design: None))
 
 
 def test_a_file_of_chosen_columns_has_no_persons():
-    chosen = json.loads(
-        json.dumps(release_document(dplpsvm(Y, sparse.csr_array(X), 1, levels={"y": [0, 1]})))
-    )
+    chosen = json.loads(json.dumps(release_document(dplpsvm(Y, sparse.csr_array(X), 1))))
     whose = {"column": "person", "records_per_person": 1}
     with pytest.raises(ReleaseFileError, match="person"):
         restore(changed(chosen, lambda design: design.update(person=whose)))
@@ -350,9 +339,7 @@ NAMED = {name: pd.Series(WHOSE, name=name) for name in ("patient", "clinic")}
 def test_an_answer_takes_values_of_the_persons_of_the_fit(kind):
     """Values under another name were charged as those of the fit, who are others."""
     x, ledger = KINDS[kind](X), Ledger(9.0, neighbours="person")
-    fitted = dplr(
-        Y, x, 1, row_norm=1.0, person=NAMED["clinic"], ledger=ledger, levels={"y": [0, 1]}
-    )
+    fitted = dplr(Y, x, 1, row_norm=1.0, person=NAMED["clinic"], ledger=ledger)
     given = {"eps": 1, "response": Y, "ledger": ledger}
     other = r"^person: these values are named 'patient', and the fit is about persons of 'clinic'"
     with pytest.raises(GuaranteeError, match=other):
@@ -368,7 +355,7 @@ def test_an_answer_takes_values_of_the_persons_of_the_fit(kind):
 def test_a_column_beside_one_of_its_name_is_known_by_that():
     """The column is named `clinic_` beside a covariate `clinic`, and the values stay those."""
     frame = KINDS["frame"](X).rename(columns={"X1": "clinic"})
-    fitted = dplr(Y, frame, 1, row_norm=1.0, person=NAMED["clinic"], levels={"y": [0, 1]})
+    fitted = dplr(Y, frame, 1, row_norm=1.0, person=NAMED["clinic"])
     assert fitted.spec.formula.person.column == "clinic_"
     fitted.private_roc(frame, response=Y, person=NAMED["clinic"])
     with pytest.raises(GuaranteeError, match="named 'patient'"):
@@ -398,20 +385,10 @@ def test_a_ledger_takes_no_persons_without_a_name(kind, values):
 def test_a_series_of_polars_has_its_name():
     polars = pytest.importorskip("polars")
     ledger = Ledger(9.0, neighbours="person")
-    dplr(
-        Y,
-        X,
-        1,
-        row_norm=1.0,
-        person=polars.Series("clinic", WHOSE),
-        ledger=ledger,
-        levels={"y": [0, 1]},
-    )
+    dplr(Y, X, 1, row_norm=1.0, person=polars.Series("clinic", WHOSE), ledger=ledger)
     assert ledger.person == "clinic"
     with pytest.raises(GuaranteeError, match="have no name"):
-        dplr(
-            Y, X, 1, row_norm=1.0, person=polars.Series(WHOSE), ledger=ledger, levels={"y": [0, 1]}
-        )
+        dplr(Y, X, 1, row_norm=1.0, person=polars.Series(WHOSE), ledger=ledger)
 
 
 @pytest.mark.parametrize("kind", KINDS)

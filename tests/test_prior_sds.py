@@ -71,7 +71,7 @@ def test_a_plain_fit_is_the_maximum_a_posteriori(fitter) -> None:
 
 def test_beside_weights_it_counts_as_beside_those_that_the_user_gave() -> None:
     frame = FRAME.assign(w=np.random.default_rng(2).uniform(0, 4, N))
-    declared = {"bounds": {**BOUNDS, "w": (0, 4), "y": (0, 1)}, "weights": "w", "prior": SDS}
+    declared = {"bounds": {**BOUNDS, "w": (0, 4)}, "weights": "w", "prior": SDS}
     fit = dplr("y ~ x + u", frame, 0, 1e-12, **declared)
     assert np.abs(fit.coef.to_numpy() - map_by_scipy(fit, frame, SDS, 4.0)).max() < 1e-5
 
@@ -79,20 +79,15 @@ def test_beside_weights_it_counts_as_beside_those_that_the_user_gave() -> None:
 def test_a_deviation_wider_than_that_of_the_penalty_changes_nothing() -> None:
     """people.md 4: the precision of a coefficient is the larger one of Lambda and 1 / sd**2."""
     wide = {name: (mean, 1e3) for name, (mean, _) in SDS.items()}
-    fits = [
-        dplr("y ~ x + u", FRAME, 0, 0.05, bounds=BOUNDS, prior=p, levels={"y": [0, 1]})
-        for p in (MEANS, wide)
-    ]
+    fits = [dplr("y ~ x + u", FRAME, 0, 0.05, bounds=BOUNDS, prior=p) for p in (MEANS, wide)]
     assert np.array_equal(fits[0].coef, fits[1].coef)
     assert fits[1].release.stiff is None
 
 
 def test_the_curvature_along_a_coefficient_is_its_precision() -> None:
-    spec = read_data("y ~ x + u", FRAME, None).plan(
-        declare_schema(bounds=BOUNDS, levels={"y": [0, 1]})
-    )
+    spec = read_data("y ~ x + u", FRAME, None).plan(declare_schema(bounds=BOUNDS))
     given = Prior({"u": 0.0}, "as given", {"u": 0.02}).for_plan(spec, only_shared=False)
-    fit = dplr("y ~ x + u", FRAME, 1.0, bounds=BOUNDS, do_scale=False, levels={"y": [0, 1]})
+    fit = dplr("y ~ x + u", FRAME, 1.0, bounds=BOUNDS, do_scale=False)
     problem = replace(fit.calibration.problem, stiffness=1e9)
     stiff = prior_of(replace(spec, prior=given), problem)["stiff"]
     total = problem.penalty * np.eye(3) + problem.n * stiff.T @ stiff
@@ -124,7 +119,7 @@ def test_wide_sparse_and_partitioned_rows_take_it() -> None:
     frame = FRAME.assign(f=pd.Categorical([f"f{i % 300}" for i in range(N)]))
     held = {"f[T.f3]": (-2.0, 0.01), "x": (3.0, 0.01)}
     for rows in (frame, frame.head(250)):  # more columns than rows, and fewer
-        fit = dplr("y ~ f + x", rows, 0, 1e-3, bounds=BOUNDS, prior=held, levels={"y": [0, 1]})
+        fit = dplr("y ~ f + x", rows, 0, 1e-3, bounds=BOUNDS, prior=held)
         assert fit.coef["f[T.f3]"] == pytest.approx(-2.0, abs=0.01)
         assert fit.coef["x"] == pytest.approx(3.0, abs=0.1)
 
@@ -177,7 +172,7 @@ def test_a_precise_prior_of_many_columns_is_certified(columns: int) -> None:
         rng.uniform(-1, 1, (400, columns)), columns=[f"a{j}" for j in range(columns)]
     )
     bounds = dict.fromkeys(frame.columns, (-1, 1))
-    frame["y"] = rng.integers(0, 2, 400)
+    frame["y"] = rng.integers(0, 2, 400) == 1
     for target in ({}, {"delta": 1e-6}):
         sd = 0.05 / np.sqrt(columns)
         given = {"a1": (2.0, sd), "a0": (0.0, 10 * sd)}
@@ -230,11 +225,9 @@ def test_the_exact_loss_is_within_the_claim(claim: dict, monkeypatch) -> None:
 def test_a_wide_deviation_that_replaces_the_penalty_is_caught(monkeypatch) -> None:
     """The planted bug: the precision 1 / sd**2 where the penalty is larger takes curvature away."""
     monkeypatch.setattr(prior, "beyond_penalty", lambda found, penalty: found - penalty)
-    spec = read_data("y ~ x", FRAME, None).plan(declare_schema(bounds=BOUNDS, levels={"y": [0, 1]}))
+    spec = read_data("y ~ x", FRAME, None).plan(declare_schema(bounds=BOUNDS))
     wide = Prior({"(Intercept)": 0.0, "x": 0.0}, "", {"(Intercept)": 9.0, "x": 9.0})
-    fit = dplr(
-        "y ~ x", FRAME, 1.0, bounds=BOUNDS, do_scale=False, prior={"x": 0.0}, levels={"y": [0, 1]}
-    )
+    fit = dplr("y ~ x", FRAME, 1.0, bounds=BOUNDS, do_scale=False, prior={"x": 0.0})
     rows, precisions = prior._precisions(replace(spec, prior=wide))
     beyond = prior.beyond_penalty(precisions, fit.calibration.problem.penalty)
     assert worst_loss(fit, monkeypatch, 0 * rows.T @ rows) <= 1
@@ -242,9 +235,7 @@ def test_a_wide_deviation_that_replaces_the_penalty_is_caught(monkeypatch) -> No
 
 
 def test_deviations_that_the_calibration_does_not_know_are_refused() -> None:
-    fit = dplr(
-        "y ~ x", FRAME, 1.0, bounds=BOUNDS, do_scale=False, prior={"x": 1.0}, levels={"y": [0, 1]}
-    )
+    fit = dplr("y ~ x", FRAME, 1.0, bounds=BOUNDS, do_scale=False, prior={"x": 1.0})
     rows, _ = read_data("y ~ x", FRAME, None).rows(fit.spec, bar=False)
     drawn = draw(fit.calibration, SystemRandomness())
     given = fit.release.centre, np.array([[0.0, 1.0]])
@@ -256,7 +247,7 @@ def test_deviations_that_the_calibration_does_not_know_are_refused() -> None:
 
 
 def test_the_step_takes_off_what_draws_to_the_prior() -> None:
-    truth = dplr("y ~ x + u", FRAME, 0, 1e-9, bounds=BOUNDS, levels={"y": [0, 1]}).coef
+    truth = dplr("y ~ x + u", FRAME, 0, 1e-9, bounds=BOUNDS).coef
     asked = {"bounds": BOUNDS, "spend": "inference", "do_scale": False}
     off_mark = {"x": (0.5, 0.3), "(Intercept)": (-2.6, 0.5)}
     fit = dplr("y ~ x + u", FRAME, 0, 1e-6, prior=off_mark, **asked)
@@ -314,7 +305,7 @@ def test_a_saved_fit_is_the_same(tmp_path, options: dict) -> None:
     asked = {"bounds": BOUNDS, "spend": "inference", **options}
     given = {"x": (0.5, 0.1), "(Intercept)": -3}
     fit = dplr("y ~ x + u", FRAME, 1.0, prior=given, **asked)
-    fit.save(tmp_path / "fit.json", overwrite=True)
+    fit.save(tmp_path / "fit.json")
     again = privatelr.load(tmp_path / "fit.json")
     assert again.spec.prior == fit.spec.prior
     assert np.array_equal(again.bse, fit.bse)
@@ -335,18 +326,11 @@ def test_a_saved_fit_is_the_same(tmp_path, options: dict) -> None:
 
 
 def test_pages_and_the_command_line_have_the_deviations(tmp_path, capsys) -> None:
-    fit = dplr(
-        "y ~ x + u",
-        FRAME,
-        1.0,
-        bounds=BOUNDS,
-        prior={"x": (1.0, 0.25), "u": -0.5},
-        levels={"y": [0, 1]},
-    )
+    fit = dplr("y ~ x + u", FRAME, 1.0, bounds=BOUNDS, prior={"x": (1.0, 0.25), "u": -0.5})
     for page in (str(fit), str(fit.card())):
         assert "draws to x = 1 (sd 0.25), u = -0.5, as given" in " ".join(page.split())
     FRAME.drop(columns="g").to_csv(tmp_path / "data.csv", index=False)
-    bounds = ["--bounds", "x=-1:1", "--bounds", "u=0:3"]
+    bounds = ["--bounds", "x=-1:1", "--bounds", "u=0:3", "--bounds", "y=0:1"]
     given = ["--prior", "x=1:0.25", "--prior", "u=-0.5"]
     assert main(["fit", str(tmp_path / "data.csv"), "y ~ x + u", *bounds, *given]) == 0
     assert "x = 1 (sd 0.25), u = -0.5" in " ".join(capsys.readouterr().out.split())
@@ -363,13 +347,10 @@ def test_pages_and_the_command_line_have_the_deviations(tmp_path, capsys) -> Non
         ({"x": (1.0, 2.0, 3.0)}, "a mean and a standard deviation"),
         ({"x": (1.0, 1e-9)}, "add offset()"),
         ({"z": (1.0, 0.1)}, "no coefficient 'z'"),
-        (
-            dplr("y ~ x + by(g)", FRAME, 1.0, bounds=BOUNDS),
-            "one of its fits, such as that of '",
-        ),
+        (dplr("y ~ x + by(g)", FRAME, 1.0, bounds=BOUNDS), "one of its fits, such as that of '"),
     ],
 )
 def test_refusals(given, words) -> None:
     with pytest.raises(ArgumentError) as caught:
-        dplr("y ~ x + u", FRAME, 1.0, bounds=BOUNDS, prior=given, levels={"y": [0, 1]})
+        dplr("y ~ x + u", FRAME, 1.0, bounds=BOUNDS, prior=given)
     assert words in str(caught.value)

@@ -422,7 +422,7 @@ LEFT_OUT = {
     "cms11": {"analysis": "cms11"},
     "plain": {"eps": 0},
     "no": {"do_scale": False},
-    "unbounded": {"bounds": {"age": (18, 90), "y": (0, 1)}},
+    "unbounded": {"bounds": {"age": (18, 90)}},
 }
 USED = {
     "pure": {},
@@ -436,7 +436,7 @@ USED = {
 
 
 def by_default(model=dplr, n=LARGE, formula="y ~ age + dose + smoker", **options):
-    declared = {"bounds": SCHEMA["bounds"], "levels": {"smoker": SCHEMA["levels"]["smoker"]}}
+    declared = {"bounds": SCHEMA["bounds"], "levels": SCHEMA["levels"]}
     return model(formula, people(n), **{**declared, **options})
 
 

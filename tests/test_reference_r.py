@@ -46,7 +46,7 @@ def design_of(case):
         with pytest.warns(PrivacyWarning):
             frame = scaled(case["formula"], frame).data
     formula = parse_formula(case["formula"], list(frame.columns))
-    schema = declare_schema(row_norm=20.0, intercept_scale=1.0, levels={"y": [0, 1]})
+    schema = declare_schema(row_norm=20.0, intercept_scale=1.0)
     spec = plan_design(formula, as_batch(frame), schema)
     return spec, read_design(spec, as_batch(frame), DenseRows)
 
@@ -112,7 +112,6 @@ def test_plain_fits_through_the_front_door(case):
             intercept_scale=1.0,
             row_norm=1.0 if arguments.get("do.scale") else 20.0,
             do_scale=arguments.get("do.scale", False),
-            levels={"y": [0, 1]},
         )
     np.testing.assert_allclose(fit.release.coef, case["coef"], atol=1e-6)
     np.testing.assert_allclose(fit.predict(frame_of(case))[:10], case["prob"], atol=1e-6)

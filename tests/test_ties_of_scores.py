@@ -34,7 +34,7 @@ def made(seed=3):
             "g": pd.Categorical.from_codes(rng.integers(0, 60, N), [f"g{i}" for i in range(60)]),
         }
     )
-    frame["y"] = (rng.uniform(size=N) < 1 / (1 + np.exp(0.4 - frame["x"]))).astype(int)
+    frame["y"] = rng.uniform(size=N) < 1 / (1 + np.exp(0.4 - frame["x"]))
     return frame
 
 
@@ -70,18 +70,14 @@ def check_ties(fit, *given, frame=FRAME, digits=None):
 def test_margins_and_probabilities_tie(weights):
     for kind in (dplr, dpsvm):
         check_ties(kind("y ~ x * u * z + g", FRAME, eps=2.0, bounds=BOUNDS, weights=weights))
-    check_ties(
-        dplpsvm("y ~ x + u + g", FRAME, eps=2.0, bounds=BOUNDS, levels={"y": [0, 1]}), digits=9
-    )
+    check_ties(dplpsvm("y ~ x + u + g", FRAME, eps=2.0, bounds=BOUNDS), digits=9)
 
 
 @pytest.mark.parametrize("wide", [{"x": (0, 1e9)}, {"x": (0, 1), "z": (-1e13, 1e13)}])
 def test_wide_bounds_make_no_ties(wide):
     x = np.random.default_rng(2).uniform(0, 1, N)
     frame = pd.DataFrame({"x": x, "z": 0.0, "y": FRAME["y"]})
-    fit = dplr(
-        f"y ~ x{' + offset(z)' * ('z' in wide)}", frame, eps=0, bounds=wide, levels={"y": [0, 1]}
-    )
+    fit = dplr(f"y ~ x{' + offset(z)' * ('z' in wide)}", frame, eps=0, bounds=wide)
     expected = metrics.roc_auc_score(frame["y"], x if fit.coef["x"] > 0 else -x)
     assert fit.diagnostics.c_index == pytest.approx(expected, abs=1e-5)
 
@@ -89,7 +85,7 @@ def test_wide_bounds_make_no_ties(wide):
 def test_long_rows_of_a_sparse_matrix_tie():
     """They count less, so that they are scaled, too."""
     matrix = sparse.csr_array(FRAME[["x", "u", "z"]].to_numpy())
-    fit = dplr(FRAME["y"], matrix, eps=2.0, row_norm=0.5, levels={"y": [0, 1]})
+    fit = dplr(FRAME["y"], matrix, eps=2.0, row_norm=0.5)
     check_ties(fit, matrix)
 
 
@@ -107,6 +103,4 @@ def test_scores_that_rounding_tears_apart_are_caught(monkeypatch):
 
     monkeypatch.setattr(privatelr.results.diagnostics.numerics, "roc_curve", torn)
     with pytest.raises(AssertionError):
-        check_ties(
-            dplr("y ~ x + u", FRAME, eps=2.0, bounds=BOUNDS, weights="w", levels={"y": [0, 1]})
-        )
+        check_ties(dplr("y ~ x + u", FRAME, eps=2.0, bounds=BOUNDS, weights="w"))

@@ -66,32 +66,21 @@ class Front:
     def frame(self, labels: list[float]) -> pd.DataFrame:
         """A frame with the longest record under each of these labels; NaN is an unusable label."""
         columns = {name: [value] * len(labels) for name, value in self.longest.items()}
-        return pd.DataFrame({**columns, "y": np.array(labels, dtype=np.float64)})
+        return pd.DataFrame({**columns, "y": pd.Series(labels, dtype="boolean")})
 
 
-_CLASSES = {"y": (0, 1)}
 FRONTS = (
-    Front(
-        "y ~ x", {"x": 50.0}, {"bounds": {"x": (-5, 5)}, "intercept_scale": 1.0, "levels": _CLASSES}
-    ),
-    Front(
-        "y ~ x + z",
-        {"x": 3.0, "z": -20.0},
-        {"row_norm": 1.0, "intercept_scale": 1.0, "levels": _CLASSES},
-    ),
+    Front("y ~ x", {"x": 50.0}, {"bounds": {"x": (-5, 5)}, "intercept_scale": 1.0}),
+    Front("y ~ x + z", {"x": 3.0, "z": -20.0}, {"row_norm": 1.0, "intercept_scale": 1.0}),
     Front(
         "y ~ 0 + x + f:x",
         {"x": 2.0, "f": "c"},
-        {
-            "bounds": {"x": (-1, 2)},
-            "levels": {"f": ("a", "b", "c"), **_CLASSES},
-            "intercept_scale": 0.5,
-        },
+        {"bounds": {"x": (-1, 2)}, "levels": {"f": ("a", "b", "c")}, "intercept_scale": 0.5},
     ),
     Front(
         "y ~ x + z + u",
         dict.fromkeys("xzu", 9.0),
-        {"bounds": dict.fromkeys("xzu", (-1, 1)), "intercept_scale": 0.5, "levels": _CLASSES},
+        {"bounds": dict.fromkeys("xzu", (-1, 1)), "intercept_scale": 0.5},
         directions=2,
     ),
 )
@@ -166,7 +155,7 @@ _ENDS: tuple[Mapping[str, Any], ...] = (
 the middle."""
 _SCALED: Mapping[str, Any] = {
     "bounds": {"x": (-5, 5), "z": (-2, 2)},
-    "levels": {"f": ("a", "b", "c"), **_CLASSES},
+    "levels": {"f": ("a", "b", "c")},
 }
 
 
@@ -210,7 +199,7 @@ def _fit_of_ends(
     """A fit, and two neighbouring tables, of which it is made of the first."""
     tables = [pd.DataFrame([end] + [_MIDDLE] * _OTHERS) for end in _ENDS]
     for label, table in enumerate(tables):
-        table["y"] = [float(label), *[0.0, 1.0] * (_OTHERS // 2)]
+        table["y"] = pd.Series([label == 1, *[False, True] * (_OTHERS // 2)], dtype="boolean")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return fit_by(formula, tables[0], claim, "free", op, **bought, **_SCALED), tables
@@ -252,7 +241,7 @@ def _moved_counts(subject: str) -> Iterator[Check]:
     moved = 0.0
     for fit_by, spend in product((dplr, dpsvm), _SCORED.values()):
         fit, (first, second) = _fit_of_ends(fit_by, "y ~ x", 100.0, spend=spend)
-        for other in (second, first.assign(y=[np.nan, *first["y"][1:]])):
+        for other in (second, first.assign(y=first["y"].where(first.index > 0))):
             change = _exact_counts(fit, first) - _exact_counts(fit, other)
             moved = max(moved, float(np.abs(change).sum()))
     yield Check("formula", subject, moved, 2.0)

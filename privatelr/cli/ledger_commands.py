@@ -89,7 +89,7 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 _ANSWERS = {"bounds", "choose", "levels", "roc"}
-"""These take no study file, whose ledger pays for a fit, and say so if they charge none."""
+"""These say so if they charge no ledger, as they may be run beside a study that has one."""
 
 
 def ledger_of(chosen: argparse.Namespace) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def stream(data: Any, *, memory: float | str | None = None) -> RecordBatches:
     --------
     >>> import pyarrow as pa
     >>> from privatelr import dplr, stream
-    >>> visits = pa.table({"age": [20.0, 40.0, 60.0, 80.0] * 25, "y": [0.0, 0.0, 1.0, 1.0] * 25})
+    >>> visits = pa.table({"age": [20.0, 40.0, 60.0, 80.0] * 25, "y": [False, True] * 50})
     >>> data = stream(visits.to_reader, memory="1GiB")  # or stream("visits/*.parquet")
     >>> print(dplr("y ~ age", data, eps=1.0, bounds={"age": (18, 90)}).guarantee)
     epsilon = 1 (pure)

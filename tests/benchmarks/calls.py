@@ -78,7 +78,7 @@ def synthetic_table(n: int, numbers: int, factors: int) -> Table:
         levels[f"f{i}"] = [f"level {j}" for j in range(count)]
         drawn = rng.choice(levels[f"f{i}"], n)
         frame[f"f{i}"] = pd.Series(drawn, dtype="str")
-    frame["y"] = (rng.random(n) < 1 / (1 + np.exp(-2 * x[:, 0]))).astype(float)
+    frame["y"] = rng.random(n) < 1 / (1 + np.exp(-2 * x[:, 0]))
     return Table(frame, {f"x{i}": (-1, 1) for i in range(numbers)}, levels)
 
 

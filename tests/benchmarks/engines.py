@@ -80,7 +80,7 @@ def read_anew() -> AbstractContextManager[Any]:
 
 def measure(folder: str, columns: int, pairs: int, only: list[str]) -> dict[str, list[float]]:
     """Seconds of each fit, by the name of its engine."""
-    bounds = {f"x{i}": (-1, 1) for i in range(columns)}
+    bounds = {"y": (0, 1), **{f"x{i}": (-1, 1) for i in range(columns)}}
     found: dict[str, list[float]] = {}
     made = {
         name: make for name, make in sources(folder).items() if not only or name in [*only, BASE]

@@ -106,6 +106,7 @@ def watched(clock: Clock, places: Mapping[str, Mapping[str, str]]) -> Iterator[N
 def breakdown(problem: Problem, repetitions: int) -> dict[str, Any]:
     """Medians of the seconds of each stage, and the share of time outside the solver."""
     frame, bounds = as_frame(problem.x, problem.y)
+    frame["y"] = frame["y"] > 0
     # memory that nobody has used yet comes slowly, from some machines very slowly
     privatelr.dplr("y ~ .", frame, eps=1.0, bounds=bounds)
     walls, processors, parts = [], [], []

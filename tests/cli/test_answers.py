@@ -248,6 +248,15 @@ def test_a_quiet_command_says_nothing_but_errors(command, home, capsys):
     assert bool(loud.err) is (command in says_something)
 
 
+@pytest.mark.parametrize(
+    "line", ["roc lr.json clinic.csv --eps 1", "bounds clinic.csv --bounds age=0:200 --eps 4"]
+)
+def test_an_answer_says_if_no_ledger_is_charged(line, home, capsys):
+    for option, said in (("", True), (" --ledger clinic.ledger", False)):
+        assert run(f"{line}{option}") == 0
+        assert ("no ledger is charged" in capsys.readouterr().err) is said
+
+
 def test_a_quiet_command_says_its_error(home, capsys):
     assert run("predict none.json clinic.csv --quiet") == 2
     assert capsys.readouterr().err.count("\n") == 1

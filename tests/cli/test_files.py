@@ -142,7 +142,7 @@ def begun(home, *arguments):
 
 
 def test_of_four_fits_at_once_one_pays(home):
-    command = ["fit", "clinic.csv", FORMULA, "--out", "model.json", "--json"]
+    command = ["fit", "clinic.csv", FORMULA, *DECLARED, "--out", "model.json", "--json"]
     fits = [begun(home, *command) for _ in range(4)]
     ends = [(*process.communicate(timeout=120), process.returncode) for process in fits]
     paid = [end for end in ends if end[2] == 0]
@@ -157,7 +157,7 @@ def test_of_four_fits_at_once_one_pays(home):
 
 def reserved(home):
     """A fit that waits for its table, its name taken."""
-    waiting = begun(home, "fit", "-", FORMULA, "--out", "model.json")
+    waiting = begun(home, "fit", "-", FORMULA, *DECLARED, "--out", "model.json")
     deadline = time.monotonic() + 60
     while not is_locked(home) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -273,7 +273,7 @@ def test_texts_are_texts_however_arrow_spells_them(kind, ending, coded, parts, c
         codes = pa.array([0, 1, None, 2] * 25, pa.int32())
         values = pa.array(["f", "m", "x"]).cast(kind)
         texts = pa.chunked_array([pa.DictionaryArray.from_arrays(codes, values)])
-    table = pa.table({"y": [0, 1] * 50, "sex": texts if coded else texts.cast(kind)})
+    table = pa.table({"y": [True, False] * 50, "sex": texts if coded else texts.cast(kind)})
     for name, piece in (("whole", table), ("a", table[:30]), ("b", table[30:])):
         if ending == "parquet":
             pq.write_table(piece, f"{name}.parquet")
@@ -291,7 +291,7 @@ def test_texts_are_texts_however_arrow_spells_them(kind, ending, coded, parts, c
 def test_what_polars_writes_is_read(parts, capsys):
     pl = pytest.importorskip("polars", reason="takes polars")
     texts = pl.Series("sex", ["f", "m", None, "long enough for a view"] * 25)
-    frame = pl.DataFrame({"y": [0, 1] * 50, "sex": texts, "of": texts.cast(pl.Categorical)})
+    frame = pl.DataFrame({"y": [True, False] * 50, "sex": texts, "of": texts.cast(pl.Categorical)})
     frame.write_ipc("p.feather")
     frame.write_parquet("p.parquet")
     said = []

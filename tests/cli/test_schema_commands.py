@@ -48,6 +48,7 @@ def test_what_one_command_prints_the_next_one_takes(home, capsys):
     assert set(declared["bounds"]) == {"age", "income"}
     assert declared["levels"]["job"] == ["clerk", 'the "boss"', "worker"]
     told = ["fit", "table.csv", "y ~ age + income + job", "--schema", "all.toml"]
+    told += ["--bounds", "y=0:1"]
     assert main([*told, "--out", "model.json"]) == 0
     assert load("model.json").spec.variables["age"].bounds == (low, high)
 

@@ -196,11 +196,14 @@ def test_each_command_takes_what_it_knows(home, capsys):
     assert "epsilon = 3 (pure)" in capsys.readouterr().out
 
 
+OUTER = "[bounds]\nage = [0, 1000]\n[levels]\ny = [0, 1]\n"
+
+
 def test_the_price_of_a_fit_is_not_that_of_bounds(home, capsys):
     study("eps = 3.0\n", "[bounds]\nage = [0, 1000]\n")
     assert run("bounds clinic.csv --schema study.toml") == 2
     assert "a price is needed" in capsys.readouterr().err
-    study('formula = "y ~ age"\nprior = {age = 0.5}\nlambda = 0.1\n', "[bounds]\nage = [0, 1000]\n")
+    study('formula = "y ~ age"\nprior = {age = 0.5}\nlambda = 0.1\n', OUTER)
     assert run("bounds clinic.csv --schema study.toml --eps 20 --out more.toml") == 0
     printed = tomllib.loads(capsys.readouterr().out)
     assert printed == tomllib.loads(Path("more.toml").read_text(encoding="utf-8"))
@@ -277,7 +280,7 @@ def test_a_template_has_names_and_no_value(home, capsys):
     assert secret not in text
     assert "# age = [LOWEST, HIGHEST]" in text
     assert '# "a b" = ["REFERENCE", "OTHER"]' in text
-    assert tomllib.loads(text) == {"bounds": {"y": (0, 1)}, "levels": {}}
+    assert tomllib.loads(text) == {"bounds": {}, "levels": {}}
     Path("bad.csv").write_text('age,a b,"q"""\n1,2,3,4\n"', encoding="utf-8")  # broken below names
     assert run("schema init bad.csv") == 0
     assert capsys.readouterr().out == text.replace("table.csv", "bad.csv")

@@ -19,10 +19,10 @@ weights = "1 / p"
 subset = "age > 30"
 by = "sex"
 [bounds]
-y = [0, 1]
 age = [18, 90]
 p = [0.2, 1]
 [levels]
+y = [0, 1]
 sex = ["female", "male"]
 [prior]
 age = 0.03
@@ -119,7 +119,7 @@ def test_a_schema_has_the_same_names_and_options_prevail(home, capsys):
 def test_an_earlier_model_is_a_prior_by_option_and_by_schema(home, capsys):
     run(capsys, "fit", "clinic.csv", "y ~ age", *DECLARED, "--out", "old.json")
     run(capsys, "fit", "clinic.csv", "y ~ age", *DECLARED, "--prior", "old.json", "--out", "a.json")
-    (home / "own.toml").write_text('prior = "old.json"\n[bounds]\nage = [18, 90]\n')
+    (home / "own.toml").write_text('prior = "old.json"\n[bounds]\nage = [18, 90]\ny = [0, 1]\n')
     run(capsys, "fit", "clinic.csv", "y ~ age", "--schema", "own.toml", "--out", "b.json")
     old = privatelr.load("old.json").coef["age"]
     for name in ("a.json", "b.json"):

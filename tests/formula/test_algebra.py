@@ -255,7 +255,9 @@ def test_formulas_with_more_than_ten_factors_keep_them_apart():
 @pytest.mark.parametrize("base", ["(18,25]", "it's", 'a"b', "a`b", "a\\b", "}", "v1_", "é ü"])
 def test_a_base_level_may_hold_anything(base):
     levels = ["p", base, "r"]
-    frame = pd.DataFrame({"y": [0, 1, 0], "Treatment": pd.Categorical(levels, categories=levels)})
+    frame = pd.DataFrame(
+        {"y": [False, True, False], "Treatment": pd.Categorical(levels, categories=levels)}
+    )
     term = f"C(Treatment, Treatment({base!r}))"
     spec, columns = raw(f"y ~ {term}", frame)
     assert [name.rpartition("[")[2] for name in spec.columns.names[1:]] == ["T.p]", "T.r]"]

@@ -19,7 +19,7 @@ from privatelr.privacy import ZCDP
 dplr, huber = ONE_STAGE["dplr"], ONE_STAGE["dpsvm"]
 SVMS = {name: model for name, model in ONE_STAGE.items() if name != "dplr"}
 N = 2001
-BOUNDS = {"x": (-1, 1), "y": (0, 1)}
+BOUNDS = {"x": (-1, 1)}
 
 
 def adversarial_frames():
@@ -30,7 +30,7 @@ def adversarial_frames():
     frame = pd.DataFrame({"x": x, "y": y})
     neighbour = frame.copy()
     neighbour.loc[N - 1, ["x", "y"]] = [2 * t - 1, 0]
-    return frame, neighbour
+    return frame.astype({"y": bool}), neighbour.astype({"y": bool})
 
 
 def lonely_frames():
@@ -38,7 +38,7 @@ def lonely_frames():
     frame = pd.DataFrame({"x": np.repeat([np.nan, 1.0], [N - 1, 1]), "y": 1})
     neighbour = frame.copy()
     neighbour.loc[N - 1, "y"] = 0
-    return frame, neighbour
+    return frame.astype({"y": bool}), neighbour.astype({"y": bool})
 
 
 def check_loss(fit, frames=adversarial_frames):
@@ -103,7 +103,7 @@ def sided_frames():
     frame.loc[N - 1, "y"] = 1
     neighbour = frame.copy()
     neighbour.loc[N - 1, "y"] = 0
-    return frame, neighbour
+    return frame.astype({"y": bool}), neighbour.astype({"y": bool})
 
 
 @pytest.mark.slow
@@ -152,12 +152,12 @@ def orthogonal_frames():
     frame = pd.DataFrame({"x": np.repeat([0.0, 1.0], [99, 1]), "z": 0.0, "y": 1})
     neighbour = frame.copy()
     neighbour.loc[99, ["x", "z"]] = [0.0, 1.0]
-    return frame, neighbour
+    return frame.astype({"y": bool}), neighbour.astype({"y": bool})
 
 
 def test_frames_that_are_no_neighbours_are_refused():
     frame, neighbour = adversarial_frames()
-    fit = dplr("y ~ x", frame, levels={"y": [0, 1]})
+    fit = dplr("y ~ x", frame)
     with pytest.raises(ValueError, match="differ in one record"):
         audit.privacy_loss(fit, frame, neighbour.iloc[:-1])
     with pytest.raises(ValueError, match="takes n=2001"):

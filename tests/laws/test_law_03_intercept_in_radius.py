@@ -35,7 +35,7 @@ def test_law_of_every_model(model):
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_the_intercept_is_regularised(model):
     """One class only: an unregularised intercept would run away; ours shrinks in lambda."""
-    frame = clinic().assign(y=1)
+    frame = clinic().assign(y=True)
     intercepts = [
         model("y ~ 1", frame, eps=0, lambda_=lambda_).coef["(Intercept)"]
         for lambda_ in (1e-3, 1e-1, 10.0)

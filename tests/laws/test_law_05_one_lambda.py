@@ -158,4 +158,4 @@ def test_lambda_zero_without_privacy_is_allowed_and_with_privacy_is_raised(name)
     with pytest.raises(ValueError, match="lambda_=0"):
         fit_clinic(frame, model=model, lambda_=0, op=False)
     with pytest.raises(ValueError, match="too small"):
-        model("y ~ age", frame, lambda_=0, on_small_lambda="keep")
+        model("y ~ age", frame, lambda_=0, on_small_lambda="keep", levels={"y": [0, 1]})

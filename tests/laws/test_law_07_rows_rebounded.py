@@ -22,8 +22,8 @@ FORMULAS = [
     "y ~ I(age^2) + log(dose + 1) + age:smoker",
     "y ~ (age + dose + smoker)^2 - 1",
 ]
-BOUNDS = {"age": (18, 90), "dose": (0, 5), "y": (0, 1)}
-LEVELS = {"smoker": ["no", "yes"]}
+BOUNDS = {"age": (18, 90), "dose": (0, 5)}
+LEVELS = {"smoker": ["no", "yes"], "y": [0, 1]}
 
 
 def check_lengths(formula, bounds, rp_dim):
@@ -67,7 +67,7 @@ def test_projection_alone_would_lengthen_rows():
 def test_a_term_is_clipped_to_its_range():
     """Should a range ever be too narrow, the column keeps to it all the same."""
     frame = clinic()
-    spec = dplr("y ~ log(dose + 1)", frame, bounds=BOUNDS).spec
+    spec = dplr("y ~ log(dose + 1)", frame, bounds=BOUNDS, levels=LEVELS).spec
     narrow = replace(spec, factors=(replace(spec.factors[0], interval=(0.5, 1.0)),))
     values, _ = read_values(narrow.variables, as_batch(frame), narrow.formula.covariates)
     raw, _ = raw_design(narrow, values, len(frame))

@@ -77,7 +77,7 @@ def check_bootstrap_is_free(covariates_of):
     after = before.copy()
     after.loc[0] = [1.0, 0.01]
     ledger = Ledger(100.0)
-    fit = dplr("y ~ age", before, eps=1.0, bounds={"age": (0, 10)}, ledger=ledger)
+    fit = dplr("y ~ age", before, eps=1.0, bounds={"age": (0, 10), "y": (0, 1)}, ledger=ledger)
     asked = (Question(method="bootstrap", covariates=covariates_of(x)) for x in (before, after))
     first, second = (bootstrap_intervals(fit.release, fit.spec, np.eye(2), one) for one in asked)
     np.testing.assert_array_equal(first.lower, second.lower)

@@ -37,7 +37,8 @@ from privatelr.privacy.noise import BlockLaplace, SphericalLaplace, mean_square
 from privatelr.sources import as_batch, declare_schema
 from privatelr.types import Block, euclidean_part
 
-BOUNDS, LEVELS = {"age": (18, 90)}, {"smoker": ["no", "yes"], "site": list("abc")}
+Y = {"y": [0, 1]}
+BOUNDS, LEVELS = {"age": (18, 90)}, {"smoker": ["no", "yes"], "site": list("abc"), **Y}
 TERMS = ["age", "dose", "smoker", "site", "u", "age:dose", "u:smoker", "site:dose", "tanh(u)"]
 HUGE = [1e300, -1e300, 5e-324, -0.0, 1e160, -1e-160, math.inf, math.nan, 3.0, -1.0]
 VALUE = st.one_of(st.sampled_from(HUGE), st.floats(-3, 3), st.floats(allow_subnormal=True))
@@ -149,7 +150,9 @@ def test_partitions_give_the_same_rows():
 
 def test_a_prediction_shortens_as_the_fit_did():
     frame = clinic(n=60).assign(u=np.linspace(-1e6, 1e6, 60))
-    fit = dplr("y ~ u + age + dose:smoker", frame, bounds=BOUNDS, levels={"smoker": ["no", "yes"]})
+    fit = dplr(
+        "y ~ u + age + dose:smoker", frame, bounds=BOUNDS, levels={"smoker": ["no", "yes"], **Y}
+    )
     assert fit.spec.unbounded == ("u", "dose:smoker")
     link = fit.predict(frame, type="link").to_numpy()
     rows = read_design(fit.spec, as_batch(frame), DenseRows).x
@@ -223,9 +226,11 @@ def test_where_all_or_none_have_bounds_the_length_is_of_whole_rows(row_norm):
 
 
 def test_columns_that_are_mixed_or_scaled_by_the_data_are_shortened_as_whole_rows():
-    fit = dplr("y ~ age + dose", clinic(), bounds=BOUNDS, row_norm=2.0, rp_dim=2)
+    fit = dplr("y ~ age + dose", clinic(), bounds=BOUNDS, levels=Y, row_norm=2.0, rp_dim=2)
     with pytest.warns(PrivacyWarning):
-        scaled = dplr("y ~ age + dose", clinic(), bounds=BOUNDS, row_norm=2.0, do_scale=True)
+        scaled = dplr(
+            "y ~ age + dose", clinic(), bounds=BOUNDS, levels=Y, row_norm=2.0, do_scale=True
+        )
     for spec in (fit.spec, scaled.spec):
         assert (spec.bound, spec.bound_source, spec.blocks) == (2.0, "row_norm", ())
 
@@ -234,7 +239,7 @@ def test_one_forgotten_bound_costs_one_column():
     """Not a ball for all: the others keep the noise that they have beside it."""
     names = [f"x{at}" for at in range(9)]
     frame = pd.DataFrame({name: np.linspace(-1, 1, 40) for name in names})
-    frame["y"] = np.arange(40) % 2.0
+    frame["y"] = np.arange(40) % 2 == 1
     bounds = {name: (-1, 1) for name in names}
     full = dplr("y ~ .", frame, bounds=bounds).calibration
     bounds.pop("x4")
@@ -311,7 +316,7 @@ def test_two_tables_of_a_formula_are_told_apart_no_better_than_claimed():
     frame = clinic(n=30).assign(age=90.0, dose=1e9, u=-2e300, y=0.0)
     other = frame.copy()
     other.loc[0, "y"] = 1.0
-    fit = dpsvm("y ~ u + age + dose", frame, loss="huber", bounds=BOUNDS, lambda_=10.0)
+    fit = dpsvm("y ~ u + age + dose", frame, loss="huber", bounds=BOUNDS, levels=Y, lambda_=10.0)
     assert isinstance(fit.calibration.noise, BlockLaplace)
     row = read_design(fit.spec, as_batch(frame), DenseRows).x[0]
     found = audit.privacy_loss(fit, frame, other, output=BEND * row / float(row @ row))

@@ -99,7 +99,9 @@ def test_what_is_read_back_can_be_used(answers, frame, tmp_path):
     bounds, levels = load(tmp_path / "bounds.json"), load(tmp_path / "levels.json")
     assert (dict(bounds), dict(levels)) == (dict(answers["bounds"]), dict(answers["levels"]))
     assert (
-        dplr(FORMULA, frame, bounds=bounds, levels=levels).spec.variables["age"].bounds
+        dplr(FORMULA, frame, bounds=bounds, levels={**levels, "y": [0, 1]})
+        .spec.variables["age"]
+        .bounds
         == (bounds["age"])
     )
     numbers = load(tmp_path / "levels of numbers.json")["age"]
@@ -259,7 +261,7 @@ def test_a_void_answer_says_so(frame, tmp_path):
         given = {"seed": 3, "eps": 1.0}
         made = [fit.private_roc(frame, **given), choose({"a": fit, "b": fit}, frame, **given)]
     for answer in made:
-        answer.save(tmp_path / "void.json")
+        answer.save(tmp_path / "void.json", overwrite=True)
         document = json.loads((tmp_path / "void.json").read_bytes())
         assert document["notice"].startswith("NOT PRIVATE")
         assert document["randomness"] == "seed"

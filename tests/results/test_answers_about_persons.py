@@ -25,7 +25,7 @@ WHOSE = np.random.default_rng(8).permutation(np.repeat(np.arange(len(SIZES)), SI
 def tables():
     n, rng = len(WHOSE), np.random.default_rng(0)
     x = rng.uniform(-0.5, 0.5, (n, 3))
-    y = (rng.random(n) < 1 / (1 + np.exp(-6 * x[:, 0]))).astype(float)
+    y = rng.random(n) < 1 / (1 + np.exp(-6 * x[:, 0]))
     return x, y, pd.DataFrame(x, columns=["X1", "X2", "X3"]).assign(y=y)
 
 
@@ -192,23 +192,17 @@ def test_errors_about_the_data_name_no_length(ask):
     with pytest.raises(FormulaError, match="the column 'person' is missing"):
         ask(frame, FRAME.drop(columns="person"), 1)
     with pytest.raises(ArgumentError, match="person: the fit is about records"):
-        ask(
-            dplr("y ~ X1", FRAME, 1, row_norm=1.0, levels={"y": [0, 1]}),
-            X,
-            1,
-            response=Y,
-            person=WHOSE,
-        )
+        ask(dplr("y ~ X1", FRAME, 1, row_norm=1.0), X, 1, response=Y, person=WHOSE)
 
 
 def test_a_choice_is_among_fits_about_the_same_persons():
     frame = fits()[0]
-    records = dplr("y ~ X1", FRAME, 1, row_norm=1.0, levels={"y": [0, 1]})
+    records = dplr("y ~ X1", FRAME, 1, row_norm=1.0)
     with pytest.raises(GuaranteeError, match=r"^choose: the fits are about different neighbours"):
         choose({"one": frame, "two": records}, FRAME, 1)
     others = (
-        dplr("y ~ X1", FRAME, 1, row_norm=1.0, person="person", levels={"y": [0, 1]}),
-        dplr("y ~ X1", FRAME, 0, row_norm=1.0, person="person", lambda_=0.1, levels={"y": [0, 1]}),
+        dplr("y ~ X1", FRAME, 1, row_norm=1.0, person="person"),
+        dplr("y ~ X1", FRAME, 0, row_norm=1.0, person="person", lambda_=0.1),
     )
     for other in others:
         with pytest.raises(GuaranteeError, match="about records, or about persons with one number"):
@@ -221,14 +215,14 @@ def test_the_better_fit_is_chosen_by_what_persons_count():
     x = rng.uniform(-1, 1, 1400)
     whose = np.append(np.arange(400), np.full(1000, 400))
     sign = np.where(whose < 400, 1, -1)
-    frame = pd.DataFrame({"x": x, "y": (sign * x > 0).astype(float), "person": whose})
+    frame = pd.DataFrame({"x": x, "y": sign * x > 0, "person": whose})
     good, bad = (
         dplr(
             "y ~ x",
-            frame.assign(y=(side * x > 0).astype(float)),
+            frame.assign(y=side * x > 0),
             0,
             lambda_=0.01,
-            bounds={"x": (-1, 1), "y": (0, 1)},
+            bounds={"x": (-1, 1)},
             person="person",
             threshold=0.5,
         )

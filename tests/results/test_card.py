@@ -33,7 +33,7 @@ MECHANISMS = [
     {"eps": ZCDP(0.1)},
     {"rp_dim": 2, "bounds": None},
     {"row_norm": 0.5, "threshold": "topleft"},
-    {"row_norm": 0.5, "bounds": {"age": (18, 90), "y": (0, 1)}},
+    {"row_norm": 0.5, "bounds": {"age": (18, 90)}},
 ]
 
 

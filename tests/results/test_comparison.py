@@ -152,7 +152,7 @@ def test_odds_ratios_are_exponentials():
 
 def test_odds_ratios_of_tiny_units_are_of_more_units():
     frame = trial().assign(seconds=lambda one: one["age"] * 3e7)
-    bounds = {"seconds": (5e8, 3e9)}
+    bounds = {"seconds": (5e8, 3e9), "y": (0, 1)}
     pair = [
         drawn(dplr, "y ~ seconds", frame, eps=eps, spend="inference", bounds=bounds)
         for eps in (2.0, 4.0)
@@ -191,7 +191,7 @@ def test_an_interaction_has_one_row_in_either_order():
 
 def test_many_coefficients_are_cut_to_the_largest():
     x = np.random.default_rng(0).uniform(-1, 1, (200, 1100))
-    wide = drawn(dplr, (x[:, 0] > 0).astype(float), x, eps=2.0, row_norm=10.0)
+    wide = drawn(dplr, x[:, 0] > 0, x, eps=2.0, row_norm=10.0)
     table = compare(wide, wide)
     assert len(table.to_frame()) == 80
     assert "40 of 1101 terms are shown" in sentences(table)
@@ -371,7 +371,7 @@ LABEL = "A label that is longer than any column, with <i>marks</i> & 100% _ { } 
 def odd():
     name = LONG.strip("`")
     frame = trial().assign(**{name: trial()["dose"]})
-    bounds = {**SCHEMA["bounds"], name: (0, 5)}
+    bounds = {**SCHEMA["bounds"], name: (0, 5), "y": (0, 1)}
     formula = f"y ~ age + {LONG}"
     one = drawn(dplr, formula, frame, eps=1.0, bounds=bounds, spend="inference")
     return {LABEL: one, **fits()}
@@ -480,7 +480,7 @@ def test_the_record_is_frozen():
 
 def test_persons_of_different_columns_have_no_price_together():
     frame = made_up_persons()
-    shown = {"bounds": {"age": (20, 80), "y": (0, 1)}}
+    shown = {"bounds": {"age": (20, 80)}}
     patients = dplr("ill ~ age", frame, 1.0, person="patient", records_per_person=3, **shown)
     clinics = dplr("ill ~ age", frame, 1.0, person="clinic", **shown)
     assert compare(patients, patients).guarantee == PureDP(1.0, REPLACE_PERSON)
@@ -493,7 +493,7 @@ def test_persons_of_different_columns_have_no_price_together():
 def test_persons_of_two_arrays_may_differ():
     """Nothing public says whose an array tells apart, so the sentences name what they rest on."""
     frame = made_up_persons()
-    given = {"eps": 1.0, "bounds": {"age": (20, 80), "y": (0, 1)}}
+    given = {"eps": 1.0, "bounds": {"age": (20, 80)}}
     patients, clinics = (
         dplr(frame["ill"].to_numpy(), frame[["age"]], person=frame[name].to_numpy(), **given)
         for name in ("patient", "clinic")
@@ -509,7 +509,7 @@ def test_persons_of_two_arrays_may_differ():
 
 def made_up_persons():
     rng = np.random.default_rng(0)
-    table = pd.DataFrame({"age": rng.uniform(20, 80, 300), "ill": rng.integers(0, 2, 300)})
+    table = pd.DataFrame({"age": rng.uniform(20, 80, 300), "ill": rng.integers(0, 2, 300) == 1})
     return table.assign(patient=np.arange(300) // 3, clinic=np.arange(300) // 30)
 
 

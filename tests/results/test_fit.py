@@ -98,7 +98,7 @@ def test_beyond_the_bounds_means_at_the_bound():
         ("y == 1 ~ age", None, {True, False}),
         ("smoker ~ age", {"smoker": ["no", "yes"]}, {"no", "yes"}),
         ("smoker ~ age", {"smoker": ["yes", "no", "unknown"]}, {"yes", "not yes"}),
-        ("y ~ age", None, {0, 1}),
+        ("y ~ age", {"y": [0, 1]}, {0, 1}),
     ],
 )
 def test_classes_are_those_of_the_response(response, levels, classes):
@@ -245,14 +245,14 @@ def test_ways_to_call():
     x = frame[["age", "dose"]].to_numpy()
     assert dplr(frame, target="y", levels={"y": [0, 1]}).formula == "y ~ age + dose + smoker"
     assert dplr(frame, target=0, levels={"y": [0, 1]}).formula == "y ~ age + dose + smoker"
-    assert dplr(frame, levels={"y": [0, 1]}).formula == "smoker ~ y + age + dose"
-    assert dplr(np.column_stack([x, frame["y"]]), levels={"y": [0, 1]}).formula == "X3 ~ X1 + X2"
+    assert dplr(frame).formula == "smoker ~ y + age + dose"
+    assert dplr(np.column_stack([x, frame["y"]]), levels={"X3": [0, 1]}).formula == "X3 ~ X1 + X2"
     assert (
         dplr(frame["y"], frame[["age", "dose"]], levels={"y": [0, 1]}).formula == "y ~ age + dose"
     )
-    for y in (frame["y"].to_numpy(), frame["smoker"].to_numpy(), pd.Categorical(frame["smoker"])):
-        assert list(dplr(y, x, levels={"y": [0, 1]}).coef.index) == ["(Intercept)", "X1", "X2"]
-    lists = {"age": (18, 90), "dose": (0, 10), "y": (0, 1)}
+    for y in (frame["y"].to_numpy() == 1, frame["smoker"].to_numpy(), pd.Categorical(frame["y"])):
+        assert list(dplr(y, x).coef.index) == ["(Intercept)", "X1", "X2"]
+    lists = {"age": (18, 90), "dose": (0, 10)}
     assert dplr(
         "y ~ age + dose", frame.to_dict("list"), bounds=lists, levels={"y": [0, 1]}
     ).nobs == len(frame)

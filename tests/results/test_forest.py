@@ -265,7 +265,7 @@ def incomes(n=400, **options):
     frame["income"], frame["share"] = rng.uniform(0, 1e5, n), rng.uniform(0, 0.5, n)
     frame["y"], frame["sex"] = rng.integers(0, 2, n), rng.choice(["f", "m"], n)
     bounds = {"age": (18, 90), "grade": (1, 10), "income": (0, 1e5), "share": (0, 0.5)}
-    public = {"bounds": bounds, "levels": {"sex": ["f", "m"]}}
+    public = {"bounds": bounds, "levels": {"sex": ["f", "m"], "y": [0, 1]}}
     return dplr("y ~ age + grade + income + share + sex", frame, **public, **options)
 
 

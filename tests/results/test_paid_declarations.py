@@ -16,7 +16,7 @@ FORMULA, MANY = "y ~ age + smoker", 600
 
 @pytest.fixture(scope="module")
 def frame():
-    return clinic_by_age(MANY).assign(who=np.arange(MANY) // 2)
+    return clinic_by_age(MANY).assign(who=np.arange(MANY) // 2, y=lambda one: one["y"] == 1)
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +29,11 @@ def levels(frame):
     return lr.levels_from(frame, "smoker", 1.0, 1e-6)
 
 
-def fitted(frame, formula=FORMULA, **declared):
-    return lr.dplr(formula, frame, eps=4.0, **{**SCHEMA, **declared})
+def fitted(frame, formula=FORMULA, levels=SCHEMA["levels"], **declared):
+    levels = {**levels, "y": [0, 1]}
+    return lr.dplr(
+        formula, frame, eps=4.0, levels=levels, **{"bounds": SCHEMA["bounds"], **declared}
+    )
 
 
 def lines(fit):

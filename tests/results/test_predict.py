@@ -13,7 +13,7 @@ from privatelr import ZCDP, ArgumentError, FormulaError, dplpsvm, dplr, dpsvm
 from privatelr.results.pages import shown_rows
 
 SCHEMA = {
-    "bounds": {"dose": (0, 10), "y": (0, 1)},
+    "bounds": {"dose": (0, 10)},
     "levels": {"arm": ["a", "b", "c"], "ill": [0, 1]},
 }
 
@@ -88,7 +88,7 @@ def test_a_design_of_many_levels_is_never_held_as_a_whole():
         # rows with a length of some columns beside that of all
         (dplr, "link", {}),
         (dpsvm, "margins", {}),
-        (dplr, "link", {"bounds": {"y": (0, 1)}, "row_norm": 0.7}),
+        (dplr, "link", {"bounds": {}, "row_norm": 0.7}),
     ],
 )
 def test_predictions_without_zeros_are_those_with_them(monkeypatch, model, type_, options):

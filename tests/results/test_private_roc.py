@@ -148,7 +148,7 @@ def test_a_fit_that_chooses_columns_has_one(frame, loss):
 def test_a_sparse_matrix_has_one(model, monkeypatch):
     rng = np.random.default_rng(1)
     x = sparse.random_array((300, 20), density=0.3, rng=rng, format="csr")
-    y = np.where(x @ np.ones(20) + rng.normal(0, 0.5, 300) > 3, 1.0, 0.0)
+    y = np.where(x @ np.ones(20) + rng.normal(0, 0.5, 300) > 3, True, False)
     with fixed_noise(monkeypatch):
         fit = model(y, x, eps=4.0)
         found = fit.private_roc(x, eps=100.0, response=y)

@@ -283,8 +283,8 @@ def test_a_reader_without_the_package_finds_the_matrices(tmp_path):
 
 @pytest.mark.parametrize("call", [lambda f: (f.to_numpy(),), lambda f: (f["y"], f[["x", "z"]])])
 def test_arrays_read_back(tmp_path, call):
-    frame = FRAME[["x", "z", "y"]]
-    fit = dplr(*call(frame), levels={"y": [0, 1]})
+    frame = FRAME[["x", "z", "y"]].astype(float)
+    fit = dplr(*call(frame), bounds={"X3" if len(call(frame)) == 1 else "y": (0, 1)})
     new = pd.DataFrame(RNG.uniform(0, 9, (7, 3)), columns=["X1", "X2", "X3"])
     data = new if "X1" in fit.spec.variables else frame
     check_round_trip(fit, data, tmp_path / "model.json")

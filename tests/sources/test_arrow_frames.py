@@ -27,7 +27,7 @@ N = 700
 RNG = np.random.default_rng(3)
 MISSING = np.arange(N) % 50 == 9
 COLUMNS = {
-    "y": RNG.integers(0, 2, N),
+    "y": RNG.integers(0, 2, N) == 1,
     "a": RNG.uniform(-2, 2, N),
     "b": RNG.uniform(-2, 2, N).astype(np.float32),
     "i": RNG.integers(-9, 9, N),
@@ -127,7 +127,7 @@ def test_arrays_of_any_numbers(monkeypatch, dtype, order):
     array = np.asarray(values, order=order)
     array.flags.writeable = False
     names = [f"X{i}" for i in range(1, 6)]
-    schema = declare_schema(bounds=dict.fromkeys(names, (0, 2)), levels={"y": [0, 1]})
+    schema = declare_schema(bounds=dict.fromkeys(names, (0, 2)))
     rows = []
     for data in (array, pd.DataFrame(values.astype(float)).set_axis([*names, "X6"], axis=1)):
         frame = as_frame(data)
@@ -301,10 +301,10 @@ def test_columns_that_no_model_reads_are_never_looked_at():
     """Dates beyond Python's years, and text that is none."""
     date = pa.array([0] * (N - 1) + [2**31 - 1], pa.int32()).cast(pa.date32())
     table = pa.table({"y": COLUMNS["y"], "a": COLUMNS["a"], "d": date, "s": broken_text()})
-    fit = dplr("y ~ a", table, eps=1, bounds={"a": (-1, 1), "y": (0, 1)})
+    fit = dplr("y ~ a", table, eps=1, bounds={"a": (-1, 1)})
     assert fit.predict(table).notna().all()
     with pytest.raises(SchemaError, match="type date32"):
-        dplr("y ~ a + d", table, eps=1, bounds={"a": (-1, 1), "y": (0, 1)})
+        dplr("y ~ a + d", table, eps=1, bounds={"a": (-1, 1)})
 
 
 def broken_text():
@@ -323,7 +323,7 @@ def test_text_that_cannot_be_decoded_is_missing(formula, kind):
         text = pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([columns["s"]])))
         frame = pd.DataFrame({**columns, "s": text})
     fixed = pd.DataFrame({**columns, "s": ["p"] * (N - 1) + [None]})
-    schema = declare_schema(levels={"s": ["p", "q"]}, bounds={"a": (-1, 1), "y": (0, 1)})
+    schema = declare_schema(levels={"s": ["p", "q"]}, bounds={"a": (-1, 1)})
     rows = []
     for data in (as_frame(frame), fixed):
         spec = plan_design(parse_formula(formula, ["y", "a", "s"]), as_batch(data), schema)
@@ -344,7 +344,7 @@ def test_text_that_cannot_be_encoded_is_no_level():
     }
     for data in held.values():
         frame = as_frame(data)
-        schema = declare_schema(levels={"g": ["u", "v"], "y": [0, 1]})
+        schema = declare_schema(levels={"g": ["u", "v"]})
         spec = plan_design(parse_formula("y ~ g", ["y", "g"]), as_batch(frame), schema)
         rows = read_design(spec, as_batch(frame), DenseRows)
         assert rows.y[0] == 0
@@ -367,10 +367,7 @@ def test_lazy_frames_are_refused():
 def test_a_fit_and_its_predictions_are_the_same(library):
     bounds = {name: BOUNDS[name] for name in ("a", "i", "u")}
     frames = NULLS[library](), pandas_nulls()
-    fits = [
-        dplr("y ~ a + i + u", frame, eps=1, bounds=bounds, seed=1, levels={"y": [0, 1]})
-        for frame in frames
-    ]
+    fits = [dplr("y ~ a + i + u", frame, eps=1, bounds=bounds, seed=1) for frame in frames]
     pd.testing.assert_series_equal(fits[0].coef, fits[1].coef)
     pd.testing.assert_series_equal(fits[0].predict(frames[0]), fits[1].predict(frames[1]))
 
@@ -416,10 +413,10 @@ def test_columns_that_cannot_be_decoded_matter_where_they_are_used(coded, librar
         bad = whole.assign(g=pd.Series(pd.arrays.ArrowExtensionArray(held)))
     else:
         bad = pa.table({**COLUMNS, "g": held})
-    how = {"bounds": {"a": (-1, 1.5), "y": (0, 1)}}
+    how = {"bounds": {"a": (-1, 1.5)}}
     fitted = dplr("y ~ a", bad, **how)
     assert fitted.coef.equals(dplr("y ~ a", whole, **how).coef)
-    assert str(check("y ~ a", bad, bounds=how["bounds"], levels={"y": [0, 1]}))
+    assert str(check("y ~ a", bad, bounds=how["bounds"]))
     assert len(fitted.predict(bad)) == N
     how["levels"] = {"g": ["p", "q"]}
     used = dplr("y ~ a + g", whole, **how)
@@ -435,7 +432,7 @@ def test_columns_that_cannot_be_decoded_matter_where_they_are_used(coded, librar
 
 OUTSIDE = {"int8": [-1, 3, 100], "int64": [-(2**63), 3, 2**63 - 1], "uint64": [3, 2**63, 2**64 - 1]}
 SPOILED = [5, 50, -1]
-USED = {"bounds": {"a": (-1, 1.5), "y": (0, 1)}, "levels": {"g": ["p", "q", "r"]}}
+USED = {"bounds": {"a": (-1, 1.5)}, "levels": {"g": ["p", "q", "r"]}}
 
 
 def spoil(values, levels, kind):
@@ -493,7 +490,7 @@ def test_persons_outside_of_a_dictionary_are_missing(kind, monkeypatch):
     monkeypatch.setattr(privatelr.fitting, "SystemRandomness", FixedRandomness)
     column, fixed = spoiled_column(kind)
     table, expected = pa.table({**COLUMNS, "g": column}), pa.table({**COLUMNS, "g": fixed})
-    how = {"bounds": {"a": (-1, 1.5), "y": (0, 1)}, "person": "g", "records_per_person": 300}
+    how = {"bounds": {"a": (-1, 1.5)}, "person": "g", "records_per_person": 300}
     same = dplr("y ~ a", expected, **how).coef
     for data in (table, stream(table.to_reader), stream(table.to_reader, memory=0)):
         found = dplr("y ~ a", data, **how).coef

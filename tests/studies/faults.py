@@ -62,7 +62,7 @@ def part(number: int, records: int = RECORDS) -> pd.DataFrame:
     """The records of one file."""
     rng = np.random.default_rng(number)
     frame = pd.DataFrame(rng.uniform(-1, 1, (records, 3)), columns=list(BOUNDS))
-    return frame.assign(y=(frame["x0"] + rng.standard_normal(records) > 0).astype(float))
+    return frame.assign(y=frame["x0"] + rng.standard_normal(records) > 0)
 
 
 @cache

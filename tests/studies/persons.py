@@ -34,7 +34,7 @@ def records(m: int, sizes: Any, rng: np.random.Generator) -> pd.DataFrame:
     own, x = OWN * rng.standard_normal(m), rng.uniform(-1, 1, m)
     z = rng.uniform(-1, 1, len(whose))
     chance = 1 / (1 + np.exp(-(x[whose] + z + own[whose])))
-    y = (rng.uniform(size=len(whose)) < chance).astype(float)
+    y = rng.uniform(size=len(whose)) < chance
     return pd.DataFrame({"y": y, "x": x[whose], "z": z, "person": whose})
 
 
@@ -43,9 +43,7 @@ def truth() -> Any:
     """Return the coefficients of the marginal model."""
     rng = np.random.default_rng(1)
     frame = records(10**6, 1, rng)
-    return dplr(
-        "y ~ x + z", frame, 0, lambda_=1e-9, bounds=BOUNDS, levels={"y": [0, 1]}
-    ).coef.to_numpy()
+    return dplr("y ~ x + z", frame, 0, lambda_=1e-9, bounds=BOUNDS).coef.to_numpy()
 
 
 def one_run(seed: int, epsilon: float, person: str | None) -> tuple[Any, Any]:

@@ -27,7 +27,7 @@ CELLS = (
     (2000, 2.0, 0.0, 0.0),
 )
 """Records, epsilon, delta, and the effect of the common level."""
-BOUNDS = {"age": (20, 80), "weight": (50, 120), "y": (0, 1)}
+BOUNDS = {"age": (20, 80), "weight": (50, 120)}
 LEVELS = {"group": ["none", "common", "rare"]}
 SHARES = (0.6, 0.37, 0.03)
 
@@ -38,7 +38,7 @@ def sample(n: int, effect: float, rng: np.random.Generator) -> pd.DataFrame:
     weight = np.clip(rng.normal(85, 14, n), *BOUNDS["weight"])
     group = rng.choice(LEVELS["group"], n, p=SHARES)
     link = 0.04 * (age - 50) + 0.02 * (weight - 85) + effect * (group == "common")
-    y = (rng.random(n) < special.expit(link)).astype(int)
+    y = rng.random(n) < special.expit(link)
     return pd.DataFrame({"y": y, "age": age, "weight": weight, "group": group})
 
 

@@ -55,7 +55,7 @@ def records(n: int, intercept: float, rng: np.random.Generator) -> pd.DataFrame:
     x = np.clip(rng.standard_normal((n, COLUMNS)), -REACH, REACH)
     frame = pd.DataFrame(x, columns=NAMES)
     chance = 1 / (1 + np.exp(-(intercept + EFFECT * x.sum(axis=1))))
-    return frame.assign(y=(rng.uniform(size=n) < chance).astype(float))
+    return frame.assign(y=rng.uniform(size=n) < chance)
 
 
 def one_run(n: int, truth: FloatArray, seed: int) -> dict[str, list[float]]:

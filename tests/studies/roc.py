@@ -175,7 +175,7 @@ def draw(path: Path) -> None:
     link = (frame["age"] - 58) / 9 + frame["dose"] - 2
     frame["ill"] = rng.random(n) < 1 / (1 + np.exp(-link))
     bounds = {"age": (20, 80), "dose": (0, 5)}
-    fit = dplr("ill ~ age + dose", frame[:8000], eps=1.0, bounds=bounds, levels={"ill": [0, 1]})
+    fit = dplr("ill ~ age + dose", frame[:8000], eps=1.0, bounds=bounds)
     fit.private_roc(frame[8000:], eps=0.3).plot().figure.savefig(path, dpi=90)
 
 

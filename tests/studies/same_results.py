@@ -74,10 +74,7 @@ TOOLS = [
     *("plot_coefficients(fit).get_title()", "compose([PureDP(.1)] * 9 + [ZCDP(.1)])"),
     *("to_approximate(ZCDP(.1), 1e-6)", "scaled(frame['age'])", "saved(fit)", "ledger_of(frame)"),
 ]
-SCHEMA = {
-    "bounds": {"age": (18, 90), "dose": (0, 5), "y": (0, 1)},
-    "levels": {"smoker": ["no", "yes"]},
-}
+SCHEMA = {"bounds": {"age": (18, 90), "dose": (0, 5)}, "levels": {"smoker": ["no", "yes"]}}
 
 
 def clinic(n=400):
@@ -86,7 +83,7 @@ def clinic(n=400):
     age, dose = rng.uniform(18, 90, n), rng.uniform(0, 5, n)
     smoker = rng.choice(["no", "yes"], n)
     link = -3 + 0.05 * age + 0.4 * dose - (smoker == "yes")
-    y = (rng.random(n) < 1 / (1 + np.exp(-link))).astype(int)
+    y = rng.random(n) < 1 / (1 + np.exp(-link))
     return pd.DataFrame({"age": age, "dose": dose, "smoker": smoker, "y": y})
 
 

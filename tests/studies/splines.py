@@ -30,7 +30,7 @@ TERMS = {
     "cut": "cut(age, c(20, 30, 40, 50, 60, 70, 80), include.lowest = TRUE)",
     "poly": "poly(age, 3, raw = TRUE)",
 }
-BOUNDS = {"age": (20, 80), "dose": (0, 5), "ill": (0, 1)}
+BOUNDS = {"age": (20, 80), "dose": (0, 5)}
 TEST, PLAIN = 20_000, 1e-6
 
 

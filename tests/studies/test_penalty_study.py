@@ -9,7 +9,7 @@ from studies.scale_tables import Table
 
 from privatelr import dplr
 
-BOUNDS = {"a": (0.0, 10.0), "b": (-5.0, 5.0), "y": (0, 1)}
+BOUNDS = {"a": (0.0, 10.0), "b": (-5.0, 5.0)}
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def test_the_study_fits_what_the_front_door_fits(table):
 
 
 def test_the_least_excess_is_below_that_of_the_default():
-    public = {"bounds": {"a": (0, 1), "b": (0, 1), "y": (0, 1)}, "spend": None}
+    public = {"bounds": {"a": (0, 1), "b": (0, 1)}, "spend": None}
     calibration = plan("y ~ a + b", 10**5, 1.0, **public).calibration.coefficients
 
     def excess(lambda_):
