@@ -20,7 +20,7 @@ from privatelr.design import (
     prior_of,
     project,
     projection_width,
-    require_two_classes,
+    require_usable_response,
     scale_by_data,
     standardise,
     warn_of_doubts,
@@ -282,7 +282,7 @@ def _prepare(
     if method.by_class:
         spec = data.by_class(spec)
     else:
-        require_two_classes(spec.response)
+        require_usable_response(spec.response, promised=method.target.is_private)
     release_file.require_writable(spec)
     learned = 0.0 if method.buys_roc else cut  # a paid curve needs no score of each record
     scored = not method.by_class and data.require_scores(learned)

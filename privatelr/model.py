@@ -9,7 +9,7 @@ import numpy as np
 
 from privatelr.arguments import suggests_arguments
 from privatelr.call_data import DaskData, read_data
-from privatelr.design import doubts
+from privatelr.design import doubts, require_usable_response
 from privatelr.errors import SchemaError
 from privatelr.fitting import fit, read_options
 from privatelr.lazy_import import lazy_import
@@ -388,6 +388,7 @@ def check(
             "data.compute().reset_index(), whose persons are a column."
         )
     spec = source.plan(schema)
+    require_usable_response(spec.response)
     release_file.require_writable(spec)
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         source = source.held(spec)

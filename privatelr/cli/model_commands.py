@@ -331,7 +331,8 @@ def _read_table(chosen: argparse.Namespace) -> tuple[Formula, pd.DataFrame, dict
         # a term that is removed, as in . - age, is in the text of the formula but not in the model
         mentioned = {token.text for token in tokenize(formula.text) if token.is_name}
         levels = declared["levels"]
-        _require_declared(table, formula, declared)
+        if getattr(chosen, "eps", None) != 0:
+            _require_declared(table, formula, declared)
         wanted = {
             name: by_levels(name, levels.get(name)) for name in table.names if name in mentioned
         }

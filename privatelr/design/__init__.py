@@ -53,7 +53,7 @@ from privatelr.design.response import (
     Response,
     read_labels,
     require_no_order,
-    require_two_classes,
+    require_usable_response,
     with_classes,
 )
 from privatelr.design.scaling import (

@@ -40,6 +40,9 @@ class Response:
         The values that are used; the first is the negative class.
     remark : str
         What is unusual about the response, as far as that is public.
+    declared : bool
+        Whether its two values are known from declarations. Numbers without any are taken for 0 and
+        1, which no private fit does; see `require_usable_response`.
     """
 
     expression: Expression
@@ -47,6 +50,7 @@ class Response:
     classes: tuple[Any, Any]
     levels: tuple[Any, ...]
     remark: str = ""
+    declared: bool = True
 
     def describe(self) -> str:
         """A sentence part on the coding; it depends on public facts only."""
@@ -86,13 +90,9 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
             "and give counts of successes as one record for each trial."
         )
     low, high = interval(expression, {each: variables[each].bounds for each in expression.names})
-    name = next(iter(expression.names), "y")
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise SchemaError(
-            f"response {expression.label!r}: the two numbers that it takes are not declared; add "
-            f'levels={{"{name}": [0, 1]}}, with the reference first, or pass booleans, as in '
-            f'"{expression.label} == 1 ~ ..." or y == 1 for an array y.'
-        )
+        remark = "not declared, so that numbers other than 0 and 1 count as missing"
+        return Response(expression, "binary", (0, 1), (0, 1), remark=remark, declared=False)
     if (low, high) != (0.0, 1.0):
         raise SchemaError(
             f"response {expression.label!r}: a numeric response takes the values 0 and 1, and "
@@ -131,9 +131,20 @@ def require_no_order(response: Response, batch: Batch) -> None:
         )
 
 
-def require_two_classes(response: Response) -> None:
-    """Refuse three numbers or more; of other levels the first is fitted against the rest."""
+def require_usable_response(response: Response, *, promised: bool = True) -> None:
+    """Refuse numbers whose two values nobody declared, and three numbers or more.
+
+    Of other levels the first is fitted against the rest. Where nothing is promised, numbers need no
+    declaration.
+    """
     levels, name = response.levels, response.expression.label
+    if promised and not response.declared:
+        column = next(iter(response.expression.names), "y")
+        raise SchemaError(
+            f"response {name!r}: the two numbers that it takes are not declared; add "
+            f'levels={{"{column}": [0, 1]}}, with the reference first, or pass booleans, as in '
+            f'"{name} == 1 ~ ..." or y == 1 for an array y.'
+        )
     if len(levels) > 2 and all(type(level) in (int, float) for level in levels):
         raise SchemaError(
             f"response {name!r}: a numeric response takes two values, and this one declares "

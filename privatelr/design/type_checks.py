@@ -112,6 +112,8 @@ def doubts(spec: Any, batch: Batch, schema: Schema) -> list[str]:
     the same. *Assumed public*: names, types, declared bounds and levels. *Not covered*: nothing.
     """
     found: list[str] = []
+    if not spec.response.declared:  # of a fit that promises nothing
+        found.append(f"response {spec.response.describe()}; declare levels=")
     factors = (*getattr(spec, "factors", ()), *getattr(spec, "offsets", ()))
     open_ended = [factor for factor in factors if not factor.levels and not factor.is_finite]
     names = [name for factor in open_ended for name in factor.expression.names]
