@@ -705,22 +705,6 @@ def test_a_row_about_a_release_has_no_time(tmp_path, path, ledger):
     assert written.keys() == {"kind", "charge", "sha256"}
 
 
-def test_the_file_of_data_is_recognised_by_its_key(tmp_path, ledger):
-    data, key = tmp_path / "clinic.csv", os.urandom(32)
-    data.write_text("age\n30\n")
-    assert not ledger.recognises(data, key)
-    ledger.remember(data, key)
-    assert ledger.recognises(data, key)
-    assert not ledger.recognises(data, os.urandom(32))
-    data.write_text("age\n31\n")
-    assert not ledger.recognises(data, key)
-    for wrong in (b"short", "0" * 32):
-        with pytest.raises(ArgumentError, match="secret bytes"):
-            ledger.remember(data, wrong)
-    with pytest.raises(ArgumentError, match="cannot be read"):
-        ledger.remember(tmp_path / "missing", key)
-
-
 # -- other threads and processes ----------------------------------------------------------------
 
 
