@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 300,
-    "code lines": 42_556,
+    "code lines": 42_528,
     "modules of the fullest folder": 20,
     "call depth": 14,
     "functions": 362,
