@@ -1214,16 +1214,3 @@ def test_strata_are_charged_and_completed_once(tmp_path, path, ledger):
     loaded = privatelr.load(tmp_path / "fits.json")
     assert all(ledger.knows(fit.release.entry) for fit in loaded.values())
     assert f"head {ledger.rows[1].hash}" in loaded.card()
-
-
-def test_earlier_formats_have_no_receipts(tmp_path, path, ledger):
-    from privatelr.results.release_files import content_hash
-
-    fit_clinic(clinic(), eps=0.4, ledger=path).save(tmp_path / "fit.json")
-    document = json.loads((tmp_path / "fit.json").read_text(encoding="utf-8"))
-    for version in range(3, 6):
-        document["version"] = version
-        document["sha256"] = content_hash(document)
-        (tmp_path / "fit.json").write_text(json.dumps(document), encoding="utf-8")
-        with pytest.raises(privatelr.ReleaseFileError, match="entry 'receipts'"):
-            privatelr.load(tmp_path / "fit.json")
