@@ -311,16 +311,12 @@ def test_a_file_cannot_say_less_than_its_noise(change, words):
         restore(changed(document, change))
 
 
-def test_a_file_of_records_has_no_person_and_old_versions_know_none():
+def test_a_file_of_records_has_no_person():
     plain = json.loads(json.dumps(release_document(dplr(Y, sparse.csr_array(X), 1))))
     assert "person" not in plain["design"]
     whose = {"column": "person", "records_per_person": 1}
     with pytest.raises(ReleaseFileError, match="person"):
         restore(changed(plain, lambda design: design.update(person=whose)))
-    old = json.loads(json.dumps(release_document(dplr(Y, sparse.csr_array(X), 1, person=WHOSE))))
-    old["version"] = 5
-    with pytest.raises(ReleaseFileError, match="design has an entry 'person', which version 5"):
-        restore(changed(old, lambda design: None))
 
 
 def test_a_file_of_chosen_columns_has_no_persons():

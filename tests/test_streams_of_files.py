@@ -177,6 +177,13 @@ def test_files_of_a_table_with_a_log_are_refused(tmp_path, name, log):
             dplr(FORMULA, data, **SCHEMA)
 
 
+@pytest.mark.parametrize("way", ["toArrow", "to_pyarrow_dataset", "to_arrow", "collect"])
+def test_a_table_of_another_engine_is_told_what_makes_arrow_of_it(way):
+    table = type("DataFrame", (), {way: lambda self: TABLE})()
+    with pytest.raises(SchemaError, match=rf"DataFrame \(call {way}\(\) on it first\)"):
+        dplr(FORMULA, table, **SCHEMA)
+
+
 # -- what is wrong with them ----------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 300,
-    "code lines": 42_556,
+    "code lines": 42_528,
     "modules of the fullest folder": 20,
     "isinstance of kinds": 189,
     "uses of Any": 2361,

@@ -15,9 +15,5 @@ def test_every_claim_holds_and_is_nearly_reached(epsilon):
     for subject, share in losses.items():
         if subject.startswith("score counts"):
             assert share == pytest.approx(1.0, rel=1e-6)
-    if epsilon >= 1:
-        assert losses["threshold, youden: loss over all outcomes"] > 0.9
-    if epsilon <= 1:
-        assert losses["area alone: loss where its scale changes most"] > 0.7
     for score in ("auc", "accuracy", "brier"):
         assert losses[f"choice of a fit, {score}: loss over all fits"] > 0.999

@@ -141,7 +141,7 @@ def test_a_curve_that_is_refused_is_one_line(line, status, words, home, capsys):
     assert shown.out == ""
 
 
-# -- one number, and one of several models ---------------------------------------------------
+# -- one of several models -------------------------------------------------------------------
 
 
 def test_a_choice_is_that_of_python(home, tmp_path, capsys):

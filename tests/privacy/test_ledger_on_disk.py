@@ -739,22 +739,6 @@ def test_a_row_about_a_release_has_no_time(tmp_path, path, ledger):
     assert written.keys() == {"kind", "charge", "sha256"}
 
 
-def test_the_file_of_data_is_recognised_by_its_key(tmp_path, ledger):
-    data, key = tmp_path / "clinic.csv", os.urandom(32)
-    data.write_text("age\n30\n")
-    assert not ledger.recognises(data, key)
-    ledger.remember(data, key)
-    assert ledger.recognises(data, key)
-    assert not ledger.recognises(data, os.urandom(32))
-    data.write_text("age\n31\n")
-    assert not ledger.recognises(data, key)
-    for wrong in (b"short", "0" * 32):
-        with pytest.raises(ArgumentError, match="secret bytes"):
-            ledger.remember(data, wrong)
-    with pytest.raises(ArgumentError, match="cannot be read"):
-        ledger.remember(tmp_path / "missing", key)
-
-
 # -- other threads and processes ----------------------------------------------------------------
 
 
@@ -1264,16 +1248,3 @@ def test_strata_are_charged_and_completed_once(tmp_path, path, ledger):
     loaded = privatelr.load(tmp_path / "fits.json")
     assert all(ledger.knows(fit.release.entry) for fit in loaded.values())
     assert f"head {ledger.rows[1].hash}" in loaded.card()
-
-
-def test_earlier_formats_have_no_receipts(tmp_path, path, ledger):
-    from privatelr.results.release_files import content_hash
-
-    fit_clinic(clinic(), eps=0.4, ledger=path).save(tmp_path / "fit.json")
-    document = json.loads((tmp_path / "fit.json").read_text(encoding="utf-8"))
-    for version in range(3, 6):
-        document["version"] = version
-        document["sha256"] = content_hash(document)
-        (tmp_path / "fit.json").write_text(json.dumps(document), encoding="utf-8")
-        with pytest.raises(privatelr.ReleaseFileError, match="entry 'receipts'"):
-            privatelr.load(tmp_path / "fit.json")

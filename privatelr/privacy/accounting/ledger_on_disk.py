@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
 import warnings
 from abc import abstractmethod
@@ -31,8 +29,6 @@ else:
     ledger_checks = lazy_import("privatelr.privacy.accounting.ledger_checks")
     ledger_file = lazy_import("privatelr.privacy.accounting.ledger_file")
     ledger_rows = lazy_import("privatelr.privacy.accounting.ledger_rows")
-
-_SHORTEST_KEY = 16
 
 
 @suggests_arguments
@@ -267,24 +263,6 @@ class LedgerOnDisk(Account):
         for receipt in receipts:
             self._disk.release(receipt.row, sha256)
 
-    def remember(self, path: str | os.PathLike[str], key: bytes) -> None:
-        """Keep a keyed fingerprint of the file of data, so that the wrong ledger is noticed.
-
-        Without the key, which is not kept, the fingerprint tells nothing about the data. (A hash
-        without a key would: whoever guesses the data could compare.)
-        """
-        told = _fingerprint(path, key)
-        self._disk.add_row("fingerprint", hmac=told)
-
-    def recognises(self, path: str | os.PathLike[str], key: bytes) -> bool:
-        """Whether this is the file that was remembered, for the one who has the data and the key.
-
-        **Privacy.** *Covered*: nothing; the answer is a function of the data, and not to be
-        published.
-        """
-        known = self._disk.content().fingerprint
-        return known is not None and hmac.compare_digest(known, _fingerprint(path, key))
-
     @property
     def _disk(self) -> DiskBook:
         if isinstance(self._book, DiskBook):
@@ -306,18 +284,3 @@ def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ArgumentError(f"{name}={show(value)}: {name} takes text.")
     return value
-
-
-def _fingerprint(path: str | os.PathLike[str], key: Any) -> str:
-    if not isinstance(key, bytes) or len(key) < _SHORTEST_KEY:
-        raise ArgumentError(
-            f"key: takes at least {_SHORTEST_KEY} secret bytes, as of secrets.token_bytes, that "
-            "are kept apart from the ledger."
-        )
-    name = _address(path)
-    try:
-        with open(name, "rb") as file:
-            return hmac.new(key, hashlib.file_digest(file, "sha256").digest(), "sha256").hexdigest()
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ArgumentError(f"{ledger_file.shown(name)}: it cannot be read ({reason}).") from None

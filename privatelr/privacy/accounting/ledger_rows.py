@@ -2,8 +2,7 @@
 
 A row is a line of JSON and a hash, which is that of the line and of the hash before it. The first
 row opens the ledger. Others are charges, releases that were saved, changes of the budget,
-allowances, and fingerprints of a file of data. Where rows are kept is another matter: this module
-only reads and writes them.
+and allowances. Where rows are kept is another matter: this module only reads and writes them.
 
 A chain of hashes does not tell where it ends. So the table of a ledger has one more row, of the
 number 0, that holds the head: how many rows there are, and the hash of the last. It changes with
@@ -40,7 +39,6 @@ _KEYS = {
     "released": {"charge", "sha256"},
     "changed": {"time", "epsilon", "delta", "reason"},
     "allowed": {"time", "name", "epsilon", "delta"},
-    "fingerprint": {"time", "hmac"},
 }
 """The kinds of rows, and what a row of each kind holds besides its kind.
 
@@ -114,8 +112,6 @@ class Content:
         The limits of allowances, without entries.
     charges : tuple of Charge
     changes : tuple of Change
-    fingerprint : str or None
-        The keyed fingerprint of the file of data.
     rows : int
         How many rows there are.
     head : str
@@ -129,7 +125,6 @@ class Content:
     allowances: dict[str, Statement]
     charges: tuple[Charge, ...]
     changes: tuple[Change, ...]
-    fingerprint: str | None
     rows: int
     head: str
 
@@ -238,7 +233,6 @@ class RowReader:
         self._charges: dict[int, Charge] = {}
         self._changes: list[Change] = []
         self._stated: Entry | None = None  # the first entry that states the column of its persons
-        self._fingerprint: str | None = None
 
     def read(self, rows: Sequence[LedgerRow]) -> Content:
         """Read all rows of a ledger.
@@ -275,7 +269,6 @@ class RowReader:
             allowances=dict(self._allowances),
             charges=tuple(self._charges.values()),
             changes=tuple(self._changes),
-            fingerprint=self._fingerprint,
             rows=len(self._rows),
             head=self._rows[-1].hash,
         )
@@ -305,8 +298,6 @@ class RowReader:
                 if before := self._allowances.get(value["name"]):
                     own = replace(own, rule=before.rule)  # earlier prices were admitted by it
                 self._allowances[value["name"]] = own
-            case "fingerprint":
-                self._fingerprint = value["hmac"]
 
     @property
     def _known(self) -> Statement:
