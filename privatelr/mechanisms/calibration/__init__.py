@@ -46,7 +46,6 @@ from privatelr.mechanisms.calibration.scale_noise import (
     counts_long_rows_less,
     deciding_price,
     is_worth_it,
-    may_have_one_length,
     scale_blocks,
     scale_floor,
     share_of_price,

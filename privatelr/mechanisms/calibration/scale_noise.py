@@ -226,7 +226,7 @@ def usual_rows(
     """
     epsilon = nominal_epsilon(cast("Promise", target))
     if loss.probability is None and d >= _FEW_COLUMNS and epsilon < _LITTLE_NOISE:
-        return 1.0, may_have_one_length(loss) and not isinstance(target, PureDP)
+        return 1.0, not isinstance(target, PureDP)
     lengths = _LENGTHS_OF_INTERVALS if has_intervals else _LENGTHS
     if not counts_long_rows_less(loss):
         lengths = _LENGTHS_OF_SHORTENED
@@ -249,14 +249,10 @@ def counts_long_rows_less(loss: Loss) -> bool:
     """Return whether standardised rows that are too long get a weight, and are not shortened.
 
     The coefficients of a model with probabilities keep their meaning under weights that depend on
-    the covariates alone; those of a classifier have none but the classes.
+    the covariates alone; those of a classifier have none but the classes. Rows may be brought to
+    one length where this is False, because probabilities would depend on the length.
     """
     return loss.probability is not None
-
-
-def may_have_one_length(loss: Loss) -> bool:
-    """Return whether rows may be brought to one length, on which probabilities would depend."""
-    return loss.probability is None
 
 
 def scale_sensitivity(facts: ScaleFacts) -> float:

@@ -25,11 +25,7 @@ from privatelr.design import (
 from privatelr.errors import GuaranteeError, ReleaseFileError
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import Problem, Release, ScaleRelease, scale_map
-from privatelr.mechanisms.calibration import (
-    CORNER,
-    counts_long_rows_less,
-    may_have_one_length,
-)
+from privatelr.mechanisms.calibration import CORNER, counts_long_rows_less
 from privatelr.privacy import (
     ZCDP,
     ApproxDP,
@@ -209,12 +205,10 @@ def _restore_scale(
 
     def standardised(declared: DesignSpec) -> DesignSpec:
         pure = isinstance(given.target, PureEntry)
-        if unit and (pure or not may_have_one_length(problem.loss)):
+        if unit and (pure or counts_long_rows_less(problem.loss)):
             raise ReleaseFileError("design.standard.unit takes false for this loss and target")
         if problem.weighted and not counts_long_rows_less(problem.loss):
             raise ReleaseFileError("design.standard.weighted takes false for this loss")
-        if length == CORNER and not problem.weighted:
-            raise ReleaseFileError("design.standard.length takes a number where rows are shortened")
         held = 1.0 if pure or length == CORNER else length
         constant = (document.design.intercept or 1.0) / held
         with json_values.named("design"):
