@@ -230,10 +230,11 @@ class redact_errors:  # noqa: N801
     Attributes
     ----------
     what : str
-        What could not be done, for the message.
+        What could not be done, for the message. The class of the error is not told: it may be
+        chosen by a value.
     ours : tuple of classes
-        Errors that the block raises on purpose. If they are not all of this package, code of others
-        runs, which may choose a class by a value: none is told, and only a key interrupts.
+        Errors that the block raises on purpose; fewer where code of others runs. They pass, and so
+        does a key that interrupts.
     """
 
     what: str
@@ -245,17 +246,14 @@ class redact_errors:  # noqa: N801
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if error is None:
             return
-        own_code = PrivateLRError in self.ours
         if issubclass(kind, self.ours):
             error.__context__ = error.__cause__ = None
             return
-        plain_stop = kind in (KeyboardInterrupt, GeneratorExit) and not error.args
-        passes = not isinstance(error, Exception) if own_code else plain_stop
-        if passes or raised_by_signal_handler(error):
+        is_plain_stop = kind in (KeyboardInterrupt, GeneratorExit) and not error.args
+        if is_plain_stop or raised_by_signal_handler(error):
             return
-        name = f" ({kind.__name__})" if own_code else ""  # its words may quote a value
         del kind, error, trace
-        redacted = ReaderError(f"data: {self.what}{name}.")
+        redacted = ReaderError(f"data: {self.what}.")
         try:
             raise redacted from None
         finally:

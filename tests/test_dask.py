@@ -344,7 +344,6 @@ def test_a_failure_quotes_no_value():
         rows.fold(kernel)
     chain = [caught.value, caught.value.__cause__, caught.value.__context__]
     assert not any(str(SECRET) in str(error) for error in chain)
-    assert "ValueError" in str(caught.value)
 
 
 @pytest.mark.parametrize(("memory", "reads"), [(KEPT, 1), (STREAMED, 3)])

@@ -13,7 +13,6 @@ import pandas as pd
 from scipy import sparse
 from scipy.special import log_softmax
 
-from privatelr.design import MOST_CLASSES
 from privatelr.errors import (
     ArgumentError,
     MissingDependencyError,
@@ -132,7 +131,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             options["records_per_person"] = self.get_params(deep=False)["records_per_person"]
         if len(labels.classes) <= 2:
             return type(self)._function, options
-        self._require_several(labels)
+        self._require_several()
         for name, usual in (("threshold", "fixed"), ("prior", None)):
             value = options.pop(name)
             if not (value is None or (isinstance(value, str) and value == usual)):
@@ -162,19 +161,13 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         of_clone = vars(self).get("_is_clone", False)
         return read_response(y, classes, may_read=not self._is_noisy, of_clone=of_clone)
 
-    def _require_several(self, labels: Labels) -> None:
-        """Refuse more classes than a function takes, without their number."""
+    def _require_several(self) -> None:
         name = type(self).__name__
         if not self._several:
             raise SchemaError(
                 "Only binary classification is supported. "
                 f"OneVsRestClassifier({name}(classes=(0, 1), ...)) fits each class that it finds "
                 "in y against the others, and pays for each fit."
-            )
-        if len(labels.classes) > MOST_CLASSES:
-            raise SchemaError(
-                f"classes: {name} takes up to {MOST_CLASSES} of them; declare those that count, in "
-                "classes=."
             )
 
     def _read(self, X: Any) -> Any:
@@ -239,7 +232,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found = self._predicted(X, "classes")
         place = {name: k for k, name in enumerate(self.result_.spec.response.classes)}
         codes = np.fromiter((place.get(name, -1) for name in found), np.intp, count=len(found))
-        chosen = self.classes_[np.minimum(codes, len(self.classes_) - 1)]
+        chosen = self.classes_[codes]
         if (codes >= 0).all():
             return np.asarray(chosen)
         numeric = self.classes_.dtype.kind in "iuf"
@@ -263,8 +256,6 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found = self._predicted(X, "probabilities")
         if found.ndim == 2:
             return found
-        if len(self.classes_) == 1:
-            return np.ones((len(found), 1))
         return np.column_stack([1.0 - found, found])
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
@@ -281,8 +272,6 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         **Privacy.** As of `decision_function`.
         """
         odds = self.decision_function(X)
-        if len(self.classes_) == 1:
-            return np.zeros((len(odds), 1))
         odds = np.column_stack([np.zeros(len(odds)), odds]) if odds.ndim == 1 else odds
         return np.asarray(log_softmax(odds, axis=1))
 

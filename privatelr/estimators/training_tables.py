@@ -7,7 +7,7 @@ declared, or follow from its type. They are read off its values only where nothi
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from privatelr.cells import constant, is_missing, number_or_spelled
+from privatelr.cells import constant, number_or_spelled
 from privatelr.design import as_objects, describe_variables, read_values, read_variable
 from privatelr.errors import ArgumentError, SchemaError, show
 from privatelr.sources import (
@@ -260,14 +260,13 @@ def _classes_in(column: pd.Series[Any], *, may_read: bool) -> tuple[Any, ...]:
             "reads them, and voids the guarantee)."
         )
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
-        found: Iterable[Any] = np.unique(column.to_numpy()).tolist()
+        found: Collection[Any] = np.unique(column.to_numpy()).tolist()
     else:
         objects = as_objects(column)
         found = {constant(value) for value in objects} - {None}
-        if not found and not all(map(is_missing, objects)):  # classes that are found are told
-            raise SchemaError(f"y has no value that is a class: {_NO_LABELS}.")
-    of_none = ("0", "1") if pd.api.types.is_string_dtype(column.dtype) else (0, 1)
-    return _in_order(found) or of_none  # two, even if no record has a value
+    if len(found) < 2:
+        raise SchemaError(f"y has one class or none: {_NO_LABELS}.")
+    return _in_order(found)
 
 
 def _in_order(values: Iterable[Any]) -> tuple[Any, ...]:
@@ -320,14 +319,9 @@ def _require_fitting(column: pd.Series[Any], classes: Any, values: tuple[Any, ..
 def _coded(
     column: pd.Series[Any], values: tuple[Any, ...]
 ) -> tuple[np.ndarray[Any, Any], pd.Series[Any], tuple[Hashable, ...]]:
-    """Return classes, a response, and its levels: the classes, or texts for three numbers or more.
-
-    A fit of one class has a second level, that no record has.
-    """
+    """Return classes, a response, and its levels: the classes, or texts for three or more."""
     kinds = {isinstance(value, str) for value in values}
     classes = np.array(values, dtype=None if len(kinds) == 1 else object)
-    if len(values) == 1:
-        return classes, column, (f"not {values[0]}", values[0])
     if len(values) == 2 or kinds == {True}:
         return classes, column, values
     batch, schema = as_batch({"y": column}), Schema(levels={"y": values})

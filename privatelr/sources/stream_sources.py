@@ -32,7 +32,6 @@ from privatelr.sources.dask_collections import empty
 from privatelr.sources.data_source import as_batch, is_dask, not_a_table
 from privatelr.sources.memory_limits import read_bytes
 from privatelr.sources.record_batches import (
-    UNCOUNTED,
     UNREAD,
     RecordBatches,
     empty_table,
@@ -173,8 +172,7 @@ def _adapter(data: Any) -> Callable[[Any], RecordBatches] | None:
 def _of_schema(
     schema: Any, opened: Any, counted: Callable[[], int] | None = None, required: Any = None
 ) -> RecordBatches:
-    told = None if counted is None else partial(_theirs, UNCOUNTED, counted)
-    return RecordBatches(schema, as_batch(empty_table(schema)), opened, told, required)
+    return RecordBatches(schema, as_batch(empty_table(schema)), opened, counted, required)
 
 
 def _theirs(what: str, call: Callable[[], T]) -> T:
@@ -263,8 +261,7 @@ def _of_lazy_frame(frame: Any) -> RecordBatches:
         return int(frame.sql("select count(*) from self").collect().item())
 
     # an Enum of polars has its levels in its type, which a type of Arrow has not
-    told = partial(_theirs, UNCOUNTED, counted)
-    return RecordBatches(empty.to_arrow().schema, typed, opened, told)
+    return RecordBatches(empty.to_arrow().schema, typed, opened, counted)
 
 
 def _handed_over(run: Callable[[Callable[[Any], bool]], None]) -> Generator[Any, None, None]:

@@ -29,9 +29,7 @@ WEIGHTS = {
 EXPECTED = {
     PrivateLogisticRegression: WEIGHTS,
     PrivateLinearSVC: WEIGHTS,
-    PrivateLPSVC: {
-        "check_fit2d_1sample": "the sentence is about density, which takes a number from 1/n",
-    },
+    PrivateLPSVC: {},
     PrivateSimplexClassifier: {},
 }
 """Expected failures of any fit."""

@@ -1206,6 +1206,7 @@ def test_a_backup_that_was_put_back_shows(tmp_path, path, ledger):
     ledger.charge(TENTH)
     backup = path.read_bytes()
     entry = ledger.charge(PureDP(0.5), label="lost")
+    noted = ledger.head
     path.write_bytes(backup)
     with pytest.raises(LedgerError, match="gone or others, as in a backup"):
         ledger.charge(TENTH)
@@ -1213,6 +1214,7 @@ def test_a_backup_that_was_put_back_shows(tmp_path, path, ledger):
     restored = Ledger.open(path)
     assert Ledger.check(path) == ()
     restored.charge(PureDP(0.3))
+    assert "changed or are gone" in Ledger.check(path, head=noted)[0]
     assert not restored.knows(entry)
 
 
