@@ -161,11 +161,12 @@ def _coefficients(placement: Placement, claims: _Claims, subject: str) -> Iterat
 
 def _stages(spend: Spend, claims: _Claims, subject: str) -> Iterator[Check]:
     """Plans of all stages for everybody whom a claim may be about, with all kinds of noise."""
-    (_, claim, _), shares = claims, []
+    claim, shares = claims[1], list[float]()
+    places: tuple[Placement, ...] = ("objective", "output")
     for whose, facts in _WHOSE.items():
         if facts.classes > 2 and spend != mechanisms.ALL_FOR_COEFFICIENTS:
             continue
-        for loss, place in product(LOSSES.values(), ("objective", "output")):
+        for loss, place in product(LOSSES.values(), places):
             if loss.name != "logistic" and whose != "records":
                 continue
             found = [

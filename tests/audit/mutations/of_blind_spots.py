@@ -250,7 +250,7 @@ bug("scores are not clipped", _MATRICES, long("matrices, rho*"))(_clipped((1.0, 
 
 
 @bug(
-    "squares of the scale are weighed under a pure promise",
+    "squares of the scale are weighed under pure epsilon",
     (ScaleCalibration, "weight"),
     long("*middle, pure"),
 )
@@ -259,7 +259,7 @@ def _(honest: Any, made: Any) -> float:
 
 
 @bug(
-    "a person counts in cells by roots of shares",
+    "persons count in cells by roots",
     score_histogram.counts_of_shares,
     long("persons*"),
 )
