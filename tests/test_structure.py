@@ -11,8 +11,8 @@ OPTIONAL = {
     *("great_tables", "opendp", "pyarrow", "pyspark", "sklearn", "sqlalchemy"),
 }
 MOST = {
-    "modules": 313,
-    "code lines": 44_755,
+    "modules": 306,
+    "code lines": 44_355,
     "modules of the fullest folder": 20,
     "call depth": 14,
     "functions": 362,

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate
 
 from privatelr.audit import worth
 from privatelr.audit.checks import VIOLATION
@@ -14,6 +14,10 @@ from privatelr.audit.sampling.drawn_noise import audit_draws, audit_source, draw
 from privatelr.audit.small_ledgers import Charged, audit_small_ledgers, exact_delta
 from privatelr.privacy import ZCDP, ApproxDP, PureDP, SharedApproxDP
 from privatelr.privacy.noise import CopiedNoise, NoNoise
+
+
+def normal(x):
+    return math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
 
 def wrong(checks):
@@ -68,9 +72,7 @@ def test_brute_force_is_the_integral_of_what_one_table_shows_beyond_the_other(ep
         own = np.array([price, price, 0.1, 0.1])
         p, q = (float(np.prod(1 / (1 + np.exp(-s * ups * own)))) for s in (1, -1))
         total += integrate.quad(
-            lambda x, p=p, q=q: max(
-                p * stats.norm.pdf(x - mu) - math.exp(epsilon) * q * stats.norm.pdf(x), 0.0
-            ),
+            lambda x, p=p, q=q: max(p * normal(x - mu) - math.exp(epsilon) * q * normal(x), 0.0),
             -12,
             12 + mu,
             limit=400,
@@ -87,9 +89,7 @@ def test_laplace_and_gaussian_stages_together_are_integrated():
     for p, q in ((price, -price), (-price, price)):
         ours, theirs = 1 / (1 + math.exp(-p)), 1 / (1 + math.exp(-q))
         total += integrate.quad(
-            lambda x, a=ours, b=theirs: max(
-                a * stats.norm.pdf(x - 0.3) - math.e * b * stats.norm.pdf(x), 0.0
-            ),
+            lambda x, a=ours, b=theirs: max(a * normal(x - 0.3) - math.e * b * normal(x), 0.0),
             -12,
             12,
             limit=400,

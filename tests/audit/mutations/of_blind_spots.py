@@ -30,6 +30,7 @@ from privatelr.mechanisms.calibration import (
     ScaleCalibration,
     moment_noise,
     proven_noise,
+    scale_noise,
 )
 from privatelr.numerics.solve import softmax_minimum
 from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, PureDP, events
@@ -53,14 +54,14 @@ def source(only: str) -> Look:
     return Look(f"source, {only}", lambda rng: audit_source(only))
 
 
-def stages(only: str) -> Look:
-    """The audit of all stages that match the pattern `only`."""
-    return Look(f"stages, {only}", lambda rng: audit_noise(1.0, only))
-
-
 def long(only: str) -> Look:
     """The audit of long records that match the pattern `only`."""
     return Look(f"long records, {only}", lambda rng: audit_long_records(1.0, only))
+
+
+def stages(only: str) -> Look:
+    """The audit of all stages that match the pattern `only`."""
+    return Look(f"stages, {only}", lambda rng: audit_noise(1.0, only))
 
 
 SMALL_LEDGERS = Look("small ledgers", audit_small_ledgers)
@@ -182,6 +183,23 @@ def _(honest: Any, kappa: float, classes: int) -> Any:
 )
 def _(honest: Any, problem: Any, typical: Any = None, law: Any = None) -> Any:
     return honest(problem, typical)
+
+
+@bug(
+    "a factor counts once in what a record moves the scale",
+    scale_noise.scale_sensitivity,
+    stages("scale, rho*"),
+    long("factors, zCDP"),
+)
+def _(honest: Any, facts: Any) -> Any:
+    return honest(facts) * math.sqrt(5 / 6) if len(facts.groups) > 1 else honest(facts)
+
+
+@bug(
+    "a ledger forgets the first order of a tilt", (events.TiltEvent, "first_order"), stages("tilts")
+)
+def _(honest: Any, event: Any) -> float:
+    return 0.0
 
 
 # -- composition ----------------------------------------------------------------------------------
