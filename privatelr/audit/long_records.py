@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from itertools import product
 from typing import Any
 from unittest import mock
@@ -77,19 +78,24 @@ def share_of_changes(law: NoiseLaw, target: Guarantee, changes: list[FloatArray]
 # -- the matrices of inference --------------------------------------------------------------------
 
 
-def audit_long_records(epsilon: float) -> Iterator[Check]:
-    """Checks of the matrices of inference on long rows, and of all stages of fits."""
+def audit_long_records(epsilon: float, only: str = "*") -> Iterator[Check]:
+    """Checks of the matrices of inference on long rows, and of all stages of fits.
+
+    Only subjects that match the pattern `only` are checked.
+    """
     for claim, kinds in product(claims_of_size(epsilon), (LAPLACE, GAUSSIAN)):
         if kinds is LAPLACE or not isinstance(claim, PureDP):
             subject = f"matrices, {short(claim)}, {'Laplace' if kinds is LAPLACE else 'Gaussian'}"
-            yield from guarded("long", subject, _matrices, claim, kinds, subject)
+            if fnmatch(subject, only):
+                yield from guarded("long", subject, _matrices, claim, kinds, subject)
     reached: dict[str, float] = {}
     for named, case in _CASES.items():
         neighbours = REPLACE_PERSON if "person(" in case.formula else REPLACE_ONE
         for claim in (PureDP(_LARGE, neighbours), ZCDP(_LARGE, neighbours)):
             subject = f"{named}, {'pure' if isinstance(claim, PureDP) else 'zCDP'}"
-            yield from guarded("long", subject, _fits, case, claim, subject, reached)
-    for stage, share in reached.items():
+            if fnmatch(subject, only):
+                yield from guarded("long", subject, _fits, case, claim, subject, reached)
+    for stage, share in reached.items() if only == "*" else ():
         yield Check("long", f"{stage}: what has to be reached, of its part", _REACHED, share)
 
 

@@ -19,7 +19,7 @@ from privatelr.call_data import read_data
 from privatelr.design.persons import Section, sharing_of
 from privatelr.errors import GuaranteeError, SchemaWarning
 from privatelr.formula import Person
-from privatelr.mechanisms import Problem, candidate_choice, mean_moments
+from privatelr.mechanisms import Problem, candidate_choice, mean_moments, range_selection
 from privatelr.mechanisms.calibration import ScaleFacts
 from privatelr.mechanisms.calibration.moment_noise import calibrate_moments, moments_sensitivity
 from privatelr.mechanisms.calibration.scale_noise import calibrate_scale, scale_sensitivity
@@ -181,7 +181,7 @@ def _moved_ranges(subject: str, epsilon: float) -> Iterator[Check]:
         seen.append(slots)
         return honest(slots, *given)
 
-    honest, price = suggestions.choose_range, PureDP(1e4 * epsilon, REPLACE_PERSON)
+    honest, price = range_selection.choose_range, PureDP(1e4 * epsilon, REPLACE_PERSON)
     for records, place in ((1, 0.9), (_MANY, 0.1)):
         table = _table(records)
         table.loc[table.patient == 0, "x"] = place

@@ -72,8 +72,12 @@ _SETTINGS = (
 )
 _KINDS = (GAUSSIAN, LAPLACE)
 _NUMBER = ColumnGroup(1, "number")
-_GROUPS = (_NUMBER, ColumnGroup(3, "indicators"), ColumnGroup(4, "product", 1.4, 1.0))
-"""Columns whose scale is released."""
+_FACTORS = (_NUMBER, ColumnGroup(3, "indicators"), ColumnGroup(4, "indicators"))
+_GROUPS = {
+    "objective": (_NUMBER, ColumnGroup(3, "indicators"), ColumnGroup(4, "product", 1.4, 1.0)),
+    "output": _FACTORS,
+}
+"""Columns whose scale is released; records do not attain the bound of the product."""
 _FACTS = mechanisms.Problem(10**6, 8, LOSSES["logistic"], 3.0)
 _BLOCKS = (Block(1, 0.5), Block(2, 1.0), Block(1, 0.7, "l2"), Block(1, 0.7, "l2"))
 _WHOSE = {
@@ -161,11 +165,12 @@ def _coefficients(placement: Placement, claims: _Claims, subject: str) -> Iterat
 
 def _stages(spend: Spend, claims: _Claims, subject: str) -> Iterator[Check]:
     """Plans of all stages for everybody whom a claim may be about, with all kinds of noise."""
-    (_, claim, _), shares = claims, []
+    claim, shares = claims[1], list[float]()
+    places: tuple[Placement, ...] = ("objective", "output")
     for whose, facts in _WHOSE.items():
         if facts.classes > 2 and spend != mechanisms.ALL_FOR_COEFFICIENTS:
             continue
-        for loss, place in product(LOSSES.values(), ("objective", "output")):
+        for loss, place in product(LOSSES.values(), places):
             if loss.name != "logistic" and whose != "records":
                 continue
             found = [
@@ -206,12 +211,16 @@ def _plan_of(
     kinds: Kinds,
     facts: mechanisms.Problem,
     place: Placement,
-    groups: tuple[ColumnGroup, ...] = _GROUPS,
+    groups: tuple[ColumnGroup, ...] | None = None,
 ) -> mechanisms.StagedCalibration | None:
     """A plan at half of the penalty that frees the curvature; None if it has no such noise."""
     scaled = spend != "inference" and dict(spend).get("scale", 0.0) > 0
     target = replace(claim, neighbours=facts.neighbours)
-    scale = ScaleFacts(facts.n, groups, False, 0.01, persons=facts.persons) if scaled else None
+    scale = (
+        ScaleFacts(facts.n, groups or _GROUPS[place], False, 0.01, persons=facts.persons)
+        if scaled
+        else None
+    )
     with suppress(GuaranteeError):
         ways = mechanisms.divide(target, spend, facts.loss, scaled=scaled)
         parts = next((parts for parts, meant in ways if set(meant) & set(kinds)), ways[0][0])

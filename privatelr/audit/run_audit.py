@@ -148,7 +148,7 @@ def _all_found(
         yield from audit_strata(epsilon)
         yield from audit_classes(epsilon, other)
         yield from audit_noise(epsilon)
-        yield from audit_draws(other, 2 * effort.releases)
+        yield from audit_draws(other, effort.releases)
         yield from audit_source()
         yield from audit_releases(other, epsilon)
         yield from audit_plays(other, epsilon, effort.choices)

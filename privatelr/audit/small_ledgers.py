@@ -18,7 +18,7 @@ from itertools import product
 import numpy as np
 from scipy import stats
 
-from privatelr.audit.checks import Check, guarded
+from privatelr.audit.checks import Check, guarded, largest
 from privatelr.audit.worth import delta_of_gaussian
 from privatelr.errors import GuaranteeError
 from privatelr.privacy import ZCDP, ApproxDP, Event, GaussianEvent, Guarantee, PureDP
@@ -134,8 +134,9 @@ def _filter(
                     parts[name].append(some)
         resumed = Ledger.from_json(ledger.to_json())
         for releases in filter(None, parts.values()):
-            beyond = max(beyond, _over(releases, epsilon, delta))
-            counted = max(counted, _over(releases, min(ledger.spent(), resumed.spent()), delta))
+            beyond = largest((beyond, _over(releases, epsilon, delta)))
+            told = min(ledger.spent(), resumed.spent())
+            counted = largest((counted, _over(releases, told, delta)))
     yield Check("ledger", f"{subject}: delta over that of the budget", beyond, 1 + _ROUNDING)
     yield Check("ledger", f"{subject}: delta at what is counted, over it", counted, 1 + _ROUNDING)
 
@@ -179,7 +180,7 @@ def _plans(subject: str, rng: np.random.Generator) -> Iterator[Check]:
     for _ in range(_LEDGERS):
         some = replace(_some(rng, 1.0, delta / 50), times=5)
         plan = Ledger.plan([(some.guarantee, some.events)] * some.times, delta)
-        over = max(over, _over([some], plan.epsilon, delta))
+        over = largest((over, _over([some], plan.epsilon, delta)))
         accepted += replace(some, times=6).charge(plan)
         for times in (3, 3):
             accepted += replace(some, times=times).charge(plan)

@@ -73,7 +73,8 @@ def share_of_plan(plan: StagedCalibration) -> float:
             return math.inf
         coefficients = replace(coefficients, target=target)
     shares = [share_spent(coefficients), *(share_of(*each) for each in others)]
-    return max(*shares, share_of_parts(plan.target, tuple(s.target for s in plan.stages)))
+    shares.append(share_of_parts(plan.target, tuple(s.target for s in plan.stages)))
+    return float(np.max(shares))
 
 
 def share_of_moments(moments: MomentsCalibration) -> float:
@@ -202,8 +203,6 @@ def _laplace_spends(noise: NoiseLaw, moved: float) -> float:
 
 def share_of(target: Guarantee, epsilon: float, mu: float) -> float:
     """The share of a claim that a pure release and a Gaussian one of this mu spend together."""
-    if math.isnan(epsilon + mu):
-        return math.inf
     match target:
         case SharedApproxDP():
             mu, shown = math.hypot(mu, target.beside), special.expit(epsilon)

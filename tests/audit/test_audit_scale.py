@@ -88,10 +88,10 @@ def test_three_parts_are_the_whole(target, spend):
 
 def test_the_table_has_rows_for_the_scale():
     checks = list(audit_noise(1.0, "scale*"))
-    assert len(checks) == 8
+    assert len(checks) == 4
     for check in checks:
         assert check.verdict == OK
-        assert 0.75 < check.found <= check.allowed
+        assert check.found > 0.999
 
 
 # -- exact losses ----------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ GOOD = Row("objective", "logistic", "epsilon = 1", 1.0, 0.99, 1.0, "somewhere", 
 WRONG = replace(GOOD, exact=1.3, loss="huber(0.5)")
 PARTS = {"rows", "formula", "noise", "draws", "release", "choices", "answers", "ledger", "peers"}
 PARTS |= {"bounds", "levels", "offset", "weights", "persons", "strata", "classes"}
+PARTS |= {"long", "source"}
 COUNT = sum(1 + 2 * (kind is ApproxDP) for _, kind in MECHANISMS if kind is not NonPrivate)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
@@ -23,6 +23,7 @@ from privatelr import mechanisms
 from privatelr.audit.checks import Check, guarded, label
 from privatelr.audit.density.exact import minimisers, moments_of, query
 from privatelr.audit.density.pairs import SignedRows, signed_rows
+from privatelr.audit.density.worst_classes import ClassedRows
 from privatelr.audit.sampling.drawn_noise import draw_by_definition, same_law
 from privatelr.mechanisms import Problem, Request, StagedCalibration, draw_all
 from privatelr.mechanisms.calibration import (
@@ -213,6 +214,12 @@ def audit_releases(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
             subject = f"{placement}, {label(loss)}: distance to the exact minimum, over the most"
             off = partial(_off_minimum, placement, loss, epsilon, rng)
             yield from guarded(PART, subject, _worst, subject, off, rng)
+        for classes in (3, 7):
+            subject = (
+                f"{placement}, {classes} classes: distance to the exact minimum, over the most"
+            )
+            given = placement, classes, epsilon, subject, rng
+            yield from guarded(PART, subject, _off_softmax, *given)
     for loss in LOSSES.values():
         subject = f"moments, {label(loss)}: distance to their query and noise, over the most"
         yield from guarded(
@@ -289,6 +296,31 @@ def _off_minimum(
     size = float(np.linalg.norm(exact)) + 1 / problem.radius
     rounding = grid / 2 * math.sqrt(len(w))
     return float(np.linalg.norm(w - exact)) / (calibration.distance + rounding + _CLOSE * size)
+
+
+def _off_softmax(
+    placement: Placement, classes: int, epsilon: float, subject: str, rng: np.random.Generator
+) -> Iterator[Check]:
+    """Check the gradient at a release of several classes, of which each has noise of its own."""
+    own, most = rng.integers(0, classes, _RECORDS), classes - 1.0
+    given = rng.standard_normal((_RECORDS, 2)), np.ones(_RECORDS), own.astype(np.float64)
+    rows = DenseRows(*given, bound=1.0, intercept=None, offset_bound=most)
+    facts = replace(_facts(rows, LOSSES["logistic"]), classes=classes, offset=most)
+    request = Request(PureDP(epsilon), placement, None, "free", "keep")
+    calibration = mechanisms.calibrate(request, facts)
+    b = draw_by_definition(calibration.noise, 1, rng)[0]
+    draws = mechanisms.Draws(FloatDraw(b), FloatDraw(np.zeros(facts.size)))
+    release = mechanisms.MECHANISMS[placement, PureDP].release
+    w = release(rows, calibration, draws, Newton()).coef
+    tilt, w = (b, w) if placement == "objective" else (0 * b, w - b)
+    vectors, penalty = w.reshape(classes, -1), calibration.problem.penalty
+    slope = ClassedRows(rows.x, own, np.ones(_RECORDS)).gradient(vectors).ravel()
+    off = float(np.linalg.norm(slope + penalty * w + tilt)) / penalty
+    rounding = calibration.grid / 2 * math.sqrt(len(w))
+    # a rounded minimiser is off by more in its gradient, by the curvature over the penalty
+    bend = 1 + _RECORDS / 2 / penalty
+    size = float(np.linalg.norm(w)) + 1 / facts.radius
+    yield Check(PART, subject, off / (calibration.distance + bend * rounding + _CLOSE * size), 1.0)
 
 
 def _off_query(loss: Loss, epsilon: float, rng: np.random.Generator, rows: DenseRows) -> float:

@@ -294,12 +294,13 @@ _STAGES = {"scale": 0.1, "coefficients": 0.5, "inference": 0.3, "roc": 0.1}
 def _fit_all() -> FloatArray:
     fitted = dplr("y ~ x + z", pd.DataFrame(_FRAME), 5.0, bounds=_BOX, spend=_STAGES)
     release = fitted.release
-    scale = () if release.scale is None else release.scale.values
-    return np.concatenate([release.coef, release.moments.values, scale])
+    assert release.scale is not None
+    assert release.moments is not None
+    return np.concatenate([release.coef, release.moments.values, release.scale.values])
 
 
 def _fit_classes() -> FloatArray:
-    declared = {"bounds": _BOX, "levels": {"y": ["a", "b", "c"]}}
+    declared: dict[str, Any] = {"bounds": _BOX, "levels": {"y": ["a", "b", "c"]}}
     return dpmultinom("y ~ x + z", pd.DataFrame(_CLASSES), 5.0, **declared).release.coef
 
 

@@ -30,20 +30,22 @@ from privatelr.mechanisms.calibration import (
     ScaleCalibration,
     moment_noise,
     proven_noise,
+    scale_noise,
 )
+from privatelr.numerics.solve import softmax_minimum
 from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, PureDP, events
 from privatelr.privacy import noise as laws
 from privatelr.privacy.accounting import composition_bounds, filters, statement
 from privatelr.privacy.noise import gaussian_delta, noise_laws, randomness
-from tests.audit.mutations.planted import Look, Mutation, list_bug
+from tests.audit.mutations.planted import RELEASES, Look, Mutation, list_bug
 
 OF_BLIND_SPOTS: list[Mutation] = []
 bug = partial(list_bug, OF_BLIND_SPOTS)
 
 
-def drawn(only: str) -> Look:
+def drawn(only: str, count: int = 300) -> Look:
     """The audit of draws whose name contains `only`."""
-    return Look(f"draws, {only}", lambda rng: audit_draws(rng, 1_000, only))
+    return Look(f"draws, {only}", lambda rng: audit_draws(rng, count, only))
 
 
 def source(only: str) -> Look:
@@ -51,12 +53,16 @@ def source(only: str) -> Look:
     return Look(f"source, {only}", lambda rng: audit_source(only))
 
 
+def long(only: str) -> Look:
+    """The audit of long records that match the pattern `only`."""
+    return Look(f"long records, {only}", lambda rng: audit_long_records(1.0, only))
+
+
 def stages(only: str) -> Look:
     """The audit of all stages that match the pattern `only`."""
     return Look(f"stages, {only}", lambda rng: audit_noise(1.0, only))
 
 
-LONG = Look("long records", lambda rng: audit_long_records(1.0))
 SMALL_LEDGERS = Look("small ledgers", audit_small_ledgers)
 STRATA = Look("strata of tables", lambda rng: audit_strata(1.0))
 PERSONS = Look("fits of persons", lambda rng: audit_persons_of_fits(1.0))
@@ -75,6 +81,15 @@ def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
 def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
     found, d = honest(law, uniforms, signs, arithmetic), law.each.dimension
     return [found[place % (3 * d)] for place in range(len(found))]
+
+
+@bug("a minimum takes the noise of one class", softmax_minimum.certified_softmax, RELEASES)
+def _(
+    honest: Any, rows: Any, classes: int, penalty: float, tilt: Any, tau: float, enclose: Any
+) -> Any:
+    first = slice(rows.d)
+    one = (tilt[first].tolist() * classes, tau, lambda bits: enclose(bits)[first] * classes)
+    return honest(rows, classes, penalty, np.array(one[0]), *one[1:])
 
 
 @bug("two normal numbers have one size", noise_laws.normals, drawn("coefficients, Gaussian"))
@@ -160,6 +175,23 @@ def _(honest: Any, problem: Any, typical: Any = None, law: Any = None) -> Any:
     return honest(problem, typical)
 
 
+@bug(
+    "a factor counts once in what a record moves the scale",
+    scale_noise.scale_sensitivity,
+    stages("scale, rho*"),
+    long("factors, zCDP"),
+)
+def _(honest: Any, facts: Any) -> Any:
+    return honest(facts) * math.sqrt(5 / 6) if len(facts.groups) > 1 else honest(facts)
+
+
+@bug(
+    "a ledger forgets the first order of a tilt", (events.TiltEvent, "first_order"), stages("tilts")
+)
+def _(honest: Any, event: Any) -> float:
+    return 0.0
+
+
 # -- composition ----------------------------------------------------------------------------------
 
 
@@ -219,16 +251,26 @@ def _clipped(factors: tuple[float, float]) -> Any:
 
 
 _MATRICES = perturbation.mean_moments
-bug("the clip of the matrices is twice as wide", _MATRICES, LONG)(_clipped((2.0, 2.0)))
-bug("scores are not clipped", _MATRICES, LONG)(_clipped((1.0, math.inf)))
+bug("the clip of the matrices is twice as wide", _MATRICES, long("matrices, rho*"))(
+    _clipped((2.0, 2.0))
+)
+bug("scores are not clipped", _MATRICES, long("matrices, rho*"))(_clipped((1.0, math.inf)))
 
 
-@bug("squares of the scale are weighed under a pure promise", (ScaleCalibration, "weight"), LONG)
+@bug(
+    "squares of the scale are weighed under pure epsilon",
+    (ScaleCalibration, "weight"),
+    long("*middle, pure"),
+)
 def _(honest: Any, made: Any) -> float:
     return 1.66
 
 
-@bug("a person counts in cells by roots of shares", score_histogram.counts_of_shares, LONG)
+@bug(
+    "persons count in cells by roots",
+    score_histogram.counts_of_shares,
+    long("persons*"),
+)
 def _(honest: Any, cells: Any, shares: Any, bins: int, persons: int) -> Any:
     return honest(cells, np.sqrt(shares), bins, persons)
 

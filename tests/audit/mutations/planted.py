@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeVar
 from unittest import mock
 
@@ -229,7 +230,12 @@ SCALED = row("objective", spend=SCALE_BESIDE)
 SCALED_FITS = Look("fits with scale", lambda rng: audit_scaled_fits(1.0))
 OFFSETS = Look("offsets", lambda rng: audit_offsets(1.0, rng))
 SCORED_FITS = Look("fits with counts of scores", lambda rng: audit_scored_fits(1.0))
-DRAWS = Look("draws", lambda rng: audit_draws(rng, 2_000))
+DRAWS = Look(
+    "draws",
+    lambda rng: chain.from_iterable(
+        audit_draws(rng, 700, f"2 classes, {d} columns, coefficients") for d in (2, 5)
+    ),
+)
 RELEASES = Look("releases", lambda rng: audit_releases(rng, 1.0))
 CHOICES = Look("choices", lambda rng: audit_plays(rng, 1.0, 4))
 DECLARED = Look("bounds and levels", lambda rng: audit_declarations(1.0, 60))
