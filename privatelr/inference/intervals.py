@@ -265,21 +265,10 @@ def coefficient_rows(release: Release, units: FloatArray, asked: Question) -> Fl
 
 def estimates_alone(estimate: FloatArray, asked: Question, mode: str) -> Inference:
     """Penalised estimates ``(m,)`` without errors and tests; see `Question.withheld`."""
-    nothing = np.full(len(estimate), np.nan)
-    return Inference(
-        estimate=estimate,
-        null=nothing,
-        sampling_sd=nothing,
-        privacy_sd=nothing,
-        unknown_sd=nothing,
-        lower=nothing,
-        upper=nothing,
-        p_value=nothing,
-        level=asked.level,
-        mode=mode,
-        target="penalised",
-        method=asked.method,
-    )
+    names = ["null", "sampling_sd", "privacy_sd", "unknown_sd", "lower", "upper", "p_value"]
+    numbers: dict[str, Any] = dict.fromkeys(names, np.full(len(estimate), np.nan))
+    how: dict[str, Any] = {"level": asked.level, "mode": mode, "method": asked.method}
+    return Inference(estimate=estimate, target="penalised", **numbers, **how)
 
 
 def bias_at(

@@ -168,8 +168,6 @@ class Quality:
     target : str
         What intervals are about by default: the coefficients without the penalty, if the model has
         them, one step can take the penalty off, and no number is thin.
-    is_shrunk : bool
-        Whether the model has coefficients without the penalty, which the release cannot carry.
     hides_numbers : bool
         Whether the noise hides how much a number or a product varies, whose effect others may take
         over.
@@ -213,10 +211,6 @@ class Quality:
         """Whether one step takes the bias of the penalty off, up to what its error covers."""
         most = LARGEST_BIAS if self.noise_to_signal > 0 else LARGEST_KNOWN_BIAS
         return self.relative_bias <= most * max(1.0, self.noise_to_signal)
-
-    @property
-    def is_shrunk(self) -> bool:
-        return self.has_probabilities and self.target == "penalised"
 
     @property
     def mode(self) -> Mode:

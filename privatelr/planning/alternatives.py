@@ -128,15 +128,15 @@ def _outcome(sim: Simulator, share: float = TYPICAL) -> _Outcome:
     if sim.stages.moments is not None:
         inferred = intervals(sim, rows, share, _MOST)
         width, mode = inferred.width, inferred.mode if sim.stages.moments.grid else "exact"
-        target = inferred.target
+        target, mode = inferred.target, mode if np.isfinite(width).all() else "none"
     found = errors(sim, FEWEST_DRAWS, target)  # few are enough for ratios under the same draws
     return _Outcome(sim, found.privacy_sd[rows], found.kept[rows], width, mode)
 
 
 def _ratio(of: FloatArray, over: FloatArray) -> float:
     """The geometric mean of ratios; NaN if the plan has no noise."""
-    with np.errstate(all="ignore"):
-        return float(np.exp(np.mean(np.log(of / over))))
+    with np.errstate(all="ignore"):  # without an interval there is no ratio
+        return float(np.exp(np.mean(np.log(of / np.where(np.isinf(over), np.nan, over)))))
 
 
 def share_of_coefficients(study: Study, sim: Simulator) -> float:

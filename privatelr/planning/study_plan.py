@@ -383,7 +383,9 @@ def _notes(plan: StudyPlan) -> list[str]:
             f"coefficients alone. Narrower bounds for {names} help most."
         )
     if plan.errors.kept.min() < needed_records.SMALLEST_KEPT:
-        if plan.intervals is None or plan.intervals.target == "penalised":
+        if plan.intervals is not None and math.isinf(plan.intervals.widest):
+            told = "most studies would have shrunk estimates alone, without intervals."
+        elif plan.intervals is None or plan.intervals.target == "penalised":
             told = (
                 "an interval is short because the penalty holds the coefficient near 0, and not "
                 "because much is known."

@@ -270,9 +270,11 @@ class EquationTest:
         how = f", {self.df} times the smallest of the single equations"  # not of the statistic
         bounded = self.mode == "conservative" and self.df > 1
         beyond = f" (critical value at 5%: {self.critical:.4g})"
+        numbers = f"statistic {self.statistic:.4g} on {degrees} of freedom"
+        numbers += f"{'' if np.isnan(self.critical) else beyond}, "
         return (
-            f"{self.title} of {asked}: statistic {self.statistic:.4g} on {degrees} of freedom"
-            f"{'' if np.isnan(self.critical) else beyond}, {chance}{how if bounded else ''} "
+            f"{self.title} of {asked}: {'' if np.isnan(self.statistic) else numbers}"
+            f"{chance}{how if bounded else ''} "
             f"({self.mode} mode, {self.target} coefficients)"
         )
 
@@ -288,7 +290,7 @@ class WaldTest(EquationTest):
     ----------
     equations : tuple of str
     statistic : float
-        Wald's quadratic form in the released estimates.
+        Wald's quadratic form in the released estimates; NaN where these are shrunk.
     df : int
         The number of equations.
     p_value : float

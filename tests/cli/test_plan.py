@@ -1,18 +1,25 @@
 """``plan``: the page, JSON and picture of a study, from a command line without a table."""
 
 import json
+import math
 
 import pandas as pd
 import pytest
 
 import privatelr
-from privatelr import cli
+from privatelr import cli, progress_line
 from privatelr.cli.outcomes import in_shell
 
 FORMULA = "chd ~ age + famhist"
 STUDY = ["plan", FORMULA, "--n", "30000"]
 DECLARED = ["--bounds", "age=15:65", "--levels", "famhist=Absent,Present"]
 PUBLIC = {"bounds": {"age": (15, 65)}, "levels": {"famhist": ["Absent", "Present"]}}
+
+
+@pytest.fixture(autouse=True)
+def silent(monkeypatch):
+    """No line about how far a slow page is, which a busy machine would show."""
+    monkeypatch.setattr(progress_line, "OFTEN", math.inf)
 
 
 def run(*arguments):

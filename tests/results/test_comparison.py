@@ -251,17 +251,6 @@ def test_what_makes_estimates_differ_is_said(monkeypatch):
     assert "unpenalised in inference, other in crossed, penalised in small and output" in said
 
 
-def test_long_tails_are_said_as_on_the_page_of_a_fit():
-    rare = drawn(dplr, "y ~ smoker * age", trial().head(600), eps=0.5, spend="inference", **SCHEMA)
-    assert "long tails" in " ".join(str(rare).split())
-    said = sentences(compare({"clear": fit("gaussian"), "rare": rare, "bare": fit("small")}))
-    assert "The errors of rare have long tails" in said
-    assert "ends of intervals and p-values follow these tails" in said
-    intervals = sentences(compare({"rare": rare, "bare": fit("small")}, statistic="conf_int"))
-    assert "they follow these tails" in intervals
-    assert "tails" not in sentences(compare(fits("gaussian", "svm", "plain")))
-
-
 def test_a_different_number_of_records_is_said():
     fewer = drawn(fit_clinic, trial().head(2000), eps=1.0)
     assert "numbers of records differ" in sentences(compare(fit("small"), fewer))

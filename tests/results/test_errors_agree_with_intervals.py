@@ -13,8 +13,15 @@ from frames_for_laws import fit_clinic
 from repeated_noise import drawn, trial
 from scipy.special import ndtri
 
-from privatelr import average_marginal_effects, compare, dpsvm, plot_coefficients
-from privatelr.inference import Inference
+from privatelr import (
+    average_marginal_effects,
+    compare,
+    dpsvm,
+    plan,
+    plot_coefficients,
+    progress_line,
+)
+from privatelr.inference import Inference, posterior
 from privatelr.inference.posterior import chains_of
 from privatelr.privacy import ZCDP
 
@@ -190,3 +197,14 @@ def test_draws_of_many_columns_cost_no_more_than_a_second_or_two():
     costs = [chains_of(d) * d**3 for d in (24, 40, 60, 101)]
     assert max(costs) < 1.3e7
     assert chains_of(500) >= 12
+
+
+def test_what_may_take_long_shows_how_far_it_is(monkeypatch, capsys):
+    monkeypatch.setattr(progress_line, "OFTEN", 0.0)
+    monkeypatch.setattr(posterior, "_LONG", 1)
+    str(fitted(noise_seed=77, eps=0.5))
+    assert "averaging over matrices |" in capsys.readouterr().err
+    str(plan("y ~ age", n=200, eps=1.0, bounds={"age": (18, 90)}))
+    shown = capsys.readouterr().err
+    assert "comparing alternatives |" in shown
+    assert shown.endswith("\r")

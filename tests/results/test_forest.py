@@ -100,7 +100,8 @@ def test_a_row_is_a_coefficient_as_the_page_has_it(axes):
 
 
 def test_the_axis_names_intervals_as_the_page_does(axes):
-    plot({"with noise": FIT, "widest": OUTPUT}, ax=axes, mode="conservative")
+    named = {"mode": "conservative", "target": "penalised"}
+    plot({"with noise": FIT, "widest": OUTPUT}, ax=axes, **named)
     assert axes.get_xlabel() == "coefficient, 95% confidence intervals, conservative mode"
     assert "posterior mode, " in " ".join(str(FIT).split())
     plot(SMALL, ax=axes)  # nothing to average over, so that the page names no mode either

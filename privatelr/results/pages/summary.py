@@ -109,7 +109,8 @@ def summarise(
         notes = error_notes.notes_on_errors(fit, found, is_asked_for=asked.mode is not None)
         if as_odds:
             is_renamed = tables[0].names != tuple(fit.spec.columns.names)
-            notes = [_ODDS, *([_UNITS_IN_NAMES] if is_renamed else []), *notes]
+            odds = "Odds ratios are exponentials of coefficients." if found.is_withheld else _ODDS
+            notes = [odds, *([_UNITS_IN_NAMES] if is_renamed else []), *notes]
         facts = sentences.facts_of_page(fit, found)
         errors = [] if found.is_withheld else ["their standard errors, tests and intervals"]
         computed = [*errors, "the ratios under Inference"]
