@@ -315,8 +315,8 @@ def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
             raise FormulaError(_NO_BAR.format(token.text))
         elif token.is_operator(*_WRAPPED):
             raise FormulaError(
-                f"formula: {token.text!r} cannot combine terms; wrap a comparison or arithmetic, as "
-                "in I(x > 3.2)."
+                f"formula: {token.text!r} cannot combine terms; wrap what it makes, as in "
+                "I(x > 3.2)."
             )
         elif token.is_operator(",", "="):
             raise FormulaError(
