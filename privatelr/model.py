@@ -71,7 +71,7 @@ def dplr(
         frame or an array alone, with `target`; or the response and the covariates,
         ``dplr(y, X)``, where X may be a SciPy sparse matrix, or both Dask arrays. A formula may
         have an ``offset(log(z))``, which costs no noise. Columns of an array are called X1, X2, and
-        so on. Rows of y, X, `person` and a mapping belong together by position, whatever their
+        so on. In y, X, `person` and a mapping, rows belong together by position, whatever their
         index, because labels of rows are private. The type of a column is public, and never read
         off its values: a list, or a column of objects, is numeric if `bounds` declares it and
         categorical if `levels` does. X cannot be a list. A cell counts as missing if it does not

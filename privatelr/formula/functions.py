@@ -236,6 +236,11 @@ def _quotient_range(x: Interval, y: Interval) -> Interval:
     return (min(ends), max(ends))
 
 
+def _remainder_range(_: Interval, y: Interval) -> Interval:
+    """Return the range of a remainder, which lies between 0 and a divisor that excludes zero."""
+    return EVERYTHING if y[0] <= 0 <= y[1] else (min(0.0, y[0]), max(0.0, y[1]))
+
+
 def _floor_range(x: Interval, y: Interval) -> Interval:
     """Return the range of a rounded quotient whose divisor excludes zero."""
     if y[0] <= 0 <= y[1] or not all(map(math.isfinite, (*x, *y))):
@@ -305,8 +310,7 @@ ARITHMETIC = {
     "-": RowFunction(np.subtract, lambda x, y: (x[0] - y[1], x[1] - y[0]), 2, binding=5),
     "*": RowFunction(np.multiply, product_range, 2, binding=6),
     "/": RowFunction(np.divide, _quotient_range, 2, binding=6),
-    # a remainder lies between 0 and the divisor, whatever is divided
-    "%%": RowFunction(np.mod, lambda _, y: (min(0.0, y[0]), max(0.0, y[1])), 2, binding=7),
+    "%%": RowFunction(np.mod, _remainder_range, 2, binding=7),
     "%/%": RowFunction(np.floor_divide, _floor_range, 2, binding=7),
     "^": RowFunction(np.power, _power_range, 2, binding=9),
 }
