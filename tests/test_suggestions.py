@@ -299,7 +299,10 @@ def test_few_records_have_no_range_at_any_price(n):
 def test_text_is_refused_before_it_is_paid_for():
     frame = pd.DataFrame({"name": ["Ann", "Bo"] * 500}, dtype="string")
     ledger = lr.Ledger(1.0)
-    with pytest.raises(lr.SchemaError, match="bounds.'name'. describes a numeric variable, but the column 'name' holds strings"):
+    with pytest.raises(
+        lr.SchemaError,
+        match="bounds.'name'. describes a numeric variable, but the column 'name' holds strings",
+    ):
         lr.suggest_bounds(frame, {"name": (0, 10)}, eps=0.5, ledger=ledger)
     assert ledger.entries == ()
 
