@@ -18,7 +18,7 @@ from scipy import sparse
 
 from privatelr.cells import constant, is_missing, number_or_spelled
 from privatelr.design import as_objects, describe_variables, read_values, read_variable
-from privatelr.errors import ArgumentError, PrivacyWarning, SchemaError, listed, show
+from privatelr.errors import ArgumentError, PrivacyWarning, SchemaError, show
 from privatelr.sources import (
     Schema,
     as_batch,
@@ -299,7 +299,7 @@ def _as_encoded(classes: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
         return places
     raise SchemaError(
         f"classes={show(classes)}: scikit-learn cloned this estimator, and may hand it "
-        f"{listed(places)} for these numbers. Write the classes as texts, as in y.astype(str)."
+        f"{', '.join(map(str, places))} for these numbers. Write the classes as texts, as in y.astype(str)."
     )
 
 
