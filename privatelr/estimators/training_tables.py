@@ -298,9 +298,8 @@ def _as_encoded(classes: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
     if values == places or all(isinstance(value, str) for value in values):
         return places
     raise SchemaError(
-        f"classes={show(classes)}: scikit-learn cloned this estimator, and may hand it 0 to "
-        f"{places[-1]} in the place of these numbers. Write the classes as texts, as in "
-        f"y.astype(str), or as 0 to {places[-1]}."
+        f"classes={show(classes)}: scikit-learn cloned this estimator, and may hand it "
+        f"{', '.join(map(str, places))} for these numbers. Write the classes as texts, as in y.astype(str)."
     )
 
 

@@ -173,10 +173,11 @@ def by_parts(of_part: Callable[[Any], Any], spec: Any, data: Any, names: Any) ->
     """
     source = as_stream(data) if is_stream(data) else data
     if names is not None:
-        design.require_readable(spec, typed_batch(source), names)
+        design.require_readable(spec, typed := typed_batch(source), names)
+        source = source if is_stream(data) or is_dask(data) else typed.frame
     if is_stream(data):
         return over_pieces(of_part, source, names)
-    return over_partitions(of_part, data, names) if is_dask(data) else of_part(data)
+    return over_partitions(of_part, source, names) if is_dask(data) else of_part(source)
 
 
 def _predicted(

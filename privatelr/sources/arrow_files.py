@@ -271,7 +271,9 @@ def _shown(path: str) -> str:
 
 
 def _unreadable(name: str) -> SchemaError:
-    return SchemaError(f"data: {show(name)} could not be read as its ending says.")
+    return SchemaError(
+        f"data: {show(name)} could not be read as its ending says, or has two columns of one name."
+    )
 
 
 def _format_of(kind: str) -> Any:

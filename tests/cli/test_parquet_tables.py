@@ -20,7 +20,7 @@ from privatelr import (
     stream,
 )
 from privatelr.cli.outcomes import InputError
-from privatelr.cli.tables import DeclaredColumn, by_levels, open_table
+from privatelr.cli.tables import UNDECLARED, DeclaredColumn, by_levels, open_table
 
 pa = pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
 pytest.importorskip("pyarrow.feather", reason="needs the extra [parquet]")
@@ -87,16 +87,44 @@ def test_truths(value, tmp_path):
     assert readings == {"plain": "true or false", "spelled": "true or false", "text": "text"}
 
 
-def test_whole_numbers_match_the_texts_that_spell_them(tmp_path):
-    grades = pa.array([1, 2, 7, None])
-    wanted = {"x": DeclaredColumn("text", ("2", "1"))}
-    frame, _ = parquet(tmp_path, wanted, x=grades)
-    assert list(frame["x"].cat.codes) == [1, 0, 2, -1]
+@pytest.mark.parametrize("type_", ["int64", "double", "float", "decimal", "dictionary"])
+def test_numbers_match_the_texts_that_spell_them(type_, tmp_path):
+    """As whole numbers are doubles in pandas where one is missing."""
+    kinds = {"decimal": pa.decimal128(5, 1), "dictionary": pa.int64()}
+    grades = pa.array([1, 2, 7, None], kinds.get(type_, type_))
+    grades = grades.dictionary_encode() if type_ == "dictionary" else grades
+    for levels in (("2", "1"), ("2.0", "01")):
+        wanted = {"x": DeclaredColumn("text", levels)}
+        frame, _ = parquet(tmp_path, wanted, x=grades)
+        assert list(frame["x"].cat.codes) == [1, 0, 2, -1]
+        with open_table([str(tmp_path)]) as files:
+            read, readings = files.read(wanted)
+        assert readings == {"x": "text"}
+        (batch,) = read.read(["x"])
+        assert batch.column("x").to_pylist() == [levels[1], levels[0], UNDECLARED, None]
     for levels in (("low", "2"), ("1", "1.0")):  # these spell no different numbers
-        frame, readings = parquet(tmp_path, {"x": DeclaredColumn("text", levels)}, x=grades)
+        _, readings = parquet(tmp_path, {"x": DeclaredColumn("text", levels)}, x=grades)
         assert readings == {"x": "numbers"}
-    frame, _ = parquet(tmp_path, {"x": DeclaredColumn("text")}, x=grades)
-    assert list(frame["x"][:3]) == ["1", "2", "7"]
+
+
+def test_whole_numbers_are_texts_as_they_are_written(tmp_path):
+    frame, _ = parquet(tmp_path, {"x": DeclaredColumn("text")}, x=pa.array([1, 2, None]))
+    assert list(frame["x"][:2]) == ["1", "2"]
+
+
+@pytest.mark.parametrize("paths", [["t.parquet"], ["t.parquet", "u.parquet"]])
+def test_numbers_are_compared_in_their_own_type(paths, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    tenths = pa.array(np.arange(80) % 4 / 10, pa.float32())
+    sites = pa.array(2**53 + np.arange(80) % 4)
+    for path in paths:
+        pq.write_table(pa.table({"y": np.arange(80) % 3 < 1, "x": tenths, "site": sites}), path)
+    told = []
+    for term in ("I(x == 0.1)", f"I(site == {2**53 + 1})"):
+        assert cli.main(["fit", *paths, f"y ~ {term}", "--eps", "0", "--json", "--quiet"]) == 0
+        told.append(json.loads(capsys.readouterr().out)["coefficients"]["user_units"])
+    assert told[0] == told[1]
+    assert told[0][1] != 0
 
 
 def test_a_dictionary_declares_no_levels(tmp_path):

@@ -23,7 +23,9 @@ pytest.importorskip("sklearn", reason="needs scikit-learn")
 
 import sklearn
 from sklearn.base import clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, KFold, check_cv, cross_val_score
@@ -992,3 +994,33 @@ def test_columns_of_polars_are_told_by_their_names_whatever_scikit_learn_knows()
     assert model.feature_names_in_.tolist() == ["a", "b"]
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(frame.select("b", "a"))
+
+
+ENCODING = {
+    "hard votes": lambda one: VotingClassifier([("one", one)], voting="hard"),
+    "soft votes": lambda one: VotingClassifier([("one", one)], voting="soft"),
+    "stack": lambda one: StackingClassifier([("one", one)], cv=KFold(3)),
+    "calibrated": lambda one: CalibratedClassifierCV(one, cv=KFold(3), ensemble=False),
+    "one against the rest": OneVsRestClassifier,
+}
+"""Meta-estimators that fit clones to the places of classes."""
+
+
+@pytest.mark.parametrize("make", ENCODING.values(), ids=ENCODING)
+def test_clones_take_encoded_labels_for_texts_and_refuse_numbers_that_may_be_encoded(make):
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"x": rng.uniform(0, 10, 300)})
+    positive = (rng.random(300) < 1 / (1 + np.exp(4 - 0.8 * frame.x))).astype(int)
+    options = {"eps": 0, "lambda_": 1e-6, "bounds": {"x": (0, 10)}}
+    predicted = {}
+    for classes in ((0, 1), ("no", "yes"), (1, 2), (-1, 1)):
+        one, y = PrivateLogisticRegression(**options, classes=classes), np.array(classes)[positive]
+        alone = one.fit(frame, y).predict(frame)
+        assert (alone == y).mean() > 0.7
+        if classes[0] in (0, "no"):
+            predicted[classes] = make(one).fit(frame, y).predict(frame) == classes[1]
+            assert (predicted[classes] == (alone == classes[1])).mean() > 0.9
+            continue
+        with pytest.raises(lr.SchemaError, match="Write the classes as texts"):
+            clone(one).fit(frame, y)
+    assert np.array_equal(*predicted.values())

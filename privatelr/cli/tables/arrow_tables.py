@@ -123,9 +123,8 @@ def _pyarrow(shown: str, kind: str) -> Any:
 
 def _names_of(schema: Any, shown: str) -> tuple[str, ...]:
     """Names of columns; a column without one cannot be used in formulas."""
-    names = tuple(name for name in schema.names if name)
-    require_different(names, shown)
-    return names
+    require_different(schema.names, shown)
+    return tuple(filter(None, schema.names))
 
 
 def _reading_of(of: Any, how: DeclaredColumn, where: str) -> Reading:

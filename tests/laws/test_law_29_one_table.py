@@ -1,0 +1,133 @@
+"""Law 29: one table has one model, by whatever door it is handed over.
+
+The same columns enter ``y ~ .``, or the same refusal does. Columns without a name of their own are
+not in the dot: R's row numbers in a text, or row labels that pandas stored in Arrow. DuckDB gives
+such a column a name, C0 or column0, and is not asked about it.
+"""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privatelr import FormulaError, SchemaError, cli, dplr
+
+dask = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")
+duckdb = pytest.importorskip("duckdb", reason="needs DuckDB")
+pa = pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
+pl = pytest.importorskip("polars", reason="needs polars")
+csv = pytest.importorskip("pyarrow.csv", reason="needs the extra [parquet]")
+pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
+
+N = 40
+PLAIN = {"u": (0, 1), "y": (0, 1)}
+U, Y = np.arange(N) % 7 / 8, np.arange(N) % 2
+BOUNDS = {"u": (0, 1), "y": (0, 1), "id": (0, N)}
+
+
+def told(read, bounds):
+    """The columns of a fit, or what refuses it."""
+    try:
+        data = read()
+        return list(dplr("y ~ .", data, eps=0, bounds=bounds).coef.index)[1:]
+    except (FormulaError, SchemaError) as error:
+        return refusal(str(error))
+
+
+def by_command(path, bounds, capsys):
+    declared = [f"--bounds={name}={low}:{high}" for name, (low, high) in bounds.items()]
+    if cli.main(["fit", str(path), "y ~ .", "--eps", "0", "--quiet", "--json", *declared]):
+        return refusal(capsys.readouterr().err)
+    columns = json.loads(capsys.readouterr().out)["design"]["columns"]
+    return [column["name"] for column in columns][1:]
+
+
+def refusal(words):
+    """What a refusal is about, as the command line has words of its own."""
+    return "two columns" if re.search("two columns", words) else words
+
+
+def doors(table, path, capsys, bounds):
+    """What each door says of a table of Arrow, which a file of Parquet has, too."""
+    pq.write_table(table, path)
+    con = duckdb.connect()
+    yield "pyarrow", told(lambda: table, bounds)
+    yield "path", told(lambda: str(path), bounds)
+    yield "command line", by_command(path, bounds, capsys)
+    yield (
+        "pandas",
+        told(lambda: pd.DataFrame(columns_of(table)).set_axis(table.column_names, axis=1), bounds),
+    )
+    if len(set(table.column_names)) < table.num_columns:
+        return  # other libraries have no such tables
+    yield "mapping", told(lambda: dict(zip(table.column_names, table.columns, strict=True)), bounds)
+    yield "polars", told(lambda: pl.read_parquet(path), bounds)
+    yield "lazy", told(lambda: pl.scan_parquet(path), bounds)
+    yield "reader", told(lambda: table.to_reader, bounds)
+    yield "Dask", told(lambda: dask.from_pandas(pl.read_parquet(path).to_pandas(), 2), bounds)
+    if "" in table.column_names:
+        return
+    yield "relation", told(lambda: con.sql(f"from '{path}'"), bounds)
+    yield "relation as a frame", told(lambda: con.sql(f"from '{path}'").df(), bounds)
+
+
+def columns_of(table):
+    return {place: column.to_numpy() for place, column in enumerate(table.columns)}
+
+
+TABLES = {
+    "named": (["u", "y"], ["u"]),
+    "unnamed": (["", "u", "y"], ["u"]),
+    "unnamed last": (["u", "y", ""], ["u"]),
+    "filled in by pandas": (["Unnamed: 0", "u", "y"], ["u"]),
+    "row labels": (["u", "y", "__index_level_0__"], ["u"]),
+    "named labels": (["u", "y", "id"], ["u", "id"]),
+    "twice": (["u", "u", "y"], "two columns"),
+    "unnamed twice": (["", "", "u", "y"], "two columns"),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_the_same_columns_enter_by_every_door(kind, tmp_path, capsys):
+    names, right = TABLES[kind]
+    cells = {"u": U, "y": Y}
+    columns = [pa.array(cells.get(name, np.arange(N))) for name in names]
+    table = pa.table(columns, names=names)
+    bounds = {name: ends for name, ends in BOUNDS.items() if name in names}
+    found = dict(doors(table, tmp_path / "t.parquet", capsys, bounds))
+    assert found == dict.fromkeys(found, right)
+
+
+@pytest.mark.parametrize("name", [None, "id"])
+def test_row_labels_of_pandas_are_those_of_its_file(name, tmp_path, capsys):
+    """A label with a name is a column of the file, and in pandas once it is one there."""
+    path = tmp_path / "t.parquet"
+    labels = pd.Index([f"r{i}" for i in range(N)] if name is None else np.arange(N), name=name)
+    frame = pd.DataFrame({"u": U, "y": Y}, index=labels)
+    frame.to_parquet(path)
+    shown = frame if name is None else frame.reset_index()
+    right = ["u"] if name is None else ["id", "u"]
+    bounds = {name: BOUNDS[name] for name in (*right, "y")}
+    assert sorted(told(lambda: shown, bounds)) == right
+    for read in (lambda: str(path), lambda: pl.read_parquet(path), lambda: pq.read_table(path)):
+        assert sorted(told(read, bounds)) == right
+    assert sorted(by_command(path, bounds, capsys)) == right
+
+
+def test_row_numbers_of_r_are_in_no_model(tmp_path, capsys):
+    path = tmp_path / "r.csv"
+    rows = "".join(f'"{i + 1}",{a},{b}\n' for i, (a, b) in enumerate(zip(U, Y, strict=True)))
+    path.write_text('"","u","y"\n' + rows, encoding="utf-8")
+    reads = (pd.read_csv, pl.read_csv, pl.scan_csv, csv.read_csv, dask.read_csv)
+    found = [told(lambda read=read: read(path), PLAIN) for read in reads]
+    found.append(told(lambda: pd.read_csv(path).rename(columns={"Unnamed: 0": None}), PLAIN))
+    found.append(by_command(path, PLAIN, capsys))
+    assert found == [["u"]] * len(found)
+
+
+def test_a_response_without_a_name_is_refused():
+    for name in ("", None):
+        with pytest.raises(SchemaError, match="a name in a formula is not empty"):
+            dplr(pd.DataFrame({"u": U, name: Y}), eps=0, bounds={"u": (0, 1)})
