@@ -103,7 +103,7 @@ def test_wide_factors_are_held_without_zeros_and_give_the_same(
 
 def test_a_page_of_very_many_columns_shows_the_largest():
     y, x = words(n=300, p=3000)
-    fit = dplr(y, x, eps=1.0, delta=1e-6, levels={"y": [0, 1]})
+    fit = dplr(y, x, eps=1.0, delta=1e-6)
     page = str(fit)
     assert len(page.splitlines()) < 80
     assert "The 40 largest of 3001 coefficients" in page
@@ -115,12 +115,12 @@ def test_a_page_of_very_many_columns_shows_the_largest():
     ("ask", "error", "message"),
     [
         (
-            lambda y, x: dplr("y ~ .", x, levels={"y": [0, 1]}),
+            lambda y, x: dplr("y ~ .", x),
             FormulaError,
             "no names for a formula",
         ),
         (
-            lambda y, x: dplr(y, x, do_scale=True, levels={"y": [0, 1]}),
+            lambda y, x: dplr(y, x, do_scale=True),
             ArgumentError,
             "do_scale, rp_dim",
         ),
@@ -130,12 +130,12 @@ def test_a_page_of_very_many_columns_shows_the_largest():
             "row_norm= alone",
         ),
         (
-            lambda y, x: dplr(y[:5], x, levels={"y": [0, 1]}),
+            lambda y, x: dplr(y[:5], x),
             SchemaError,
             "y has 5 values and X has 400 rows",
         ),
         (
-            lambda y, x: dplr(y, x, levels={"y": [0, 1]}).predict(x[:, :3]),
+            lambda y, x: dplr(y, x).predict(x[:, :3]),
             SchemaError,
             "the fit was of 120 columns",
         ),
@@ -151,7 +151,7 @@ def test_entries_stored_in_parts_are_one_entry():
     parts = sparse.csr_array(
         (np.repeat(x.data / 2, 2), np.repeat(x.indices, 2), 2 * x.indptr), shape=x.shape
     )
-    fit = dplr(y, x, eps=1.0, levels={"y": [0, 1]})
+    fit = dplr(y, x, eps=1.0)
     np.testing.assert_array_equal(fit.predict(parts), fit.predict(x))
     loud = sparse.csr_array((np.full(500, 1.0), np.zeros(500, int), [0, 500]), shape=(1, 120))
     assert fit.predict(loud)[0] == fit.predict(sparse.csr_array(loud.toarray()))[0]
@@ -159,7 +159,7 @@ def test_entries_stored_in_parts_are_one_entry():
 
 def test_noise_and_a_plan_of_entries_do_not_go_together(tmp_path):
     y, x = words()
-    dplr(y, x, eps=1.0, levels={"y": [0, 1]}).save(tmp_path / "model.json")
+    dplr(y, x, eps=1.0).save(tmp_path / "model.json")
     document = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
     document["design"]["row_norm"] = None
     document["sha256"] = content_hash(document)
@@ -170,5 +170,5 @@ def test_noise_and_a_plan_of_entries_do_not_go_together(tmp_path):
 
 def test_a_missing_response_is_no_negative_one():
     frame = pd.DataFrame({"y": [1.0] * 50 + [np.nan] * 50, "x": np.zeros(100)})
-    plain = dplr("y ~ 1", frame, eps=0, lambda_=1e-3, levels={"y": [0, 1]})
+    plain = dplr("y ~ 1", frame, eps=0, lambda_=1e-3)
     assert plain.coef.iloc[0] > 2
