@@ -123,7 +123,7 @@ CASES = [
     ({"levels": {"smoker": ["no", "no"]}}, SchemaError, ["different"]),
     ({"levels": {"smoker": [0, 1]}, "data": TYPED}, SchemaError, ["strings", "type"]),
     ({"levels": {"age": ["a", "b"]}}, SchemaError, ["'age'"]),
-    ({"levels": None}, SchemaError, ["smoker", "levels="]),
+    ({"levels": {"y": [0, 1]}}, SchemaError, ["smoker", "levels="]),
     ({"row_norm": 0}, SchemaError, ["row_norm=0"]),
     ({"row_norm": "1"}, SchemaError, ["row_norm='1'"]),
     ({"intercept_scale": -1}, SchemaError, ["intercept_scale=-1"]),

@@ -43,7 +43,7 @@ def wards(n=600, levels=90, seed=1):
     frame = pd.DataFrame({"ward": rng.choice(names, n), "age": rng.uniform(18, 90, n)})
     frame["y"] = (rng.random(n) < 0.3).astype(float)
     frame.loc[4, "ward"], frame.loc[6, "age"], frame.loc[8, "y"] = "nowhere", np.nan, np.nan
-    return frame, {"levels": {"ward": names}, "bounds": {"age": (18, 90), "y": (0, 1)}}
+    return frame, {"levels": {"ward": names, "y": [0, 1]}, "bounds": {"age": (18, 90)}}
 
 
 @EVERY_MODEL
@@ -103,7 +103,7 @@ def test_wide_factors_are_held_without_zeros_and_give_the_same(
 
 def test_a_page_of_very_many_columns_shows_the_largest():
     y, x = words(n=300, p=3000)
-    fit = dplr(y, x, eps=1.0, delta=1e-6, levels={"y": [0, 1]})
+    fit = dplr(y, x, eps=1.0, delta=1e-6)
     page = str(fit)
     assert len(page.splitlines()) < 80
     assert "The 40 largest of 3001 coefficients" in page
@@ -114,31 +114,11 @@ def test_a_page_of_very_many_columns_shows_the_largest():
 @pytest.mark.parametrize(
     ("ask", "error", "message"),
     [
-        (
-            lambda y, x: dplr("y ~ .", x, levels={"y": [0, 1]}),
-            FormulaError,
-            "no names for a formula",
-        ),
-        (
-            lambda y, x: dplr(y, x, do_scale=True, levels={"y": [0, 1]}),
-            ArgumentError,
-            "do_scale, rp_dim",
-        ),
-        (
-            lambda y, x: dplr(y, x, bounds={"X1": (0, 1), "y": (0, 1)}),
-            SchemaError,
-            "row_norm= alone",
-        ),
-        (
-            lambda y, x: dplr(y[:5], x, levels={"y": [0, 1]}),
-            SchemaError,
-            "y has 5 values and X has 400 rows",
-        ),
-        (
-            lambda y, x: dplr(y, x, levels={"y": [0, 1]}).predict(x[:, :3]),
-            SchemaError,
-            "the fit was of 120 columns",
-        ),
+        (lambda y, x: dplr("y ~ .", x), FormulaError, "no names for a formula"),
+        (lambda y, x: dplr(y, x, do_scale=True), ArgumentError, "do_scale, rp_dim"),
+        (lambda y, x: dplr(y, x, bounds={"X1": (0, 1)}), SchemaError, "row_norm= alone"),
+        (lambda y, x: dplr(y[:5], x), SchemaError, "y has 5 values and X has 400 rows"),
+        (lambda y, x: dplr(y, x).predict(x[:, :3]), SchemaError, "the fit was of 120 columns"),
     ],
 )
 def test_a_slip_is_one_sentence(ask, error, message):
@@ -151,7 +131,7 @@ def test_entries_stored_in_parts_are_one_entry():
     parts = sparse.csr_array(
         (np.repeat(x.data / 2, 2), np.repeat(x.indices, 2), 2 * x.indptr), shape=x.shape
     )
-    fit = dplr(y, x, eps=1.0, levels={"y": [0, 1]})
+    fit = dplr(y, x, eps=1.0)
     np.testing.assert_array_equal(fit.predict(parts), fit.predict(x))
     loud = sparse.csr_array((np.full(500, 1.0), np.zeros(500, int), [0, 500]), shape=(1, 120))
     assert fit.predict(loud)[0] == fit.predict(sparse.csr_array(loud.toarray()))[0]
@@ -159,7 +139,7 @@ def test_entries_stored_in_parts_are_one_entry():
 
 def test_noise_and_a_plan_of_entries_do_not_go_together(tmp_path):
     y, x = words()
-    dplr(y, x, eps=1.0, levels={"y": [0, 1]}).save(tmp_path / "model.json")
+    dplr(y, x, eps=1.0).save(tmp_path / "model.json")
     document = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
     document["design"]["row_norm"] = None
     document["sha256"] = content_hash(document)

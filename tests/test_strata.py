@@ -31,7 +31,8 @@ from privatelr.privacy.accounting.agreement import implied
 from privatelr.results.release_files.strata_file import _hash
 from privatelr.sources import declare_schema
 
-DECLARED = {"bounds": {"age": (18, 90), "y": (0, 1)}, "levels": {"sex": ["female", "male"]}}
+BOX = {"x": (0, 1), "y": (0, 1)}
+DECLARED = {"bounds": {"age": (18, 90)}, "levels": {"sex": ["female", "male"]}}
 PRICES = [PureDP(1.0), ZCDP(0.1), ApproxDP(1.0, 1e-6)]
 
 
@@ -80,11 +81,9 @@ def test_levels_of_any_kind_name_their_stratum(levels):
     )
     if not isinstance(levels[0], str):
         table["k"] = np.array(table["k"])
-    found = dplr(
-        "y ~ x", table, 0, 0.01, by="k", bounds={"x": (0, 1), "y": (0, 1)}, levels={"k": levels}
-    )
+    found = dplr("y ~ x", table, 0, 0.01, by="k", bounds=BOX, levels={"k": levels})
     own = table[table.k == levels[1]]
-    alone = dplr("y ~ x", own, 0, 0.02, bounds={"x": (0, 1), "y": (0, 1)})
+    alone = dplr("y ~ x", own, 0, 0.02, bounds=BOX)
     np.testing.assert_allclose(found[levels[1]].coef, alone.coef, rtol=1e-6)
 
 
@@ -102,14 +101,7 @@ def test_records_of_no_declared_level_are_in_no_stratum(table):
 def test_a_subset_and_strata_hold_together(table):
     both = dplr("y ~ age + subset(age > 40)", table, 0, 1e-3, by="sex", **DECLARED)
     own = table[(table.sex == "male") & (table.age > 40)]
-    alone = dplr(
-        "y ~ age",
-        own,
-        0,
-        1e-3 * len(table) / len(own),
-        bounds=DECLARED["bounds"],
-        levels={"y": [0, 1]},
-    )
+    alone = dplr("y ~ age", own, 0, 1e-3 * len(table) / len(own), bounds=DECLARED["bounds"])
     np.testing.assert_allclose(both["male"].coef, alone.coef, rtol=1e-6)
 
 
@@ -332,7 +324,7 @@ def test_persons_may_have_records_in_several_strata(options, table, tmp_path):
         assert one.nobs == m
         assert one.release.calibration.problem.touched == 2
         assert f"one of m = {m} persons" in " ".join(str(one).split())
-        one.save(tmp_path / "one.json")
+        one.save(tmp_path / "one.json", overwrite=True)
         assert privatelr.load(tmp_path / "one.json").guarantee == one.guarantee
     assert len(ledger.entries) == 1
     fits.save(tmp_path / "all.json")

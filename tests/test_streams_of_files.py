@@ -252,7 +252,7 @@ def test_a_user_may_say_that_a_column_of_a_dataset_came_later(tmp_path):
 
 def test_a_path_stands_where_a_frame_does(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    folder, bounds = str(parts(tmp_path / "parts")), {"bounds": SCHEMA["bounds"]}
+    folder, bounds = str(parts(tmp_path / "parts")), {"bounds": {**SCHEMA["bounds"], "y": (0, 1)}}
     of_frame = dplr(TABLE.select(["age", "dose", "y"]), target="y", **bounds).coef
     (tmp_path / "few").mkdir()
     for name in (f"{folder}/few.pq", str(tmp_path / "few" / "0.pq")):
@@ -321,7 +321,7 @@ def test_a_response_of_texts_is_no_list_of_files():
     said = []
     for text in ("yes", "yes.parquet"):
         with pytest.raises(Exception, match="levels") as told:
-            dplr([text, "no", "no"], covariates, eps=1.0, bounds={"age": (18, 90), "y": (0, 1)})
+            dplr([text, "no", "no"], covariates, eps=1.0, bounds={"age": (18, 90)})
         said.append(str(told.value))
     assert said[0] == said[1]
 
@@ -357,7 +357,7 @@ def test_long_texts_count_as_what_they_take():
     """They are streamed where 8 bytes for each would fit, to the same numbers."""
     long = {name: name + "x" * 500 for name in ("no", "yes")}
     frame = trial(300).replace({"smoker": long})
-    table, schema = arrow(frame), {**SCHEMA, "levels": {"smoker": list(long.values())}}
+    table, schema = arrow(frame), {**SCHEMA, "levels": {"smoker": list(long.values()), "y": [0, 1]}}
     reads = []
 
     def read():

@@ -128,7 +128,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 from privatelr import dplr, stream
 
-frame, read = pl.DataFrame({"x": [0.0, 1.0] * 300_000, "y": [0, 1] * 300_000}), []
+frame, read = pl.DataFrame({"x": [0.0, 1.0] * 300_000, "y": [False, True] * 300_000}), []
 
 def again(columns, predicate, n_rows, batch_size):
     read.append(columns)

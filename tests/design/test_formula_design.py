@@ -391,7 +391,7 @@ def test_columns_that_cannot_be_terms(terms, says):
 @pytest.mark.parametrize("intercept", [" - 1", ""])
 def test_rounding_does_not_carry_a_shortened_row_beyond_the_radius(intercept):
     draws = np.random.default_rng(3).normal(0, 50, (2000, 5))
-    frame = pd.DataFrame(draws, columns=list("abcde")).assign(y=1)
+    frame = pd.DataFrame(draws, columns=list("abcde")).assign(y=True)
     spec = plan(f".{intercept}", frame, None, None, row_norm=0.3)
     made = rows(spec, frame).x
     assert max(math.hypot(*row) for row in made) <= spec.radius

@@ -250,7 +250,7 @@ def test_dictionaries_of_views_are_texts():
     """As Feather files of polars have them; pyarrow looks up no view."""
     codes = pa.array([0, 1, None] * 100, pa.uint32())
     coded = pa.DictionaryArray.from_arrays(codes, pa.array(["v", "w"]).cast(pa.string_view()))
-    y = [0, 1, 1] * 100
+    y = [False, True, True] * 100
     found, expected = (
         read_levels(pa.table({"y": y, "h": column}), {"h": ["v", "w"]})
         for column in (coded, pa.array(["v", "w", None] * 100))
@@ -334,7 +334,7 @@ def test_text_that_cannot_be_decoded_is_missing(formula, kind):
 
 def test_text_that_cannot_be_encoded_is_no_level():
     lone = "\ud800S"
-    y = np.tile([0, 1], 20)
+    y = np.tile([False, True], 20)
     held = {
         "strings": pd.DataFrame(
             {"y": y, "g": pd.array([lone, *["u"] * 39], dtype="string[python]")}
