@@ -16,7 +16,7 @@ from privatelr.design import (
     Prior,
     plan_design,
     require_no_order,
-    require_two_classes,
+    require_usable_response,
     with_classes,
 )
 from privatelr.errors import ArgumentError, FormulaError, SchemaError
@@ -272,7 +272,7 @@ def plan(
         if loss == _SOFTMAX:
             spec = _by_class(spec, records)
         else:
-            require_two_classes(spec.response)
+            require_usable_response(spec.response)
         strata = spec.formula.by
         if strata is not None and strata.level is None:
             spec = spec.at_level(spec.variables[strata.column].levels[0])
