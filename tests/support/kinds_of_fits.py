@@ -1,20 +1,9 @@
-"""Release files of the format, kept so that a change of the format is noticed.
-
-    python -m tests.results.freeze 7            writes tests/results/frozen/7
-    python -m tests.results.freeze answers/2    writes tests/results/frozen/answers/2
-
-Run once, when a format gets a new version; delete the files of the one before. The
-fits are of public tables and of made-up words, with fresh noise, and beside each file stands what
-it predicts for a few rows.
-"""
+"""A fit and an answer of every kind that a release file can hold."""
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 import tempfile
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +14,6 @@ from privatelr import (
     REPLACE_PERSON,
     ZCDP,
     Ledger,
-    PrivacyWarning,
     choose,
     dplpsvm,
     dplr,
@@ -41,7 +29,6 @@ from privatelr.design import DesignSpec
 from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.strata_of_fits import Strata
 
-FROZEN = Path(__file__).parent / "frozen"
 FLOWERS, FLOWER = "Species != 'setosa' ~ .", "Species == 'virginica' ~ "
 VOTES_BOUNDED = "vote ~ age * C(PID, contr.sum) + popul"
 VOTES = "vote ~ age * C(PID, contr.sum) + log(popul + 1)"
@@ -218,7 +205,7 @@ def without_nan(values):
 
 
 def facts_of(fit, rows):
-    """What a later version has to find in the file, in plain values."""
+    """What has to be found in the file, in plain values."""
     predicted = np.asarray(fit.predict(as_data(rows), scale_of(fit)), dtype=float)
     each = fit.fits.values() if isinstance(fit, Strata) else [fit]
     return {
@@ -228,34 +215,3 @@ def facts_of(fit, rows):
         "guarantee": str(fit.guarantee),
         "formula": [one.formula for one in each] if isinstance(fit, Strata) else fit.formula,
     }
-
-
-def freeze(folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, make in FITS.items():
-        if (folder / f"{name}.json").exists():
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrivacyWarning)
-            fit = make()
-        fit.save(folder / f"{name}.json")
-        facts = json.dumps(facts_of(fit, rows_of(fit)), ensure_ascii=False)
-        (folder / f"{name}.facts").write_text(facts + "\n", encoding="utf-8")
-
-
-def freeze_answers(folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyWarning)
-        found = answers()
-    for name, answer in found.items():
-        if (folder / f"{name}.json").exists():
-            continue
-        answer.save(folder / f"{name}.json")
-        facts = json.dumps(answer.to_dict(), ensure_ascii=False)
-        (folder / f"{name}.facts").write_text(facts + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    made = freeze_answers if sys.argv[1].startswith("answers/") else freeze
-    made(FROZEN / sys.argv[1])
