@@ -130,7 +130,7 @@ def _matrices(claim: Promise, kinds: Any, subject: str) -> Iterator[Check]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Case:
+class FarCase:
     """Two neighbouring tables that differ in a record or a person, and what is declared of them."""
 
     formula: str
@@ -150,13 +150,13 @@ _FAR = {"x": 1e9, "z": -1e9, "f": "a", "w": 1e9, "y": 1.0}
 _NEAR = {"x": -1e9, "z": 1e9, "f": "c", "w": 1e9, "y": 0.0}
 _ORTHOGONAL = {**_FAR, "z": 1e9, "f": "c"}
 _CASES = {
-    "opposite records": Case("y ~ x + z", _tables(_FAR, _NEAR)),
-    "a record that leaves the middle": Case("y ~ x + z", _tables(_FAR, {"x": 0.0, "z": 0.0})),
-    "orthogonal records": Case("y ~ 0 + x + z", _tables(_FAR, _ORTHOGONAL)),
-    "factors": Case("y ~ x + f", _tables(_FAR, _NEAR)),
-    "products": Case("y ~ 0 + x:f + z", _tables(_FAR, _NEAR)),
-    "heavy records": Case("y ~ x + z", _tables(_FAR, _NEAR), {"weights": "w"}),
-    "persons": Case("y ~ x + f + person(who)", _tables(_FAR, _NEAR, times=9)),
+    "opposite records": FarCase("y ~ x + z", _tables(_FAR, _NEAR)),
+    "a record that leaves the middle": FarCase("y ~ x + z", _tables(_FAR, {"x": 0.0, "z": 0.0})),
+    "orthogonal records": FarCase("y ~ 0 + x + z", _tables(_FAR, _ORTHOGONAL)),
+    "factors": FarCase("y ~ x + f", _tables(_FAR, _NEAR)),
+    "products": FarCase("y ~ 0 + x:f + z", _tables(_FAR, _NEAR)),
+    "heavy records": FarCase("y ~ x + z", _tables(_FAR, _NEAR), {"weights": "w"}),
+    "persons": FarCase("y ~ x + f + person(who)", _tables(_FAR, _NEAR, times=9)),
 }
 _DECLARED: Mapping[str, Any] = {
     "bounds": {"x": (-5, 5), "z": (-2, 2), "w": (0, 1), "y": (0, 1)},
@@ -187,7 +187,7 @@ class _Watch:
         return np.resize([self.w, -self.w], len(centre))
 
 
-def _watched(fit_by: Callable[..., Any], case: Case, claim: Promise, w: float, side: int) -> Any:
+def _watched(fit_by: Callable[..., Any], case: FarCase, claim: Promise, w: float, side: int) -> Any:
     watch = _Watch(w)
     with ExitStack() as patched:
         for module in (scale_release, score_histogram):
@@ -199,7 +199,9 @@ def _watched(fit_by: Callable[..., Any], case: Case, claim: Promise, w: float, s
     return fit, [(law, values) for law, values in watch.seen if law is not None]
 
 
-def _fits(case: Case, claim: Promise, subject: str, reached: dict[str, float]) -> Iterator[Check]:
+def _fits(
+    case: FarCase, claim: Promise, subject: str, reached: dict[str, float]
+) -> Iterator[Check]:
     shares: list[float] = []
     for fit_by, w in product((dplr, dpsvm), (0.0, 0.3, -3.0)):
         (fit, first), (_, second) = (_watched(fit_by, case, claim, w, side) for side in (0, 1))
