@@ -170,7 +170,8 @@ def answerable(release: Release, asked: Question) -> Question:
     """
     known, is_default = quality(release), asked.target is None
     target = asked.target or known.target
-    if is_default and known.has_probabilities and knows_penalised_alone(asked):
+    is_other = asked.mode == "conservative" or asked.method == "wkl"
+    if is_default and known.has_probabilities and is_other:
         chosen = "mode='conservative'" if asked.mode == "conservative" else "method='wkl'"
         raise GuaranteeError(
             f"{chosen}: it knows the penalised coefficients alone, and other answers of the fit "
@@ -207,11 +208,6 @@ def answerable(release: Release, asked: Question) -> Question:
         withheld=asked.withheld or (is_shrunk and known.has_probabilities),
         untested=asked.untested or is_shrunk or (is_default and known.hides_numbers),
     )
-
-
-def knows_penalised_alone(asked: Question) -> bool:
-    """Whether the mode or the method of a question has no answer without the penalty."""
-    return asked.mode == "conservative" or asked.method == "wkl"
 
 
 def matrices_for(release: Release, asked: Question) -> Matrices:
