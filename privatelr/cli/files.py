@@ -24,6 +24,7 @@ from privatelr.cli.outcomes import (
     OutputError,
     flush_output,
     is_kept,
+    note,
     print_page,
     reason_of,
     say,
@@ -31,7 +32,7 @@ from privatelr.cli.outcomes import (
 from privatelr.errors import MissingDependencyError, ReleaseFileError
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import has_file_locks, lock_file, still_has_name
-from privatelr.privacy.accounting import Entry, complete
+from privatelr.privacy.accounting import NAMED, Entry, complete
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.release_files import (
     IS_DATABASE,
@@ -163,6 +164,10 @@ def write(path: str, data: bytes, force: bool, option: str = "--out") -> None:
         raise NotWrittenError(f"{option} {path!r} was not written ({reason_of(error)}).") from None
 
 
+_ANSWERS = {"bounds", "choose", "levels", "roc"}
+"""These say so if they charge no ledger, because the study whose data they read may have one."""
+
+
 def deliver_paid(
     page: str,
     content: Callable[[], bytes],
@@ -177,6 +182,9 @@ def deliver_paid(
     was printed if that is the file (`prints_file`) and went elsewhere than to a terminal.
     """
     charged = entry is not None and entry.receipts  # of ledgers on disk, where it stands
+    named = chosen.ledger or os.environ.get(NAMED)
+    if chosen.command in _ANSWERS and chosen.data and not named:
+        note("privatelr", "no ledger was charged; --ledger LEDGER charges one.")
     done, data = "the charge stands in the ledger" if charged else None, b""
     written = False
     try:

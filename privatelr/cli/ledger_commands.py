@@ -15,7 +15,7 @@ from privatelr import page_model
 from privatelr.cli import files
 from privatelr.cli.option_readers import Parser
 from privatelr.cli.options import add_command, add_group, given
-from privatelr.cli.outcomes import DONE, REFUSED, STATUSES, InputError, note, print_page
+from privatelr.cli.outcomes import DONE, REFUSED, STATUSES, InputError, print_page
 from privatelr.errors import ArgumentError, count_of, require_number
 from privatelr.privacy import prices
 from privatelr.privacy.accounting import (
@@ -88,10 +88,6 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         add_command(actions, f"ledger {name}", _RUN[name], told, text)
 
 
-_ANSWERS = {"bounds", "choose", "levels", "roc"}
-"""These say so if they charge no ledger, as they may be run beside a study that has one."""
-
-
 def ledger_of(chosen: argparse.Namespace) -> dict[str, Any]:
     """Keyword for a function that pays: the ledger of ``--ledger``, opened before any other work.
 
@@ -112,8 +108,6 @@ def ledger_of(chosen: argparse.Namespace) -> dict[str, Any]:
         return {"ledger": Ledger.open(path, **options)}
     for name in options:
         raise ArgumentError(f"--{name} goes with --ledger, or with {NAMED}.")
-    if getattr(chosen, "command", "") in _ANSWERS and not os.environ.get(NAMED):
-        note("privatelr", f"no ledger is charged, because neither --ledger nor {NAMED} names one.")
     return {}
 
 

@@ -254,7 +254,7 @@ def test_a_quiet_command_says_nothing_but_errors(command, home, capsys):
 def test_an_answer_says_if_no_ledger_is_charged(line, home, capsys):
     for option, said in (("", True), (" --ledger clinic.ledger", False)):
         assert run(f"{line}{option}") == 0
-        assert ("no ledger is charged" in capsys.readouterr().err) is said
+        assert ("no ledger was charged" in capsys.readouterr().err) is said
 
 
 def test_a_quiet_command_says_its_error(home, capsys):

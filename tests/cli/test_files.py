@@ -19,7 +19,8 @@ from privatelr import cli, dplr, load, locks
 from privatelr.cli import model_commands
 from privatelr.results.release_files import create_file, release_bytes, replace_file
 
-DECLARED = ["--row-norm", "1", "--bounds", "y=0:1", "--levels", "smoker=no,yes"]
+DECLARED = ["--bounds", "age=18:90", "--bounds", "dose=0:5", "--bounds", "y=0:1"]
+DECLARED += ["--levels", "smoker=no,yes"]
 OTHER = "what was there before"
 
 

@@ -395,7 +395,9 @@ def test_several_texts_are_refused_by_what_they_are(parts, capsys):
     for several in (["*.csv"], ["a.csv", "b.csv"], ["a.csv", "whole.parquet"]):
         assert cli.main(["fit", *several, "y ~ age", "--separator", ","]) == 2
         assert "convert them, or pass one." in capsys.readouterr().err
-    assert cli.main(["check", "[a].csv", "y ~ age", "--bounds", "age=18:90"]) == 0
+    assert (
+        cli.main(["check", "[a].csv", "y ~ age", "--bounds", "age=18:90", "--bounds", "y=0:1"]) == 0
+    )
     assert "y ~ age" in capsys.readouterr().err
 
 

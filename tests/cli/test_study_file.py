@@ -324,6 +324,7 @@ def test_a_template_that_is_filled_in_is_a_run(home, capsys):
         ('# formula = "RESPONSE ~ FIRST + SECOND"', f'formula = "{FORMULA}"'),
         ("# age = [LOWEST, HIGHEST]", "age = [18, 90]"),
         ("# dose = [LOWEST, HIGHEST]", "dose = [0, 5]"),
+        ("# y = [LOWEST, HIGHEST]", "y = [0, 1]"),
         ('# smoker = ["REFERENCE", "OTHER"]', 'smoker = ["no", "yes"]'),
     ]:
         assert text.count(line) == 1
