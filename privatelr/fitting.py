@@ -189,12 +189,6 @@ class _Ready:
     cut: Any
     is_scored: bool
 
-    @property
-    def by(self) -> By | None:
-        """The column each of whose levels gets a fit; None for one fit."""
-        by: By | None = self.spec.formula.by
-        return None if by is None or by.level is not None else by
-
 
 def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Options) -> Fitted:
     """Fit a method to data: first all steps on public facts, then the payment, then the data.
@@ -215,7 +209,9 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
         guarantee = void("scaled by the data")
     with charged_if_unread(options.ledger, guarantee):
         ready = _prepare(method, data, schema, options, guarantee)
-    spec, calibration, by = ready.spec, ready.calibration, ready.by
+    spec, calibration = ready.spec, ready.calibration
+    strata: By | None = spec.formula.by
+    by = strata if strata is not None and strata.level is None else None
     named = label(spec.formula.text, method.loss)
     whose = spec.formula.person and spec.formula.person.column
     entry = charge(options.ledger, ready.guarantee, calibration.events, named, whose)

@@ -43,6 +43,7 @@ from privatelr.design.variables import (
     require_types,
     require_usable,
 )
+from privatelr.errors import SchemaError
 from privatelr.formula import Formula, at_level_text
 from privatelr.sources import Batch, Payment, Schema
 from privatelr.types import Block, BoolArray, FloatArray, Rows, RowsBackend, row_radius
@@ -237,12 +238,15 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
     FormulaError, SchemaError
         One sentence that names the term and the remedy.
     """
-    bare = [expression.bare() for expression in formula.factors]
-    require_usable([name for name in bare if name is not None], batch, schema)
-    variables = describe_variables(batch, formula.variables, schema)
-    for expression in (formula.response, *formula.factors, *formula.beside):
-        require_kinds(expression, variables)
-    planned = planned_columns(formula, variables)
+    try:
+        variables = describe_variables(batch, formula.variables, schema)
+        for expression in (formula.response, *formula.factors, *formula.beside):
+            require_kinds(expression, variables)
+        planned = planned_columns(formula, variables)
+    except SchemaError:  # one column is named by it, and others may be as useless
+        bare = [expression.bare() for expression in formula.factors]
+        require_usable([name for name in bare if name is not None], batch, schema)
+        raise
     variables, response = planned.variables, planned.response
     factors, columns = planned.factors, planned.columns
     require_no_order(response, batch)

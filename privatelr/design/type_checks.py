@@ -112,8 +112,6 @@ def doubts(spec: Any, batch: Batch, schema: Schema) -> list[str]:
     the same. *Assumed public*: names, types, declared bounds and levels. *Not covered*: nothing.
     """
     found: list[str] = []
-    if not spec.response.declared:  # of a fit that promises nothing
-        found.append(f"response {spec.response.describe()}; declare levels=")
     factors = (*getattr(spec, "factors", ()), *getattr(spec, "offsets", ()))
     open_ended = [factor for factor in factors if not factor.levels and not factor.is_finite]
     names = [name for factor in open_ended for name in factor.expression.names]
@@ -133,7 +131,16 @@ def doubts(spec: Any, batch: Batch, schema: Schema) -> list[str]:
             "from what is publicly known"
         )
     found += _doubts_of_length(spec)
-    found += _doubts_of_response(spec)
+    response, label = spec.response, spec.response.expression.label
+    if not response.declared:  # of a fit that promises nothing
+        found.append(f"response {response.describe()}; declare levels=")
+    if response.kind == "factor" and len(response.levels) > 2:
+        first = response.levels[0]
+        found.append(
+            f"the response {label!r} has {len(response.levels)} declared levels, and {first!r} is "
+            f'fitted against all the others; compare it, as in "{label} == {first!r} ~ ...", to '
+            "say which one is meant"
+        )
     for name, variable in spec.variables.items():
         dtype = batch.column(name).dtype if name in batch.names else None
         if name in schema.levels and isinstance(dtype, pd.CategoricalDtype):
@@ -177,18 +184,6 @@ def _doubts_of_length(spec: Any) -> list[str]:
         "is that for rows of such a length, whatever theirs is; declare bounds= for columns in "
         "large units, or a smaller row_norm"
     ]
-
-
-def _doubts_of_response(spec: Any) -> Iterator[str]:
-    response = spec.response
-    label = response.expression.label
-    if response.kind == "factor" and len(response.levels) > 2:
-        first = response.levels[0]
-        yield (
-            f"the response {label!r} has {len(response.levels)} declared levels, and {first!r} is "
-            f'fitted against all the others; compare it, as in "{label} == {first!r} ~ ...", to '
-            "say which one is meant"
-        )
 
 
 def _listed(values: Sequence[object]) -> str:

@@ -129,7 +129,7 @@ def as_frame(data: Any) -> pd.DataFrame:
             frame = from_foreign(data)
         except TypeError:
             raise SchemaError(not_a_table(data)) from None
-    names = [name_of(label) for label in frame.columns]
+    names = [x if isinstance(x, str) else name_of(x) for x in frame.columns]
     require_distinct(names)
     return _decoded(frame if names == list(frame.columns) else frame.set_axis(names, axis=1))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from privatelr.errors import GuaranteeError
@@ -195,9 +196,7 @@ def origin_of(
     if rule == "PrivateLR" or analysis == "cms11":
         return "automatic, PrivateLR's rule"
 
-    def agrees(free: float) -> bool:
-        return math.isclose(rules[rule], free, rel_tol=1e-9)
-
+    agrees = partial(math.isclose, rules[rule], rel_tol=1e-9)
     by_laplace = isinstance(target, ApproxDP) and agrees(
         pure.laplace_free_penalty(facts, pure_part(target), analysis) / facts.n
     )
