@@ -12,7 +12,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 306,
-    "code lines": 44_346,
+    "code lines": 44_348,
     "modules of the fullest folder": 20,
     "call depth": 14,
     "functions": 362,
