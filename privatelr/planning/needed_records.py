@@ -272,7 +272,8 @@ def _listed(name: str, given: Any, usual: list[float], axis: Axis) -> list[float
 def _point(study: Study, row: int) -> tuple[float, bool]:
     """The expected length of an interval, and whether it is conservative.
 
-    The length is NaN if no noise is large enough, or if too little of an effect remains.
+    The length is NaN if no noise is large enough, if too little of an effect remains, or if most
+    studies would have no interval.
     """
     try:
         sim = simulate(study)
@@ -281,4 +282,5 @@ def _point(study: Study, row: int) -> tuple[float, bool]:
     if forecast.kept_by_penalty(sim)[row] < SMALLEST_KEPT:
         return math.nan, False
     found = intervals(sim, [row])
-    return float(found.width[0]), found.mode == "conservative"
+    width = float(found.width[0])  # an infinite one has no point
+    return width if math.isfinite(width) else math.nan, found.mode == "conservative"

@@ -180,11 +180,12 @@ def test_no_scale_means_nothing_is_drawn_again():
 
 @pytest.mark.filterwarnings("ignore::privatelr.errors.PrivacyWarning")
 def test_a_test_of_one_equation_is_that_of_the_table():
-    """Also where errors have long tails, whose mean square is not that of their standard error."""
+    """Also where errors have long tails, so that the table has no z."""
     fit = thin_study(0.02)
     row = fit.tidy(target="unpenalised").set_index("term").loc["z"]
     found = fit.wald_test("z = 0", target="unpenalised")
-    assert found.statistic == pytest.approx(float(row["statistic"]) ** 2, rel=1e-9)
+    assert np.isnan(row["statistic"])
+    assert (found.statistic > found.critical) == (found.p_value < 0.05)
     assert found.p_value == pytest.approx(float(row["p_value"]), rel=1e-9)
 
 
@@ -201,7 +202,7 @@ def test_a_hidden_number_leaves_no_tests_unless_they_are_asked_for():
     assert "no p-value where the noise hides a column" in str(fit.wald_test("x1 = 0"))
     assert fit.anova()["p_value"].isna().all()
     named = fit.summary(target="unpenalised")
-    assert {"z", "Pr(>|z|)"} < {*named.coefficients.headers}
+    assert "p-value" in {*named.coefficients.headers}
     assert "adjusted for z. Narrower" in " ".join(str(named).split())
 
 
