@@ -299,7 +299,8 @@ def _as_encoded(classes: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
         return places
     raise SchemaError(
         f"classes={show(classes)}: scikit-learn cloned this estimator, and may hand it "
-        f"{', '.join(map(str, places))} for these numbers. Write the classes as texts, as in y.astype(str)."
+        f"{', '.join(map(str, places))} for these numbers. Write the classes as texts, as in "
+        "y.astype(str)."
     )
 
 
