@@ -281,7 +281,8 @@ def test_the_formula_of_a_schema_goes_with_several_files(parts, capsys):
 def test_files_that_do_not_fit_together_are_one_sentence(planted, words, parts, capsys):
     planted()
     for paths in WAYS:
-        assert cli.main(["fit", *paths, "y ~ age", "--bounds", "age=18:90"]) == 2
+        declared = ["--bounds", "age=18:90", "--bounds", "y=0:1"]
+        assert cli.main(["fit", *paths, "y ~ age", *declared]) == 2
         told = capsys.readouterr()
         assert re.search(words, told.err)
         assert "4711" not in told.err
@@ -395,9 +396,8 @@ def test_several_texts_are_refused_by_what_they_are(parts, capsys):
     for several in (["*.csv"], ["a.csv", "b.csv"], ["a.csv", "whole.parquet"]):
         assert cli.main(["fit", *several, "y ~ age", "--separator", ","]) == 2
         assert "convert them, or pass one." in capsys.readouterr().err
-    assert (
-        cli.main(["check", "[a].csv", "y ~ age", "--bounds", "age=18:90", "--bounds", "y=0:1"]) == 0
-    )
+    box = ["--bounds", "age=18:90", "--bounds", "y=0:1"]
+    assert cli.main(["check", "[a].csv", "y ~ age", *box]) == 0
     assert "y ~ age" in capsys.readouterr().err
 
 
