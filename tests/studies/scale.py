@@ -164,7 +164,7 @@ def least_excess(calibration: Calibration) -> float:
         at = problem.with_lambda(math.exp(logarithm))
         analysis = proven(None, problem.loss)
         try:
-            return expected_excess(at, calibration.target, analysis, "objective", (law,))
+            return expected_excess(at, calibration.target, analysis, (law,))
         except GuaranteeError:  # no noise suffices
             return math.inf
 

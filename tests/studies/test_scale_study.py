@@ -69,7 +69,7 @@ def test_the_least_excess_is_below_that_of_the_default():
 
     def excess(lambda_):
         problem = calibration.problem.with_lambda(lambda_)
-        return expected_excess(problem, calibration.target, "joint", "objective")
+        return expected_excess(problem, calibration.target, "joint")
 
     least = study.least_excess(calibration)
     assert excess(least) < 0.9 * excess(calibration.lambda_)

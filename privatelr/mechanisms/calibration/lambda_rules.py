@@ -22,7 +22,6 @@ from privatelr.privacy.noise import (
     CopiedNoise,
     GaussianNoise,
     NoiseLaw,
-    NoNoise,
     SphericalLaplace,
     mean_square,
     shortest,
@@ -98,13 +97,16 @@ def lambda_by_rule(
     ``W = sqrt(eps n / 6) / R`` of the length of the coefficients, and is never below the free
     penalty. Under (epsilon, delta) Laplace and Gaussian noise each have a penalty of their own by
     ``"auto"``, and the one with the least `expected_excess` is returned, of the laws in `kinds` if
-    these are given. Under ``analysis="cms11"`` all rules are R's.
+    these are given. In output placement ``"auto"`` is `output_balance`. Under ``analysis="cms11"``
+    all rules are R's.
     """
     if rule == "PrivateLR" or analysis == "cms11":
         share = min(nominal_epsilon(target) / 20, pure.LARGEST_SHARE)
         return pure.penalty_costing(facts, share) / facts.n
     if rule == "free":
         return free_penalty(facts, target, analysis, kinds=kinds) / facts.n
+    if placement == "output":
+        return output_balance(facts, target, kinds) / facts.n
 
     def balanced(free: float, noise: NoiseLaw) -> float:
         return max(free, noise.mean_length / guessed_length(facts, target)) / facts.n
@@ -129,10 +131,25 @@ def lambda_by_rule(
 
     def excess(candidate: tuple[float, Kinds]) -> float:
         value, kinds = candidate
-        return expected_excess(facts.with_lambda(value), target, analysis, placement, kinds)
+        return expected_excess(facts.with_lambda(value), target, analysis, kinds)
 
     meant = [one for one in found if _among(one[1], kinds)]
     return min(meant or found, key=excess)[0]
+
+
+def output_balance(facts: Problem, target: Promise, kinds: Kinds = ()) -> float:
+    """Return the Lambda (sum form) at which output noise is as large as the shrinkage.
+
+    Noise on a minimiser is ``B / Lambda``, where B is the same for each Lambda. The penalty shrinks
+    the coefficients by ``Lambda W / (n h)``. Both are public guesses: a column has the mean square
+    ``s = R**2 / (16 d)``, coefficients have the length ``W = s**-0.5``, with which the linear
+    predictor has variance 1, and the loss half of its largest curvature c, so that ``h = c s / 2``.
+    """
+    laws = proven_noise.laws_hiding(2 * facts.reach, facts.size, target)
+    noise = shortest(laws, kinds) or proven_noise.require_law(laws, target)
+    square = facts.radius**2 / (16 * facts.d)
+    curvature = facts.loss.curvature_bound / 2 * square
+    return math.sqrt(math.sqrt(mean_square(noise)) * facts.n * curvature * math.sqrt(square))
 
 
 def _among(laws: Kinds, kinds: Kinds) -> bool:
@@ -141,27 +158,15 @@ def _among(laws: Kinds, kinds: Kinds) -> bool:
 
 
 def expected_excess(
-    problem: Problem,
-    target: Promise,
-    analysis: pure.Analysis,
-    placement: Placement,
-    kinds: Kinds = (),
+    problem: Problem, target: Promise, analysis: pure.Analysis, kinds: Kinds = ()
 ) -> float:
     """Return ``E|b|^2 / (2 Lambda) + Lambda W^2 / 2``: what noise and shrinkage cost, by the guess.
 
-    privacy.md 4.2. W is `guessed_length`, and b is the shortest noise, of these kinds if any are
-    given. Noise z on the minimiser counts as the tilt ``Lambda z``, which would move the minimiser
-    as far if the penalty were the only curvature.
+    theory.md 4.2. W is `guessed_length`, and b is the shortest noise of objective perturbation, of
+    these kinds if any are given.
     """
+    size = mean_square(require_tilt(problem, target, analysis, kinds))
     penalty = problem.penalty
-    if placement == "objective":
-        size = mean_square(require_tilt(problem, target, analysis, kinds))
-    else:
-        reach = proven_noise.output_sensitivity(
-            problem, proven_noise.certified_norm(problem, NoNoise(problem.size))
-        )
-        laws = proven_noise.laws_hiding(reach, problem.size, target)
-        size = penalty**2 * mean_square(proven_noise.require_law(laws, target, kinds))
     return size / (2 * penalty) + penalty * guessed_length(problem, target) ** 2 / 2
 
 
