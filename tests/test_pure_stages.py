@@ -154,7 +154,9 @@ def test_planted_comparison_at_each_rho_is_caught(monkeypatch, name):
 def test_the_page_tells_laplace_noise_beside_gaussian_stages_by_its_epsilon(monkeypatch):
     """And these numbers compose to the promise."""
     own_stages(monkeypatch)
-    fit = dplr("y ~ age + dose", people(), delta=1e-6, bounds=SCHEMA["bounds"])
+    fit = dplr(
+        "y ~ age + dose", people(), delta=1e-6, bounds=SCHEMA["bounds"], levels={"y": [0, 1]}
+    )
     assert isinstance(fit.calibration.noise, SphericalLaplace)
     page = " ".join(str(fit).split())
     told = re.search(

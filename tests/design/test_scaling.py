@@ -76,7 +76,7 @@ def test_the_user_map_undoes_the_learned_map():
 def test_any_column_can_be_scaled(formula, columns):
     frame = pd.DataFrame(
         {
-            "y": [0, 1, 0, 1],
+            "y": [False, True, False, True],
             "x": [1.0, 2, 3, 5],
             "g": pd.Categorical(list("abab")),
             "constant": 7.0,
@@ -96,7 +96,7 @@ def test_any_column_can_be_scaled(formula, columns):
 
 @pytest.mark.parametrize("values", [[2.0], [np.nan, np.nan], [1e300, -1e300], [np.inf, 1.0]])
 def test_no_data_stop_it(values):
-    frame = pd.DataFrame({"x": values, "y": 0})
+    frame = pd.DataFrame({"x": values, "y": False})
     spec, factor = learn("y ~ x", frame)
     assert np.isfinite(spec.user_map()).all()
     assert np.isfinite(factor)

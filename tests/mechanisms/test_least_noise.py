@@ -67,7 +67,7 @@ def stated_excess(calibration):
 
 
 def stated_shrinkage(problem):
-    """``Lambda W / (n h)`` for columns of a mean square of ``R**2 / (16 d)``, written down again."""
+    """``Lambda W / (n h)`` for columns of mean square ``R**2 / (16 d)``, written down again."""
     side = problem.radius / (4 * math.sqrt(problem.d))
     curvature = problem.n * problem.loss.curvature_bound / 2 * side**2
     return problem.penalty / side / curvature

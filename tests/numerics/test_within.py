@@ -176,7 +176,7 @@ def test_a_row_of_no_use_is_zero_without_covariates():
 
 def test_a_row_of_no_use_is_zero_in_the_model_of_an_intercept():
     frame = pd.DataFrame({"y": [1.0, np.nan, 0.0, 7.0]})
-    spec = dplr("y ~ 1", frame).spec
+    spec = dplr("y ~ 1", frame, levels={"y": [0, 1]}).spec
     rows = read_design(spec, as_batch(frame), DenseRows)
     assert rows.x[:, 0].tolist() == [spec.intercept, 0.0, spec.intercept, 0.0]
     assert rows.y.tolist() == [1.0, 0.0, -1.0, 0.0]

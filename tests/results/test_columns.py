@@ -116,7 +116,9 @@ def test_a_model_matrix_times_the_coefficients_is_the_link():
     np.testing.assert_allclose(plain["(Intercept)"], 1.0, rtol=1e-12)
     odds = CLASSES.model_matrix(FRAME.head(5)) @ CLASSES.coef
     np.testing.assert_allclose(odds, CLASSES.predict(FRAME.head(5), "link")[odds.columns])
-    numbered = dplr(FRAME["y"].to_numpy(float), FRAME[["dose"]].to_numpy(), 2, row_norm=5)
+    numbered = dplr(
+        FRAME["y"].to_numpy(float), FRAME[["dose"]].to_numpy(), 2, row_norm=5, levels={"y": [0, 1]}
+    )
     projected = dplr(FORMULA, FRAME, 2, rp_dim=1, **BOUNDS)
     with pytest.raises(ArgumentError, match="without rp_dim"):
         projected.model_matrix(FRAME)
