@@ -324,11 +324,10 @@ def pool_of_rows(spec: DesignSpec, covariates: Any) -> tuple[FloatArray, FloatAr
             if variable.levels:
                 codes, levels = rng.integers(len(variable.levels), size=_POOL), variable.levels
                 columns[variable.name] = pd.Categorical.from_codes(codes, categories=list(levels))
-            elif variable.kind == "text" or not variable.is_bounded:
-                lacks = "levels" if variable.kind == "text" else "bounds"
+            elif not variable.is_bounded:
                 raise SchemaError(
-                    f"covariates='uniform': {variable.name!r} has no declared {lacks} to be "
-                    f"uniform on; fit with {lacks} for it, or pass a public frame."
+                    f"covariates='uniform': {variable.name!r} has no declared bounds to be "
+                    "uniform on; fit with bounds for it, or pass a public frame."
                 )
             else:
                 columns[variable.name] = rng.uniform(*variable.bounds, size=_POOL)

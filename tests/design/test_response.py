@@ -1,10 +1,12 @@
 """How the left-hand side becomes labels, and what is refused without a look at the values."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from privatelr.design import plan_design, read_design
+from privatelr.design import plan_design, read_design, require_usable_response
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.formula import parse_formula
 from privatelr.numerics.rows import DenseRows
@@ -71,9 +73,6 @@ def test_levels_in_the_formula_are_a_declaration():
         (pd.Series(list("yn")), "v", {}, "levels="),
         (pd.Series([0, 1]), "factor(v)", {}, "levels="),
         (pd.Series(list("yn"), dtype=object), "v", {}, 'levels={"v": [first, second]}'),
-        # records with other numbers than these two would be of no use, and the fit be charged
-        (pd.Series([1, 2]), "v", {}, 'levels={"v": [0, 1]}'),
-        (pd.Series([1.5, 2.5]), "1 - v", {}, 'levels={"v": [0, 1]}'),
         (pd.Series([0, 1]), "v + 3", BOUNDED, "(3, 4)"),
         (pd.Series(list("yn")), "v == 'y'", {}, 'levels={"v": [...]}'),
         (pd.Series(list("yn"), dtype=object), "I(v != 'y')", {}, 'levels={"v": [...]}'),
@@ -90,6 +89,16 @@ def test_refusals_are_about_public_facts(series, left, schema, says):
         with pytest.raises((SchemaError, FormulaError)) as caught:
             plan(frame, left, **schema)
         assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(("values", "left"), [([1, 2], "v"), ([0, 1], "v"), ([1.5, 2], "1 - v")])
+def test_numbers_need_a_declaration_where_anything_is_promised(values, left):
+    """Records with other numbers than 0 and 1 would be of no use, and the fit be charged."""
+    spec, _ = plan(pd.Series(values), left)
+    with pytest.raises(SchemaError, match=re.escape('levels={"v": [0, 1]}')):
+        require_usable_response(spec.response)
+    require_usable_response(spec.response, promised=False)
+    assert "count as missing" in spec.response.describe()
 
 
 @pytest.mark.parametrize("values", [[0, 0], [1, 1], [2, 3], [np.nan, np.nan]])

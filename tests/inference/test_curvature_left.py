@@ -19,6 +19,7 @@ def fitted(name, lambda_):
     source = population_of(name, 6)
     frame = source.sample(20_000, np.random.default_rng(1))
     public = {"bounds": source.bounds, "levels": source.levels, "do_scale": "private"}
+    public["row_norm"] = 1.5
     with pytest.warns(PrivacyWarning):
         fit = dplr(
             source.formula, frame, ZCDP(1e4), spend="inference", lambda_=lambda_, seed=1, **public

@@ -139,7 +139,7 @@ def inference_tables(fit: FitRecord, found: Inference, *, as_odds: bool = False)
             for value in found.p_value
         ]
     columns |= {f"[{half:.6g}": ends[0], f"{1 - half:.6g}]": ends[1]}
-    columns = {header: cells for header, cells in columns.items() if any(cells)}
+    columns = {title: cells for title, cells in columns.items() if any(cells) or cells is first}
     if found.is_withheld:
         return [Table(names, tuple(columns), tuple(zip(*columns.values(), strict=True)))]
     drawn, counted = drawings(found)
@@ -150,9 +150,9 @@ def inference_tables(fit: FitRecord, found: Inference, *, as_odds: bool = False)
     legend = f"Bars are the intervals, {', '.join(tones) or 'dark: sampling error'}.{line}{unit}"
     cells = tuple(zip(*columns.values(), strict=True))
     table = Table(names, tuple(columns), cells, None, tuple(drawn), legend)
-    if not parts:
-        return [table]
     columns = {part: shown for part, sd in parts.items() if any(shown := figures(sd))}
+    if not columns:
+        return [table]
     return [table, Table(names, tuple(columns), tuple(zip(*columns.values(), strict=True)))]
 
 
