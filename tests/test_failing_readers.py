@@ -4,6 +4,7 @@ import gc
 import weakref
 
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 from frames_for_laws import FORMULA, SCHEMA, clinic
 
@@ -124,3 +125,16 @@ def test_errors_on_purpose_lose_what_they_were_raised_in_place_of():
     with pytest.raises(SchemaError) as told, redact_errors("it could not be read"):
         refused()
     assert told.value.__context__ is None
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+@pytest.mark.parametrize("cell", ["1.5", "N/K"])
+def test_files_whose_values_decide_their_types_are_refused(kind, cell, tmp_path):
+    """One cell of one file would otherwise make the difference between a fit and an error."""
+    texts = {"csv": "x,y\n{},0\n", "json": '{{"x": "{}", "y": 0}}\n'}
+    (tmp_path / f"a.{kind}").write_text(texts[kind].format(cell) * 9, encoding="utf-8")
+    ledger = lr.Ledger(1.0)
+    data = pyarrow.dataset.dataset(tmp_path, format=kind)
+    with pytest.raises(SchemaError, match="reads types off the values"):
+        lr.dplr("y ~ x", data, eps=1.0, bounds={"x": (0, 9), "y": (0, 1)}, ledger=ledger)
+    assert ledger.spent() == 0

@@ -16,6 +16,7 @@ from privatelr.design.formula_design import (
     read_labelled,
     read_sparse,
     read_sparse_covariates,
+    require_outcomes,
     require_readable,
     worth_sparse,
 )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from pandas.api.types import is_bool_dtype
 from scipy import sparse
 
 from privatelr.design import column_plan, offsets_and_weights
@@ -36,6 +37,7 @@ from privatelr.design.type_checks import require_kinds
 from privatelr.design.variables import (
     Values,
     Variable,
+    content_of,
     describe_variables,
     other_width,
     read_values,
@@ -277,6 +279,22 @@ def require_readable(spec: DesignSpec, batch: Batch, names: tuple[str, ...]) -> 
         if batch.width not in (spec.width, spec.width - last):
             raise other_width(batch.width, spec.width)
     require_types(spec.variables, batch, names)
+
+
+def require_outcomes(spec: DesignSpec, batch: Batch) -> None:
+    """Refuse outcomes of a type that the response does not have; raises as `require_types`.
+
+    Where a fit read booleans, numbers may be another coding of them, such as 1 and 2.
+    """
+    require_types(spec.variables, batch, spec.response.expression.names)
+    name = spec.response.expression.column
+    if name is not None and spec.variables[name].kind == "logical":
+        dtype = batch.column(name).dtype
+        if content_of(name, dtype) == "numbers" and not is_bool_dtype(dtype):
+            raise SchemaError(
+                f"response {name!r} has the type {dtype}, and the model was fitted to booleans; "
+                f"compare it with the positive value, as in {name} == 1."
+            )
 
 
 def read_design(spec: DesignSpec, batch: Batch, backend: RowsBackend) -> Rows:

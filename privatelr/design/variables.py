@@ -112,6 +112,11 @@ def _describe(name: str, dtype: Any, schema: Schema) -> Variable:
         return Variable(name, "numeric", bounds, content=content)
     if levels is not None:
         require_content(name, content, levels)
+        if pd.api.types.is_bool_dtype(dtype) and not {*levels} <= {False, True}:
+            raise SchemaError(
+                f"levels[{name!r}]={list(levels)!r}: the column {name!r} is of type {dtype}, so no "
+                "value can equal some of these levels; levels take the type of the column."
+            )
         # Dask knows of a dictionary in a file that it is one, and lists no categories
         listed_none = categorical and len(dtype.categories) == 0
         if categorical and not listed_none and not set(levels) & set(dtype.categories):

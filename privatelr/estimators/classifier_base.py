@@ -166,8 +166,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not self._several:
             raise SchemaError(
                 "Only binary classification is supported. "
-                f"OneVsRestClassifier({name}(classes=(0, 1), ...)) fits each class that it finds "
-                "in y against the others, and pays for each fit."
+                f"Fit {name} to each class against the others, as in y == 'a'. "
+                "OneVsRestClassifier would read the classes off y, which no guarantee covers."
             )
 
     def _read(self, X: Any) -> Any:

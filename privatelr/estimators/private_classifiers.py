@@ -152,8 +152,9 @@ class PrivateLogisticRegression(_NoisyClassifier):
 class PrivateLinearSVC(_NoisyClassifier):
     """Differentially private linear support vector machine as a classifier of scikit-learn.
 
-    It calls `dpsvm` with the data that `fit` gets. It is about two classes: for more,
-    ``OneVsRestClassifier`` fits each that it finds in y against the others, each fit at its price.
+    It calls `dpsvm` with the data that `fit` gets. It is about two classes. For more, fit
+    each against the others, as in ``y == "a"``: ``OneVsRestClassifier`` reads the classes off y,
+    which no guarantee covers.
 
     Parameters
     ----------

@@ -157,6 +157,8 @@ def average_marginal_effects(
             f"average_marginal_effects: a {fit.loss.title} has no probabilities to have an effect "
             "on; dplr fits a model that has."
         )
+    if not fit.spec.p:
+        raise ArgumentError("average_marginal_effects: the formula has no term to have an effect.")
     inference.require_moments(fit.release)
     asked = inference.answerable(fit.release, Question(level, mode, target))
     if reference is None:

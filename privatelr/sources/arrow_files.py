@@ -209,12 +209,26 @@ def _named_twice(path: str) -> SchemaError:
     )
 
 
+def require_typed(data: Any) -> None:
+    """Refuse a dataset of pyarrow with files whose types are not written in them."""
+    kind = getattr(getattr(data, "format", None), "default_extname", None)
+    if kind in ("csv", "json"):
+        raise SchemaError(
+            f"data: a dataset of {kind} files reads types off the values, so that one record can "
+            "end a call; convert the files to Parquet, or pass a CSV to the command line."
+        )
+    for part in getattr(data, "children", ()):
+        require_typed(part)
+
+
 def require_once(data: Any) -> None:
     """Refuse a dataset of pyarrow that reads records of a local file twice, by whatever names.
 
     Several parts of one file may each have row groups of their own. Other file systems tell no
-    file by more than its name, and are left alone.
+    file by more than its name, and are left alone. Files of text are refused, because their values
+    decide whether they can be read, and in which types.
     """
+    require_typed(data)
     marks, names = [], []
     for fragment in _fragments(data):
         path = _local_path(fragment)

@@ -123,6 +123,7 @@ OTHER = {
     "spans for numbers": TABLE.assign(x=DATES - DATES),
     "numbers for texts": TABLE.assign(s=TABLE.g),
     "texts for truths": TABLE.assign(b=TABLE.s),
+    "truths for a factor of numbers": TABLE.assign(g=TABLE.b),
 }
 KINDS = {
     "pandas": lambda d: d,
@@ -162,6 +163,21 @@ def test_outcomes_beside_the_data_have_the_type_of_the_response(y):
     fit = dplr(TABLE.y, TABLE[["x"]], eps=0, bounds={"x": (0, 10)})
     with pytest.raises(SchemaError, match="column 'y'"):
         fit.private_roc(TABLE[["x"]], response=y, eps=1.0, ledger=ledger)
+    assert ledger.entries == ()
+
+
+def test_numbers_are_no_outcomes_of_a_model_of_booleans():
+    """They may be coded otherwise, such as 1 and 2, and the answer would be charged."""
+    ledger = Ledger(epsilon=5)
+    fit = dplr("y ~ x", TABLE.assign(y=TABLE.y == 1), eps=0, bounds={"x": (0, 10)})
+    for call in (
+        fit.private_roc,
+        lambda data, **price: lr.choose({"a": fit, "b": fit}, data, **price),
+    ):
+        with pytest.raises(SchemaError, match="fitted to booleans"):
+            call(TABLE.assign(y=TABLE.y + 1), eps=1.0, ledger=ledger)
+    with pytest.raises(SchemaError, match="fitted to booleans"):
+        fit.private_roc(TABLE[["x"]], response=TABLE.y + 1, eps=1.0, ledger=ledger)
     assert ledger.entries == ()
 
 

@@ -375,6 +375,8 @@ def test_a_wrong_url_is_one_sentence(address, monkeypatch):
         *("postgresql://u:p@SECRET@h/db", "postgresql://u:p@h/SECRET@h/db", "//u:SECRET@h/db"),
         *("postgresql://u:SECRET/db", "postgresql://h/db password=SECRET", "u:SECRET@h/db"),
         *("postgresql+psycopg:u:SECRET@h", "postgresql+none://u:SECRET@h/db", " = SECRET"),
+        *("postgresql//u:SECRET@h/db", "postgresql;//u:SECRET@h/db", "u SECRET@h db"),
+        *("'postgresql://u:SECRET@127.0.0.1:1/db'", '"postgresql://u:SECRET@127.0.0.1:1/db"'),
     ],
 )
 def test_what_looks_like_an_address_and_is_none_is_not_quoted(address, tmp_path, monkeypatch):

@@ -362,12 +362,16 @@ def _sync(folder: str) -> None:
 
 
 def is_address(text: str) -> bool:
-    """Whether a text looks like the address of a server: it begins with a word and : or =.
+    """Whether a text looks like the address of a server, as a whole or with a slip of the pen.
 
-    The name of a file that begins so takes a ``./`` before it.
+    The name of a file that looks so takes a ``./`` in front.
     """
-    has_drive = bool(os.path.splitdrive(text)[0])
-    return not has_drive and re.match(r"(//)?\s*[\w+.-]*\s*[:=]", text) is not None
+    if os.path.splitdrive(text)[0] or re.match(r"\.{0,2}/(?!/)|~", text):
+        return False
+    return (
+        re.match(r"\s*[\w+.-]*\s*[:=]", text) is not None
+        or re.search("//|[@;'\"]", text) is not None
+    )
 
 
 def shown(address: str) -> str:

@@ -193,9 +193,9 @@ def create(url: str, body: str) -> None:
 
 def _engine_of(url: str) -> Any:
     wrong = WrongLedgerError(  # it may hold a password, wherever that stands
-        "ledger: takes the path of a file (with ./ before a name that has : or =), or the URL of a "
-        "PostgreSQL database such as postgresql+psycopg://user@host/clinic (with %40 for an @ in a "
-        "password)."
+        "ledger: takes the path of a file (with ./ before a name that has : = @ ; // or quotes), "
+        "or the URL of a PostgreSQL database such as postgresql+psycopg://user@host/clinic (with "
+        "%40 for an @ in a password)."
     )
     if url.partition("://")[0].partition("+")[0] != "postgresql":
         raise wrong

@@ -197,6 +197,7 @@ def open_data(fit: ModelRecord, data: Any, response: Any, person: Any = None) ->
         table: Any = read(spec.formula.text, data, None)[1]
         names = (*spec.formula.scored, *spec.formula.selecting)
         design.require_readable(spec, table.typed, names)
+        design.require_outcomes(spec, table.typed)
         return Evaluation(fit, table, table, None)
     if isinstance(spec, design.NumberedSpec):
         n = int(design.as_matrix(spec, data).shape[0])
@@ -211,7 +212,7 @@ def open_data(fit: ModelRecord, data: Any, response: Any, person: Any = None) ->
         design.require_readable(spec, batch, names)
         n = len(batch)
     if response is None:
-        design.require_types(spec.variables, batch, spec.response.expression.names)
+        design.require_outcomes(spec, batch)
         outcomes = batch
     else:
         outcomes = _beside(fit, response, n)
@@ -244,6 +245,8 @@ def _open_persons(fit: ModelRecord, data: Any, response: Any, person: Any) -> Ev
         named = (*formula.scored, formula.person.column)
         named = named if person is None else formula.covariates
         design.require_readable(fit.spec, batch, (*named, *formula.selecting))
+        if person is None:
+            design.require_outcomes(fit.spec, batch)
         rows = len(batch)
     outcomes = batch if person is None else _beside(fit, response, rows, person)
     m, _, grouped = design.with_shares(outcomes, formula.person)
@@ -275,7 +278,7 @@ def _beside(fit: ModelRecord, response: Any, n: int, person: Any = None) -> Any:
     design.require_persons_of(fit.spec.formula, name_of_values(person))
     kept = names if whose is None else (*names, whose.column)
     outcomes = as_batch(dict(zip(kept, map(both.column, both.names[1:]), strict=True)))
-    design.require_types(fit.spec.variables, outcomes, names)
+    design.require_outcomes(fit.spec, outcomes)
     return outcomes
 
 
