@@ -43,6 +43,8 @@ from sybil import Document, Example, Region
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 
+from privatelr.results.pages.error_notes import BLANK
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "vignettes").glob("*.md")))
 _INFO = re.compile(r"(?P<kind>python|console|text)(?:[ ]+(?P<mark>[^\n]*))?\n")
@@ -64,7 +66,7 @@ _ENDS = r"(?<=  )\S+ to \S+$|(?<= = )\[[-\d.e+]+, [-\d.e+]+\]$"
 """A suggested range at the end of a line; its ends are whole numbers, mostly."""
 _OF_INFERENCE = re.compile(
     rf"{_STATISTIC}|"
-    r"<?(?:[-+]?\d+\.\d*(?:e[-+]?\d+)?|[-+]?\d+e[-+]?\d+|inf|\b\d+(?=%))(?!\w)"
+    r"<?(?:[-+]?\d+\.\d*(?:e[-+]?\d+)?|[-+]?\d+e[-+]?\d+|inf|NaN|\b\d+(?=%))(?!\w)"
 )
 _BOUGHT = r"\(AUC\)\s+|standard\s+error\s+|thresholds\s+|\(youden\)\s+and\s+"
 """Before the numbers of a ROC curve that was bought with a fit."""
@@ -226,7 +228,9 @@ def mask(text: str, mark: str) -> list[str]:
         return lines
     if _ERRORS.search(text):
         paragraphs = (" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
-        return [_OF_INFERENCE.sub("~", paragraph) for paragraph in paragraphs]
+        masked = (_OF_INFERENCE.sub("~", each).replace(BLANK, "") for each in paragraphs)
+        # the noise decides as well which errors are blank
+        return [" ".join(re.sub("~( ~)+", "~", each).split()) for each in masked]
     if _HEADING.search(text):
         released = _RELEASED_SCALE in " ".join(text.split())
         return _mask_tables(lines, _HEADING_BY_SCALE if released else _HEADING)

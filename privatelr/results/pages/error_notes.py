@@ -16,7 +16,7 @@ from privatelr.results.fit_record import FitRecord
 
 _NAMED = 3
 """A page names at most so many hidden columns."""
-_BLANK = (
+BLANK = (
     "Std. Error, z and unknown sd are blank where a normal law would have another interval or "
     "p-value."
 )
@@ -97,7 +97,7 @@ def notes_on_errors(fit: FitRecord, found: Inference, *, is_asked_for: bool) -> 
     if not found.is_withheld:
         words += [_parts(found)] if fit.calibration.noise.scale > 0 else []
         if lacks_errors(found):
-            words.append(_BLANK if found.is_normal.any() else _NONE)
+            words.append(BLANK if found.is_normal.any() else _NONE)
         words += [_mode(fit, found, ", as asked for" if is_asked_for else ""), *_hidden(fit, found)]
     if not isinstance(fit.guarantee, NonPrivate):
         words.append(
