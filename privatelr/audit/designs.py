@@ -274,16 +274,18 @@ def read_as_a_fit(case: Case, data: Any = None, change: _Change = None) -> _Read
     If `data` is given, it replaces the frame of the case. If `change` is given, it is applied to
     the plan of the design.
     """
+    declared = case.declared
     match data:
         case (response, matrix):
             table = read_data(response, matrix, None)
         case np.ndarray():
-            table = read_data(data, None, data.shape[1] - 1)
+            table, last = read_data(data, None, data.shape[1] - 1), f"X{data.shape[1]}"
+            declared = {**declared, "levels": {last: declared["levels"]["y"]}}
         case _:
             table = read_data(case.formula, case.frame if data is None else data, None)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # random declarations may cause warnings
-        spec = table.plan(declare_schema(**case.declared))
+        spec = table.plan(declare_schema(**declared))
         spec = change(spec) if change else spec
         blocks, labels, offsets = table.rows(spec, bar=False)[0].fold(_gather)
     offset = np.concatenate(offsets) if spec.offset_bound > 0 else None

@@ -136,7 +136,7 @@ def test_the_gaussian_bounds_of_persons_are_audited():
 
 
 def test_fits_tell_nothing_of_records():
-    assert [check.verdict for check in audit_persons_of_fits(1.0)] == ["ok"] * 10
+    assert [check.verdict for check in audit_persons_of_fits(1.0)] == ["ok"] * 11
 
 
 def test_weights_above_1_are_found_beside_a_frame_and_beside_a_matrix(monkeypatch):

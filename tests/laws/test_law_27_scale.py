@@ -336,14 +336,16 @@ def far_from_logistic():
     return frame, Logit(ill, design).fit(disp=0).bse
 
 
-def check_limit(promise, op, spend, seed=2):
-    """At a large epsilon a fit is the plain one, whatever the data are."""
+def check_limit(promise, op, spend):
+    """At a large epsilon a fit is the plain one, whatever the data are, in most draws of noise."""
     frame, errors = far_from_logistic()
-    model, asked = "y ~ x + u + g", {"op": op, "spend": spend, "seed": seed}
-    fit = dplr(model, frame, STRONG[promise], **asked, **PUBLIC)
-    plain = dplr(model, frame, 0, lambda_=0, **PUBLIC)
-    found = fit.tidy().set_index("term")["estimate"]
-    assert np.all(np.abs(found - plain.coef) < 0.5 * errors)
+    model, asked = "y ~ x + u + g", {"op": op, "spend": spend}
+    plain, gaps = dplr(model, frame, 0, lambda_=0, **PUBLIC).coef, []
+    for seed in range(5):
+        fit = dplr(model, frame, STRONG[promise], seed=seed, **asked, **PUBLIC)
+        found = fit.tidy().set_index("term")["estimate"]
+        gaps.append(float((np.abs(found - plain) / errors).max()))
+    assert np.median(gaps) < 0.5
 
 
 @pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")

@@ -288,11 +288,12 @@ def known_bits(key: str) -> Iterator[_Bits]:
 _FRAME = {"x": np.linspace(-1, 1, 60), "z": np.linspace(1, -1, 60) ** 3, "y": [0.0, 1.0] * 30}
 _CLASSES = {**_FRAME, "y": ["a", "b", "c"] * 20}
 _BOX = {"x": (-1.0, 1.0), "z": (-1.0, 1.0)}
+_TWO = {**_BOX, "y": (0.0, 1.0)}
 _STAGES = {"scale": 0.1, "coefficients": 0.5, "inference": 0.3, "roc": 0.1}
 
 
 def _fit_all() -> FloatArray:
-    fitted = dplr("y ~ x + z", pd.DataFrame(_FRAME), 5.0, bounds=_BOX, spend=_STAGES)
+    fitted = dplr("y ~ x + z", pd.DataFrame(_FRAME), 5.0, bounds=_TWO, spend=_STAGES)
     release = fitted.release
     assert release.scale is not None
     assert release.moments is not None
