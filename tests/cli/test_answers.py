@@ -338,6 +338,10 @@ def test_a_table_may_come_in_any_form(command, home, capsys, monkeypatch):
         told = json.loads(text)
         if command == "schema init":
             told = [one["name"] for one in told["columns"]]
+        if command == "fit":  # what a column can hold is what its file says
+            del told["sha256"]
+            for variable in told["design"]["variables"]:
+                del variable["content"]
         found[form] = told
     assert all(one == found["clinic.csv"] for one in found.values())
 

@@ -8,7 +8,7 @@ from frames_for_laws import clinic
 
 from privatelr.cli import main
 
-DECLARED = ["--bounds", "age=18:90", "--levels", "smoker=no,yes"]
+DECLARED = ["--bounds", "age=18:90", "--bounds", "y=0:1", "--levels", "smoker=no,yes"]
 FORMULA = "y ~ age + smoker"
 
 
@@ -39,7 +39,7 @@ def test_a_typo_in_a_level_is_told_from_missing_values(home, capsys):
     frame = pd.read_csv("table.csv").assign(age=30.0)
     frame.to_parquet("table.parquet")
     for table in ("table.csv", "table.parquet"):
-        assert main(["check", table, FORMULA, *DECLARED[:3], "smoker=no,yse"]) == 0
+        assert main(["check", table, FORMULA, *DECLARED[:5], "smoker=no,yse"]) == 0
         rows = [" ".join(line.split()) for line in capsys.readouterr().err.splitlines()]
         (said,) = [row for row in rows if row.startswith("smoker")]
         yes = int((frame["smoker"] == "yes").sum())
@@ -49,11 +49,11 @@ def test_a_typo_in_a_level_is_told_from_missing_values(home, capsys):
 def test_a_decimal_comma_is_seen_before_anything_is_spent(home, capsys):
     text = "y;age\n" + "".join(f"{i % 2};{20 + i},5\n" for i in range(9))
     (home / "comma.csv").write_text(text, encoding="utf-8")
-    assert main(["check", "comma.csv", "y ~ age", "--separator", ";"]) == 0
+    declared = ["--bounds", "age=0:99", "--levels", "y=0,1"]
+    assert main(["check", "comma.csv", "y ~ age", "--separator", ";", *declared]) == 0
     words = " ".join(capsys.readouterr().err.split())
     assert "No usable value has: age." in words
     assert "9 cannot be used" in words
-    assert "Doubtful: no bounds are declared for 'age'" in words
 
 
 def test_what_it_refuses(home, capsys, monkeypatch):
@@ -66,7 +66,8 @@ def test_what_it_refuses(home, capsys, monkeypatch):
 
 
 def test_a_fit_says_what_is_doubtful_in_one_line(home, capsys):
-    assert main(["fit", "table.csv", FORMULA, "--levels", "smoker=no,yes"]) == 0
+    declared = ["--levels", "smoker=no,yes", "--bounds", "y=0:1", "--eps", "0"]
+    assert main(["fit", "table.csv", FORMULA, *declared]) == 0
     said = capsys.readouterr().err.splitlines()
     assert [line for line in said if "no bounds are declared for 'age', so values" in line]
     assert all(line.startswith("privatelr: ") for line in said)

@@ -421,7 +421,7 @@ REFUSED = [
     ("fit clinic.csv 'y ~ smoker' --levels smoker", 2, ["--levels", "smoker=no,yes"]),
     ("fit clinic.csv 'y ~ smoker' --levels smoker=", 2, ["--levels", "smoker=no,yes"]),
     ("fit clinic.csv 'y ~ smoker' --levels 'smoker=\"a'", 2, ["--levels", "smoker=no,yes"]),
-    ("fit clinic.csv 'y ~ smoker' --levels smoker=no", 2, ["levels['smoker']", "two or more"]),
+    ("fit clinic.csv 'y ~ smoker' --levels smoker=no", 2, ["--levels smoker=no", "two or more"]),
     (
         "fit clinic.csv \"smoker == 'yes' ~ age\"",
         2,

@@ -137,6 +137,10 @@ def audit_draws(rng: np.random.Generator, count: int, only: str = "") -> Iterato
 
     Only drawings whose name contains `only` are compared.
     """
+    yield from guarded("draws", "laws of noise", _drawn, rng, count, only)
+
+
+def _drawn(rng: np.random.Generator, count: int, only: str) -> Iterator[Check]:
     seen = {NoNoise.__name__}
     for drawing in drawings():
         seen |= {type(law).__name__ for law in drawing.laws}
@@ -319,6 +323,10 @@ def audit_source(only: str = "") -> Iterator[Check]:
     The bits are replaced by known ones and counted. Equal bits make equal releases, other bits
     change every number, and what seeds Python's and NumPy's generators changes nothing.
     """
+    yield from guarded("source", "sources of bits", _sources, only)
+
+
+def _sources(only: str) -> Iterator[Check]:
     for drawing in drawings():
         uniforms = sum(law.uniforms for law in drawing.laws)
         if only in drawing.name:
