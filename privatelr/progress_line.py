@@ -16,6 +16,11 @@ _LENGTH = 30
 """Number of characters of the bar."""
 
 
+def somebody_watches() -> bool:
+    """Whether standard error is a screen: a terminal, or a notebook."""
+    return "ipykernel" in sys.modules or bool(sys.stderr and sys.stderr.isatty())
+
+
 class ProgressLine:
     """A line about one pass over so many records, or persons, whose number is public."""
 

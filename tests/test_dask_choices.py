@@ -56,7 +56,7 @@ def test_sparse_columns_are_chosen_as_in_memory():
 def test_arrays_in_partitions_are_read_as_arrays():
     da = pytest.importorskip("dask.array")
     x, y = np.random.default_rng(1).uniform(-1, 1, (300, 2)), np.resize([0.0, 1.0, 1.0], 300)
-    bounds = {"X1": (-1, 1), "X2": (-1, 1)}
+    bounds = {"X1": (-1, 1), "X2": (-1, 1), "y": (0, 1)}
     lazy = da.from_array(y, chunks=70), da.from_array(x, chunks=(70, 2))
     found, expected = (drawn(dpsimplex, *data, bounds=bounds) for data in (lazy, (y, x)))
     pd.testing.assert_frame_equal(found.selected, expected.selected)

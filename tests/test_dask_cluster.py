@@ -1,7 +1,6 @@
 """Fits on a cluster of processes: the same coefficients, also when one of them is killed."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -112,9 +111,9 @@ def test_a_failure_on_a_cluster_quotes_no_value(on, caplog):
     def kernel(x, y):
         raise ValueError(f"{x[0, 1]} is in row 3")
 
-    with pytest.raises(SchemaError, match="ValueError") as caught:
+    with pytest.raises(SchemaError) as caught:
         rows.fold(kernel)
-    assert not re.search(r"\d\.\d", str(caught.value))
+    assert str(caught.value) == "data: a partition could not be read or summed."
     logged = "".join(line for _, lines in on.get_worker_logs().items() for _, line in lines)
     assert "Compute Failed" not in logged
 

@@ -57,7 +57,7 @@ def test_an_intercept_is_predicted_for_every_row():
 def test_arrays_are_predicted_as_in_memory(asked):
     x = np.random.default_rng(1).uniform(-1.2, 1.2, (90, 3))
     x[[0, 70], 1] = np.nan
-    fit = dplr((x[:, 0] > 0).astype(int), x, bounds=BOUNDS, spend="inference", eps=3.0)
+    fit = dplr(x[:, 0] > 0, x, bounds=BOUNDS, spend="inference", eps=3.0)
     found = fit.predict(da.from_array(x, chunks=(40, 2)), **asked)
     expected = fit.predict(x, **asked)
     if asked == INTERVAL:

@@ -18,7 +18,7 @@ def frame(**columns):
     rng = np.random.default_rng(3)
     u, v = rng.uniform(size=(2, N))
     three = pd.Categorical(rng.choice(["p", "q", "r"], N))
-    return pd.DataFrame({"y": rng.integers(0, 2, N), "u": u, "v": v, "three": three} | columns)
+    return pd.DataFrame({"y": rng.random(N) < 0.5, "u": u, "v": v, "three": three} | columns)
 
 
 def levels(values):
@@ -107,7 +107,7 @@ def test_a_stream_is_refused_before_it_is_read():
 def test_estimators_refuse_it_unpaid(bad):
     _, columns, says = BAD[bad]
     data, ledger = frame(**columns).drop(columns="three"), Ledger(epsilon=1)
-    model = PrivateLogisticRegression(ledger=ledger, bounds=bounds_of(data), classes=(0, 1))
+    model = PrivateLogisticRegression(ledger=ledger, bounds=bounds_of(data), classes=(False, True))
     with pytest.raises((SchemaError, FormulaError), match=says):
         model.fit(data.drop(columns="y"), data["y"])
     assert not ledger.entries
@@ -115,10 +115,11 @@ def test_estimators_refuse_it_unpaid(bad):
 
 def test_a_column_without_a_name_is_not_meant_by_a_dot():
     ledger = Ledger(epsilon=1)
-    for name in ("", "a`b"):
-        with pytest.raises(FormulaError, match="rename it or drop it"):
-            dplr("y ~ .", frame(**{name: HALF}), ledger=ledger)
+    with pytest.raises(FormulaError, match="rename it or drop it"):
+        dplr("y ~ .", frame(**{"a`b": HALF}), ledger=ledger)
     assert not ledger.entries
+    fit = dplr("y ~ .", frame(**{"": HALF}), ledger=ledger, bounds=bounds_of(frame()))
+    assert list(fit.coef.index) == ["(Intercept)", "u", "v", "three[T.q]", "three[T.r]"]
 
 
 @pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")

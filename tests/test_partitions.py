@@ -250,7 +250,7 @@ def test_a_smooth_of_each_level_is_drawn_by_itself() -> None:
     assert len(bought.plot_term("bs(age)").collections) == 2
     for level, name in (("a", "g = a"), ("b", "g = b")):
         new = pd.DataFrame({"age": np.append(values, 50.0), "g": level, "z": 0.0})
-        link = bought.predict(new, type="link").to_numpy()
+        link = bought.predict(new, type="link", interval=0.95)["link"].to_numpy()
         np.testing.assert_allclose(drawn[name], link[:-1] - link[-1], atol=1e-9)
         (alone,) = lines("age", at={"g": level}).values()
         np.testing.assert_allclose(alone, drawn[name], atol=1e-12)

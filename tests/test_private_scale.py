@@ -571,7 +571,7 @@ def test_a_sparse_matrix_gets_a_scale_as_the_frame_that_its_refusal_names(asked)
     frame = people(LARGE)
     matrix = sparse.csr_array((frame[["age", "dose"]].to_numpy() > 40) * 0.5)
     with pytest.raises((SchemaError, ArgumentError)) as refused:
-        dplr(frame["y"], matrix, levels={"y": [0, 1]}, **asked)
+        dplr(frame["y"], matrix, **{"bounds": {"y": (0, 1)}, **asked})
     code = "pandas.DataFrame.sparse.from_spmatrix(X).add_prefix('X')"
     assert f"; {code} takes bounds= and is scaled." in str(refused.value)
     named = eval(code, {"pandas": pd, "X": matrix})

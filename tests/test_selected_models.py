@@ -335,8 +335,8 @@ def test_what_a_page_learns_from_the_data_is_caught(monkeypatch, model):
     honest = privatelr.model_data.plan_design
 
     def curious(formula, frame, schema):
-        spec = honest(formula, frame, schema)
-        return replace(spec, unbounded=(f"age up to {frame['age'].max()}",))
+        bounds = {**schema.bounds, "age": (18.0, float(frame["age"].max()))}
+        return honest(formula, frame, replace(schema, bounds=bounds))
 
     monkeypatch.setattr(privatelr.model_data, "plan_design", curious)
     frame = clinic(n=60)

@@ -183,7 +183,7 @@ def test_scaled():
 @pytest.mark.filterwarnings("default::privatelr.errors.SchemaWarning")
 def test_no_bounds():
     with pytest.warns(lr.SchemaWarning, match="bounds"):
-        lr.dplr("y ~ age", clinic())
+        lr.dplr("y ~ age", clinic(), levels=SCHEMA["levels"])
 
 
 def test_missing_dependency(monkeypatch):

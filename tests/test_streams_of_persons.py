@@ -12,6 +12,7 @@ from streams_for_tests import CHANGES, EVERY_MEMORY, arrow, changing, in_batches
 import privatelr.fitting
 from privatelr import (
     Ledger,
+    PureDP,
     SchemaError,
     check,
     dplr,
@@ -238,8 +239,8 @@ def test_a_source_that_changes_between_reads_is_refused(change, after):
     assert len(readings) <= after + 2
 
 
-def test_a_person_is_counted_before_anything_is_charged():
-    """A source that fails while persons are counted, or changes until then, costs nothing."""
+def test_a_source_that_fails_while_persons_are_counted_is_charged_as_the_call():
+    """So is one that changes until then, and neither is charged twice."""
     frame = visits((2,) * 25)
     secret = "0.123456789"
 
@@ -255,7 +256,9 @@ def test_a_person_is_counted_before_anything_is_charged():
             dplr("y ~ x", stream(source, memory=0), ledger=ledger, **PERSON)
         assert secret not in str(told.value)
         assert str(told.value).count(". ") == 0
-        assert len(ledger.entries) == 0
+        (entry,) = ledger.entries
+        assert entry.label == "records that could not be read"
+        assert entry.guarantee == PureDP(1.0, REPLACE_PERSON)
 
 
 def test_columns_that_tell_no_persons_are_refused_before_they_are_read():

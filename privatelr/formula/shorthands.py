@@ -44,10 +44,10 @@ def expand_dot(tokens: Sequence[Token], others: Sequence[str]) -> list[Token]:
             raise FormulaError(
                 "formula: '.' stands for no column, the data holds only the response."
             )
-        for name in (name for name in others if "`" in name or not name):
+        for name in (name for name in others if "`" in name):
             raise FormulaError(
                 f"formula: '.' stands for the column {name!r}, which a formula cannot name; rename "
-                "it or drop it, because a name is not empty and has no backtick."
+                "it or drop it, because a name has no backtick."
             )
         total = [Token("quoted", others[0])]
         for name in others[1:]:

@@ -242,7 +242,8 @@ def coefficient_rows(release: Release, units: FloatArray, asked: Question) -> Fl
     >>> from privatelr import dplr
     >>> from privatelr.inference import Question, coefficient_rows
     >>> x, y = np.arange(20.0), np.arange(20) % 3 == 0
-    >>> fit = dplr(y, np.column_stack([x, 2 * x]), eps=0, spend="inference", lambda_=1e-9)
+    >>> asked = {"bounds": {"X1": (0, 19), "X2": (0, 38)}, "spend": "inference"}
+    >>> fit = dplr(y, np.column_stack([x, 2 * x]), eps=0, lambda_=1e-9, **asked)
     >>> rows = coefficient_rows(fit.release, fit.spec.user_rows(), Question(target=None))
     >>> bool(np.isclose((rows @ fit.release.coef)[1], fit.coef["X1"] + 2 * fit.coef["X2"]))
     True

@@ -25,7 +25,7 @@ import scipy
 
 from privatelr.inference.error_distribution import Matrices
 from privatelr.privacy.noise import SphericalLaplace
-from privatelr.progress_line import ProgressLine
+from privatelr.progress_line import ProgressLine, somebody_watches
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def sampled(law: MomentsPosterior, rng: np.random.Generator) -> FloatArray:
                     unit, visited = np.concatenate(visited).std(axis=0), []
             elif (move - _ROUNDS * _MOVES) % _APART == 0:
                 kept.append(chains.matrices)
-            if law.d >= _LONG:
+            if law.d >= _LONG and somebody_watches():
                 line.show(move / moves)
     line.remove()
     return np.concatenate(kept)

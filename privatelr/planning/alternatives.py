@@ -16,7 +16,7 @@ from privatelr.page_model import Table
 from privatelr.planning.expected_intervals import NEARLY_ALL, TYPICAL, intervals, worst_of
 from privatelr.planning.forecast import FEWEST_DRAWS, Simulator, errors, simulate
 from privatelr.planning.study import Study, rows_of
-from privatelr.progress_line import ProgressLine
+from privatelr.progress_line import ProgressLine, somebody_watches
 from privatelr.types import FloatArray, Placement
 
 _SHARES = (0.5, 0.65, 0.8)
@@ -89,7 +89,8 @@ def alternatives(plan: Simulator) -> tuple[StudyAlternative, ...]:
     variations = list(_variations(study, plan))
     line = ProgressLine("comparing alternatives", 0)
     for place, (title, varied) in enumerate(variations):
-        line.show(place / len(variations))
+        if somebody_watches():
+            line.show(place / len(variations))
         try:
             # a lambda means the same on the same rows only
             like = None if varied.request.target.is_private else plan.spec

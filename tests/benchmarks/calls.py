@@ -123,7 +123,8 @@ def _gradient_norm(model: Any, x: FloatArray, y: FloatArray) -> float:
 def _statsmodels(table: Table) -> Callable[[], Any]:
     from statsmodels.formula.api import logit
 
-    return lambda: logit(table.formula, table.frame).fit(disp=0)
+    frame = table.frame.assign(y=table.frame["y"].astype(float))  # it takes no booleans
+    return lambda: logit(table.formula, frame).fit(disp=0)
 
 
 def _glum(table: Table) -> Callable[[], Any]:

@@ -64,9 +64,17 @@ def shell(line, folder, unbuffered=""):
     )
 
 
+_DECLARED = "--bounds y=0:1 --bounds age=18:90 --bounds dose=0:5 --levels smoker=no,yes"
+DECLARED = _DECLARED.split()
+
+
 def heard(err):
     """Lines on standard error, without those about the table and what is not declared of it."""
-    usual = ("privatelr: read as ", "privatelr: no bounds are declared ")
+    usual = (
+        "privatelr: read as ",
+        "privatelr: no bounds are declared ",
+        "privatelr: no ledger was charged",
+    )
     lines = [line for line in err.splitlines() if not line.startswith(usual)]
     return [line for line in lines if "--seed 3: the" not in line]
 
@@ -139,7 +147,7 @@ def test_a_page_that_is_lost_beside_a_file_that_is_not(
     monkeypatch.chdir(home)
     target = str(tmp_path / "model.json")
     with printing_to("/dev/full", monkeypatch, unbuffered):
-        assert cli.main(["fit", "clinic.csv", FORMULA, "--out", target]) == 3
+        assert cli.main(["fit", "clinic.csv", FORMULA, *DECLARED, "--out", target]) == 3
     said = f"--out {target!r} was written, but the page could not be written"
     assert heard(capsys.readouterr().err) == [f"privatelr: {said} (no space left on device)."]
     assert load(target).nobs == 600
@@ -152,7 +160,10 @@ def test_a_page_that_is_lost_beside_a_file_that_is_not(
         ("ledger create new.ledger --eps 2", "the ledger was created"),
         ("ledger allow own.ledger ann --eps 0.5", "the allowance was given"),
         ("ledger budget own.ledger --eps 4 --reason more", "the budget was changed"),
-        (f"fit clinic.csv '{FORMULA}' --ledger own.ledger", "the charge stands in the ledger"),
+        (
+            f"fit clinic.csv '{FORMULA}' {_DECLARED} --ledger own.ledger",
+            "the charge stands in the ledger",
+        ),
     ],
 )
 def test_what_was_done_is_said_where_its_page_is_lost(line, done, tmp_path, monkeypatch, capsys):
@@ -366,7 +377,7 @@ def test_a_reader_that_left_before(line, home, monkeypatch, capsys):
 @pytest.mark.parametrize(("options", "unbuffered"), [("", "1"), ("--json", "")])
 def test_a_reader_that_leaves_a_fit_whose_file_is_written(options, unbuffered, home, tmp_path):
     """A retry would pay twice."""
-    fit = f"privatelr fit clinic.csv '{FORMULA}' --out {tmp_path}/model.json {options}"
+    fit = f"privatelr fit clinic.csv '{FORMULA}' {_DECLARED} --out {tmp_path}/model.json {options}"
     found = shell(f"{fit} | true", home, unbuffered)
     assert (found.returncode, heard(found.stderr)) == (0, [])
     assert load(tmp_path / "model.json").nobs == 600
@@ -495,7 +506,8 @@ def test_an_argument_is_spelled_as_an_option(python, option):
 @pytest.mark.parametrize("rest", ["", "--spend inference", "--row-norm 1", "--model svm"])
 def test_pages_name_options_and_commands(rest, home, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(home)
-    given = shlex.split(f"fit clinic.csv 'y ~ age + dose' --bounds age=18:90 {rest}")
+    declared = "--bounds y=0:1 --bounds age=18:90" if "row-norm" in rest else _DECLARED
+    given = shlex.split(f"fit clinic.csv 'y ~ age + dose' {declared} {rest}")
     for line in (given, ["demo"]):
         assert cli.main(line) == 0
         page = capsys.readouterr().out

@@ -19,7 +19,7 @@ def records(n, seed):
     rng = np.random.default_rng(seed)
     age, dose = rng.uniform(18, 90, n), rng.uniform(0, 5, n)
     chance = 1 / (1 + np.exp(-(age - 60) / 20 - (dose - 2.5) / 4))
-    return pd.DataFrame({"age": age, "dose": dose, "y": (rng.random(n) < chance).astype(float)})
+    return pd.DataFrame({"age": age, "dose": dose, "y": rng.random(n) < chance})
 
 
 @pytest.fixture(scope="module")

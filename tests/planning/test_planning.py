@@ -166,7 +166,7 @@ def test_the_mode_stays_where_noise_hides_the_curvature():
 
 
 def test_without_privacy_errors_are_the_classical_ones():
-    outlook = planned_for(50_000, 0)
+    outlook = planned_for(50_000, 0, lambda_=1e-9)
     frame = outlook.to_frame()
     assert (frame["privacy_sd"] == 0).all()
     np.testing.assert_allclose(frame["width"], 2 * 1.95996 * frame["sampling_sd"], rtol=1e-4)
@@ -353,9 +353,9 @@ def test_needed_n_is_enough_and_hardly_more():
 
 
 def test_needed_eps_is_enough_and_hardly_more():
-    eps = planned_for(delta=1e-6).needed_eps(0.0095, "age")
-    assert width_of(planned_for(30_000, eps, delta=1e-6), "age") <= 0.0095
-    assert width_of(planned_for(30_000, 0.9 * eps, delta=1e-6), "age") > 0.0095
+    eps = planned_for(delta=1e-6).needed_eps(0.0088, "age")
+    assert width_of(planned_for(30_000, eps, delta=1e-6), "age") <= 0.0088
+    assert width_of(planned_for(30_000, 0.9 * eps, delta=1e-6), "age") > 0.0088
 
 
 def test_under_zcdp_it_is_rho():
@@ -396,7 +396,7 @@ UNATTAINABLE = [
         lambda: planned_for().needed_eps(0.001, "age"),
         ["width=0.001", "n=30000", "'age'", "needed_n"],
     ),
-    (lambda: planned_for(op=False).needed_n(0.005), ["up to 1e+08", "op=True"]),
+    (lambda: planned_for(op=False).needed_n(1e-5), ["up to 1e+08", "op=True"]),
     (lambda: planned_for().needed_n(1e-9, "age"), ["up to 1e+08", "larger width"]),
     (lambda: planned_for(spend=None).needed_n(0.1), ["spend='inference'"]),
     (lambda: planned_for(5000, 0).needed_eps(0.1), ["eps=0"]),

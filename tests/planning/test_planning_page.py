@@ -119,7 +119,7 @@ def flat(outlook):
     return " ".join(str(outlook).split())
 
 
-FACTOR, MANY = "chd ~ age + famhist", 300_000
+FACTOR, MANY = "chd ~ age + famhist", 100_000
 """Intervals of many records are quick to come by."""
 NUMBERS_APART = "numbers centred and scaled by the released moments, records longer than"
 

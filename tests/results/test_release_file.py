@@ -57,6 +57,7 @@ from privatelr.results.release_files import (
     restore_moments,
     restored_fit,
 )
+from privatelr.results.release_files.document import as_entry
 from privatelr.results.release_files.document_entries import VERSION, MomentsEntry
 
 N = 60
@@ -396,13 +397,14 @@ def test_the_ends_of_all_ranges_read_back(eps, row_norm):
     assert found.tobytes() == fit.release.moments.values.tobytes()
 
 
-def test_levels_that_json_cannot_hold_are_refused(tmp_path):
-    cut = pd.cut(FRAME["x"], [0, 3, 6, 10])
-    fit = dplr("y ~ g", FRAME.assign(g=cut), levels={"y": [0, 1]})
-    with pytest.raises(
-        ReleaseFileError, match=r"model\.json' was not written: .*Interval.*levels="
-    ):
-        fit.save(tmp_path / "model.json", overwrite=True)
+def test_what_json_cannot_hold_is_refused(tmp_path):
+    with pytest.raises(ReleaseFileError, match=r"Interval.*levels="):
+        as_entry((0, pd.Interval(0, 3)))
+    fit = fit_clinic(clinic())
+    endless = replace(fit, release=replace(fit.release, coef=fit.release.coef * np.inf))
+    said = r"model\.json' was not written: a coefficient is not a finite number\.$"
+    with pytest.raises(ReleaseFileError, match=said):
+        endless.save(tmp_path / "model.json", overwrite=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -588,7 +590,7 @@ WRONG = [
     (("design", "variables", 1, "bounds"), [4.0], "bounds takes a list with a length from 2"),
     (("design", "variables", 1, "kind"), "text", "design"),
     (("design", "variables", 0, "levels"), ["setosa", None], "levels\\[1\\]"),
-    (("design", "variables", 0, "levels"), ["a", "b"], "not a declared level"),
+    (("design", "variables", 0, "levels"), ["a", "b"], "not one of its levels"),
     (("design", "variables"), longer, "columns that the formula reads"),
     (("design", "columns"), longer, "design"),
     (("design", "columns", 1, "centre"), 6.1, "centre"),

@@ -54,7 +54,7 @@ def test_an_entry_of_a_row_that_is_not_there_is_nobodys(index):
 
 @pytest.mark.filterwarnings("ignore:seed=1")
 def test_a_fit_ends_as_with_that_row_missing():
-    y = np.arange(N) % 2
+    y = np.arange(N) % 2 == 1
     x, missing = matrix("csr"), matrix("csr")
     x.indices[0] = 10**6
     missing.data[: missing.indptr[1]] = np.nan

@@ -146,7 +146,8 @@ def by_formulas(
 ) -> dict[float, np.ndarray]:
     """Linear predictors of other rows by PrivateLR's formulas, the intercept in the radius."""
     of_r: dict[str, Any] = {"row_norm": norm, "analysis": "cms11", "lambda_": "PrivateLR"}
-    return {eps: dplr(y, x, eps=eps, **of_r).predict(test, type="link") for eps in EPSILONS}
+    positive = y == 1
+    return {eps: dplr(positive, x, eps=eps, **of_r).predict(test, type="link") for eps in EPSILONS}
 
 
 def errors_of(truth: np.ndarray, link: np.ndarray) -> tuple[float, float]:

@@ -57,7 +57,7 @@ def release_document(fit: ModelRecord) -> dict[str, Any]:
         If the columns were scaled by the data, because their map then contains moments of the
         data.
     ReleaseFileError
-        If a level is not a text, a number or a boolean.
+        If a coefficient is not a finite number, or a level not a text, a number or a boolean.
     """
     if fit.spec.scaled_by_data:
         raise GuaranteeError(
