@@ -101,8 +101,9 @@ ledger, kills, seed = sys.argv[1], *map(int, sys.argv[2:])
 times = random.Random(seed)
 
 def fit(name):
-    main(["fit", "table.csv", "y ~ age", "--bounds", "age=18:90", "--eps", "1e-3",
-          "--do-scale", "no", "--ledger", ledger, "--out", name])
+    if main(["fit", "table.csv", "y ~ age", "--bounds", "age=18:90", "--bounds", "y=0:1",
+             "--eps", "1e-3", "--do-scale", "no", "--ledger", ledger, "--out", name]):
+        raise SystemExit("no fit was saved")
 
 began = time.monotonic()
 fit("warm.json")
