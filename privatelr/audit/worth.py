@@ -77,11 +77,6 @@ def share_of_plan(plan: StagedCalibration) -> float:
     return float(np.max(shares))
 
 
-def share_of_moments(moments: MomentsCalibration) -> float:
-    """The share of its claim that a calibration of moments spends."""
-    return share_of(moments.target, *_moments_spend(moments))
-
-
 def _moments_spend(moments: MomentsCalibration) -> tuple[float, float]:
     """The epsilon and the mu of the noise on moments.
 

@@ -148,8 +148,15 @@ def row_errors(release: Release, asked: Question) -> RowErrors:
 def _row_errors(release: Release, asked: Question) -> RowErrors:
     if asked.withheld:
         nothing = (np.full((len(release.coef),) * 2, np.nan),)
-        known = evidence_of(release), asked.level, asked.mode, str(asked.target)
-        return RowErrors(release.coef, nothing, nothing, *known)
+        return RowErrors(
+            estimate=release.coef,
+            roots=nothing,
+            reaches=nothing,
+            evidence=evidence_of(release),
+            level=asked.level,
+            mode=asked.mode,
+            target=str(asked.target),
+        )
     if asked.mode == "conservative" and not is_exact(evidence_of(release)):
         return _worst(evidence_of(release), asked)
     return _averaged(release, asked)

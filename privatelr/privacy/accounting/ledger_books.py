@@ -146,11 +146,6 @@ class DiskBook:
         with self.store.exclusively() as transaction:
             yield DiskPage(self, transaction, self.read(transaction.rows()))
 
-    def add_row(self, kind: str, **content: Any) -> None:
-        """Add a row that is neither a charge nor a limit."""
-        with self.exclusively() as page:
-            page.put(kind, **content)
-
     def release(self, row: int, sha256: str) -> None:
         """Note a saved release by its charge; raises `LedgerError` if another one was noted."""
         with self.exclusively() as page:

@@ -28,7 +28,6 @@ from privatelr.results.release_files.document_entries import ChargeEntry, Label
 ANSWER_FORMAT: Literal["privatelr answer"] = "privatelr answer"
 ANSWER_VERSION: Literal[2] = 2
 _Records = Annotated[int, Meta(ge=1, le=10**15)]
-_Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 _Drawn = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
 
 
