@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 293,
-    "code lines": 42_759,
+    "code lines": 42_758,
     "modules of the fullest folder": 20,
     "isinstance of kinds": 189,
     "uses of Any": 1767,

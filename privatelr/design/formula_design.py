@@ -260,8 +260,7 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
     own = offsets_and_weights.plan_beside(formula, variables)
     paid = schema.payments(variables) if schema.paid else ()
     beside: dict[str, Any] = {"offsets": own[0], "weight": own[1], "paid": paid}
-    beside["width"] = batch.width
-    return DesignSpec(*made, unbounded_norm=unbounded_norm, **beside)
+    return DesignSpec(*made, unbounded_norm=unbounded_norm, width=batch.width, **beside)
 
 
 def require_readable(spec: DesignSpec, batch: Batch, names: tuple[str, ...]) -> None:
