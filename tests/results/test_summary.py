@@ -383,8 +383,9 @@ def test_words_of_inference(options, words):
     assert words in one_line(options)
 
 
-def test_modes_in_words():
-    fit = page(spend="inference")
+@pytest.mark.parametrize("seed", range(4))
+def test_modes_in_words(seed):
+    fit = page(spend="inference", seed=seed)
     assert "posterior mode, unpenalised coefficients" in words_of(fit)
     assert "Posterior mode: errors are averaged" in words_of(fit)
     assert "Posterior mode, as asked for: errors are averaged" in words_of(fit, mode="posterior")

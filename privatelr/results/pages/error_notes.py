@@ -16,10 +16,7 @@ from privatelr.results.fit_record import FitRecord
 
 _NAMED = 3
 """A page names at most so many hidden columns."""
-BLANK = (
-    "Std. Error, z and unknown sd are blank where a normal law would have another interval or "
-    "p-value."
-)
+BLANK = "Cells are blank where a normal law would have another interval or p-value."
 _NONE = "No Std. Error or z: a normal law would have other intervals or p-values."
 _WITHHELD = (
     "There are no standard errors, intervals and tests, because those of shrunk coefficients look "
