@@ -207,7 +207,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     guarantee = unless_seeded(method.target, not options.randomness.is_secret)
     if options.do_scale is True and method.target.is_private:
         guarantee = void("scaled by the data")
-    with charged_if_unread(options.ledger, guarantee):
+    with charged_if_unread(options.ledger, guarantee, is_read=data.is_in_parts):
         ready = _prepare(method, data, schema, options, guarantee)
     spec, calibration = ready.spec, ready.calibration
     strata: By | None = spec.formula.by

@@ -11,6 +11,7 @@ from streams_for_tests import CHANGES, EVERY_MEMORY, arrow, changing, in_batches
 
 import privatelr.fitting
 from privatelr import (
+    GuaranteeError,
     Ledger,
     PureDP,
     SchemaError,
@@ -259,6 +260,24 @@ def test_a_source_that_fails_while_persons_are_counted_is_charged_as_the_call():
         (entry,) = ledger.entries
         assert entry.label == "records that could not be read"
         assert entry.guarantee == PureDP(1.0, REPLACE_PERSON)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_ledger_without_room_refuses_before_records_are_counted(fails):
+    """So its refusal tells nothing of a record, whatever the count would give."""
+    readings = []
+
+    def source():
+        readings.append(1)
+        if fails and len(readings) > 1:
+            raise ValueError("row 20")
+        return arrow(visits((2,) * 25)).to_reader()
+
+    ledger = Ledger(epsilon=0.5, neighbours="person")
+    with pytest.raises(GuaranteeError, match=r"what is left is epsilon 0\.5"):
+        dplr("y ~ x", stream(source, memory=0), ledger=ledger, **PERSON)
+    assert not ledger.entries
+    assert len(readings) == 1, "for the columns and their types"
 
 
 def test_columns_that_tell_no_persons_are_refused_before_they_are_read():

@@ -101,12 +101,22 @@ def charge(
 
 
 @contextmanager
-def charged_if_unread(ledger: Account | None, guarantee: Guarantee) -> Iterator[None]:
-    """Charge a call whose records could not be read, before the error is told.
+def charged_if_unread(
+    ledger: Account | None, guarantee: Guarantee, *, is_read: bool
+) -> Iterator[None]:
+    """Charge a call whose records could not be counted, before the error is raised.
 
     Records of a stream and of Dask are counted before the charge, because the noise depends on
-    their number. That the count fails is a fact about a record, which is paid for as the call is.
+    their number. A count may fail because of one record, so a failure is charged as the call is.
+
+    Parameters
+    ----------
+    is_read
+        Whether records are read to count them. Then a ledger without room for the guarantee
+        refuses the call before they are read.
     """
+    if is_read and ledger is not None:
+        ledger.require_room(guarantee)
     try:
         yield
     except ReaderError:

@@ -104,7 +104,7 @@ class Evaluation:
         Partitions send counts alone. If these are no longer of n records, the release fails.
         """
         given = self.fit, edges, self.n if self.persons else None
-        if not self.in_parts:
+        if not self.is_in_parts:
             return self._filled(_counts(*given, self.data, self.outcomes))
         formula = self.fit.spec.formula
         read = tuple(dict.fromkeys((*formula.scored, *formula.selecting)))
@@ -115,7 +115,7 @@ class Evaluation:
         return filled_up(counts, self.n) if self.persons else counts
 
     @property
-    def in_parts(self) -> bool:
+    def is_in_parts(self) -> bool:
         """Whether the records are in partitions or in a stream, of which counts alone come here."""
         return isinstance(self.data, design.DaskTable | design.StreamTable)
 
@@ -365,7 +365,7 @@ def read_price(
         require_no_account(account)
     randomness = SystemRandomness() if replayed is None else SeededRandomness(replayed)
     price = Price(target, account, randomness, opened.column_of_persons)
-    with charged_if_unread(account, price.guarantee):
+    with charged_if_unread(account, price.guarantee, is_read=opened.is_in_parts):
         n = opened.n
     require_below_one_record(target, n)
     warn_of_large_delta(target, n, stacklevel=5)

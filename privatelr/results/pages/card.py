@@ -75,13 +75,21 @@ def pieces_of(fit: ModelRecord) -> list[Piece]:
             [(v.name, v.kind, _range(v)) for v in fit.spec.variables.values()],
         ),
         f"Response {fit.spec.response.describe()}.",
-        "The promise takes these as public: they must come from knowledge of the subject, or from "
+        "A promise takes these as public: they must come from knowledge of the subject, or from "
         "a release that was paid for apart, such as suggest_bounds, and not from a look at the "
         "table. Values beyond a bound count as the bound.",
+        *_void_declarations(fit),
         Heading("What is released"),
         *(_selected(fit) if isinstance(fit, SelectedRecord) else _perturbed(fit)),
         *_checks(fit, document),
     ]
+
+
+def _void_declarations(fit: ModelRecord) -> list[str]:
+    """Say of a void fit that declarations may come from the data."""
+    if isinstance(fit.guarantee, NonPrivate) and fit.guarantee.reason.startswith("void: "):
+        return ["The fit is void for the reason above. Some declarations may come from the data."]
+    return []
 
 
 _UNCOVERED = (
