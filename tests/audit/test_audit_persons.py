@@ -11,7 +11,6 @@ from scipy import integrate
 
 from privatelr.audit.density.exact import tilt_losses
 from privatelr.audit.density.gaussian_persons import (
-    audit_gaussian_persons,
     gaussian_for,
     person_law,
     worst_under_gaussian,
@@ -128,15 +127,6 @@ def test_normal_numbers_are_averaged_over_the_excess_as_by_quadrature():
             log = np.log(v * unit**2 * known) - z * z / 2 - np.log(2 * np.pi) / 2
             found = mean_excess(v, np.array([v * v / 2 + z * v]))[0]
             assert found == pytest.approx(log, rel=1e-9, abs=1e-7)
-
-
-def test_the_gaussian_bounds_of_persons_are_audited():
-    checks = list(audit_gaussian_persons(1.0, np.random.default_rng(1), [LOGISTIC]))
-    assert [check.verdict for check in checks] == ["ok"] * 3
-
-
-def test_fits_tell_nothing_of_records():
-    assert [check.verdict for check in audit_persons_of_fits(1.0)] == ["ok"] * 11
 
 
 def test_weights_above_1_are_found_beside_a_frame_and_beside_a_matrix(monkeypatch):
