@@ -15,7 +15,6 @@ from privatelr.errors import ArgumentError
 from privatelr.plot_style import ground_of, ink_of, literal
 from privatelr.privacy import PureDP
 from privatelr.privacy.accounting import Ledger
-from privatelr.results.pages import roc_plot, term_plot
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs the extra [plots]")
 matplotlib.use("agg")
@@ -157,12 +156,6 @@ def test_a_text_with_dollars_is_shown_as_it_is(text):
             assert text in words_in(figure)
 
 
-def test_a_name_that_is_not_escaped_is_found(monkeypatch):
-    monkeypatch.setattr(term_plot, "literal", str)
-    with pytest.raises(ValueError, match="Double subscript"):
-        check_names("term", monkeypatch)
-
-
 # -- grounds ---------------------------------------------------------------------------------------
 
 STRONG, VISIBLE, PALEST = 4.5, 3.0, 1.5
@@ -211,13 +204,6 @@ def test_lines_that_are_read_off_have_the_most_contrast(name):
     for axes, ink in ((pyplot.figure().subplots(), "black"), (dark_axes(), "white")):
         drawn = [to_rgb(line.get_color()) for line in draw(ax=axes).lines]
         assert to_rgb(ink) in drawn
-
-
-def test_a_black_line_on_a_dark_ground_is_found(monkeypatch):
-    draw, _ = PLOTS["curve"]
-    monkeypatch.setattr(roc_plot, "ink_of", lambda _: "black")
-    assert faint_in(draw(ax=pyplot.figure().subplots())) == []
-    assert faint_in(draw(ax=dark_axes()))
 
 
 def test_a_ground_is_that_of_the_figure_where_axes_let_it_through():

@@ -512,16 +512,6 @@ def test_the_legend_has_room_in_a_small_panel(fit, frame, name, size):
     assert around.y0 <= legend.y0 <= legend.y1 <= around.y1
 
 
-def test_a_legend_on_the_points_would_be_seen(fit, frame):
-    pytest.importorskip("matplotlib").use("agg")
-    from matplotlib.figure import Figure
-
-    axes = Figure(figsize=(3.5, 3.2), layout="constrained").subplots()
-    fit.private_roc(frame, eps=1.0).plot(ax=axes)
-    axes.legend(loc="upper left")
-    assert covered(axes)[1] > 0
-
-
 def test_numbers_are_the_same_at_every_look(fit, frame):
     found = fit.private_roc(frame, eps=0.5)
     pd.testing.assert_frame_equal(found.tidy(), found.tidy())
