@@ -70,7 +70,7 @@ def seconds(python, code):
     return float(python(clock + code))
 
 
-def best_of(python, code, enough, pairs=5, rounds=12, known=FORMULAIC):
+def best_of(python, code, enough, pairs=3, rounds=20, known=FORMULAIC):
     """Ratio to what is known, and seconds, each by the least time: other processes only add to it.
 
     More is measured, up to so many rounds, until it is good enough.

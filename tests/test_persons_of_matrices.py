@@ -14,14 +14,12 @@ from privatelr import (
     ArgumentError,
     FormulaError,
     GuaranteeError,
-    PureDP,
     ReleaseFileError,
     SchemaError,
     choose,
     dplpsvm,
     dplr,
     dpsvm,
-    load,
 )
 from privatelr.call_data import read_data
 from privatelr.formula import Person
@@ -271,21 +269,6 @@ def test_a_dask_column_of_persons_is_refused_beside_a_matrix():
 
 
 # -- files ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("bought", [{}, INFERENCE, ROC], ids=["plain", "inference", "roc"])
-def test_a_fit_comes_back_from_its_file(kind, bought, tmp_path):
-    given = {"row_norm": 1.0, "records_per_person": 3, **bought}
-    fitted = dplr(Y, KINDS[kind](X), 1, person=pd.Series(WHOSE, name="whose"), **given)
-    fitted.save(tmp_path / "fit.json")
-    again = load(tmp_path / "fit.json")
-    assert again.guarantee == fitted.guarantee == PureDP(1, REPLACE_PERSON)
-    assert again.calibration == fitted.calibration
-    assert again.spec.formula.person == Person("whose", 3)
-    assert f"one of m = {M} persons" in " ".join(str(again).split())
-    np.testing.assert_array_equal(again.predict(KINDS[kind](X)), fitted.predict(KINDS[kind](X)))
-    assert "Records are of one person where 'whose'" in " ".join(fitted.card().split())
 
 
 def changed(document, change):
