@@ -72,9 +72,13 @@ def test_a_person_costs_more_than_a_record_where_the_curvature_is_paid_for():
     assert pure.joint_epsilon(made.noise.rate, replace(made.problem, persons=False)) < two < spent
 
 
-@pytest.mark.parametrize("name", ["logistic", "huber"])
 @pytest.mark.parametrize(
-    "target", [ApproxDP(0.1, 1e-3, REPLACE_PERSON), ApproxDP(1.0, 1e-2, REPLACE_PERSON)], ids=str
+    ("name", "target"),
+    [
+        ("logistic", ApproxDP(0.1, 1e-3, REPLACE_PERSON)),
+        ("huber", ApproxDP(1.0, 1e-2, REPLACE_PERSON)),
+    ],
+    ids=["logistic", "huber"],
 )
 def test_the_delta_of_a_gaussian_tilt_is_attained_by_persons_and_not_exceeded(name, target):
     """Beside a penalty whose curvature is nothing; see the search for what is planted here."""
