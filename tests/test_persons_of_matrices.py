@@ -261,13 +261,6 @@ def test_values_beside_a_formula_are_refused_and_not_quoted():
         assert "Ann" not in said
 
 
-def test_a_dask_column_of_persons_is_refused_beside_a_matrix():
-    dask = pytest.importorskip("dask.dataframe")
-    whose = dask.from_pandas(pd.Series(WHOSE), npartitions=2)
-    with pytest.raises(SchemaError, match="Dask"):
-        dplr(Y, sparse.csr_array(X), 1, person=whose)
-
-
 # -- files ----------------------------------------------------------------------------------------
 
 
@@ -359,15 +352,6 @@ def test_a_ledger_takes_no_persons_without_a_name(kind, values):
         choose({"a": fitted, "b": fitted}, x, 1, response=Y, person=values, ledger=ledger)
     fitted.private_roc(x, response=Y, person=values)
     assert ledger.entries == opened.entries == ()
-
-
-def test_a_series_of_polars_has_its_name():
-    polars = pytest.importorskip("polars")
-    ledger = Ledger(9.0, neighbours="person")
-    dplr(Y, X, 1, row_norm=1.0, person=polars.Series("clinic", WHOSE), ledger=ledger)
-    assert ledger.person == "clinic"
-    with pytest.raises(GuaranteeError, match="have no name"):
-        dplr(Y, X, 1, row_norm=1.0, person=polars.Series(WHOSE), ledger=ledger)
 
 
 @pytest.mark.parametrize("kind", KINDS)

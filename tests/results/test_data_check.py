@@ -166,19 +166,6 @@ def test_everything_that_a_fit_takes():
     assert "every record" not in str(thin)
 
 
-class Collection:
-    """What every Dask collection has."""
-
-    def __dask_graph__(self):
-        raise AssertionError("the data were looked at")
-
-
-def test_unknown_dask_collections_are_refused_in_one_sentence():
-    for call in (("y ~ age", Collection()), (Collection(), Collection())):
-        with pytest.raises(SchemaError, match="of Dask, data takes a dataframe"):
-            check(*call)
-
-
 def test_partitions_are_counted_as_a_frame_is():
     dask = pytest.importorskip("dask.dataframe")
     frame = spoiled()
@@ -247,15 +234,6 @@ def test_columns_without_a_usable_value_are_named():
     assert "y is 1 (positive) in 0 usable ones and 0 in 0; 40 cannot be used" in " ".join(
         str(found).split()
     )
-
-
-def test_many_columns_leave_room_for_those_with_something_to_tell():
-    frame = pd.DataFrame(np.ones((9, 300)), columns=[f"x{i}" for i in range(300)])
-    frame["y"] = 1.0
-    frame.loc[2, "x250"] = np.nan
-    page = str(check("y ~ .", frame, levels={"y": [0, 1]}))
-    assert "100 of 301 variables are shown" in page
-    assert any(line.startswith("x250") for line in page.splitlines())
 
 
 # -- nothing is charged, saved or warned of -----------------------------------------------------
