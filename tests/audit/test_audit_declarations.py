@@ -5,7 +5,7 @@ import pytest
 from privatelr.audit.enumeration.ranges_and_levels import audit_declarations
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("epsilon", [0.3, 4.0])
 def test_every_check_holds_and_the_pure_one_is_close_to_its_claim(epsilon):
     found = list(audit_declarations(epsilon, calls=60))
     assert [str(check) for check in found if not check.holds] == []

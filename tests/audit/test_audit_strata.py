@@ -9,8 +9,6 @@ from privatelr.audit.density.exact import tilt_losses
 from privatelr.audit.density.pairs import Pair
 from privatelr.audit.density.worst_persons import SignedPerson, adversarial, person_loss
 from privatelr.audit.moved_records import (
-    audit_moves,
-    audit_strata,
     calibrated_strata,
     loss_of_move,
     loss_of_spread,
@@ -64,14 +62,6 @@ def test_strata_are_one_fit_of_longer_rows():
     ]
     assert sum(parts) == pytest.approx(joint, rel=1e-9)
     assert apart < 1.0
-
-
-def test_every_claim_about_strata_holds():
-    moves, tables = list(audit_moves(1.0)), list(audit_strata(1.0))
-    assert len(moves) == 3 * len(LOSSES)
-    assert len(tables) == 7
-    assert [check.verdict for check in (*moves, *tables)] == ["ok"] * (len(moves) + 7)
-    assert all(check.found > 0.9 for check in (*moves, *tables[:3], tables[4]))
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
