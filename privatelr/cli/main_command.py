@@ -38,7 +38,7 @@ from privatelr.datasets import load_dataset, load_schema
 from privatelr.errors import ArgumentError, PrivateLRError, require_number
 from privatelr.lazy_import import lazy_import
 from privatelr.model import dplr
-from privatelr.privacy.accounting import NAMED, ledger_rows, of_public_data
+from privatelr.privacy.accounting import NAMED, of_public_data
 from privatelr.results.release_files import release_bytes
 
 if TYPE_CHECKING:
@@ -81,8 +81,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     if chosen.quiet:
         outcomes.be_quiet()
     study_file.complete(chosen)
-    with ledger_rows.watched(outcomes.progress):
-        status: int = chosen.run(chosen)
+    status: int = chosen.run(chosen)
     return status
 
 
