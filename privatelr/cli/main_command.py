@@ -39,7 +39,7 @@ from privatelr.errors import ArgumentError, PrivateLRError, require_number
 from privatelr.lazy_import import lazy_import
 from privatelr.model import dplr
 from privatelr.plot_style import require_plot
-from privatelr.privacy.accounting import NAMED, ledger_rows, of_public_data
+from privatelr.privacy.accounting import NAMED, of_public_data
 from privatelr.results.release_files import release_bytes
 
 if TYPE_CHECKING:
@@ -82,8 +82,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     if chosen.quiet:
         outcomes.be_quiet()
     study_file.complete(chosen)
-    with ledger_rows.watched(outcomes.progress):
-        status: int = chosen.run(chosen)
+    status: int = chosen.run(chosen)
     return status
 
 

@@ -33,7 +33,7 @@ from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError, PrivacyWarning, ReleaseFileError, SchemaError, show
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import has_file_locks, lock_file, still_has_name
-from privatelr.privacy.accounting import Entry, complete
+from privatelr.privacy.accounting import Entry, complete, ledger_store
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.fit import Fit
 from privatelr.results.fit_record import ModelRecord, SelectedRecord
@@ -53,13 +53,11 @@ from privatelr.results.release_files.restored_fit import read_document, restore,
 from privatelr.results.selected import SelectedFit
 
 if TYPE_CHECKING:
-    from privatelr.privacy.accounting import ledger_file
     from privatelr.results.release_files import answer_file, strata_file
     from privatelr.results.release_files.answer_file import AnyAnswer
     from privatelr.results.strata_of_fits import Strata
 else:
     answer_file = lazy_import("privatelr.results.release_files.answer_file")
-    ledger_file = lazy_import("privatelr.privacy.accounting.ledger_file")
     strata_file = lazy_import("privatelr.results.release_files.strata_file")
 
 _LONGEST_SHOWN = 120
@@ -309,7 +307,7 @@ def _shown(name: str) -> str:
 
 def is_database(path: str | os.PathLike[str]) -> bool:
     """Whether there is such a file, and it is a ledger or another database."""
-    return os.path.isfile(path) and ledger_file.is_database(path)
+    return os.path.isfile(path) and ledger_store.is_database(path)
 
 
 def replace_file(target: Path, data: bytes) -> None:

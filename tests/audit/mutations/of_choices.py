@@ -295,4 +295,4 @@ if find_spec("dp_accounting"):  # without it the accounts differ too little for 
     @bug("a ledger takes the least of accounts afterwards", accounting.is_within, LEDGER)
     def _least(honest: Any, kept: Any) -> Any:
         """The least of several accounts is taken after the prices were chosen by results."""
-        return accounting.fits(kept.entries, kept.epsilon, kept.delta or 0.0)
+        return accounting.epsilon_of(kept.entries, kept.delta or 0.0) <= kept.epsilon
