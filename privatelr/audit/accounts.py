@@ -26,7 +26,6 @@ from privatelr.audit.checks import Check, guarded
 from privatelr.audit.enumeration.discrete import epsilon_of_outcomes
 from privatelr.audit.worth import epsilon_of_gaussian
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.online import PrivateFTRL
 from privatelr.model import dplr
 from privatelr.privacy import (
     REPLACE_PERSON,
@@ -43,6 +42,7 @@ from privatelr.privacy.accounting.ledger_books import DiskPage
 from privatelr.privacy.accounting.ledger_checks import findings, in_place
 from privatelr.privacy.accounting.ledger_rows import LedgerRow, chained
 from privatelr.privacy.noise import log_delta
+from privatelr.selection.online import PrivateFTRL
 
 _LARGE, _DELTA = 1000.0, 1e-6
 _SEVERAL = 9

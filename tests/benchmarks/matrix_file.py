@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from privatelr.cli.c_programs import LRSIMPLE, SVMSIMPLE
-from privatelr.cli.matrix_text import read_header, read_rows
+from privatelr.selection.c_programs import LRSIMPLE, SVMSIMPLE
+from privatelr.selection.matrix_text import read_header, read_rows
 
 BLOCK = 10_000
 
@@ -55,9 +55,9 @@ def timed(action):
 RUN = """
 import resource, sys, time
 start = time.perf_counter()
-from privatelr.cli import c_programs
+from privatelr.cli import program_commands
 middle = time.perf_counter()
-status = getattr(c_programs, sys.argv[1])(sys.argv[2:])
+status = getattr(program_commands, sys.argv[1])(sys.argv[2:])
 end = time.perf_counter()
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(

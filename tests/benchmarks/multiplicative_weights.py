@@ -12,11 +12,15 @@ import time
 import numpy as np
 from scipy import sparse
 
-from privatelr.mechanisms.linear_programs import ProgramFacts, calibrate_program, release_program
 from privatelr.numerics.rows import EntryRows
-from privatelr.numerics.solve.dense_weights import dense_projection
 from privatelr.privacy import ApproxDP
 from privatelr.privacy.noise import SystemRandomness
+from privatelr.selection.dense_weights import dense_projection
+from privatelr.selection.multiplicative_weights import (
+    ProgramFacts,
+    calibrate_program,
+    release_program,
+)
 
 N, P, ROUNDS, RUNS = 45_000, 105, 100, 7
 DENSITY = 14 / 105

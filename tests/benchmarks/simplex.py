@@ -14,16 +14,16 @@ import time
 import numpy as np
 from scipy import sparse
 
-from privatelr.mechanisms.simplex import (
+from privatelr.numerics import Huber
+from privatelr.numerics.rows import EntryRows
+from privatelr.privacy import ApproxDP
+from privatelr.privacy.noise import SystemRandomness
+from privatelr.selection.simplex import (
     SimplexProblem,
     calibrate_simplex,
     minimiser_logs,
     release_simplex,
 )
-from privatelr.numerics import Huber
-from privatelr.numerics.rows import EntryRows
-from privatelr.privacy import ApproxDP
-from privatelr.privacy.noise import SystemRandomness
 
 RECORDS = 40_000
 FILLED = 20

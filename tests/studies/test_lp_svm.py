@@ -8,7 +8,7 @@ from studies import high_dimension, lp_svm
 from studies.stored import stored
 from studies.tables import HOME, data_home
 
-from privatelr.mechanisms.linear_programs import true_epsilon
+from privatelr.selection.thesis import true_epsilon
 
 needs_data = pytest.mark.skipif(data_home() is None, reason=f"{HOME} names no folder of tables")
 VIGNETTES = Path(__file__).resolve().parents[2] / "vignettes"
