@@ -26,7 +26,6 @@ from privatelr.audit.checks import Check, guarded
 from privatelr.audit.enumeration.discrete import epsilon_of_outcomes
 from privatelr.audit.worth import epsilon_of_gaussian
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.online import PrivateFTRL
 from privatelr.model import dplr
 from privatelr.privacy import (
     REPLACE_PERSON,
@@ -41,6 +40,7 @@ from privatelr.privacy import (
 from privatelr.privacy.accounting import Entry, Ledger
 from privatelr.privacy.accounting.ledger_store import DiskPage, LedgerRow, chained, findings
 from privatelr.privacy.noise import log_delta
+from privatelr.selection.online import PrivateFTRL
 
 _LARGE, _DELTA = 1000.0, 1e-6
 _SEVERAL = 9

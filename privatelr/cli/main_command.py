@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from privatelr import __version__
 from privatelr.cli import (
     answer_commands,
-    c_programs,
     ledger_commands,
     model_commands,
     outcomes,
     plan_command,
+    program_commands,
     schema_commands,
     study_file,
 )
@@ -127,7 +127,7 @@ def parsers() -> tuple[Parser, argparse._SubParsersAction[Parser]]:
     model_commands.add_commands(commands)
     answer_commands.add_commands(commands)
     ledger_commands.add_commands(commands)
-    c_programs.add_commands(commands)
+    program_commands.add_commands(commands)
     _add_audit(commands)
     return parser, commands
 

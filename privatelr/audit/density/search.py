@@ -29,7 +29,8 @@ from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.numerics.rows import DenseRows, LooseRows
 from privatelr.privacy import ApproxDP, Guarantee, PureDP
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise
-from privatelr.results import FitRecord, SelectedRecord
+from privatelr.results import FitRecord
+from privatelr.selection.selected_fit import SelectedFit
 from privatelr.sources import as_batch
 from privatelr.types import FloatArray
 
@@ -52,7 +53,7 @@ Candidate = tuple[str, Pair, FloatArray | None]
 
 @suggests_arguments
 def privacy_loss(
-    subject: FitRecord | SelectedRecord | StagedCalibration | Calibration,
+    subject: FitRecord | SelectedFit | StagedCalibration | Calibration,
     data: Any,
     neighbour: Any,
     *,
@@ -98,9 +99,9 @@ def privacy_loss(
     **Privacy.** *Covered*: nothing; run it on made-up data. *Neighbours*: replace one record.
     *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
     """
-    if isinstance(subject, FitRecord | SelectedRecord) and not subject.guarantee.is_private:
+    if isinstance(subject, FitRecord | SelectedFit) and not subject.guarantee.is_private:
         raise losses.no_claim(subject.guarantee)
-    if isinstance(subject, SelectedRecord):
+    if isinstance(subject, SelectedFit):
         if output is not None:
             raise ArgumentError("output: takes None beside a fit that chose columns.")
         return choice_loss(subject, data, neighbour)

@@ -25,7 +25,6 @@ from scipy import special
 from privatelr.audit.checks import Check, guarded
 from privatelr.audit.recomputed import plans_of_laws
 from privatelr.mechanisms import StagedCalibration, draw_all
-from privatelr.mechanisms.online import PrivateFTRL
 from privatelr.model import dplr
 from privatelr.multinomial_model import dpmultinom
 from privatelr.privacy.noise import (
@@ -39,6 +38,7 @@ from privatelr.privacy.noise import (
     SystemRandomness,
 )
 from privatelr.privacy.noise.blockwise import MANY
+from privatelr.selection.online import PrivateFTRL
 from privatelr.types import FloatArray, parts_of
 
 _MODELLED = 20

@@ -19,7 +19,7 @@ from privatelr.inference.question import USUAL
 from privatelr.page_model import Piece, Table
 from privatelr.privacy import NonPrivate
 from privatelr.results import fit_tables
-from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
+from privatelr.results.fit_record import FitRecord, ModelRecord
 from privatelr.results.odds_ratios import read_exponentiate
 from privatelr.results.pages import coefficient_table, error_notes, sentences
 from privatelr.results.predict import scale_of
@@ -122,14 +122,8 @@ def summarise(
         notes = [_ALONE] if as_odds else []
         if coefficient_table.UNITS in table.headers:
             notes.append(_UNITS_IN_COLUMN)
-        if isinstance(fit, SelectedRecord):
-            notes += _notes_on_choices(fit, len(table.names))
-            computed.append("the counts of choices")
-        elif isinstance(fit, FitRecord):
-            noise = [name for name in coefficient_table.NOISE if name in table.headers]
-            notes += error_notes.notes_without_errors(fit, len(table.names), noise)
-            if noise and fit.release.scale is not None:
-                computed.append("what the noise adds (by the released scale)")
+        own_notes, own_computed = fit.kind.notes(fit, table)
+        notes, computed = [*notes, *own_notes], [*computed, *own_computed]
     computed += ["the numbers under ROC curve"] if fit.has_roc else []
     return FitSummary(
         [sentences.title(fit), fit.formula],
@@ -140,22 +134,12 @@ def summarise(
     )
 
 
-def _notes_on_choices(fit: SelectedRecord, shown: int) -> list[str]:
-    """Sentences below a table that shows this number of chosen columns."""
-    words, coef, unit = [], fit.release.coef, fit.calibration.unit
-    if shown < len(coef):
-        words.append(
-            f"{np.count_nonzero(coef)} of {len(coef)} coefficients are not zero; {shown} of them "
-            "are shown."
-        )
-    if fit.release.exact is None:
-        words.append(
-            "A column was chosen as it is (times +) or with its sign turned (times -). The "
-            f"difference over all choices{f', {unit:.3g} times,' if unit != 1 else ''} is its "
-            "coefficient where declared bounds are mapped to -1 and 1; the table has it in the "
-            "units of the column, and the intercept takes up the centres of the bounds."
-        )
-    return words
+def notes_on_noise(fit: FitRecord, table: Table) -> tuple[list[str], list[str]]:
+    """Sentences about the noise, below a table without errors, and what it was computed from."""
+    noise = [name for name in coefficient_table.NOISE if name in table.headers]
+    notes = error_notes.notes_without_errors(fit, len(table.names), noise)
+    by_scale = bool(noise) and fit.release.scale is not None
+    return notes, ["what the noise adds (by the released scale)"] if by_scale else []
 
 
 # -- numbers that are not private --------------------------------------------------------------

@@ -36,7 +36,7 @@ from privatelr.locks import has_file_locks, lock_file, still_has_name
 from privatelr.privacy.accounting import Entry, complete, ledger_store
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.fit import Fit
-from privatelr.results.fit_record import ModelRecord, SelectedRecord
+from privatelr.results.fit_record import ModelRecord
 from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.release_files import origin
 from privatelr.results.release_files.design_entries import FormulaEntry, MatrixEntry
@@ -50,7 +50,7 @@ from privatelr.results.release_files.json_values import (
     spell_json,
 )
 from privatelr.results.release_files.restored_fit import read_document, restore, restore_content
-from privatelr.results.selected import SelectedFit
+from privatelr.selection.selected_fit import SelectedFit
 
 if TYPE_CHECKING:
     from privatelr.results.release_files import answer_file, strata_file
@@ -171,8 +171,8 @@ def restore_fit(value: Any) -> Fit | SelectedFit | MultinomialFit:
         stated=origin.stated(record),
     )
     made: type[Fit | SelectedFit | MultinomialFit] = Fit
-    if isinstance(record, SelectedRecord | MultinomialFit):
-        made = SelectedFit if isinstance(record, SelectedRecord) else MultinomialFit
+    if isinstance(record, SelectedFit | MultinomialFit):
+        made = type(record)
     return made(record.spec, record.release, record.threshold, origin=known)
 
 

@@ -16,21 +16,21 @@ import numpy as np
 import pytest
 from frames_for_laws import require_fresh
 
-from privatelr.cli import c_programs, main_command
-from privatelr.cli.c_programs import (
+from privatelr.cli import main_command, program_commands
+from privatelr.cli.program_commands import lrsimple, svmsimple
+from privatelr.errors import GuaranteeError, NotConvergedError
+from privatelr.privacy.noise import FloatDraw, SphericalLaplace, SystemRandomness
+from privatelr.selection import c_programs
+from privatelr.selection.c_programs import (
     ALL,
     LRSIMPLE,
     NON_PRIVATE,
     OBJECTIVE,
     OUTPUT,
     SVMSIMPLE,
-    lrsimple,
     run_program,
-    svmsimple,
 )
-from privatelr.cli.matrix_text import MatrixFileError
-from privatelr.errors import GuaranteeError, NotConvergedError
-from privatelr.privacy.noise import FloatDraw, SphericalLaplace, SystemRandomness
+from privatelr.selection.matrix_text import MatrixFileError
 
 REPOSITORY = Path(__file__).parents[2]
 PUBLISHED = json.loads(
@@ -447,7 +447,7 @@ def test_an_interrupt_is_one_line(command_line, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(c_programs, "run_program", interrupted)
+    monkeypatch.setattr(program_commands, "run_program", interrupted)
     assert command_line(lrsimple, example()) == (130, "", "lrsimple: interrupted.\n")
 
 
@@ -455,7 +455,7 @@ def test_a_reader_that_leaves(tmp_path):
     """As in ``lrsimple data.txt | head -0``."""
     path = tmp_path / "data.txt"
     path.write_bytes(example())
-    code = "import sys; from privatelr.cli.c_programs import lrsimple; sys.exit(lrsimple())"
+    code = "import sys; from privatelr.cli.program_commands import lrsimple; sys.exit(lrsimple())"
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as closed:

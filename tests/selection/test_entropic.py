@@ -11,8 +11,8 @@ from privatelr.errors import ArgumentError, NotConvergedError
 from privatelr.locks import working_precision
 from privatelr.numerics import LOSSES, Huber, Logistic, SoftplusHinge
 from privatelr.numerics.rows import EntryRows
-from privatelr.numerics.solve import entropic
-from privatelr.numerics.solve.entropic import (
+from privatelr.selection import entropic
+from privatelr.selection.entropic import (
     Entropic,
     coefficients,
     entropic_minimum,

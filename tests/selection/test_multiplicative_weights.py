@@ -16,18 +16,17 @@ from privatelr.audit.enumeration.discrete import (
     path_loss,
     path_pvalue,
 )
-from privatelr.mechanisms.linear_programs import (
+from privatelr.numerics.rows import EntryRows
+from privatelr.privacy import ZCDP, ApproxDP, BoundedRangeEvent
+from privatelr.privacy.noise import SeededRandomness, SystemRandomness
+from privatelr.selection import multiplicative_weights
+from privatelr.selection.dense_weights import dense_projection
+from privatelr.selection.multiplicative_weights import (
     ProgramFacts,
     WorstMargins,
     calibrate_program,
     release_program,
 )
-from privatelr.mechanisms.linear_programs import lp_calibration as calibrating
-from privatelr.mechanisms.linear_programs import lp_rounds as releasing
-from privatelr.numerics.rows import EntryRows
-from privatelr.numerics.solve.dense_weights import dense_projection
-from privatelr.privacy import ZCDP, ApproxDP, BoundedRangeEvent
-from privatelr.privacy.noise import SeededRandomness, SystemRandomness
 
 CLAIMS = [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 0.01)]
 USUAL = ApproxDP(1.0, 1e-6)
@@ -204,14 +203,16 @@ def largest_loss(score="margin"):
 
 @pytest.mark.parametrize("score", ["margin", "count"])
 def test_half_the_sensitivity_is_caught(score, monkeypatch):
-    honest = calibrating.score_sensitivity
-    monkeypatch.setattr(calibrating, "score_sensitivity", lambda *a: honest(*a) / 2)
+    honest = multiplicative_weights.score_sensitivity
+    monkeypatch.setattr(multiplicative_weights, "score_sensitivity", lambda *a: honest(*a) / 2)
     assert largest_loss(score) > 1.0
 
 
 def test_composition_that_forgets_rounds_is_caught(monkeypatch):
-    honest = calibrating.range_within
-    monkeypatch.setattr(calibrating, "range_within", lambda target, times: honest(target, 1))
+    honest = multiplicative_weights.range_within
+    monkeypatch.setattr(
+        multiplicative_weights, "range_within", lambda target, times: honest(target, 1)
+    )
     assert largest_loss() > 2.0
 
 
@@ -232,9 +233,9 @@ def test_projected_weights_that_are_fed_back_are_caught(monkeypatch):
         log_weights[:] = np.log(kept["q"])
         honest(log_weights, rows, option, step)
 
-    honest = releasing.lower
-    monkeypatch.setattr(releasing, "dense_projection", projected)
-    monkeypatch.setattr(releasing, "lower", fed_back)
+    honest = multiplicative_weights.lower
+    monkeypatch.setattr(multiplicative_weights, "dense_projection", projected)
+    monkeypatch.setattr(multiplicative_weights, "lower", fed_back)
     assert path_pvalue(audit.released_paths(calibration, rows, 4000), log_p) < 1e-9
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privatelr import ArgumentError
-from privatelr.numerics.solve.dense_weights import dense_projection, projection_error
+from privatelr.selection.dense_weights import dense_projection, projection_error
 
 CASES = 20_000
 

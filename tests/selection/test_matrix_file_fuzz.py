@@ -10,8 +10,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from privatelr.cli import matrix_text
-from privatelr.cli.c_programs import (
+from privatelr.errors import GuaranteeError
+from privatelr.privacy.noise import SystemRandomness
+from privatelr.selection import matrix_text
+from privatelr.selection.c_programs import (
     ALL,
     LRSIMPLE,
     NON_PRIVATE,
@@ -20,9 +22,7 @@ from privatelr.cli.c_programs import (
     SVMSIMPLE,
     run_program,
 )
-from privatelr.cli.matrix_text import LONGEST, MatrixFileError, read_header, read_rows
-from privatelr.errors import GuaranteeError
-from privatelr.privacy.noise import SystemRandomness
+from privatelr.selection.matrix_text import LONGEST, MatrixFileError, read_header, read_rows
 
 READ, COMPUTED = 9_400, 600
 SECONDS, MEMORY = 2.0, 200e6

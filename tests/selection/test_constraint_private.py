@@ -12,17 +12,17 @@ from scipy import sparse
 
 from privatelr import ArgumentError, GuaranteeError, Ledger, NonPrivate, PrivacyWarning, PureDP
 from privatelr.audit.enumeration.discrete import loss_of_outcomes
-from privatelr.mechanisms.linear_programs import (
+from privatelr.privacy import ZCDP, ApproxDP
+from privatelr.privacy.noise import SeededRandomness
+from privatelr.selection import multiplicative_weights
+from privatelr.selection.constraint_private import (
     calibrate_constraints,
     constraint_private_lp,
     held_bounds,
-    lp_calibration,
     private_corners,
     public_corners,
 )
-from privatelr.numerics.solve.dense_weights import dense_projection
-from privatelr.privacy import ZCDP, ApproxDP
-from privatelr.privacy.noise import SeededRandomness
+from privatelr.selection.dense_weights import dense_projection
 
 
 def solvable(n=2000, d=6, seed=0):
@@ -104,8 +104,8 @@ def test_exact_loss_is_never_above_the_claim(claim, number, private):
 
 
 def test_a_sensitivity_that_is_halved_twice_is_caught(monkeypatch):
-    honest = lp_calibration.range_within
-    monkeypatch.setattr(lp_calibration, "range_within", lambda *a: 4 * honest(*a))
+    honest = multiplicative_weights.range_within
+    monkeypatch.setattr(multiplicative_weights, "range_within", lambda *a: 4 * honest(*a))
     assert largest_loss(PureDP(1.0), "rows") > 1.0
 
 

@@ -1,4 +1,4 @@
-"""The commands ``lrsimple`` and ``svmsimple``: the two published programs as one function.
+"""The published programs ``lrsimple`` and ``svmsimple`` as one function.
 
 The programs of Chaudhuri, Monteleoni and Sarwate (2011) read one file and print three lines of
 coefficients, each followed by a return code: the plain fit, output perturbation and objective
@@ -8,27 +8,16 @@ perturbation. Their mechanisms are rows of `privatelr.mechanisms.registry` with 
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import os
 import stat
-import sys
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from privatelr.cli.ledger_commands import ledger_of
-from privatelr.cli.matrix_text import Header, MatrixFileError, read_header, read_rows
-from privatelr.cli.option_readers import Parser
-from privatelr.cli.options import add_command, add_options, around_options
-from privatelr.cli.outcomes import DONE, be_quiet, reason_of, run_safely
-from privatelr.errors import GuaranteeError, NotConvergedError, PrivacyWarning
+from privatelr.errors import GuaranteeError, NotConvergedError
 from privatelr.mechanisms import Problem, Request, calibrate, draw, find_mechanism
 from privatelr.mechanisms.calibration import curvature_cost, penalty_costing
 from privatelr.numerics import Huber, Logistic
@@ -36,7 +25,8 @@ from privatelr.numerics.rows import DenseRows, row_lengths
 from privatelr.numerics.solve import Newton
 from privatelr.privacy import NonPrivate, PureDP, unless_seeded
 from privatelr.privacy.accounting import Account, account_with
-from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
+from privatelr.privacy.noise import Randomness
+from privatelr.selection.matrix_text import Header, MatrixFileError, read_header, read_rows
 from privatelr.types import FloatArray, Placement, row_radius
 
 SMALLEST_EPSILON_PRIME = 1e-4
@@ -122,7 +112,7 @@ def run_program(
     ----------
     program : CProgram
     stream : binary file
-        See `privatelr.cli.matrix_text`.
+        See `privatelr.selection.matrix_text`.
     randomness : Randomness
         The source of noise, which is drawn for each private line in the order of `wanted`.
     wanted : sequence of PrintedModel
@@ -242,113 +232,7 @@ def _size(stream: BinaryIO) -> int | None:
     return (found.st_size or None) if stat.S_ISREG(found.st_mode) else None
 
 
-_TEXT = """\
-Private {model} of a file in the published format:
-numbers separated by any white space, first {numbers}, then n rows of
-d features, then n labels, each -1 or 1.
-
-Prints three lines: the plain fit, output perturbation, objective perturbation.
-Each is d coefficients and a return code, 0 when converged (a plain fit that
-did not converge is d times nan, and 1; a private line always is 0). There is no
-intercept, and rows longer than 1 are shortened to 1.
-
-
-what is private:
-  The first line is not; --released-only leaves it out. Each of the other two
-  alone is eps-differentially private when one row and its label are replaced;
-  to publish both costs 2 eps, and so does each further run. The header is taken
-  to be public. An error about the rest of the file, or a refusal by --strict,
-  depends on the data, and nothing covers it: do not publish it.
-
-exit status:
-  0 done; 1 refused, where eps' is below 1e-4; 2 wrong command line or file, and
-  a row that --strict does not take; 3 the lines could not be written;
-  130 interrupted; 141 the reader of the lines left before their end
-
-Time grows with n d squared, and with d cubed: minutes where d is in the thousands.
-
-example:
-  {command} --released-only data.txt"""
-
-
-def _text(program: CProgram, command: str) -> str:
-    return _TEXT.format(model=program.model, numbers=" ".join(program.numbers), command=command)
-
-
-def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the subcommands ``lrsimple`` and ``svmsimple``."""
-    for program in (LRSIMPLE, SVMSIMPLE):
-        name, line = (
-            program.name,
-            f"{program.model} of a file in the format of the published program",
-        )
-        run, text = partial(_run, program), _text(program, f"privatelr {name}")
-        add_command(commands, name, run, line, text)
-
-
-def lrsimple(arguments: Sequence[str] | None = None) -> int:
-    """The command ``lrsimple``; returns the exit status."""
-    return _main(LRSIMPLE, arguments)
-
-
-def svmsimple(arguments: Sequence[str] | None = None) -> int:
-    """The command ``svmsimple``; returns the exit status."""
-    return _main(SVMSIMPLE, arguments)
-
-
-def _main(program: CProgram, arguments: Sequence[str] | None) -> int:
-    parser = Parser(prog=program.name, **around_options(_text(program, program.name)))
-    add_options(parser, program.name)
-
-    def parsed_and_run() -> int:
-        chosen = parser.parse_args(arguments)
-        if chosen.quiet:
-            be_quiet()
-        return _run(program, chosen)
-
-    return run_safely(program.name, parsed_and_run)
-
-
-def _run(program: CProgram, chosen: argparse.Namespace) -> int:
-    lines = [line for line in ALL if chosen.line in (None, line.title)]
-    if chosen.released_only:
-        lines.remove(NON_PRIVATE)
-    longest = STRICT_LENGTH if chosen.strict else math.inf
-    randomness: Randomness = SystemRandomness()
-    paid = ledger_of(chosen)
-    with _opened(chosen.file) as stream:
-        if chosen.seed is not None:
-            randomness = SeededRandomness(chosen.seed)
-            warnings.warn(
-                f"--seed {chosen.seed}: the noise can be replayed, so this output is not private; "
-                "leave --seed out for a release.",
-                PrivacyWarning,
-                stacklevel=2,
-            )
-        result = run_program(program, stream, randomness, lines, longest=longest, **paid)
-    if chosen.json:
-        print(json.dumps(_record(program, result, chosen.seed), indent=2, allow_nan=False))
-    else:
-        print(*result.lines, sep="\n")
-    return DONE
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[BinaryIO]:
-    """Open a file or standard input; errors about its content begin with its name."""
-    name = "standard input" if path == "-" else path if path.isprintable() else repr(path)
-    if path == "-" and sys.stdin is None:
-        raise MatrixFileError("standard input: it is closed.")
-    with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as stream:
-        try:
-            yield stream
-        except MatrixFileError as error:
-            raise MatrixFileError(f"{name}: {error}") from None
-        except OSError as error:
-            raise MatrixFileError(f"{name}: it cannot be read ({reason_of(error)}).") from None
-
-
-def _record(program: CProgram, result: Result, seed: int | None) -> dict[str, Any]:
+def record_of_result(program: CProgram, result: Result, seed: int | None) -> dict[str, Any]:
     """The lines and the public facts for JSON, with all digits, and with null for NaN."""
     header = result.header
     private = [line.wanted.private and seed is None for line in result.lines]

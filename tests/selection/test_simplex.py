@@ -17,28 +17,8 @@ from privatelr.audit.enumeration.discrete import (
 )
 from privatelr.audit.enumeration.tiny_cases import exact_minimiser, histograms_of, log_chances
 from privatelr.errors import GuaranteeError, NoRelease
-from privatelr.mechanisms import simplex
-from privatelr.mechanisms.simplex import (
-    SimplexProblem,
-    Stability,
-    Uniforms,
-    affordable_draws,
-    calibrate_simplex,
-    draw_histogram,
-    draws_for_epsilon,
-    epsilon_for_draws,
-    min_lambda,
-    release_simplex,
-    rho_of_draw,
-    simplex_release,
-    simplex_stability,
-    stability_of,
-    suggest_lambda,
-)
-from privatelr.mechanisms.simplex import number_of_draws as affordable
 from privatelr.numerics import LOSSES, Huber, Logistic
 from privatelr.numerics.rows import EntryRows
-from privatelr.numerics.solve.entropic import Entropic, entropic_minimum
 from privatelr.privacy import (
     ZCDP,
     ApproxDP,
@@ -51,6 +31,24 @@ from privatelr.privacy import (
 )
 from privatelr.privacy.accounting import Entry, epsilon_of
 from privatelr.privacy.noise import FloatDraw, SeededRandomness, SystemRandomness
+from privatelr.selection import simplex
+from privatelr.selection.entropic import Entropic, entropic_minimum
+from privatelr.selection.simplex import (
+    SimplexProblem,
+    Stability,
+    Uniforms,
+    affordable_draws,
+    calibrate_simplex,
+    draw_histogram,
+    draws_for_epsilon,
+    epsilon_for_draws,
+    min_lambda,
+    release_simplex,
+    rho_of_draw,
+    simplex_stability,
+    stability_of,
+    suggest_lambda,
+)
 
 COD_RNA = 41_674  # records that the published numbers are about
 
@@ -311,7 +309,7 @@ def test_a_larger_lambda_affords_more():
 def test_the_suggestion_is_as_good_as_a_dense_search():
     facts, claim = SimplexProblem(COD_RNA, 9, 1.0, 20.0, Huber()), ApproxDP(1.0, 1e-6)
     grid = np.geomspace(min_lambda(facts, claim), 1.0, 400)
-    best = grid[affordable.least_risk(facts, claim, grid)]
+    best = grid[simplex.least_risk(facts, claim, grid)]
     assert suggest_lambda(facts, claim) == pytest.approx(best, rel=0.05)
 
 
@@ -358,9 +356,8 @@ def test_requests_that_are_none(target, lambda_, draws, named):
 def test_calibration_takes_no_rows():
     functions = {
         name: "rows" in inspect.signature(function).parameters
-        for module in (affordable, simplex_release)
-        for name, function in inspect.getmembers(module, inspect.isfunction)
-        if function.__module__ == module.__name__
+        for name, function in inspect.getmembers(simplex, inspect.isfunction)
+        if function.__module__ == simplex.__name__
     }
     assert {"calibrate_simplex", "suggest_lambda", "min_lambda"} <= functions.keys()
     taking_rows = {name for name, takes_rows in functions.items() if takes_rows}
@@ -441,10 +438,10 @@ def test_doubtful_draws_are_decided_by_further_bits(monkeypatch):
     """With doubles that decide nothing, the same numbers give the same options."""
     logs = np.random.default_rng(0).standard_normal(50) * 5
     draw = SystemRandomness().draw(Uniforms(500))
-    fast = simplex_release.options_of(logs, draw)
-    ends, error = simplex_release.ends_of(logs)
-    monkeypatch.setattr(simplex_release, "ends_of", lambda _: (ends, 2.0))
-    np.testing.assert_array_equal(simplex_release.options_of(logs, draw), fast)
+    fast = simplex.options_of(logs, draw)
+    ends, error = simplex.ends_of(logs)
+    monkeypatch.setattr(simplex, "ends_of", lambda _: (ends, 2.0))
+    np.testing.assert_array_equal(simplex.options_of(logs, draw), fast)
     assert error < 1e-12
 
 
@@ -456,7 +453,7 @@ def test_a_number_beside_an_end_is_on_its_side():
         for moved in (-1e-15, 1e-15):
             number = FloatDraw(np.array([ends[k] + moved]))
             exact = k if moved < 0 else k + 1
-            assert simplex_release.options_of(logs, number)[0] == exact
+            assert simplex.options_of(logs, number)[0] == exact
 
 
 def test_options_of_no_weight_in_doubles_are_never_hit_by_rounding():

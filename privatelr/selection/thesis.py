@@ -19,12 +19,6 @@ import numpy as np
 from privatelr import privacy
 from privatelr.errors import ArgumentError, require_choice, require_number, show
 from privatelr.mechanisms.calibration.pure import Analysis
-from privatelr.mechanisms.linear_programs.lp_calibration import (
-    SCORES,
-    ProgramCalibration,
-    ProgramFacts,
-)
-from privatelr.mechanisms.linear_programs.lp_rounds import Scorer, play_columns, scorer
 from privatelr.mechanisms.perturbation import draw
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.registry import calibrate, find_mechanism
@@ -34,6 +28,14 @@ from privatelr.numerics.rows import DenseRows, EntryRows
 from privatelr.numerics.solve import Newton
 from privatelr.privacy import NonPrivate, PureDP
 from privatelr.privacy.noise import Randomness
+from privatelr.selection.multiplicative_weights import (
+    SCORES,
+    ProgramCalibration,
+    ProgramFacts,
+    Scorer,
+    play_columns,
+    scorer,
+)
 from privatelr.types import FloatArray, IntArray
 
 MOST_ROUNDS = 2000
@@ -105,7 +107,7 @@ def dmw_svm_thesis(
     ``T = 36 (OPT + 1)**2 log(n) / alpha**2``, the step and the scores. Then T columns are chosen,
     each at ``eps / sqrt(8 T log(1 / delta))`` for a sensitivity of ``3 OPT / s`` (margins) or
     ``2 / s`` (counts), where the exact sensitivities are ``2 OPT / s`` and ``1 / s``
-    (linear_programs_and_simplex.md 1 and 1.2).
+    (theory.md).
 
     Parameters
     ----------

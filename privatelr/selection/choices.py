@@ -1,10 +1,7 @@
-"""The common part of mechanisms that choose columns: their input and their releases.
+"""The releases of mechanisms that choose columns, and their stages.
 
 Options are numbered ``0 ... 2 d - 1``. For k below d, option k is column k, and option d + k is
 column k with the opposite sign. A released coefficient is a difference of two counts.
-
-Private numbers have a public shape. Every entry is read by itself, and none is refused. How an
-entry is read never depends on another one, so that changing a record changes one row.
 """
 
 from __future__ import annotations
@@ -15,8 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from privatelr.cells import number
-from privatelr.errors import ArgumentError, GuaranteeError, require_number, show
+from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.perturbation import require_shape
 from privatelr.mechanisms.request import read_spend, require_usual
 from privatelr.mechanisms.score_histogram import (
@@ -29,11 +25,6 @@ from privatelr.privacy import Event, Guarantee, split
 from privatelr.privacy.accounting import Entry
 from privatelr.privacy.noise import Draw, Randomness
 from privatelr.types import FloatArray, IntArray
-
-LARGEST_NUMBER = 1e100
-"""Largest size of a public bound on private numbers, so that their sums do not overflow."""
-_NUMERIC = "biuf"
-"""The kinds of NumPy's types that hold real numbers, by their letters."""
 
 
 class SelectionCalibration(Protocol):
@@ -124,16 +115,13 @@ class Selections:
 # -- choices, and a ROC curve of what they make ---------------------------------------------------
 
 
-_PARTS = ("coefficients", "roc")
-
-
 @dataclass(frozen=True, slots=True)
 class StagedSelection:
-    """All numbers of choices and of the counts of scores that come after them."""
+    """All numbers of choices, and of the counts of scores if a ROC curve was requested."""
 
     target: Guarantee
     choices: SelectionCalibration
-    histogram: HistogramCalibration
+    histogram: HistogramCalibration | None
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -141,10 +129,11 @@ class StagedSelection:
 
         Draws from a minimiser have no events, and those of the counts alone would be too little.
         """
-        return (*self.choices.events, *self.histogram.events) if self.choices.events else ()
+        counts, events = self.histogram, self.choices.events
+        return (*events, *counts.events) if events and counts is not None else events
 
     def __str__(self) -> str:
-        return f"{self.choices}\n{self.histogram}"
+        return "\n".join(str(stage) for stage in (self.choices, self.histogram) if stage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,19 +141,20 @@ class SelectionDraws:
     """What choices draw from, and the noise on the counts of scores, which is drawn once."""
 
     choices: Randomness
-    histogram: Draw
+    histogram: Draw | None
 
 
 def read_roc_share(spend: Any) -> dict[str, float]:
     """Read the shares of coefficients and ROC curve; raises `GuaranteeError` for other parts."""
-    read = read_spend(spend)
-    others = [read] if read == "inference" else [name for name, _ in read if name not in _PARTS]
-    if read == "inference" or others:
+    shares = read_spend(spend)
+    parts: dict[str, float] = {shares: 1.0} if isinstance(shares, str) else dict(shares)
+    other = next((name for name in parts if name not in ("coefficients", "roc")), None)
+    if other is not None:
         raise GuaranteeError(
-            f"spend: {others[0]!r} takes no share where columns are chosen; spend takes "
+            f"spend: {other!r} takes no share where columns are chosen; spend takes "
             "{'coefficients': 0.75, 'roc': 0.25}, or None for the coefficients alone."
         )
-    return dict(read)
+    return parts
 
 
 def calibrate_stages(
@@ -172,36 +162,23 @@ def calibrate_stages(
     shares: dict[str, float],
     choices: Callable[[Guarantee], SelectionCalibration],
     n: int,
-) -> SelectionCalibration | StagedSelection:
+) -> StagedSelection:
     """Divide the price by shares, and calibrate choices and counts for their parts of it.
 
     The counts see the coefficients, so that both compose as releases one after the other.
     """
     if "roc" not in shares:
-        return choices(target)
+        return StagedSelection(target, choices(target), None)
     parts = split(target, shares)
     require_usual(parts)
-    return StagedSelection(
-        target, choices(parts["coefficients"]), calibrate_histogram(n, parts["roc"])
-    )
+    histogram = calibrate_histogram(n, parts["roc"])
+    return StagedSelection(target, choices(parts["coefficients"]), histogram)
 
 
-def draw_stages(made: Any, randomness: Randomness) -> Any:
-    """Return the randomness itself, as each choice draws its own noise, and the noise on counts."""
-    if not isinstance(made, StagedSelection):
-        return randomness
-    return SelectionDraws(randomness, randomness.draw(made.histogram.noise))
-
-
-def release_stage(release: Callable[[Any, Any, Any], Selections]) -> Callable[..., Selections]:
-    """Return the release of choices for calibrations and draws of one stage or of two."""
-
-    def choose(rows: BoundedEntries, made: Any, draws: Any) -> Selections:
-        if isinstance(made, StagedSelection):
-            return release(rows, made.choices, draws.choices)
-        return release(rows, made, draws)
-
-    return choose
+def draw_stages(calibration: StagedSelection, randomness: Randomness) -> SelectionDraws:
+    """Return the randomness itself, because each choice draws, and the noise on the counts."""
+    counts = calibration.histogram
+    return SelectionDraws(randomness, None if counts is None else randomness.draw(counts.noise))
 
 
 def require_x_bound(rows: BoundedEntries, calibration: SelectionCalibration) -> None:
@@ -213,76 +190,3 @@ def require_x_bound(rows: BoundedEntries, calibration: SelectionCalibration) -> 
             f"rows with entries up to {rows.x_bound:g} are beyond x_bound={problem.x_bound:g}, "
             "which the choices were calibrated for."
         )
-
-
-# -- what users hand over -------------------------------------------------------------------------
-
-
-def private_numbers(name: str, given: Any, dimensions: int) -> FloatArray:
-    """Return numbers as doubles; NaN for entries that are missing, masked, or not a number.
-
-    Numbers too large for a double become infinite.
-
-    Parameters
-    ----------
-    name : str
-        The name of the argument, for the error.
-    given : array-like
-        An array, a column or a frame; for one dimension also a list, of which every item is an
-        entry. A list of rows is refused, because it has no public width: rows may differ in it.
-    dimensions : int
-        The number of dimensions that is wanted, 1 or 2.
-
-    Returns
-    -------
-    ndarray
-        Numbers of the shape of `given`, which the caller has to check.
-
-    Raises
-    ------
-    ArgumentError
-        If the shape is not known without looking at the entries.
-
-    Notes
-    -----
-    **Privacy.** *Covered*: nothing by itself. *Neighbours*: changing one record changes one row.
-    *Assumed public*: the shape. *Not covered*: time and memory.
-    """
-    if isinstance(given, list | tuple):
-        if dimensions > 1:
-            raise ArgumentError(
-                f"{name} of type {type(given).__name__}: a list of rows has no width of its own; "
-                f"{name} takes an array, such as numpy.asarray({name}, dtype=float)."
-            )
-        return np.array([number(value) for value in given], dtype=np.float64)
-    if isinstance(given, np.ma.MaskedArray):
-        held = _of_array(np.asarray(given.data))
-        mask = np.ma.getmaskarray(given)
-        return np.where(mask, np.nan, held) if mask.dtype == np.bool_ else held
-    try:
-        array = np.asarray(given)
-    except Exception:
-        raise ArgumentError(f"{name}: takes an array of numbers.") from None
-    return _of_array(array)
-
-
-def _of_array(array: Any) -> FloatArray:
-    if array.dtype.kind in _NUMERIC:
-        with np.errstate(all="ignore"):
-            return np.asarray(array, dtype=np.float64)
-    if array.dtype.kind != "O":
-        return np.full(array.shape, np.nan)
-    values = [number(value) for value in array.ravel().tolist()]
-    return np.array(values, dtype=np.float64).reshape(array.shape)
-
-
-def read_range(name: str, given: Any, takes: str) -> tuple[float, float]:
-    """Read a public pair of numbers, the lower one first."""
-    ends = given.tolist() if isinstance(given, np.ndarray) else given
-    if not isinstance(ends, tuple | list) or len(ends) != 2:
-        raise ArgumentError(f"{name}={show(given)}: {name} takes {takes}.")
-    most = {"at_least": -LARGEST_NUMBER, "at_most": LARGEST_NUMBER}
-    low, high = (require_number(ArgumentError, name, end, takes, **most) for end in ends)
-    if not high - low >= 1 / LARGEST_NUMBER:
-        raise ArgumentError(f"{name}={show(given)}: {name} takes {takes}.")
-    return low, high

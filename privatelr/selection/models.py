@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from privatelr.arguments import suggests_arguments
@@ -12,25 +13,29 @@ from privatelr.call_data import read_data
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number
 from privatelr.fitting import fit, read_options
 from privatelr.mechanisms import USUAL_DELTA, read_target
-from privatelr.mechanisms.linear_programs.lp_calibration import (
-    ProgramFacts,
-    WorstMargins,
-    calibrate_program,
-)
-from privatelr.mechanisms.linear_programs.lp_rounds import release_program
-from privatelr.mechanisms.selection_release import (
+from privatelr.method import Method
+from privatelr.numerics import find_loss
+from privatelr.numerics.rows import BoundedEntries
+from privatelr.privacy import Guarantee
+from privatelr.privacy.accounting import AnyLedger
+from privatelr.privacy.noise import Randomness
+from privatelr.selection.choices import (
+    SelectionCalibration,
+    SelectionDraws,
+    Selections,
+    StagedSelection,
     calibrate_stages,
     draw_stages,
     read_roc_share,
-    release_stage,
 )
-from privatelr.mechanisms.simplex.number_of_draws import SimplexProblem
-from privatelr.mechanisms.simplex.simplex_release import calibrate_simplex, release_simplex
-from privatelr.method import Method
-from privatelr.numerics import find_loss
-from privatelr.privacy import Guarantee
-from privatelr.privacy.accounting import AnyLedger
-from privatelr.results.selected import SelectedFit
+from privatelr.selection.multiplicative_weights import (
+    ProgramFacts,
+    WorstMargins,
+    calibrate_program,
+    release_program,
+)
+from privatelr.selection.selected_fit import SelectedFit
+from privatelr.selection.simplex import SimplexProblem, calibrate_simplex, release_simplex
 from privatelr.sources import BoundsLike, LevelsLike, declare_schema
 
 _BELOW_ONE = math.nextafter(1.0, 0.0)
@@ -126,25 +131,18 @@ def dplpsvm(
     epsilon = 1, delta = 1e-06 (approximate)
     """
     _require_density(density, minority)
-    shares = read_roc_share(spend)
-    goal = read_target(eps, delta, USUAL_DELTA)
 
     def facts(n: int, spec: Any) -> ProgramFacts:
         return ProgramFacts(n, spec.d, spec.x_bound, density)
 
-    def calibrated(known: ProgramFacts) -> Any:
-        def choices(part: Guarantee) -> Any:
-            return calibrate_program(known, part, rounds, step, score, slack)
+    def choices(known: ProgramFacts, part: Guarantee) -> SelectionCalibration:
+        return calibrate_program(known, part, rounds, step, score, slack)
 
-        return calibrate_stages(goal, shares, choices, known.n)
-
+    price = read_target(eps, delta, USUAL_DELTA), read_roc_share(spend)
+    method = _method(WorstMargins(density), *price, facts, choices, release_program)
     source = read_data(formula, data, target)
     schema = declare_schema(bounds, levels, None, intercept_scale)
-    options = read_options(na_action, seed, ledger, verbose, threshold)
-    found: Any = WorstMargins(density)
-    stages = calibrated, draw_stages, release_stage(release_program)
-    chosen = Method(SelectedFit, found, goal, facts, *stages, True, "roc" in shares)
-    return fit(chosen, source, schema, options)
+    return fit(method, source, schema, read_options(na_action, seed, ledger, verbose, threshold))
 
 
 @suggests_arguments
@@ -233,24 +231,48 @@ def dpsimplex(
     require_choice(ArgumentError, "loss", loss, ("huber", "logistic"))
     takes = "a number from 1e-6 to 1e6"
     size = require_number(ArgumentError, "radius", radius, takes, at_least=1e-6, at_most=1e6)
-    goal, shares = read_target(eps, delta, USUAL_DELTA), read_roc_share(spend)
-    found = find_loss("logistic") if loss == "logistic" else find_loss("huber", h=h)
+    price = read_target(eps, delta, USUAL_DELTA), read_roc_share(spend)
+    margin_loss = find_loss("logistic") if loss == "logistic" else find_loss("huber", h=h)
 
     def facts(n: int, spec: Any) -> SimplexProblem:
-        return SimplexProblem(n, spec.d, spec.x_bound, size, found)
+        return SimplexProblem(n, spec.d, spec.x_bound, size, margin_loss)
 
-    def calibrated(known: SimplexProblem) -> Any:
-        def choices(part: Guarantee) -> Any:
-            return calibrate_simplex(known, part, lambda_, draws)
+    def choices(known: SimplexProblem, part: Guarantee) -> SelectionCalibration:
+        return calibrate_simplex(known, part, lambda_, draws)
 
-        return calibrate_stages(goal, shares, choices, known.n)
-
+    method = _method(margin_loss, *price, facts, choices, release_simplex)
     source = read_data(formula, data, target)
     schema = declare_schema(bounds, levels, None, intercept_scale)
-    options = read_options(na_action, seed, ledger, verbose, threshold)
-    stages = calibrated, draw_stages, release_stage(release_simplex)
-    chosen = Method(SelectedFit, found, goal, facts, *stages, True, "roc" in shares)
-    return fit(chosen, source, schema, options)
+    return fit(method, source, schema, read_options(na_action, seed, ledger, verbose, threshold))
+
+
+def _method(
+    loss: Any,
+    target: Guarantee,
+    shares: dict[str, float],
+    facts: Callable[[int, Any], Any],
+    choices: Callable[[Any, Guarantee], SelectionCalibration],
+    release: Callable[[BoundedEntries, Any, Randomness], Selections],
+) -> Method[SelectedFit]:
+    """Set up choices of columns; `choices` calibrates them for their part of the price."""
+
+    def calibrate(known: Any) -> StagedSelection:
+        return calibrate_stages(target, shares, partial(choices, known), known.n)
+
+    def choose(rows: BoundedEntries, made: StagedSelection, draws: SelectionDraws) -> Selections:
+        return release(rows, made.choices, draws.choices)
+
+    return Method(
+        SelectedFit,
+        loss,
+        target,
+        facts,
+        calibrate=calibrate,
+        draw=draw_stages,
+        release=choose,
+        by_entries=True,
+        buys_roc="roc" in shares,
+    )
 
 
 def _require_density(density: Any, minority: Any) -> None:

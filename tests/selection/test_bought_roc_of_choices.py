@@ -27,12 +27,12 @@ from privatelr import (
     dpsimplex,
     load,
 )
-from privatelr.mechanisms import selection_release
 from privatelr.mechanisms.score_histogram import achieved_histogram, cells_of
 from privatelr.privacy import implies, join
 from privatelr.results import predict
 from privatelr.results.answers import scored_records
 from privatelr.results.release_files import document as documents
+from privatelr.selection import choices
 
 FORMULA, MANY = "y ~ age + dose + smoker", 600
 SPEND = {"coefficients": 0.75, "roc": 0.25}
@@ -98,7 +98,7 @@ def test_choices_that_kept_the_whole_price_are_caught(frame, monkeypatch, tmp_pa
     def whole(target, shares):
         return {name: target for name in shares}
 
-    monkeypatch.setattr(selection_release, "split", whole)
+    monkeypatch.setattr(choices, "split", whole)
     given = FORMULA, frame, PureDP(20.0)
     with pytest.raises(GuaranteeError):
         MODELS["dplpsvm"](*given, spend=SPEND, ledger=Ledger(100.0), **SCHEMA)

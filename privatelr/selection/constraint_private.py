@@ -19,12 +19,6 @@ from scipy import sparse
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
-from privatelr.mechanisms.linear_programs.lp_calibration import (
-    SequentialChoices,
-    best_step,
-    read_rounds,
-)
-from privatelr.mechanisms.linear_programs.lp_rounds import play
 from privatelr.mechanisms.request import (
     USUAL_DELTA,
     read_account,
@@ -32,14 +26,17 @@ from privatelr.mechanisms.request import (
     read_target,
     require_below_one_record,
 )
-from privatelr.mechanisms.selection_release import (
-    private_numbers,
-    read_range,
-)
-from privatelr.numerics.solve.dense_weights import projection_error
 from privatelr.privacy import Guarantee, unless_seeded
 from privatelr.privacy.accounting import AnyLedger, Entry
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
+from privatelr.selection.dense_weights import projection_error
+from privatelr.selection.multiplicative_weights import (
+    SequentialChoices,
+    best_step,
+    play,
+    read_rounds,
+)
+from privatelr.selection.private_numbers import private_numbers, read_range
 from privatelr.types import FloatArray, IntArray
 
 Private = Literal["bounds", "rows"]
@@ -212,9 +209,8 @@ def calibrate_constraints(
     The weighted mean of the bounds is the same for all corners and cannot change a choice, so the
     score of a corner is the weighted mean of ``-a_ij opt / c_j``. One record moves it by at most
     ``reach / s``, where `reach` is the length of an interval that holds these values, and by at
-    most ``2 width / s`` if only bounds are private (theory.md, Lemma D2; see
-    `lp_calibration.score_sensitivity`). No value is larger than `size`, and the allowance for
-    rounding is in proportion to it.
+    most ``2 width / s`` if only bounds are private (theory.md#lemma-d2). No value is larger than
+    `size`, and the allowance for rounding is in proportion to it.
     """
     n, d = sizes
     takes = "a number from 1e-100 to 1e100"

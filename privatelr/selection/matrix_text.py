@@ -19,8 +19,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import pandas as pd
 
-from privatelr.cli.outcomes import InputError
-from privatelr.errors import ArgumentError
+from privatelr.errors import ArgumentError, PrivateLRError
 from privatelr.mechanisms import LARGEST_EPSILON, LARGEST_LAMBDA, SMALLEST_EPSILON, SMALLEST_LAMBDA
 from privatelr.numerics import Huber
 from privatelr.types import FloatArray
@@ -54,7 +53,7 @@ PANDAS_IS_EXACT = tuple(int(part) for part in pd.__version__.split(".")[:2]) >= 
 """This says whether the parser of pandas rounds to the nearest double, as it does since 3.1."""
 
 
-class MatrixFileError(InputError):
+class MatrixFileError(PrivateLRError, ValueError):
     """A file does not have the published format; the message says where, and may quote a number."""
 
 

@@ -8,11 +8,11 @@ from scipy import sparse
 
 from privatelr import ArgumentError, PureDP
 from privatelr.mechanisms import Problem, Request, calibrate, draw
-from privatelr.mechanisms.linear_programs import dmw_svm_thesis, true_epsilon
 from privatelr.numerics import Huber
 from privatelr.numerics.rows import DenseRows, EntryRows
 from privatelr.privacy.noise import SeededRandomness, SystemRandomness
 from privatelr.privacy.noise.exponential_mechanism import Gumbel
+from privatelr.selection.thesis import dmw_svm_thesis, true_epsilon
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,21 @@
 After T rounds with the best step, the mean of the s worst margins may be below the largest
 possible one for two reasons: by ``width sqrt(2 log(n / s) / T)`` at most, because rounds are few,
 and by about ``2 sensitivity / eta log(options)``, because choices are noisy. Here eta is the
-bounded range that the target leaves for one round (linear_programs_and_simplex.md 1.1).
+bounded range that the target leaves for one round (theory.md#lemma-d2).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
 from privatelr.mechanisms.calibration.calibration_record import facts_html
-from privatelr.numerics.solve.dense_weights import projection_error
+from privatelr.numerics.rows import BoundedEntries
 from privatelr.privacy import (
     ZCDP,
     ApproxDP,
@@ -26,7 +28,11 @@ from privatelr.privacy import (
     PureDP,
     range_within,
 )
+from privatelr.privacy.noise import Randomness
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
+from privatelr.selection.choices import Selections, require_x_bound
+from privatelr.selection.dense_weights import dense_projection, projection_error
+from privatelr.types import FloatArray, IntArray
 
 MOST_RECORDS = 10**9
 """Largest number of records of a fit."""
@@ -310,7 +316,7 @@ def calibrate_program(
     score: Any = "margin",
     slack: Any = 0.0,
 ) -> ProgramCalibration:
-    """Compute all numbers of a fit from public facts (linear_programs_and_simplex.md 1.1).
+    """Compute all numbers of a fit from public facts (theory.md#lemma-d2).
 
     Parameters
     ----------
@@ -368,3 +374,102 @@ def score_sensitivity(facts: ProgramFacts, score: str) -> float:
     # each of the two scores is off by half of the interval times the error of the projection
     rounding = 2 * projection_error(facts.n) * facts.s
     return width / facts.s * (1 + max(_INFLATION, rounding))
+
+
+# -- rounds ----------------------------------------------------------------------------------------
+
+
+Scorer = Callable[[FloatArray], FloatArray]
+"""A function that returns the scores ``(options,)`` under weights ``(n,)`` of sum one."""
+Lowering = Callable[[FloatArray, int], None]
+"""A function that lowers, in place, the log weights ``(n,)`` of what an option serves well."""
+
+
+def release_program(
+    rows: BoundedEntries, calibration: ProgramCalibration, randomness: Randomness
+) -> Selections:
+    """Choose one signed column in each round, and release all choices in their order.
+
+    Parameters
+    ----------
+    rows : BoundedEntries
+        The private rows.
+    calibration : ProgramCalibration
+        It was made for rows of this shape.
+    randomness : Randomness
+        The source of the noise.
+
+    Returns
+    -------
+    Selections
+        A coefficient is the share of rounds that chose its column as it is, less the share of
+        rounds that chose it with the opposite sign.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: choices and order, by ``calibration.target``. *Neighbours*: replace
+    one record. *Assumed public*: everything in ``calibration.problem``. *Not covered*: time
+    and memory.
+    """
+    require_x_bound(rows, calibration)
+    path = play_columns(rows, scorer(rows, calibration), calibration, randomness)
+    counts = np.bincount(path, minlength=2 * rows.d)
+    return Selections(counts, calibration, calibration.target, path=path)
+
+
+def play(
+    n: int,
+    score: Scorer,
+    fall: Lowering,
+    s: float,
+    made: SequentialChoices,
+    randomness: Randomness,
+) -> IntArray:
+    """Play all rounds and return the chosen options ``(rounds,)``; see Lemma D3.
+
+    Without a mechanism each round takes the largest score.
+    """
+    log_weights, choice = np.zeros(n), made.choice
+    path = np.empty(made.rounds, dtype=np.intp)
+    for turn in range(made.rounds):
+        # no dense weight is above 1/s, so no record moves a score by more than the sensitivity
+        scores = score(dense_projection(log_weights, s))
+        option = int(np.argmax(scores)) if choice is None else choice.choose(scores, randomness)
+        path[turn] = option
+        # records that the option serves well lose weight, so that later rounds serve the others;
+        # the raw weights fall, because dense ones would pass the change of one record on to all
+        fall(log_weights, option)
+    return path
+
+
+def play_columns(
+    rows: BoundedEntries, score: Scorer, made: ProgramCalibration, randomness: Randomness
+) -> IntArray:
+    """Play all rounds with signed columns as options; see `play`."""
+
+    def fall(log_weights: FloatArray, option: int) -> None:
+        lower(log_weights, rows, option, made.step)
+
+    return play(rows.n, score, fall, made.problem.s, made, randomness)
+
+
+def scorer(rows: BoundedEntries, calibration: ProgramCalibration) -> Scorer:
+    """Return the function that computes the scores of a calibration."""
+    if calibration.score == "margin":
+
+        def margins(weights: FloatArray) -> FloatArray:
+            one_way = rows.weighted_sum(weights)
+            return np.concatenate([one_way, -one_way])
+
+        return margins
+    right, wrong = rows.at_least(calibration.threshold)
+    return lambda weights: np.concatenate(
+        [right.weighted_sum(weights), wrong.weighted_sum(weights)]
+    )
+
+
+def lower(log_weights: FloatArray, rows: BoundedEntries, option: int, step: float) -> None:
+    """Lower, in place, the log weights of the records that a signed column classifies well."""
+    index, values = rows.column(option % rows.d)
+    change = step * values
+    log_weights[index] -= change if option < rows.d else -change

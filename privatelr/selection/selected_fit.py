@@ -4,30 +4,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Never
 
+import numpy as np
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments
+from privatelr.design import DesignSpec, EntryBoundedMatrix
 from privatelr.errors import ArgumentError
 from privatelr.lazy_import import lazy_import
+from privatelr.numerics.rows import bounded_entries
 from privatelr.results import predict
 from privatelr.results.augment import Augments
-from privatelr.results.fit_record import SelectedRecord
+from privatelr.results.fit_record import ModelRecord
 from privatelr.results.predict import PredictionType
+from privatelr.selection.choices import SelectionCalibration, Selections
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
     from privatelr.results import fit_tables
+    from privatelr.results.fit_kind import FitKind
     from privatelr.results.pages import summary
     from privatelr.results.pages.summary import FitSummary
+    from privatelr.selection import pages
 else:
     fit_tables = lazy_import("privatelr.results.fit_tables")
     summary = lazy_import("privatelr.results.pages.summary")
+    pages = lazy_import("privatelr.selection.pages")
 
 
 @suggests_arguments
-class SelectedFit(Augments, SelectedRecord):
+class SelectedFit(Augments, ModelRecord):
     """A fitted model whose coefficients count how often each signed column was chosen.
 
-    See `SelectedRecord` for its attributes. A pickle or a release file of it has no diagnostics.
+    The columns were chosen in rounds or by independent draws; `release` has the counts. A pickle
+    or a release file of it has no diagnostics.
 
     Examples
     --------
@@ -40,13 +49,35 @@ class SelectedFit(Augments, SelectedRecord):
 
     __slots__ = ()
 
+    spec: DesignSpec | EntryBoundedMatrix
+    release: Selections
+
+    @property
+    def calibration(self) -> SelectionCalibration:
+        """The number of choices, their law, and the facts from which these were computed."""
+        return self.release.calibration
+
+    @property
+    def kind(self) -> FitKind[Any]:
+        """How fits that choose columns are described, shown and applied."""
+        return pages.CHOICES
+
+    def bounded(self, covariates: FloatArray) -> FloatArray:
+        """Design rows ``(n, d)`` of covariates, with each entry clipped as in the fit."""
+        return bounded_entries(covariates, self.calibration.problem.x_bound, self.spec.intercept)
+
     @property
     def selected(self) -> pd.DataFrame:
         """The chosen columns with their sign and number of choices, the most frequent first.
 
         The guarantee covers the whole table.
         """
-        return fit_tables.selected(self)
+        counts, names = self.release.counts, np.array(self.spec.columns.names, dtype=object)
+        order = np.argsort(-counts, kind="stable")
+        chosen = order[counts[order] > 0]
+        signs = np.where(chosen < len(names), "+", "-").astype(object)
+        columns = {"term": names[chosen % len(names)], "sign": signs, "times": counts[chosen]}
+        return pd.DataFrame(columns)
 
     def predict(
         self,
@@ -88,7 +119,10 @@ class SelectedFit(Augments, SelectedRecord):
 
     def tidy(self) -> pd.DataFrame:
         """One row per coefficient: term, estimate, and the number of choices with either sign."""
-        return fit_tables.tidy_selected(self)
+        plus, minus = np.split(self.release.counts, 2)
+        names, estimate = list(self.spec.columns.names), self.coef.to_numpy()
+        columns = {"term": names, "estimate": estimate, "times_plus": plus, "times_minus": minus}
+        return pd.DataFrame(columns)
 
     def glance(self) -> pd.DataFrame:
         """One row about the fit; every entry is public or covered by the guarantee."""

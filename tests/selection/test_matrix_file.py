@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privatelr.cli import matrix_text
-from privatelr.cli.matrix_text import LONGEST, MatrixFileError, read_header, read_rows
+from privatelr.selection import matrix_text
+from privatelr.selection.matrix_text import LONGEST, MatrixFileError, read_header, read_rows
 
 LR, SVM = ("n", "d", "lambda", "eps"), ("n", "d", "lambda", "eps", "h")
 SMALL = b"2 2 0.1 1\n0.1 0.2\n0.3 0.4\n-1\n1\n"
