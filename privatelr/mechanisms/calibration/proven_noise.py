@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import cast
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import gaussian_objective, pure
@@ -35,6 +36,7 @@ from privatelr.privacy.noise import (
     UP,
     CopiedNoise,
     GaussianNoise,
+    LaplaceNoise,
     NoiseLaw,
     log_delta,
     log_delta_beside_pure,
@@ -87,7 +89,7 @@ def laplace_tilts(
         return []
     laws = [law for kind in LAWS.values() if (law := kind.tilting(rate, problem))]
     if problem.is_multinomial:  # each class by itself, which `softmax` is about
-        laws = [CopiedNoise(law, problem.classes) for law in laws]
+        laws = [CopiedNoise(cast("LaplaceNoise", law), problem.classes) for law in laws]
     return sorted(laws, key=mean_square)
 
 

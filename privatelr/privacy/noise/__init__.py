@@ -28,10 +28,9 @@ from privatelr.privacy.noise.noise_laws import (
     NoiseLaw,
     NoNoise,
     RandomVector,
-    RowBounds,
+    RowLimits,
     SphericalLaplace,
     draw_many,
-    law_of_entry,
     mean_square,
     shortest,
 )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +14,7 @@ from privatelr.privacy.noise.noise_laws import (
     LaplaceNoise,
     NoiseLaw,
     Numbers,
-    RowBounds,
-    law_of_entry,
+    RowLimits,
 )
 from privatelr.types import Block, FloatArray
 
@@ -35,7 +33,6 @@ class CopiedNoise(LaplaceNoise):
 
     each: LaplaceNoise
     copies: int
-    name = "copied"
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
@@ -72,7 +69,7 @@ class CopiedNoise(LaplaceNoise):
         parts = zip(np.split(b, self.copies), np.split(change, self.copies), strict=True)
         return math.fsum(self.each.log_ratio(*part) for part in parts)
 
-    def rate_along(self, rows: RowBounds) -> float:
+    def rate_along(self, rows: RowLimits) -> float:
         return self.each.rate_along(rows)
 
     def fits(self, blocks: tuple[Block, ...]) -> bool:
@@ -95,13 +92,5 @@ class CopiedNoise(LaplaceNoise):
             found += self.each.transform(*used, arithmetic)
         return found
 
-    def entry(self) -> dict[str, Any]:
-        return {"law": self.name, "each": self.each.entry(), "copies": self.copies}
 
-    @classmethod
-    def of_entry(cls, numbers: Mapping[str, Any]) -> Self:
-        each = law_of_entry(numbers["each"])
-        return cls(each, numbers["copies"])  # type: ignore[arg-type]
-
-
-LAWS[CopiedNoise.name] = CopiedNoise
+LAWS[CopiedNoise.__name__] = CopiedNoise

@@ -1,4 +1,4 @@
-"""Noise laws: each has a density, a recipe to draw from it, a price, and an entry for files.
+"""Noise laws: each has a density, a recipe to draw from it, and a price.
 
 A recipe is a function of independent uniform numbers and signs. It works in the arithmetic in
 which they are given: doubles, arrays of doubles, or balls. A new law is one class, and one line in
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import methodcaller
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
@@ -111,7 +111,7 @@ def total(numbers: Numbers) -> Any:
     return sum(numbers[1:], start=numbers[0])
 
 
-class RowBounds(Protocol):
+class RowLimits(Protocol):
     """What is public about the rows that a tilt has to hide."""
 
     @property
@@ -131,8 +131,6 @@ class NoiseLaw(Protocol):
 
     dimension: int
     title: str
-    name: ClassVar[str]
-    """The name in the table of laws and in files."""
     family: ClassVar[str]
     """The name of the law of one coordinate, in the words of printed pages."""
     is_pure: ClassVar[bool] = False
@@ -233,14 +231,14 @@ class NoiseLaw(Protocol):
         return None
 
     @classmethod
-    def tilting(cls, rate: float, rows: RowBounds) -> Self | None:
+    def tilting(cls, rate: float, rows: RowLimits) -> Self | None:
         """Return the law whose density falls by ``exp(-rate)`` at most along a row, if there is.
 
         It tilts the objective (Theorem 3.1b of theory.md).
         """
         return None
 
-    def rate_along(self, rows: RowBounds) -> float:
+    def rate_along(self, rows: RowLimits) -> float:
         """Return how far the log density falls at most along a row; infinite if unbounded."""
         return math.inf
 
@@ -265,25 +263,6 @@ class NoiseLaw(Protocol):
     def epsilon_within(self, blocks: tuple[Block, ...]) -> float:
         """Return the epsilon for a vector that moves within these blocks; infinite if unproven."""
         return math.inf
-
-    # -- files --------------------------------------------------------------------------------
-
-    def entry(self) -> dict[str, Any]:
-        """Return the name and the numbers of the law as plain values.
-
-        Examples
-        --------
-        >>> from privatelr.privacy.noise import GaussianNoise
-        >>> GaussianNoise(3, 0.5).entry()
-        {'law': 'gaussian', 'dimension': 3, 'sd': 0.5}
-        """
-        numbers: Any = self
-        return {"law": self.name, **asdict(numbers)}
-
-    @classmethod
-    def of_entry(cls, numbers: Mapping[str, Any]) -> Self:
-        """Return the law with the numbers of an entry."""
-        return cls(**numbers)
 
 
 def mean_square(law: NoiseLaw) -> float:
@@ -312,9 +291,6 @@ class LaplaceNoise(NoiseLaw):
         """Return N of a vector ``(dimension,)``."""
         ...
 
-    def rate_along(self, rows: RowBounds) -> float:
-        return 1.0 / self.scale
-
     @property
     def scale(self) -> float:
         return 1.0 / self.rate
@@ -334,7 +310,6 @@ class SphericalLaplace(LaplaceNoise):
     dimension: int
     rate: float
     title = "spherical Laplace"
-    name = "spherical_laplace"
     is_spherical = True
 
     @property
@@ -391,10 +366,10 @@ class SphericalLaplace(LaplaceNoise):
         return cls(dimension, pure_part(target) / sensitivity * DOWN)
 
     @classmethod
-    def tilting(cls, rate: float, rows: RowBounds) -> Self | None:
+    def tilting(cls, rate: float, rows: RowLimits) -> Self | None:
         return cls(rows.d, rate / rows.radius * DOWN)
 
-    def rate_along(self, rows: RowBounds) -> float:
+    def rate_along(self, rows: RowLimits) -> float:
         return 1.0 / self.scale * rows.radius
 
     def event(self, sensitivity: float, neighbours: Neighbours) -> PureDP | GaussianEvent | None:
@@ -418,7 +393,6 @@ class GaussianNoise(NoiseLaw):
     dimension: int
     sd: float
     title = "Gaussian"
-    name = "gaussian"
     family = "Gaussian"
     is_spherical = True
 
@@ -483,7 +457,6 @@ class NoNoise(NoiseLaw):
 
     dimension: int
     title = "no noise"
-    name = "none"
     family = "no"
     is_spherical = True
     scale = mean_length = lipschitz_sd = 0.0
@@ -529,7 +502,6 @@ class BlockLaplace(LaplaceNoise):
     rate: float
     dimension: int = field(init=False, repr=False, compare=False)
     title = "block Laplace"
-    name = "block_laplace"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", sum(block.size for block in self.blocks))
@@ -598,9 +570,12 @@ class BlockLaplace(LaplaceNoise):
         return t * self.blocks[0].bound, t * self.blocks[-1].bound
 
     @classmethod
-    def tilting(cls, rate: float, rows: RowBounds) -> Self | None:
+    def tilting(cls, rate: float, rows: RowLimits) -> Self | None:
         """Return noise in the shape of the blocks (Theorem 3.1b of theory.md)."""
         return cls(rows.blocks, rate) if rows.blocks else None
+
+    def rate_along(self, rows: RowLimits) -> float:
+        return 1.0 / self.scale
 
     def fits(self, blocks: tuple[Block, ...]) -> bool:
         return self.blocks == blocks
@@ -611,14 +586,6 @@ class BlockLaplace(LaplaceNoise):
             return math.inf
         pairs = zip(blocks, self.blocks, strict=True)
         return max(block.bound / own.bound for block, own in pairs) * self.rate
-
-    def entry(self) -> dict[str, Any]:
-        blocks = [{"size": b.size, "bound": b.bound, "norm": b.norm} for b in self.blocks]
-        return {"law": self.name, "blocks": blocks, "rate": self.rate}
-
-    @classmethod
-    def of_entry(cls, numbers: Mapping[str, Any]) -> Self:
-        return cls(tuple(Block(**block) for block in numbers["blocks"]), numbers["rate"])
 
     @property
     def uniforms(self) -> int:
@@ -671,19 +638,6 @@ def _unit_variance(part: Block) -> float:
 
 
 LAWS: dict[str, type[NoiseLaw]] = {
-    law.name: law for law in (SphericalLaplace, BlockLaplace, GaussianNoise, NoNoise)
+    law.__name__: law for law in (SphericalLaplace, BlockLaplace, GaussianNoise, NoNoise)
 }
 """All laws by name, in the order in which they are tried; a new law is listed here."""
-
-
-def law_of_entry(entry: Mapping[str, Any]) -> NoiseLaw:
-    """Return the law with a name and numbers as `NoiseLaw.entry` returns them.
-
-    Examples
-    --------
-    >>> from privatelr.privacy.noise import law_of_entry
-    >>> law_of_entry({"law": "gaussian", "dimension": 3, "sd": 0.5})
-    GaussianNoise(dimension=3, sd=0.5)
-    """
-    numbers = dict(entry)
-    return LAWS[numbers.pop("law")].of_entry(numbers)
