@@ -8,7 +8,6 @@ the two, under the noise that was really handed along, is the exact privacy loss
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -24,6 +23,7 @@ import pandas as pd
 from privatelr.audit import worth
 from privatelr.audit.checks import Check, claims_of_size, guarded, largest, short
 from privatelr.audit.density.exact import candidate_margins
+from privatelr.audit.law_definitions import definition_of
 from privatelr.mechanisms import Problem, mean_moments, perturbation, scale_release, score_histogram
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, calibrate_moments
 from privatelr.model import dplr, dpsvm
@@ -38,8 +38,8 @@ from privatelr.privacy import (
     Promise,
     PureDP,
 )
-from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, SphericalLaplace
-from privatelr.types import FloatArray, parts_of
+from privatelr.privacy.noise import NoiseLaw
+from privatelr.types import FloatArray
 
 _LARGE = 1e4
 """An epsilon, or a rho, at which fits take rows much longer than usual ones."""
@@ -50,29 +50,9 @@ _LENGTHS = (1.0, 0.5, 0.38)
 _OTHERS = 20
 
 
-def loss_of_noise(law: NoiseLaw, changes: list[FloatArray]) -> tuple[float, float]:
-    """The epsilon and the mu of independent noise of one law on vectors that change so far."""
-    match law:
-        case GaussianNoise():
-            return 0.0, float(np.linalg.norm(np.concatenate(changes))) / law.sd
-        case SphericalLaplace():
-            return law.rate * sum(float(np.linalg.norm(change)) for change in changes), 0.0
-        case BlockLaplace():
-            orders = {"l1": 1, "l2": 2}
-            norms = [
-                max(
-                    float(np.linalg.norm(change[columns], orders[part.norm])) / part.bound
-                    for columns, part in parts_of(law.blocks)
-                )
-                for change in changes
-            ]
-            return law.rate * sum(norms), 0.0
-    return math.inf, 0.0
-
-
 def share_of_changes(law: NoiseLaw, target: Guarantee, changes: list[FloatArray]) -> float:
     """The share of a claim that noise on these changes spends."""
-    return worth.share_of(target, *loss_of_noise(law, changes))
+    return worth.share_of(target, *definition_of(law).cost_of(law, changes))
 
 
 # -- the matrices of inference --------------------------------------------------------------------

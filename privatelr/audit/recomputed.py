@@ -30,7 +30,7 @@ from privatelr.mechanisms.calibration import (
     laws_hiding,
     proven,
 )
-from privatelr.mechanisms.calibration.lambda_rules import Kinds
+from privatelr.mechanisms.calibration.lambda_rules import Kinds, within
 from privatelr.numerics import LOSSES
 from privatelr.privacy import (
     ZCDP,
@@ -47,7 +47,6 @@ from privatelr.privacy import (
 from privatelr.privacy.accounting import Ledger
 from privatelr.privacy.events import tilt_survival
 from privatelr.privacy.noise import (
-    GaussianNoise,
     gaussian_epsilon,
     log_delta,
 )
@@ -199,7 +198,7 @@ def plans_of_laws(epsilon: float) -> Iterator[tuple[str, mechanisms.StagedCalibr
             plan = _plan_of(_SPENDS[spend], claim, kinds, facts, "objective", (_NUMBER, _NUMBER))
             assert plan is not None
             laws = [stage.noise for stage in plan.stages]
-            key = spend, *((type(law), getattr(law, "copies", 1), facts.d) for law in laws)
+            key = spend, *((type(law), len(law.parts), facts.d) for law in laws)
             if key not in seen and (k == 2 or plan.coefficients.noise.title != "Gaussian"):
                 seen.add(key)
                 titles = " and ".join(dict.fromkeys(law.title for law in laws))
@@ -224,7 +223,7 @@ def _plan_of(
     )
     with suppress(GuaranteeError):
         ways = mechanisms.divide(target, spend, facts.loss, scaled=scaled)
-        parts = next((parts for parts, meant in ways if set(meant) & set(kinds)), ways[0][0])
+        parts = next((parts for parts, meant in ways if kinds and within(kinds, meant)), ways[0][0])
         part: Any = parts["coefficients"]
         penalty = free_penalty(facts, part, proven(None, facts.loss), kinds=kinds) / 2
         request = mechanisms.Request(target, place, None, penalty / facts.n, "keep", spend, kinds)
@@ -476,13 +475,12 @@ def _opendp() -> Iterator[Check]:
 
 def _scale(epsilon: float) -> float:
     """The scale of Laplace noise for vectors at the distance `_DISTANCE`."""
-    (noise,) = laws_hiding(_DISTANCE, 1, PureDP(epsilon))
-    return 1 / noise.rate  # type: ignore[attr-defined,no-any-return]
+    return laws_hiding(_DISTANCE, 1, PureDP(epsilon))[0].scale
 
 
 def _gaussian_sd(target: ZCDP | ApproxDP) -> float:
     laws = laws_hiding(_DISTANCE, 1, target)
-    return next(law.sd for law in laws if isinstance(law, GaussianNoise))
+    return next(law.scale for law in laws if not law.is_pure)
 
 
 def _epsilon(rho: float) -> float:

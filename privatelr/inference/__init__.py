@@ -12,7 +12,6 @@ from privatelr.inference.error_distribution import (
     PUBLIC_SEED,
     Matrices,
     carriers,
-    mixture_of,
     points_of,
 )
 from privatelr.inference.guessed_columns import Guesses, spread_quantiles

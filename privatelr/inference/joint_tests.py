@@ -143,7 +143,7 @@ def _wald(release: Release, asked: Question, single: Inference, rows: FloatArray
     weight = np.asarray(np.linalg.pinv(spread, hermitian=True), dtype=np.float64)
     matrices, scales = (
         matrices_for(release, asked),
-        distribution.mixture_of(release.calibration.noise),
+        release.calibration.noise.mixture(),
     )
     is_normal = len(matrices.curvature) == 1 and scales is not None and len(scales[0]) == 1
     if q > 1 and is_normal and asked.mode != "conservative":
