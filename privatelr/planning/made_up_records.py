@@ -107,13 +107,13 @@ class ClassRows:
     @property
     def classes(self) -> int:
         """K."""
-        return self.shares.shape[1]
+        return int(self.shares.shape[1])
 
     def objective(self, lambda_: float) -> SoftmaxObjective:
         """The mean objective over K, in which each record is K rows weighted by its shares."""
         root = np.sqrt(np.maximum(self.shares, LEAST_SHARE)).T.ravel()
         x, sizes = np.tile(self.rows, (self.classes, 1)), np.tile(self.sizes, self.classes)
-        own = np.repeat(np.arange(self.classes), len(self.rows))
+        own = np.repeat(np.arange(float(self.classes)), len(self.rows))
         limits: dict[str, Any] = {"bound": math.inf, "intercept": None, "offset_bound": math.inf}
         # rows are multiplied by the roots of their weights, as those of x are already
         rows = DenseRows(x * sizes[:, None], sizes / root, own, **limits)

@@ -204,8 +204,8 @@ def plot_widths(study: Study, term: str | None, n: Any, eps: Any, ax: Axes | Non
         points = [_point(at_price(of_size, x), row) for x in prices]
         widths = np.array([width for width, _ in points])
         kinds = np.array([is_conservative for _, is_conservative in points])
-        line = {"color": colour, "marker": "o", "markersize": 5, "markevery": list(~kinds)}
-        axes.plot(prices, widths, label=f"n = {int(size):,}", **line)
+        (line,) = axes.plot(prices, widths, "o-", color=colour, label=f"n = {int(size):,}")
+        line.set(markersize=5, markevery=list(~kinds))
         axes.plot(np.array(prices)[kinds], widths[kinds], "o", mec=colour, **look)
         hollow |= bool(np.isfinite(widths[kinds]).any())
     axes.plot(
