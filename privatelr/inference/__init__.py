@@ -22,7 +22,7 @@ from privatelr.inference.intervals import (
     estimates,
     infer,
 )
-from privatelr.inference.joint_tests import JointTest, deviance_test, joint_test
+from privatelr.inference.joint_tests import Equations, JointTest, deviance_test, joint_test
 from privatelr.inference.noise_forecast import expected_noise
 from privatelr.inference.noisy_moments import (
     FRAGILE,

@@ -30,7 +30,7 @@ from privatelr.types import FloatArray
 if TYPE_CHECKING:
     from privatelr.inference.noisy_moments import NoisyMoments
 
-_FEWEST, _USUAL, _MOST, _ENTRIES, _SQUARES = 12, 32, 128, 768, 51_200
+_FEWEST, _USUAL, _MOST, _ENTRIES, _SQUARES = 4, 32, 128, 768, 51_200
 """Least, usual and largest number of chains, their number times d where it is larger than usual,
 and times the square of d where it is smaller: a move of a chain costs the third power of d."""
 _LONG = 40

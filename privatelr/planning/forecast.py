@@ -289,7 +289,7 @@ def _contrasts(units: FloatArray, classes: int) -> FloatArray:
     `units` ``(m, d)`` leads from the coefficients of a class to the user's units.
     """
     others = np.hstack([-np.ones((classes - 1, 1)), np.eye(classes - 1)])
-    return np.kron(others, units)
+    return np.asarray(np.kron(others, units), dtype=np.float64)
 
 
 def moments_of(study: Study, calibration: ScaleCalibration) -> FloatArray:

@@ -33,6 +33,8 @@ _LEAST_OF_PILOT, _MOST_OF_PILOT = 2000, 20_000
 _PILOT_WORK = 2e6
 """Of a pilot so many rows are used that their outer products have about this number of entries."""
 _SPREAD_WORDS = "a standard deviation over half the width of the bounds, a number from {} to {}"
+_SPREADS = "standard deviations of numeric columns over half the width of their bounds (spread)"
+_UNBOUNDED = "columns without bounds are normal, and rows of them have a root mean square length of"
 _PESSIMISTIC = "pessimistic: what nine of ten studies reach"
 _GUESSES = {
     "balance": (0.001, 0.999, "the share of the positive class, a number from {} to {}"),
@@ -105,13 +107,13 @@ class ClassRows:
     @property
     def classes(self) -> int:
         """K."""
-        return self.shares.shape[1]
+        return int(self.shares.shape[1])
 
     def objective(self, lambda_: float) -> SoftmaxObjective:
         """The mean objective over K, in which each record is K rows weighted by its shares."""
         root = np.sqrt(np.maximum(self.shares, LEAST_SHARE)).T.ravel()
         x, sizes = np.tile(self.rows, (self.classes, 1)), np.tile(self.sizes, self.classes)
-        own = np.repeat(np.arange(self.classes), len(self.rows))
+        own = np.repeat(np.arange(float(self.classes)), len(self.rows))
         limits: dict[str, Any] = {"bound": math.inf, "intercept": None, "offset_bound": math.inf}
         # rows are multiplied by the roots of their weights, as those of x are already
         rows = DenseRows(x * sizes[:, None], sizes / root, own, **limits)
@@ -289,35 +291,34 @@ def assumptions_of(
         like = f"covariates are like those of the {len(pilot):,} records of the public pilot"
         return (like, *moments, *labels, f"{doubtful}, where {both}")
     variables = [spec.variables[name] for name in spec.formula.guessed]
-    numbers = [v for v in variables if not v.levels and v.is_bounded]
-    limit = spec.bound if spec.unbounded_norm is None else spec.unbounded_norm
-    spreads = ", ".join(f"{guesses.spread_of(v):.2g} ({v.name})" for v in numbers)
-    skewed = [
-        v.name for v in numbers if is_skewed(*v.bounds) and guesses.spread_of(v) <= MOST_SKEWED
-    ]
-    by = spec.formula.by
-    strata = [v for v in variables if by is not None and v.name == by.column]
+    strata = [v for v in variables if spec.formula.by and v.name == spec.formula.by.column]
     factors = [v for v in variables if v.levels and v not in strata]
-    rarest = ", ".join(f"{level_shares(len(v.levels))[-1]:.2g} ({v.name})" for v in factors)
+    numbers = [v for v in variables if not v.levels and v.is_bounded]
+    skewed = [v for v in numbers if is_skewed(*v.bounds) and guesses.spread_of(v) <= MOST_SKEWED]
     several = sum(not v.levels for v in variables) > 1
-    clauses = {
-        "standard deviations of numeric columns over half the width of their bounds (spread): "
-        f"{spreads}": bool(numbers),
-        "columns lie around the middle of their bounds": len(numbers) > len(skewed),
-        "amounts that begin near 0 are log-normal: " + ", ".join(skewed): bool(skewed),
-        "columns without bounds are normal, and rows of them have a root mean square length of "
-        f"{length_of_rows(guesses):g} (spread) of the limit {limit:g}": any(
-            not v.is_bounded for v in variables
-        ),
-        "every stratum has as many records, "
-        + ", ".join(f"1/{len(v.levels)} of n ({v.name})" for v in strata): bool(strata),
-        f"shares of levels fall by one factor, to that of the rarest: {rarest}": bool(factors),
-        f"numeric columns have a correlation of {guesses.correlation:g} (correlation), and others "
-        "none": several,
-    }
-    holding = (clause for clause, holds in clauses.items() if holds)
-    spread = f"spreads are {worse.narrowing:g} times as large, " if len(numbers) else ""
-    corr = f"the correlation is {worse.correlation:.3g}, " if several else ""
+    clauses = []
+    if numbers:
+        spreads = ", ".join(f"{guesses.spread_of(v):.2g} ({v.name})" for v in numbers)
+        clauses.append(f"{_SPREADS}: {spreads}")
+    if len(numbers) > len(skewed):
+        clauses.append("columns lie around the middle of their bounds")
+    if skewed:
+        named = ", ".join(v.name for v in skewed)
+        clauses.append(f"amounts that begin near 0 are log-normal: {named}")
+    if any(not v.is_bounded for v in variables):
+        limit = spec.bound if spec.unbounded_norm is None else spec.unbounded_norm
+        length = f"{length_of_rows(guesses):g} (spread) of the limit {limit:g}"
+        clauses.append(f"{_UNBOUNDED} {length}")
+    for v in strata:
+        clauses.append(f"every stratum has as many records, 1/{len(v.levels)} of n ({v.name})")
+    if factors:
+        rarest = ", ".join(f"{level_shares(len(v.levels))[-1]:.2g} ({v.name})" for v in factors)
+        clauses.append(f"shares of levels fall by one factor, to that of the rarest: {rarest}")
+    if several:
+        told = f"numeric columns have a correlation of {guesses.correlation:g} (correlation)"
+        clauses.append(f"{told}, and others none")
+    spread = f"spreads are {worse.narrowing:g} times as large, " * bool(numbers)
+    corr = f"the correlation is {worse.correlation:.3g}, " * several
     rare = "the first level of a factor is the rarest, " * bool(factors)
     doubts = f"{doubtful}, where {spread}{corr}{rare}{both}"
-    return (*holding, *moments, *labels, "no value is missing", doubts)
+    return (*clauses, *moments, *labels, "no value is missing", doubts)

@@ -9,31 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privatelr import plot_style
 from privatelr.errors import ArgumentError, GuaranteeError, require_number, require_whole
 from privatelr.inference import STANDARD_LEVEL
-from privatelr.planning.expected_intervals import (
-    MOST_COLUMNS,
-    TYPICAL,
-    intervals,
-    nonconservative_share,
-)
-from privatelr.planning.forecast import (
-    Study,
-    at_price,
-    kept_by_penalty,
-    price_of,
-    rows_of,
-    simulate,
-)
-from privatelr.plot_style import (
-    HIGHLIGHT,
-    add_legend,
-    axes_for,
-    ground_of,
-    ink_of,
-    literal,
-    shades_of,
-)
+from privatelr.planning import expected_intervals, forecast
+from privatelr.planning.expected_intervals import MOST_COLUMNS, TYPICAL, intervals
+from privatelr.planning.forecast import Study, at_price, price_of, rows_of, simulate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -199,7 +180,10 @@ def beyond_conservative(
     x = min(max(start, ends[0]), ends[1])
     while x < ends[1]:
         sim = simulate(at(study, x))
-        if nonconservative_share(sim) >= _SURE and (kept_by_penalty(sim) >= _MOSTLY_KEPT).all():
+        if (
+            expected_intervals.nonconservative_share(sim) >= _SURE
+            and (forecast.kept_by_penalty(sim) >= _MOSTLY_KEPT).all()
+        ):
             break
         x = min(_STRIDE * x, ends[1])
     return x
@@ -212,27 +196,29 @@ def plot_widths(study: Study, term: str | None, n: Any, eps: Any, ax: Axes | Non
     usual = {study.n if by == 1 else round(three_digits(study.n * by)): None for by in _MULTIPLES}
     sizes = _listed("n", n, list(usual), SIZES)
     prices = _listed("eps", eps, list(price * np.logspace(-1, 1, _POINTS)), PRICES)
-    axes, hollow = axes_for("plot", (7.0, 4.5), ax), False
-    shades = shades_of(axes)
-    look: dict[str, Any] = {"mfc": ground_of(axes), "markersize": 5}
+    axes, hollow = plot_style.axes_for("plot", (7.0, 4.5), ax), False
+    shades = plot_style.shades_of(axes)
+    look: dict[str, Any] = {"mfc": plot_style.ground_of(axes), "markersize": 5}
     for index, size in enumerate(sizes):
         colour, of_size = shades[index % len(shades)], with_size(study, size)
         points = [_point(at_price(of_size, x), row) for x in prices]
         widths = np.array([width for width, _ in points])
         kinds = np.array([is_conservative for _, is_conservative in points])
-        line = {"color": colour, "marker": "o", "markersize": 5, "markevery": list(~kinds)}
-        axes.plot(prices, widths, label=f"n = {int(size):,}", **line)
+        (line,) = axes.plot(prices, widths, "o-", color=colour, label=f"n = {int(size):,}")
+        line.set(markersize=5, markevery=list(~kinds))
         axes.plot(np.array(prices)[kinds], widths[kinds], "o", mec=colour, **look)
         hollow |= bool(np.isfinite(widths[kinds]).any())
-    axes.plot(price, _point(study, row)[0], "D", color=HIGHLIGHT, zorder=4, label="the plan")
+    axes.plot(
+        price, _point(study, row)[0], "D", color=plot_style.HIGHLIGHT, zorder=4, label="the plan"
+    )
     if hollow:
-        axes.plot([], [], "o", mec=ink_of(axes), label="conservative", **look)
+        axes.plot([], [], "o", mec=plot_style.ink_of(axes), label="conservative", **look)
     axes.set(xscale="log", yscale="log", xlabel="epsilon" if currency == "eps" else "rho")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")  # 0.1 and 1, and not powers of ten
     interval = f"{STANDARD_LEVEL:.0%} confidence interval"  # two lines, as names may be long
-    axes.set_ylabel(f"expected length of the\n{interval} of {literal(study.terms[row])}")
-    add_legend(axes, loc="best", fontsize="x-small", handlelength=1.2)
+    axes.set_ylabel(f"expected length of the\n{interval} of {plot_style.literal(study.terms[row])}")
+    plot_style.add_legend(axes, loc="best", fontsize="x-small", handlelength=1.2)
     axes.grid(which="major", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     return axes
@@ -262,7 +248,7 @@ def _point(study: Study, row: int) -> tuple[float, bool]:
         sim = simulate(study)
     except GuaranteeError:
         return math.nan, False
-    if kept_by_penalty(sim)[row] < SMALLEST_KEPT:
+    if forecast.kept_by_penalty(sim)[row] < SMALLEST_KEPT:
         return math.nan, False
     found = intervals(sim, [row])
     width = float(found.width[0])  # an infinite one has no point

@@ -21,24 +21,8 @@ from privatelr.mechanisms import USUAL_DELTA, StagedCalibration, read_target
 from privatelr.mechanisms.score_histogram import calibrate_histogram
 from privatelr.page_model import Bullets, Code, FactList, Heading, Piece, Table, as_html, as_text
 from privatelr.planning import expected_intervals, forecast, needed_records
-from privatelr.planning.expected_intervals import (
-    MOST_COLUMNS,
-    Intervals,
-    has_intervals,
-    typical_errors,
-)
-from privatelr.planning.forecast import (
-    Errors,
-    ExpectedArea,
-    Simulator,
-    Study,
-    at_price,
-    counted,
-    linear_sd,
-    price_of,
-    rows_of,
-    simulate,
-)
+from privatelr.planning.expected_intervals import MOST_COLUMNS, Intervals, typical_errors
+from privatelr.planning.forecast import Errors, ExpectedArea, Simulator, Study, linear_sd
 from privatelr.privacy import ApproxDP, Guarantee, PureDP
 from privatelr.privacy import to_json as guarantee_json
 from privatelr.results.pages import sentences
@@ -97,7 +81,7 @@ class StudyPlan:
 
         None if inference is not requested, and for designs of more than 20 columns.
         """
-        if not has_intervals(self.simulator):
+        if not expected_intervals.has_intervals(self.simulator):
             return None
         return expected_intervals.intervals(self.simulator, range(len(self.terms)))
 
@@ -271,11 +255,11 @@ class StudyPlan:
 
 def _promises(sim: Simulator) -> Iterator[dict[str, Any]]:
     """The plan, and the same study with other promises, where one is possible."""
-    rows, study, target = rows_of(sim.study, None), sim.study, sim.study.request.target
+    rows, study, target = forecast.rows_of(sim.study, None), sim.study, sim.study.request.target
     others = [study]
     if target.is_private:
-        price = price_of(study)[1]
-        others += [at_price(study, 2 * price), at_price(study, price / 2)]
+        price = forecast.price_of(study)[1]
+        others += [forecast.at_price(study, 2 * price), forecast.at_price(study, price / 2)]
     if isinstance(target, PureDP | ApproxDP):
         plain = PureDP(target.epsilon, target.neighbours)
         approximate = ApproxDP(target.epsilon, USUAL_DELTA, target.neighbours)
@@ -284,14 +268,12 @@ def _promises(sim: Simulator) -> Iterator[dict[str, Any]]:
     noise, whole = linear_sd(sim)[rows], typical_errors(sim, rows)
     for other in others:
         with suppress(GuaranteeError):  # no noise is enough, or none is proven to be
-            made = sim if other is study else simulate(other)
+            made = sim if other is study else forecast.simulate(other)
             yield {
                 "guarantee": str(made.study.request.target),
                 "lambda_": made.problem.lambda_,
                 "privacy_sd": _ratio(linear_sd(made)[rows], noise),
-                "std_error": _ratio(typical_errors(made, rows), whole)
-                if has_intervals
-                else math.nan,
+                "std_error": _ratio(typical_errors(made, rows), whole),
             }
 
 
@@ -316,7 +298,7 @@ def _parts(plan: StudyPlan) -> dict[str, Guarantee]:
 def _document(plan: StudyPlan) -> dict[str, Any]:
     """The content of the page as a dict, with the numbers of its sentences."""
     study, calibration, intervals = plan.study, plan.calibration.coefficients, plan.intervals
-    numbers, area = counted(study), plan.roc
+    numbers, area = forecast.counted(study), plan.roc
     return {
         "formula": study.spec.formula.text,
         "classes": list(study.classes),
@@ -412,7 +394,7 @@ def _kind_of(intervals: Intervals) -> str:
 
 def _counted(study: Study) -> list[tuple[str, str]]:
     """The line about how many records count, if some count less; nothing if all do."""
-    found = counted(study)
+    found = forecast.counted(study)
     if found is None:
         return []
     who = "records" if study.spec.formula.person is None else "persons"

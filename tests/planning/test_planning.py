@@ -128,7 +128,7 @@ def test_a_page_names_the_scale():
     assert "records longer than 4 lengths of a typical one count less" in page
     document = json.loads(planned_for().to_json())
     assert document["parts"]["scale"]["epsilon"] == 0.1
-    assert document["scale_mean_sd"] == planned_for().calibration.scale.mean_sd
+    assert document["facts"]["Scale"].startswith("10 % of epsilon for means")
     assert planned_for(do_scale=False).calibration.scale is None
 
 

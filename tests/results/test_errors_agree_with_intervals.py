@@ -195,7 +195,7 @@ def test_draws_of_many_columns_cost_no_more_than_a_second_or_two():
     assert [chains_of(d) for d in (1, 6, 15, 24, 40)] == [128, 128, 51, 32, 32]
     costs = [chains_of(d) * d**3 for d in (24, 40, 60, 101)]
     assert max(costs) < 1.3e7
-    assert chains_of(500) >= 12
+    assert chains_of(500) >= 4
 
 
 def test_what_may_take_long_shows_how_far_it_is(monkeypatch, capsys):
