@@ -46,38 +46,15 @@ examples:
   privatelr ledger show clinic.ledger
 
 {STATUSES}"""
-_ACTIONS: dict[str, tuple[str, str]] = {
-    "create": (
-        "open an account with a budget, in a new file",
-        'privatelr ledger create clinic.ledger --eps 3 --delta 1e-6 --dataset "clinic 2026"',
-    ),
-    "show": (
-        "show what is spent, by whom, and what is left",
-        "privatelr ledger show clinic.ledger",
-    ),
-    "entries": (
-        "list all charges, with the releases that were saved of them",
-        "privatelr ledger entries clinic.ledger",
-    ),
-    "check": (
-        "look at every row, and whether a noted head and saved models are known; the exit status "
-        "is 1 if not",
-        "privatelr ledger check clinic.ledger model.json",
-    ),
-    "export": (
-        "print all rows with their hashes as JSON, to be kept elsewhere; no account is made of it",
-        "privatelr ledger export clinic.ledger --out clinic-2026.json",
-    ),
-}
 
 
 def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add ``ledger`` with its own subcommands."""
     line = "keep one account of all releases about a data set, on disk"
     actions = add_group(commands, "ledger", line, _TEXT)
-    for name, (told, example) in _ACTIONS.items():
+    for run, told, example in _ACTIONS:
         text = f"{told[0].upper()}{told[1:]}.\n\n\nexample:\n  {example}\n\n{STATUSES}"
-        add_command(actions, f"ledger {name}", _RUN[name], told, text)
+        add_command(actions, f"ledger {run.__name__}", run, told, text)
 
 
 def ledger_of(chosen: argparse.Namespace) -> dict[str, Any]:
@@ -195,13 +172,34 @@ def export(chosen: argparse.Namespace) -> int:
     return DONE
 
 
-_RUN: dict[str, Callable[[argparse.Namespace], int]] = {
-    "create": create,
-    "show": show,
-    "entries": entries,
-    "check": check,
-    "export": export,
-}
+_ACTIONS: tuple[tuple[Callable[[argparse.Namespace], int], str, str], ...] = (
+    (
+        create,
+        "open an account with a budget, in a new file",
+        'privatelr ledger create clinic.ledger --eps 3 --delta 1e-6 --dataset "clinic 2026"',
+    ),
+    (
+        show,
+        "show what is spent, by whom, and what is left",
+        "privatelr ledger show clinic.ledger",
+    ),
+    (
+        entries,
+        "list all charges, with the releases that were saved of them",
+        "privatelr ledger entries clinic.ledger",
+    ),
+    (
+        check,
+        "look at every row, and whether a noted head and saved models are known; the exit status "
+        "is 1 if not",
+        "privatelr ledger check clinic.ledger model.json",
+    ),
+    (
+        export,
+        "print all rows with their hashes as JSON, to be kept elsewhere; no account is made of it",
+        "privatelr ledger export clinic.ledger --out clinic-2026.json",
+    ),
+)
 
 
 # -- printing ------------------------------------------------------------------------------------

@@ -332,11 +332,6 @@ class Ledger(Account):
         """The ledger itself, for all rows."""
         return ((self, None),)
 
-    @property
-    def can_be_charged(self) -> bool:
-        """Whether this process may charge it: in memory, the one that made it; on disk, all."""
-        return self._book.is_kept
-
     def part(self, name: str) -> PartAccount:
         """Return an account for some of the rows; disjoint parts cost as much as the dearest one.
 
@@ -421,10 +416,10 @@ class Ledger(Account):
         """
         ledger_store.require_sha256(sha256)
         receipts = [one for one in entry.receipts if one.ledger == self._key]
-        if not receipts or not self.knows(entry):
+        if not receipts:
             raise LedgerError("ledger: it has no such charge.")
         for receipt in receipts:
-            self._disk.release(receipt.row, sha256)
+            self._disk.release(receipt, sha256)
 
     @property
     def _disk(self) -> DiskBook:

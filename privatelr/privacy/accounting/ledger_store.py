@@ -63,10 +63,6 @@ _BEGIN = {
     "postgresql": ("SET LOCAL synchronous_commit = on", "SET LOCAL lock_timeout = '{wait}ms'"),
 }
 _OTHER_VERSION = "this version of privatelr cannot read it, and converts no earlier ledger"
-_DAMAGED = (
-    "the file is damaged; put a copy in its place, and see with `privatelr ledger check`, --head "
-    "and the saved models which charges are not in the copy"
-)
 _OVER_NETWORK = """
 9p afs afpfs beegfs ceph cifs fuse.ceph fuse.glusterfs fuse.s3fs fuse.sshfs gfs2 glusterfs gpfs
 lustre nfs nfs4 ocfs2 smb2 smb3 smbfs virtiofs
@@ -319,12 +315,12 @@ def is_server(address: str) -> bool:
 
 
 def shown(address: str) -> str:
-    """Return an address as an error quotes it: its end, and of a server no user and no query."""
+    """Return an address as an error quotes it: of a server without user and query."""
     if is_server(address):
         url = sqlalchemy.make_url(address)
         place = sqlalchemy.URL.create(url.drivername, None, None, url.host, url.port, url.database)
         address = str(place)
-    return repr(address if len(address) <= 120 else f"...{address[-120:]}")
+    return repr(address)
 
 
 @lru_cache(maxsize=16)
@@ -389,15 +385,16 @@ def _reason(error: BaseException | None, charges: bool) -> tuple[type[LedgerErro
     if (code or 0) & 0xFF == sqlite3.SQLITE_BUSY or state == "55P03":
         told = f"another process has held it for {WAIT:g} seconds; nothing was charged"
         return LedgerError, told
-    if code == sqlite3.SQLITE_NOTADB or state == "42P01" or "no such table" in reason:
-        return WrongLedgerError, f"there is no ledger in it, or {_OTHER_VERSION}"
-    if isinstance(error, sqlite3.Error) and (code or 1) & 0xFF in (1, sqlite3.SQLITE_CORRUPT):
-        return WrongLedgerError, _DAMAGED
-    if charges:
+    if charges and code != sqlite3.SQLITE_NOTADB:
         told = f"it cannot be written ({reason}); no data were read, and the charge may count"
         return LedgerError, told
-    kind = LedgerError if state else WrongLedgerError
-    return kind, f"it cannot be read ({reason.lower()})"
+    if isinstance(error, sqlite3.Error) or state == "42P01":
+        told = f"there is no sound ledger in it ({reason}); put a copy of a damaged one back and "
+        return (
+            WrongLedgerError,
+            f"{told}check it, and open a new one in place of an earlier version",
+        )
+    return LedgerError if state else WrongLedgerError, f"it cannot be read ({reason.lower()})"
 
 
 def _read_table(connection: sqlalchemy.Connection) -> Table:
@@ -433,11 +430,10 @@ def create(address: str, budget: Statement, dataset: str) -> None:
     if not is_server(address):
         try:
             os.close(os.open(address, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o660))
-        except FileExistsError:
-            told = "there is such a file or folder, and a ledger replaces none"
-            raise LedgerError(f"ledger {shown(address)}: {told}.") from None
         except OSError as error:
             told = f"it cannot be created ({str(error.strerror).lower()})"
+            if isinstance(error, FileExistsError):
+                told = "there is such a file or folder, and a ledger replaces none"
             raise LedgerError(f"ledger {shown(address)}: {told}.") from None
     table = _table()
     try:
@@ -509,16 +505,25 @@ class DiskBook:
             connection.execute(head.with_for_update())  # the lock of a server
             yield DiskPage(self, connection, self._read(_read_table(connection)))
 
-    def release(self, row: int, sha256: str) -> None:
-        """Note a saved release by its charge; raises `LedgerError` if another one was noted."""
+    def release(self, receipt: Receipt, sha256: str) -> None:
+        """Note a saved release by its charge.
+
+        Raises
+        ------
+        LedgerError
+            If the charge is not there, or another release was noted.
+        """
         with self.exclusively() as page:
-            (first,) = (one.release for one in page.content.charges if one.number == row)
+            found = [row.hash for row in page.content.rows[receipt.row - 1 : receipt.row]]
+            if (self.key, found) != (receipt.ledger, [receipt.head]):
+                raise LedgerError(self._sentence("it has no such charge"))
+            (first,) = (one.release for one in page.content.charges if one.number == receipt.row)
             if first is None:
-                page.append(_Released(row, sha256))
+                page.append(_Released(receipt.row, sha256))
                 page.commit()
             elif first != sha256:
-                told = f"row {row} was saved as {first[:12]} before, and this file has another hash"
-                raise LedgerError(self._sentence(told))
+                told = f"row {receipt.row} was saved as {first[:12]} before, and this file has "
+                raise LedgerError(self._sentence(f"{told}another hash"))
 
     def _sentence(self, told: str) -> str:
         return f"ledger {shown(self.address)}: {told}."
@@ -561,13 +566,9 @@ def complete(entry: Entry | None, sha256: str) -> list[str]:
     """
     refused = []
     for receipt in () if entry is None else entry.receipts:
-        if (address := ADDRESSES.get(receipt.ledger)) is None:
-            continue
         try:
-            book = DiskBook(address)
-            known = {charge.number: charge.release for charge in book.content().charges}
-            if book.key == receipt.ledger and known.get(receipt.row, sha256) != sha256:
-                book.release(receipt.row, sha256)
+            if address := ADDRESSES.get(receipt.ledger):
+                DiskBook(address).release(receipt, sha256)
         except LedgerError as error:
             refused.append(str(error))
     return refused
