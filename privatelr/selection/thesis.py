@@ -106,8 +106,7 @@ def dmw_svm_thesis(
     values of its coefficients determines the number of rounds
     ``T = 36 (OPT + 1)**2 log(n) / alpha**2``, the step and the scores. Then T columns are chosen,
     each at ``eps / sqrt(8 T log(1 / delta))`` for a sensitivity of ``3 OPT / s`` (margins) or
-    ``2 / s`` (counts), where the exact sensitivities are ``2 OPT / s`` and ``1 / s``
-    (theory.md).
+    ``2 / s`` (counts), where the exact sensitivities are ``2 OPT / s`` and ``1 / s``.
 
     Parameters
     ----------

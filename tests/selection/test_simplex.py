@@ -344,7 +344,6 @@ def test_facts_that_are_none(change, named):
         (PureDP(1.0), "auto", 0, "draws=0"),
         (PureDP(1.0), "auto", 10**7, "draws=10000000"),
         (NonPrivate(), "auto", 5, "draws=5"),
-        ("pure", "auto", "auto", "target='pure'"),
     ],
 )
 def test_requests_that_are_none(target, lambda_, draws, named):
