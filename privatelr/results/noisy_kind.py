@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from operator import attrgetter
 
 from privatelr.results import fit_tables, predict
 from privatelr.results.fit_kind import FitKind
-from privatelr.results.pages import card, coefficient_table, comparison_table, sentences, summary
+from privatelr.results.fit_record import FitRecord
+from privatelr.results.pages import (
+    card,
+    coefficient_table,
+    comparison_table,
+    error_notes,
+    sentences,
+)
 from privatelr.results.release_files import origin
 
-NOISY: FitKind[Any] = FitKind(
-    title=lambda fit: fit.loss.title,
+NOISY: FitKind[FitRecord] = FitKind(
+    title=attrgetter("loss.title"),
     events=sentences.events_of_noise,
     bought=sentences.bought_with_noise,
     facts=sentences.facts_of_noise,
     card_facts=sentences.card_facts_of_noise,
     rows=lambda _, estimates: coefficient_table.shown_rows(estimates),
     columns=coefficient_table.noise_columns,
-    notes=summary.notes_on_noise,
+    notes=error_notes.notes_without_errors,
     seen=card.seen_next_to_noise,
     released=card.released_with_noise,
     checked=origin.checked_noise,
