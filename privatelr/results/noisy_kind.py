@@ -1,12 +1,13 @@
-"""The kind of fits that were released by adding noise to a minimiser or to an objective."""
+"""The kinds of fits that were released by adding noise to a minimiser or to an objective."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import attrgetter
+from typing import Any
 
 from privatelr.results import fit_tables, predict
 from privatelr.results.fit_kind import FitKind
-from privatelr.results.fit_record import FitRecord
 from privatelr.results.pages import (
     card,
     coefficient_table,
@@ -16,7 +17,7 @@ from privatelr.results.pages import (
 )
 from privatelr.results.release_files import origin
 
-NOISY: FitKind[FitRecord] = FitKind(
+NOISY: FitKind[Any] = FitKind(
     title=attrgetter("loss.title"),
     events=sentences.events_of_noise,
     bought=sentences.bought_with_noise,
@@ -32,3 +33,4 @@ NOISY: FitKind[FitRecord] = FitKind(
     compared=comparison_table.compared_noise,
     link_of_matrix=predict.link_of_bounded_rows,
 )
+CLASSES = replace(NOISY, released=card.released_of_classes)

@@ -78,10 +78,6 @@ class SimplexProblem:
     lambda_: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("n", "d"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise GuaranteeError(f"{name}={show(value)}: {name} takes an integer from 1.")
         for name in ("x_bound", "radius"):
             value = getattr(self, name)
             require_number(GuaranteeError, name, value, "a finite number above 0", above=0)

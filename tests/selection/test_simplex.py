@@ -323,8 +323,6 @@ def test_slopes_are_bounded_where_margins_can_be():
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"n": 0}, "n=0"),
-        ({"d": 2.5}, "d=2.5"),
         ({"radius": 0.0}, "radius=0.0"),
         ({"x_bound": math.inf}, "x_bound=inf"),
     ],
