@@ -66,6 +66,6 @@ class FitKind(Generic[Record]):
     seen: Callable[[Record], list[str]]
     released: Callable[[Record], list[Piece]]
     checked: Callable[[Record], Sequence[str]]
-    glance: Callable[[Record], dict[str, Any]]
+    glance: Callable[[Record], dict[str, object]]
     compared: Callable[[Record, str], dict[str, str]]
     link_of_matrix: Callable[[Record, Any, FloatArray], tuple[FloatArray, BoolArray]]

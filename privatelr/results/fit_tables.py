@@ -179,7 +179,7 @@ def glance(fit: ModelRecord) -> pd.DataFrame:
     return pd.DataFrame([{**sizes, "epsilon": epsilon, "delta": delta, "rho": rho, **own}])
 
 
-def glance_of_noise(fit: NoisyRecord) -> dict[str, Any]:
+def glance_of_noise(fit: NoisyRecord) -> dict[str, object]:
     """Entries of `glance` about noise and inference."""
     calibration, noise, problem = fit.calibration, fit.calibration.noise, fit.calibration.problem
     known = None if fit.release.moments is None else inference.quality(fit.release)

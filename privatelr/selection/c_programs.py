@@ -19,7 +19,7 @@ import numpy as np
 
 from privatelr.errors import GuaranteeError, NotConvergedError
 from privatelr.mechanisms import Problem, Request, calibrate, draw, find_mechanism
-from privatelr.mechanisms.calibration import curvature_cost, penalty_costing
+from privatelr.mechanisms.calibration import curvature_cost
 from privatelr.numerics import Huber, Logistic
 from privatelr.numerics.rows import DenseRows, row_lengths
 from privatelr.numerics.solve import Newton
@@ -190,25 +190,13 @@ def _pay(
 
 
 def _too_little(left: float, problem: Problem, epsilon: float) -> GuaranteeError:
-    """The error for a too small eps', with remedies; it depends on the header alone."""
-
-    def above(number: float) -> float:
-        """The number rounded up to four digits."""
-        unit = 10.0 ** (math.floor(math.log10(number)) - 3)
-        return math.ceil(number / unit) * unit
-
-    c = problem.loss.curvature_bound
-    bend = "".join(f" of {name}={value:g}" for name, value in problem.loss.parameters.items())
-    remedies = [f"eps to {above(SMALLEST_EPSILON_PRIME + 2 * curvature_cost(problem)):.4g}"]
-    if epsilon > SMALLEST_EPSILON_PRIME:
-        share = min((epsilon - SMALLEST_EPSILON_PRIME) / 2, 700.0)
-        least = above(penalty_costing(problem, share) / problem.n)
-        remedies.insert(0, f"lambda to {least:.4g}")
+    """The error for a too small eps'; it depends on the header alone."""
+    least = 1.001 * (SMALLEST_EPSILON_PRIME + 2 * curvature_cost(problem))
     return GuaranteeError(
         f"eps'={left:.6g}: objective perturbation takes an eps' of {SMALLEST_EPSILON_PRIME:g} or "
-        f"more, and eps' = eps - 2 log(1 + c / (n lambda)) with eps={epsilon:g}, c={c:g}{bend}, "
-        f"n={problem.n}, lambda={problem.lambda_:g}; raise {' or '.join(remedies)}, or take "
-        "--line output, which has no such condition."
+        f"more, and eps' = eps - 2 log(1 + c / (n lambda)) with eps={epsilon:g}, "
+        f"c={problem.loss.curvature_bound:g}, n={problem.n}, lambda={problem.lambda_:g}; raise "
+        f"lambda, raise eps to {least:.4g}, or take --line output, which has no such condition."
     )
 
 

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from privatelr.arguments import suggests_arguments
 from privatelr.call_data import read_data
@@ -38,6 +38,7 @@ from privatelr.selection.selected_fit import SelectedFit
 from privatelr.selection.simplex import SimplexProblem, calibrate_simplex, release_simplex
 from privatelr.sources import BoundsLike, LevelsLike, declare_schema
 
+Known = TypeVar("Known", ProgramFacts, SimplexProblem)
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 
 
@@ -250,13 +251,13 @@ def _method(
     loss: Any,
     target: Guarantee,
     shares: dict[str, float],
-    facts: Callable[[int, Any], Any],
-    choices: Callable[[Any, Guarantee], SelectionCalibration],
+    facts: Callable[[int, Any], Known],
+    choices: Callable[[Known, Guarantee], SelectionCalibration],
     release: Callable[[BoundedEntries, Any, Randomness], Selections],
 ) -> Method[SelectedFit]:
     """Set up choices of columns; `choices` calibrates them for their part of the price."""
 
-    def calibrate(known: Any) -> StagedSelection:
+    def calibrate(known: Known) -> StagedSelection:
         return calibrate_stages(target, shares, partial(choices, known), known.n)
 
     def choose(rows: BoundedEntries, made: StagedSelection, draws: SelectionDraws) -> Selections:

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
-from privatelr.mechanisms.calibration.calibration_record import facts_html
 from privatelr.numerics.rows import BoundedEntries
 from privatelr.privacy import (
     ZCDP,
@@ -30,7 +29,7 @@ from privatelr.privacy import (
 )
 from privatelr.privacy.noise import Randomness
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
-from privatelr.selection.choices import Selections, require_x_bound
+from privatelr.selection.choices import PrintedFacts, Selections, require_x_bound
 from privatelr.selection.dense_weights import dense_projection, projection_error
 from privatelr.types import FloatArray, IntArray
 
@@ -220,7 +219,7 @@ _INFLATION = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramCalibration(SequentialChoices):
+class ProgramCalibration(PrintedFacts, SequentialChoices):
     """Rounds, step and choice of a column, computed before any data is touched.
 
     Attributes
@@ -284,28 +283,6 @@ class ProgramCalibration(SequentialChoices):
                 f"step {self.step:.4g}",
             ),
         )
-
-    def _repr_html_(self) -> str:
-        return facts_html(self.title, (("Target", str(self.target)), *self.facts))
-
-    def __str__(self) -> str:
-        problem = self.problem
-        lines = [
-            f"{self.title}, dense multiplicative weights",
-            f"target {self.target}",
-            f"n = {problem.n}, d = {problem.d}, entries up to {problem.x_bound:.6g}",
-            f"density = {problem.density:.6g}: no weight above 1/{problem.s:.6g}",
-            f"rounds = {self.rounds} ({self.rounds_origin}), step = {self.step:.6g}",
-            f"score = {self.score!r}, sensitivity {self.sensitivity:.6g}",
-        ]
-        if self.choice is not None:
-            lines.append(f"each choice of bounded range {self.eta:.6g}")
-        if self.score == "margin" and self.shortfall() < problem.x_bound:  # or it says nothing
-            lines.append(
-                f"mean of the {problem.s:.6g} worst margins within {self.shortfall():.4g} of the "
-                "best, but for a chance of 0.05"
-            )
-        return "\n".join(lines)
 
 
 def calibrate_program(

@@ -54,6 +54,7 @@ from privatelr.types import IntArray
 
 _LOCK = ForkSafeLock()
 _LABEL = "private follow-the-regularised-leader"
+_TITLE = "Private follow-the-regularised-leader"
 RELATIONS = {"replace": REPLACE_ONE, "zero-out": ZERO_OUT}
 """The neighbouring relations about which something is proven here: one loss vector is changed."""
 MOST_ROUNDS, MOST_EXPERTS = 10**9, 10**7
@@ -166,20 +167,20 @@ class OnlineCalibration:
         play = lambda_ * math.log(problem.n_experts) + rounds * width**2 / (8 * lambda_)
         return play + rounds * width / problem.steps
 
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """Lines of a page, each a label and a text."""
+        problem, lambda_ = self.problem, f"{self.lambda_:.4g}, {self.lambda_origin}"
+        regret = f"at most {self.regret_bound:.4g} expected over {problem.horizon} rounds"
+        clipped = f"losses clipped to [{problem.low:g}, {problem.high:g}]"
+        return [
+            ("Experts", f"{problem.n_experts}, {clipped}"),
+            ("Lambda", lambda_),
+            ("Regret", f"{regret}, whatever the losses"),
+        ]
+
     def __str__(self) -> str:
-        problem = self.problem
-        return "\n".join(
-            [
-                "private follow-the-regularised-leader",
-                f"target {self.target}",
-                f"p = {problem.n_experts} experts, T = {problem.horizon} rounds, losses in "
-                f"[{problem.low:g}, {problem.high:g}]",
-                f"lambda = {self.lambda_:.6g}",
-                f"  {self.lambda_origin}",
-                f"each choice of bounded range {self.eta:.6g}",
-                f"expected regret at most {self.regret_bound:.6g}",
-            ]
-        )
+        return as_text([_TITLE, FactList([("Target", str(self.target)), *self.facts])])
 
 
 def calibrate_online(problem: OnlineProblem, target: Guarantee) -> OnlineCalibration:
@@ -515,18 +516,14 @@ def _page(play: PrivateFTRL) -> list[Piece]:
     calibration, problem = play.calibration, play.calibration.problem
     other = "another one" if problem.neighbours is REPLACE_ONE else "zeros"
     promised = "the indices of all rounds together; neighbours replace one loss vector by"
-    regret = f"at most {calibration.regret_bound:.4g} expected over {problem.horizon} rounds"
-    clipped = f"losses clipped to [{problem.low:g}, {problem.high:g}]"
     rows = [
         ("Promise", f"{play.guarantee}, {promised} {other}"),
         ("Rounds", f"{play.rounds} of {problem.horizon} over"),
-        ("Experts", f"{problem.n_experts}, {clipped}"),
-        ("Lambda", f"{calibration.lambda_:.4g}, {calibration.lambda_origin}"),
-        ("Regret", f"{regret}, whatever the losses"),
+        *calibration.facts,
     ]
     if play.entry is not None:
         rows.append(("Charged", f"{price(play.entry.guarantee)}, for all rounds together"))
-    return [Heading("Private follow-the-regularised-leader"), FactList(rows)]
+    return [Heading(_TITLE), FactList(rows)]
 
 
 # -- the file of a play ----------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -126,7 +127,7 @@ def _checked(fit: SelectedFit) -> list[str]:
     return checked
 
 
-def _glance(fit: SelectedFit) -> dict[str, Any]:
+def _glance(fit: SelectedFit) -> dict[str, object]:
     problem = fit.calibration.problem
     return {
         "mechanism": fit.calibration.mechanism,
@@ -159,7 +160,7 @@ def _link_of_matrix(
 
 
 CHOICES: FitKind[SelectedFit] = FitKind(
-    title=lambda fit: fit.calibration.title,
+    title=attrgetter("calibration.title"),
     events=_events,
     bought=_bought,
     facts=_facts,

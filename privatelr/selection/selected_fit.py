@@ -58,7 +58,7 @@ class SelectedFit(Augments, ModelRecord):
         return self.release.calibration
 
     @property
-    def kind(self) -> FitKind[Any]:
+    def kind(self) -> FitKind[SelectedFit]:
         """How fits that choose columns are described, shown and applied."""
         return pages.CHOICES
 

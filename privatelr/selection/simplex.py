@@ -26,13 +26,12 @@ from privatelr import privacy
 from privatelr.errors import GuaranteeError, NoRelease, require_number, show
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import FIRST_PRECISION, working_precision
-from privatelr.mechanisms.calibration.calibration_record import facts_html
 from privatelr.mechanisms.calibration.lambda_rules import PLAIN_LAMBDA
 from privatelr.numerics import Loss, describe
 from privatelr.numerics.rows import BoundedEntries
 from privatelr.privacy.accounting import in_agreement
 from privatelr.privacy.noise import Arithmetic, Draw, Randomness
-from privatelr.selection.choices import Selections, require_x_bound
+from privatelr.selection.choices import PrintedFacts, Selections, require_x_bound
 from privatelr.selection.entropic import (
     Entropic,
     coefficients,
@@ -79,10 +78,6 @@ class SimplexProblem:
     lambda_: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("n", "d"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise GuaranteeError(f"{name}={show(value)}: {name} takes an integer from 1.")
         for name in ("x_bound", "radius"):
             value = getattr(self, name)
             require_number(GuaranteeError, name, value, "a finite number above 0", above=0)
@@ -151,9 +146,8 @@ def simplex_stability(
     curvature_bound: float,
     width: float,
     slack: float = 0.0,
-    neighbours: privacy.Neighbours = privacy.REPLACE_ONE,
 ) -> Stability:
-    """Bound the stability of the minimiser over the simplex (Proposition S1).
+    """Bound the stability of the minimiser under the replacement of a record (Proposition S1).
 
     The minimiser is ``argmin (1/n) sum_i loss_i(<x_i, theta>) + lambda sum theta_k log theta_k``.
 
@@ -173,8 +167,6 @@ def simplex_stability(
     slack
         The tolerance of the solver. A point whose KKT conditions spread over an interval of this
         length is the exact minimiser with a linear term of that range added.
-    neighbours
-        The neighbouring relation, which has to be `REPLACE_ONE`.
 
     Notes
     -----
@@ -189,8 +181,6 @@ def simplex_stability(
     The slack adds to the change of a gradient the difference of two linear terms, of range
     ``2 slack`` at most.
     """
-    if neighbours is not privacy.REPLACE_ONE:
-        raise GuaranteeError("neighbours: simplex_stability takes REPLACE_ONE, n being public.")
     above, least = "a finite number above 0", "a finite number from 0"
     require_number(GuaranteeError, "n", n, "an integer from 1", at_least=1)
     require_number(GuaranteeError, "lambda_", lambda_, above, above=0)
@@ -538,7 +528,7 @@ def minimiser_logs(rows: BoundedEntries, calibration: SimplexCalibration) -> Flo
 
 
 @dataclass(frozen=True, slots=True)
-class SimplexCalibration:
+class SimplexCalibration(PrintedFacts):
     """All numbers of a release by draws from an entropy-penalised minimiser on the simplex.
 
     Attributes
@@ -622,27 +612,6 @@ class SimplexCalibration:
             drawn = f"1 signed column, {each}"
         return (*lines, ("Draws", drawn), ("Cost", f"{unit} {self.cost:.6g}"))
 
-    def _repr_html_(self) -> str:
-        return facts_html(self.title, (("Target", str(self.target)), *self.facts))
-
-    def __str__(self) -> str:
-        problem, bounds = self.problem, self.stability
-        lines = [
-            self.title,
-            f"target {self.target}",
-            f"n = {problem.n}, d = {problem.d}, x_bound = {problem.x_bound:.6g}, "
-            f"radius = {problem.radius:.6g}",
-            f"lambda = {self.lambda_:.6g} (n lambda = {problem.penalty:.6g})",
-            f"  {self.lambda_origin}",
-            f"KKT conditions of the sum to within {self.tolerance:.3g}",
-        ]
-        if bounds is None:
-            return "\n".join([*lines, "no draws: the minimiser itself"])
-        moved = f"by at most {bounds.largest:.6g}, within {bounds.width:.6g}"
-        at_speed = f"at a speed of sd {bounds.sd:.6g} (kappa = {bounds.kappa:.6g})"
-        drawn = [f"draws = {self.draws}", f"log chances move {moved}, {at_speed}"]
-        return "\n".join([*lines, *drawn])
-
 
 def calibrate_simplex(
     facts: SimplexProblem, target: privacy.Guarantee, lambda_: Any = "auto", draws: Any = "auto"
@@ -674,8 +643,6 @@ def calibrate_simplex(
     if not _is_auto(lambda_):
         takes = "'auto' or a finite number above 0"
         chosen = require_number(GuaranteeError, "lambda_", chosen, takes, above=0)
-    if not isinstance(target, privacy.Guarantee):
-        raise GuaranteeError(f"target={show(target)}: target takes a guarantee.")
     if isinstance(target, privacy.NonPrivate) and counted is not None:
         raise GuaranteeError(
             f"draws={counted}: without a guarantee the minimiser itself is released; leave draws."

@@ -17,7 +17,6 @@ from functools import lru_cache
 import numpy as np
 
 from privatelr import privacy
-from privatelr.errors import ArgumentError, require_choice, require_number, show
 from privatelr.mechanisms.calibration.pure import Analysis
 from privatelr.mechanisms.perturbation import draw
 from privatelr.mechanisms.problem import Problem
@@ -29,7 +28,6 @@ from privatelr.numerics.solve import Newton
 from privatelr.privacy import NonPrivate, PureDP
 from privatelr.privacy.noise import Randomness
 from privatelr.selection.multiplicative_weights import (
-    SCORES,
     ProgramCalibration,
     ProgramFacts,
     Scorer,
@@ -106,8 +104,7 @@ def dmw_svm_thesis(
     values of its coefficients determines the number of rounds
     ``T = 36 (OPT + 1)**2 log(n) / alpha**2``, the step and the scores. Then T columns are chosen,
     each at ``eps / sqrt(8 T log(1 / delta))`` for a sensitivity of ``3 OPT / s`` (margins) or
-    ``2 / s`` (counts), where the exact sensitivities are ``2 OPT / s`` and ``1 / s``
-    (theory.md).
+    ``2 / s`` (counts), where the exact sensitivities are ``2 OPT / s`` and ``1 / s``.
 
     Parameters
     ----------
@@ -141,14 +138,6 @@ def dmw_svm_thesis(
     claimed epsilon. *Neighbours*: replace one record. *Assumed public*: n, d and every argument.
     *Not covered*: time and memory.
     """
-    require_choice(ArgumentError, "score", score, SCORES)
-    for name, value in (("lambda_", lambda_), ("alpha", alpha)):
-        require_number(ArgumentError, name, value, "a number above 0", above=0)
-    require_number(ArgumentError, "slack", slack, "a number from 0", at_least=0)
-    if not epsilon > 0:
-        raise ArgumentError(f"epsilon={show(epsilon)}: epsilon takes a number above 0, or inf.")
-    if ball.n != rows.n or ball.d != rows.d or ball.radius > 1 + 1e-9 or rows.x_bound > 1:
-        raise ArgumentError("rows: takes the rows of `ball`, of length and entries up to 1.")
     n, excess = rows.n, 1 / rows.n if delta is None else delta
     facts = ProgramFacts(n, rows.d, 1.0, density)
     first = published_fit(ball, epsilon, lambda_, randomness)

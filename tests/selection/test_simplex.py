@@ -323,8 +323,6 @@ def test_slopes_are_bounded_where_margins_can_be():
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"n": 0}, "n=0"),
-        ({"d": 2.5}, "d=2.5"),
         ({"radius": 0.0}, "radius=0.0"),
         ({"x_bound": math.inf}, "x_bound=inf"),
     ],
@@ -344,7 +342,6 @@ def test_facts_that_are_none(change, named):
         (PureDP(1.0), "auto", 0, "draws=0"),
         (PureDP(1.0), "auto", 10**7, "draws=10000000"),
         (NonPrivate(), "auto", 5, "draws=5"),
-        ("pure", "auto", "auto", "target='pure'"),
     ],
 )
 def test_requests_that_are_none(target, lambda_, draws, named):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from privatelr import ArgumentError, PureDP
+from privatelr import PureDP
 from privatelr.mechanisms import Problem, Request, calibrate, draw
 from privatelr.numerics import Huber
 from privatelr.numerics.rows import DenseRows, EntryRows
@@ -96,23 +96,3 @@ def test_rounds_are_cut_off():
     rows = EntryRows(ball.x, ball.y, x_bound=1.0)
     fit = dmw_svm_thesis(ball, rows, 0.01, 1e-3, SystemRandomness(), alpha=0.1, most_rounds=7)
     assert fit.rounds == 7
-
-
-@pytest.mark.parametrize(
-    ("changes", "match"),
-    [
-        ({"epsilon": 0}, "epsilon takes"),
-        ({"lambda_": 0}, "lambda_ takes"),
-        ({"alpha": -1}, "alpha takes"),
-        ({"score": "other"}, "score takes"),
-        ({"slack": -1}, "slack takes"),
-    ],
-)
-def test_refusals(changes, match):
-    _, _, ball = made()
-    rows = EntryRows(ball.x, ball.y, x_bound=1.0)
-    given = {"epsilon": 1.0, "lambda_": 0.1, "randomness": SystemRandomness(), **changes}
-    with pytest.raises(ArgumentError, match=match):
-        dmw_svm_thesis(ball, rows, **given)
-    with pytest.raises(ArgumentError, match="rows of `ball`"):
-        dmw_svm_thesis(ball, EntryRows(ball.x[:9], ball.y[:9], x_bound=1.0), 1.0, 0.1, None)

@@ -70,7 +70,7 @@ class Ledger(Account):
         The delta at which the budget is counted; with 0, only pure releases fit.
     neighbours : {"replace", "zero-out", "person"} or Neighbours
         The neighbours that every guarantee in it is about: one record replaced by another one, as
-        for fits without ``person=``, or by zeros, as for `PrivateFTRL`, or all of one person's.
+        for fits without ``person=``, or by zeros, as in online play, or all of one person's.
     account : {"renyi", "sum"}, optional
         The rule by which a budget with a delta is counted. ``"renyi"`` counts the Renyi
         divergence of one order at 80 % of delta, with 10 % for releases that have a delta of

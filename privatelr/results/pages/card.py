@@ -131,7 +131,7 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         "What holds for people in general is learned, as it is meant to be, and so it is learned "
         "about you as well.",
         f"{public}, and so are names, bounds and levels.",
-        *([] if isinstance(fit, MultinomialFit) else [_UNCOVERED.format(exact)]),
+        *([] if fit.spec.response.kind == "classes" else [_UNCOVERED.format(exact)]),
         "Time and memory of the computation are not covered, nor is the computer that holds the "
         "data.",
     ]
@@ -216,11 +216,13 @@ def seen_next_to_noise(fit: NoisyRecord) -> list[str]:
     return [*scale, *(["the matrices for inference"] if fit.release.moments else [])]
 
 
-def released_with_noise(fit: NoisyRecord) -> list[Piece]:
+def released_of_classes(fit: MultinomialFit) -> list[Piece]:
+    """The table of estimates of several classes, and the released scale."""
+    return [*multinomial_page.estimates_of_card(fit), *_moments_of_columns(fit)]
+
+
+def released_with_noise(fit: FitRecord) -> list[Piece]:
     """The table of estimates, and a description of the matrices of inference in words."""
-    if isinstance(fit, MultinomialFit):
-        return [*multinomial_page.estimates_of_card(fit), *_moments_of_columns(fit)]
-    assert isinstance(fit, FitRecord)
     estimates, headers, moments = (
         fit_record.in_user_units(fit),
         ["Coefficient", "Estimate"],

@@ -125,7 +125,7 @@ def compare(
 
     Parameters
     ----------
-    fits, others : Fit, Strata, MultinomialFit or SelectedFit
+    fits, others : ModelRecord or Strata
         Several fits, or one list of fits, or one mapping from labels to fits. They may be of any
         model of the package, private or not, or from files. Strata are a fit for each level, and a
         term of several classes is a row for each of them but the reference.

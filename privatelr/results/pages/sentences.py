@@ -152,11 +152,6 @@ def _projection(spec: DesignSpec) -> Facts:
     return [("Projection", f"{p} covariates onto {q} random directions, drawn without the data")]
 
 
-def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
-    """The lines under the title of the printed page, each a label and a text."""
-    return [*paid_before([fit.spec], fit.guarantee), *fit.kind.facts(fit, found)]
-
-
 def facts_of_noise(fit: NoisyRecord, found: Inference | None) -> Facts:
     """The lines of the page about noise, rows, lambda and inference."""
     calibration, moments = fit.calibration, fit.release.moments

@@ -22,6 +22,7 @@ from privatelr.results import fit_tables
 from privatelr.results.fit_record import FitRecord, ModelRecord
 from privatelr.results.odds_ratios import read_exponentiate
 from privatelr.results.pages import coefficient_table, error_notes, sentences
+from privatelr.results.pages.beside_terms import paid_before
 from privatelr.results.predict import scale_of
 from privatelr.results.release_files.origin import source_fact
 
@@ -111,11 +112,11 @@ def summarise(
             is_renamed = tables[0].names != tuple(fit.spec.columns.names)
             odds = "Odds ratios are exponentials of coefficients." if found.is_withheld else _ODDS
             notes = [odds, *([_UNITS_IN_NAMES] if is_renamed else []), *notes]
-        facts = sentences.facts_of_page(fit, found)
+        facts = fit.kind.facts(fit, found)
         errors = [] if found.is_withheld else ["their standard errors, tests and intervals"]
         computed = [*errors, "the ratios under Inference"]
     else:
-        table, facts = coefficient_table.estimates_table(fit), sentences.facts_of_page(fit)
+        table, facts = coefficient_table.estimates_table(fit), fit.kind.facts(fit, None)
         tables = [table]
         named = {"odds ratio": "their odds ratios", coefficient_table.UNITS: "the units of those"}
         computed = [words for header, words in named.items() if header in table.headers]
@@ -127,19 +128,16 @@ def summarise(
     computed += ["the numbers under ROC curve"] if fit.has_roc else []
     return FitSummary(
         [sentences.title(fit), fit.formula],
-        [("Promise", sentences.promise(fit)), *source_fact(fit), *facts],
+        [
+            ("Promise", sentences.promise(fit)),
+            *source_fact(fit),
+            *paid_before([fit.spec], fit.guarantee),
+            *facts,
+        ],
         tables,
         [*notes, *above(fit, ["the estimates", *computed], has_below=has_below)],
         _below(fit) if has_below else [],
     )
-
-
-def notes_on_noise(fit: FitRecord, table: Table) -> tuple[list[str], list[str]]:
-    """Sentences about the noise, below a table without errors, and what it was computed from."""
-    noise = [name for name in coefficient_table.NOISE if name in table.headers]
-    notes = error_notes.notes_without_errors(fit, len(table.names), noise)
-    by_scale = bool(noise) and fit.release.scale is not None
-    return notes, ["what the noise adds (by the released scale)"] if by_scale else []
 
 
 # -- numbers that are not private --------------------------------------------------------------
