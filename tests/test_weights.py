@@ -173,7 +173,7 @@ def test_a_row_is_bounded_before_it_is_multiplied(make) -> None:
     assert np.allclose(rows.y, plain.y / roots)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 5.0])
+@pytest.mark.parametrize("epsilon", [0.1])
 def test_no_loss_exceeds_its_claim(epsilon: float) -> None:
     found = list(audit_weights(epsilon, np.random.default_rng(2)))
     assert len(found) >= 10
