@@ -102,17 +102,6 @@ def test_wide_factors_take_an_offset() -> None:
     assert np.allclose(fit.predict(frame, "link"), link)
 
 
-def test_partitions_take_an_offset() -> None:
-    dd = pytest.importorskip("dask.dataframe")
-    fits = [
-        dplr(FORMULA, data, eps=0, lambda_=TINY, bounds=BOUNDS)
-        for data in (FRAME, dd.from_pandas(FRAME.drop(columns="g"), npartitions=3))
-    ]
-    assert np.abs(fits[0].coef - fits[1].coef).max() < 1e-9
-    lazy = fits[0].predict(dd.from_pandas(FRAME.drop(columns="g"), npartitions=3), "link")
-    assert np.array_equal(lazy.compute(), fits[0].predict(FRAME, "link"))
-
-
 @pytest.mark.parametrize("loss", ["softplus", "huber"])
 def test_a_support_vector_machine_has_its_offset_in_the_margin(loss: str) -> None:
     fit = dpsvm("y ~ x + u + offset(z - 2)", FRAME, eps=0, lambda_=0.01, loss=loss, bounds=BOUNDS)

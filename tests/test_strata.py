@@ -326,16 +326,6 @@ def test_a_single_stratum_can_be_asked_for(table):
     np.testing.assert_allclose(one.coef, both["male"].coef)
 
 
-def test_dask_data_have_strata(table):
-    dask = pytest.importorskip("dask.dataframe")
-    lazy = dask.from_pandas(table.assign(sex=table.sex.astype("string")), npartitions=3)
-    one = dplr("y ~ age", lazy, 0, 1e-4, by="sex", **DECLARED)
-    other = dplr("y ~ age", table, 0, 1e-4, by="sex", **DECLARED)
-    np.testing.assert_allclose(one.coef, other.coef, rtol=1e-6)
-    found = one.predict(lazy).compute()
-    pd.testing.assert_series_equal(found, one.predict(table))
-
-
 def test_unknown_levels_are_named(fits):
     with pytest.raises(KeyError, match="'female', 'male'"):
         fits["other"]

@@ -47,7 +47,6 @@ from privatelr.audit.density.pairs import (
 from privatelr.audit.density.search import deep_pair, search
 from privatelr.audit.density.staged_loss import joint_loss_at, joint_loss_of, moments_loss
 from privatelr.audit.run_audit import sample
-from privatelr.audit.sampling import distribution_tests
 from privatelr.audit.sampling.distribution_tests import (
     draw_by_definition,
     release_both_many,
@@ -56,13 +55,13 @@ from privatelr.audit.sampling.distribution_tests import (
 )
 from privatelr.audit.sampling.outputs import observe, outputs_of
 from privatelr.errors import ArgumentError
-from privatelr.mechanisms import Problem, Request, matrix_of, mean_moments, registry
+from privatelr.mechanisms import Problem, Request, mean_moments, registry
 from privatelr.mechanisms.calibration import calibrate_moments, moments_sensitivity
 from privatelr.mechanisms.signed_rows import gradient, hessian, minimisers
 from privatelr.numerics import LOSSES, Huber
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise import FloatDraw, GaussianNoise, log_delta
+from privatelr.privacy.noise import GaussianNoise, log_delta
 from privatelr.types import Block
 
 NAMED = {label(loss): loss for loss in [*LOSSES.values(), Huber(0.1), Huber(1e-3)]}
@@ -565,82 +564,6 @@ def pvalue(target=TARGETS[0], placement="objective", count=60, loss=LOGISTIC, se
 def test_real_releases_have_the_law_that_is_audited(target, placement):
     for loss in (LOGISTIC, Huber(0.1)):
         assert pvalue(target, placement, 30, loss) > 1e-6
-
-
-def plant(monkeypatch, make):
-    """Let another function add the noise in the second release."""
-    honest = registry.release_moments
-    monkeypatch.setattr(registry, "release_moments", make(honest))
-
-
-def at_the_minimiser(honest):
-    def release(rows, coef, calibration, noise):
-        data = signed_rows(rows.x, rows.y)
-        w = minimisers(data, calibration.problem, np.zeros((1, rows.d)))[0]
-        return honest(rows, w, calibration, noise)
-
-    return release
-
-
-def with_draw(change):
-    def make(honest):
-        def release(rows, coef, calibration, noise):
-            return honest(rows, coef, calibration, FloatDraw(change(noise.nearest())))
-
-        return release
-
-    return make
-
-
-def with_matrices(change):
-    def make(honest):
-        def release(rows, coef, calibration, noise):
-            found = honest(rows, coef, calibration, noise)
-            return replace(found, values=change(found.values, rows.n))
-
-        return release
-
-    return make
-
-
-def without_weights(values):
-    """The entries of the two matrices as they are."""
-    matrices = matrix_of(values.reshape(2, -1))
-    return matrices[:, *np.triu_indices(matrices.shape[-1])].reshape(-1)
-
-
-SLIPS = {
-    "at the minimiser": at_the_minimiser,
-    "half the noise": with_draw(lambda noise: noise / 2),
-    "noise of an add or remove": with_draw(lambda noise: noise / math.sqrt(2)),
-    "one draw for both": with_draw(lambda noise: np.tile(np.hsplit(noise, 2)[0], 2)),
-    "one number for all": with_draw(lambda noise: np.full_like(noise, noise[0])),
-    "no root of 2 in svec": with_matrices(lambda values, n: without_weights(values)),
-    "S is a sum": with_matrices(lambda values, n: values * np.repeat([1.0, n], len(values) // 2)),
-    "H and S change places": with_matrices(lambda values, n: np.roll(values, len(values) // 2)),
-}
-
-
-@pytest.mark.parametrize("slip", SLIPS.values(), ids=SLIPS)
-def test_slips_in_real_releases_are_seen(monkeypatch, slip):
-    plant(monkeypatch, slip)
-    assert pvalue(placement="output", count=120) < 1e-6
-
-
-@pytest.mark.parametrize("placement", PLACEMENTS)
-def test_noise_that_is_used_twice_is_seen(monkeypatch, placement):
-    """The first draws of the moments are those of the coefficients, in another unit."""
-    honest = distribution_tests.draw_all
-
-    def draw_all(plan, randomness):
-        drawn = honest(plan, randomness)
-        first = drawn.noise.nearest() / plan.coefficients.noise.scale
-        again = drawn.moments.nearest().copy()
-        again[: len(first)] = first * plan.moments.noise.scale
-        return replace(drawn, moments=FloatDraw(again))
-
-    monkeypatch.setattr(distribution_tests, "draw_all", draw_all)
-    assert pvalue(placement=placement) < 1e-6
 
 
 # -- the table --------------------------------------------------------------------------------

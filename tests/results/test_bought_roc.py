@@ -278,15 +278,3 @@ def test_a_plan_has_the_calibration_of_the_fit(frame, price, spend):
     fit = dplr(FORMULA, frame, price, spend=spend, **SCHEMA)
     counts = fit.release.histogram.calibration
     assert foreseen.calibration.histogram == counts
-
-
-@pytest.mark.parametrize("price", PRICES[-1:], ids=str)
-def test_a_plan_tells_of_the_counts(price):
-    foreseen = plan(FORMULA, MANY, price, spend=ALL, **SCHEMA)
-    counts = foreseen.calibration.histogram
-    page = " ".join(str(foreseen).split())
-    assert f"counts of scores in {counts.bins} bins" in page
-    assert "roc" in page
-    parts = json.loads(foreseen.to_json())
-    assert parts["parts"]["roc"] is not None
-    assert parts["score_count_sd"] == counts.count_sd

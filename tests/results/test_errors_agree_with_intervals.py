@@ -45,7 +45,7 @@ def triples(fit, level):
         yield average_marginal_effects(fit, reference, level=level, variables=["age", "dose"]).table
 
 
-@pytest.mark.parametrize("eps", [0.5, 1.0, 10.0, ZCDP(0.3)], ids=str)
+@pytest.mark.parametrize("eps", [0.5, 10.0, ZCDP(0.3)], ids=str)
 def test_z_p_and_interval_never_contradict_each_other(eps):
     shown = blank = 0
     for noise_seed in range(3):
@@ -68,7 +68,7 @@ def test_z_p_and_interval_never_contradict_each_other(eps):
                     assert ((distance - half).abs() <= 0.100001 * half).all()
                 shown, blank = shown + len(given), blank + len(table) - len(given)
     assert blank > 0
-    assert shown > 0 or eps in (0.5, 1.0)
+    assert shown > 0 or eps == 0.5
 
 
 def answer(lower, upper, p_value):
