@@ -215,7 +215,7 @@ class Equations:
             return float(single.p_value[here][0]), float(reach @ weight @ reach)
         if self.asked.mode == "conservative":
             return min(1.0, q * float(single.p_value[here].min())), np.nan
-        scales = distribution.mixture_of(law)
+        scales = law.mixture()
         is_normal = len(self.matrices.curvature) == 1 and scales is not None and len(scales[0]) == 1
         if test == "wald" and is_normal:
             # the errors have a single normal law, so the statistic has a chi-square law
