@@ -90,7 +90,7 @@ class Method(Generic[Fitted]):
     facts: Callable[[int, Any], Any]
     calibrate: Callable[..., Any]
     draw: Callable[[Any, Randomness], Any]
-    release: Callable[[Any, Any, Any], Any]
+    release: Callable[..., Any]
     by_entries: bool = False
     buys_roc: bool = False
     standard: tuple[Way, ...] = ()

@@ -27,8 +27,8 @@ from privatelr.mechanisms.linear_programs.lp_calibration import (
 from privatelr.mechanisms.linear_programs.lp_rounds import Scorer, play_columns, scorer
 from privatelr.mechanisms.perturbation import draw
 from privatelr.mechanisms.problem import Problem
-from privatelr.mechanisms.registry import calibrate, find_mechanism
 from privatelr.mechanisms.request import Request
+from privatelr.mechanisms.stages.coefficients import calibrate, find_mechanism
 from privatelr.numerics import Huber
 from privatelr.numerics.rows import DenseRows, EntryRows
 from privatelr.numerics.solve import Newton

@@ -10,7 +10,7 @@ entry is read never depends on another one, so that changing a record changes on
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,11 +18,13 @@ import numpy as np
 from privatelr.cells import number
 from privatelr.errors import ArgumentError, GuaranteeError, require_number, show
 from privatelr.mechanisms.perturbation import require_shape
-from privatelr.mechanisms.request import read_spend, require_usual
+from privatelr.mechanisms.request import COEFFICIENTS, ROC, read_spend, require_usual
 from privatelr.mechanisms.score_histogram import (
     HistogramCalibration,
     HistogramRelease,
+    ScoreScale,
     calibrate_histogram,
+    count_scores,
 )
 from privatelr.numerics.rows import BoundedEntries
 from privatelr.privacy import Event, Guarantee, split
@@ -124,7 +126,7 @@ class Selections:
 # -- choices, and a ROC curve of what they make ---------------------------------------------------
 
 
-_PARTS = ("coefficients", "roc")
+_PARTS = (COEFFICIENTS, ROC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +179,11 @@ def calibrate_stages(
 
     The counts see the coefficients, so that both compose as releases one after the other.
     """
-    if "roc" not in shares:
+    if ROC not in shares:
         return choices(target)
     parts = split(target, shares)
     require_usual(parts)
-    return StagedSelection(
-        target, choices(parts["coefficients"]), calibrate_histogram(n, parts["roc"])
-    )
+    return StagedSelection(target, choices(parts[COEFFICIENTS]), calibrate_histogram(n, parts[ROC]))
 
 
 def draw_stages(made: Any, randomness: Randomness) -> Any:
@@ -196,10 +196,22 @@ def draw_stages(made: Any, randomness: Randomness) -> Any:
 def release_stage(release: Callable[[Any, Any, Any], Selections]) -> Callable[..., Selections]:
     """Return the release of choices for calibrations and draws of one stage or of two."""
 
-    def choose(rows: BoundedEntries, made: Any, draws: Any) -> Selections:
-        if isinstance(made, StagedSelection):
-            return release(rows, made.choices, draws.choices)
-        return release(rows, made, draws)
+    def choose(
+        rows: BoundedEntries,
+        made: Any,
+        draws: Any,
+        *,
+        expected: Callable[[Any], ScoreScale],
+        guarantee: Guarantee,
+        entry: Entry | None,
+    ) -> Selections:
+        staged = isinstance(made, StagedSelection)
+        found = release(rows, *((made.choices, draws.choices) if staged else (made, draws)))
+        found = replace(found, guarantee=guarantee, entry=entry)
+        if not staged:
+            return found
+        scored = expected(found), made.histogram, draws.histogram
+        return replace(found, histogram=count_scores(rows, found, *scored))
 
     return choose
 

@@ -311,7 +311,9 @@ def _releases(sim: Simulator) -> list[mechanisms.Release]:
     if sim.spec.prior is not None:
         prior = prior_of(sim.spec, problem)
     return [
-        mechanisms.Release(coef, sim.stages.target, calibration, moments=one, scale=scale, **prior)
+        mechanisms.Release(coef, sim.stages.target, calibration, **prior).having(
+            inference=one, scale=scale
+        )
         for coef, one in zip(w + sim.drawn, noisy, strict=True)
     ]
 

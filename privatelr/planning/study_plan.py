@@ -15,7 +15,8 @@ from privatelr.arguments import suggests_arguments
 from privatelr.design import DesignSpec
 from privatelr.errors import count_of
 from privatelr.inference import STANDARD_LEVEL
-from privatelr.mechanisms import StagedCalibration
+from privatelr.mechanisms import STAGES, StagedCalibration
+from privatelr.mechanisms.request import COEFFICIENTS, SCALE
 from privatelr.numerics import describe
 from privatelr.page_model import Bullets, Code, FactList, Heading, Piece, Table, as_html, as_text
 from privatelr.planning import needed_records
@@ -219,10 +220,10 @@ def _document(plan: StudyPlan) -> dict[str, Any]:
         "radius": plan.spec.radius,
         "guarantee": guarantee_json(study.request.target),
         "parts": {
-            "scale": guarantee_json(scale.target) if scale else None,
-            "coefficients": guarantee_json(calibration.target),
-            "inference": guarantee_json(moments.target) if moments else None,
-            "roc": guarantee_json(counts.target) if counts else None,
+            name: guarantee_json(plan.calibration.parts[name].target)
+            if name in plan.calibration.parts
+            else None
+            for name in STAGES
         },
         "placement": calibration.placement,
         "analysis": calibration.analysis,
@@ -280,24 +281,20 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
     target = study.request.target
     facts = [("Promise", sentences.neighbours(str(target), study.n, target.neighbours))]
     if target.is_private:
-        bought = {
-            "scale": scale and scale.target,
-            "coefficients": calibration.proven,
-            "inference": moments and moments.target,
-            "roc": counts and counts.target,
-        }
-        parts = sentences.divided({name: part for name, part in bought.items() if part})
+        bought = {name: stage.target for name, stage in plan.calibration.parts.items()}
+        spent = sentences.divided({**bought, COEFFICIENTS: calibration.proven})
         if moments is None:
-            alone = parts if scale or counts else "the coefficients alone"
+            alone = spent if len(bought) > 1 else "the coefficients alone"
             more = "spend='inference' adds intervals"
             if plan.study.classes:
                 more = "standard errors of several classes are not built"
-            parts = f"{alone}: {more}"
-        facts.append(("Spent on", parts))
+            spent = f"{alone}: {more}"
+        facts.append(("Spent on", spent))
     facts += paid_before([plan.spec], target)
     facts.append(("Mechanism", sentences.mechanism(calibration)))
     if scale is not None:
-        beside = [stage.target for stage in (moments, counts) if stage]
+        parts = plan.calibration.parts.items()
+        beside = [stage.target for name, stage in parts if name not in (SCALE, COEFFICIENTS)]
         facts.append(("Scale", sentences.scale(scale, calibration, beside)))
     if counts is not None:
         facts.append(("ROC curve", f"{sentences.scores(counts)}; {plan.roc}"))

@@ -59,7 +59,7 @@ from privatelr.audit.sampling.distribution_tests import (
 )
 from privatelr.audit.sampling.outputs import observe, outputs_of
 from privatelr.errors import ArgumentError
-from privatelr.mechanisms import Problem, Request, matrix_of, mean_moments, registry
+from privatelr.mechanisms import Problem, Request, matrix_of, mean_moments, registry, stages
 from privatelr.mechanisms.calibration import calibrate_moments, moments_sensitivity
 from privatelr.numerics import LOSSES, Huber
 from privatelr.numerics.rows import DenseRows
@@ -341,7 +341,7 @@ def test_the_loss_of_a_fit_with_inference_is_of_all_it_shows(model, options):
     alone = [f"{part.ratio:.4f}" for part in found.parts]
     assert second.endswith(f"coefficients {alone[0]}, moments {alone[1]}")
     broken = replace(fit.release.moments, calibration=less_noise(fit.release.moments.calibration))
-    broken_fit = replace(fit, release=replace(fit.release, moments=broken))
+    broken_fit = replace(fit, release=fit.release.having(inference=broken))
     worse = audit.privacy_loss(broken_fit, frame, neighbour)
     assert not worse.holds
     assert "VIOLATION" in str(worse)
@@ -361,7 +361,7 @@ def test_the_loss_of_a_plan_takes_signed_rows():
     here = audit.privacy_loss(plan, data, neighbour, output=[1.0, -2.0])
     assert 0 < here.found <= found.found <= 1
     assert audit.privacy_loss(plan, data, data).found == pytest.approx(found.shield, abs=1e-9)
-    alone = audit.privacy_loss(replace(plan, moments=None), data, neighbour)
+    alone = audit.privacy_loss(plan.having(inference=None), data, neighbour)
     assert alone.found == pytest.approx(found.parts[0].found, rel=1e-6)
     with pytest.raises(ArgumentError, match="longer than the radius"):
         audit.privacy_loss(plan, 2 * data, neighbour)
@@ -576,8 +576,8 @@ def test_real_releases_have_the_law_that_is_audited(target, placement):
 
 def plant(monkeypatch, make):
     """Let another function add the noise in the second release."""
-    honest = registry.release_moments
-    monkeypatch.setattr(registry, "release_moments", make(honest))
+    honest = stages.matrices.release_moments
+    monkeypatch.setattr(stages.matrices, "release_moments", make(honest))
 
 
 def at_the_minimiser(honest):
@@ -642,9 +642,9 @@ def test_noise_that_is_used_twice_is_seen(monkeypatch, placement):
     def draw_all(plan, randomness):
         drawn = honest(plan, randomness)
         first = drawn.noise.nearest() / plan.coefficients.noise.scale
-        again = drawn.moments.nearest().copy()
+        again = drawn.others["inference"].nearest().copy()
         again[: len(first)] = first * plan.moments.noise.scale
-        return replace(drawn, moments=FloatDraw(again))
+        return replace(drawn, others={"inference": FloatDraw(again)})
 
     monkeypatch.setattr(distribution_tests, "draw_all", draw_all)
     assert pvalue(placement=placement) < 1e-6
@@ -666,9 +666,9 @@ def test_rows_about_inference_say_what_the_moments_attain():
 
 def test_a_planted_calibration_of_the_moments_is_a_violation(monkeypatch):
     """Half of the noise wherever moments are calibrated: the coefficients are as they were."""
-    honest = registry.calibrate_moments
+    honest = stages.matrices.calibrate_moments
     monkeypatch.setattr(
-        registry, "calibrate_moments", lambda *facts: less_noise(honest(*facts), 2.0)
+        stages.matrices, "calibrate_moments", lambda *facts: less_noise(honest(*facts), 2.0)
     )
     effort = audit.Effort((audit.Setting(),), 0, 2_000, 1, 8)
     found = audit.run(effort=effort, losses=["huber"], rng=rng())

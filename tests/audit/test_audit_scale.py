@@ -198,7 +198,7 @@ def test_planted_noise_of_the_scale_is_caught():
             if isinstance(target, PureDP)
             else replace(noise, sd=noise.sd / 2)
         )
-        wrong = replace(plan, scale=replace(plan.scale, noise=halved))
+        wrong = plan.having(scale=replace(plan.scale, noise=halved))
         assert worth.share_of_scale(wrong.scale) > 1.9
         found = attacked(wrong)
         assert not found.holds
@@ -265,7 +265,8 @@ def test_the_loss_of_a_fit_is_that_of_its_rows_and_of_the_change_of_its_columns(
     old, new = np.array([1.0, 1.0, 1.0]), np.array([0.5, 0.25, 0.125])
     change = scale_change(old, new, bought.calibration)
     pair = pair_of(*(mapped(fit, side, bought.values) for side in (frame, other)))
-    plan = StagedCalibration(fit.guarantee, None, fit.calibration, None, bought.calibration)
+    parts = {"scale": bought.calibration, "coefficients": fit.calibration}
+    plan = StagedCalibration(fit.guarantee, None, parts)
     expected = joint_loss_of(pair, plan, change=change)
     found = audit.privacy_loss(fit, frame, other)
     assert found.found == pytest.approx(expected.found, rel=1e-6)

@@ -13,6 +13,8 @@ import numpy as np
 from privatelr import page_model
 from privatelr.design import Variable
 from privatelr.errors import ArgumentError, ReleaseFileError, require_choice
+from privatelr.mechanisms import STAGES, in_order
+from privatelr.mechanisms.request import ROC
 from privatelr.page_model import Bullets, Code, Heading, Listing, Piece
 from privatelr.privacy import (
     REPLACE_PERSON,
@@ -108,9 +110,9 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         ]
     seen, exact = ["the estimates"], "Exact diagnostics" if fit.has_roc else "Diagnostics"
     if isinstance(fit, NoisyRecord):
-        seen += ["the moments that standardised the rows"] if fit.release.scale else []
-        seen += ["the matrices for inference"] if fit.release.moments else []
-    seen += ["the counts of scores by class"] if fit.has_roc else []
+        seen += [STAGES[name].seen() for name in in_order(fit.release.parts)]
+    else:
+        seen += [STAGES[ROC].seen()] if fit.has_roc else []
     shown = " and ".join([", ".join(seen[:-1]), seen[-1]] if seen[1:] else seen)
     hidden = "the estimates and the ROC curve" if fit.has_roc else "the estimates"
     odds, groups = meaning(guarantee)

@@ -16,6 +16,8 @@ from privatelr import page_model
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_whole
 from privatelr.inference import Inference, Question
+from privatelr.mechanisms import in_order
+from privatelr.mechanisms.request import COEFFICIENTS
 from privatelr.page_model import Piece, Table
 from privatelr.privacy import REPLACE_PERSON, Event, Guarantee
 from privatelr.privacy.accounting import column_of_persons, joint_guarantee
@@ -330,7 +332,7 @@ def _events(fit: ModelRecord) -> tuple[Event, ...]:
     """The events of all stages of a fit, in the order of their releases."""
     release, stages = fit.release, [fit.release]
     if isinstance(fit, NoisyRecord):
-        stages = [release.scale, release, release.moments, release.histogram]
+        stages = [*in_order({**release.parts, COEFFICIENTS: release}).values()]
     elif release.calibration.events:
         stages = [release, release.histogram]
     return tuple(event for stage in stages if stage for event in stage.calibration.events)

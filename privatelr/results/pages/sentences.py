@@ -9,11 +9,13 @@ from typing import Any
 from privatelr.design import DesignSpec, EntryBoundedMatrix, NormBoundedMatrix
 from privatelr.errors import count_of
 from privatelr.inference import Inference, quality
+from privatelr.mechanisms import STAGES, in_order
 from privatelr.mechanisms.calibration import (
     Calibration,
     ScaleCalibration,
     share_of_price,
 )
+from privatelr.mechanisms.request import COEFFICIENTS, SCALE
 from privatelr.mechanisms.score_histogram import HistogramCalibration
 from privatelr.numerics import Loss, describe
 from privatelr.page_model import on_one_line
@@ -46,12 +48,6 @@ _UNMOVED = "none: the minimiser of loss and penalty itself"
 _BY_BOUNDS = "declaring bounds={name: (lo, hi)} maps each variable onto [-1, 1]"
 _REMEDY = f"{_BY_BOUNDS}, and usually loses less than shortening"
 _UNSEEN = "the fit estimated none of it from the data"
-_GOODS = {
-    "scale": "scale of the columns",
-    "coefficients": "coefficients",
-    "inference": "matrices for inference",
-    "roc": "counts of scores by class",
-}
 
 
 def title(fit: ModelRecord) -> str:
@@ -93,14 +89,8 @@ def promise(fit: ModelRecord) -> str:
 
 def targets(fit: ModelRecord) -> dict[str, Guarantee]:
     """Return the part of each stage, in the order of their releases."""
-    scale, moments, counts = fit.release.scale, fit.release.moments, fit.release.histogram
-    found = {
-        "scale": scale and scale.calibration.target,
-        "coefficients": fit.release.calibration.proven,
-        "inference": moments and moments.calibration.target,
-        "roc": counts and counts.calibration.target,
-    }
-    return {name: target for name, target in found.items() if target is not None}
+    found = {name: part.calibration.target for name, part in fit.release.parts.items()}
+    return in_order({**found, COEFFICIENTS: fit.release.calibration.proven})
 
 
 def divided(parts: Mapping[str, Guarantee]) -> str:
@@ -221,7 +211,7 @@ def _scale(fit: NoisyRecord) -> Facts:
     made = fit.release.scale
     if made is None:
         return []
-    beside = [part for name, part in targets(fit).items() if name in ("inference", "roc")]
+    beside = [part for name, part in targets(fit).items() if name not in (SCALE, COEFFICIENTS)]
     words = scale(made.calibration, fit.calibration, beside)
     return [("Scale", f"{words}; fit.scale has them")]
 
@@ -324,7 +314,7 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
         assert isinstance(fit, NoisyRecord)
         own = _perturbed_of_card(fit)
         if len(parts := targets(fit)) > 1:
-            spent = "; ".join(f"{part} on the {_GOODS[name]}" for name, part in parts.items())
+            spent = "; ".join(f"{part} on the {STAGES[name].part}" for name, part in parts.items())
     persons = fit.guarantee.neighbours is REPLACE_PERSON
     return [
         ("Guarantee", str(fit.guarantee)),
@@ -347,7 +337,7 @@ def _place_of(receipt: Receipt) -> str:
 
 
 def _perturbed_of_card(fit: NoisyRecord) -> Facts:
-    calibration, moments, spec = fit.calibration, fit.release.moments, fit.spec
+    calibration, spec = fit.calibration, fit.spec
     problem, noise, shield = calibration.problem, calibration.noise, calibration.shield
     constant = "no intercept" if spec.intercept is None else f"intercept {spec.intercept:g}"
     source = "from the declared bounds and levels"
@@ -386,11 +376,5 @@ def _perturbed_of_card(fit: NoisyRecord) -> Facts:
         ]
     else:
         facts.append(("Mechanism", _UNMOVED))
-    if moments is not None and moments.calibration.noise.scale > 0:
-        noise, grid = moments.calibration.noise, moments.calibration.grid
-        text = (
-            f"{noise.title} noise, scale {noise.scale:.6g}, added to their {noise.dimension} "
-            f"numbers together; rounded {rounding.format(grid)}"
-        )
-        facts.append(("Matrices for inference", text))
-    return facts
+    parts = in_order(fit.release.parts)
+    return [*facts, *(fact for name, part in parts.items() for fact in STAGES[name].facts(part))]

@@ -1,0 +1,28 @@
+"""The scale of the columns, which is released first and standardises the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from privatelr.mechanisms.calibration.scale_noise import ScaleCalibration, calibrate_scale
+from privatelr.mechanisms.request import SCALE
+from privatelr.mechanisms.stages.stage import Known, Stage
+
+
+class ScaleStage(Stage):
+    """Means and mean squares of columns; `release_scale` releases them from unscaled rows."""
+
+    name, part, at_coefficients, drawn = SCALE, "scale of the columns", False, 1
+
+    def calibrate(self, target: Any, known: Known) -> ScaleCalibration:
+        """Calibrate the noise on means and mean squares."""
+        assert known.columns is not None
+        return calibrate_scale(known.columns, target)
+
+    def seen(self) -> str:
+        """Name the moments, by which readers know them."""
+        return "the moments that standardised the rows"
+
+    def facts(self, released: Any) -> list[tuple[str, str]]:
+        """Return nothing: the page compares the price with that of the other stages."""
+        return []
