@@ -425,7 +425,7 @@ def test_moments_that_are_not_paid_for_show_in_the_whole():
     """All of epsilon on the coefficients, and the usual noise on the moments beside them."""
     honest = planned(PureDP(1.0), loss=Huber(0.5))
     greedy = replace(honest.coefficients, noise=replace(honest.coefficients.noise, rate=0.5))
-    assert search(replace(honest, coefficients=greedy), rng(), 0).loss.ratio > 1.2
+    assert search(honest.having(coefficients=greedy), rng(), 0).loss.ratio > 1.2
 
 
 # -- from outputs alone -----------------------------------------------------------------------

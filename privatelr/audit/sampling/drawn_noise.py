@@ -55,7 +55,7 @@ _COINCIDE = 2
 """So many released numbers may coincide by chance, because they lie on a grid."""
 
 
-def draw_by_definition(law: RandomVector, count: int, rng: np.random.Generator) -> FloatArray:
+def draw_by_definition(law: NoiseLaw, count: int, rng: np.random.Generator) -> FloatArray:
     """Draws ``(count, dimension)`` by the definition of the law and NumPy's samplers."""
     return definition_of(law).draw(law, count, rng)
 

@@ -89,37 +89,38 @@ def mechanism_of(placement: Placement, target: Guarantee) -> Mechanism:
 
 
 def calibrate(request: Request, facts: Problem) -> Calibration:
-    """Choose lambda by its rule, if one was asked for, and calibrate; takes no data."""
-    mechanism, target, asked = find_mechanism(request), request.target, request.lambda_
-    if isinstance(target, NonPrivate):
-        if not isinstance(asked, str):
-            return mechanism.calibrate(facts.with_lambda(asked), request, "as given")
-        plain = facts.with_lambda(lambda_rules.PLAIN_LAMBDA)
-        return mechanism.calibrate(plain, request, "the default of a plain fit")
-    analysis = proven(request.analysis, facts.loss)
-    known = facts, target, analysis, request.placement
-    rules = lambda_rules.all_rules(*known, request.kinds)
-    if not isinstance(asked, str):
-        problem, origin = facts.with_lambda(asked), "as given"
-    else:
-        if asked not in rules:  # raise the error that says why the rule has no answer
-            lambda_rules.lambda_by_rule(asked, *known)
-        problem = facts.with_lambda(rules[asked])
-        origin = lambda_rules.origin_of(asked, rules, *known)
-        if asked != "PrivateLR" and analysis != "cms11":  # R's rule may give too small a lambda
-            request = replace(request, on_small_lambda="keep")
-    found = mechanism.calibrate(problem, request, origin)
-    return replace(found, lambda_rules=tuple(rules.items()))
+    """Calibrate the coefficients alone; takes no data."""
+    return CoefficientStage().calibrate(request.target, Known(request, facts, None, (), {}))
 
 
-class CoefficientStage(Stage):
+class CoefficientStage(Stage[Calibration]):
     """The coefficients, which a `Mechanism` releases; their draws are a tilt and a shield."""
 
     name, part, at_coefficients = COEFFICIENTS, "coefficients", False
 
-    def calibrate(self, target: Any, known: Known) -> Calibration:
-        """Choose lambda, and the noise of the objective or of its minimiser."""
-        return calibrate(replace(known.request, target=target), known.facts)
+    def calibrate(self, target: Guarantee, known: Known) -> Calibration:
+        """Choose lambda by its rule, if one was asked for, and calibrate; takes no data."""
+        request, facts = known.request, known.facts
+        mechanism, asked = find_mechanism(request), request.lambda_
+        if isinstance(target, NonPrivate):
+            if not isinstance(asked, str):
+                return mechanism.calibrate(facts.with_lambda(asked), request, "as given")
+            plain = facts.with_lambda(lambda_rules.PLAIN_LAMBDA)
+            return mechanism.calibrate(plain, request, "the default of a plain fit")
+        analysis = proven(request.analysis, facts.loss)
+        public = facts, target, analysis, request.placement
+        rules = lambda_rules.all_rules(*public, request.kinds)
+        if not isinstance(asked, str):
+            problem, origin = facts.with_lambda(asked), "as given"
+        else:
+            if asked not in rules:  # raise the error that says why the rule has no answer
+                lambda_rules.lambda_by_rule(asked, *public)
+            problem = facts.with_lambda(rules[asked])
+            origin = lambda_rules.origin_of(asked, rules, *public)
+            if asked != "PrivateLR" and analysis != "cms11":  # R's rule may give too small a lambda
+                request = replace(request, on_small_lambda="keep")
+        found = mechanism.calibrate(problem, request, origin)
+        return replace(found, lambda_rules=tuple(rules.items()))
 
     def seen(self) -> str:
         """Name the estimates, by which readers know them."""

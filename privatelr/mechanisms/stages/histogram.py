@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from privatelr.mechanisms.request import ROC
 from privatelr.mechanisms.score_histogram import (
     HistogramCalibration,
@@ -11,15 +9,16 @@ from privatelr.mechanisms.score_histogram import (
     calibrate_histogram,
     count_scores,
 )
-from privatelr.mechanisms.stages.stage import Known, Seen, Stage
+from privatelr.mechanisms.stages.stage import Known, Part, Seen, Stage
+from privatelr.privacy import Guarantee
 
 
-class HistogramStage(Stage):
+class HistogramStage(Stage[HistogramCalibration]):
     """Counts in bins that follow from the coefficients."""
 
     name, part, drawn = ROC, "counts of scores by class", 2
 
-    def calibrate(self, target: Any, known: Known) -> HistogramCalibration:
+    def calibrate(self, target: Guarantee, known: Known) -> HistogramCalibration:
         """Choose the bins, and the noise on their counts."""
         return calibrate_histogram(known.facts.n, target, known.kinds, known.facts.moved)
 
@@ -29,6 +28,6 @@ class HistogramStage(Stage):
         scale = seen.expected(seen.release)
         return count_scores(seen.rows, seen.release, scale, calibration, seen.noise)
 
-    def facts(self, released: Any) -> list[tuple[str, str]]:
+    def facts(self, released: Part) -> list[tuple[str, str]]:
         """Return nothing: the page describes the curve."""
         return []

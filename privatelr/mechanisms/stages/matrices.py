@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 from privatelr.mechanisms.calibration.moment_noise import MomentsCalibration, calibrate_moments
 from privatelr.mechanisms.perturbation import Moments, release_moments
 from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, SCALE
-from privatelr.mechanisms.stages.stage import Known, Seen, Stage
+from privatelr.mechanisms.stages.stage import Known, Part, Seen, Stage
+from privatelr.privacy import Guarantee
 
 
-class MatrixStage(Stage):
+class MatrixStage(Stage[MomentsCalibration]):
     """The curvature and the score covariance."""
 
     name, part, drawn = INFERENCE, "matrices for inference", 0
 
-    def calibrate(self, target: Any, known: Known) -> MomentsCalibration:
+    def calibrate(self, target: Guarantee, known: Known) -> MomentsCalibration:
         """Calibrate the noise on both matrices together."""
         scale = known.before.get(SCALE)
         typical = None if scale is None else scale.typical
@@ -26,9 +27,10 @@ class MatrixStage(Stage):
         """Release both matrices at the coefficients."""
         return release_moments(seen.rows, seen.release.coef, calibration, seen.noise)
 
-    def facts(self, released: Moments) -> list[tuple[str, str]]:
+    def facts(self, released: Part) -> list[tuple[str, str]]:
         """Return the law of the noise, and how the sums were rounded."""
-        noise, grid = released.calibration.noise, released.calibration.grid
+        made = cast("MomentsCalibration", released.calibration)
+        noise, grid = made.noise, made.grid
         if noise.scale == 0:
             return []
         text = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from privatelr.mechanisms.calibration.lambda_rules import Kinds
 from privatelr.mechanisms.calibration.scale_noise import ScaleFacts
@@ -88,7 +88,17 @@ class Seen:
     expected: Callable[[Release], ScoreScale] | None = None
 
 
-class Stage:
+Made = TypeVar("Made", bound=StageCalibration)
+
+
+class Part(Protocol):
+    """What a stage released, which may be published."""
+
+    @property
+    def calibration(self) -> StageCalibration: ...
+
+
+class Stage(Generic[Made]):
     """A stage that is released from the rows at the released coefficients."""
 
     name: ClassVar[str]
@@ -100,19 +110,19 @@ class Stage:
     drawn: ClassVar[int] = 3
     """When its noise is drawn; a seed gives the same fit as long as this order stays."""
 
-    def calibrate(self, target: Any, known: Known) -> StageCalibration:
+    def calibrate(self, target: Guarantee, known: Known) -> Made:
         """Calibrate the noise for a part of the price; takes no data."""
         raise NotImplementedError
 
-    def release(self, calibration: Any, seen: Seen) -> Any:
-        """Release the stage; what it returns has a `calibration`, and may be published."""
+    def release(self, calibration: Made, seen: Seen) -> Part:
+        """Release the stage."""
         raise NotImplementedError
 
     def seen(self) -> str:
         """Say what the reader of a card sees of it."""
         return f"the {self.part}"
 
-    def facts(self, released: Any) -> list[tuple[str, str]]:
+    def facts(self, released: Part) -> list[tuple[str, str]]:
         """Return the labels and sentences of the page about what was released."""
         made = released.calibration
         text = f"{made.noise.title} noise, scale {made.noise.scale:.6g}, for {made.target}"
