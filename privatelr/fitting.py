@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from privatelr.design import (
+    AnySpec,
+    DesignSpec,
     Prior,
     prior_of,
     project,
@@ -184,7 +186,7 @@ class _Ready:
     """
 
     declared: Any
-    spec: Any
+    spec: AnySpec
     calibration: Any
     guarantee: Guarantee
     cut: Any
@@ -214,7 +216,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
     strata: By | None = spec.formula.by
     by = strata if strata is not None and strata.level is None else None
     named = label(spec.formula.text, method.loss)
-    whose = spec.formula.person and spec.formula.person.column
+    whose = None if spec.formula.person is None else spec.formula.person.column
     entry = charge(options.ledger, ready.guarantee, calibration.events, named, whose)
     draws = method.draw(calibration, options.randomness)
     fits = dict[Any, Any]()
@@ -228,7 +230,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
             watched.add(loose)
             scale = release_scale(loose, calibration.scale, draws.others[SCALE])
             mapped = scale_map(scale)
-            spec = standardise(spec, *mapped)
+            spec = standardise(cast("DesignSpec", spec), *mapped)
         for level in (None,) if by is None else spec.variables[by.column].levels:
             at = spec if by is None else spec.at_level(level)
             if fits:  # the scale is that of all strata, and was drawn once
@@ -306,7 +308,7 @@ def _prepare(
     return _Ready(declared, spec, calibration, guarantee, cut, scored)
 
 
-def _require_no_subset(ledger: Account | None, spec: Any) -> None:
+def _require_no_subset(ledger: Account | None, spec: AnySpec) -> None:
     """Refuse a subset of a part: one replaced record may leave a subset and enter another one.
 
     Weights of 0 leave records out as well, and so does a stratum alone.

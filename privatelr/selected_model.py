@@ -9,6 +9,7 @@ from typing import Any
 
 from privatelr.arguments import suggests_arguments
 from privatelr.call_data import read_data
+from privatelr.design import EntrySpec
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number
 from privatelr.fitting import fit, read_options
 from privatelr.mechanisms import USUAL_DELTA, read_target
@@ -129,7 +130,7 @@ def dplpsvm(
     shares = read_roc_share(spend)
     goal = read_target(eps, delta, USUAL_DELTA)
 
-    def facts(n: int, spec: Any) -> ProgramFacts:
+    def facts(n: int, spec: EntrySpec) -> ProgramFacts:
         return ProgramFacts(n, spec.d, spec.x_bound, density)
 
     def calibrated(known: ProgramFacts) -> Any:
@@ -236,7 +237,7 @@ def dpsimplex(
     goal, shares = read_target(eps, delta, USUAL_DELTA), read_roc_share(spend)
     found = find_loss("logistic") if loss == "logistic" else find_loss("huber", h=h)
 
-    def facts(n: int, spec: Any) -> SimplexProblem:
+    def facts(n: int, spec: EntrySpec) -> SimplexProblem:
         return SimplexProblem(n, spec.d, spec.x_bound, size, found)
 
     def calibrated(known: SimplexProblem) -> Any:
