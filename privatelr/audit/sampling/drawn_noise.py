@@ -13,7 +13,7 @@ import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from unittest import mock
@@ -55,7 +55,7 @@ _COINCIDE = 2
 """So many released numbers may coincide by chance, because they lie on a grid."""
 
 
-def draw_by_definition(law: RandomVector, count: int, rng: np.random.Generator) -> FloatArray:
+def draw_by_definition(law: NoiseLaw, count: int, rng: np.random.Generator) -> FloatArray:
     """Draws ``(count, dimension)`` by the definition of the law and NumPy's samplers."""
     return definition_of(law).draw(law, count, rng)
 
@@ -87,20 +87,16 @@ def drawings() -> Iterator[Drawing]:
 
 
 def _laws(plan: StagedCalibration) -> Iterator[NoiseLaw]:
-    """The laws of a plan in the order of the fields of its draws."""
-    stages: dict[str, Any] = {"moments": plan.moments, "scale": plan.scale}
-    stages |= {"histogram": plan.histogram, "noise": plan.coefficients}
-    for field in fields(draw_all(plan, SystemRandomness())):
-        if field.name == "shield":
-            yield plan.coefficients.shield
-        elif stages[field.name] is not None:
-            yield stages[field.name].noise
+    """The laws of a plan in the order of its draws."""
+    yield plan.coefficients.noise
+    yield plan.coefficients.shield
+    yield from (plan.parts[name].noise for name in draw_all(plan, SystemRandomness()).others)
 
 
 def _draw_plan(plan: StagedCalibration) -> FloatArray:
     draws = draw_all(plan, SystemRandomness())
-    drawn = [getattr(draws, field.name) for field in fields(draws)]
-    return np.concatenate([each.nearest() for each in drawn if each is not None])
+    drawn = (draws.noise, draws.shield, *draws.others.values())
+    return np.concatenate([each.nearest() for each in drawn])
 
 
 def _draw_law(law: RandomVector) -> FloatArray:
