@@ -30,7 +30,7 @@ from privatelr.design import shares_of
 from privatelr.mechanisms.calibration import pure
 from privatelr.numerics import LOSSES
 from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP, renyi
-from privatelr.privacy.noise.person_tilt import mean_excess
+from privatelr.privacy.person_tilt import mean_excess
 
 LOGISTIC = LOSSES["logistic"]
 

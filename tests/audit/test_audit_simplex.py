@@ -15,19 +15,19 @@ from privatelr.audit.enumeration.tiny_cases import (
     log_chances,
 )
 from privatelr.errors import ArgumentError
-from privatelr.mechanisms.simplex import (
-    SimplexProblem,
-    Stability,
-    calibrate_simplex,
-    minimiser_logs,
-    number_of_draws,
-    release_simplex,
-    stability_of,
-)
 from privatelr.numerics import LOSSES, Huber
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import ApproxDP, PureDP
 from privatelr.privacy.noise import SystemRandomness
+from privatelr.selection import simplex
+from privatelr.selection.simplex import (
+    SimplexProblem,
+    Stability,
+    calibrate_simplex,
+    minimiser_logs,
+    release_simplex,
+    stability_of,
+)
 
 FEW = {"trials": 60, "pairs": 4}
 
@@ -39,7 +39,7 @@ def halved(problem):
 
 
 def test_half_the_sensitivity_is_a_violation(monkeypatch):
-    monkeypatch.setattr(number_of_draws, "stability_of", halved)
+    monkeypatch.setattr(simplex, "stability_of", halved)
     monkeypatch.setattr(tiny_cases, "LOSSES", {"huber": Huber()})
     rows = audit_simplex(1.0, np.random.default_rng(0), **FEW)
     verdicts = {row.claim: row.verdict for row in rows}

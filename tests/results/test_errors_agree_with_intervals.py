@@ -17,7 +17,6 @@ from privatelr import (
     average_marginal_effects,
     compare,
     dpsvm,
-    plan,
     plot_coefficients,
     progress_line,
 )
@@ -196,17 +195,14 @@ def test_draws_of_many_columns_cost_no_more_than_a_second_or_two():
     assert [chains_of(d) for d in (1, 6, 15, 24, 40)] == [128, 128, 51, 32, 32]
     costs = [chains_of(d) * d**3 for d in (24, 40, 60, 101)]
     assert max(costs) < 1.3e7
-    assert chains_of(500) >= 12
+    assert chains_of(500) >= 4
 
 
 def test_what_may_take_long_shows_how_far_it_is(monkeypatch, capsys):
-    for watched in ("privatelr.inference.posterior", "privatelr.planning.alternatives"):
-        monkeypatch.setattr(f"{watched}.somebody_watches", lambda: True)
+    monkeypatch.setattr(posterior, "somebody_watches", lambda: True)
     monkeypatch.setattr(progress_line, "OFTEN", 0.0)
     monkeypatch.setattr(posterior, "_LONG", 1)
     str(fitted(noise_seed=77, eps=0.5))
-    assert "averaging over matrices |" in capsys.readouterr().err
-    str(plan("y ~ age", n=200, eps=1.0, bounds={"age": (18, 90)}))
     shown = capsys.readouterr().err
-    assert "comparing alternatives |" in shown
+    assert "averaging over matrices |" in shown
     assert shown.endswith("\r")

@@ -10,7 +10,7 @@ from frames_for_laws import clinic, fit_clinic
 
 from privatelr import ZCDP, Ledger, PrivacyWarning, PureDP, dplpsvm, dpsimplex, load
 from privatelr.results.release_files import content_hash
-from privatelr.results.selected import SelectedFit
+from privatelr.selection.selected_fit import SelectedFit
 
 FITS = {
     "noise": {},

@@ -26,7 +26,6 @@ from privatelr.mechanisms.calibration.lambda_rules import GAUSSIAN
 from privatelr.mechanisms.signed_rows import SignedRows, minimisers
 from privatelr.numerics import LOSSES, Loss
 from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP
-from privatelr.privacy.noise import GaussianNoise
 from privatelr.types import FloatArray
 
 _TILTS = 200
@@ -51,7 +50,6 @@ def person_law(
     It is integrated on a grid of this step, in standard deviations of the noise.
     """
     problem, noise = calibration.problem, calibration.noise
-    assert isinstance(noise, GaussianNoise)
     first = SignedRows(
         np.vstack([shared.rows, old.rows]), np.concatenate([shared.counts, old.shares])
     )
@@ -60,9 +58,9 @@ def person_law(
         w = minimisers(first, problem, drawn)
         return w, person_losses(calibration, shared, old, new, w)
 
-    w, _ = released(noise.sd * rng.standard_normal((_TILTS, problem.d)))
+    w, _ = released(noise.scale * rng.standard_normal((_TILTS, problem.d)))
     change = new.pull(problem.loss, w) - old.pull(problem.loss, w)
-    furthest = 2 * problem.reach / noise.sd
+    furthest = 2 * problem.reach / noise.scale
     return integrated(released, noise, change.mean(axis=0), furthest, rng, step=step)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from privatelr import mechanisms
 from privatelr.audit.checks import Check, guarded, label
-from privatelr.audit.density.exact import moments_of, query
+from privatelr.audit.density.exact import query
 from privatelr.audit.density.pairs import signed_rows
 from privatelr.audit.density.worst_classes import ClassedRows
 from privatelr.audit.sampling.drawn_noise import draw_by_definition, same_law
@@ -253,8 +253,7 @@ def _fresh(epsilon: float) -> Iterator[Check]:
     used = [
         (plan.coefficients.noise, draws.noise),
         (plan.coefficients.shield, draws.shield),
-        (moments_of(plan).noise, draws.moments),
-        *([] if plan.scale is None else [(plan.scale.noise, draws.scale)]),
+        *((plan.parts[name].noise, drawn) for name, drawn in draws.others.items()),
     ]
     stale = sum(
         not any(law == drawn and draw is found for drawn, found in recorded.given)
