@@ -131,7 +131,14 @@ class StagedCalibration:
 
 
 def in_order(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what there is of each stage, in the order of their releases."""
+    """Return what there is of each stage, in the order of their releases.
+
+    Examples
+    --------
+    >>> from privatelr.mechanisms import in_order
+    >>> in_order({"roc": 0.25, "coefficients": 0.75, "inference": None})
+    {'coefficients': 0.75, 'roc': 0.25}
+    """
     return {name: parts[name] for name in STAGES if parts.get(name) is not None}
 
 

@@ -123,14 +123,18 @@ def _with_blocks(found: Calibration, change: Callable[[Block], Block]) -> Calibr
     return replace(found, noise=replace(found.noise, blocks=blocks))
 
 
-@bug("a factor of two is lost in rho", proven_noise.gaussian_within, _HIDDEN)
-def _(honest: Any, sensitivity: float, d: int, target: ZCDP) -> laws.GaussianNoise:
-    return laws.GaussianNoise(d, sensitivity / math.sqrt(4 * target.rho))
+@bug("a factor of two is lost in rho", (laws.GaussianNoise, "hiding"), _HIDDEN)
+def _(honest: Any, cls: Any, sensitivity: float, d: int, target: Any) -> Any:
+    if not isinstance(target, ZCDP):
+        return honest(cls, sensitivity, d, target)
+    return cls(d, sensitivity / math.sqrt(4 * target.rho))
 
 
-@bug("a root is lost in rho", proven_noise.gaussian_within, _HIDDEN)
-def _(honest: Any, sensitivity: float, d: int, target: ZCDP) -> laws.GaussianNoise:
-    return laws.GaussianNoise(d, sensitivity / (2 * target.rho))
+@bug("a root is lost in rho", (laws.GaussianNoise, "hiding"), _HIDDEN)
+def _(honest: Any, cls: Any, sensitivity: float, d: int, target: Any) -> Any:
+    if not isinstance(target, ZCDP):
+        return honest(cls, sensitivity, d, target)
+    return cls(d, sensitivity / (2 * target.rho))
 
 
 bug(
