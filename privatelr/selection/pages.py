@@ -10,6 +10,8 @@ import numpy as np
 from privatelr.design import DesignSpec, EntryBoundedMatrix
 from privatelr.errors import count_of
 from privatelr.inference import Inference
+from privatelr.mechanisms import STAGES
+from privatelr.mechanisms.request import ROC
 from privatelr.numerics import describe
 from privatelr.numerics.rows import EntryRows
 from privatelr.page_model import Listing, Piece, Table
@@ -159,6 +161,10 @@ def _link_of_matrix(
     return rows.margins(fit.release.coef), rows.y != 0
 
 
+def _seen(fit: SelectedFit) -> list[str]:
+    return [STAGES[ROC].seen()] if fit.has_roc else []
+
+
 CHOICES: FitKind[SelectedFit] = FitKind(
     title=attrgetter("calibration.title"),
     events=_events,
@@ -168,7 +174,7 @@ CHOICES: FitKind[SelectedFit] = FitKind(
     rows=_rows,
     columns=_columns,
     notes=_notes,
-    seen=lambda _: [],
+    seen=_seen,
     released=_released,
     checked=_checked,
     glance=_glance,

@@ -51,7 +51,7 @@ from privatelr import (
 )
 from privatelr.errors import WrongLedgerError
 from privatelr.privacy import GaussianEvent
-from privatelr.privacy.accounting import ledger_store
+from privatelr.privacy.accounting import active_ledger, ledger_store
 from privatelr.privacy.accounting import statement as statements
 
 TENTH = PureDP(0.1)
@@ -309,6 +309,37 @@ def test_a_wrong_url_is_one_sentence(url):
 )
 def test_no_password_is_shown(url):
     assert ledger_store.shown(url) == repr("postgresql://host/clinic")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("postgresql:/u:SECRET@h/db", "host=h password=SECRET", "password = SECRET host = h"),
+        *("postgresql://u:p@SECRET@h/db", "postgresql://u:p@h/SECRET@h/db", "//u:SECRET@h/db"),
+        *("postgresql://u:SECRET/db", "postgresql://h/db password=SECRET", "u:SECRET@h/db"),
+        *("postgresql+psycopg:u:SECRET@h", "postgresql+none://u:SECRET@h/db", " = SECRET"),
+        *("postgresql//u:SECRET@h/db", "postgresql;//u:SECRET@h/db", "u SECRET@h db"),
+        *("'postgresql://u:SECRET@127.0.0.1:1/db'", '"postgresql://u:SECRET@127.0.0.1:1/db"'),
+    ],
+)
+def test_what_looks_like_an_address_and_is_none_is_not_quoted(address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRIVATELR_LEDGER", address)
+    for call in (
+        lambda: Ledger.open(address),
+        lambda: Ledger.create(address, 1.0),
+        active_ledger,
+    ):
+        with pytest.raises(LedgerError, match="or the URL of a PostgreSQL database") as told:
+            call()
+        assert "SECRET" not in f"{told.value}{told.value.__context__}"
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_file_whose_name_looks_like_an_address_is_named_from_its_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Ledger.create("./eps=3:final", 3.0)
+    assert Ledger.open(tmp_path / "eps=3:final").epsilon == 3.0
 
 
 def test_a_driver_that_is_missing_is_named():

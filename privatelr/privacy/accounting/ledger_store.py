@@ -308,8 +308,15 @@ def _table() -> sqlalchemy.Table:
 
 
 def is_server(address: str) -> bool:
-    """Whether an address is the URL of a database, and not the path of a file."""
-    return "://" in address
+    """Whether an address looks like that of a server, as a whole or with a typing error.
+
+    It may then hold a password, so that no error quotes it unless it is complete. The name of a
+    file that looks so takes ``./`` in front.
+    """
+    if os.path.splitdrive(address)[0] or re.match(r"\.{0,2}/(?!/)|~", address):
+        return False
+    has_scheme = re.match(r"\s*[\w+.-]*\s*[:=]", address) is not None
+    return has_scheme or re.search("//|[@;'\"]", address) is not None
 
 
 def shown(address: str) -> str:
@@ -329,7 +336,9 @@ def _engine(address: str) -> sqlalchemy.Engine:
         connect = partial(_open_file, address)
         return sqlalchemy.create_engine("sqlite://", creator=connect, poolclass=pool)
     with suppress(sqlalchemy.exc.ArgumentError, ValueError):  # the latter of a wrong port
-        if (url := sqlalchemy.make_url(address)).get_backend_name() == "postgresql":
+        url = sqlalchemy.make_url(address)
+        place = f"{url.host or ''}{url.database or ''}"  # other characters may be a password's
+        if url.get_backend_name() == "postgresql" and re.fullmatch(r"[\w.:%-]*", place):
             try:
                 return sqlalchemy.create_engine(url, poolclass=pool)
             except ImportError as error:
@@ -339,8 +348,9 @@ def _engine(address: str) -> sqlalchemy.Engine:
                     "it."
                 ) from None
     raise WrongLedgerError(
-        "ledger: takes the path of a file, or the URL of a PostgreSQL database such as "
-        "postgresql+psycopg://user@host/clinic."
+        "ledger: takes the path of a file (with ./ before a name that has : = @ ; // or quotes), "
+        "or the URL of a PostgreSQL database such as postgresql+psycopg://user@host/clinic (with "
+        "%40 for an @ in a password)."
     )
 
 

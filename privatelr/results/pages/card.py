@@ -11,6 +11,7 @@ from typing import Any, Literal
 from privatelr import page_model
 from privatelr.design import Variable
 from privatelr.errors import ArgumentError, ReleaseFileError, require_choice
+from privatelr.mechanisms import STAGES, in_order
 from privatelr.page_model import Bullets, Code, Heading, Listing, Piece
 from privatelr.privacy import (
     REPLACE_PERSON,
@@ -114,7 +115,6 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         ]
     exact = "Exact diagnostics" if fit.has_roc else "Diagnostics"
     seen = ["the estimates", *fit.kind.seen(fit)]
-    seen += ["the counts of scores by class"] if fit.has_roc else []
     shown = " and ".join([", ".join(seen[:-1]), seen[-1]] if seen[1:] else seen)
     hidden = "the estimates and the ROC curve" if fit.has_roc else "the estimates"
     odds, groups = meaning(guarantee)
@@ -212,8 +212,7 @@ def _range(variable: Variable) -> str:
 
 def seen_next_to_noise(fit: NoisyRecord) -> list[str]:
     """What is released next to estimates with noise."""
-    scale = ["the moments that standardised the rows"] if fit.release.scale else []
-    return [*scale, *(["the matrices for inference"] if fit.release.moments else [])]
+    return [STAGES[name].seen() for name in in_order(fit.release.parts)]
 
 
 def released_of_classes(fit: MultinomialFit) -> list[Piece]:
