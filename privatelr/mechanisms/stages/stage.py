@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from privatelr.mechanisms.calibration.lambda_rules import Kinds
@@ -42,52 +41,6 @@ class StageCalibration(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What is public when a stage is calibrated.
-
-    Attributes
-    ----------
-    request : Request
-        What was asked for, with the laws of noise of the coefficients.
-    facts : Problem
-    columns : ScaleFacts or None
-        Facts about the columns, if their scale is released.
-    kinds : Kinds
-        The laws of noise of the stages next to the coefficients; all of them if there are none.
-    before : mapping
-        The calibrations of the earlier stages.
-    """
-
-    request: Request
-    facts: Problem
-    columns: ScaleFacts | None
-    kinds: Kinds
-    before: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Seen:
-    """What a stage is released from.
-
-    Attributes
-    ----------
-    rows : Rows
-        The private rows.
-    release : Release
-        What was released before, the coefficients among it.
-    noise : Draw
-        The draw of the stage's noise.
-    expected : callable or None
-        Returns where scores by released coefficients are expected; a function of public facts.
-    """
-
-    rows: Rows
-    release: Release
-    noise: Draw
-    expected: Callable[[Release], ScoreScale] | None = None
-
-
 Made = TypeVar("Made", bound=StageCalibration)
 
 
@@ -110,12 +63,56 @@ class Stage(Generic[Made]):
     drawn: ClassVar[int] = 3
     """When its noise is drawn; a seed gives the same fit as long as this order stays."""
 
-    def calibrate(self, target: Guarantee, known: Known) -> Made:
-        """Calibrate the noise for a part of the price; takes no data."""
+    def calibrate(
+        self,
+        target: Guarantee,
+        request: Request,
+        facts: Problem,
+        *,
+        columns: ScaleFacts | None,
+        kinds: Kinds,
+        before: Mapping[str, Any],
+    ) -> Made:
+        """Calibrate the noise for a part of the price; takes no data.
+
+        Parameters
+        ----------
+        target
+            The part of the price.
+        request
+            What was asked for, with the laws of noise of the coefficients.
+        facts
+        columns
+            Facts about the columns, if their scale is released.
+        kinds
+            The laws of noise of the stages next to the coefficients; all of them if empty.
+        before
+            The calibrations of the earlier stages.
+        """
         raise NotImplementedError
 
-    def release(self, calibration: Made, seen: Seen) -> Part:
-        """Release the stage."""
+    def release(
+        self,
+        calibration: Made,
+        rows: Rows,
+        release: Release,
+        noise: Draw,
+        expected: Callable[[Release], ScoreScale] | None,
+    ) -> Part:
+        """Release the stage.
+
+        Parameters
+        ----------
+        calibration
+        rows
+            The private rows.
+        release
+            What was released before, the coefficients among it.
+        noise
+            The draw of the stage's noise.
+        expected
+            Returns where scores by released coefficients are expected; a function of public facts.
+        """
         raise NotImplementedError
 
     def seen(self) -> str:
