@@ -228,7 +228,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
         if spec is not ready.declared:
             loose, tally = data.loose(ready.declared, bar=bar)
             watched.add(loose)
-            scale = release_scale(loose, calibration.scale, draws.others[SCALE])
+            scale = release_scale(loose, calibration.parts[SCALE], draws.others[SCALE])
             mapped = scale_map(scale)
             spec = standardise(cast("DesignSpec", spec), *mapped)
         for level in (None,) if by is None else spec.variables[by.column].levels:
@@ -305,7 +305,7 @@ def _prepare(
         warn_of_one_record(guarantee, n, stacklevel=5)
     found = standardised(method, declared, n)
     if found is not None:
-        warn_of_noise(found[1].scale, stacklevel=5)
+        warn_of_noise(found[1].parts[SCALE], stacklevel=5)
     spec, calibration = found or (declared, method.calibrate(method.facts(n, declared)))
     warn_of_doubts(spec, data.batch, schema, stacklevel=5)
     if options.verbose:

@@ -171,7 +171,7 @@ def calibrate_all(
         beside, made = GAUSSIAN if meant else request.kinds, dict[str, Any]()
         try:
             require_usual(parts)
-            for name in in_order(parts):
+            for name in (name for name in STAGES if name in parts):
                 made[name] = STAGES[name].calibrate(
                     parts[name], asked, facts, columns=scale, kinds=beside, before=made
                 )
@@ -236,8 +236,8 @@ def relative_noise(plan: StagedCalibration) -> float:
     >>> relative_noise(plans[0]) > relative_noise(plans[1])
     True
     """
-    scale, noise = plan.scale, plan.coefficients.noise
-    assert scale is not None
+    scale: ScaleCalibration = plan.parts[SCALE]
+    noise = plan.coefficients.noise
     facts = scale.facts
     if scale.of_numbers:
         moments = [
@@ -299,10 +299,10 @@ def release_all(
     drawn = {} if centre is None else {"centre": centre, "stiff": stiff}
     released = plan.mechanism.release(rows, plan.coefficients, draws, solver, **drawn)
     covered = guarantee or plan.target
-    released = replace(released, guarantee=covered, entry=entry, parts=before or {})
+    parts = dict(before or {})
+    released = replace(released, guarantee=covered, entry=entry, parts=parts)
     for name, calibration in plan.parts.items():
         if STAGES[name].at_coefficients:
             noise = draws.others[name]
-            part = STAGES[name].release(calibration, rows, released, noise, expected)
-            released = released.having(**{name: part})
+            parts[name] = STAGES[name].release(calibration, rows, released, noise, expected)
     return released

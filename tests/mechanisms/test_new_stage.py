@@ -42,7 +42,7 @@ class PositivesCalibration:
 
     @property
     def events(self):
-        return events_of(self.noise, self.sensitivity, self.proven)
+        return events_of(self)
 
 
 class PositivesStage(Stage):

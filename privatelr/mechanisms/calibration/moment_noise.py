@@ -88,7 +88,7 @@ class MomentsCalibration:
     @property
     def events(self) -> tuple[Event, ...]:
         """The events that a ledger composes for this release."""
-        return events_of(self.noise, self.sensitivity, self.proven)
+        return events_of(self)
 
     def __str__(self) -> str:
         return (

@@ -188,7 +188,7 @@ class ScaleCalibration:
     @property
     def events(self) -> tuple[Event, ...]:
         """What a ledger composes for this release."""
-        return events_of(self.noise, self.sensitivity, self.target)
+        return events_of(self)
 
     def __str__(self) -> str:
         return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from privatelr.mechanisms.calibration.calibration_record import StageNoise
 from privatelr.mechanisms.calibration.lambda_rules import Kinds
 from privatelr.mechanisms.calibration.scale_noise import ScaleFacts
 from privatelr.mechanisms.perturbation import Release
@@ -12,28 +13,15 @@ from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import Request
 from privatelr.mechanisms.score_histogram import ScoreScale
 from privatelr.privacy import Event, Guarantee
-from privatelr.privacy.noise import Draw, NoiseLaw
+from privatelr.privacy.noise import Draw
 from privatelr.types import Rows
 
 
-class StageCalibration(Protocol):
+class StageCalibration(StageNoise, Protocol):
     """All numbers of a stage, computed before any data is touched."""
 
     @property
     def target(self) -> Guarantee: ...
-
-    @property
-    def noise(self) -> NoiseLaw: ...
-
-    @property
-    def sensitivity(self) -> float:
-        """How far neighbours move what is released, as a Euclidean length."""
-        ...
-
-    @property
-    def proven(self) -> Guarantee:
-        """The guarantee that the noise is proven to give; see `Calibration.proven`."""
-        ...
 
     @property
     def events(self) -> tuple[Event, ...]:
