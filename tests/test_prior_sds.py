@@ -20,7 +20,7 @@ from privatelr.cli import main
 from privatelr.design import Prior, prior, prior_of
 from privatelr.errors import ArgumentError, GuaranteeError, ReleaseFileError
 from privatelr.locks import flint, working_precision
-from privatelr.mechanisms import draw
+from privatelr.mechanisms import draw, signed_rows
 from privatelr.mechanisms.calibration import certified_norm
 from privatelr.mechanisms.perturbation import release_minimiser
 from privatelr.numerics import LOSSES, Objective, value_and_gradient
@@ -204,12 +204,13 @@ def worst_loss(fit, monkeypatch, precision: np.ndarray, seed: int = 1) -> float:
     """The exact loss over the claim, with this matrix ``(d, d)`` in the sum form of both sides."""
     honest, bend = exact.gradient, exact.hessian
     with monkeypatch.context() as patch:
-        patch.setattr(
-            exact,
-            "gradient",
-            lambda a, b, w: honest(a, b, w) + (w - fit.release.centre) @ precision,
-        )
-        patch.setattr(exact, "hessian", lambda a, b, w: bend(a, b, w) + precision)
+        for module in (exact, signed_rows):
+            patch.setattr(
+                module,
+                "gradient",
+                lambda a, b, w: honest(a, b, w) + (w - fit.release.centre) @ precision,
+            )
+            patch.setattr(module, "hessian", lambda a, b, w: bend(a, b, w) + precision)
         return search(fit.calibration, np.random.default_rng(seed), 2).loss.ratio
 
 

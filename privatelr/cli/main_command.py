@@ -38,6 +38,7 @@ from privatelr.datasets import load_dataset, load_schema
 from privatelr.errors import ArgumentError, PrivateLRError, require_number
 from privatelr.lazy_import import lazy_import
 from privatelr.model import dplr
+from privatelr.plot_style import require_plot
 from privatelr.privacy.accounting import NAMED, ledger_rows, of_public_data
 from privatelr.results.release_files import release_bytes
 
@@ -168,7 +169,7 @@ def _audit(chosen: argparse.Namespace) -> int:
     takes = "a number from 0.01 to 10"
     require_number(ArgumentError, "--eps", chosen.eps, takes, at_least=0.01, at_most=10)
     if chosen.plot is not None:
-        audit_table.require_plot(chosen.plot)  # an error must not come after minutes of work
+        require_plot(chosen.plot)  # an error must not come after minutes of work
     rows: list[audit_table.Row] = []
     others: list[checks.Check] = []
 

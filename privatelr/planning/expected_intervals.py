@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from privatelr import inference, mechanisms
-from privatelr.audit.density.exact import matrix_weights, minimisers
-from privatelr.audit.density.pairs import SignedRows
 from privatelr.design import prior_of
 from privatelr.inference import PUBLIC_SEED, Mode, Question
 from privatelr.inference.intervals import factors_of
+from privatelr.mechanisms.signed_rows import SignedRows, matrix_weights, minimisers
 from privatelr.planning.forecast import Errors, Simulator, errors, moments_of, simulate
 from privatelr.privacy.noise import NoiseLaw, draw_many
 from privatelr.types import FloatArray, IntArray

@@ -12,11 +12,11 @@ from functools import lru_cache
 import numpy as np
 
 from privatelr import inference, mechanisms
-from privatelr.audit.density import exact
-from privatelr.audit.density.pairs import SignedRows
 from privatelr.design import DesignSpec, prior_of, standardise, with_equal_weights
 from privatelr.inference import PUBLIC_SEED
+from privatelr.mechanisms import signed_rows
 from privatelr.mechanisms.calibration import ScaleCalibration
+from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.method import standardised
 from privatelr.planning import several_classes
 from privatelr.planning.several_classes import ClassRows
@@ -148,7 +148,7 @@ def minimisers(
     """
     if isinstance(data, ClassRows):
         return several_classes.minimisers(data, problem, tilts)
-    return exact.minimisers(data, problem, tilts, near)
+    return signed_rows.minimisers(data, problem, tilts, near)
 
 
 def _hessian(
@@ -156,7 +156,7 @@ def _hessian(
 ) -> FloatArray:
     if isinstance(data, ClassRows):
         return several_classes.hessian(data, problem, w)
-    return np.asarray(exact.hessian(data, problem, w[None])[0])
+    return np.asarray(signed_rows.hessian(data, problem, w[None])[0])
 
 
 def _units(study: Study, spec: DesignSpec) -> FloatArray:

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from privatelr import errors
-from privatelr.audit.density.pairs import SignedRows
 from privatelr.design import DesignSpec, Variable, read_design, read_values, with_equal_weights
 from privatelr.errors import ArgumentError, SchemaError
 from privatelr.inference import PUBLIC_SEED, Guesses
@@ -23,6 +22,7 @@ from privatelr.inference.guessed_columns import (
     level_shares,
     positive_shares,
 )
+from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.softmax_objective import classes_of
 from privatelr.planning.several_classes import ClassRows, class_shares

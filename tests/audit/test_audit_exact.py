@@ -25,20 +25,15 @@ from scipy import integrate
 from privatelr import audit, dplr
 from privatelr.audit.checks import label
 from privatelr.audit.density.exact import (
-    gradient,
-    hessian,
     log_ratios,
     margin_at,
     margins_of_most,
-    minimisers,
-    solve_each,
     tilt_losses,
 )
 from privatelr.audit.density.loss import loss_of
 from privatelr.audit.density.loss_profile import PrivacyLossDistribution, loss_law
 from privatelr.audit.density.pairs import (
     Pair,
-    SignedRows,
     longest_row,
     pair_of,
     pinned_boundary,
@@ -50,6 +45,7 @@ from privatelr.audit.density.pairs import (
 from privatelr.audit.density.search import deep_pair, search
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.mechanisms import Problem
+from privatelr.mechanisms.signed_rows import SignedRows, gradient, hessian, minimisers, solve_each
 from privatelr.numerics import Huber, Objective, SoftplusHinge
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton

@@ -27,11 +27,8 @@ from privatelr.audit.audit_table import Row
 from privatelr.audit.checks import label
 from privatelr.audit.density.exact import (
     centres,
-    gradient,
-    hessian,
     likelihood_ratio_of_both,
     margin_at,
-    minimisers,
     query,
     query_change,
     query_distance,
@@ -61,6 +58,7 @@ from privatelr.audit.sampling.outputs import observe, outputs_of
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms import Problem, Request, matrix_of, mean_moments, registry
 from privatelr.mechanisms.calibration import calibrate_moments, moments_sensitivity
+from privatelr.mechanisms.signed_rows import gradient, hessian, minimisers
 from privatelr.numerics import LOSSES, Huber
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy import ZCDP, ApproxDP, PureDP

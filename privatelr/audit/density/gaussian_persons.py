@@ -13,9 +13,7 @@ import numpy as np
 from scipy import optimize
 
 from privatelr.audit.checks import Check, Setting, guarded, largest, short
-from privatelr.audit.density import exact
 from privatelr.audit.density.loss_profile import FINE, PrivacyLossDistribution, integrated
-from privatelr.audit.density.pairs import SignedRows
 from privatelr.audit.density.worst_persons import (
     SignedPerson,
     adversarial,
@@ -25,6 +23,7 @@ from privatelr.audit.density.worst_persons import (
 from privatelr.mechanisms import Request, calibrate
 from privatelr.mechanisms.calibration import Calibration, free_penalty, proven
 from privatelr.mechanisms.calibration.lambda_rules import GAUSSIAN
+from privatelr.mechanisms.signed_rows import SignedRows, minimisers
 from privatelr.numerics import LOSSES, Loss
 from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP
 from privatelr.privacy.noise import GaussianNoise
@@ -58,7 +57,7 @@ def person_law(
     )
 
     def released(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
-        w = exact.minimisers(first, problem, drawn)
+        w = minimisers(first, problem, drawn)
         return w, person_losses(calibration, shared, old, new, w)
 
     w, _ = released(noise.sd * rng.standard_normal((_TILTS, problem.d)))

@@ -19,12 +19,12 @@ from scipy import special
 from privatelr.audit.density.exact import (
     centres,
     log_ratios,
-    minimisers,
     record_gradients,
     tilt_losses,
 )
 from privatelr.audit.density.pairs import Pair
 from privatelr.mechanisms.calibration import Calibration
+from privatelr.mechanisms.signed_rows import minimisers
 from privatelr.privacy.noise import GaussianNoise, draw_many
 from privatelr.types import FloatArray
 

@@ -15,6 +15,7 @@ import numpy as np
 from privatelr.audit.density.exact import margin_at
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms.calibration import Calibration
+from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.privacy.noise import BlockLaplace
 from privatelr.types import FloatArray, parts_of
 
@@ -31,53 +32,6 @@ TURN = -40.0
 """Rows that turn the tilt have this margin, where no loss has curvature."""
 _DEEPEST = 4000.0
 """A pair of opposite records has an output w with ``R |w|`` of at most this."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SignedRows:
-    """A dataset as distinct signed rows ``u = y x`` and their counts.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (k, d)
-    counts : ndarray of shape (k,)
-        Not negative. They may be so large that the records could not be listed one by one.
-    sizes : ndarray of shape (k,), optional
-        Sizes of the labels, by default 1; larger ones are those of rows with weights
-        (`privatelr.numerics.rows.row_bounds`).
-    shifts : ndarray of shape (k,), optional
-        Offsets times the sign of the label, over its size; by default 0.
-    held : ndarray of shape (d, d) or None
-        What a prior adds to the penalty of the sum form.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from privatelr.audit import SignedRows
-    >>> SignedRows(np.array([[0.6, 0.8]]), np.array([30.0])).sizes
-    array([1.])
-    """
-
-    rows: FloatArray
-    counts: FloatArray
-    sizes: FloatArray = field(default_factory=lambda: np.ones(0))
-    shifts: FloatArray = field(default_factory=lambda: np.zeros(0))
-    held: FloatArray | None = None
-
-    def __post_init__(self) -> None:
-        if len(self.sizes) == 0:
-            object.__setattr__(self, "sizes", np.ones(len(self.rows)))
-        if len(self.shifts) == 0:
-            object.__setattr__(self, "shifts", np.zeros(len(self.rows)))
-        if self.rows.ndim != 2 or self.counts.shape != (len(self.rows),):
-            raise ArgumentError(
-                f"rows of shape {self.rows.shape} and counts of shape {self.counts.shape}: takes "
-                "(k, d) and (k,)."
-            )
-
-    def margins(self, w: FloatArray) -> FloatArray:
-        """Margins ``(..., k)`` of the records at coefficients ``(..., d)``."""
-        return np.asarray(self.sizes * (w @ self.rows.T + self.shifts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.audit.density import exact, pairs, staged_loss
 from privatelr.audit.density import loss as losses
 from privatelr.audit.density.loss import PrivacyLoss
-from privatelr.audit.density.pairs import Pair, SignedRows
+from privatelr.audit.density.pairs import Pair
 from privatelr.audit.enumeration.discrete import ChoiceLoss, choice_loss
 from privatelr.design import BatchReader, read_design, unstandardised
 from privatelr.errors import ArgumentError, count_of, show
@@ -25,6 +25,7 @@ from privatelr.mechanisms.scale_release import (
     scale_map,
     sums_of_loose,
 )
+from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.numerics.rows import DenseRows, LooseRows
 from privatelr.privacy import ApproxDP, Guarantee, PureDP
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise
