@@ -12,7 +12,6 @@ from privatelr.audit.checks import FULL, QUICK, Check, Effort, Setting
 from privatelr.audit.density.loss import PrivacyLoss
 from privatelr.audit.density.pairs import Pair
 from privatelr.audit.density.search import Finding, privacy_loss, search
-from privatelr.audit.enumeration.discrete import ChoiceLoss
 from privatelr.audit.run_audit import run
 from privatelr.audit.sampling.lower_bounds import (
     delta_from_outputs,
@@ -29,7 +28,6 @@ __all__ = [
     "QUICK",
     "Audit",
     "Check",
-    "ChoiceLoss",
     "Effort",
     "Finding",
     "Mechanism",

@@ -26,9 +26,8 @@ from privatelr.audit.density.search import deep_pair, ratio_of, search
 from privatelr.audit.density.worst_classes import audit_classes
 from privatelr.audit.density.worst_persons import audit_persons
 from privatelr.audit.designs import audit_rows
-from privatelr.audit.enumeration.answers import audit_answers
+from privatelr.audit.enumeration.answers import audit_answers, audit_declarations
 from privatelr.audit.enumeration.plays import audit_plays
-from privatelr.audit.enumeration.ranges_and_levels import audit_declarations
 from privatelr.audit.enumeration.tiny_cases import audit_programs, audit_simplex
 from privatelr.audit.fits import (
     audit_front,

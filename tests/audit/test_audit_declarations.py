@@ -2,7 +2,7 @@
 
 import pytest
 
-from privatelr.audit.enumeration.ranges_and_levels import audit_declarations
+from privatelr.audit.enumeration.answers import audit_declarations
 from tests.audit.mutations import MUTATIONS
 from tests.audit.mutations.planted import DECLARED
 

@@ -14,7 +14,6 @@ from privatelr.audit.density import exact, pairs, staged_loss
 from privatelr.audit.density import loss as losses
 from privatelr.audit.density.loss import PrivacyLoss
 from privatelr.audit.density.pairs import Pair
-from privatelr.audit.enumeration.discrete import ChoiceLoss, choice_loss
 from privatelr.design import BatchReader, read_design, unstandardised
 from privatelr.errors import ArgumentError, count_of, show
 from privatelr.mechanisms import StagedCalibration, mechanism_of
@@ -29,7 +28,7 @@ from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.numerics.rows import DenseRows, LooseRows
 from privatelr.privacy import ApproxDP, Guarantee, PureDP
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise
-from privatelr.results import FitRecord, SelectedRecord
+from privatelr.results import FitRecord
 from privatelr.sources import as_batch
 from privatelr.types import FloatArray
 
@@ -52,12 +51,12 @@ Candidate = tuple[str, Pair, FloatArray | None]
 
 @suggests_arguments
 def privacy_loss(
-    subject: FitRecord | SelectedRecord | StagedCalibration | Calibration,
+    subject: FitRecord | StagedCalibration | Calibration,
     data: Any,
     neighbour: Any,
     *,
     output: Any = None,
-) -> PrivacyLoss | ChoiceLoss:
+) -> PrivacyLoss:
     """Privacy loss of a mechanism between two datasets, from the density of its release.
 
     Parameters
@@ -74,10 +73,8 @@ def privacy_loss(
 
     Returns
     -------
-    ChoiceLoss
-        For a fit that chose columns: the exact loss of the choices that it released.
     PrivacyLoss
-        For any other subject. Under a pure claim it is the largest loss over all outputs, found by
+        Under a pure claim it is the largest loss over all outputs, found by
         a local search; under zCDP it is the largest ratio of a Renyi divergence to its order;
         under (epsilon, delta) it is the exact delta. For a fit that released a scale of columns, or
         bought inference, it is the loss of all stages together, and `PrivacyLoss.parts` compares
@@ -98,12 +95,8 @@ def privacy_loss(
     **Privacy.** *Covered*: nothing; run it on made-up data. *Neighbours*: replace one record.
     *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
     """
-    if isinstance(subject, FitRecord | SelectedRecord) and not subject.guarantee.is_private:
+    if isinstance(subject, FitRecord) and not subject.guarantee.is_private:
         raise losses.no_claim(subject.guarantee)
-    if isinstance(subject, SelectedRecord):
-        if output is not None:
-            raise ArgumentError("output: takes None beside a fit that chose columns.")
-        return choice_loss(subject, data, neighbour)
     plan, calibration = _read_subject(subject)
     if calibration.problem.persons or calibration.problem.is_multinomial:
         what = "persons" if calibration.problem.persons else "classes"

@@ -17,9 +17,8 @@ from privatelr.audit import checks
 from privatelr.audit.accounts import audit_ledger
 from privatelr.audit.audit_table import DIFFERS, Row
 from privatelr.audit.designs import audit_rows
-from privatelr.audit.enumeration.answers import audit_answers
+from privatelr.audit.enumeration.answers import audit_answers, audit_declarations
 from privatelr.audit.enumeration.plays import audit_plays
-from privatelr.audit.enumeration.ranges_and_levels import audit_declarations
 from privatelr.audit.enumeration.tiny_cases import audit_simplex
 from privatelr.audit.fits import (
     FRONTS,
