@@ -296,6 +296,25 @@ def guarded(
         yield Check(part, subject, failure=could_not(failure))
 
 
+def measured(
+    part: str, subject: str, measure: Callable[..., float], *given: Any, allowed: float = 1.0
+) -> Iterator[Check]:
+    """Yield the check of the number that ``measure(*given)`` returns, or of its error."""
+    yield from guarded(
+        part, subject, lambda: [Check(part, subject, float(measure(*given)), allowed)]
+    )
+
+
+def worst_share(shares: Iterable[float]) -> float:
+    """The largest share of a claim; a search that has found a violation is over."""
+    worst = -math.inf
+    for share in shares:
+        worst = largest((worst, share))
+        if worst > 1 + _ROUNDING:
+            break
+    return worst
+
+
 def table_of(checks: Iterable[Check]) -> list[str]:
     """The lines of a table of checks, followed by an empty line; no lines without checks."""
     listed = list(checks)

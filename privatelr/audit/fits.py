@@ -24,10 +24,9 @@ import pandas as pd
 from privatelr.audit import checks
 from privatelr.audit.checks import MISSING, Check, claims_of_size, guarded, short
 from privatelr.audit.density.exact import margin_at, margins_of_most
-from privatelr.audit.density.loss import PrivacyLoss, loss_of
+from privatelr.audit.density.loss import PrivacyLoss, loss_of, moments_loss
 from privatelr.audit.density.pairs import Pair
 from privatelr.audit.density.search import Finding, privacy_loss, search, with_weights
-from privatelr.audit.density.staged_loss import moments_loss
 from privatelr.audit.designs import Case, read_as_a_fit
 from privatelr.call_data import read_data
 from privatelr.design import read_design
@@ -84,6 +83,16 @@ FRONTS = (
         directions=2,
     ),
 )
+
+
+def audit_fits(epsilon: float, rng: np.random.Generator) -> Iterator[Check]:
+    """All checks of this module."""
+    yield from audit_tables()
+    yield from audit_front(epsilon)
+    yield from audit_scaled_fits(epsilon)
+    yield from audit_scored_fits(epsilon)
+    yield from audit_offsets(epsilon, rng)
+    yield from audit_weights(epsilon, rng)
 
 
 def audit_front(

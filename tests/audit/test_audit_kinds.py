@@ -7,11 +7,11 @@ import pytest
 from scipy import integrate
 
 from privatelr.audit import worth
+from privatelr.audit.accounts import Charged, audit_small_ledgers, exact_delta
 from privatelr.audit.checks import VIOLATION
 from privatelr.audit.recomputed import plans_of_laws
 from privatelr.audit.sampling import drawn_noise
 from privatelr.audit.sampling.drawn_noise import audit_draws, audit_source, draw_by_definition
-from privatelr.audit.small_ledgers import Charged, audit_small_ledgers, exact_delta
 from privatelr.privacy import ZCDP, ApproxDP, PureDP, SharedApproxDP
 from privatelr.privacy.noise import CopiedNoise, NoNoise
 

@@ -33,7 +33,13 @@ from privatelr.audit.density.exact import (
     query_change,
     query_distance,
 )
-from privatelr.audit.density.loss_profile import PrivacyLossDistribution, loss_law
+from privatelr.audit.density.loss import (
+    PrivacyLossDistribution,
+    joint_loss_at,
+    joint_loss_of,
+    loss_law,
+    moments_loss,
+)
 from privatelr.audit.density.pairs import (
     RIGHT,
     WIDER,
@@ -45,7 +51,6 @@ from privatelr.audit.density.pairs import (
     usual_pair,
 )
 from privatelr.audit.density.search import deep_pair, search
-from privatelr.audit.density.staged_loss import joint_loss_at, joint_loss_of, moments_loss
 from privatelr.audit.run_audit import sample
 from privatelr.audit.sampling import distribution_tests
 from privatelr.audit.sampling.distribution_tests import (

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
-from privatelr.audit.density import exact, pairs, staged_loss
+from privatelr.audit.density import exact, pairs
 from privatelr.audit.density import loss as losses
 from privatelr.audit.density.loss import PrivacyLoss
 from privatelr.audit.density.pairs import Pair
@@ -101,7 +101,7 @@ def privacy_loss(
     if calibration.problem.persons or calibration.problem.is_multinomial:
         what = "persons" if calibration.problem.persons else "classes"
         raise ArgumentError(
-            f"subject: it is about {what}; audit.density.worst_{what} has the loss of one, and "
+            f"subject: it is about {what}; audit.density.persons_and_classes has the loss of one, and "
             "subject takes what is about records of two classes."
         )
     fit = subject if isinstance(subject, FitRecord) else None
@@ -126,8 +126,8 @@ def privacy_loss(
             return losses.loss_of(pair, calibration)
         return losses.loss_at(pair, calibration, at)
     if at is None:
-        return staged_loss.joint_loss_of(pair, plan, change=change)
-    return staged_loss.joint_loss_at(pair, plan, at, change=change)
+        return losses.joint_loss_of(pair, plan, change=change)
+    return losses.joint_loss_at(pair, plan, at, change=change)
 
 
 def _change_of_scale(spec: Any, release: ScaleRelease, tables: list[Any]) -> FloatArray:
@@ -261,7 +261,7 @@ def search(
         if plan is None:
             loss = losses.loss_of(pair, calibration, outputs)
         else:
-            loss = staged_loss.joint_loss_of(pair, plan, outputs)
+            loss = losses.joint_loss_of(pair, plan, outputs)
         findings.append(Finding(calibration, pair, loss, family))
     worst = max(findings, key=lambda found: ratio_of(found.loss))
     if plan is None:
@@ -271,7 +271,7 @@ def search(
     ]
     if plan.moments is not None:
         right = pairs.usual_pair(calibration, pairs.RIGHT)[0]
-        parts[1] = max(parts[1], staged_loss.moments_loss(right, plan.moments), key=ratio_of)
+        parts[1] = max(parts[1], losses.moments_loss(right, plan.moments), key=ratio_of)
     return replace(worst, loss=replace(worst.loss, parts=tuple(parts)))
 
 

@@ -47,8 +47,9 @@ _RECORDS = 6
 """A scripted run has this number of records."""
 _SAME = 1e-8
 """Two computations of one minimiser may differ by this much in log theta, by rounding."""
-_HAIR = 1e-6
-"""The noisy exponent of the scripted option is larger than the others by this much."""
+_HAIR, _TIE = 1e-6, 1e-9
+"""The noisy exponent of the scripted option is larger than the others by the first number. These
+differ by the second, because an exact tie would never be resolved."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +78,7 @@ class Script:
         turn = min(len(self.done), len(self.path) - 1)
         self.done.append(turn)
         numbers = -self.laws(np.array([self.path[:turn]], dtype=np.intp))[0]
+        numbers += _TIE * np.arange(len(numbers))
         numbers[self.path[turn]] += _HAIR
         return FloatDraw(numbers)
 

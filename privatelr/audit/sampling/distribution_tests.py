@@ -23,7 +23,7 @@ from privatelr import mechanisms
 from privatelr.audit.checks import Check, guarded, label
 from privatelr.audit.density.exact import moments_of, query
 from privatelr.audit.density.pairs import signed_rows
-from privatelr.audit.density.worst_classes import ClassedRows
+from privatelr.audit.density.persons_and_classes import ClassedRows
 from privatelr.audit.sampling.drawn_noise import draw_by_definition, same_law
 from privatelr.mechanisms import Problem, Request, StagedCalibration, draw_all
 from privatelr.mechanisms.calibration import (
