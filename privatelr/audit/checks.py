@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from privatelr.audit.sampling import lower_bounds
-from privatelr.audit.sampling.outputs import Score, outputs_of
+from privatelr.audit.sampling.lower_bounds import Score, outputs_of
 from privatelr.errors import GuaranteeError, MissingDependencyError
 from privatelr.mechanisms import Problem, Request, StagedCalibration, calibrate_all, divide
 from privatelr.mechanisms.calibration import ScaleFacts, free_penalty, proven

@@ -19,7 +19,7 @@ from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.density.pairs import WIDER, straight_pair, usual_pair
 from privatelr.audit.density.search import deep_pair, ratio_of, search
 from privatelr.audit.enumeration import answers, plays, tiny_cases
-from privatelr.audit.sampling import distribution_tests, drawn_noise
+from privatelr.audit.sampling import draws_and_releases
 from privatelr.errors import ArgumentError, require_number, show
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spend, StagedCalibration
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Calibration, ScaleFacts
@@ -114,9 +114,9 @@ def _all_found(
         yield from neighbouring_tables.audit_strata(epsilon)
         yield from persons.audit_classes(epsilon, other)
         yield from recomputed.audit_noise(epsilon)
-        yield from drawn_noise.audit_draws(other, effort.releases)
-        yield from drawn_noise.audit_source()
-        yield from distribution_tests.audit_releases(other, epsilon)
+        yield from draws_and_releases.audit_draws(other, effort.releases)
+        yield from draws_and_releases.audit_source()
+        yield from draws_and_releases.audit_releases(other, epsilon)
         yield from plays.audit_plays(other, epsilon, effort.choices)
         yield from answers.audit_declarations(epsilon, -(-effort.releases // _FEWER_CALLS))
         yield from answers.audit_answers(other, epsilon, effort.choices)
@@ -189,7 +189,7 @@ def audit_one(
     if not scaled:
         subject, trials = first if bought else first.coefficients, -(-effort.trials // fewer)
         sampled = max(sample(subject, trials, alpha, rng) for _ in range(effort.seeds))
-        differs = distribution_tests.release_pvalue(
+        differs = draws_and_releases.release_pvalue(
             request, loss, -(-effort.releases // fewer), rng
         )
     return Row(
@@ -222,12 +222,12 @@ def sample(
     release: Callable[..., FloatArray]
     if isinstance(subject, StagedCalibration):
         pair = usual_pair(subject.coefficients, WIDER)[0]
-        release = partial(distribution_tests.release_both_many, subject)
+        release = partial(draws_and_releases.release_both_many, subject)
         score = exact.likelihood_ratio_of_both(subject, pair)
     else:
         deep = subject.problem.d > 1
         pair = deep_pair(subject) if deep else straight_pair(subject, 0.0)[0]
-        release = partial(distribution_tests.release_many, subject)
+        release = partial(draws_and_releases.release_many, subject)
         score = exact.likelihood_ratio(subject, pair)
     first, second = (release(side, trials, rng) for side in (pair.first(), pair.second()))
     return checks.sampled_bound(subject.proven, first, second, alpha, score)

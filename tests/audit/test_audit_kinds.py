@@ -10,8 +10,12 @@ from privatelr.audit import worth
 from privatelr.audit.accounts import Charged, audit_small_ledgers, exact_delta
 from privatelr.audit.checks import VIOLATION
 from privatelr.audit.recomputed import plans_of_laws
-from privatelr.audit.sampling import drawn_noise
-from privatelr.audit.sampling.drawn_noise import audit_draws, audit_source, draw_by_definition
+from privatelr.audit.sampling import draws_and_releases
+from privatelr.audit.sampling.draws_and_releases import (
+    audit_draws,
+    audit_source,
+    draw_by_definition,
+)
 from privatelr.privacy import ZCDP, ApproxDP, PureDP, SharedApproxDP
 from privatelr.privacy.noise import CopiedNoise, NoNoise
 
@@ -55,8 +59,8 @@ def test_several_numbers_of_classes_and_all_stages_are_drawn_from():
 def test_a_law_that_is_new_has_to_be_defined_and_drawn_from(monkeypatch):
     with pytest.raises(TypeError, match="no definition"):
         draw_by_definition(object(), 1, np.random.default_rng(0))
-    monkeypatch.setattr(drawn_noise, "drawings", lambda: iter(()))
-    monkeypatch.setattr(drawn_noise, "_kinds_of", lambda kind: [NoNoise, CopiedNoise])
+    monkeypatch.setattr(draws_and_releases, "drawings", lambda: iter(()))
+    monkeypatch.setattr(draws_and_releases, "_kinds_of", lambda kind: [NoNoise, CopiedNoise])
     (check,) = audit_draws(np.random.default_rng(0), 9, "nothing")
     assert (check.found, check.verdict) == (1, VIOLATION)
 

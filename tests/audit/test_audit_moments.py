@@ -52,14 +52,14 @@ from privatelr.audit.density.pairs import (
 )
 from privatelr.audit.density.search import deep_pair, search
 from privatelr.audit.run_audit import sample
-from privatelr.audit.sampling import distribution_tests
-from privatelr.audit.sampling.distribution_tests import (
+from privatelr.audit.sampling import draws_and_releases
+from privatelr.audit.sampling.draws_and_releases import (
     draw_by_definition,
     release_both_many,
     release_many,
     release_pvalue,
 )
-from privatelr.audit.sampling.outputs import observe, outputs_of
+from privatelr.audit.sampling.lower_bounds import observe, outputs_of
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms import Problem, Request, matrix_of, mean_moments, registry
 from privatelr.mechanisms.calibration import calibrate_moments, moments_sensitivity
@@ -640,7 +640,7 @@ def test_slips_in_real_releases_are_seen(monkeypatch, slip):
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_noise_that_is_used_twice_is_seen(monkeypatch, placement):
     """The first draws of the moments are those of the coefficients, in another unit."""
-    honest = distribution_tests.draw_all
+    honest = draws_and_releases.draw_all
 
     def draw_all(plan, randomness):
         drawn = honest(plan, randomness)
@@ -649,7 +649,7 @@ def test_noise_that_is_used_twice_is_seen(monkeypatch, placement):
         again[: len(first)] = first * plan.moments.noise.scale
         return replace(drawn, moments=FloatDraw(again))
 
-    monkeypatch.setattr(distribution_tests, "draw_all", draw_all)
+    monkeypatch.setattr(draws_and_releases, "draw_all", draw_all)
     assert pvalue(placement=placement) < 1e-6
 
 

@@ -29,7 +29,7 @@ from privatelr.audit.checks import (
 )
 from privatelr.audit.density.loss import loss_of
 from privatelr.audit.density.search import deep_pair
-from privatelr.audit.sampling.distribution_tests import release_pvalue
+from privatelr.audit.sampling.draws_and_releases import release_pvalue
 from privatelr.errors import ArgumentError, MissingDependencyError, NotConvergedError
 from privatelr.mechanisms import MECHANISMS, Mechanism, Request
 from privatelr.mechanisms.calibration import pure

@@ -101,7 +101,7 @@ def privacy_loss(
     if calibration.problem.persons or calibration.problem.is_multinomial:
         what = "persons" if calibration.problem.persons else "classes"
         raise ArgumentError(
-            f"subject: it is about {what}; audit.density.persons_and_classes has the loss of one, and "
+            f"subject: it is about {what}, about which `audit.run` has checks; "
             "subject takes what is about records of two classes."
         )
     fit = subject if isinstance(subject, FitRecord) else None

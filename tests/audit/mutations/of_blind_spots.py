@@ -26,7 +26,7 @@ from privatelr.audit.neighbouring_tables import (
     audit_strata,
 )
 from privatelr.audit.recomputed import audit_noise
-from privatelr.audit.sampling.drawn_noise import audit_draws, audit_source
+from privatelr.audit.sampling.draws_and_releases import audit_draws, audit_source
 from privatelr.mechanisms import perturbation, price_shares, registry, score_histogram
 from privatelr.mechanisms.calibration import (
     ScaleCalibration,

@@ -30,8 +30,7 @@ from privatelr.audit.fits import (
 )
 from privatelr.audit.recomputed import audit_noise
 from privatelr.audit.run_audit import SCALE_BESIDE, audit_one
-from privatelr.audit.sampling.distribution_tests import audit_releases
-from privatelr.audit.sampling.drawn_noise import audit_draws
+from privatelr.audit.sampling.draws_and_releases import audit_draws, audit_releases
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, Request, Spend
 from privatelr.numerics import LOSSES
 from privatelr.privacy import PureDP
