@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product, starmap
 from typing import Any
@@ -189,21 +190,27 @@ FULL = Effort(_FULL, 10, trials=500_000, seeds=20, releases=5_000, choices=60, f
 def plan_in(
     request: Request, loss: Loss, setting: Setting, scale: ScaleFacts | None = None
 ) -> StagedCalibration | None:
-    """The calibration of a mechanism in a setting, or None if no noise is large enough.
+    """The calibration of a mechanism in a setting, or None if no noise is large enough."""
+    n = FEWER if request.spend == "inference" else RECORDS
+    return plan_at(request, setting.facts(loss, n), setting.small, scale)
 
-    Lambda is the one of the rule ``"free"`` for the coefficients, divided by ``setting.small``.
+
+def plan_at(
+    request: Request, facts: Problem, small: float, scale: ScaleFacts | None = None
+) -> StagedCalibration | None:
+    """The calibration of a mechanism, or None if no noise is large enough.
+
+    Lambda is the one of the rule ``"free"`` for the coefficients, divided by `small`.
     """
-    facts = setting.facts(loss, FEWER if request.spend == "inference" else RECORDS)
-    ways = divide(request.target, request.spend, loss, scaled=scale is not None)
-    parts = next((parts for parts, meant in ways if set(meant) & set(request.kinds)), ways[0][0])
-    target: Any = parts["coefficients"]
-    analysis = proven(request.analysis, loss)
-    try:
-        penalty = free_penalty(facts, target, analysis, kinds=request.kinds) / setting.small
+    analysis = proven(request.analysis, facts.loss)
+    with suppress(GuaranteeError):
+        ways = divide(request.target, request.spend, facts.loss, scaled=scale is not None)
+        proofs = (parts for parts, meant in ways if set(meant) & set(request.kinds))
+        target: Any = next(proofs, ways[0][0])["coefficients"]
+        penalty = free_penalty(facts, target, analysis, kinds=request.kinds) / small
         asked = replace(request, analysis=analysis, lambda_=penalty / facts.n)
         return calibrate_all(asked, facts, scale)
-    except GuaranteeError:
-        return None
+    return None
 
 
 # -- checks --------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from privatelr.audit.checks import (
     largest,
     measured,
     number,
+    plan_at,
     short,
     worst_share,
 )
@@ -34,8 +35,8 @@ from privatelr.audit.density import exact
 from privatelr.audit.density.loss import FINE, PrivacyLossDistribution, integrated
 from privatelr.audit.density.pairs import PULL, TURN
 from privatelr.design import shares_of
-from privatelr.mechanisms import Problem, Request, calibrate
-from privatelr.mechanisms.calibration import GAUSSIAN, Calibration, free_penalty, proven
+from privatelr.mechanisms import Problem, Request
+from privatelr.mechanisms.calibration import GAUSSIAN, Calibration
 from privatelr.mechanisms.calibration.lambda_rules import Kinds
 from privatelr.mechanisms.signed_rows import SignedRows, gradient, hessian, minimisers
 from privatelr.numerics import LOSSES, Loss
@@ -93,9 +94,9 @@ def calibrated(
     """
     persons = target.neighbours == REPLACE_PERSON
     facts = Problem(RECORDS, d, loss, 1.0, persons=persons, classes=classes, touched=touched)
-    penalty = free_penalty(facts, target, proven(None, loss), kinds=kinds) / small
-    request = Request(target, "objective", None, penalty / facts.n, "keep", kinds=kinds)
-    return calibrate(request, facts)
+    plan = plan_at(Request(target, "objective", None, "free", "keep", kinds=kinds), facts, small)
+    assert plan is not None
+    return plan.coefficients
 
 
 def climbed(
