@@ -22,7 +22,7 @@ under the given map; the claim has to cover both together, whatever the map.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -631,27 +631,22 @@ def _with_others(
     change: FloatArray | None,
 ) -> PrivacyLoss:
     """The loss of some stages, plus that of scale and counts if these are released; pure."""
-    scaled = counted = 0.0
-    if plan.scale is not None:
-        parts = *parts, scale_loss(_change(plan.scale, change), plan.scale)
-        scaled = parts[-1].found
+    others = [part for part, *_ in _others(plan, change)]
+    parts = *parts, *others
+    added = {part.of: part.found for part in others}
+    found, named = rest.found + sum(added.values()), " and ".join(part.of for part in parts)
+    return replace(rest, claim=plan.proven, found=found, of=named, parts=parts, **added)
+
+
+def _others(
+    plan: StagedCalibration, change: FloatArray | None
+) -> Iterator[tuple[PrivacyLoss, NoiseLaw, float]]:
+    """The losses of scale and counts alone, their noise, and how far a record moves them."""
+    if (scale := plan.scale) is not None:
+        moved = largest_change(scale) if change is None else change
+        yield scale_loss(moved, scale), scale.noise, float(np.linalg.norm(moved))
     if plan.histogram is not None:
-        parts = *parts, counts_loss(plan.histogram)
-        counted = parts[-1].found
-    found, named = rest.found + scaled + counted, " and ".join(part.of for part in parts)
-    return replace(
-        rest,
-        claim=plan.proven,
-        found=found,
-        scale=scaled,
-        counts=counted,
-        of=named,
-        parts=parts,
-    )
-
-
-def _change(scale: ScaleCalibration, change: FloatArray | None) -> FloatArray:
-    return largest_change(scale) if change is None else change
+        yield counts_loss(plan.histogram), plan.histogram.noise, math.sqrt(2)
 
 
 def _charges(pair: Pair, plan: StagedCalibration) -> tuple[Charge, Charge]:
@@ -671,10 +666,11 @@ def _profile_of_all(pair: Pair, plan: StagedCalibration, change: FloatArray | No
     """The joint loss under zCDP or (epsilon, delta), by integration over the coefficients.
 
     If the noise of a part proves a pure claim, the largest loss of that part is subtracted from
-    epsilon; its rho is added under zCDP. The scale has Gaussian noise here, of a mu that does not
-    depend on the coefficients, and so have the counts of scores, mostly.
+    epsilon; its rho is added under zCDP. Gaussian noise of a scale and of counts of scores has a mu
+    that does not depend on the coefficients.
     """
-    claim, coefficients, moments, scale = plan.target, plan.coefficients, plan.moments, plan.scale
+    claim, coefficients, moments = plan.target, plan.coefficients, plan.moments
+    is_approximate, rho = isinstance(claim, ApproxDP), 0.0
     laws = laws_of(pair, coefficients, moments)
     first = [law.first() for law in laws]
     if coefficients.placement == "output" or isinstance(coefficients.proven, PureDP):
@@ -682,35 +678,25 @@ def _profile_of_all(pair: Pair, plan: StagedCalibration, change: FloatArray | No
         off = alone.shield
     else:
         alone, mu, off = loss_of_laws(first, coefficients), shield_ratio(coefficients), 0.0
-    parts, further, beside = [alone], 0.0, 0.0
+    tilt, without = largest(first, claim), largest(first, claim, mu, off)
+    rest = rest_of(claim if is_approximate else coefficients.target, mu)
+    parts = [alone]
     if moments is not None:
         parts.append(moments_loss(pair, moments))
-        further = parts[-1].found if isinstance(moments.proven, PureDP) else 0.0
-    if scale is not None:
-        moved = _change(scale, change)
-        parts.append(scale_loss(moved, scale))
-        beside = float(np.linalg.norm(moved)) / scale.noise.scale
-    tilt, without = largest(first, claim), largest(first, claim, mu, off)
-    both = largest(laws, claim, mu, off + further)
-    three = found = largest(laws, claim, math.hypot(mu, beside), off + further)
-    if plan.histogram is not None:
-        parts.append(counts_loss(plan.histogram))
-        if isinstance(plan.histogram.noise, GaussianNoise):
-            beside = math.hypot(beside, math.sqrt(2) / plan.histogram.noise.scale)
-        elif isinstance(claim, ApproxDP):
-            further += parts[-1].found
-        found = largest(laws, claim, math.hypot(mu, beside), off + further)
-        if isinstance(claim, ZCDP) and isinstance(parts[-1].claim, PureDP):
-            found += to_zcdp(PureDP(parts[-1].found)).rho
+        off += parts[-1].found if isinstance(moments.proven, PureDP) else 0.0
+    found = largest(laws, claim, mu, off)
+    added = {"moments": found - without}
+    for part, noise, distance in _others(plan, change):
+        parts.append(part)
+        if isinstance(noise, GaussianNoise):
+            mu = math.hypot(mu, distance / noise.scale)
+        elif is_approximate:
+            off += part.found
+        else:
+            rho += to_zcdp(PureDP(part.found)).rho
+        before, found = found, largest(laws, claim, mu, off) + rho
+        added[part.of] = found - before
+    named = " and ".join(part.of for part in parts)
     return PrivacyLoss(
-        claim,
-        found,
-        tilt,
-        rest_of(claim if isinstance(claim, ApproxDP) else coefficients.target, mu),
-        without - tilt,
-        moments=both - without,
-        scale=three - both,
-        counts=found - three,
-        of=" and ".join(part.of for part in parts),
-        parts=tuple(parts),
+        claim, found, tilt, rest, without - tilt, of=named, parts=tuple(parts), **added
     )
