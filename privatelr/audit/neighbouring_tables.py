@@ -267,21 +267,17 @@ def audit_strata(epsilon: float) -> Iterator[Check]:
     """Move a record of a table from one stratum to another, and compare what fits are made of."""
     records = partial(_both_strata, _tables, _STRATA)
     persons = partial(_both_strata, _tables_of_persons, f"{_STRATA} + person(who)")
-    over = "moves them, over what noise hides"
-    for subject, measure, allowed in (
-        ("strata that a moved record changes, over 2", partial(_changed, records), 1.0),
-        (f"matrices of two strata: how far a record {over}", partial(_matrices_of, records), 1.0),
-        (f"counts of two strata: how far a record {over}", partial(_counts_of, records), 1.0),
-        ("price of all strata in a ledger, over the claim", _charged, 0.0),
-        (
-            "what a person counts in all strata together, in records",
-            partial(_weighed, persons),
-            1.0,
-        ),
-        (f"matrices of all strata: how far a person {over}", partial(_matrices_of, persons), 1.0),
-        (f"counts of all strata: how far a person {over}", partial(_counts_of, persons), 1.0),
-    ):
-        yield from measured("strata", subject, measure, epsilon, allowed=allowed)
+    yield from measured("strata", "strata that a moved record changes, over 2", _changed, records)
+    for what, stage in _STAGES.items():
+        subject = f"{what} of two strata: how far a record {_OVER}"
+        yield from measured("strata", subject, _moved_in_strata, records, stage, epsilon)
+    subject = "price of all strata in a ledger, over the claim"
+    yield from measured("strata", subject, _charged, epsilon, allowed=0.0)
+    subject = "what a person counts in all strata together, in records"
+    yield from measured("strata", subject, _weighed, persons)
+    for what, stage in _STAGES.items():
+        subject = f"{what} of all strata: how far a person {_OVER}"
+        yield from measured("strata", subject, _moved_in_strata, persons, stage, epsilon)
 
 
 def _tables() -> list[pd.DataFrame]:
@@ -330,7 +326,7 @@ def _both_strata(
     return facts, first, second
 
 
-def _changed(strata: _Strata, epsilon: float) -> float:
+def _changed(strata: _Strata) -> float:
     _, first, second = strata()
     changed = sum(
         not (np.array_equal(one.x, other.x) and np.array_equal(one.y, other.y))
@@ -347,30 +343,41 @@ def _priced(epsilon: float, facts: Problem) -> Iterator[tuple[Any, Any]]:
             yield replace(claim, neighbours=facts.neighbours), kinds
 
 
-def _matrices_of(strata: _Strata, epsilon: float) -> float:
+_Stage = Callable[[Problem, Any, Any], tuple[NoiseLaw, Callable[[Any], FloatArray]]]
+"""Calibrates a stage to facts, a claim and kinds of noise: its noise, and what it is added to."""
+
+
+def _moved_in_strata(strata: _Strata, stage: _Stage, epsilon: float) -> float:
+    """The largest share of a claim that is lost in all strata, as records change between two."""
     facts, *sides = strata()
     shares = []
     for claim, kinds in _priced(epsilon, facts):
-        plan = calibrate_moments(facts, claim, kinds)
-        one, other = ([mean_moments(rows, _STEEPEST, plan) for rows in side] for side in sides)
-        moved = [a - b for a, b in zip(one, other, strict=True)]
-        shares.append(share_of_changes(plan.noise, claim, moved))
+        noise, values_of = stage(facts, claim, kinds)
+        one, other = ([values_of(rows) for rows in side] for side in sides)
+        moved = [before - after for before, after in zip(one, other, strict=True)]
+        shares.append(share_of_changes(noise, claim, moved))
     return largest(shares)
 
 
-def _counts_of(strata: _Strata, epsilon: float) -> float:
-    facts, *sides = strata()
-    shares = []
-    for claim, kinds in _priced(epsilon, facts):
-        plan = calibrate_histogram(facts.n, claim, kinds, facts.moved)
-        edges = np.zeros(plan.bins - 1)
-        one, other = ([score_counts(rows, _STEEPEST, edges) for rows in side] for side in sides)
-        moved = [a - b for a, b in zip(one, other, strict=True)]
-        shares.append(share_of_changes(plan.noise, claim, moved))
-    return largest(shares)
+def _stage_of_matrices(
+    facts: Problem, claim: Any, kinds: Any
+) -> tuple[NoiseLaw, Callable[[Any], FloatArray]]:
+    plan = calibrate_moments(facts, claim, kinds)
+    return plan.noise, lambda rows: mean_moments(rows, _STEEPEST, plan)
 
 
-def _weighed(strata: _Strata, epsilon: float) -> float:
+def _stage_of_counts(
+    facts: Problem, claim: Any, kinds: Any
+) -> tuple[NoiseLaw, Callable[[Any], FloatArray]]:
+    plan = calibrate_histogram(facts.n, claim, kinds, facts.moved)
+    return plan.noise, lambda rows: score_counts(rows, _STEEPEST, np.zeros(plan.bins - 1))
+
+
+_STAGES: Mapping[str, _Stage] = {"matrices": _stage_of_matrices, "counts": _stage_of_counts}
+_OVER = "moves them, over what noise hides"
+
+
+def _weighed(strata: _Strata) -> float:
     counted = np.zeros(_RECORDS + 1)
     for rows in strata()[1]:
         counted += np.bincount(_tables_of_persons()[0].who, _weights_of(rows.y))

@@ -12,11 +12,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy import special
 
-from privatelr.audit.checks import Check, claims_of_size, guarded, largest, short
+from privatelr.audit.checks import Check, claims_of_size, guarded, largest, measured, short
 from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.enumeration.discrete import (
     DRAWN,
@@ -128,11 +129,17 @@ def audit_plays(rng: np.random.Generator, epsilon: float, cases: int = 6) -> Ite
     ):
         yield from guarded(PART, subject, work, rng, epsilon)
     for claim in claims_of_size(epsilon):
-        yield from guarded(PART, f"experts, {short(claim)}", _paths_of_experts, claim, rng, cases)
+        most, paths = claimed_number(claim), f"{short(claim)}: loss over all paths"
+        for name, neighbours in online.RELATIONS.items():
+            given: Any = replace(claim, neighbours=neighbours), rng, cases
+            subject = f"experts, {name}, {paths}"
+            yield from measured(PART, subject, _paths_of_experts, *given, allowed=most)
         for private in programs.PRIVATE:
-            subject = f"corners, private {private}, {short(claim)}"
-            given = claim, private, subject, rng, 2 * cases
-            yield from guarded(PART, subject, _paths_of_corners, *given)
+            subject, given = (
+                f"corners, private {private}, {paths}",
+                (claim, private, rng, 2 * cases),
+            )
+            yield from measured(PART, subject, _paths_of_corners, *given, allowed=most)
 
 
 def _followed(subject: str, missed: int) -> Check:
@@ -231,21 +238,19 @@ def _laws_of_experts(made: online.OnlineCalibration, losses: Laws, paths: IntArr
     return np.asarray(special.log_softmax(exponents, axis=1))
 
 
-def _paths_of_experts(claim: Promise, rng: np.random.Generator, cases: int) -> Iterator[Check]:
-    for name, neighbours in online.RELATIONS.items():
-        problem = online.OnlineProblem(_EXPERTS, _ROUNDS, 0.0, 1.0, neighbours)
-        made = online.calibrate_online(problem, replace(claim, neighbours=neighbours))
-        other = np.zeros(2) if neighbours is ZERO_OUT else np.array([0.0, 1.0])
-        worst = 0.0
-        for case in range(cases):
-            shape = (_ROUNDS, _EXPERTS, _EXPERTS, _EXPERTS)
-            table = rng.integers(2, size=shape).astype(float) if case else np.ones(shape)
-            against = (partial(_losses_against, side, table) for side in (np.eye(2)[0], other))
-            laws = (partial(_laws_of_experts, made, losses) for losses in against)
-            p, q = (all_paths(law, _EXPERTS, _ROUNDS) for law in laws)
-            worst = largest((worst, loss_of_outcomes(p, q, claim)))
-        subject = f"experts, {name}, {short(claim)}: loss over all paths"
-        yield Check(PART, subject, worst, claimed_number(claim))
+def _paths_of_experts(claim: Promise, rng: np.random.Generator, cases: int) -> float:
+    """The largest loss over all paths, of random adversaries and of one that loses always."""
+    problem = online.OnlineProblem(_EXPERTS, _ROUNDS, 0.0, 1.0, claim.neighbours)
+    made, losses = online.calibrate_online(problem, claim), []
+    other = np.zeros(2) if claim.neighbours is ZERO_OUT else np.array([0.0, 1.0])
+    for case in range(cases):
+        shape = (_ROUNDS, _EXPERTS, _EXPERTS, _EXPERTS)
+        table = rng.integers(2, size=shape).astype(float) if case else np.ones(shape)
+        against = (partial(_losses_against, side, table) for side in (np.eye(2)[0], other))
+        laws = (partial(_laws_of_experts, made, each) for each in against)
+        p, q = (all_paths(law, _EXPERTS, _ROUNDS) for law in laws)
+        losses.append(loss_of_outcomes(p, q, claim))
+    return largest(losses)
 
 
 def _losses_against(first: FloatArray, table: FloatArray, paths: IntArray) -> FloatArray:
@@ -301,9 +306,9 @@ def _laws_of_corners(
 
 
 def _paths_of_corners(
-    claim: Promise, private: programs.Private, subject: str, rng: np.random.Generator, cases: int
-) -> Iterator[Check]:
-    worst = 0.0
+    claim: Promise, private: programs.Private, rng: np.random.Generator, cases: int
+) -> float:
+    losses = []
     for _ in range(cases):
         a, b = rng.choice([-1.0, 1.0], (4, 2)), rng.uniform(-1, 1, 4)
         moved, other = a.copy(), b.copy()
@@ -316,5 +321,5 @@ def _paths_of_corners(
             all_paths(partial(_laws_of_corners, corners, bounds, made), 2, 5)
             for corners, bounds in ((first, b), (second, other))
         )
-        worst = largest((worst, loss_of_outcomes(p, q, claim)))
-    yield Check(PART, f"{subject}: loss over all paths", worst, claimed_number(claim))
+        losses.append(loss_of_outcomes(p, q, claim))
+    return largest(losses)
