@@ -252,7 +252,7 @@ def _deltas() -> float:
     epsilon, delta = 2.0, 1e-3
     ledger = Ledger(epsilon, delta, account="renyi")
     ledger.charge(ZCDP(1e-6))
-    offered = [ApproxDP(1e-9, s * delta) for s in 2.0 ** -np.arange(12)]
+    offered: list[Guarantee] = [ApproxDP(1e-9, s * delta) for s in 2.0 ** -np.arange(12)]
     offered += [ZCDP(s * epsilon) for s in 2.0 ** -np.arange(12)]
     taken = [one for one in map(Charged, offered) if one.charge(ledger)]
     return exact_delta(taken, epsilon) / delta

@@ -440,7 +440,7 @@ def _told(epsilon: float) -> float:
             dplr(_PATIENTS, table, epsilon, 1e-12, on_small_lambda="keep", bounds=_BOUNDS)
         except GuaranteeError as error:
             told[-1].append(str(error))
-    return sum(one != other for one, other in zip(*told, strict=True))
+    return float(sum(one != other for one, other in zip(*told, strict=True)))
 
 
 def _most_counted(weights: FloatArray) -> float:
@@ -500,7 +500,8 @@ def _moved_counts(epsilon: float) -> float:
     edges = np.linspace(-4.0, 4.0, 9)
     before, after = (score_counts(rows, _STEEP, edges) for rows in _pair_of_rows())
     distance = np.abs(after - before)
-    return max(distance.sum() / L1_SENSITIVITY, float(np.linalg.norm(distance)) / L2_SENSITIVITY)
+    ratios = distance.sum() / L1_SENSITIVITY, np.linalg.norm(distance) / L2_SENSITIVITY
+    return float(max(ratios))
 
 
 def _sum_of_counts(epsilon: float) -> float:

@@ -633,7 +633,7 @@ def _with_others(
     """The loss of some stages, plus that of scale and counts if these are released; pure."""
     others = [part for part, *_ in _others(plan, change)]
     parts = *parts, *others
-    added = {part.of: part.found for part in others}
+    added: dict[str, Any] = {part.of: part.found for part in others}
     found, named = rest.found + sum(added.values()), " and ".join(part.of for part in parts)
     return replace(rest, claim=plan.proven, found=found, of=named, parts=parts, **added)
 
@@ -685,7 +685,7 @@ def _profile_of_all(pair: Pair, plan: StagedCalibration, change: FloatArray | No
         parts.append(moments_loss(pair, moments))
         off += parts[-1].found if isinstance(moments.proven, PureDP) else 0.0
     found = largest(laws, claim, mu, off)
-    added = {"moments": found - without}
+    added: dict[str, Any] = {"moments": found - without}
     for part, noise, distance in _others(plan, change):
         parts.append(part)
         if isinstance(noise, GaussianNoise):

@@ -379,8 +379,8 @@ def loss_of_spread(made: Calibration, parts: FloatArray, margins: FloatArray) ->
     total = 0.0
     for part, margin in zip(parts / parts.sum(), margins, strict=True):
         shared, old, new, w = adversarial(made, np.zeros(1), np.array([margin]), 1)
-        smaller = (SignedPerson(each.rows, part * each.shares) for each in (old, new))
-        total += person_loss(made, shared, *smaller, w)
+        one, other = (SignedPerson(each.rows, part * each.shares) for each in (old, new))
+        total += person_loss(made, shared, one, other, w)
     apart = 2 * made.tau / made.problem.penalty
     return total + len(parts) * apart / made.shield.scale
 

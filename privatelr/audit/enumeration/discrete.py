@@ -155,7 +155,9 @@ def path_pvalue(found: IntArray, log_chances: FloatArray) -> float:
     return float(stats.chisquare(observed[kept], wanted[kept] * counts.sum() / total).pvalue)
 
 
-def deviation(part: str, subject: str, counts: FloatArray, chances: FloatArray, n: int) -> Check:
+def deviation(
+    part: str, subject: str, counts: FloatArray | IntArray, chances: FloatArray, n: int
+) -> Check:
     """Compare frequencies among n draws with their probabilities, in standard deviations."""
     off = np.abs(counts - n * chances) / np.sqrt(n * chances * (1 - chances))
     return Check(part, f"{subject}: deviations from their chances", float(off.max()), _CRITICAL)
