@@ -16,6 +16,7 @@ from privatelr.audit.sampling.lower_bounds import Score, outputs_of
 from privatelr.errors import GuaranteeError, MissingDependencyError
 from privatelr.mechanisms import Problem, Request, StagedCalibration, calibrate_all, divide
 from privatelr.mechanisms.calibration import ScaleFacts, free_penalty, proven
+from privatelr.mechanisms.calibration.lambda_rules import within
 from privatelr.numerics import Loss
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, Promise, PureDP
 from privatelr.types import Block, BlockNorm, FloatArray
@@ -205,7 +206,7 @@ def plan_at(
     analysis = proven(request.analysis, facts.loss)
     with suppress(GuaranteeError):
         ways = divide(request.target, request.spend, facts.loss, scaled=scale is not None)
-        proofs = (parts for parts, meant in ways if set(meant) & set(request.kinds))
+        proofs = (parts for parts, meant in ways if request.kinds and within(request.kinds, meant))
         target: Any = next(proofs, ways[0][0])["coefficients"]
         penalty = free_penalty(facts, target, analysis, kinds=request.kinds) / small
         asked = replace(request, analysis=analysis, lambda_=penalty / facts.n)

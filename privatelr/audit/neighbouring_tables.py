@@ -10,7 +10,6 @@ the exact privacy loss of that stage.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -29,6 +28,7 @@ from privatelr import suggestions
 from privatelr.audit import worth
 from privatelr.audit.checks import Check, claims_of_size, guarded, largest, measured, short
 from privatelr.audit.density.exact import candidate_margins
+from privatelr.audit.law_definitions import definition_of
 from privatelr.call_data import read_data
 from privatelr.design.persons import Section, sharing_of
 from privatelr.errors import GuaranteeError, SchemaWarning
@@ -65,9 +65,9 @@ from privatelr.privacy import (
     PureDP,
 )
 from privatelr.privacy.accounting import Ledger
-from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, SphericalLaplace
+from privatelr.privacy.noise import NoiseLaw
 from privatelr.sources import declare_schema, stream
-from privatelr.types import ColumnGroup, FloatArray, parts_of
+from privatelr.types import ColumnGroup, FloatArray
 
 _LARGE = 1e4
 """An epsilon, or a rho, at which fits take rows much longer than usual ones."""
@@ -86,29 +86,9 @@ _STEEP = np.array([-4.0, 3.0])
 """Coefficients at which scores of a person's records are far apart."""
 
 
-def loss_of_noise(law: NoiseLaw, changes: list[FloatArray]) -> tuple[float, float]:
-    """The epsilon and the mu of independent noise of one law on vectors that change so far."""
-    match law:
-        case GaussianNoise():
-            return 0.0, float(np.linalg.norm(np.concatenate(changes))) / law.sd
-        case SphericalLaplace():
-            return law.rate * sum(float(np.linalg.norm(change)) for change in changes), 0.0
-        case BlockLaplace():
-            orders = {"l1": 1, "l2": 2}
-            norms = [
-                max(
-                    float(np.linalg.norm(change[columns], orders[part.norm])) / part.bound
-                    for columns, part in parts_of(law.blocks)
-                )
-                for change in changes
-            ]
-            return law.rate * sum(norms), 0.0
-    return math.inf, 0.0
-
-
 def share_of_changes(law: NoiseLaw, target: Guarantee, changes: list[FloatArray]) -> float:
     """The share of a claim that noise on these changes spends."""
-    return worth.share_of(target, *loss_of_noise(law, changes))
+    return worth.share_of(target, *definition_of(law).cost_of(law, changes))
 
 
 def _read(

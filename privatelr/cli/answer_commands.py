@@ -130,9 +130,7 @@ def roc(chosen: argparse.Namespace) -> int:
     """Score the records of a table, release the scores by class, and print what follows."""
     _require_options(chosen)
     if not chosen.data:
-        for option in given(
-            chosen, *("eps", "rho", "delta", "seed", "ledger", "allowance", "note", "out")
-        ):
+        for option in given(chosen, *("eps", "rho", "delta", "seed", "ledger", "note", "out")):
             raise ArgumentError(f"--{option}: it takes a table whose records are scored.")
         found, _ = files.read_release(chosen.model)
         if isinstance(found, declarations.ReleasedDeclaration):

@@ -29,8 +29,8 @@ else:
 
 _PLAN = f"""\
 Plan a private study before any data is touched: the noise, standard errors, and the
-length of 95% intervals that "privatelr fit ... --spend inference" will give, beside
-other promises, mechanisms and penalties.
+length of 95% intervals that "privatelr fit ... --spend inference" will give, and what
+another epsilon or delta would change.
 
 No data is read. Every covariate of the formula takes --bounds or --levels; the
 response need not be declared, but for --method multinomial. Where FORMULA is a whole

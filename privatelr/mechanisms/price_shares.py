@@ -7,10 +7,9 @@ import math
 from privatelr import privacy
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.lambda_rules import GAUSSIAN, LAPLACE, Kinds
-from privatelr.mechanisms.calibration.proven_noise import UP
 from privatelr.mechanisms.request import Spend
 from privatelr.numerics import Loss
-from privatelr.privacy.noise import gaussian_mu, mu_beside_pure
+from privatelr.privacy.noise import UP, gaussian_mu, mu_beside_pure
 
 Division = tuple[dict[str, privacy.Guarantee], Kinds]
 """The part of a target for each stage, which `privacy.join` makes whole again, and the laws of

@@ -232,10 +232,10 @@ def calibrate_all(
     """
     found, refusal = [], GuaranteeError("spend: no noise is proven for these shares.")
     for parts, meant in divide(request.target, request.spend, facts.loss, scaled=scale is not None):
-        kinds = tuple(kind for kind in meant if not request.kinds or kind in request.kinds)
+        kinds = lambda_rules.within(request.kinds, meant) if meant else request.kinds
         if meant and not kinds:
             continue
-        asked = replace(request, target=parts["coefficients"], kinds=kinds or request.kinds)
+        asked = replace(request, target=parts["coefficients"], kinds=kinds)
         try:
             require_usual(parts)
             coefficients, first, last, counts = calibrate(asked, facts), None, None, None

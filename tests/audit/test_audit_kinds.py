@@ -11,11 +11,7 @@ from privatelr.audit.accounts import Charged, audit_small_ledgers, exact_delta
 from privatelr.audit.checks import VIOLATION
 from privatelr.audit.recomputed import plans_of_laws
 from privatelr.audit.sampling import draws_and_releases
-from privatelr.audit.sampling.draws_and_releases import (
-    audit_draws,
-    audit_source,
-    draw_by_definition,
-)
+from privatelr.audit.sampling.draws_and_releases import audit_draws, audit_source
 from privatelr.privacy import ZCDP, ApproxDP, PureDP, SharedApproxDP
 from privatelr.privacy.noise import CopiedNoise, NoNoise
 
@@ -56,11 +52,11 @@ def test_several_numbers_of_classes_and_all_stages_are_drawn_from():
     assert max(len(plan.stages) for plan in plans) == 4
 
 
-def test_a_law_that_is_new_has_to_be_defined_and_drawn_from(monkeypatch):
-    with pytest.raises(TypeError, match="no definition"):
-        draw_by_definition(object(), 1, np.random.default_rng(0))
+def test_a_law_that_is_new_has_to_be_drawn_from(monkeypatch):
     monkeypatch.setattr(draws_and_releases, "drawings", lambda: iter(()))
-    monkeypatch.setattr(draws_and_releases, "_kinds_of", lambda kind: [NoNoise, CopiedNoise])
+    monkeypatch.setattr(
+        draws_and_releases, "LAWS", {"NoNoise": NoNoise, "CopiedNoise": CopiedNoise}
+    )
     (check,) = audit_draws(np.random.default_rng(0), 9, "nothing")
     assert (check.found, check.verdict) == (1, VIOLATION)
 

@@ -21,7 +21,7 @@ SPEND = (("coefficients", 0.75), ("roc", 0.25))
 ALL = (("coefficients", 0.6), ("inference", 0.3), ("roc", 0.1))
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 1.0])
+@pytest.mark.parametrize("epsilon", [0.05])
 def test_every_claim_holds_and_pure_ones_are_reached(epsilon):
     found = list(audit_scored_fits(epsilon))
     assert len(found) == 14

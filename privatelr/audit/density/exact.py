@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privatelr.audit.law_definitions import definition_of
 from privatelr.mechanisms import Problem, StagedCalibration, vector_of
 from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
 from privatelr.mechanisms.signed_rows import (
@@ -25,7 +26,7 @@ from privatelr.mechanisms.signed_rows import (
     solve_each,
 )
 from privatelr.numerics import Loss
-from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, SphericalLaplace
+from privatelr.privacy.noise import NoiseLaw
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
@@ -67,28 +68,7 @@ def record_gradients(pair: Pair, loss: Loss, w: FloatArray) -> tuple[FloatArray,
 
 def log_ratios(noise: NoiseLaw, b: FloatArray, change: FloatArray) -> FloatArray:
     """``noise.log_ratio`` ``(m,)`` of each row of `b` and `change` ``(m, d)``."""
-    match noise:
-        case SphericalLaplace() | GaussianNoise():
-            products = np.einsum("ij,ij->i", change, 2 * b - change)
-            if isinstance(noise, GaussianNoise):
-                return np.asarray(-products / (2 * noise.sd**2))
-            both = np.linalg.norm(b, axis=1) + np.linalg.norm(b - change, axis=1)
-            return np.asarray(-noise.rate * products / np.where(both > 0, both, 1.0))
-        case BlockLaplace():
-            return np.asarray(noise.rate * (_norms(noise, b - change) - _norms(noise, b)))
-    return np.array([noise.log_ratio(*both) for both in zip(b, change, strict=True)])
-
-
-def _norms(noise: BlockLaplace, b: FloatArray) -> FloatArray:
-    """The norm ``(m,)`` of each row under block noise, without the code of the noise law."""
-    starts = np.cumsum([0, *(block.size for block in noise.blocks[:-1])])
-    bounds = np.array([block.bound for block in noise.blocks])
-    ball = np.array([block.norm == "l2" for block in noise.blocks])
-    sums = np.add.reduceat(np.abs(b), starts, axis=1) / bounds
-    if ball.any():
-        squares = np.add.reduceat(b * b, starts, axis=1)[:, ball] / bounds[ball] ** 2
-        sums[:, ball] = np.sqrt(squares.sum(axis=1))[:, None]
-    return np.asarray(sums.max(axis=1))
+    return definition_of(noise).log_ratios(noise, b, change)
 
 
 def centres(pair: Pair, problem: Problem) -> FloatArray:

@@ -46,7 +46,7 @@ from privatelr.mechanisms.calibration import Calibration, MomentsCalibration, Sc
 from privatelr.mechanisms.score_histogram import HistogramCalibration
 from privatelr.mechanisms.signed_rows import minimisers
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP, to_zcdp
-from privatelr.privacy.noise import GaussianNoise, NoiseLaw, draw_many, log_delta
+from privatelr.privacy.noise import NoiseLaw, draw_many, log_delta
 from privatelr.types import ColumnGroup, FloatArray
 
 SLACK = 1e-6
@@ -269,24 +269,24 @@ def loss_law(
         def released(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
             return first + drawn, log_ratios(noise, drawn, np.broadcast_to(shift, drawn.shape))
 
-    if not isinstance(noise, GaussianNoise):
+    if noise.is_pure:
         w, losses = released(draw_many(noise, _DRAWS, rng))
         weights, follows = np.full(_DRAWS, 1 / _DRAWS), None if beside is None else beside(w)
         return PrivacyLossDistribution(losses, weights, 1 / math.sqrt(_DRAWS), follows)
     if calibration.placement == "output":
-        furthest = float(np.linalg.norm(shift)) / noise.sd
+        furthest = float(np.linalg.norm(shift)) / noise.scale
         return integrated(released, noise, -shift, furthest, rng, beside)
-    w, _ = released(noise.sd * rng.standard_normal((200, pair.d)))
+    w, _ = released(noise.scale * rng.standard_normal((200, pair.d)))
     old, new = record_gradients(pair, problem.loss, w)
     change = new - old
     # a Renyi divergence of order a weighs losses by a density that is shifted by a times 2 m
-    furthest = 2 * problem.loss.slope_bound * problem.radius / noise.sd
+    furthest = 2 * problem.loss.slope_bound * problem.radius / noise.scale
     return integrated(released, noise, change.mean(axis=0), furthest, rng, beside)
 
 
 def integrated(
     released: Released,
-    noise: GaussianNoise,
+    noise: NoiseLaw,
     apart: FloatArray,
     furthest: float,
     rng: np.random.Generator,
@@ -312,7 +312,7 @@ def integrated(
         across, shares = rng.standard_normal((_LINES, d - 1)), np.full(_LINES, 1 / _LINES)
     basis = np.linalg.qr(np.column_stack([along, np.eye(d)]))[0][:, 1:d]
     z = (across @ basis.T)[:, None, :] + line[:, None] * along
-    w, losses = released(noise.sd * z.reshape(-1, d))
+    w, losses = released(noise.scale * z.reshape(-1, d))
     finer = np.linspace(line[0], line[-1], _BETWEEN * (len(line) - 1) + 1)
 
     def between(values: FloatArray) -> FloatArray:
@@ -366,12 +366,12 @@ def shown(noise: NoiseLaw, claim: Guarantee, distance: float) -> float:
     over the standard deviation.
     """
     pure = -noise.log_density(distance * np.eye(1, noise.dimension)[0])
-    match claim, noise:
+    match claim, noise.is_pure:
         case PureDP(), _:
             return pure
-        case ZCDP(), GaussianNoise():
+        case ZCDP(), False:
             return (distance / noise.scale) ** 2 / 2
-        case ZCDP(), _:
+        case ZCDP(), True:
             return to_zcdp(PureDP(pure)).rho if pure > 0 else 0.0
     epsilon, beside = (claim.epsilon, claim.beside) if isinstance(claim, ApproxDP) else (0.0, 0.0)
     return math.exp(log_delta(epsilon, math.hypot(distance / noise.scale, beside)))
@@ -433,7 +433,7 @@ def laws_of(
     def mu_of_moments(w: FloatArray) -> FloatArray:
         assert moments is not None
         distance = exact.query_distance(pair, moments, w) / moments.noise.scale
-        if isinstance(moments.noise, GaussianNoise):
+        if not moments.noise.is_pure:
             return distance
         if isinstance(moments.target, ZCDP):  # the mu of a Gaussian release with the same rho
             return np.asarray(np.sqrt(2 * distance * np.tanh(distance / 2)))
@@ -531,10 +531,10 @@ def counts_loss(made: HistogramCalibration) -> PrivacyLoss:
 def _loss_of_change(
     change: FloatArray, noise: NoiseLaw, claim: Guarantee, named: str
 ) -> PrivacyLoss:
-    if isinstance(noise, GaussianNoise):
-        found = shown(noise, claim, float(np.linalg.norm(change)))
-    else:
+    if noise.is_pure:
         found = -noise.log_density(change)
+    else:
+        found = shown(noise, claim, float(np.linalg.norm(change)))
     return PrivacyLoss(claim, found, found, claimed_number(claim), of=named)
 
 
@@ -688,7 +688,7 @@ def _profile_of_all(pair: Pair, plan: StagedCalibration, change: FloatArray | No
     added: dict[str, Any] = {"moments": found - without}
     for part, noise, distance in _others(plan, change):
         parts.append(part)
-        if isinstance(noise, GaussianNoise):
+        if not noise.is_pure:
             mu = math.hypot(mu, distance / noise.scale)
         elif is_approximate:
             off += part.found

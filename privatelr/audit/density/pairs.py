@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from privatelr.audit.density.exact import margin_at
+from privatelr.audit.law_definitions import definition_of
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.signed_rows import SignedRows
-from privatelr.privacy.noise import BlockLaplace
-from privatelr.types import FloatArray, parts_of
+from privatelr.types import FloatArray
 
 RIGHT = math.pi / 2
 WIDER = math.radians(110)
@@ -203,11 +203,7 @@ def crossed_pair(
         The output w.
     """
     problem, old = calibration.problem, longest_row(calibration)
-    if isinstance(calibration.noise, BlockLaplace):
-        new = _at_angle(calibration.noise, old, math.cos(angle))
-    else:
-        along, across = np.cos(angle / 2) * old, np.sin(angle / 2) * np.roll(old, 1)
-        old, new = along + across, along - across
+    old, new = definition_of(calibration.noise).at_angle(calibration.noise, old, angle)
     middle = (old + new) / 2
     square = float(middle @ middle)
     w = margin / square * middle
@@ -217,25 +213,6 @@ def crossed_pair(
     holds = pull / back if pull > 0 else -pull / slope
     rows = np.array([old, new, -np.sign(pull) * middle, turning])
     return Pair(rows, np.array([copies, copies, holds, turns]), old, new), w
-
-
-def _at_angle(noise: BlockLaplace, row: FloatArray, cosine: float) -> FloatArray:
-    """Another corner, at about this angle to a corner of the blocks.
-
-    The parts of the row, largest first, keep their entry, change its sign, or move it to another
-    column, whichever brings the angle nearest.
-    """
-    turned = row.copy()
-    missing = (1 - cosine) * float(row @ row)
-    for columns, part in sorted(parts_of(noise.blocks), key=lambda part: -part[1].bound):
-        square, own = part.bound**2, row[columns]
-        ways = {0.0: own, 2 * square: -own}
-        if part.size > 1:
-            ways[square] = np.roll(own, 1)
-        gone = min(ways, key=lambda change: abs(missing - change))
-        turned[columns] = ways[gone]
-        missing -= gone
-    return turned
 
 
 def opposed_pair(
@@ -313,20 +290,13 @@ def straight_pair(
 
 def longest_row(calibration: Calibration) -> FloatArray:
     """An admissible row ``(d,)`` of length R; if rows have blocks, it is a corner of them."""
-    noise = calibration.noise
-    if isinstance(noise, BlockLaplace):
-        row = np.zeros(noise.dimension)
-        for columns, part in parts_of(noise.blocks):
-            row[columns[0]] = part.bound
-        return row
-    return np.asarray(calibration.problem.radius * np.eye(1, calibration.problem.d)[0])
+    return definition_of(calibration.noise).longest_row(calibration.noise, calibration.problem)
 
 
 def row_size(calibration: Calibration, row: FloatArray) -> float:
     """The size of a row relative to its bounds; at most 1 if the row is admissible."""
     size = float(np.linalg.norm(row)) / calibration.problem.radius
-    noise = calibration.noise
-    return max(size, noise.norm(row)) if isinstance(noise, BlockLaplace) else size
+    return max(size, definition_of(calibration.noise).row_size(calibration.noise, row))
 
 
 def pinned_boundary(n: int, scale: float = 1.0, size: float = 1.0) -> Pair:

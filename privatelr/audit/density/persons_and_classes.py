@@ -41,7 +41,6 @@ from privatelr.mechanisms.calibration.lambda_rules import Kinds
 from privatelr.mechanisms.signed_rows import SignedRows, gradient, hessian, minimisers
 from privatelr.numerics import LOSSES, Loss
 from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP, Promise, PureDP
-from privatelr.privacy.noise import CopiedNoise, GaussianNoise
 from privatelr.types import FloatArray, IntArray
 
 _DEPTH = 4000.0
@@ -260,7 +259,6 @@ def person_law(
     It is integrated on a grid of this step, in standard deviations of the noise.
     """
     problem, noise = calibration.problem, calibration.noise
-    assert isinstance(noise, GaussianNoise)
     first = SignedRows(
         np.vstack([shared.rows, old.rows]), np.concatenate([shared.counts, old.shares])
     )
@@ -269,9 +267,9 @@ def person_law(
         w = minimisers(first, problem, drawn)
         return w, person_losses(calibration, shared, old, new, w)
 
-    w, _ = released(noise.sd * rng.standard_normal((_TILTS, problem.d)))
+    w, _ = released(noise.scale * rng.standard_normal((_TILTS, problem.d)))
     change = new.pull(problem.loss, w) - old.pull(problem.loss, w)
-    furthest = 2 * problem.reach / noise.sd
+    furthest = 2 * problem.reach / noise.scale
     return integrated(released, noise, change.mean(axis=0), furthest, rng, step=step)
 
 
@@ -481,10 +479,7 @@ def classes_loss(
     pulled = old.gradient(vectors)
     change = new.gradient(vectors) - pulled
     b = -problem.penalty * vectors - shared.gradient(vectors) - pulled
-    if isinstance(noise, CopiedNoise):
-        ratio = float(exact.log_ratios(noise.each, b, change).sum())
-    else:
-        ratio = float(exact.log_ratios(noise, b.reshape(1, -1), change.reshape(1, -1))[0])
+    ratio = float(exact.log_ratios(noise, b.reshape(1, -1), change.reshape(1, -1))[0])
     others = shared.hessian(vectors) + problem.penalty * np.eye(vectors.size)
     return number(ratio + old.log_det(vectors, others) - new.log_det(vectors, others))
 

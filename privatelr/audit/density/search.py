@@ -27,7 +27,6 @@ from privatelr.mechanisms.scale_release import (
 from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.numerics.rows import DenseRows, LooseRows
 from privatelr.privacy import ApproxDP, Guarantee, PureDP
-from privatelr.privacy.noise import BlockLaplace, GaussianNoise
 from privatelr.results import FitRecord
 from privatelr.sources import as_batch
 from privatelr.types import FloatArray
@@ -180,7 +179,7 @@ def _read_rows(calibration: Calibration, name: str, data: Any) -> SignedRows:
     if signed.rows.shape[1] != d:
         raise ArgumentError(f"{name} of {count_of(signed.rows.shape[1], 'column')}: takes d={d}.")
     if any(not pairs.row_size(calibration, row) <= 1 + _ROUNDING for row in signed.rows):
-        blocks = " or outside its blocks" if isinstance(calibration.noise, BlockLaplace) else ""
+        blocks = " or outside its blocks" if calibration.problem.blocks else ""
         raise ArgumentError(
             f"{name} has signed rows longer than the radius {calibration.problem.radius:.6g} of "
             f"the calibration{blocks}: {name} takes rows that it was made for."
@@ -319,7 +318,7 @@ def _attaining(calibration: Calibration) -> Iterator[Candidate]:
         yield "opposed", deep_pair(calibration), None
     if calibration.placement == "output":
         return
-    if not isinstance(noise, GaussianNoise):
+    if noise.is_pure:
         # the loss of a Laplace tilt is largest at certain slopes and curvatures together
         charge = -noise.log_density(pairs.longest_row(calibration))
         old, new = exact.margins_of_most(loss, charge, problem.kappa)
@@ -333,7 +332,7 @@ def _attaining(calibration: Calibration) -> Iterator[Candidate]:
     # epsilon of the claim
     reach = loss.slope_bound * problem.radius
     epsilon = target.epsilon if isinstance(target, ApproxDP) else 0.0
-    turns = max(2.0, (epsilon * noise.sd**2 / reach - 2 * reach) / (2 * reach))
+    turns = max(2.0, (epsilon * noise.scale**2 / reach - 2 * reach) / (2 * reach))
     yield "straight", pairs.straight_pair(calibration, 0.0, turns)[0], None
     for old in (exact.margin_at(loss, share) for share in _SHARES if not is_flat):
         new = min(old, exact.margin_at(loss, _STEEP))
@@ -348,7 +347,7 @@ def _shifted(calibration: Calibration) -> Candidate:
     """
     problem, noise = calibration.problem, calibration.noise
     old, new = exact.margin_at(problem.loss, _SHARES[1]), exact.margin_at(problem.loss, _STEEP)
-    if not isinstance(noise, GaussianNoise):
+    if noise.is_pure:
         charge = -noise.log_density(pairs.longest_row(calibration))
         old, new = exact.margins_of_most(problem.loss, charge, problem.kappa)
     pair, w = pairs.straight_pair(calibration, old)

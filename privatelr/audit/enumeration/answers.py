@@ -32,7 +32,7 @@ from privatelr.mechanisms.candidate_choice import ScoreName, calibrate_choice
 from privatelr.mechanisms.score_histogram import calibrate_histogram, counts_in, release_histogram
 from privatelr.privacy import ApproxDP, Promise, PureDP
 from privatelr.privacy.accounting import Ledger
-from privatelr.privacy.noise import GaussianNoise, NoiseLaw, SystemRandomness
+from privatelr.privacy.noise import NoiseLaw, SystemRandomness
 from privatelr.privacy.noise.exponential_mechanism import PermuteAndFlip
 from privatelr.suggestions import levels_from, suggest_bounds
 from privatelr.types import FloatArray, IntArray
@@ -82,7 +82,7 @@ def _counts(claim: Promise) -> Iterator[Check]:
     """The loss of the two counts that move when one record is replaced."""
     made = calibrate_histogram(_RECORDS, claim)
     subject = f"score counts, {short(claim)}: loss of two counts"
-    if isinstance(made.noise, GaussianNoise):
+    if not made.noise.is_pure:
         found = shown(made.noise, claim, math.hypot(1, -1))
         yield Check(PART, subject, found, claimed_number(claim))
         return

@@ -20,10 +20,9 @@ from scipy import stats
 from privatelr.audit.checks import Check
 from privatelr.audit.density.loss import no_claim
 from privatelr.errors import ArgumentError
-from privatelr.mechanisms.linear_programs import ProgramCalibration
-from privatelr.mechanisms.linear_programs.lp_calibration import SequentialChoices
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP
+from privatelr.selection.multiplicative_weights import ProgramCalibration, SequentialChoices
 from privatelr.types import FloatArray, IntArray
 
 _ORDERS = 1 + np.geomspace(1e-3, 1e5, 321)

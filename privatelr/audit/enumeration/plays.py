@@ -30,13 +30,14 @@ from privatelr.audit.enumeration.discrete import (
     nearest_dense,
 )
 from privatelr.audit.enumeration.tiny_cases import exact_minimiser
-from privatelr.mechanisms import linear_programs as programs
-from privatelr.mechanisms import online, simplex
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import ZERO_OUT, Promise, PureDP
 from privatelr.privacy.noise import Draw, FloatDraw, Randomness, RandomVector, SystemRandomness
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
+from privatelr.selection import constraint_private as lp
+from privatelr.selection import multiplicative_weights as programs
+from privatelr.selection import online, simplex
 from privatelr.types import FloatArray, IntArray
 
 PART = "choices"
@@ -134,7 +135,7 @@ def audit_plays(rng: np.random.Generator, epsilon: float, cases: int = 6) -> Ite
             given: Any = replace(claim, neighbours=neighbours), rng, cases
             subject = f"experts, {name}, {paths}"
             yield from measured(PART, subject, _paths_of_experts, *given, allowed=most)
-        for private in programs.PRIVATE:
+        for private in lp.PRIVATE:
             subject, given = (
                 f"corners, private {private}, {paths}",
                 (claim, private, rng, 2 * cases),
@@ -263,24 +264,24 @@ def _losses_against(first: FloatArray, table: FloatArray, paths: IntArray) -> Fl
 
 
 def _corners(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
-    for private in programs.PRIVATE:
+    for private in lp.PRIVATE:
         a, b = rng.uniform(-1, 1, (_RECORDS, 3)), rng.uniform(-1, 1, _RECORDS)
         corners, made = _corners_of(a, PureDP(epsilon), private)
-        play = partial(programs.play_constraints, corners, b, made)
+        play = partial(lp.play_constraints, corners, b, made)
         missed = follows(play, partial(_laws_of_corners, corners, b, made), (3, 5), rng)
         yield _followed(f"corners, {private}", missed)
 
 
 def _corners_of(
-    a: FloatArray, claim: Promise, private: programs.Private
-) -> tuple[programs.Corners, programs.ConstraintCalibration]:
+    a: FloatArray, claim: Promise, private: lp.Private
+) -> tuple[lp.Corners, lp.ConstraintCalibration]:
     """The corners of constraints ``(n, d)``, and a calibration of five rounds on them."""
     ones = np.ones(a.shape[1])
     if private == "bounds":
-        corners = programs.public_corners(a, ones)
+        corners = lp.public_corners(a, ones)
     else:
-        corners = programs.private_corners(a, ones, 1.0, (-1.0, 1.0))
-    made = programs.calibrate_constraints(
+        corners = lp.private_corners(a, ones, 1.0, (-1.0, 1.0))
+    made = lp.calibrate_constraints(
         corners.values.shape,
         claim,
         private,
@@ -294,19 +295,19 @@ def _corners_of(
 
 
 def _laws_of_corners(
-    corners: programs.Corners,
+    corners: lp.Corners,
     b: FloatArray,
-    made: programs.ConstraintCalibration,
+    made: lp.ConstraintCalibration,
     paths: IntArray,
 ) -> FloatArray:
-    held = programs.held_bounds(b, corners, made.width)
+    held = lp.held_bounds(b, corners, made.width)
     missed = held[:, None, None] - corners.values[:, paths]
     slack = np.clip(missed, -made.width, made.width).sum(axis=2).T
     return log_chances_of(-nearest_dense(-made.step * slack, made.s) @ corners.values, made)
 
 
 def _paths_of_corners(
-    claim: Promise, private: programs.Private, rng: np.random.Generator, cases: int
+    claim: Promise, private: lp.Private, rng: np.random.Generator, cases: int
 ) -> float:
     losses = []
     for _ in range(cases):

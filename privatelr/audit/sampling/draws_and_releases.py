@@ -36,6 +36,7 @@ from privatelr.audit.checks import Check, guarded, label, largest, measured
 from privatelr.audit.density.exact import moments_of, query
 from privatelr.audit.density.pairs import signed_rows
 from privatelr.audit.density.persons_and_classes import ClassedRows
+from privatelr.audit.law_definitions import definition_of
 from privatelr.audit.recomputed import plans_of_laws
 from privatelr.mechanisms import Problem, Request, StagedCalibration, draw_all
 from privatelr.mechanisms.calibration import (
@@ -44,7 +45,6 @@ from privatelr.mechanisms.calibration import (
     calibrate_moments,
     calibrate_scale,
 )
-from privatelr.mechanisms.online import PrivateFTRL
 from privatelr.mechanisms.scale_release import release_scale
 from privatelr.mechanisms.signed_rows import SignedRows, minimisers
 from privatelr.model import dplr
@@ -54,8 +54,7 @@ from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
 from privatelr.privacy import ZCDP, Promise, PureDP
 from privatelr.privacy.noise import (
-    BlockLaplace,
-    CopiedNoise,
+    LAWS,
     Draw,
     FloatDraw,
     GaussianNoise,
@@ -67,7 +66,8 @@ from privatelr.privacy.noise import (
     draw_many,
 )
 from privatelr.privacy.noise.blockwise import MANY
-from privatelr.types import Block, ColumnGroup, FloatArray, Placement, parts_of
+from privatelr.selection.online import PrivateFTRL
+from privatelr.types import Block, ColumnGroup, FloatArray, Placement
 
 PART = "release"
 _RECORDS, _RECORDS_MANY = 40, 400
@@ -97,32 +97,7 @@ _COINCIDE = 2
 
 def draw_by_definition(law: RandomVector, count: int, rng: np.random.Generator) -> FloatArray:
     """Draws ``(count, dimension)`` by the definition of the law and NumPy's samplers."""
-    match law:
-        case NoNoise():
-            return np.zeros((count, law.dimension))
-        case SphericalLaplace():
-            direction = rng.standard_normal((count, law.dimension))
-            length = rng.gamma(law.dimension, 1 / law.rate, (count, 1))
-            return np.asarray(length * direction / np.linalg.norm(direction, axis=1)[:, None])
-        case GaussianNoise():
-            return law.sd * rng.standard_normal((count, law.dimension))
-        case CopiedNoise():
-            return np.hstack([draw_by_definition(law.each, count, rng) for _ in range(law.copies)])
-        case BlockLaplace():
-            reach = rng.gamma(law.dimension + 1, 1 / law.rate, (count, 1))
-            unit = np.empty((count, law.dimension))
-            for columns, part in parts_of(law.blocks):
-                # uniform in the unit ball of the norm of this part
-                if part.norm == "l1":
-                    sizes = rng.dirichlet(np.ones(part.size + 1), count)[:, :-1]
-                    within = rng.choice(np.array([-1.0, 1.0]), sizes.shape) * sizes
-                else:
-                    within = rng.standard_normal((count, part.size))
-                    within /= np.linalg.norm(within, axis=1)[:, None]
-                    within *= rng.random((count, 1)) ** (1 / part.size)
-                unit[:, columns] = part.bound * within
-            return np.asarray(reach * unit)
-    raise TypeError(f"{type(law).__name__}: the audit has no definition of this law.")
+    return definition_of(law).draw(law, count, rng)
 
 
 # -- the laws of draws ----------------------------------------------------------------------------
@@ -135,13 +110,13 @@ class Drawing:
     Attributes
     ----------
     name : str
-    laws : tuple of RandomVector
+    laws : tuple of NoiseLaw
     draw : callable
         Returns one draw of each law, end to end.
     """
 
     name: str
-    laws: tuple[RandomVector, ...]
+    laws: tuple[NoiseLaw, ...]
     draw: Callable[[], FloatArray]
 
 
@@ -187,7 +162,7 @@ def _drawn(rng: np.random.Generator, count: int, only: str) -> Iterator[Check]:
         seen |= {type(law).__name__ for law in drawing.laws}
         compare = partial(_compare, drawing, rng, count)
         works.append((f"{drawing.name}: {other} they have another law", compare))
-    missing = {law.__name__ for law in _kinds_of(NoiseLaw)} - seen
+    missing = {law.__name__ for law in LAWS.values()} - seen
     yield Check("draws", "laws of noise that no fit was seen to draw from", len(missing))
     for law in (SphericalLaplace(_BLOCKWISE, 2.0), GaussianNoise(_BLOCKWISE, 0.7)):
         works.append(
@@ -197,12 +172,6 @@ def _drawn(rng: np.random.Generator, count: int, only: str) -> Iterator[Check]:
     for subject, work in works:
         if only in subject:
             yield from measured("draws", subject, work, allowed=_EVIDENCE)
-
-
-def _kinds_of(kind: type[Any]) -> Iterator[type[Any]]:
-    for each in kind.__subclasses__():
-        yield each
-        yield from _kinds_of(each)
 
 
 def _compare(drawing: Drawing, rng: np.random.Generator, count: int) -> float:
@@ -218,15 +187,14 @@ def _evidence(pvalues: FloatArray) -> float:
     return max(0.0, -math.log10(max(len(pvalues) * float(pvalues.min()), 1e-300)))
 
 
-def _views_of_draws(laws: Sequence[RandomVector], draws: FloatArray) -> Iterator[FloatArray]:
+def _views_of_draws(laws: Sequence[NoiseLaw], draws: FloatArray) -> Iterator[FloatArray]:
     """Functions of draws whose laws are compared: coordinates, lengths, shares of the largest."""
     yield from draws.T
     start = 0
     for law in laws:
-        copies = law.copies if isinstance(law, CopiedNoise) else 1
         part = draws[:, start : start + law.dimension]
         start += law.dimension
-        for copy in np.split(part, copies, axis=1):
+        for copy in np.split(part, len(law.parts), axis=1):
             length = np.linalg.norm(copy, axis=1)
             yield length
             yield np.abs(copy).max(axis=1) / length
@@ -274,15 +242,15 @@ def _products(first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatA
     return mean, (first**2).T @ second**2 / len(first) - mean**2 + 1e-12
 
 
-def _in_blocks(law: SphericalLaplace | GaussianNoise) -> float:
+def _in_blocks(law: NoiseLaw) -> float:
     """The evidence of one draw of very many coordinates: law, and dependence at any distance."""
     drawn, d = _draw_law(law), law.dimension
     square = float(drawn @ drawn)
-    if isinstance(law, GaussianNoise):
-        normal, off = drawn / law.sd, (square / law.sd**2 - d) / math.sqrt(2 * d)
-    else:
+    if law.is_pure:
         normal = drawn * math.sqrt(d / square)
-        off = (math.sqrt(square) * law.rate - d) / math.sqrt(d)
+        off = (math.sqrt(square) / law.scale - d) / math.sqrt(d)
+    else:
+        normal, off = drawn / law.scale, (square / law.scale**2 - d) / math.sqrt(2 * d)
     chance = special.erfc(abs(off) / math.sqrt(2))
     return _evidence(np.append(_of_uniforms(special.ndtr(normal)), chance))
 
