@@ -7,7 +7,7 @@ what a change costs. A law without a definition here is audited by its density a
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -16,34 +16,35 @@ from privatelr.privacy.noise import (
     BlockLaplace,
     CopiedNoise,
     GaussianNoise,
+    NoiseLaw,
     NoNoise,
-    RandomVector,
     SphericalLaplace,
 )
 from privatelr.types import FloatArray, parts_of
 
+Law = TypeVar("Law", bound=NoiseLaw)
 _TRIED = 400
 """Directions in which the largest cost of a change is looked for."""
 _PROPOSED = 20
 """Directions that are proposed for each draw."""
 
 
-class Definition:
+class Definition(Generic[Law]):
     """A law by its density, which falls with a norm: ``exp(-rate N(b))``."""
 
-    def energies(self, law: Any, b: FloatArray) -> FloatArray:
+    def energies(self, law: Law, b: FloatArray) -> FloatArray:
         """Minus the log density ``(m,)`` of each row of `b` ``(m, d)``."""
         return np.array([-law.log_density(row) for row in b])
 
-    def log_ratios(self, law: Any, b: FloatArray, change: FloatArray) -> FloatArray:
+    def log_ratios(self, law: Law, b: FloatArray, change: FloatArray) -> FloatArray:
         """``law.log_ratio`` ``(m,)`` of each row of `b` and `change` ``(m, d)``."""
         return np.asarray(self.energies(law, b - change) - self.energies(law, b))
 
-    def cost_of(self, law: Any, changes: list[FloatArray]) -> tuple[float, float]:
+    def cost_of(self, law: Law, changes: list[FloatArray]) -> tuple[float, float]:
         """The epsilon and the mu of independent noise on vectors that change so."""
         return float(self.energies(law, np.array(changes)).sum()), 0.0
 
-    def cost(self, law: Any, moved: float) -> tuple[float, float]:
+    def cost(self, law: Law, moved: float) -> tuple[float, float]:
         """The epsilon and the mu on a vector that moves by this length in any direction."""
         rng, d = np.random.default_rng(1), law.dimension
         tried = [np.eye(d), rng.choice([-1.0, 1.0], (_TRIED, d)), rng.standard_normal((_TRIED, d))]
@@ -51,24 +52,24 @@ class Definition:
         lengths = np.linalg.norm(directions, axis=1, keepdims=True)
         return float(self.energies(law, moved * directions / lengths).max()), 0.0
 
-    def charge(self, law: Any, problem: Problem) -> float:
+    def charge(self, law: Law, problem: Problem) -> float:
         """The largest log ratio that a tilt adds for an admissible row at a slope of one."""
         return self.cost(law, problem.radius)[0]
 
-    def longest_row(self, law: Any, problem: Problem) -> FloatArray:
+    def longest_row(self, law: Law, problem: Problem) -> FloatArray:
         """An admissible row ``(d,)`` of length R."""
         return np.asarray(problem.radius * np.eye(1, problem.d)[0])
 
-    def row_size(self, law: Any, row: FloatArray) -> float:
+    def row_size(self, law: Law, row: FloatArray) -> float:
         """The size of a row relative to the shape of the law; 0 if any row is admissible."""
         return 0.0
 
-    def at_angle(self, law: Any, row: FloatArray, angle: float) -> tuple[FloatArray, FloatArray]:
+    def at_angle(self, law: Law, row: FloatArray, angle: float) -> tuple[FloatArray, FloatArray]:
         """Two admissible rows at about this angle."""
         along, across = np.cos(angle / 2) * row, np.sin(angle / 2) * np.roll(row, 1)
         return along + across, along - across
 
-    def draw(self, law: Any, count: int, rng: np.random.Generator) -> FloatArray:
+    def draw(self, law: Law, count: int, rng: np.random.Generator) -> FloatArray:
         """Draws ``(count, dimension)``: a direction by its density, and a Gamma length."""
         d = law.dimension
         directions = rng.standard_normal((_PROPOSED * count, d))
@@ -80,7 +81,7 @@ class Definition:
         return np.asarray(lengths[:, None] * directions[chosen])
 
 
-class _Nothing(Definition):
+class _Nothing(Definition[NoNoise]):
     def draw(self, law: NoNoise, count: int, rng: np.random.Generator) -> FloatArray:
         return np.zeros((count, law.dimension))
 
@@ -88,7 +89,7 @@ class _Nothing(Definition):
         return math.inf, 0.0
 
 
-class _Spherical(Definition):
+class _Spherical(Definition[SphericalLaplace]):
     def energies(self, law: SphericalLaplace, b: FloatArray) -> FloatArray:
         return np.asarray(law.rate * np.linalg.norm(b, axis=1))
 
@@ -106,7 +107,7 @@ class _Spherical(Definition):
         return np.asarray(length * direction / np.linalg.norm(direction, axis=1)[:, None])
 
 
-class _Gaussian(Definition):
+class _Gaussian(Definition[GaussianNoise]):
     def energies(self, law: GaussianNoise, b: FloatArray) -> FloatArray:
         return np.asarray(np.einsum("ij,ij->i", b, b) / (2 * law.sd**2))
 
@@ -123,7 +124,7 @@ class _Gaussian(Definition):
         return law.sd * rng.standard_normal((count, law.dimension))
 
 
-class _Blocks(Definition):
+class _Blocks(Definition[BlockLaplace]):
     def energies(self, law: BlockLaplace, b: FloatArray) -> FloatArray:
         starts = np.cumsum([0, *(block.size for block in law.blocks[:-1])])
         bounds = np.array([block.bound for block in law.blocks])
@@ -199,7 +200,7 @@ class _Blocks(Definition):
         return np.asarray(reach * unit)
 
 
-class _Copies(Definition):
+class _Copies(Definition[CopiedNoise]):
     def log_ratios(self, law: CopiedNoise, b: FloatArray, change: FloatArray) -> FloatArray:
         each, k = law.each, law.copies
         parts = zip(np.split(b, k, axis=1), np.split(change, k, axis=1), strict=True)
@@ -218,16 +219,16 @@ class _Copies(Definition):
         return np.hstack(drawn)
 
 
-DEFINITIONS: dict[type[RandomVector], Definition] = {
+DEFINITIONS: dict[type[NoiseLaw], Definition[Any]] = {
     NoNoise: _Nothing(),
     SphericalLaplace: _Spherical(),
     GaussianNoise: _Gaussian(),
     BlockLaplace: _Blocks(),
     CopiedNoise: _Copies(),
 }
-_BY_DENSITY = Definition()
+_BY_DENSITY = Definition[NoiseLaw]()
 
 
-def definition_of(law: RandomVector) -> Definition:
+def definition_of(law: NoiseLaw) -> Definition[Any]:
     """The audit's own definition of a law, or the one by its density."""
     return DEFINITIONS.get(type(law), _BY_DENSITY)

@@ -10,6 +10,7 @@ the exact privacy loss of that stage.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -34,6 +35,7 @@ from privatelr.design.persons import Section, sharing_of
 from privatelr.errors import GuaranteeError, SchemaWarning
 from privatelr.formula import Person
 from privatelr.mechanisms import (
+    STAGES,
     Problem,
     candidate_choice,
     mean_moments,
@@ -214,7 +216,9 @@ class _Watch:
 def _watched(fit_by: Callable[..., Any], case: FarCase, claim: Promise, w: float, side: int) -> Any:
     watch = _Watch(w)
     with ExitStack() as patched:
-        for module in (scale_release, score_histogram):
+        own = {sys.modules[type(stage).__module__] for stage in STAGES.values()}
+        rounding = {module for module in own if hasattr(module, "rounded_sum")}
+        for module in {scale_release, score_histogram, *rounding}:
             patched.enter_context(mock.patch.object(module, "rounded_sum", watch.rounded))
         patched.enter_context(mock.patch.object(perturbation, "rounded_sum", watch.minimiser))
         patched.enter_context(warnings.catch_warnings())
@@ -228,8 +232,7 @@ def _fits(case: FarCase, claim: Promise, reached: dict[str, float]) -> float:
     for fit_by, w in product((dplr, dpsvm), (0.0, 0.3, -3.0)):
         (fit, first), (_, second) = (_watched(fit_by, case, claim, w, side) for side in (0, 1))
         release = fit.release
-        plans = [made.calibration for made in (release.scale, release.moments, release.histogram)]
-        stages = {plan.noise: plan for plan in plans}
+        stages = {part.calibration.noise: part.calibration for part in release.parts.values()}
         assert len(first) == len(second) == len(stages)
         for (law, one), (_, other) in zip(first, second, strict=True):
             shares.append(share_of_changes(law, stages[law].target, [one - other]))

@@ -23,6 +23,7 @@ from privatelr.audit.law_definitions import definition_of
 from privatelr.mechanisms import Problem, StagedCalibration
 from privatelr.mechanisms.calibration import Calibration, MomentsCalibration, ScaleCalibration
 from privatelr.mechanisms.score_histogram import HistogramCalibration
+from privatelr.mechanisms.stages import StageCalibration
 from privatelr.numerics import Loss
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP
 from privatelr.privacy.noise import NoiseLaw
@@ -60,7 +61,7 @@ def share_of_plan(plan: StagedCalibration) -> float:
     }
     # of each other stage its part, its epsilon and its mu
     stages = [stage for stage in plan.stages if stage is not plan.coefficients]
-    others = [(stage.target, *spends[type(stage)](stage)) for stage in stages]
+    others = [(stage.target, *spends.get(type(stage), _spends)(stage)) for stage in stages]
     coefficients, mu = plan.coefficients, math.hypot(0.0, *(mu for *_, mu in others))
     if isinstance(coefficients.target, SharedApproxDP):
         target = replace(coefficients.target, beside=mu)  # what the others really spend
@@ -70,6 +71,11 @@ def share_of_plan(plan: StagedCalibration) -> float:
     shares = [share_spent(coefficients), *(share_of(*each) for each in others)]
     shares.append(share_of_parts(plan.target, tuple(s.target for s in plan.stages)))
     return float(np.max(shares))
+
+
+def _spends(stage: StageCalibration) -> tuple[float, float]:
+    """The epsilon and the mu of the noise on a vector that moves as far as its stage says."""
+    return definition_of(stage.noise).cost(stage.noise, stage.sensitivity)
 
 
 def _moments_spend(moments: MomentsCalibration) -> tuple[float, float]:

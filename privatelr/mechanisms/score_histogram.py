@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy
@@ -125,6 +125,11 @@ class HistogramCalibration:
     touched: int = 1
 
     @property
+    def sensitivity(self) -> float:
+        """The length by which one record moves the counts of all fits together."""
+        return _moved(self.touched)
+
+    @property
     def proven(self) -> Guarantee:
         """The guarantee that the noise is proven to give: that of Laplace noise is pure."""
         if self.noise.is_pure and not isinstance(self.target, NonPrivate):
@@ -150,7 +155,7 @@ class HistogramCalibration:
     @property
     def events(self) -> tuple[Event, ...]:
         """The events that a ledger composes for this release."""
-        return events_of(self.noise, _moved(self.touched), self.proven)
+        return events_of(self.noise, self.sensitivity, self.proven)
 
     def __str__(self) -> str:
         whose = f"m = {self.n} persons" if self.persons else f"n = {self.n} records"
@@ -214,7 +219,7 @@ def achieved_histogram(calibration: HistogramCalibration) -> Guarantee:
     all_cells = Block(noise.dimension, L1_SENSITIVITY * calibration.touched)
     epsilon = noise.epsilon_within((all_cells,))
     if math.isinf(epsilon):
-        return worth_hiding(noise, _moved(calibration.touched), target, "score counts")
+        return worth_hiding(noise, calibration.sensitivity, target, "score counts")
     return worth_of(PureDP(epsilon, target.neighbours), target, "score counts")
 
 
@@ -243,6 +248,19 @@ class HistogramRelease:
 
     def __post_init__(self) -> None:
         self.counts.flags.writeable = False
+
+
+class Released(Protocol):
+    """Coefficients that were paid for."""
+
+    @property
+    def coef(self) -> FloatArray: ...
+
+    @property
+    def guarantee(self) -> Guarantee: ...
+
+    @property
+    def entry(self) -> Entry | None: ...
 
 
 def cells_of(link: FloatArray, label: FloatArray, edges: FloatArray) -> IntArray:
@@ -333,6 +351,25 @@ def release_scores(
     if calibration.persons != (persons is not None):
         raise GuaranteeError("rows of persons take counts about persons, and other rows do not.")
     return release_histogram(counts, calibration, noise)
+
+
+def count_scores(
+    rows: Rows | BoundedEntries,
+    release: Released,
+    scale: ScoreScale,
+    calibration: HistogramCalibration,
+    noise: Draw,
+) -> HistogramRelease:
+    """Release the scores by class of the rows that a release was made of, which it paid for.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: the counts, by ``calibration.target``, next to the coefficients.
+    *Neighbours*: those of the fit. *Assumed public*: as for the fit. *Not covered*: time and
+    memory.
+    """
+    counts = release_scores(rows, release.coef, scale, calibration, noise)
+    return HistogramRelease(counts, scale, calibration, release.guarantee, release.entry)
 
 
 def score_counts(rows: Rows | BoundedEntries, coef: FloatArray, edges: FloatArray) -> FloatArray:

@@ -264,7 +264,9 @@ def _releases(sim: Simulator) -> list[mechanisms.Release]:
     scale = None if held is None else mechanisms.ScaleRelease(moments_of(sim.study, held), held)
     prior: dict[str, Any] = {} if sim.spec.prior is None else prior_of(sim.spec, problem)
     return [
-        mechanisms.Release(coef, sim.stages.target, calibration, moments=one, scale=scale, **prior)
+        mechanisms.Release(coef, sim.stages.target, calibration, **prior).having(
+            inference=one, scale=scale
+        )
         for coef, one in zip(w + sim.drawn, noisy, strict=True)
     ]
 

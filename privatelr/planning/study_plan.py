@@ -17,7 +17,8 @@ from privatelr.arguments import suggests_arguments
 from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError, GuaranteeError, count_of
 from privatelr.inference import STANDARD_LEVEL
-from privatelr.mechanisms import USUAL_DELTA, StagedCalibration, read_target
+from privatelr.mechanisms import USUAL_DELTA, StagedCalibration, in_order, read_target
+from privatelr.mechanisms.request import COEFFICIENTS, SCALE
 from privatelr.mechanisms.score_histogram import calibrate_histogram
 from privatelr.page_model import Bullets, Code, FactList, Heading, Piece, Table, as_html, as_text
 from privatelr.planning import expected_intervals, forecast, needed_records
@@ -286,13 +287,8 @@ def _ratio(of: FloatArray, over: FloatArray) -> float:
 def _parts(plan: StudyPlan) -> dict[str, Guarantee]:
     """The parts of the guarantee."""
     stages = plan.calibration
-    bought = {
-        "scale": stages.scale and stages.scale.target,
-        "coefficients": stages.coefficients.proven,
-        "inference": stages.moments and stages.moments.target,
-        "roc": stages.histogram and stages.histogram.target,
-    }
-    return {name: part for name, part in bought.items() if part}
+    bought = {name: stage.target for name, stage in stages.parts.items()}
+    return in_order({**bought, COEFFICIENTS: stages.coefficients.proven})
 
 
 def _document(plan: StudyPlan) -> dict[str, Any]:
@@ -364,7 +360,8 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
     facts += paid_before([plan.spec], target)
     facts.append(("Mechanism", sentences.mechanism(calibration)))
     if stages.scale is not None:
-        beside = [stage.target for stage in (stages.moments, stages.histogram) if stage]
+        others = (name for name in stages.parts if name not in (SCALE, COEFFICIENTS))
+        beside = [stages.parts[name].target for name in others]
         facts.append(("Scale", sentences.scale(stages.scale, calibration, beside)))
     if stages.histogram is not None:
         facts.append(("ROC curve", f"{sentences.scores(stages.histogram)}; {plan.roc}"))

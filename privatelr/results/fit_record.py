@@ -13,7 +13,13 @@ import pandas as pd
 import scipy
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design import DesignSpec, Prior, require_same_bases, said_about
+from privatelr.design import (
+    DesignSpec,
+    Prior,
+    RowSpec,
+    require_same_bases,
+    said_about,
+)
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import Release
@@ -361,7 +367,7 @@ def _asked(loss: Any) -> str:
     return f"loss={loss.name!r}, h={loss.parameters['h']:g}"
 
 
-def prior_of_fit(earlier: FitRecord, given: Prior, spec: Any, loss: Any) -> Prior:
+def prior_of_fit(earlier: FitRecord, given: Prior, spec: RowSpec, loss: Any) -> Prior:
     """Return the prior for a plan; coefficients of another response or loss mean something else."""
     if earlier.loss != loss:
         remedy = "prior takes a fit by the same loss, or numbers by names of coefficients"

@@ -15,7 +15,7 @@ import numpy as np
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import facts_html
 from privatelr.mechanisms.perturbation import require_shape
-from privatelr.mechanisms.request import read_spend, require_usual
+from privatelr.mechanisms.request import COEFFICIENTS, ROC, read_spend, require_usual
 from privatelr.mechanisms.score_histogram import (
     HistogramCalibration,
     HistogramRelease,
@@ -168,7 +168,7 @@ def read_roc_share(spend: Any) -> dict[str, float]:
     """Read the shares of coefficients and ROC curve; raises `GuaranteeError` for other parts."""
     shares = read_spend(spend)
     parts: dict[str, float] = {shares: 1.0} if isinstance(shares, str) else dict(shares)
-    other = next((name for name in parts if name not in ("coefficients", "roc")), None)
+    other = next((name for name in parts if name not in (COEFFICIENTS, ROC)), None)
     if other is not None:
         raise GuaranteeError(
             f"spend: {other!r} takes no share where columns are chosen; spend takes "
@@ -187,12 +187,11 @@ def calibrate_stages(
 
     The counts see the coefficients, so that both compose as releases one after the other.
     """
-    if "roc" not in shares:
+    if ROC not in shares:
         return StagedSelection(target, choices(target), None)
     parts = split(target, shares)
     require_usual(parts)
-    histogram = calibrate_histogram(n, parts["roc"])
-    return StagedSelection(target, choices(parts["coefficients"]), histogram)
+    return StagedSelection(target, choices(parts[COEFFICIENTS]), calibrate_histogram(n, parts[ROC]))
 
 
 def draw_stages(calibration: StagedSelection, randomness: Randomness) -> SelectionDraws:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 from privatelr.arguments import suggests_arguments
 from privatelr.call_data import read_data
+from privatelr.design import EntrySpec
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number
 from privatelr.fitting import fit, read_options
 from privatelr.mechanisms import USUAL_DELTA, read_target
+from privatelr.mechanisms.request import ROC
+from privatelr.mechanisms.score_histogram import ScoreScale, count_scores
 from privatelr.method import Method
 from privatelr.numerics import find_loss
 from privatelr.numerics.rows import BoundedEntries
 from privatelr.privacy import Guarantee
-from privatelr.privacy.accounting import AnyLedger
+from privatelr.privacy.accounting import AnyLedger, Entry
 from privatelr.privacy.noise import Randomness
 from privatelr.selection.choices import (
     SelectionCalibration,
@@ -133,7 +137,7 @@ def dplpsvm(
     """
     _require_density(density, minority)
 
-    def facts(n: int, spec: Any) -> ProgramFacts:
+    def facts(n: int, spec: EntrySpec) -> ProgramFacts:
         return ProgramFacts(n, spec.d, spec.x_bound, density)
 
     def choices(known: ProgramFacts, part: Guarantee) -> SelectionCalibration:
@@ -235,7 +239,7 @@ def dpsimplex(
     price = read_target(eps, delta, USUAL_DELTA), read_roc_share(spend)
     margin_loss = find_loss("logistic") if loss == "logistic" else find_loss("huber", h=h)
 
-    def facts(n: int, spec: Any) -> SimplexProblem:
+    def facts(n: int, spec: EntrySpec) -> SimplexProblem:
         return SimplexProblem(n, spec.d, spec.x_bound, size, margin_loss)
 
     def choices(known: SimplexProblem, part: Guarantee) -> SelectionCalibration:
@@ -260,8 +264,21 @@ def _method(
     def calibrate(known: Known) -> StagedSelection:
         return calibrate_stages(target, shares, partial(choices, known), known.n)
 
-    def choose(rows: BoundedEntries, made: StagedSelection, draws: SelectionDraws) -> Selections:
-        return release(rows, made.choices, draws.choices)
+    def choose(
+        rows: BoundedEntries,
+        calibration: StagedSelection,
+        draws: SelectionDraws,
+        *,
+        expected: Callable[[Selections], ScoreScale],
+        guarantee: Guarantee,
+        entry: Entry | None,
+    ) -> Selections:
+        choice = release(rows, calibration.choices, draws.choices)
+        paid = replace(choice, guarantee=guarantee, entry=entry)
+        if calibration.histogram is None or draws.histogram is None:
+            return paid
+        scale, counted = expected(paid), (calibration.histogram, draws.histogram)
+        return replace(paid, histogram=count_scores(rows, paid, scale, *counted))
 
     return Method(
         SelectedFit,
@@ -272,7 +289,7 @@ def _method(
         draw=draw_stages,
         release=choose,
         by_entries=True,
-        buys_roc="roc" in shares,
+        buys_roc=ROC in shares,
     )
 
 

@@ -20,8 +20,8 @@ from privatelr import privacy
 from privatelr.mechanisms.calibration.pure import Analysis
 from privatelr.mechanisms.perturbation import draw
 from privatelr.mechanisms.problem import Problem
-from privatelr.mechanisms.registry import calibrate, find_mechanism
 from privatelr.mechanisms.request import Request
+from privatelr.mechanisms.stages.coefficients import calibrate, find_mechanism
 from privatelr.numerics import Huber
 from privatelr.numerics.rows import DenseRows, EntryRows
 from privatelr.numerics.solve import Newton

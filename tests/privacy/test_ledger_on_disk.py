@@ -244,7 +244,7 @@ def test_a_ledger_of_an_earlier_version_is_refused_in_one_sentence(path, command
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)):
         path.touch()
     run_sql(path, *commands)
-    with pytest.raises(WrongLedgerError, match=r"an earlier version|no earlier ledger") as error:
+    with pytest.raises(WrongLedgerError, match=r"of an earlier version|no earlier ledger") as error:
         Ledger.open(path)
     one_sentence(error)
 

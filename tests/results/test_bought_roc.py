@@ -26,11 +26,11 @@ from privatelr import (
     load,
     plan,
 )
-from privatelr.mechanisms.score_histogram import cells_of
+from privatelr.mechanisms import stages
+from privatelr.mechanisms.score_histogram import ScoreScale, cells_of
 from privatelr.privacy import join
 from privatelr.privacy.noise import GaussianNoise
 from privatelr.results import predict
-from privatelr.results.answers import scored_records
 
 FORMULA = "y ~ age + dose + smoker"
 SPEND = {"coefficients": 0.75, "roc": 0.25}
@@ -125,13 +125,13 @@ def test_partitions_of_dask_are_scored(frame, spend, monkeypatch):
 
 def test_replacing_a_record_moves_two_counts_by_one(frame, monkeypatch):
     """Under the same coefficients: the same noise, and a tilt that hides the rest of the record."""
-    honest = scored_records.count_training_scores
+    honest = stages.histogram.count_scores
 
-    def at_zero(made, *given):
-        coef = np.zeros_like(made.release.coef)
-        return honest(replace(made, release=replace(made.release, coef=coef)), *given)
+    def at_zero(rows, release, scale, *given):
+        still = replace(release, coef=np.zeros_like(release.coef))
+        return honest(rows, still, ScoreScale(0.0, 1.0), *given)
 
-    monkeypatch.setattr(scored_records, "count_training_scores", at_zero)
+    monkeypatch.setattr(stages.histogram, "count_scores", at_zero)
     for change in ({"y": 1.0}, {"age": np.nan}, {"y": 7.0}, {"smoker": "never"}):
         with fixed_noise(monkeypatch):
             both = [

@@ -27,12 +27,11 @@ from privatelr import (
     dpsimplex,
     load,
 )
-from privatelr.mechanisms.score_histogram import achieved_histogram, cells_of
+from privatelr.mechanisms.score_histogram import ScoreScale, achieved_histogram, cells_of
 from privatelr.privacy import implies, join
 from privatelr.results import predict
-from privatelr.results.answers import scored_records
 from privatelr.results.release_files import document as documents
-from privatelr.selection import choices
+from privatelr.selection import choices, models
 
 FORMULA, MANY = "y ~ age + dose + smoker", 600
 SPEND = {"coefficients": 0.75, "roc": 0.25}
@@ -109,14 +108,14 @@ def test_choices_that_kept_the_whole_price_are_caught(frame, monkeypatch, tmp_pa
 
 def test_replacing_a_record_moves_two_counts_by_one(frame, monkeypatch):
     """Under the same coefficients, as choices hide the rest of the record."""
-    honest = scored_records.count_training_scores
+    honest = models.count_scores
 
-    def at_one(made, *given):
-        options = np.arange(2 * made.spec.d) < 2
-        release = replace(made.release, counts=options.astype(int))
-        return honest(replace(made, release=release), *given)
+    def at_one(rows, release, scale, *given):
+        options = np.arange(2 * rows.d) < 2
+        one = replace(release, counts=options.astype(int))
+        return honest(rows, one, ScoreScale(0.0, 1.0), *given)
 
-    monkeypatch.setattr(scored_records, "count_training_scores", at_one)
+    monkeypatch.setattr(models, "count_scores", at_one)
     for change in ({"y": 0.0}, {"age": np.nan}, {"y": 7.0}, {"smoker": "never"}, {"dose": 1e300}):
         with fixed_noise(monkeypatch):
             both = [

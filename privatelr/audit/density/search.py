@@ -16,8 +16,9 @@ from privatelr.audit.density.loss import PrivacyLoss
 from privatelr.audit.density.pairs import Pair
 from privatelr.design import BatchReader, read_design, unstandardised
 from privatelr.errors import ArgumentError, count_of, show
-from privatelr.mechanisms import StagedCalibration, mechanism_of
+from privatelr.mechanisms import StagedCalibration, in_order, mechanism_of
 from privatelr.mechanisms.calibration import Calibration
+from privatelr.mechanisms.request import COEFFICIENTS
 from privatelr.mechanisms.scale_release import (
     ScaleRelease,
     mean_squares,
@@ -147,11 +148,9 @@ def _read_subject(subject: Any) -> tuple[StagedCalibration | None, Calibration]:
     match subject:
         case FitRecord(calibration=calibration, release=release):
             mechanism = mechanism_of(calibration.placement, calibration.target)
-            others: list[Any] = [
-                None if bought is None else bought.calibration
-                for bought in (release.moments, release.scale, release.histogram)
-            ]
-            plan = StagedCalibration(subject.guarantee, mechanism, calibration, *others)
+            parts = {name: part.calibration for name, part in release.parts.items()}
+            parts = in_order({**parts, COEFFICIENTS: calibration})
+            plan = StagedCalibration(subject.guarantee, mechanism, parts)
         case StagedCalibration():
             plan = subject
         case Calibration():

@@ -21,7 +21,7 @@ import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -33,7 +33,7 @@ from scipy import special
 
 from privatelr import mechanisms
 from privatelr.audit.checks import Check, guarded, label, largest, measured
-from privatelr.audit.density.exact import moments_of, query
+from privatelr.audit.density.exact import query
 from privatelr.audit.density.pairs import signed_rows
 from privatelr.audit.density.persons_and_classes import ClassedRows
 from privatelr.audit.law_definitions import definition_of
@@ -95,7 +95,7 @@ _COINCIDE = 2
 """So many released numbers may coincide by chance, because they lie on a grid."""
 
 
-def draw_by_definition(law: RandomVector, count: int, rng: np.random.Generator) -> FloatArray:
+def draw_by_definition(law: NoiseLaw, count: int, rng: np.random.Generator) -> FloatArray:
     """Draws ``(count, dimension)`` by the definition of the law and NumPy's samplers."""
     return definition_of(law).draw(law, count, rng)
 
@@ -127,20 +127,16 @@ def drawings() -> Iterator[Drawing]:
 
 
 def _laws(plan: StagedCalibration) -> Iterator[NoiseLaw]:
-    """The laws of a plan in the order of the fields of its draws."""
-    stages: dict[str, Any] = {"moments": plan.moments, "scale": plan.scale}
-    stages |= {"histogram": plan.histogram, "noise": plan.coefficients}
-    for each in fields(draw_all(plan, SystemRandomness())):
-        if each.name == "shield":
-            yield plan.coefficients.shield
-        elif stages[each.name] is not None:
-            yield stages[each.name].noise
+    """The laws of a plan in the order of its draws."""
+    yield plan.coefficients.noise
+    yield plan.coefficients.shield
+    yield from (plan.parts[name].noise for name in draw_all(plan, SystemRandomness()).others)
 
 
 def _draw_plan(plan: StagedCalibration) -> FloatArray:
     draws = draw_all(plan, SystemRandomness())
-    drawn = [getattr(draws, field.name) for field in fields(draws)]
-    return np.concatenate([each.nearest() for each in drawn if each is not None])
+    drawn = (draws.noise, draws.shield, *draws.others.values())
+    return np.concatenate([each.nearest() for each in drawn])
 
 
 def _draw_law(law: RandomVector) -> FloatArray:
@@ -568,8 +564,7 @@ def _fresh(epsilon: float) -> float:
     used = [
         (plan.coefficients.noise, draws.noise),
         (plan.coefficients.shield, draws.shield),
-        (moments_of(plan).noise, draws.moments),
-        *([] if plan.scale is None else [(plan.scale.noise, draws.scale)]),
+        *((plan.parts[name].noise, drawn) for name, drawn in draws.others.items()),
     ]
     stale = sum(
         not any(law == drawn and draw is found for drawn, found in recorded.given)

@@ -124,6 +124,11 @@ class Calibration:
         return proven_by(self.noise, self.target)
 
     @property
+    def sensitivity(self) -> float:
+        """How far one record moves the minimiser."""
+        return proven_noise.output_sensitivity(self.problem, self.tau)
+
+    @property
     def distance(self) -> float:
         """``2 tau / Lambda``, the sensitivity of an inexact minimum (theory.md 5).
 
@@ -171,8 +176,7 @@ class Calibration:
         if isinstance(target, privacy.PureDP | privacy.NonPrivate):
             return (target,) if isinstance(target, privacy.PureDP) else ()
         if self.placement == "output":
-            reach = proven_noise.output_sensitivity(problem, self.tau)
-            return events_of(noise, reach, target)
+            return events_of(noise, self.sensitivity, target)
         shield = privacy.GaussianEvent(self.distance / self.shield.scale, target.neighbours)
         if noise.is_pure:
             spent = proven_noise.tilt_epsilon(noise, problem, self.analysis)

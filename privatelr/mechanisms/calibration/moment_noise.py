@@ -74,6 +74,11 @@ class MomentsCalibration:
         return largest_traces(self.problem, self.typical)
 
     @property
+    def sensitivity(self) -> float:
+        """How far one record moves both matrices; see `moments_sensitivity`."""
+        return moments_sensitivity(self.problem, self.typical, type(self.noise))
+
+    @property
     def proven(self) -> Guarantee:
         """The guarantee that the noise is proven to give; see `Calibration.proven`."""
         return proven_by(self.noise, self.target)
@@ -89,8 +94,7 @@ class MomentsCalibration:
     @property
     def events(self) -> tuple[Event, ...]:
         """The events that a ledger composes for this release."""
-        reach = moments_sensitivity(self.problem, self.typical, type(self.noise))
-        return events_of(self.noise, reach, self.proven)
+        return events_of(self.noise, self.sensitivity, self.proven)
 
     def __str__(self) -> str:
         return (
@@ -230,7 +234,6 @@ def achieved_moments(calibration: MomentsCalibration) -> Guarantee:
     if isinstance(target, NonPrivate):
         return target
     problem, typical = calibration.problem, calibration.typical
-    reach = moments_sensitivity(problem, typical, type(noise))
     if calibration.balance != moments_balance(problem, typical):
         raise GuaranteeError(f"moments of balance {calibration.balance:g}: nothing is proven.")
-    return worth_hiding(noise, reach, target, "moments")
+    return worth_hiding(noise, calibration.sensitivity, target, "moments")

@@ -178,6 +178,11 @@ class ScaleCalibration:
         return math.sqrt(square + self.facts.intercept**2)
 
     @property
+    def sensitivity(self) -> float:
+        """How far one record moves all means and mean squares."""
+        return scale_sensitivity(self.facts)
+
+    @property
     def proven(self) -> Guarantee:
         """The guarantee that the noise is proven to give; see `Calibration.proven`."""
         return proven_by(self.noise, self.target)
@@ -185,7 +190,7 @@ class ScaleCalibration:
     @property
     def events(self) -> tuple[Event, ...]:
         """What a ledger composes for this release."""
-        return events_of(self.noise, scale_sensitivity(self.facts), self.target)
+        return events_of(self.noise, self.sensitivity, self.target)
 
     def __str__(self) -> str:
         return (
@@ -362,7 +367,7 @@ def achieved_scale(calibration: ScaleCalibration) -> Guarantee:
     """
     facts, noise, target = calibration.facts, calibration.noise, calibration.target
     if not isinstance(target, PureDP):
-        return worth_hiding(noise, scale_sensitivity(facts), target, "scale")
+        return worth_hiding(noise, calibration.sensitivity, target, "scale")
     epsilon = noise.epsilon_within(scale_blocks(facts))
     if math.isinf(epsilon):
         raise GuaranteeError(f"scale with {noise.title} noise under {target}: nothing is proven.")

@@ -246,42 +246,40 @@ def content_of(rows: Sequence[LedgerRow]) -> Content:
 
 # -- what is wrong with rows ---------------------------------------------------------------------
 
-Table = Sequence[tuple[int, str, str]]
-"""Numbers, lines and hashes, in the order of the numbers."""
+StoredRows = Sequence[tuple[int, str, str]]
+"""Numbers, lines and hashes as they stand in the table, in the order of the numbers."""
 
 
-def rows_of(table: Table) -> list[LedgerRow]:
+def rows_of(stored: StoredRows) -> list[LedgerRow]:
     """Return all rows but the head."""
-    return [LedgerRow(body, hashed) for number, body, hashed in table if number != 0]
+    return [LedgerRow(body, hashed) for number, body, hashed in stored if number != 0]
 
 
-def faults_of(table: Table) -> Iterator[str]:
+def faults_of(stored: StoredRows) -> Iterator[str]:
     """Yield part of a sentence for each row that is out of place, or that was changed."""
-    numbers = [number for number, *_ in table if number != 0]
-    rows, last = rows_of(table), ""
+    numbers = [number for number, *_ in stored if number != 0]
+    rows, last = rows_of(stored), ""
     for at, (number, row) in enumerate(zip(numbers, rows, strict=True), 1):
         if number != at:
             yield f"row {at} has the number {number}: it was renumbered, or a row before it is gone"
-            break
         if chained(row.body, last) != row:
             yield f"row {at} does not follow from the one before it: it or its hash was changed"
         last = row.hash
-    if [(body, hashed) for number, body, hashed in table if number == 0] != [
-        (str(len(rows)), rows[-1].hash if rows else "")
-    ]:
+    heads = [(body, hashed) for number, body, hashed in stored if number == 0]
+    if heads != [(str(len(rows)), last)]:
         yield (
             f"the head does not say that row {len(rows)} is the last, of this hash: rows at the "
             "end or the head were changed or are gone"
         )
 
 
-def findings(table: Table, head: str | None = None) -> Iterator[str]:
+def findings(stored: StoredRows, head: str | None = None) -> Iterator[str]:
     """Check every place, hash, event and composition; yields what is wrong.
 
     Within one budget charges only add up. So what fits at the end did fit at every charge.
     """
-    yield from faults_of(table)
-    rows = rows_of(table)
+    yield from faults_of(stored)
+    rows = rows_of(stored)
     try:
         if not statements.is_within(content_of(rows).statement):
             yield "the charges are more than the budget"
@@ -315,7 +313,7 @@ def is_server(address: str) -> bool:
 
 
 def shown(address: str) -> str:
-    """Return an address as an error quotes it: of a server without user and query."""
+    """Return an address as errors quote it. That of a server is without its user and query."""
     if is_server(address):
         url = sqlalchemy.make_url(address)
         place = sqlalchemy.URL.create(url.drivername, None, None, url.host, url.port, url.database)
@@ -359,22 +357,22 @@ def _open_file(path: str) -> sqlite3.Connection:
 
 
 @contextmanager
-def _connected(address: str, *, charges: bool = False) -> Iterator[sqlalchemy.Connection]:
+def _connected(address: str, *, writing: bool = False) -> Iterator[sqlalchemy.Connection]:
     """Connect for one transaction, which leaves nothing without a commit."""
     with _CONNECTIONS:
         try:
             with _engine(address).connect() as connection:
-                for command in _BEGIN[connection.dialect.name] if charges else ():
+                for command in _BEGIN[connection.dialect.name] if writing else ():
                     connection.exec_driver_sql(command.format(wait=int(1000 * WAIT)))
                 yield connection
         except (sqlalchemy.exc.DBAPIError, OSError) as error:
             cause = error.orig if isinstance(error, sqlalchemy.exc.DBAPIError) else error
-            kind, told = _reason(cause, charges)
+            kind, told = _reason(cause, writing)
             raise kind(f"ledger {shown(address)}: {told}.") from None
 
 
-def _reason(error: BaseException | None, charges: bool) -> tuple[type[LedgerError], str]:
-    """Say in our words why a file or a server does not do what is asked."""
+def _reason(error: BaseException | None, writing: bool) -> tuple[type[LedgerError], str]:
+    """Say why a file or a server does not do what is asked, and what is left of a charge."""
     code = getattr(error, "sqlite_errorcode", None)
     state = getattr(error, "sqlstate", None)
     lines = (getattr(error, "strerror", None) or str(error)).strip().splitlines()
@@ -385,25 +383,25 @@ def _reason(error: BaseException | None, charges: bool) -> tuple[type[LedgerErro
     if (code or 0) & 0xFF == sqlite3.SQLITE_BUSY or state == "55P03":
         told = f"another process has held it for {WAIT:g} seconds; nothing was charged"
         return LedgerError, told
-    if charges and code != sqlite3.SQLITE_NOTADB:
+    if writing and code != sqlite3.SQLITE_NOTADB:
         told = f"it cannot be written ({reason}); no data were read, and the charge may count"
         return LedgerError, told
     if isinstance(error, sqlite3.Error) or state == "42P01":
-        told = f"there is no sound ledger in it ({reason}); put a copy of a damaged one back and "
-        return (
-            WrongLedgerError,
-            f"{told}check it, and open a new one in place of an earlier version",
+        remedy = (
+            "put a copy of a damaged one back, and open a new one for one of an earlier version"
         )
-    return LedgerError if state else WrongLedgerError, f"it cannot be read ({reason.lower()})"
+        return WrongLedgerError, f"there is no sound ledger in it ({reason}); {remedy}"
+    kind = WrongLedgerError if isinstance(error, OSError) else LedgerError
+    return kind, f"it cannot be read ({reason.lower()})"
 
 
-def _read_table(connection: sqlalchemy.Connection) -> Table:
+def _read_table(connection: sqlalchemy.Connection) -> StoredRows:
     table = _table()
     found = connection.execute(sqlalchemy.select(table).order_by(table.c.number))
     return [(number, body, hashed) for number, body, hashed in found]
 
 
-def table_at(address: str) -> Table:
+def table_at(address: str) -> StoredRows:
     """Return all rows as they stand in the table, whatever is wrong with them."""
     with _connected(address) as connection:
         return _read_table(connection)
@@ -437,7 +435,7 @@ def create(address: str, budget: Statement, dataset: str) -> None:
             raise LedgerError(f"ledger {shown(address)}: {told}.") from None
     table = _table()
     try:
-        with _connected(address, charges=True) as connection:
+        with _connected(address, writing=True) as connection:
             if sqlalchemy.inspect(connection).has_table(_TABLE):
                 told = "the database has a ledger, and a ledger replaces none"
                 raise LedgerError(f"ledger {shown(address)}: {told}.")
@@ -474,14 +472,15 @@ class DiskBook:
 
     def content(self) -> Content:
         """Read all that is there; raises `LedgerError`."""
-        return self._read(table_at(self.address))
+        with _CONNECTIONS:  # no other thread charges it before it is compared with what was seen
+            return self._read(table_at(self.address))
 
-    def _read(self, table: Table) -> Content:
+    def _read(self, stored: StoredRows) -> Content:
         """Read rows; raises `LedgerError` if they are not sound, or not those of this ledger."""
-        for fault in faults_of(table):
+        for fault in faults_of(stored):
             raise WrongLedgerError(self._sentence(f"{fault}; {LOOK}"))
         try:
-            content = content_of(rows_of(table))
+            content = content_of(rows_of(stored))
         except LedgerError as error:
             raise WrongLedgerError(self._sentence(f"{error}; {LOOK}")) from None
         if self.key not in ("", content.ledger):
@@ -500,7 +499,7 @@ class DiskBook:
     @contextmanager
     def exclusively(self) -> Iterator[DiskPage]:
         """Open it for a charge; no other process can charge it meanwhile."""
-        with _connected(self.address, charges=True) as connection:
+        with _connected(self.address, writing=True) as connection:
             head = sqlalchemy.select(_table()).where(_table().c.number == 0)
             connection.execute(head.with_for_update())  # the lock of a server
             yield DiskPage(self, connection, self._read(_read_table(connection)))

@@ -11,7 +11,6 @@ from privatelr.privacy.noise.gaussian_delta import (
     log_delta_beside_pure,
     mu_beside_pure,
     pure_beside,
-    pure_part,
     smallest,
     smallest_of,
 )
@@ -32,6 +31,7 @@ from privatelr.privacy.noise.noise_laws import (
     SphericalLaplace,
     draw_many,
     mean_square,
+    pure_part,
     shortest,
 )
 from privatelr.privacy.noise.randomness import (

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from privatelr.privacy.conversions import pure_within
-from privatelr.privacy.guarantees import REPLACE_PERSON, ZCDP, Promise, PureDP
+from privatelr.privacy.guarantees import REPLACE_PERSON
 from privatelr.privacy.person_tilt import person_log_delta
 
 if TYPE_CHECKING:
@@ -189,15 +188,6 @@ def pure_beside(epsilon: float, delta: float, mu: float) -> float:
         kept = log_delta_beside_pure(epsilon, middle, mu) <= goal
         low, high = (middle, high) if kept else (low, middle)
     return low
-
-
-def pure_part(target: Promise) -> float:
-    """Return the pure epsilon that implies a target; of a shared one, next to what it shares."""
-    if isinstance(target, ZCDP):
-        return pure_within(target.rho)
-    if isinstance(target, PureDP):
-        return target.epsilon
-    return pure_beside(target.epsilon, target.delta, target.beside)
 
 
 def mu_beside_pure(epsilon: float, delta: float, pure: float) -> float:

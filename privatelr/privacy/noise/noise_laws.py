@@ -18,15 +18,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 import numpy as np
 import scipy
 
+from privatelr.privacy.conversions import pure_within
 from privatelr.privacy.events import GaussianEvent
-from privatelr.privacy.guarantees import (
-    ZCDP,
-    Neighbours,
-    Promise,
-    PureDP,
-    SharedApproxDP,
-)
-from privatelr.privacy.noise.gaussian_delta import gaussian_mu, gaussian_sd, pure_part
+from privatelr.privacy.guarantees import ZCDP, Neighbours, Promise, PureDP, SharedApproxDP
+from privatelr.privacy.noise.gaussian_delta import gaussian_mu, gaussian_sd, pure_beside
 from privatelr.types import Block, FloatArray, parts_of
 
 UP, DOWN = 1 + 2.0**-50, 1 - 2.0**-50
@@ -263,6 +258,15 @@ class NoiseLaw(Protocol):
     def epsilon_within(self, blocks: tuple[Block, ...]) -> float:
         """Return the epsilon for a vector that moves within these blocks; infinite if unproven."""
         return math.inf
+
+
+def pure_part(target: Promise) -> float:
+    """Return the pure epsilon that implies a target; of a shared one, next to what it shares."""
+    if isinstance(target, ZCDP):
+        return pure_within(target.rho)
+    if isinstance(target, PureDP):
+        return target.epsilon
+    return pure_beside(target.epsilon, target.delta, target.beside)
 
 
 def mean_square(law: NoiseLaw) -> float:

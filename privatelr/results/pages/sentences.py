@@ -9,11 +9,13 @@ from typing import Any
 from privatelr.design import DesignSpec, NormBoundedMatrix
 from privatelr.errors import count_of
 from privatelr.inference import Inference, quality
+from privatelr.mechanisms import STAGES, in_order
 from privatelr.mechanisms.calibration import (
     Calibration,
     ScaleCalibration,
     share_of_price,
 )
+from privatelr.mechanisms.request import COEFFICIENTS, SCALE
 from privatelr.mechanisms.score_histogram import HistogramCalibration
 from privatelr.numerics import Loss, describe
 from privatelr.page_model import on_one_line
@@ -47,12 +49,6 @@ _UNMOVED = "none: the minimiser of loss and penalty itself"
 BY_BOUNDS = "declaring bounds={name: (lo, hi)} maps each variable onto [-1, 1]"
 _REMEDY = f"{BY_BOUNDS}, and usually loses less than shortening"
 UNSEEN = "the fit estimated none of it from the data"
-_GOODS = {
-    "scale": "scale of the columns",
-    "coefficients": "coefficients",
-    "inference": "matrices for inference",
-    "roc": "counts of scores by class",
-}
 
 
 def title(fit: ModelRecord) -> str:
@@ -93,21 +89,14 @@ def bought_with_noise(fit: NoisyRecord) -> str:
 
 def events_of_noise(fit: NoisyRecord) -> tuple[Event, ...]:
     """The events of all stages, in the order of their releases."""
-    release = fit.release
-    stages = release.scale, release, release.moments, release.histogram
-    return tuple(event for stage in stages if stage for event in stage.calibration.events)
+    stages = in_order({**fit.release.parts, COEFFICIENTS: fit.release})
+    return tuple(event for stage in stages.values() for event in stage.calibration.events)
 
 
 def targets(fit: ModelRecord) -> dict[str, Guarantee]:
     """Return the part of each stage, in the order of their releases."""
-    scale, moments, counts = fit.release.scale, fit.release.moments, fit.release.histogram
-    found = {
-        "scale": scale and scale.calibration.target,
-        "coefficients": fit.release.calibration.proven,
-        "inference": moments and moments.calibration.target,
-        "roc": counts and counts.calibration.target,
-    }
-    return {name: target for name, target in found.items() if target is not None}
+    found = {name: part.calibration.target for name, part in fit.release.parts.items()}
+    return in_order({**found, COEFFICIENTS: fit.release.calibration.proven})
 
 
 def divided(parts: Mapping[str, Guarantee]) -> str:
@@ -219,7 +208,7 @@ def _scale(fit: NoisyRecord) -> Facts:
     made = fit.release.scale
     if made is None:
         return []
-    beside = [part for name, part in targets(fit).items() if name in ("inference", "roc")]
+    beside = [part for name, part in targets(fit).items() if name not in (SCALE, COEFFICIENTS)]
     words = scale(made.calibration, fit.calibration, beside)
     return [("Scale", f"{words}; fit.scale has them")]
 
@@ -329,8 +318,8 @@ def card_facts_of_noise(fit: NoisyRecord) -> tuple[str, Facts]:
     """What the guarantee was spent on, and the lines of the card about rows and noise."""
     parts, spent = targets(fit), "all of it on the coefficients"
     if len(parts) > 1:
-        spent = "; ".join(f"{part} on the {_GOODS[name]}" for name, part in parts.items())
-    calibration, moments, spec = fit.calibration, fit.release.moments, fit.spec
+        spent = "; ".join(f"{part} on the {STAGES[name].part}" for name, part in parts.items())
+    calibration, spec = fit.calibration, fit.spec
     problem, noise, shield = calibration.problem, calibration.noise, calibration.shield
     constant = "no intercept" if spec.intercept is None else f"intercept {spec.intercept:g}"
     source = "from the declared bounds and levels"
@@ -369,11 +358,6 @@ def card_facts_of_noise(fit: NoisyRecord) -> tuple[str, Facts]:
         ]
     else:
         facts.append(("Mechanism", _UNMOVED))
-    if moments is not None and moments.calibration.noise.scale > 0:
-        noise, grid = moments.calibration.noise, moments.calibration.grid
-        text = (
-            f"{noise.title} noise, scale {noise.scale:.6g}, added to their {noise.dimension} "
-            f"numbers together; rounded {rounding.format(grid)}"
-        )
-        facts.append(("Matrices for inference", text))
+    for name, part in in_order(fit.release.parts).items():
+        facts += STAGES[name].facts(part)
     return spent, facts

@@ -184,9 +184,9 @@ def _restore_perturbed(document: AnyDocument) -> NoisyRecord:
         raise ReleaseFileError("coefficients.design_units takes multiples of the grid")
     if counts is not None:
         counts = replace(counts, guarantee=guarantee, entry=entry)
-    made_of = moments, scale, counts
+    others = {"scale": scale, "inference": moments, "roc": counts}
     drawn = {} if spec.prior is None else prior_of(spec, problem)
-    release = Release(coef, guarantee, calibration, entry, *made_of, **drawn)
+    release = Release(coef, guarantee, calibration, entry, **drawn).having(**others)
     cut = _read_threshold(document.threshold, scale_of(problem.loss))
     kind = MultinomialFit if problem.is_multinomial else FitRecord
     return kind(spec, release, cut)

@@ -19,6 +19,7 @@ from privatelr.mechanisms.calibration import (
     proven_noise,
     pure,
 )
+from privatelr.mechanisms.stages import coefficients
 from privatelr.numerics import Huber, Objective, gradient_of, value_and_gradient
 from privatelr.privacy import ZCDP, ApproxDP, PureDP, conversions
 from privatelr.privacy import noise as laws
@@ -48,7 +49,7 @@ def registered(
     """The same as `bug`, for one function of an entry of the table of mechanisms."""
 
     def plant(change: _Change) -> _Change:
-        @bug(name, (registry.MECHANISMS, (placement, kind)), *looks)
+        @bug(name, (coefficients.MECHANISMS, (placement, kind)), *looks)
         def _(honest: Any) -> Any:
             return replace(honest, **{part: partial(change, getattr(honest, part))})
 
@@ -277,7 +278,7 @@ def _(honest: Any, plan: Any, randomness: Any) -> Any:
     unit = first.noise.nearest() / plan.coefficients.noise.scale
     fresh = randomness.draw(plan.moments.noise).nearest()
     fresh[: len(unit)] = unit * plan.moments.noise.scale
-    return replace(first, moments=laws.FloatDraw(fresh))
+    return replace(first, others={**first.others, "inference": laws.FloatDraw(fresh)})
 
 
 # -- minima and releases ------------------------------------------------------------------------
