@@ -269,6 +269,8 @@ def _epsilon_of_two(tilt: float, eta: float, times: int, delta: float, pure: flo
 
 def _share_of_tilt(calibration: Calibration) -> float:
     problem, noise, target = calibration.problem, calibration.noise, calibration.target
+    if noise.scale == 0:
+        return math.inf
     shield, apart = calibration.shield, 2 * calibration.tau * problem.touched / problem.penalty
     epsilon, mu = definition_of(shield).cost(shield, apart)
     match noise.is_pure, target:
