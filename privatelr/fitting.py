@@ -60,7 +60,7 @@ from privatelr.sources import Schema
 if TYPE_CHECKING:
     from privatelr import results
     from privatelr.formula import By
-    from privatelr.mechanisms.score_histogram import ScoreScale
+    from privatelr.mechanisms.stages.histogram import ScoreScale
     from privatelr.model_data import FrameData
     from privatelr.results import fit_record, strata_of_fits
     from privatelr.results.answers import scored_records

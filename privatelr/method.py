@@ -21,14 +21,11 @@ from privatelr.mechanisms import (
     relative_noise,
     release_all,
 )
-from privatelr.mechanisms.calibration import (
-    GAUSSIAN,
-    LAPLACE,
-    Kinds,
+from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Kinds, nominal_epsilon
+from privatelr.mechanisms.stages.scale import (
     ScaleFacts,
     counts_long_rows_less,
     deciding_price,
-    nominal_epsilon,
     scale_floor,
     usual_intercept,
     usual_rows,

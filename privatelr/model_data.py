@@ -37,7 +37,7 @@ from privatelr.formula import (
     Person,
     parse_formula,
 )
-from privatelr.mechanisms.scale_release import sums_of_loose
+from privatelr.mechanisms.stages.scale import sums_of_loose
 from privatelr.numerics.rows import (
     BoundedEntries,
     DenseRows,

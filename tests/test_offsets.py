@@ -19,7 +19,7 @@ from privatelr.formula import parse_formula
 from privatelr.inference.guessed_columns import Guesses, positive_shares
 from privatelr.locks import flint, working_precision
 from privatelr.mechanisms import matrix_of, mean_moments
-from privatelr.mechanisms.score_histogram import score_counts
+from privatelr.mechanisms.stages.histogram import score_counts
 from privatelr.numerics import LOSSES, Objective
 from privatelr.numerics.objective import gradient_of, hessian
 from privatelr.numerics.rows import DenseRows, SparseRows

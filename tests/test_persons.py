@@ -41,21 +41,21 @@ from privatelr.design import persons, shares_of, with_shares
 from privatelr.design.scaling import column_groups
 from privatelr.formula import Person
 from privatelr.mechanisms import Problem
-from privatelr.mechanisms.calibration import ScaleFacts
-from privatelr.mechanisms.calibration.moment_noise import calibrate_moments, moments_sensitivity
-from privatelr.mechanisms.calibration.scale_noise import (
-    calibrate_scale,
-    scale_blocks,
-    scale_sensitivity,
-)
 from privatelr.mechanisms.perturbation import mean_moments
-from privatelr.mechanisms.scale_release import mean_squares
-from privatelr.mechanisms.score_histogram import (
+from privatelr.mechanisms.stages.histogram import (
     L1_SENSITIVITY,
     L2_SENSITIVITY,
     counts_of_shares,
     filled_up,
     score_counts,
+)
+from privatelr.mechanisms.stages.matrices import calibrate_moments, moments_sensitivity
+from privatelr.mechanisms.stages.scale import (
+    ScaleFacts,
+    calibrate_scale,
+    mean_squares,
+    scale_blocks,
+    scale_sensitivity,
 )
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import grams_of_persons

@@ -23,7 +23,7 @@ from privatelr import (
 )
 from privatelr.call_data import read_data
 from privatelr.formula import Person
-from privatelr.mechanisms.score_histogram import score_counts
+from privatelr.mechanisms.stages.histogram import score_counts
 from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.privacy.accounting import Ledger
 from privatelr.results.release_files.document import content_hash, release_document

@@ -31,7 +31,7 @@ from privatelr.design import plan_design, read_design, read_sparse_covariates, s
 from privatelr.design.scaling import column_groups
 from privatelr.design.variables import read_values
 from privatelr.formula import parse_formula
-from privatelr.mechanisms.calibration import achieved_scale
+from privatelr.mechanisms.stages.scale import achieved_scale
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.noise import BlockLaplace

@@ -15,8 +15,9 @@ from privatelr.audit.sampling import lower_bounds
 from privatelr.audit.sampling.lower_bounds import Score, outputs_of
 from privatelr.errors import GuaranteeError, MissingDependencyError
 from privatelr.mechanisms import Problem, Request, StagedCalibration, calibrate_all, divide
-from privatelr.mechanisms.calibration import ScaleFacts, free_penalty, proven
+from privatelr.mechanisms.calibration import free_penalty, proven
 from privatelr.mechanisms.calibration.lambda_rules import within
+from privatelr.mechanisms.stages.scale import ScaleFacts
 from privatelr.numerics import Loss
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, Promise, PureDP
 from privatelr.types import Block, BlockNorm, FloatArray

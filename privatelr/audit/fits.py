@@ -28,7 +28,8 @@ from privatelr.audit.density.search import Finding, privacy_loss, search, with_w
 from privatelr.call_data import read_data
 from privatelr.design import read_design
 from privatelr.errors import PrivateLRError
-from privatelr.mechanisms import Request, score_histogram
+from privatelr.mechanisms import Request
+from privatelr.mechanisms.stages import histogram as histogram_stage
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import LOSSES, Loss
 from privatelr.numerics.rows import DenseRows
@@ -260,7 +261,7 @@ def _exact_counts(fit: Fit, table: Any) -> FloatArray:
     rows = read_design(fit.spec, as_batch(table), DenseRows)
     release = fit.roc.release
     edges = release.scale.edges(release.calibration.bins)
-    return score_histogram.score_counts(rows, fit.release.coef, edges)
+    return histogram_stage.score_counts(rows, fit.release.coef, edges)
 
 
 def _moved_counts() -> float:

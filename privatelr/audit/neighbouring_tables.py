@@ -41,18 +41,22 @@ from privatelr.mechanisms import (
     mean_moments,
     perturbation,
     range_selection,
-    scale_release,
-    score_histogram,
 )
-from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, ScaleFacts, calibrate_moments
-from privatelr.mechanisms.calibration.moment_noise import moments_sensitivity
-from privatelr.mechanisms.calibration.scale_noise import calibrate_scale, scale_sensitivity
-from privatelr.mechanisms.scale_release import mean_squares
-from privatelr.mechanisms.score_histogram import (
+from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE
+from privatelr.mechanisms.stages import histogram as histogram_stage
+from privatelr.mechanisms.stages import scale as scale_stage
+from privatelr.mechanisms.stages.histogram import (
     L1_SENSITIVITY,
     L2_SENSITIVITY,
     calibrate_histogram,
     score_counts,
+)
+from privatelr.mechanisms.stages.matrices import calibrate_moments, moments_sensitivity
+from privatelr.mechanisms.stages.scale import (
+    ScaleFacts,
+    calibrate_scale,
+    mean_squares,
+    scale_sensitivity,
 )
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import LOSSES
@@ -218,7 +222,7 @@ def _watched(fit_by: Callable[..., Any], case: FarCase, claim: Promise, w: float
     with ExitStack() as patched:
         own = {sys.modules[type(stage).__module__] for stage in STAGES.values()}
         rounding = {module for module in own if hasattr(module, "rounded_sum")}
-        for module in {scale_release, score_histogram, *rounding}:
+        for module in {scale_stage, histogram_stage, *rounding}:
             patched.enter_context(mock.patch.object(module, "rounded_sum", watch.rounded))
         patched.enter_context(mock.patch.object(perturbation, "rounded_sum", watch.minimiser))
         patched.enter_context(warnings.catch_warnings())

@@ -20,13 +20,9 @@ from privatelr.audit import checks, worth
 from privatelr.audit.checks import MISSING, Check, Setting, claims_of_size, guarded, short
 from privatelr.audit.density.exact import candidate_margins
 from privatelr.mechanisms import Spend
-from privatelr.mechanisms.calibration import (
-    GAUSSIAN,
-    LAPLACE,
-    ScaleFacts,
-    laws_hiding,
-)
+from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, laws_hiding
 from privatelr.mechanisms.calibration.lambda_rules import Kinds
+from privatelr.mechanisms.stages.scale import ScaleFacts
 from privatelr.numerics import LOSSES
 from privatelr.privacy import (
     ZCDP,

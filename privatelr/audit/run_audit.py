@@ -22,7 +22,8 @@ from privatelr.audit.enumeration import answers, plays, tiny_cases
 from privatelr.audit.sampling import draws_and_releases
 from privatelr.errors import ArgumentError, require_number, show
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spend, StagedCalibration
-from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Calibration, ScaleFacts
+from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Calibration
+from privatelr.mechanisms.stages.scale import ScaleFacts
 from privatelr.numerics import LOSSES, Loss
 from privatelr.privacy import ApproxDP, Guarantee
 from privatelr.privacy.noise import NoiseLaw

@@ -21,9 +21,11 @@ from scipy import special, stats
 from privatelr.audit.density.exact import candidate_margins
 from privatelr.audit.law_definitions import definition_of
 from privatelr.mechanisms import Problem, StagedCalibration
-from privatelr.mechanisms.calibration import Calibration, MomentsCalibration, ScaleCalibration
-from privatelr.mechanisms.score_histogram import HistogramCalibration
+from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.stages import StageCalibration
+from privatelr.mechanisms.stages.histogram import HistogramCalibration
+from privatelr.mechanisms.stages.matrices import MomentsCalibration
+from privatelr.mechanisms.stages.scale import ScaleCalibration
 from privatelr.numerics import Loss
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP
 from privatelr.privacy.noise import NoiseLaw

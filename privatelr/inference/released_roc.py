@@ -19,7 +19,7 @@ from statsmodels.genmod.generalized_linear_model import GLM
 from statsmodels.tools.tools import add_constant
 
 from privatelr.inference.error_distribution import PUBLIC_SEED
-from privatelr.mechanisms.score_histogram import HistogramRelease
+from privatelr.mechanisms.stages.histogram import HistogramRelease
 from privatelr.numerics import RocCurve
 from privatelr.privacy.noise import draw_many
 from privatelr.types import FloatArray, IntArray

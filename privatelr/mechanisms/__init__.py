@@ -36,7 +36,14 @@ from privatelr.mechanisms.request import (
     warn_of_large_delta,
     warn_of_one_record,
 )
-from privatelr.mechanisms.scale_release import (
+from privatelr.mechanisms.stages import STAGES
+from privatelr.mechanisms.stages.coefficients import (
+    MECHANISMS,
+    Mechanism,
+    calibrate,
+    mechanism_of,
+)
+from privatelr.mechanisms.stages.scale import (
     ScaleRelease,
     mean_squares,
     release_scale,
@@ -45,12 +52,5 @@ from privatelr.mechanisms.scale_release import (
     spread_to_noise,
     variance_sd,
     warn_of_noise,
-)
-from privatelr.mechanisms.stages import STAGES
-from privatelr.mechanisms.stages.coefficients import (
-    MECHANISMS,
-    Mechanism,
-    calibrate,
-    mechanism_of,
 )
 from privatelr.numerics.rows import matrix_of, vector_of

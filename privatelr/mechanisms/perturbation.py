@@ -12,7 +12,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError, NotConvergedError
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import FIRST_PRECISION, working_precision
-from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
+from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import INFERENCE, ROC, SCALE
 from privatelr.numerics import Objective, value_and_gradient
@@ -45,8 +45,9 @@ from privatelr.types import FloatArray, Offset, Rows
 if TYPE_CHECKING:
     import flint
 
-    from privatelr.mechanisms.scale_release import ScaleRelease
-    from privatelr.mechanisms.score_histogram import HistogramRelease
+    from privatelr.mechanisms.stages.histogram import HistogramRelease
+    from privatelr.mechanisms.stages.matrices import MomentsCalibration
+    from privatelr.mechanisms.stages.scale import ScaleRelease
     from privatelr.numerics.solve import softmax_minimum
 else:
     flint = lazy_import("flint")

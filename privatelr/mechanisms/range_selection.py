@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.score_histogram import share_grid
+from privatelr.mechanisms.stages.histogram import share_grid
 from privatelr.privacy import (
     REPLACE_PERSON,
     ZCDP,

@@ -13,15 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration import (
-    GAUSSIAN,
-    Calibration,
-    MomentsCalibration,
-    ScaleCalibration,
-    ScaleFacts,
-    is_worth_it,
-    lambda_rules,
-)
+from privatelr.mechanisms.calibration import GAUSSIAN, Calibration, lambda_rules
 from privatelr.mechanisms.perturbation import Draws, Release, draw
 from privatelr.mechanisms.price_shares import divide
 from privatelr.mechanisms.problem import Problem
@@ -34,9 +26,11 @@ from privatelr.mechanisms.request import (
     Request,
     require_usual,
 )
-from privatelr.mechanisms.score_histogram import HistogramCalibration, ScoreScale
 from privatelr.mechanisms.stages import STAGES, StageCalibration
 from privatelr.mechanisms.stages.coefficients import Mechanism, mechanism_of
+from privatelr.mechanisms.stages.histogram import HistogramCalibration, ScoreScale
+from privatelr.mechanisms.stages.matrices import MomentsCalibration
+from privatelr.mechanisms.stages.scale import ScaleCalibration, ScaleFacts, is_worth_it
 from privatelr.numerics.solve import Solver
 from privatelr.privacy import ZCDP, ApproxDP, Event, Guarantee, PureDP, pure_within
 from privatelr.privacy.accounting import Entry

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from privatelr.errors import ArgumentError, NotConvergedError
-from privatelr.mechanisms.calibration import MomentsCalibration
 from privatelr.mechanisms.problem import Problem
+from privatelr.mechanisms.stages.matrices import MomentsCalibration
 from privatelr.types import BoolArray, FloatArray
 
 _CHUNK = 20_000

@@ -21,14 +21,14 @@ from privatelr.fitting import DoScale
 from privatelr.inference import PUBLIC_SEED
 from privatelr.inference import released_roc as roc
 from privatelr.mechanisms import Request, StagedCalibration
-from privatelr.mechanisms.calibration import ScaleCalibration
-from privatelr.mechanisms.score_histogram import (
+from privatelr.mechanisms.signed_rows import SignedRows, hessian, minimisers
+from privatelr.mechanisms.stages.histogram import (
     HistogramCalibration,
     HistogramRelease,
     ScoreScale,
     cells_of,
 )
-from privatelr.mechanisms.signed_rows import SignedRows, hessian, minimisers
+from privatelr.mechanisms.stages.scale import ScaleCalibration
 from privatelr.method import Method, perturbation, standardised
 from privatelr.multinomial_model import several_classes
 from privatelr.numerics import Loss

@@ -19,7 +19,7 @@ from privatelr.errors import ArgumentError, GuaranteeError, count_of
 from privatelr.inference import STANDARD_LEVEL
 from privatelr.mechanisms import USUAL_DELTA, StagedCalibration, in_order, read_target
 from privatelr.mechanisms.request import COEFFICIENTS, SCALE
-from privatelr.mechanisms.score_histogram import calibrate_histogram
+from privatelr.mechanisms.stages.histogram import calibrate_histogram
 from privatelr.page_model import Bullets, Code, FactList, Heading, Piece, Table, as_html, as_text
 from privatelr.planning import expected_intervals, forecast, needed_records
 from privatelr.planning.expected_intervals import MOST_COLUMNS, Intervals, typical_errors

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.mechanisms import ScaleRelease, scale_map, scale_moments
-from privatelr.mechanisms.calibration import ScaleCalibration
+from privatelr.mechanisms.stages.scale import ScaleCalibration
 from privatelr.results.fit_record import NoisyRecord
 from privatelr.types import FloatArray
 

@@ -16,7 +16,7 @@ from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import facts_html
 from privatelr.mechanisms.perturbation import require_shape
 from privatelr.mechanisms.request import COEFFICIENTS, ROC, read_spend, require_usual
-from privatelr.mechanisms.score_histogram import (
+from privatelr.mechanisms.stages.histogram import (
     HistogramCalibration,
     HistogramRelease,
     calibrate_histogram,

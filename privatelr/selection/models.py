@@ -16,7 +16,7 @@ from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, requ
 from privatelr.fitting import fit, read_options
 from privatelr.mechanisms import USUAL_DELTA, read_target
 from privatelr.mechanisms.request import ROC
-from privatelr.mechanisms.score_histogram import ScoreScale, count_scores
+from privatelr.mechanisms.stages.histogram import ScoreScale, count_scores
 from privatelr.method import Method
 from privatelr.numerics import find_loss
 from privatelr.numerics.rows import BoundedEntries

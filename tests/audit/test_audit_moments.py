@@ -61,8 +61,8 @@ from privatelr.audit.sampling.draws_and_releases import (
 from privatelr.audit.sampling.lower_bounds import observe, outputs_of
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms import Problem, Request, mean_moments, registry
-from privatelr.mechanisms.calibration import calibrate_moments, moments_sensitivity
 from privatelr.mechanisms.signed_rows import gradient, hessian, minimisers
+from privatelr.mechanisms.stages.matrices import calibrate_moments, moments_sensitivity
 from privatelr.numerics import LOSSES, Huber
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy import ZCDP, ApproxDP, PureDP

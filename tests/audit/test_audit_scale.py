@@ -23,8 +23,7 @@ from privatelr.audit.run_audit import SCALE_BESIDE, audit_one
 from privatelr.design import plan_design, read_design, standardise
 from privatelr.formula import parse_formula
 from privatelr.mechanisms import Problem, Request, StagedCalibration, calibrate_all, registry
-from privatelr.mechanisms.calibration import ScaleFacts, calibrate_scale
-from privatelr.mechanisms.scale_release import ScaleRelease, scale_map
+from privatelr.mechanisms.stages.scale import ScaleFacts, ScaleRelease, calibrate_scale, scale_map
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy import ZCDP, ApproxDP, PureDP

@@ -12,7 +12,7 @@ from privatelr.audit.density.pairs import usual_pair
 from privatelr.audit.fits import audit_scored_fits
 from privatelr.mechanisms import Problem, Request, calibrate_all
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE
-from privatelr.mechanisms.score_histogram import calibrate_histogram
+from privatelr.mechanisms.stages.histogram import calibrate_histogram
 from privatelr.numerics import LOSSES
 from privatelr.privacy import to_zcdp
 from privatelr.privacy.noise import GaussianNoise, NoNoise

@@ -18,8 +18,8 @@ from privatelr.audit.density.persons_and_classes import (
     worst_spread,
 )
 from privatelr.mechanisms import Problem
-from privatelr.mechanisms.calibration.moment_noise import moments_balance, moments_sensitivity
-from privatelr.mechanisms.score_histogram import L1_SENSITIVITY, L2_SENSITIVITY
+from privatelr.mechanisms.stages.histogram import L1_SENSITIVITY, L2_SENSITIVITY
+from privatelr.mechanisms.stages.matrices import moments_balance, moments_sensitivity
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import LOSSES
 from privatelr.privacy import REPLACE_PERSON, PureDP

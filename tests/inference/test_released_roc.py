@@ -11,8 +11,8 @@ from statsmodels.genmod.generalized_linear_model import GLM
 from statsmodels.tools.tools import add_constant
 
 from privatelr.inference import released_roc as roc
-from privatelr.mechanisms import score_histogram
-from privatelr.mechanisms.score_histogram import (
+from privatelr.mechanisms.stages import histogram as histogram_stage
+from privatelr.mechanisms.stages.histogram import (
     HistogramRelease,
     ScoreScale,
     calibrate_histogram,
@@ -179,7 +179,7 @@ def without_noise(shape, place, bins, n=40_000):
     label = np.where(rng.random(n) < special.expit(link), 1.0, -1.0)
     scale = PLACES[place](link)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(score_histogram, "_bins", lambda *_: bins)
+        patch.setattr(histogram_stage, "_bins", lambda *_: bins)
         made = calibrate_histogram(n, PureDP(1.0))
     release = HistogramRelease(exact_counts(link, label, bins, scale), scale, made, PureDP(1.0))
     line = GLM(label > 0, add_constant(link), family=Binomial()).fit().params

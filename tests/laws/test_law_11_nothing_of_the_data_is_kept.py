@@ -14,7 +14,7 @@ from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise, replaced, s
 import privatelr.model_data
 from privatelr import ZCDP, GuaranteeError
 from privatelr.mechanisms import stages
-from privatelr.mechanisms.score_histogram import ScoreScale
+from privatelr.mechanisms.stages.histogram import ScoreScale
 from privatelr.results.answers import scored_records
 from privatelr.results.release_files import release_file
 

@@ -18,11 +18,11 @@ from privatelr.mechanisms import (
     problem,
     registry,
     request,
-    score_histogram,
     verify,
 )
 from privatelr.mechanisms.calibration import gaussian_objective
 from privatelr.mechanisms.stages import coefficients
+from privatelr.mechanisms.stages import histogram as histogram_stage
 from privatelr.results.release_files import release_file
 
 FILES = [found.name for found in pkgutil.iter_modules(calibration.__path__)]
@@ -58,7 +58,7 @@ def public_functions():
         price_shares.divide,
         price_shares.usual_shares,
     ]
-    found += [score_histogram.calibrate_histogram, candidate_choice.calibrate_choice]
+    found += [histogram_stage.calibrate_histogram, candidate_choice.calibrate_choice]
     for module in FORMULAS:
         members = [inspect.unwrap(member) for member in vars(module).values() if callable(member)]
         found += [f for f in members if inspect.isfunction(f) and f.__module__ == module.__name__]

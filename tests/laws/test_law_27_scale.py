@@ -30,7 +30,8 @@ from privatelr.mechanisms import (
     release_scale,
     scale_map,
 )
-from privatelr.mechanisms.calibration import ScaleFacts, scale_noise
+from privatelr.mechanisms.stages import scale as scale_stage
+from privatelr.mechanisms.stages.scale import ScaleFacts
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.events import TiltEvent
@@ -68,7 +69,7 @@ def check_sensitivity(sensitivity, weight):
 
 
 def test_law_of_the_sensitivity():
-    check_sensitivity(scale_noise.scale_sensitivity, scale_noise.SQUARE_WEIGHT)
+    check_sensitivity(scale_stage.scale_sensitivity, scale_stage.SQUARE_WEIGHT)
 
 
 def means_alone(facts):
@@ -79,13 +80,13 @@ def means_alone(facts):
 
 def test_planted_sensitivity_without_the_squares_is_caught():
     with pytest.raises(AssertionError):
-        check_sensitivity(means_alone, scale_noise.SQUARE_WEIGHT)
+        check_sensitivity(means_alone, scale_stage.SQUARE_WEIGHT)
 
 
 @pytest.mark.parametrize("weight", [1.7, 2.0])
 def test_planted_weight_that_is_not_free_is_caught(weight):
     with pytest.raises(AssertionError):
-        check_sensitivity(scale_noise.scale_sensitivity, weight)
+        check_sensitivity(scale_stage.scale_sensitivity, weight)
 
 
 # -- values beyond their bounds --------------------------------------------------------------------

@@ -8,12 +8,8 @@ import pytest
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, Ledger, PureDP
 from privatelr.mechanisms import Problem, calibrate, calibrate_all, read_request
-from privatelr.mechanisms.calibration import (
-    calibrate_moments,
-    expected_excess,
-    gaussian_objective,
-    pure,
-)
+from privatelr.mechanisms.calibration import expected_excess, gaussian_objective, pure
+from privatelr.mechanisms.stages.matrices import calibrate_moments
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import LOSSES
 from privatelr.privacy import implies, pure_within

@@ -24,7 +24,7 @@ from privatelr.mechanisms import (
     release_moments,
     vector_of,
 )
-from privatelr.mechanisms.calibration import (
+from privatelr.mechanisms.stages.matrices import (
     MOST_COLUMNS,
     achieved_moments,
     calibrate_moments,

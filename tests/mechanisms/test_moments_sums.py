@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from privatelr.mechanisms import Problem, mean_moments, vector_of
-from privatelr.mechanisms.calibration import calibrate_moments, moments_sensitivity
+from privatelr.mechanisms.stages.matrices import calibrate_moments, moments_sensitivity
 from privatelr.numerics import LOSSES, Huber, SoftplusHinge
 from privatelr.numerics.rows import DenseRows, additions, linear_predictor
 from privatelr.privacy import PureDP

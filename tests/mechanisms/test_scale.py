@@ -9,29 +9,24 @@ from scipy import optimize
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, PureDP
 from privatelr.mechanisms import Problem, Request, calibrate_all
-from privatelr.mechanisms.calibration import (
-    CORNER,
-    GAUSSIAN,
-    LAPLACE,
-    ScaleFacts,
-    achieved_scale,
-    calibrate_scale,
-    scale_floor,
-    share_of_price,
-    usual_rows,
-)
-from privatelr.mechanisms.calibration.scale_noise import (
-    SQUARE_WEIGHT,
-    scale_blocks,
-    scale_sensitivity,
-)
+from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE
 from privatelr.mechanisms.price_shares import divide, shares_of
 from privatelr.mechanisms.request import read_spend
-from privatelr.mechanisms.scale_release import (
+from privatelr.mechanisms.stages.scale import (
+    CORNER,
+    SQUARE_WEIGHT,
+    ScaleFacts,
     ScaleRelease,
+    achieved_scale,
+    calibrate_scale,
     mean_squares,
     release_scale,
+    scale_blocks,
+    scale_floor,
     scale_map,
+    scale_sensitivity,
+    share_of_price,
+    usual_rows,
 )
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import DenseRows

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privatelr.mechanisms import score_histogram
-from privatelr.mechanisms.score_histogram import (
+from privatelr.mechanisms.stages import histogram as histogram_stage
+from privatelr.mechanisms.stages.histogram import (
     HistogramRelease,
     ScoreScale,
     calibrate_histogram,
@@ -73,7 +73,7 @@ def test_the_exact_loss_of_counts_is_the_claim(epsilon):
 
 
 def test_a_planted_sensitivity_of_one_is_caught(monkeypatch):
-    monkeypatch.setattr(score_histogram, "L1_SENSITIVITY", 1.0)
+    monkeypatch.setattr(histogram_stage, "L1_SENSITIVITY", 1.0)
     noise = calibrate_histogram(100, PureDP(1.0)).noise
     assert largest_loss(noise) > 1.5
 
@@ -82,8 +82,8 @@ def test_a_planted_sensitivity_of_one_is_caught(monkeypatch):
 def test_gaussian_noise_hides_two_cells(target):
     noise = calibrate_histogram(10_000, target).noise
     assert isinstance(noise, GaussianNoise)
-    mu = score_histogram.L2_SENSITIVITY / noise.sd
-    assert math.hypot(1, 1) <= score_histogram.L2_SENSITIVITY
+    mu = histogram_stage.L2_SENSITIVITY / noise.sd
+    assert math.hypot(1, 1) <= histogram_stage.L2_SENSITIVITY
     assert gaussian_delta.log_delta(target.epsilon, mu) <= math.log(target.delta)
     assert gaussian_delta.log_delta(target.epsilon, 1.001 * mu) > math.log(target.delta)
 

@@ -14,7 +14,7 @@ from scipy import sparse
 from privatelr import Newton
 from privatelr.locks import working_precision
 from privatelr.mechanisms import Problem, mean_moments
-from privatelr.mechanisms.calibration import calibrate_moments
+from privatelr.mechanisms.stages.matrices import calibrate_moments
 from privatelr.numerics import (
     LOSSES,
     Objective,

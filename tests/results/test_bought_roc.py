@@ -27,7 +27,7 @@ from privatelr import (
     plan,
 )
 from privatelr.mechanisms import stages
-from privatelr.mechanisms.score_histogram import ScoreScale, cells_of
+from privatelr.mechanisms.stages.histogram import ScoreScale, cells_of
 from privatelr.privacy import join
 from privatelr.privacy.noise import GaussianNoise
 from privatelr.results import predict

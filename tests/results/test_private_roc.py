@@ -31,7 +31,7 @@ from privatelr import (
     dplr,
     plot_coefficients,
 )
-from privatelr.mechanisms.score_histogram import HistogramCalibration
+from privatelr.mechanisms.stages.histogram import HistogramCalibration
 from privatelr.privacy import ZCDP, ApproxDP
 from privatelr.results import predict
 from privatelr.results.pages import roc_plot

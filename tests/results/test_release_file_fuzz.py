@@ -17,7 +17,7 @@ from frames_for_laws import SCHEMA as DECLARED
 from frames_for_laws import clinic
 
 from privatelr import ZCDP, GuaranteeError, NonPrivate, ReleaseFileError, dplr, load
-from privatelr.mechanisms.calibration import achieved_moments
+from privatelr.mechanisms.stages.matrices import achieved_moments
 from privatelr.mechanisms.verify import achieved
 from privatelr.privacy import compose, from_json, implies, to_json
 from privatelr.results.release_files import (

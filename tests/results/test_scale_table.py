@@ -12,8 +12,7 @@ from scipy import stats
 
 from privatelr import ZCDP, PureDP, dplr
 from privatelr.design import standardise, unstandardised
-from privatelr.mechanisms.calibration import ScaleFacts, calibrate_scale
-from privatelr.mechanisms.scale_release import ScaleRelease, scale_map
+from privatelr.mechanisms.stages.scale import ScaleFacts, ScaleRelease, calibrate_scale, scale_map
 from privatelr.privacy.noise import SeededRandomness
 from privatelr.results.scale_table import noise_reach, variance_ends
 from privatelr.types import ColumnGroup

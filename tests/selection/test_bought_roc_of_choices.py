@@ -27,7 +27,7 @@ from privatelr import (
     dpsimplex,
     load,
 )
-from privatelr.mechanisms.score_histogram import ScoreScale, achieved_histogram, cells_of
+from privatelr.mechanisms.stages.histogram import ScoreScale, achieved_histogram, cells_of
 from privatelr.privacy import implies, join
 from privatelr.results import predict
 from privatelr.results.release_files import document as documents

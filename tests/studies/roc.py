@@ -38,7 +38,7 @@ from privatelr.datasets import fetch_adult
 from privatelr.design import read_labels
 from privatelr.errors import PrivateLRError
 from privatelr.inference import released_roc
-from privatelr.mechanisms import score_histogram
+from privatelr.mechanisms.stages import histogram as histogram_stage
 from privatelr.numerics import c_index, roc_curve
 from privatelr.results.predict import linear_predictors
 from privatelr.sources import as_batch
@@ -162,7 +162,7 @@ def table_of_bins(releases: int) -> pd.DataFrame:
         for epsilon in EPSILONS:
             errors: dict[str, Any] = {"records": case.name, "eps": epsilon}
             for bins in BINS:
-                with mock.patch.object(score_histogram, "_bins", lambda *_, k=bins: k):
+                with mock.patch.object(histogram_stage, "_bins", lambda *_, k=bins: k):
                     errors[f"{bins} bins"] = row(case, 10_000, epsilon, releases)["AUC error"]
             found.append(errors)
     return pd.DataFrame(found)

@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr import ApproxDP, PrivacyWarning, dplr, plan
-from privatelr.mechanisms.calibration import usual_rows
+from privatelr.mechanisms.stages.scale import usual_rows
 from privatelr.numerics import find_loss
 
 from .scale_tables import TABLES, read_table

@@ -10,8 +10,9 @@ import numpy as np
 from privatelr.audit.checks import label
 from privatelr.audit.density.pairs import signed_rows
 from privatelr.mechanisms import Problem, Request, calibrate, calibrate_all
-from privatelr.mechanisms.calibration import free_penalty, laws_hiding, moments_sensitivity, proven
+from privatelr.mechanisms.calibration import free_penalty, laws_hiding, proven
 from privatelr.mechanisms.signed_rows import minimisers
+from privatelr.mechanisms.stages.matrices import moments_sensitivity
 from privatelr.numerics import LOSSES, Huber, SoftplusHinge
 from privatelr.privacy import ApproxDP, PureDP
 from privatelr.privacy.noise import (

@@ -16,7 +16,7 @@ import numpy as np
 
 from privatelr.audit.law_definitions import definition_of
 from privatelr.mechanisms import Problem, StagedCalibration, vector_of
-from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
+from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.signed_rows import (
     SignedRows,
     gradient,
@@ -25,6 +25,7 @@ from privatelr.mechanisms.signed_rows import (
     minimisers,
     solve_each,
 )
+from privatelr.mechanisms.stages.matrices import MomentsCalibration
 from privatelr.numerics import Loss
 from privatelr.privacy.noise import NoiseLaw
 from privatelr.types import FloatArray

@@ -42,9 +42,11 @@ from privatelr.audit.density.pairs import Pair
 from privatelr.audit.worth import delta_of_gaussian
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import Problem, StagedCalibration
-from privatelr.mechanisms.calibration import Calibration, MomentsCalibration, ScaleCalibration
-from privatelr.mechanisms.score_histogram import HistogramCalibration
+from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.signed_rows import minimisers
+from privatelr.mechanisms.stages.histogram import HistogramCalibration
+from privatelr.mechanisms.stages.matrices import MomentsCalibration
+from privatelr.mechanisms.stages.scale import ScaleCalibration
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP, to_zcdp
 from privatelr.privacy.noise import NoiseLaw, draw_many, log_delta
 from privatelr.types import ColumnGroup, FloatArray

@@ -19,13 +19,13 @@ from privatelr.errors import ArgumentError, count_of, show
 from privatelr.mechanisms import StagedCalibration, in_order, mechanism_of
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.request import COEFFICIENTS
-from privatelr.mechanisms.scale_release import (
+from privatelr.mechanisms.signed_rows import SignedRows
+from privatelr.mechanisms.stages.scale import (
     ScaleRelease,
     mean_squares,
     scale_map,
     sums_of_loose,
 )
-from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.numerics.rows import DenseRows, LooseRows
 from privatelr.privacy import ApproxDP, Guarantee, PureDP
 from privatelr.results import FitRecord

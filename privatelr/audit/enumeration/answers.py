@@ -29,7 +29,7 @@ from privatelr.mechanisms import candidate_choice
 from privatelr.mechanisms import level_selection as levels
 from privatelr.mechanisms import range_selection as ranges
 from privatelr.mechanisms.candidate_choice import ScoreName, calibrate_choice
-from privatelr.mechanisms.score_histogram import calibrate_histogram, counts_in, release_histogram
+from privatelr.mechanisms.stages.histogram import calibrate_histogram, counts_in, release_histogram
 from privatelr.privacy import ApproxDP, Promise, PureDP
 from privatelr.privacy.accounting import Ledger
 from privatelr.privacy.noise import NoiseLaw, SystemRandomness

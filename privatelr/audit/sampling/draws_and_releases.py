@@ -39,14 +39,10 @@ from privatelr.audit.density.persons_and_classes import ClassedRows
 from privatelr.audit.law_definitions import definition_of
 from privatelr.audit.recomputed import plans_of_laws
 from privatelr.mechanisms import Problem, Request, StagedCalibration, draw_all
-from privatelr.mechanisms.calibration import (
-    Calibration,
-    ScaleFacts,
-    calibrate_moments,
-    calibrate_scale,
-)
-from privatelr.mechanisms.scale_release import release_scale
+from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.signed_rows import SignedRows, minimisers
+from privatelr.mechanisms.stages.matrices import calibrate_moments
+from privatelr.mechanisms.stages.scale import ScaleFacts, calibrate_scale, release_scale
 from privatelr.model import dplr
 from privatelr.multinomial_model import dpmultinom
 from privatelr.numerics import LOSSES, Loss

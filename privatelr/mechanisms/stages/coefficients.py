@@ -21,10 +21,10 @@ from privatelr.mechanisms.calibration import (
     proven,
 )
 from privatelr.mechanisms.calibration.lambda_rules import Kinds
-from privatelr.mechanisms.calibration.scale_noise import ScaleFacts
 from privatelr.mechanisms.perturbation import Release, release_minimiser, release_plain
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import COEFFICIENTS, Request
+from privatelr.mechanisms.stages.scale import ScaleFacts
 from privatelr.mechanisms.stages.stage import Stage
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
 from privatelr.types import Placement

@@ -1,21 +1,243 @@
-"""The two matrices that inference uses, at the released coefficients."""
+"""The two matrices that inference uses, at the released coefficients, and their noise.
+
+Noise is calibrated before any data is touched.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
+from privatelr.errors import GuaranteeError
+from privatelr.mechanisms.calibration.calibration_record import events_of, proven_by
 from privatelr.mechanisms.calibration.lambda_rules import Kinds
-from privatelr.mechanisms.calibration.moment_noise import MomentsCalibration, calibrate_moments
-from privatelr.mechanisms.calibration.scale_noise import ScaleFacts
+from privatelr.mechanisms.calibration.proven_noise import (
+    MOST_IN_MEMORY,
+    ROUNDING,
+    grid_for,
+    laws_hiding,
+    mean_error,
+    require_law,
+    worth_hiding,
+)
 from privatelr.mechanisms.perturbation import Moments, Release, release_moments
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, SCALE, Request
-from privatelr.mechanisms.score_histogram import ScoreScale
+from privatelr.mechanisms.stages.histogram import ScoreScale
+from privatelr.mechanisms.stages.scale import ScaleFacts
 from privatelr.mechanisms.stages.stage import Part, Stage
-from privatelr.privacy import Guarantee
-from privatelr.privacy.noise import Draw
+from privatelr.privacy import Event, Guarantee, NonPrivate
+from privatelr.privacy.noise import LAWS, Draw, GaussianNoise, NoiseLaw, NoNoise
 from privatelr.types import Rows
+
+MOST_COLUMNS = 1000
+"""Largest number of columns for which the ``d (d + 1)`` moments fit into a release file."""
+_JOINT_BALANCE = 0.25
+"""The eta of a loss with a joint bound, in units of ``k / L^2`` (inference.md 4.3)."""
+_JOINT_SHARE = (6 - math.sqrt(2)) / 8.5
+"""The p in [0, 1] at which ``(p (1 - p))^2 + (p^2 / 4)^2`` is largest."""
+_CURVATURE_CLIP, _SCORES_CLIP = 1.25, 1.5
+"""Largest trace that a record adds to either matrix, over that of a row of typical length at its
+steepest. Scores have the larger one: a curvature that is too small makes intervals wider, scores
+that are too small make them shorter, and those of rare labels are long (inference.md 11.1)."""
+_SCORES_SHARE = 0.5
+"""The eta of clipped matrices, over the ratio of the two clips."""
+
+
+@dataclass(frozen=True, slots=True)
+class MomentsCalibration:
+    """Noise for the curvature and the score covariance at released coefficients w.
+
+    Attributes
+    ----------
+    problem : Problem
+        The public facts, with the lambda of the coefficients.
+    target : Guarantee
+        The guarantee that the release of the moments will satisfy, given the coefficients.
+    balance : float
+        eta, the weight of the score covariance relative to the curvature.
+    noise : NoiseLaw
+        The law of the noise on ``(svec H, eta svec S)``, of dimension ``d (d + 1)``. A svec holds
+        the upper triangle row by row, with the entries off the diagonal times the root of 2.
+    grid : float
+        The power of two whose multiples are released; 0 without noise.
+    typical : float or None
+        The length of a typical row, if the weights of longer rows are reduced; see `traces`.
+    """
+
+    problem: Problem
+    target: Guarantee
+    balance: float
+    noise: NoiseLaw
+    grid: float
+    typical: float | None = None
+
+    @property
+    def traces(self) -> tuple[float, float]:
+        """The largest trace that a record adds to H and to S, times n."""
+        return largest_traces(self.problem, self.typical)
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one record moves both matrices; see `moments_sensitivity`."""
+        return moments_sensitivity(self.problem, self.typical, type(self.noise))
+
+    @property
+    def proven(self) -> Guarantee:
+        """The guarantee that the noise is proven to give; see `Calibration.proven`."""
+        return proven_by(self.noise, self.target)
+
+    @property
+    def entry_sd(self) -> float:
+        """The standard deviation of the noise on a diagonal entry of H; for S divide it by eta.
+
+        For an entry off the diagonal it is smaller by the root of 2.
+        """
+        return math.sqrt(float(self.noise.variances[0]))
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events that a ledger composes for this release."""
+        return events_of(self)
+
+    def __str__(self) -> str:
+        return (
+            f"moments for inference, {self.noise.title} noise on {self.noise.dimension} numbers\n"
+            f"target {self.target}\n"
+            f"noise scale {self.noise.scale:.6g}, sd {self.entry_sd:.3g} of an entry of the "
+            "curvature"
+        )
+
+
+def largest_traces(problem: Problem, typical: float | None) -> tuple[float, float]:
+    """Return the largest trace that a record may add to H and to S, times n (inference.md 11.1).
+
+    Without a typical length they follow from the longest row. Otherwise they are a little more
+    than those of a typical row, and the weights of a record that would add more are reduced.
+    """
+    loss = problem.loss
+    most = loss.curvature_bound * problem.radius**2, problem.reach**2
+    if typical is None:
+        return most
+    usual = typical**2 / problem.radius**2
+    return most[0] * min(1.0, _CURVATURE_CLIP * usual), most[1] * min(1.0, _SCORES_CLIP * usual)
+
+
+def clip_for(problem: Problem, typical: float | None) -> float | None:
+    """Return the typical length, or None if no row is so much longer that anything is reduced.
+
+    For persons nothing is: their records, each held to what one record may add, would add more.
+    """
+    if typical is None or problem.persons or _CURVATURE_CLIP * typical**2 >= problem.radius**2:
+        return None
+    return typical
+
+
+def moments_balance(problem: Problem, typical: float | None = None) -> float:
+    """Return eta, the weight of the score covariance (inference.md 4.3).
+
+    With this weight one noise serves both matrices, and they cost little more than one of them.
+    """
+    loss = problem.loss
+    if typical is not None:
+        curvature, scores = largest_traces(problem, typical)
+        return _SCORES_SHARE * curvature / scores
+    if loss.joint_factor is not None:
+        return _JOINT_BALANCE * loss.joint_factor / loss.slope_bound**2
+    return loss.curvature_bound / (2 * loss.slope_bound**2)
+
+
+def moments_sensitivity(
+    problem: Problem, typical: float | None = None, law: type[NoiseLaw] = GaussianNoise
+) -> float:
+    """Bound how far ``(svec H, eta svec S)`` moves when one record is replaced, in any direction.
+
+    For records and for persons it is at most ``sqrt(2) K R^2 / n``, at any coefficients, where K is
+    the largest length of ``(l'', eta l'^2)`` over all margins. If weights are reduced, the length
+    of both traces takes the place of ``K R^2``. Of several fits that neighbours change, Laplace
+    noise hides the sum of the lengths, ``2 K R^2 / n``, and Gaussian noise the length of all.
+    Rounding of the sums moves them further, by a small multiple of ``K R^2`` that no data can
+    exceed, in every fit that is changed. The proofs are in theory.md#moments and theory.md#strata.
+    """
+    largest = _largest_pair(problem) * problem.radius**2
+    if typical is not None:
+        curvature, scores = largest_traces(problem, typical)
+        largest = math.hypot(curvature, moments_balance(problem, typical) * scores)
+    largest *= 1 + ROUNDING
+    records = MOST_IN_MEMORY if problem.persons else problem.n  # that of persons is not public
+    lost = 2 * mean_error(records, problem.d)
+    if problem.touched > 1 and law.is_pure:
+        return largest * (problem.moved / problem.n + problem.touched * lost)
+    return largest * (math.sqrt(2) / problem.n + problem.touched * lost)
+
+
+def _largest_pair(problem: Problem) -> float:
+    """Return K, the largest length of ``(l'', eta l'^2)`` over all margins."""
+    loss = problem.loss
+    if loss.joint_factor is not None:
+        p = _JOINT_SHARE
+        return loss.joint_factor * math.hypot(p * (1 - p), _JOINT_BALANCE * p * p)
+    return loss.curvature_bound * math.sqrt(1.25)
+
+
+def calibrate_moments(
+    problem: Problem,
+    target: Guarantee,
+    kinds: tuple[type[NoiseLaw], ...] = (),
+    typical: float | None = None,
+) -> MomentsCalibration:
+    """Find the smallest noise for a target, of these kinds if any are given; takes no data.
+
+    `typical` is the length of a typical row, where rows are standardised.
+
+    Raises
+    ------
+    GuaranteeError
+        If the coefficients have no penalty, without which the curvature may be zero, or if there
+        are more than a thousand of them.
+    """
+    if problem.d > MOST_COLUMNS:
+        raise GuaranteeError(
+            f"spend: inference takes a design of at most {MOST_COLUMNS} columns, and this one has "
+            f"{problem.d}; spend=None requests the coefficients alone."
+        )
+    if problem.lambda_ <= 0:
+        raise GuaranteeError(
+            "lambda_=0: inference takes lambda_ above 0, since the curvature of an unpenalised "
+            "fit may be zero."
+        )
+    size = problem.d * (problem.d + 1)
+    noise: NoiseLaw = NoNoise(size)
+    typical = clip_for(problem, typical)
+    if not isinstance(target, NonPrivate):
+        laws: list[NoiseLaw] = [
+            law
+            for kind in LAWS.values()
+            if kind.is_spherical  # as the posterior of the matrices takes them
+            for law in laws_hiding(moments_sensitivity(problem, typical, kind), size, target, kind)
+        ]
+        noise = require_law(laws, target, kinds)
+    balance = moments_balance(problem, typical)
+    return MomentsCalibration(problem, target, balance, noise, grid_for(noise), typical)
+
+
+def achieved_moments(calibration: MomentsCalibration) -> Guarantee:
+    """Return the guarantee that the noise gives for its problem, from its numbers alone.
+
+    Raises
+    ------
+    GuaranteeError
+        If there is not a proof that covers the noise and the balance.
+    """
+    target, noise = calibration.target, calibration.noise
+    if isinstance(target, NonPrivate):
+        return target
+    problem, typical = calibration.problem, calibration.typical
+    if calibration.balance != moments_balance(problem, typical):
+        raise GuaranteeError(f"moments of balance {calibration.balance:g}: nothing is proven.")
+    return worth_hiding(noise, calibration.sensitivity, target, "moments")
 
 
 class MatrixStage(Stage[MomentsCalibration]):

@@ -1,20 +1,703 @@
-"""The scale of the columns, which is released first and standardises the rows."""
+"""The scale of the columns, which is released first and standardises the rows.
+
+Noise for means and second moments is calibrated before any data is touched. The map is a function
+of what was released. From then on it is public: rows are mapped by it, predictions use it, and
+coefficients return to the units of the data through it. So the rest of the price is spent on rows
+that are nearly as long as their bound. Columns are those of a design in scaled units, where a
+number lies between -1 and 1, and a record that cannot be used is a row of zeros.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
-from privatelr.mechanisms.calibration.lambda_rules import Kinds
-from privatelr.mechanisms.calibration.scale_noise import (
-    ScaleCalibration,
-    ScaleFacts,
-    calibrate_scale,
+import numpy as np
+
+from privatelr.errors import GuaranteeError, SchemaWarning
+from privatelr.mechanisms.calibration.calibration_record import (
+    Calibration,
+    events_of,
+    proven_by,
 )
+from privatelr.mechanisms.calibration.lambda_rules import GAUSSIAN, Kinds, nominal_epsilon
+from privatelr.mechanisms.calibration.proven_noise import (
+    MOST_IN_MEMORY,
+    ROUNDING,
+    grid_for,
+    laws_hiding,
+    mean_error,
+    require_law,
+    worth_hiding,
+)
+from privatelr.mechanisms.perturbation import rounded_sum
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import SCALE, Request
 from privatelr.mechanisms.stages.stage import Part, Stage
-from privatelr.privacy import Guarantee, Promise
+from privatelr.numerics import Loss
+from privatelr.numerics.rows import LooseRows, column_sums
+from privatelr.privacy import (
+    ZCDP,
+    ApproxDP,
+    Event,
+    Guarantee,
+    Promise,
+    PureDP,
+    SharedApproxDP,
+)
+from privatelr.privacy.noise import DOWN, BlockLaplace, Draw, NoiseLaw, gaussian_mu
+from privatelr.types import Block, ColumnGroup, FloatArray, Kernel, Offset, Rows
+
+SQUARE_WEIGHT = 1.66
+"""The weight a of squares beside numbers: with ``a**2`` up to 2.773 they add nothing to the
+distance that one record can move a column (scale.md 1)."""
+_LARGEST_MEAN_SD = {True: 0.04, False: 0.1}
+"""The largest noise on a mean, in scaled units, with which the scale is worth its price: under pure
+epsilon, and otherwise. Up to here no table loses a hundredth of its classes by it, and beyond some
+do (``python -m tests.studies.scale``)."""
+_LARGEST_MEAN_SD_OF_INTERVALS = 0.25
+"""The same where intervals are bought: matrices of rows that are standardised badly have much less
+noise than those of declared rows (``python -m tests.studies.coverage --gate``)."""
+_PRICE_OF_DISTANCE = 200.0
+"""Epsilon over the distance that one record moves the scale, where ways to pay for it are compared.
+At usual deltas Gaussian noise on a mean is about .08 there, just below what is worth it."""
+_RHO_OF_SQUARED_DISTANCE = 800.0
+"""Rho over the square of that distance, where noise on a mean of a tenth of rho is as large."""
+Lengths = tuple[tuple[float, float], ...]
+"""Bounds on the length of a row, each with the ``n epsilon / d`` up to which it holds."""
+CORNER = math.inf
+"""The bound that no row exceeds: the map is divided by the longest row that the declared bounds
+allow under it, so that this row has length 1."""
+_LENGTHS: Lengths = ((2_000.0, 1.25), (10_000.0, 2.0), (1e5, 3.0), (math.inf, CORNER))
+"""Of rows that count less where they are longer, so that a short bound moves coefficients (``python
+-m tests.studies.scale_bias``), and a long one costs noise (``python -m tests.studies.scale``)."""
+_LENGTHS_OF_INTERVALS: Lengths = ((3_000.0, 2.0), (10_000.0, 3.0), (1e5, 4.0), (math.inf, CORNER))
+"""The same where intervals are bought: those of short rows miss the coefficients that the model has
+without noise, unless the model is true (``python -m tests.studies.coverage
+--cells adult,bank,cod_rna,kddcup99``)."""
+_LENGTHS_OF_SHORTENED: Lengths = ((400.0, 1.5), (4_000.0, 2.0), (2e5, 3.0), (math.inf, 4.0))
+"""Of rows that are shortened, which moves coefficients."""
+_FEW_COLUMNS, _LITTLE_NOISE = 6, 4.0
+"""Below this number of columns, and from this epsilon on, rows that are all of one length lose more
+by it than they gain (``python -m tests.studies.scale``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleFacts:
+    """Public facts about the columns whose scale is released.
+
+    Attributes
+    ----------
+    n : int
+        Number of records, or of persons.
+    groups : tuple of ColumnGroup
+        The covariates of the design, in order.
+    centred : bool
+        Whether columns will be centred, which needs an intercept and dense rows.
+    floor : float
+        The variance that is added to each one that was released, besides the noise.
+    intercept : float
+        The constant in the intercept column; 0 if there is none.
+    persons : bool
+        Whether one of the n is a person with any number of records, whose weights sum to at most 1.
+    length : float
+        The bound on a row, in lengths of a typical one, or `CORNER`.
+    """
+
+    n: int
+    groups: tuple[ColumnGroup, ...]
+    centred: bool
+    floor: float
+    intercept: float = 0.0
+    persons: bool = False
+    length: float = 1.0
+
+    @property
+    def p(self) -> int:
+        """Number of covariates."""
+        return sum(group.size for group in self.groups)
+
+    def columns_of(self, *kinds: str) -> list[int]:
+        """Return the positions of the covariates in groups of these kinds."""
+        listed = (group.kind for group in self.groups for _ in range(group.size))
+        return [place for place, kind in enumerate(listed) if kind in kinds]
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleCalibration:
+    """Noise for means and second moments of columns.
+
+    Attributes
+    ----------
+    facts : ScaleFacts
+    target : Guarantee
+        The guarantee of this release. If it is pure, the scale of numbers alone is released.
+    noise : NoiseLaw
+        The law of the noise on the means, and then on the weighted means of squares.
+    grid : float
+        A power of two whose multiples are released.
+    """
+
+    facts: ScaleFacts
+    target: Guarantee
+    noise: NoiseLaw
+    grid: float
+
+    @property
+    def of_numbers(self) -> bool:
+        """Whether the scale of numbers alone is released, as under a pure promise."""
+        return isinstance(self.target, PureDP)
+
+    @property
+    def means(self) -> list[int]:
+        """The covariates whose means are released."""
+        others = () if self.of_numbers else ("indicators", "product")
+        return self.facts.columns_of("number", *others)
+
+    @property
+    def squares(self) -> list[int]:
+        """The covariates whose mean squares are released; an indicator is its own square."""
+        return self.facts.columns_of("number", *(() if self.of_numbers else ("product",)))
+
+    @property
+    def weight(self) -> float:
+        """The weight a of the squares."""
+        return 1.0 if self.of_numbers else SQUARE_WEIGHT
+
+    @property
+    def mean_sd(self) -> float:
+        """Standard deviation of the noise on a mean, in scaled units; 0 if none is released."""
+        return math.sqrt(float(self.noise.variances[0]))
+
+    @property
+    def typical(self) -> float | None:
+        """The length of a typical row under the map, with its intercept; None under `CORNER`.
+
+        Under pure epsilon numbers have variance 1 on average, and other columns count as filled.
+        If the map is divided by its longest row, no length of a typical one is public beforehand.
+        """
+        if self.facts.length == CORNER:
+            return None
+        square = sum(g.usual**2 for g in self.facts.groups) if self.of_numbers else 1.0
+        return math.sqrt(square + self.facts.intercept**2)
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one record moves all means and mean squares."""
+        return scale_sensitivity(self.facts)
+
+    @property
+    def proven(self) -> Guarantee:
+        """The guarantee that the noise is proven to give; see `Calibration.proven`."""
+        return proven_by(self.noise, self.target)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What a ledger composes for this release."""
+        return events_of(self)
+
+    def __str__(self) -> str:
+        return (
+            f"scale of columns, {self.noise.title} noise on {self.noise.dimension} numbers\n"
+            f"target {self.target}\n"
+            f"sd {self.mean_sd:.3g} of a mean in scaled units"
+        )
+
+
+def is_worth_it(calibration: ScaleCalibration, has_intervals: bool) -> bool:
+    """Return whether the noise is so small that rows profit; it takes no data (scale.md 2)."""
+    usual = _LARGEST_MEAN_SD[calibration.of_numbers]
+    return calibration.mean_sd <= (_LARGEST_MEAN_SD_OF_INTERVALS if has_intervals else usual)
+
+
+def scale_floor(loss: Loss) -> float:
+    """Return the variance that is added to each one, besides the noise (scale.md 1).
+
+    Errors of classification hardly depend on it; intervals, which only a model with probabilities
+    has, profit from a small one.
+    """
+    return 0.03 if loss.probability is None else 0.003
+
+
+def usual_rows(
+    loss: Loss, n: int, d: int, target: Guarantee, *, has_intervals: bool = False
+) -> tuple[float, bool]:
+    """Return the bound on a row in lengths of a typical one, and whether all rows get that length.
+
+    The bound may be `CORNER`.
+
+    Classes hardly depend on the length of a row, so that a loss without probabilities takes short
+    rows, and under other promises than a pure one rows of one length (scale.md 1 and 3). For a loss
+    with probabilities, longer rows count less, and the bound grows with ``n epsilon / d``: the
+    noise falls, and what is left is the error of the sample. In the end no row counts less.
+    """
+    epsilon = nominal_epsilon(cast("Promise", target))
+    if loss.probability is None and d >= _FEW_COLUMNS and epsilon < _LITTLE_NOISE:
+        return 1.0, not isinstance(target, PureDP)
+    lengths = _LENGTHS_OF_INTERVALS if has_intervals else _LENGTHS
+    if not counts_long_rows_less(loss):
+        lengths = _LENGTHS_OF_SHORTENED
+    return next(length for most, length in lengths if n * epsilon / d < most), False
+
+
+def usual_intercept(target: Guarantee, has_intervals: bool) -> float:
+    """Return the constant in the intercept column, over `length` unless the promise is pure.
+
+    A small one makes rows shorter, but is penalised more: where one class is rare, the bias of the
+    intercept is then too large for one step to take off. Under a pure promise, where it is a block
+    of its own, it makes no row longer.
+    """
+    if isinstance(target, PureDP):
+        return 1.0
+    return 0.5 if has_intervals else 0.25
+
+
+def counts_long_rows_less(loss: Loss) -> bool:
+    """Return whether standardised rows that are too long get a weight, and are not shortened.
+
+    The coefficients of a model with probabilities keep their meaning under weights that depend on
+    the covariates alone; those of a classifier have none but the classes. Rows may be brought to
+    one length where this is False, because probabilities would depend on the length.
+    """
+    return loss.probability is not None
+
+
+def scale_sensitivity(facts: ScaleFacts) -> float:
+    """Bound the Euclidean distance that one record moves all means and mean squares.
+
+    A number moves its mean and its weighted square by 2 together, and an indicator of several moves
+    by the root of 2. In any other group of columns, rows of length r with entries up to l differ by
+    2 r, and their squares, which have no negative entry, by the root of 2 times ``l r``. The same
+    bound holds for persons. The proofs are in theory.md#scale-of-columns. Sums in doubles move all
+    further, by a small multiple of what one row adds; those of persons lose as much as sums over
+    all the records that a memory holds.
+    """
+    squares = SQUARE_WEIGHT**2
+    distance = largest = 0.0
+    for group in facts.groups:
+        r2, of_squares = group.radius**2, squares * (group.largest * group.radius) ** 2
+        match group.kind:
+            case "number":
+                distance, largest = distance + 4.0, largest + 1.0 + squares
+            case "indicators":
+                distance, largest = distance + min(group.size, 2), largest + 1.0
+            case "product":
+                distance, largest = distance + 4 * r2 + 2 * of_squares, largest + r2 + of_squares
+    lost = 2 * mean_error(_summed(facts), facts.p + 1)
+    return math.sqrt(distance) * (1 + ROUNDING) / facts.n + lost * math.sqrt(largest)
+
+
+def _summed(facts: ScaleFacts) -> int:
+    """Bound the number of records that are summed, which is not public for persons."""
+    return MOST_IN_MEMORY if facts.persons else facts.n
+
+
+def deciding_price(facts: ScaleFacts, target: Guarantee) -> Guarantee:
+    """Return the price at which ways to pay for the scale are compared.
+
+    It is about the one from which on the scale is worth its share if its noise is Gaussian,
+    whatever epsilon or rho is asked for. Under a pure promise there is one way, and it is the
+    target.
+    """
+    distance = scale_sensitivity(facts)
+    match target:
+        case ApproxDP():
+            return replace(target, epsilon=distance * _PRICE_OF_DISTANCE)
+        case ZCDP():
+            return replace(target, rho=distance**2 * _RHO_OF_SQUARED_DISTANCE)
+    return target
+
+
+def scale_blocks(facts: ScaleFacts) -> tuple[Block, ...]:
+    """Return how far one record moves each mean of a number, and then each mean square.
+
+    By 2 and by 1 (scale.md 2), and by what sums in doubles lose. For persons these are the sides of
+    the box that holds the convex hull, see `scale_sensitivity`.
+    """
+    k = len(facts.columns_of("number"))
+    ends = [2.0] * k + [1.0] * k
+    lost = 2 * mean_error(_summed(facts), facts.p + 1)
+    return tuple(Block(1, end * (1 + ROUNDING) / facts.n + lost) for end in ends)
+
+
+def calibrate_scale(facts: ScaleFacts, target: Promise) -> ScaleCalibration:
+    """The noise of the first stage; takes no data.
+
+    Gaussian under zCDP, which is also how it shares an (epsilon, delta); under pure epsilon the
+    K-norm law of the box of all numbers and squares, whose density falls with the largest of them.
+    """
+    if isinstance(target, PureDP):
+        noise: NoiseLaw = BlockLaplace(scale_blocks(facts), target.epsilon * DOWN)
+    else:
+        assert isinstance(target, ZCDP)
+        size = facts.p + len(facts.columns_of("number", "product"))
+        laws = laws_hiding(scale_sensitivity(facts), size, target)
+        noise = require_law(laws, target, GAUSSIAN)
+    return ScaleCalibration(facts, target, noise, grid_for(noise))
+
+
+def share_of_price(
+    scale: ScaleCalibration, coefficients: Calibration, others: Sequence[Guarantee]
+) -> tuple[float, str]:
+    """Return the share of the price that the scale costs, and what it is a share of.
+
+    `others` are the targets of the stages beside these two.
+
+    That is epsilon or rho, of which stages have parts that add up. Under an (epsilon, delta) it is
+    mu squared of the whole, or epsilon if the coefficients have Laplace noise: what they leave of
+    it goes to the Gaussian stages, by their parts of mu squared (`price_shares.divide`).
+    """
+    price, whole = scale.target, coefficients.target
+    if isinstance(price, PureDP):
+        parts = [price, whole, *others]
+        return price.epsilon / math.fsum(cast("PureDP", each).epsilon for each in parts), "epsilon"
+    rho = cast("ZCDP", price).rho
+    if not isinstance(whole, SharedApproxDP):
+        parts = [price, whole, *others]
+        return rho / math.fsum(cast("ZCDP", each).rho for each in parts), "rho"
+    if isinstance(coefficients.proven, PureDP):
+        beside = math.fsum(cast("ZCDP", each).rho for each in [price, *others])
+        return (1 - coefficients.proven.epsilon / whole.epsilon) * rho / beside, "epsilon"
+    return 2 * rho / gaussian_mu(whole.epsilon, whole.delta) ** 2, "mu squared"
+
+
+def achieved_scale(calibration: ScaleCalibration) -> Guarantee:
+    """Return what the noise of a calibration is worth, from its numbers alone.
+
+    Raises
+    ------
+    GuaranteeError
+        If no proof covers the noise.
+    """
+    facts, noise, target = calibration.facts, calibration.noise, calibration.target
+    if not isinstance(target, PureDP):
+        return worth_hiding(noise, calibration.sensitivity, target, "scale")
+    epsilon = noise.epsilon_within(scale_blocks(facts))
+    if math.isinf(epsilon):
+        raise GuaranteeError(f"scale with {noise.title} noise under {target}: nothing is proven.")
+    return PureDP(epsilon, target.neighbours)
+
+
+_SPREAD_OF_BOUNDS = 3**-0.5
+"""Standard deviation of values that are spread evenly between -1 and 1; a mean with as much noise
+says no more about its column than the bounds do."""
+_ROUNDED = 1 + 2.0**-30
+"""Factor of the longest row, far above the rounding of rows, so that none counts less by it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScaleRelease:
+    """Noisy means and mean squares of columns, which are paid for and free to publish.
+
+    Attributes
+    ----------
+    values : ndarray of shape (k,), read-only
+        Means in scaled units, and then weighted mean squares, as they were released.
+    calibration : ScaleCalibration
+
+    Examples
+    --------
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=1.0, do_scale="private", **public)
+    >>> fit.release.scale.values.shape  # two means, two mean squares
+    (4,)
+    """
+
+    values: FloatArray
+    calibration: ScaleCalibration
+
+    def __post_init__(self) -> None:
+        self.values.flags.writeable = False
+
+
+def warn_of_noise(calibration: ScaleCalibration, stacklevel: int) -> None:
+    """Warn of a scale that would be all noise; a function of public facts.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from privatelr import plan
+    >>> from privatelr.mechanisms import warn_of_noise
+    >>> public = {"bounds": {"age": (18, 99)}, "do_scale": "private"}
+    >>> scale = plan("ill ~ age", n=60, eps=1.0, **public).calibration.scale
+    >>> with warnings.catch_warnings(record=True, action="always") as said:
+    ...     warn_of_noise(scale, stacklevel=1)
+    >>> print(str(said[0].message).partition(" where")[0])
+    do_scale='private': the noise on a mean has sd 0.667
+    """
+    if calibration.mean_sd > _SPREAD_OF_BOUNDS:
+        warnings.warn(
+            f"do_scale='private': the noise on a mean has sd {calibration.mean_sd:.3g} where the "
+            "bounds are -1 and 1, so that what is released of the columns is nearly all noise; "
+            "raise eps or the share for the scale, or take do_scale=False.",
+            SchemaWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def release_scale(
+    rows: Rows | LooseRows, calibration: ScaleCalibration, noise: Draw
+) -> ScaleRelease:
+    """Sum columns and their squares in one pass over the rows, add the noise, round, release.
+
+    Parameters
+    ----------
+    rows : Rows
+        In the units of the declared bounds, an intercept first if there is one.
+    calibration : ScaleCalibration
+    noise : Draw
+        Of ``calibration.noise``.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: means and mean squares, by ``calibration.target``. *Neighbours*: those
+    of the target. *Assumed public*: everything in ``calibration.facts``. *Not covered*: time and
+    memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import mechanisms, plan
+    >>> from privatelr.numerics.rows import DenseRows
+    >>> from privatelr.privacy.noise import SystemRandomness
+    >>> scale = plan("ill ~ age", n=5_000, eps=1.0, bounds={"age": (18, 99)}).calibration.scale
+    >>> rows = DenseRows(np.zeros((5_000, 1)), np.ones(5_000), bound=1.0, intercept=None)
+    >>> noise = SystemRandomness().draw(scale.noise)
+    >>> mechanisms.release_scale(rows, scale, noise).values.shape  # a mean, a mean square
+    (2,)
+    """
+    facts = calibration.facts
+    if rows.n != facts.n or not 0 <= rows.d - facts.p <= 1:
+        raise GuaranteeError(
+            f"rows of shape ({rows.n}, {rows.d}) do not fit a scale of n={facts.n} records and "
+            f"{facts.p} covariates."
+        )
+    values = mean_squares(rows, calibration)
+    return ScaleRelease(rounded_sum(values, noise, calibration.grid), calibration)
+
+
+def mean_squares(rows: Rows | LooseRows, calibration: ScaleCalibration) -> FloatArray:
+    """Return means, and weighted mean squares, without any noise.
+
+    Records of persons count by the roots of their weights, which labels bring: twice in a square,
+    and in a mean by the root once more. Bounded rows are multiplied by them already.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import mechanisms, plan
+    >>> from privatelr.numerics.rows import DenseRows
+    >>> public = {"bounds": {"age": (18, 99)}, "do_scale": "private"}
+    >>> scale = plan("ill ~ age", n=4, eps=1.0, **public).calibration.scale
+    >>> ages = np.array([[-0.5], [0.5], [0.5], [0.5]])  # in units of the bounds
+    >>> rows = DenseRows(ages, np.ones(4), bound=1.0, intercept=None)
+    >>> mechanisms.mean_squares(rows, scale)
+    array([0.25, 0.25])
+    """
+    first = rows.d - calibration.facts.p
+    means = [first + column for column in calibration.means]
+    squares = [first + column for column in calibration.squares]
+
+    if isinstance(rows, LooseRows):
+        sums, sums_of_squares = rows.sums
+    else:
+        sums, sums_of_squares = rows.fold(partial(_sums, bool(calibration.facts.persons)))
+    found = [sums[means], calibration.weight * sums_of_squares[squares]]
+    return np.concatenate(found) / rows.n
+
+
+def sums_of_loose(persons: bool) -> Kernel:
+    """The kernel that `LooseRows` are read with: sums of columns, and of their squares.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>>     >>> weighted = np.array([1.0, 2.0])  # the second record counts a quarter
+    >>> sums_of_loose(True)(np.array([[0.5], [1.0]]), weighted)
+    (array([0.75]), array([0.5]))
+    """
+    return partial(_sums_of_loose, persons)
+
+
+def _sums_of_loose(persons: bool, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    return _sums(persons, x * _roots(y)[:, None] if persons else x, y)
+
+
+def _sums(
+    persons: bool, x: FloatArray, y: FloatArray, z: Offset = 0.0
+) -> tuple[FloatArray, FloatArray]:
+    return column_sums(x, _roots(y) if persons else None)
+
+
+def _roots(y: FloatArray) -> FloatArray:
+    """The roots of weights, which labels bring; 0 for rows that cannot be used."""
+    return np.where(y != 0, 1.0 / np.maximum(np.abs(y), 1.0), 0.0)
+
+
+def scale_moments(release: ScaleRelease, about: FloatArray | None = None) -> tuple[FloatArray, ...]:
+    """Return the mean and the variance of each covariate ``(p,)``, 0 where nothing was released.
+
+    The variance is about the mean, or about other numbers ``(p,)`` if these are given. Noise may
+    have taken either out of its range, to which it returns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import plan
+    >>> from privatelr.mechanisms import ScaleRelease, scale_moments
+    >>> scale = plan("ill ~ age", n=5_000, eps=1.0, bounds={"age": (18, 99)}).calibration.scale
+    >>> mean, variance = scale_moments(ScaleRelease(np.array([0.2, 0.3]), scale))
+    >>> mean.round(2), variance.round(2)  # .3 - .2**2
+    (array([0.2]), array([0.26]))
+    """
+    calibration, facts = release.calibration, release.calibration.facts
+    means, squares = calibration.means, calibration.squares
+    largest = np.repeat([g.largest for g in facts.groups], [g.size for g in facts.groups])
+    mean, indicators = np.zeros(facts.p), facts.columns_of("indicators")
+    mean[means] = np.clip(release.values[: len(means)], -largest[means], largest[means])
+    mean[indicators] = np.maximum(mean[indicators], 0.0)
+    second = mean.copy()  # an indicator is its own square
+    second[squares] = release.values[len(means) :] / calibration.weight
+    middle = mean if about is None else about
+    return mean, np.clip(second - middle**2, 0.0, largest**2)
+
+
+def spread_to_noise(release: ScaleRelease) -> FloatArray:
+    """Return the released variance of each covariate ``(p,)``, in deviations of its noise.
+
+    It is 0 where nothing was released.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import plan
+    >>> from privatelr.mechanisms import ScaleRelease, spread_to_noise
+    >>> scale = plan("ill ~ age", n=5_000, eps=1.0, bounds={"age": (18, 99)}).calibration.scale
+    >>> spread_to_noise(ScaleRelease(np.array([0.2, 0.3]), scale)).round(1)  # it is seen well
+    array([50.8])
+    """
+    mean, variance = scale_moments(release)
+    return np.asarray(variance / variance_sd(release.calibration, mean))
+
+
+def variance_sd(calibration: ScaleCalibration, mean: FloatArray | float = 0.0) -> FloatArray:
+    """Return the standard deviation of the noise on the released variance of each covariate.
+
+    Noise on a mean m moves its square by ``2 m`` as much, so near the ends of its bounds a column
+    has more of it than the public least, which is that of ``mean=0``. It is infinite where nothing
+    is released.
+
+    Examples
+    --------
+    >>> from privatelr import plan
+    >>> from privatelr.mechanisms import variance_sd
+    >>> scale = plan("ill ~ age", n=5_000, eps=1.0, bounds={"age": (18, 99)}).calibration.scale
+    >>> variance_sd(scale).round(4), variance_sd(scale, mean=0.9).round(4)
+    (array([0.004]), array([0.0149]))
+    """
+    means, squares = calibration.means, calibration.squares
+    sd, found = np.sqrt(calibration.noise.variances), np.full(calibration.facts.p, np.inf)
+    found[means] = sd[: len(means)]
+    of_mean = 2 * np.broadcast_to(mean, found.shape)[squares] * found[squares]
+    found[squares] = np.hypot(sd[len(means) :] / calibration.weight, of_mean)
+    return found
+
+
+def scale_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:
+    """Return centre m and factor A of each covariate ``(p,)``: ``z = A (x - m)``.
+
+    ``A = (v + floor + s)**-.5`` with the variance v and the deviation s of the noise on a mean, up
+    to a factor that gives a typical row length 1. Under pure epsilon, numbers get variance 1 on
+    average and other columns a public centre and factor (scale.md 2), by which the two values of a
+    factor of two levels lie at -1 and 1. A product of a number and levels has the m and A of the
+    number, m times the column of the levels and A times the factor. Where a column is not centred,
+    its second moment takes the place of its variance. A record in a rare level would be many times
+    as long as a typical row, so no level by itself makes it longer than that.
+
+    Under the bound `CORNER` the factor is divided by the longest row that it allows (of numbers,
+    under pure epsilon), so that no row is longer than a typical one was.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import plan
+    >>> from privatelr.mechanisms import ScaleRelease, scale_map
+    >>> scale = plan("ill ~ age", n=5_000, eps=1.0, bounds={"age": (18, 99)}).calibration.scale
+    >>> centre, factor = scale_map(ScaleRelease(np.array([0.2, 0.3]), scale))
+    >>> centre.round(2), factor.round(1)  # rows become factor * (x - centre)
+    (array([0.2]), array([2.]))
+    """
+    calibration, facts = release.calibration, release.calibration.facts
+    means, pure = calibration.means, calibration.of_numbers
+    mean, centre = scale_moments(release)[0], np.zeros(facts.p)
+    sizes, factor = [group.size for group in facts.groups], np.ones(facts.p)
+    if pure:
+        centre = np.repeat([group.middle for group in facts.groups], sizes)
+        factor = np.repeat([group.factor for group in facts.groups], sizes)
+    if facts.centred:
+        moved = facts.columns_of("number", *([] if pure else ["indicators"]))
+        centre[moved] = mean[moved]
+    size = scale_moments(release, centre)[1]  # a second moment where a column is not centred
+    factor[means] = (size[means] + facts.floor + calibration.mean_sd) ** -0.5
+    typical, most = len(means) if pure else 1.0, np.full(facts.p, np.inf)
+    if not pure:
+        levels = facts.columns_of("indicators")
+        most[levels] = 1.0 / np.maximum(1.0 - centre[levels], centre[levels])
+    factor[means] = _with_length(factor[means], size[means], typical, most[means])
+    if facts.length == CORNER:
+        factor[means] *= typical**0.5 / _longest_row(calibration, centre, factor)
+    if pure:
+        number = np.repeat([-1 if g.number is None else g.number for g in facts.groups], sizes)
+        centre = np.where(number < 0, centre, centre[number])
+        factor *= np.where(number < 0, 1.0, factor[number])
+    return centre, factor
+
+
+def _with_length(
+    factor: FloatArray, size: FloatArray, square: float, most: FloatArray
+) -> FloatArray:
+    """Multiply factors ``(k,)`` until ``sum size factor**2`` is `square`, but none beyond `most`.
+
+    What is cut off goes to the others, if there are any.
+    """
+    found, free = np.minimum(factor, most), np.ones(len(factor), dtype=bool)
+    while size[free] @ factor[free] ** 2 > 0:
+        left = square - size[~free] @ most[~free] ** 2
+        found = np.where(free, factor * (left / (size[free] @ factor[free] ** 2)) ** 0.5, most)
+        if not (over := free & (found > most)).any():
+            break
+        found, free = np.minimum(found, most), free & ~over
+    return found
+
+
+def _longest_row(calibration: ScaleCalibration, centre: FloatArray, factor: FloatArray) -> float:
+    """Bound the length of all rows under the map, whatever the records are.
+
+    Under pure epsilon it is that of the numbers alone. A number is furthest at an end of its
+    bounds. A row of indicators has one of them, or none. Any other group is not centred, and its
+    rows are bounded by their length and by their entries.
+    """
+    square, stop = 0.0, 0
+    for group in calibration.facts.groups:
+        m, a = (each[stop : stop + group.size] for each in (centre, factor))
+        stop += group.size
+        if not group.size or (calibration.of_numbers and group.kind != "number"):
+            continue
+        match group.kind:
+            case "number":
+                square += float(a[0] * (1 + abs(m[0]))) ** 2
+            case "indicators":
+                at_none = float((a * m) @ (a * m))
+                square += at_none + max(0.0, float((a**2 * (1 - 2 * m)).max()))
+            case "product":
+                longest = min(group.radius * float(a.max()), group.largest * math.hypot(*a))
+                square += longest**2
+    return math.sqrt(square) * _ROUNDED
 
 
 class ScaleStage(Stage[ScaleCalibration]):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from privatelr.mechanisms.calibration.calibration_record import StageNoise
 from privatelr.mechanisms.calibration.lambda_rules import Kinds
-from privatelr.mechanisms.calibration.scale_noise import ScaleFacts
 from privatelr.mechanisms.perturbation import Release
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import Request
-from privatelr.mechanisms.score_histogram import ScoreScale
 from privatelr.privacy import Event, Guarantee
 from privatelr.privacy.noise import Draw
 from privatelr.types import Rows
+
+if TYPE_CHECKING:
+    from privatelr.mechanisms.stages.histogram import ScoreScale
+    from privatelr.mechanisms.stages.scale import ScaleFacts
 
 
 class StageCalibration(StageNoise, Protocol):

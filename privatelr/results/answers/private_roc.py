@@ -13,7 +13,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, GuaranteeError, require_number, require_whole
 from privatelr.inference import released_roc as roc
 from privatelr.lazy_import import lazy_import
-from privatelr.mechanisms.score_histogram import (
+from privatelr.mechanisms.stages.histogram import (
     HistogramRelease,
     calibrate_histogram,
     release_histogram,

@@ -23,7 +23,7 @@ from privatelr.mechanisms import (
     warn_of_large_delta,
 )
 from privatelr.mechanisms.request import read_account, read_seed, require_no_account
-from privatelr.mechanisms.score_histogram import (
+from privatelr.mechanisms.stages.histogram import (
     ScoreScale,
     cells_of,
     counts_in,

@@ -10,13 +10,10 @@ from privatelr.design import DesignSpec, NormBoundedMatrix
 from privatelr.errors import count_of
 from privatelr.inference import Inference, quality
 from privatelr.mechanisms import STAGES, in_order
-from privatelr.mechanisms.calibration import (
-    Calibration,
-    ScaleCalibration,
-    share_of_price,
-)
+from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.request import COEFFICIENTS, SCALE
-from privatelr.mechanisms.score_histogram import HistogramCalibration
+from privatelr.mechanisms.stages.histogram import HistogramCalibration
+from privatelr.mechanisms.stages.scale import ScaleCalibration, share_of_price
 from privatelr.numerics import Loss, describe
 from privatelr.page_model import on_one_line
 from privatelr.privacy import (

@@ -12,7 +12,7 @@ from typing import Any
 
 from privatelr.errors import GuaranteeError, ReleaseFileError, show
 from privatelr.mechanisms.candidate_choice import calibrate_choice
-from privatelr.mechanisms.score_histogram import HistogramRelease
+from privatelr.mechanisms.stages.histogram import HistogramRelease
 from privatelr.privacy import Guarantee, NonPrivate, PureDP, compose
 from privatelr.privacy.accounting import Entry
 from privatelr.results.answers.chosen_fit import ChosenFit

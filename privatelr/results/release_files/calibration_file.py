@@ -19,23 +19,19 @@ from privatelr.mechanisms import (
     Moments,
     Problem,
     ScaleRelease,
-    calibration,
     read_target,
 )
-from privatelr.mechanisms.calibration import (
-    Calibration,
-    MomentsCalibration,
-    ScaleCalibration,
-    ScaleFacts,
-    achieved_moments,
-    achieved_scale,
-)
-from privatelr.mechanisms.score_histogram import (
+from privatelr.mechanisms.calibration import Calibration
+from privatelr.mechanisms.stages import matrices
+from privatelr.mechanisms.stages import scale as scale_stage
+from privatelr.mechanisms.stages.histogram import (
     HistogramCalibration,
     HistogramRelease,
     ScoreScale,
     achieved_histogram,
 )
+from privatelr.mechanisms.stages.matrices import MomentsCalibration, achieved_moments
+from privatelr.mechanisms.stages.scale import ScaleCalibration, ScaleFacts, achieved_scale
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import Loss, find_loss
 from privatelr.privacy import (
@@ -158,18 +154,18 @@ def restore_moments(entry: MomentsEntry | None, problem: Problem) -> Moments | N
     """
     if entry is None:
         return None
-    most, d = calibration.MOST_COLUMNS, problem.d
+    most, d = matrices.MOST_COLUMNS, problem.d
     if d > most:
         raise ReleaseFileError(f"inference takes null beside more than {most} columns")
     if problem.lambda_ == 0:
         raise ReleaseFileError("inference takes null beside a fit without a penalty")
     typical = None if isinstance(entry.typical, msgspec.UnsetType) else entry.typical
-    if typical != calibration.clip_for(problem, typical):
+    if typical != matrices.clip_for(problem, typical):
         raise ReleaseFileError("inference.typical takes a length that is well below the radius")
     found = MomentsCalibration(
         problem=problem,
         target=restore_target(entry.target, "inference.target", problem.neighbours),
-        balance=calibration.moments_balance(problem, typical),
+        balance=matrices.moments_balance(problem, typical),
         noise=read_law(entry.noise, "inference.noise", d * (d + 1)),
         grid=entry.grid,
         typical=typical,
@@ -191,14 +187,14 @@ def restore_scale(entry: entries.ScaleEntry, spec: DesignSpec, problem: Problem)
     """
     standard = spec.standard
     assert standard is not None
-    known = calibration.scale_floor(problem.loss), spec.intercept or 0.0, problem.persons
+    known = scale_stage.scale_floor(problem.loss), spec.intercept or 0.0, problem.persons
     facts = ScaleFacts(problem.n, standard.groups, standard.centred, *known, standard.length)
     target = restore_target(entry.target, "scale.target", problem.neighbours)
     if not isinstance(target, PureDP | ZCDP):
         raise ReleaseFileError("scale.target takes a pure guarantee, or one of rho")
     shape = ScaleCalibration(facts, target, noise.NoNoise(1), entry.grid)
     size = len(shape.means) + len(shape.squares)
-    blocks = calibration.scale_blocks(facts) if isinstance(target, PureDP) else ()
+    blocks = scale_stage.scale_blocks(facts) if isinstance(target, PureDP) else ()
     found = replace(shape, noise=read_law(entry.noise, "scale.noise", size, blocks))
     if not _is_plain("scale", found, found.noise):
         require_worth(achieved_scale, found, "scale")
@@ -252,7 +248,7 @@ def _read_triangle(rows: list[list[float]], where: str, made: MomentsCalibration
     if made.grid and np.any(np.fmod(found, made.grid)):
         raise ReleaseFileError(f"{where} takes multiples of the grid")
     # a mean over n rows is at most n times the largest change that one row can cause
-    reach = calibration.moments_sensitivity(problem, made.typical)
+    reach = matrices.moments_sensitivity(problem, made.typical)
     largest = problem.n * reach + FARTHEST * made.entry_sd
     if np.any(np.abs(found) > largest):
         raise ReleaseFileError(f"{where} takes numbers that rows and noise can make")

@@ -19,7 +19,7 @@ from privatelr import privacy
 from privatelr.design import DesignSpec, Factor, NormBoundedMatrix, Response, Variable
 from privatelr.errors import GuaranteeError, ReleaseFileError
 from privatelr.mechanisms.calibration import Calibration
-from privatelr.mechanisms.score_histogram import HistogramRelease
+from privatelr.mechanisms.stages.histogram import HistogramRelease
 from privatelr.numerics import Loss
 from privatelr.privacy import noise
 from privatelr.privacy.accounting import Entry, Receipt

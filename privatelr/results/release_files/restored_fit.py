@@ -25,7 +25,7 @@ from privatelr.design import (
 from privatelr.errors import GuaranteeError, ReleaseFileError
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import Problem, Release, ScaleRelease, scale_map
-from privatelr.mechanisms.calibration import CORNER, counts_long_rows_less
+from privatelr.mechanisms.stages.scale import CORNER, counts_long_rows_less
 from privatelr.privacy import (
     ZCDP,
     ApproxDP,

@@ -8,11 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.mechanisms import (
-    candidate_choice,
-    registry,
-    score_histogram,
-)
+from privatelr.mechanisms import candidate_choice, registry
+from privatelr.mechanisms.stages import histogram as histogram_stage
 from privatelr.privacy.noise import FloatDraw
 from privatelr.privacy.noise.exponential_mechanism import NoisyMaximum
 from privatelr.types import FloatArray
@@ -21,10 +18,10 @@ from tests.audit.mutations.planted import ANSWERS, SCORED_FITS, Mutation, list_b
 OF_ANSWERS: list[Mutation] = []
 bug = partial(list_bug, OF_ANSWERS)
 
-bug("one of two counts moves, for Laplace noise", (score_histogram, "_laplace"), ANSWERS)(
+bug("one of two counts moves, for Laplace noise", (histogram_stage, "_laplace"), ANSWERS)(
     lambda honest, cells, epsilon: honest(cells, 2 * epsilon)
 )
-bug("one of two counts moves, for Gaussian noise", (score_histogram, "laws_hiding"), ANSWERS)(
+bug("one of two counts moves, for Gaussian noise", (histogram_stage, "laws_hiding"), ANSWERS)(
     lambda honest, reach, *rest: honest(1.0, *rest)
 )
 
@@ -55,7 +52,7 @@ def _(honest: Any, target: Any, *given: Any, **named: Any) -> Any:
     return [({**parts, "coefficients": target}, kinds) for parts, kinds in ways]
 
 
-@bug("counts of scores hide half of a record", score_histogram.calibrate_histogram, SCORED_FITS)
+@bug("counts of scores hide half of a record", histogram_stage.calibrate_histogram, SCORED_FITS)
 def _(honest: Any, *given: Any) -> Any:
     made = honest(*given)
     loud = made.noise
@@ -63,7 +60,7 @@ def _(honest: Any, *given: Any) -> Any:
     return replace(made, noise=replace(loud, **half))
 
 
-@bug("bins begin where the labels say", score_histogram.score_counts, SCORED_FITS)
+@bug("bins begin where the labels say", histogram_stage.score_counts, SCORED_FITS)
 def _(honest: Any, *given: Any) -> FloatArray:
     bins = len(given[-1]) + 1
     negative, positive, unusable = np.split(honest(*given), [bins, 2 * bins])
@@ -71,7 +68,7 @@ def _(honest: Any, *given: Any) -> FloatArray:
     return np.concatenate([np.roll(negative, start), np.roll(positive, start), unusable])
 
 
-@bug("a fit's counts are released without noise", score_histogram.release_scores, SCORED_FITS)
+@bug("a fit's counts are released without noise", histogram_stage.release_scores, SCORED_FITS)
 def _(honest: Any, rows: Any, coef: Any, scale: Any, calibration: Any, noise: Any) -> FloatArray:
     silent = FloatDraw(np.zeros(calibration.noise.dimension))
     found: FloatArray = honest(rows, coef, scale, calibration, silent)

@@ -27,13 +27,12 @@ from privatelr.audit.neighbouring_tables import (
 )
 from privatelr.audit.recomputed import audit_noise
 from privatelr.audit.sampling.draws_and_releases import audit_draws, audit_source
-from privatelr.mechanisms import perturbation, price_shares, registry, score_histogram
-from privatelr.mechanisms.calibration import (
-    ScaleCalibration,
-    moment_noise,
-    proven_noise,
-    scale_noise,
-)
+from privatelr.mechanisms import perturbation, price_shares, registry
+from privatelr.mechanisms.calibration import proven_noise
+from privatelr.mechanisms.stages import histogram as histogram_stage
+from privatelr.mechanisms.stages import matrices as matrix_stage
+from privatelr.mechanisms.stages import scale as scale_stage
+from privatelr.mechanisms.stages.scale import ScaleCalibration
 from privatelr.numerics.solve import softmax_minimum
 from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, PureDP, events
 from privatelr.privacy import noise as laws
@@ -130,7 +129,7 @@ def _(honest: Any, epsilon: float, pure: float, mu: float) -> float:
 
 @bug(
     "Gaussian counts of two strata move as those of one",
-    (score_histogram, "_moved"),
+    (histogram_stage, "_moved"),
     STRATA,
     stages("counts, rho*"),
 )
@@ -170,7 +169,7 @@ def _(honest: Any, kappa: float, classes: int) -> Any:
 
 @bug(
     "Laplace noise on matrices of strata hides one length",
-    moment_noise.moments_sensitivity,
+    matrix_stage.moments_sensitivity,
     stages("inference, rho*"),
 )
 def _(honest: Any, problem: Any, typical: Any = None, law: Any = None) -> Any:
@@ -179,7 +178,7 @@ def _(honest: Any, problem: Any, typical: Any = None, law: Any = None) -> Any:
 
 @bug(
     "a factor counts once in what a record moves the scale",
-    scale_noise.scale_sensitivity,
+    scale_stage.scale_sensitivity,
     stages("scale, rho*"),
     long("factors, zCDP"),
 )
@@ -270,7 +269,7 @@ def _(honest: Any, made: Any) -> float:
 
 @bug(
     "persons count in cells by roots",
-    score_histogram.counts_of_shares,
+    histogram_stage.counts_of_shares,
     long("persons*"),
 )
 def _(honest: Any, cells: Any, shares: Any, bins: int, persons: int) -> Any:

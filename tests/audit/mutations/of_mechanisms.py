@@ -12,14 +12,9 @@ import numpy as np
 from scipy import optimize
 
 from privatelr.mechanisms import Problem, matrix_of, perturbation, registry
-from privatelr.mechanisms.calibration import (
-    Calibration,
-    gaussian_objective,
-    moment_noise,
-    proven_noise,
-    pure,
-)
+from privatelr.mechanisms.calibration import Calibration, gaussian_objective, proven_noise, pure
 from privatelr.mechanisms.stages import coefficients
+from privatelr.mechanisms.stages import matrices as matrix_stage
 from privatelr.numerics import Huber, Objective, gradient_of, value_and_gradient
 from privatelr.privacy import ZCDP, ApproxDP, PureDP, conversions
 from privatelr.privacy import noise as laws
@@ -167,17 +162,17 @@ def _(honest: Any, epsilon: float, mu: float) -> Any:
     return honest(epsilon, mu / 1.2)
 
 
-bug("moments lack the root of two of a replacement", moment_noise.moments_sensitivity, _MOMENTS)(
+bug("moments lack the root of two of a replacement", matrix_stage.moments_sensitivity, _MOMENTS)(
     times(1 / math.sqrt(2))
 )
 
 
-@bug("moments take R for R squared", moment_noise.moments_sensitivity, _MOMENTS)
+@bug("moments take R for R squared", matrix_stage.moments_sensitivity, _MOMENTS)
 def _(honest: Any, problem: Problem, *given: Any, **named: Any) -> Any:
     return honest(problem, *given, **named) / problem.radius
 
 
-@bug("moments pay for one of two matrices", (moment_noise, "_largest_pair"), _MOMENTS)
+@bug("moments pay for one of two matrices", (matrix_stage, "_largest_pair"), _MOMENTS)
 def _(honest: Any, problem: Problem) -> float:
     return problem.loss.curvature_bound
 

@@ -14,10 +14,10 @@ from privatelr.audit.recomputed import audit_noise
 from privatelr.design import offsets_and_weights, persons, read_wide, shares_of, with_shares
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import gaussian_objective, pure
-from privatelr.mechanisms.calibration.moment_noise import clip_for
-from privatelr.mechanisms.calibration.scale_noise import scale_sensitivity
 from privatelr.mechanisms.candidate_choice import total_score_of_persons
-from privatelr.mechanisms.score_histogram import counts_of_shares, filled_up
+from privatelr.mechanisms.stages.histogram import counts_of_shares, filled_up
+from privatelr.mechanisms.stages.matrices import clip_for
+from privatelr.mechanisms.stages.scale import scale_sensitivity
 from privatelr.model_data import FrameData
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import column_sums, grams_of_persons

@@ -15,8 +15,8 @@ from scipy import sparse
 
 from privatelr import model_data
 from privatelr.design import formula_design, offsets_and_weights, partitions, plan_columns
-from privatelr.mechanisms import Problem, registry, scale_release
-from privatelr.mechanisms.calibration import scale_noise
+from privatelr.mechanisms import Problem, registry
+from privatelr.mechanisms.stages import scale as scale_stage
 from privatelr.numerics.rows import (
     DenseRows,
     RowBounds,
@@ -290,7 +290,7 @@ bug(
 
 bug(
     "the scale pays for a root of what a record moves",
-    scale_noise.scale_sensitivity,
+    scale_stage.scale_sensitivity,
     SCALED_FITS,
     noise("scale, rho*"),
 )(times(1 / math.sqrt(2)))
@@ -298,7 +298,7 @@ bug(
 
 @bug(
     "the scale pays for a record that appears",
-    scale_noise.scale_blocks,
+    scale_stage.scale_blocks,
     noise("scale, epsilon = 1"),
 )
 def _(honest: Any, *given: Any, **named: Any) -> Any:
@@ -311,6 +311,6 @@ def _(honest: Any, target: Any, *given: Any, **named: Any) -> Any:
     return [({**parts, "coefficients": target}, kinds) for parts, kinds in ways]
 
 
-@bug("the scale is released without its noise", scale_release.release_scale, RELEASES)
+@bug("the scale is released without its noise", scale_stage.release_scale, RELEASES)
 def _(honest: Any, rows: Any, calibration: Any, noise: Any) -> Any:
     return honest(rows, calibration, FloatDraw(np.zeros(calibration.noise.dimension)))

@@ -12,8 +12,9 @@ from privatelr.audit.density.persons_and_classes import audit_moves
 from privatelr.audit.neighbouring_tables import audit_strata
 from privatelr.design import offsets_and_weights
 from privatelr.mechanisms import Problem
-from privatelr.mechanisms.calibration import moment_noise, proven_noise, pure
-from privatelr.mechanisms.score_histogram import calibrate_histogram
+from privatelr.mechanisms.calibration import proven_noise, pure
+from privatelr.mechanisms.stages import matrices as matrix_stage
+from privatelr.mechanisms.stages.histogram import calibrate_histogram
 from privatelr.numerics import LOSSES
 from tests.audit.mutations.planted import Look, Mutation, list_bug
 
@@ -46,7 +47,7 @@ def _(honest: Any, batch: Any) -> Any:
     return np.ones(len(honest(batch)))
 
 
-@bug("matrices of two strata move as those of one", moment_noise.moments_sensitivity, _TABLES)
+@bug("matrices of two strata move as those of one", matrix_stage.moments_sensitivity, _TABLES)
 def _(honest: Any, facts: Problem, *given: Any) -> Any:
     return honest(replace(facts, touched=1), *given)
 
