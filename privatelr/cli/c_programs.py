@@ -8,7 +8,6 @@ perturbation. Their mechanisms are rows of `privatelr.mechanisms.registry` with 
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -18,16 +17,13 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from privatelr.cli.ledger_commands import ledger_of
 from privatelr.cli.matrix_text import Header, MatrixFileError, read_header, read_rows
-from privatelr.cli.option_readers import Parser
-from privatelr.cli.options import add_command, add_options, around_options
-from privatelr.cli.outcomes import DONE, be_quiet, reason_of, run_safely
+from privatelr.cli.outcomes import DONE, STDIN, reason_of
 from privatelr.errors import GuaranteeError, NotConvergedError, PrivacyWarning
 from privatelr.mechanisms import Problem, Request, calibrate, draw, find_mechanism
 from privatelr.mechanisms.calibration import curvature_cost, penalty_costing
@@ -242,74 +238,8 @@ def _size(stream: BinaryIO) -> int | None:
     return (found.st_size or None) if stat.S_ISREG(found.st_mode) else None
 
 
-_TEXT = """\
-Private {model} of a file in the published format:
-numbers separated by any white space, first {numbers}, then n rows of
-d features, then n labels, each -1 or 1.
-
-Prints three lines: the plain fit, output perturbation, objective perturbation.
-Each is d coefficients and a return code, 0 when converged (a plain fit that
-did not converge is d times nan, and 1; a private line always is 0). There is no
-intercept, and rows longer than 1 are shortened to 1.
-
-
-what is private:
-  The first line is not; --released-only leaves it out. Each of the other two
-  alone is eps-differentially private when one row and its label are replaced;
-  to publish both costs 2 eps, and so does each further run. The header is taken
-  to be public. An error about the rest of the file, or a refusal by --strict,
-  depends on the data, and nothing covers it: do not publish it.
-
-exit status:
-  0 done; 1 refused, where eps' is below 1e-4; 2 wrong command line or file, and
-  a row that --strict does not take; 3 the lines could not be written;
-  130 interrupted; 141 the reader of the lines left before their end
-
-Time grows with n d squared, and with d cubed: minutes where d is in the thousands.
-
-example:
-  {command} --released-only data.txt"""
-
-
-def _text(program: CProgram, command: str) -> str:
-    return _TEXT.format(model=program.model, numbers=" ".join(program.numbers), command=command)
-
-
-def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the subcommands ``lrsimple`` and ``svmsimple``."""
-    for program in (LRSIMPLE, SVMSIMPLE):
-        name, line = (
-            program.name,
-            f"{program.model} of a file in the format of the published program",
-        )
-        run, text = partial(_run, program), _text(program, f"privatelr {name}")
-        add_command(commands, name, run, line, text)
-
-
-def lrsimple(arguments: Sequence[str] | None = None) -> int:
-    """The command ``lrsimple``; returns the exit status."""
-    return _main(LRSIMPLE, arguments)
-
-
-def svmsimple(arguments: Sequence[str] | None = None) -> int:
-    """The command ``svmsimple``; returns the exit status."""
-    return _main(SVMSIMPLE, arguments)
-
-
-def _main(program: CProgram, arguments: Sequence[str] | None) -> int:
-    parser = Parser(prog=program.name, **around_options(_text(program, program.name)))
-    add_options(parser, program.name)
-
-    def parsed_and_run() -> int:
-        chosen = parser.parse_args(arguments)
-        if chosen.quiet:
-            be_quiet()
-        return _run(program, chosen)
-
-    return run_safely(program.name, parsed_and_run)
-
-
-def _run(program: CProgram, chosen: argparse.Namespace) -> int:
+def run(program: CProgram, chosen: Any) -> int:
+    """Run a program by its options; returns the exit status."""
     lines = [line for line in ALL if chosen.line in (None, line.title)]
     if chosen.released_only:
         lines.remove(NON_PRIVATE)
@@ -336,10 +266,10 @@ def _run(program: CProgram, chosen: argparse.Namespace) -> int:
 @contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
     """Open a file or standard input; errors about its content begin with its name."""
-    name = "standard input" if path == "-" else path if path.isprintable() else repr(path)
-    if path == "-" and sys.stdin is None:
+    name = "standard input" if path == STDIN else path if path.isprintable() else repr(path)
+    if path == STDIN and sys.stdin is None:
         raise MatrixFileError("standard input: it is closed.")
-    with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as stream:
+    with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as stream:
         try:
             yield stream
         except MatrixFileError as error:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from privatelr import page_model
 from privatelr.cli import files
-from privatelr.cli.option_readers import Parser
-from privatelr.cli.options import add_command, add_group, given
-from privatelr.cli.outcomes import DONE, REFUSED, STATUSES, InputError, print_page
+from privatelr.cli.options import given
+from privatelr.cli.outcomes import DONE, REFUSED, InputError, print_page
 from privatelr.errors import ArgumentError, count_of, require_number
 from privatelr.privacy import prices
 from privatelr.privacy.accounting import (
@@ -31,64 +29,8 @@ _NARROWEST, _WIDEST = 40, 100
 _PLAIN = "\033[0m"
 _GREEN, _YELLOW, _RED = "\033[32m", "\033[33m", "\033[31m"
 
-_TEXT = f"""\
-Keep one account of everything that is released about a data set, in a file that
-every notebook, process and command charges before it reads the data.
 
-PRIVATELR_LEDGER=FILE names a ledger for a whole shell or notebook: no private release
-escapes it then. Charges are never taken back. The file is to be kept on a disk of one
-machine, as locks over a network are not to be trusted.
-
-
-examples:
-  privatelr ledger create clinic.ledger --eps 3 --delta 1e-6 --dataset "clinic 2026"
-  privatelr fit data.csv "y ~ age" --bounds age=18:90 --ledger clinic.ledger
-  privatelr ledger show clinic.ledger
-
-{STATUSES}"""
-_ACTIONS: dict[str, tuple[str, str]] = {
-    "create": (
-        "open an account with a budget, in a new file",
-        'privatelr ledger create clinic.ledger --eps 3 --delta 1e-6 --dataset "clinic 2026"',
-    ),
-    "show": (
-        "show what is spent, by whom, and what is left",
-        "privatelr ledger show clinic.ledger",
-    ),
-    "entries": (
-        "list all charges, with the releases that were saved of them",
-        "privatelr ledger entries clinic.ledger",
-    ),
-    "check": (
-        "look at every row, and whether a noted head and saved models are known; the exit status "
-        "is 1 if not",
-        "privatelr ledger check clinic.ledger model.json",
-    ),
-    "export": (
-        "print all rows with their hashes as JSON, to be kept elsewhere; no account is made of it",
-        "privatelr ledger export clinic.ledger --out clinic-2026.json",
-    ),
-    "allow": (
-        "give an allowance, or change it: a limit of its own within the account",
-        "privatelr ledger allow clinic.ledger ann --eps 0.5",
-    ),
-    "budget": (
-        "change the budget from here on, with the reason",
-        'privatelr ledger budget clinic.ledger --eps 4 --reason "second wave"',
-    ),
-}
-
-
-def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
-    """Add ``ledger`` with its own subcommands."""
-    line = "keep one account of all releases about a data set, on disk"
-    actions = add_group(commands, "ledger", line, _TEXT)
-    for name, (told, example) in _ACTIONS.items():
-        text = f"{told[0].upper()}{told[1:]}.\n\n\nexample:\n  {example}\n\n{STATUSES}"
-        add_command(actions, f"ledger {name}", _RUN[name], told, text)
-
-
-def ledger_of(chosen: argparse.Namespace) -> dict[str, Any]:
+def ledger_of(chosen: Any) -> dict[str, Any]:
     """Keyword for a function that pays: the ledger of ``--ledger``, opened before any other work.
 
     An allowance and a note without ``--ledger`` are about the ledger of PRIVATELR_LEDGER, which
@@ -111,14 +53,14 @@ def ledger_of(chosen: argparse.Namespace) -> dict[str, Any]:
     return {}
 
 
-def _path(chosen: argparse.Namespace) -> str:
+def _path(chosen: Any) -> str:
     path = chosen.file or os.environ.get(NAMED)
     if not path:
         raise InputError(f"LEDGER: name the file of a ledger, or set {NAMED}.")
     return str(path)
 
 
-def _require_limit(chosen: argparse.Namespace, needed: str) -> None:
+def _require_limit(chosen: Any, needed: str) -> None:
     """Refuse a limit that is none: the command line is wrong then, and no ledger refuses it."""
     if chosen.eps is None:
         raise ArgumentError(f"--eps: {needed}.")
@@ -128,7 +70,7 @@ def _require_limit(chosen: argparse.Namespace, needed: str) -> None:
         require_number(ArgumentError, "--delta", chosen.delta, takes, at_least=0, at_most=below)
 
 
-def create(chosen: argparse.Namespace) -> int:
+def create(chosen: Any) -> int:
     """Create a ledger, and print its page."""
     _require_limit(chosen, "a budget is needed, such as --eps 3")
     options = given(chosen, "delta", "dataset", "neighbours", "account")
@@ -137,13 +79,13 @@ def create(chosen: argparse.Namespace) -> int:
     return DONE
 
 
-def show(chosen: argparse.Namespace) -> int:
+def show(chosen: Any) -> int:
     """Print what is spent, by whom, and what is left."""
     _print(Ledger.open(_path(chosen), allowance=chosen.allowance), chosen)
     return DONE
 
 
-def entries(chosen: argparse.Namespace) -> int:
+def entries(chosen: Any) -> int:
     """Print all charges."""
     charges = Ledger.open(_path(chosen)).charges
     if chosen.json:
@@ -156,7 +98,7 @@ def entries(chosen: argparse.Namespace) -> int:
     return DONE
 
 
-def check(chosen: argparse.Namespace) -> int:
+def check(chosen: Any) -> int:
     """Check a ledger, and whether it knows saved models; the status is 1 if anything is wrong."""
     found = list(Ledger.check(chosen.file, head=chosen.head))
     ledger = None if found else Ledger.open(chosen.file)
@@ -196,7 +138,7 @@ def _strange(ledger: Ledger, path: str, model: Any, digest: str) -> Iterator[str
         yield f"{path!r}: its charge was saved as {str(first)[:12]}, and this file has another hash"
 
 
-def export(chosen: argparse.Namespace) -> int:
+def export(chosen: Any) -> int:
     """Print or write all rows with their hashes."""
     with files.reserved(chosen.out, chosen.force):
         rows = Ledger.open(_path(chosen)).rows
@@ -211,7 +153,7 @@ def export(chosen: argparse.Namespace) -> int:
     return DONE
 
 
-def allow(chosen: argparse.Namespace) -> int:
+def allow(chosen: Any) -> int:
     """Give an allowance, and print its page."""
     _require_limit(chosen, "a limit is needed, such as --eps 0.5")
     own = Ledger.open(chosen.file).allow(chosen.name, chosen.eps, chosen.delta or 0.0)
@@ -219,7 +161,7 @@ def allow(chosen: argparse.Namespace) -> int:
     return DONE
 
 
-def budget(chosen: argparse.Namespace) -> int:
+def budget(chosen: Any) -> int:
     """Change the budget, and print the page."""
     _require_limit(chosen, "a budget is needed, such as --eps 4")
     ledger = Ledger.open(chosen.file)
@@ -228,21 +170,10 @@ def budget(chosen: argparse.Namespace) -> int:
     return DONE
 
 
-_RUN: dict[str, Callable[[argparse.Namespace], int]] = {
-    "create": create,
-    "show": show,
-    "entries": entries,
-    "check": check,
-    "export": export,
-    "allow": allow,
-    "budget": budget,
-}
-
-
 # -- printing ------------------------------------------------------------------------------------
 
 
-def _print(ledger: Ledger, chosen: argparse.Namespace, done: str | None = None) -> None:
+def _print(ledger: Ledger, chosen: Any, done: str | None = None) -> None:
     """Print the page of a ledger, after what was done to it."""
     if not chosen.json:
         print_page(_text(ledger.page()), done)

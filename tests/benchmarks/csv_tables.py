@@ -3,8 +3,7 @@
     python -m tests.benchmarks.csv_tables [--n 300000] [--pairs 7]
 
 prints the median of paired ratios and its quartiles, for ten numbers, two levels and a response:
-over pandas, which infers types, and of a reading line by line over one by blocks. Quotes are around
-no cell, or around every text, as R writes them.
+over pandas, which infers types. Quotes are around no cell, or around every text, as R writes them.
 """
 
 from __future__ import annotations
@@ -16,12 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
-from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 
-from privatelr.cli.tables import DeclaredColumn, csv_tables, open_table
+from privatelr.cli.tables import DeclaredColumn, open_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,16 +58,11 @@ def main() -> None:
             frame.to_csv(path, index=False, quoting=how)
 
             def ours(path: Path = path) -> None:
-                with open_table(str(path)) as opened:
+                with open_table([str(path)]) as opened:
                     opened.read(WANTED)
-
-            def by_lines(read: Callable[[], None] = ours) -> None:
-                with patch.object(csv_tables, "can_split", lambda *_: False):
-                    read()
 
             peers = {
                 "over pandas": lambda path=path: pd.read_csv(path, usecols=[*WANTED]),
-                "over line by line": by_lines,
             }
             for name, peer in peers.items():
                 ratios = [seconds(ours) / seconds(peer) for _ in range(asked.pairs)]

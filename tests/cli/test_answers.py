@@ -17,7 +17,6 @@ import privatelr
 from privatelr import cli, dplpsvm, dplr, dpsimplex, dpsvm, load
 from privatelr.audit import audit_table, checks, run_audit
 from privatelr.cli import files
-from privatelr.cli.options import _OPTIONS
 from privatelr.cli.outcomes import in_shell
 from privatelr.results.release_files import content_hash
 
@@ -307,15 +306,6 @@ TABLE_READERS = {
     "choose": "choose lr.json lp.json {} --eps 1 --seed 3",
     "plan": "plan --schema study.toml --n 600 --spend coefficients=1 --pilot {}",
 }
-
-
-def test_readers_are_all_that_take_a_table():
-    takers = {
-        command
-        for command, groups in _OPTIONS.items()
-        if {"data", "--pilot"} & {name for _, row in groups for name in row.split()}
-    }
-    assert takers == {*TABLE_READERS}
 
 
 @pytest.mark.parametrize("command", TABLE_READERS)

@@ -1,0 +1,233 @@
+"""The command ``privatelr``: its subcommands, each a function whose parameters are its options.
+
+A module of commands is imported when one of them is called.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from cyclopts import App, CycloptsError, Parameter
+
+from privatelr import __version__
+from privatelr.cli import outcomes
+from privatelr.cli.outcomes import DONE, NOT_WRITTEN, REFUSED, STATUSES, STDIN, InputError
+from privatelr.errors import ArgumentError, PrivateLRError, require_number
+from privatelr.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    from privatelr.audit import audit_table, checks, run_audit
+    from privatelr.cli import options
+    from privatelr.privacy import accounting
+    from privatelr.privacy.accounting import ledger_rows
+else:
+    audit_table = lazy_import("privatelr.audit.audit_table")
+    checks = lazy_import("privatelr.audit.checks")
+    run_audit = lazy_import("privatelr.audit.run_audit")
+    accounting = lazy_import("privatelr.privacy.accounting")
+    options = lazy_import("privatelr.cli.options")
+    ledger_rows = lazy_import("privatelr.privacy.accounting.ledger_rows")
+
+_TEXT = """\
+Fit differentially private logistic regressions and linear SVMs from a formula.
+
+For example:
+  privatelr demo
+  privatelr schema init data.csv --out study.toml
+  privatelr fit data.csv "y ~ age + smoker" --bounds age=18:90 \\
+      --levels smoker=no,yes --out model.json
+  privatelr predict model.json new.csv
+  privatelr compare model.json other.json
+
+privatelr COMMAND --help tells about a command."""
+COMMANDS = {
+    "demo": ("model_commands:demo", "Fit iris with its public bounds at eps=1."),
+    "plan": ("wrappers:plan", "Plan a study: noise, standard errors and widths, without data."),
+    "schema init": ("answer_commands:init", "Write a template of a schema file."),
+    "bounds": ("answer_commands:bounds", "Suggest bounds by private quantiles."),
+    "levels": ("answer_commands:levels", "Release the frequent levels of a column."),
+    "check": ("model_commands:check", "Count, locally and not privately, what a fit would use."),
+    "fit": ("model_commands:fit", "Fit a private model to a table."),
+    "predict": ("model_commands:predict", "Predict the records of a table by a saved model."),
+    "card": ("model_commands:card", "Print the privacy card of a saved model."),
+    "roc": ("answer_commands:roc", "Release a ROC curve of a saved model on a table."),
+    "choose": ("answer_commands:choose", "Choose one of several saved models privately."),
+    "compare": ("answer_commands:compare", "Show saved models side by side."),
+    "ledger create": ("wrappers:create", "Open an account with a budget, in a new file."),
+    "ledger show": ("wrappers:show", "Show what is spent, by whom, and what is left."),
+    "ledger entries": ("wrappers:entries", "List all charges, with the saved releases."),
+    "ledger check": ("wrappers:check", "Check every row, a noted head and saved models."),
+    "ledger export": ("wrappers:export", "Print all rows with their hashes as JSON."),
+    "ledger allow": ("wrappers:allow", "Give an allowance, or change it."),
+    "ledger budget": ("wrappers:budget", "Change the budget, with the reason."),
+    "lrsimple": ("wrappers:lrsimple", "Run the published program for logistic regression."),
+    "svmsimple": ("wrappers:svmsimple", "Run the published program for the linear SVM."),
+    "audit": ("app:audit", "Try to break every mechanism."),
+}
+"""The function behind each command, and its line in the list of commands."""
+_GROUPS = {
+    "schema": "Write schema files.",
+    "ledger": """\
+Keep one account of everything that is released about a data set, in a file that every notebook,
+process and command charges before it reads the data.
+
+PRIVATELR_LEDGER=FILE names a ledger for a whole shell or notebook: no private release escapes it
+then. Charges are never taken back. Keep the file on a disk of one machine, because locks over a
+network are not to be trusted.
+
+For example:
+  privatelr ledger create clinic.ledger --eps 3 --delta 1e-6 --dataset "clinic 2026"
+  privatelr fit data.csv "y ~ age" --bounds age=18:90 --ledger clinic.ledger
+  privatelr ledger show clinic.ledger""",
+}
+"""The help text of each command that has commands of its own."""
+
+
+def make_app(name: str, text: str | None) -> App:
+    """An application without commands."""
+    return App(
+        name=name,
+        help=text,
+        help_epilogue=STATUSES,
+        help_format="plaintext",
+        help_formatter="plain",
+        version=f"{name} {__version__}",
+        default_parameter=Parameter(negative="", show_default=False),
+        config=lambda *given: options.fill_from_study(*given),
+        print_error=False,
+        exit_on_error=False,
+        verbose=False,
+    )
+
+
+def privatelr_app(words: Sequence[str] = ()) -> App:
+    """The application with its commands; the one that `words` name is imported."""
+    app = make_app("privatelr", _TEXT)
+    groups = {name: App(name=name, help=text) for name, text in _GROUPS.items()}
+    for group in groups.values():
+        app.command(group)
+    for command, (place, line) in COMMANDS.items():
+        *above, name = command.split()
+        module, function = place.split(":")
+        parent = groups[above[0]] if above else app
+        if [*words[: len(above) + 1]] == command.split():
+            parent.command(getattr(import_module(f"privatelr.cli.{module}"), function), name=name)
+        else:
+            parent.command(f"privatelr.cli.{place}", name=name, help=line)
+    return app
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the command ``privatelr``; return its exit status."""
+    return outcomes.run_safely("privatelr", lambda: run(privatelr_app(words), words))
+
+
+def main_of_program(name: str, words: Sequence[str]) -> int:
+    """Run a published program as a command of its own; return its exit status."""
+
+    def action() -> int:
+        app = make_app(name, None)
+        app.default(getattr(import_module("privatelr.cli.wrappers"), name))
+        return run(app, words)
+
+    return outcomes.run_safely(name, action)
+
+
+def run(app: App, words: Sequence[str]) -> int:
+    """Run a command by its words; raises `InputError` if they are wrong."""
+    named = [STDIN if word == "-" else word for word in words]
+    try:
+        "".join(named).encode()
+    except UnicodeEncodeError:
+        raise InputError("the command line takes text in UTF-8, and these bytes are not.") from None
+    try:
+        command, bound, _ = app.parse_args(named)
+    except CycloptsError as error:
+        called = " ".join([*app.name, *(error.command_chain or ())])
+        raise InputError(f"{str(error).rstrip('.')} (see {called} --help).") from None
+    if not named or {"--help", "-h", "--version"} & {*named}:
+        with redirect_stdout(io.StringIO()) as page:
+            command(*bound.args, **bound.kwargs)
+        print(page.getvalue().strip())
+        return DONE
+    if any(getattr(group, "quiet", False) for group in bound.arguments.values()):
+        outcomes.be_quiet()
+    with ledger_rows.watched(outcomes.progress):
+        status: int = command(*bound.args, **bound.kwargs)
+    return status
+
+
+# -- audit ---------------------------------------------------------------------------------------
+
+
+def audit(
+    *,
+    eps: float = 1.0,
+    full: bool = False,
+    plot: str | None = None,
+    json: bool = False,
+    quiet: bool = False,
+) -> int:
+    """Try to break every mechanism, and print claims next to what was found.
+
+    The audit searches for the neighbours on which each registered mechanism does worst, computes
+    its privacy loss there from densities, and bounds it from sampled outputs. It checks rows of
+    random formulas, the noise of every calibration, releases, plays, ledgers, and what other
+    libraries say. What raises counts as wrong.
+
+    The exit status is 1 if a claim is wrong, 2 if nothing was audited, and 3 if the audit stopped
+    before its end or the picture could not be written.
+
+    For example:
+      privatelr audit --plot audit.png
+
+    Parameters
+    ----------
+    eps
+        Epsilon of the claims, from 0.01 to 10; default 1.
+    full
+        Search longer and sample 20 times: five to ten minutes for each loss.
+    plot
+        Draw the table: .png, .svg or .pdf.
+    json
+        Print JSON in place of the table.
+    quiet
+        Print nothing on standard error but errors.
+    """
+    if quiet:
+        outcomes.be_quiet()
+    with accounting.of_public_data():
+        takes = "a number from 0.01 to 10"
+        require_number(ArgumentError, "--eps", eps, takes, at_least=0.01, at_most=10)
+        if plot is not None:
+            audit_table.require_plot(plot)  # an error must not come after minutes of work
+        rows: list[audit_table.Row] = []
+        others: list[checks.Check] = []
+
+        def report(finding: audit_table.Row | checks.Check) -> None:
+            if isinstance(finding, audit_table.Row):
+                rows.append(finding)
+            else:
+                others.append(finding)
+            outcomes.progress(f"audited: {finding.title}: {finding.verdict}")
+
+        status = DONE
+        try:
+            table = run_audit.run(eps, effort=checks.FULL if full else checks.QUICK, report=report)
+        except PrivateLRError as refusal:
+            if not (rows or others):
+                raise InputError(str(refusal)) from None
+            outcomes.say("privatelr", f"the audit stopped: {refusal}")
+            table, status = audit_table.Audit(tuple(rows), tuple(others)), NOT_WRITTEN
+        print(table.to_json() if json else table)
+        if plot is not None:
+            try:
+                table.plot(plot)
+            except (OSError, PrivateLRError) as refusal:
+                outcomes.say("privatelr", f"--plot {plot} was not written: {refusal}")
+                status = NOT_WRITTEN
+        return status if table.ok else REFUSED
