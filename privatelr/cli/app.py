@@ -6,10 +6,12 @@ A module of commands is imported when one of them is called.
 from __future__ import annotations
 
 import io
+import shutil
+import textwrap
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -20,6 +22,9 @@ from privatelr.errors import ArgumentError, PrivateLRError, require_number
 from privatelr.lazy_import import lazy_import
 
 if TYPE_CHECKING:
+    from cyclopts.help import HelpPanel
+    from rich.console import Console, ConsoleOptions
+
     from privatelr.audit import audit_table, checks, run_audit
     from privatelr.cli import options
     from privatelr.privacy import accounting
@@ -87,6 +92,49 @@ For example:
 """The help text of each command that has commands of its own."""
 
 
+class _HelpPage:
+    """Writes a help page as plain text of at most 79 characters a line."""
+
+    def __init__(self) -> None:
+        self._width = min(shutil.get_terminal_size().columns, 80) - 1
+
+    def _fill(self, text: str, indent: str = "") -> str:
+        """Fill paragraphs, but leave lines that are indented, and the line above them."""
+        return "\n\n".join(
+            one
+            if "\n  " in one
+            else textwrap.fill(
+                one,
+                self._width,
+                initial_indent=indent,
+                subsequent_indent=indent,
+                break_on_hyphens=False,
+            )
+            for one in text.strip().split("\n\n")
+        )
+
+    def render_usage(self, console: Console, options: ConsoleOptions, usage: object) -> None:
+        """Write how the command is called."""
+        console.out(f"Usage: {str(usage).strip()}\n", highlight=False)
+
+    def render_description(self, console: Console, options: ConsoleOptions, text: Any) -> None:
+        """Write what the command does."""
+        console.out(f"{self._fill(str(text.primary_renderable))}\n", highlight=False)
+
+    def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
+        """Write a list of options or commands."""
+        if not panel.entries:
+            return
+        console.out(f"{panel.title}:", highlight=False)
+        for entry in panel.entries:
+            about = entry.description
+            text = " ".join([str(about.primary_renderable), *map(str, about.texts)])
+            choices = f" One of {', '.join(entry.choices)}." if entry.choices else ""
+            console.out(f"  {', '.join(entry.display_labels_with_metavar)}", highlight=False)
+            console.out(self._fill(f"{' '.join(text.split())}{choices}", " " * 6), highlight=False)
+        console.out("")
+
+
 def make_app(name: str, text: str | None) -> App:
     """An application without commands."""
     return App(
@@ -94,7 +142,7 @@ def make_app(name: str, text: str | None) -> App:
         help=text,
         help_epilogue=STATUSES,
         help_format="plaintext",
-        help_formatter="plain",
+        help_formatter=_HelpPage(),
         version=f"{name} {__version__}",
         default_parameter=Parameter(negative="", show_default=False),
         config=lambda *given: options.fill_from_study(*given),
@@ -107,17 +155,24 @@ def make_app(name: str, text: str | None) -> App:
 def privatelr_app(words: Sequence[str] = ()) -> App:
     """The application with its commands; the one that `words` name is imported."""
     app = make_app("privatelr", _TEXT)
-    groups = {name: App(name=name, help=text) for name, text in _GROUPS.items()}
+    groups = {
+        name: App(name=name, help=text, sort_key=len(COMMANDS)) for name, text in _GROUPS.items()
+    }
     for group in groups.values():
         app.command(group)
-    for command, (place, line) in COMMANDS.items():
+    for order, (command, (place, line)) in enumerate(COMMANDS.items()):
         *above, name = command.split()
         module, function = place.split(":")
         parent = groups[above[0]] if above else app
         if [*words[: len(above) + 1]] == command.split():
-            parent.command(getattr(import_module(f"privatelr.cli.{module}"), function), name=name)
+            parent.command(
+                getattr(import_module(f"privatelr.cli.{module}"), function),
+                name=name,
+                sort_key=order,
+            )
         else:
-            parent.command(f"privatelr.cli.{place}", name=name, help=line)
+            parent.command(f"privatelr.cli.{place}", name=name, help=line, sort_key=order)
+    app.register_install_completion_command()
     return app
 
 
@@ -157,8 +212,7 @@ def run(app: App, words: Sequence[str]) -> int:
     if any(getattr(group, "quiet", False) for group in bound.arguments.values()):
         outcomes.be_quiet()
     with ledger_rows.watched(outcomes.progress):
-        status: int = command(*bound.args, **bound.kwargs)
-    return status
+        return command(*bound.args, **bound.kwargs) or DONE
 
 
 # -- audit ---------------------------------------------------------------------------------------

@@ -193,7 +193,7 @@ def fit(
       privatelr fit data.csv --schema study.toml --method svm --out svm.json
       privatelr fit iris.csv "Species ~ ." --method multinomial --schema iris.toml
 
-    The keys of a schema file are the options, but for those of one call, such as --out and --seed:
+    Keys of a schema file are the options, but for --out, --seed and the like:
       formula = "y ~ age + smoker"
       eps = 1.0
       spend = "inference"

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
-from cyclopts import App, ArgumentCollection, Parameter, Token
+from cyclopts import App, ArgumentCollection, Group, Parameter, Token
 
 from privatelr.cli.outcomes import InputError
 from privatelr.datasets import load_study
@@ -129,11 +129,22 @@ NumberOrAuto = Annotated[
 # -- groups of options ---------------------------------------------------------------------------
 
 
-def _group(title: str) -> Callable[[type], type]:
-    return Parameter(name="*", group=title)
+_GROUPS = {
+    title: Group.create_ordered(title)
+    for title in (
+        *("What is public about the table", "Records", "Text files", "What is promised"),
+        *("What is fitted, and how", "How the methods lp and simplex choose columns"),
+        *("What is guessed", "What is asked", "What is charged", "Output"),
+    )
+}
 
 
-@_group("Output")
+def group_of_options(title: str) -> Callable[[type], type]:
+    """A decorator of a dataclass whose fields are options under this title."""
+    return Parameter(name="*", group=_GROUPS[title])
+
+
+@group_of_options("Output")
 @dataclass(frozen=True, kw_only=True)
 class Output:
     """What is printed."""
@@ -144,7 +155,7 @@ class Output:
     """Print nothing on standard error but errors, and the page of check."""
 
 
-@_group("Output")
+@group_of_options("Output")
 @dataclass(frozen=True, kw_only=True)
 class Written(Output):
     """A file that is written."""
@@ -155,7 +166,7 @@ class Written(Output):
     """Let --out and --save replace existing files."""
 
 
-@_group("Text files")
+@group_of_options("Text files")
 @dataclass(frozen=True, kw_only=True)
 class TextFormat:
     """The format of a text file."""
@@ -174,7 +185,7 @@ class TextFormat:
     """Encoding, such as latin-1, cp1252 or utf-16; default utf-8."""
 
 
-@_group("What is public about the table")
+@group_of_options("What is public about the table")
 @dataclass(frozen=True, kw_only=True)
 class Declared:
     """Declarations of columns."""
@@ -195,7 +206,7 @@ class Declared:
     is quoted as in CSV. May be repeated."""
 
 
-@_group("What is public about the table")
+@group_of_options("What is public about the table")
 @dataclass(frozen=True, kw_only=True)
 class DeclaredRows(Declared):
     """Declarations of columns and rows."""
@@ -208,7 +219,7 @@ class DeclaredRows(Declared):
     pure, else 0.25, or 0.5 with inference."""
 
 
-@_group("Records")
+@group_of_options("Records")
 @dataclass(frozen=True, kw_only=True)
 class Records:
     """Which records count, and how much."""
@@ -229,13 +240,15 @@ class Records:
     larger; default 1."""
 
 
-Person = Annotated[str | None, Parameter(group="What is promised")]
+Person = Annotated[str | None, Parameter(group=_GROUPS["What is promised"])]
 Seed = Annotated[
-    int | None, _read(_whole, "a whole number from 0", "N"), Parameter(group="What is promised")
+    int | None,
+    _read(_whole, "a whole number from 0", "N"),
+    Parameter(group=_GROUPS["What is promised"]),
 ]
 
 
-@_group("What is promised")
+@group_of_options("What is promised")
 @dataclass(frozen=True, kw_only=True)
 class Price:
     """A guarantee."""
@@ -249,7 +262,7 @@ class Price:
     """Delta for --eps, far below 1/n; default 0."""
 
 
-@_group("What is promised")
+@group_of_options("What is promised")
 @dataclass(frozen=True, kw_only=True)
 class Promise(Price):
     """A guarantee, and what it is spent on."""
@@ -266,7 +279,7 @@ class Promise(Price):
     a tenth of the promise. By default they are where the noise of these is small."""
 
 
-@_group("What is fitted, and how")
+@group_of_options("What is fitted, and how")
 @dataclass(frozen=True, kw_only=True)
 class Model:
     """A method and its loss, penalty and mechanism."""
@@ -294,7 +307,7 @@ class Model:
     deviation; may be repeated. Or a file that fit has written, with an earlier model."""
 
 
-@_group("What is fitted, and how")
+@group_of_options("What is fitted, and how")
 @dataclass(frozen=True, kw_only=True)
 class FittedModel(Model):
     """A method, and what only a fit needs."""
@@ -308,7 +321,7 @@ class FittedModel(Model):
     youden and topleft take it from the curve that --spend roc=X buys."""
 
 
-@_group("How the methods lp and simplex choose columns")
+@group_of_options("How the methods lp and simplex choose columns")
 @dataclass(frozen=True, kw_only=True)
 class Selection:
     """The choice of columns."""
@@ -331,7 +344,7 @@ class Selection:
     """How many columns simplex draws; default auto."""
 
 
-@_group("What is charged")
+@group_of_options("What is charged")
 @dataclass(frozen=True, kw_only=True)
 class Charge:
     """Who pays."""
@@ -345,7 +358,7 @@ class Charge:
     """Keep a text with the charge. By default none is kept."""
 
 
-@_group("What is guessed")
+@group_of_options("What is guessed")
 @dataclass(frozen=True, kw_only=True)
 class Guesses:
     """What a plan has to guess."""
@@ -368,7 +381,7 @@ class Guesses:
     """Public table in place of guesses."""
 
 
-@_group("What is asked")
+@group_of_options("What is asked")
 @dataclass(frozen=True, kw_only=True)
 class Question:
     """What a plan is asked."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from cyclopts import Parameter
-
 from privatelr.cli import c_programs, ledger_commands, plan_command
 from privatelr.cli.options import (
     Charge,
@@ -20,6 +18,7 @@ from privatelr.cli.options import (
     Records,
     Whole,
     Written,
+    group_of_options,
     together,
 )
 from privatelr.errors import ArgumentError
@@ -235,7 +234,7 @@ def budget(
 # -- the published programs ----------------------------------------------------------------------
 
 
-@Parameter(name="*", group="Output")
+@group_of_options("Output")
 @dataclass(frozen=True, kw_only=True)
 class Lines(Output):
     """The lines of a published program."""
