@@ -11,7 +11,7 @@ from privatelr.cli import files
 from privatelr.cli.model_commands import OF_RECORDS, read_arguments, read_prior
 from privatelr.cli.options import given, read_declarations
 from privatelr.cli.outcomes import DONE, OutputError, in_shell
-from privatelr.cli.tables import by_levels, open_table
+from privatelr.cli.tables import by_levels, in_memory, open_table
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.formula import tokenize, with_person
 from privatelr.lazy_import import lazy_import
@@ -89,7 +89,8 @@ def _read(chosen: Any) -> dict[str, Any]:
     named = {token.text for token in tokenize(chosen.formula) if token.is_name} | levels.keys()
     with open_table([chosen.pilot]) as table:  # types follow from declarations, as in a fit
         names = [name for name in table.names if name in named]
-        found["pilot"], _ = table.read({name: by_levels(name, levels.get(name)) for name in names})
+        pilot, _ = table.read({name: by_levels(name, levels.get(name)) for name in names})
+        found["pilot"] = in_memory(pilot)
     return found
 
 

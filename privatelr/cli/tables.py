@@ -425,6 +425,13 @@ class ArrowTable:
         return RecordBatches(schema, as_batch(empty_table(schema)), *facts), readings
 
 
+def in_memory(table: pa.Table | RecordBatches) -> pa.Table:
+    """All records of a table that was read, together."""
+    if not isinstance(table, RecordBatches):
+        return table
+    return pa.Table.from_batches(table.read(table.columns), schema=table.schema)
+
+
 def _reading_of(kind: Any, how: DeclaredColumn, where: str) -> Reading:
     """How a column of Arrow is read, by its type and by its declared levels."""
     if undressed(kind) == "string":

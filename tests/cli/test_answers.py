@@ -344,9 +344,9 @@ def test_a_feather_file_that_is_none(home, capsys):
     Path("cut.feather").write_bytes(whole[: len(whole) // 2])
     Path("text.csv").write_bytes(whole)
     for name, words in {
-        "bad.feather": "not a Feather table",
-        "cut.feather": "not a Feather table",
-        "text.csv": "let its name end in .feather",
+        "bad.feather": "could not be read as its ending says",
+        "cut.feather": "could not be read as its ending says",
+        "text.csv": "this is not text in UTF-8",
     }.items():
         assert run(f"predict lr.json {name}") == 2
         said = capsys.readouterr().err

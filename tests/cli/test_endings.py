@@ -238,14 +238,17 @@ WRONG = {
 
 
 def test_files_and_folders_of_others(locked):
-    wrong = [*READING.values(), *(f"{LINES[name]} --out {locked}/out" for name in WRITING)]
-    for line, (status, out, err) in zip(
-        wrong, run_each(wrong, locked, before=as_nobody()), strict=True
+    written = [f"{LINES[name]} --out {locked}/out" for name in WRITING]
+    for lines, status, words, mode in (
+        ([*READING.values()], 2, "(permission denied)", 0o444),
+        (written, 1, "the folder may not be written to", 0),
     ):
-        written = "--out" in line
-        assert (status, out, err.count("\n")) == (1 if written else 2, "", 1), (line, err)
-        said = "the folder may not be written to" if written else "(permission denied)"
-        assert said in err.lower()
+        ends = run_each(lines, locked, before=as_nobody())
+        for line, (ended, out, err) in zip(lines, ends, strict=True):
+            assert (ended, out, err.count("\n")) == (status, "", 1), (line, err)
+            assert words in err.lower()
+        for path in locked.iterdir():
+            path.chmod(mode)
 
 
 @pytest.mark.parametrize("instead", ["missing", "folder", "empty", "other"])

@@ -30,10 +30,10 @@ from privatelr.cli.tables import (
     by_levels,
     by_variable,
     describe,
+    in_memory,
     open_table,
 )
 from privatelr.design import Variable
-from privatelr.sources import RecordBatches
 
 pa = pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
@@ -98,9 +98,7 @@ def opened(*paths, wanted, **options):
     """A table of files as lists of values."""
     with open_table([*map(str, paths)], **options) as table:
         found, _ = table.read(wanted)
-    if isinstance(found, RecordBatches):
-        found = pa.Table.from_batches(found.read([*wanted]), schema=found.schema)
-    return found.to_pydict()
+    return in_memory(found).to_pydict()
 
 
 # -- laws of text --------------------------------------------------------------------------------
@@ -321,7 +319,7 @@ def parquet(tmp_path, wanted, **columns):
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     with open_table([str(tmp_path / "t.parquet")]) as table:
         found, readings = table.read(wanted)
-    return pa.Table.from_batches(found.read([*wanted]), schema=found.schema), readings
+    return in_memory(found), readings
 
 
 NUMBERS = [
