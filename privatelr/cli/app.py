@@ -204,7 +204,7 @@ def run(app: App, words: Sequence[str]) -> int:
     except CycloptsError as error:
         called = " ".join([*app.name, *(error.command_chain or ())])
         raise InputError(f"{str(error).rstrip('.')} (see {called} --help).") from None
-    if not named or {"--help", "-h", "--version"} & {*named}:
+    if command.__module__.startswith("cyclopts"):  # it prints a page of help or a version
         with redirect_stdout(io.StringIO()) as page:
             command(*bound.args, **bound.kwargs)
         print(page.getvalue().strip())

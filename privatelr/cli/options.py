@@ -434,7 +434,7 @@ def fill_from_study(_: App, commands: tuple[str, ...], arguments: ArgumentCollec
         left_out |= {"eps", "rho"}
     if ("rho" in by_key and by_key["rho"].tokens) or commands[0] in ("bounds", "levels"):
         left_out |= {"delta"}
-    for key in study.keys() & by_key.keys() - left_out:
+    for key in [key for key in study if key in by_key and key not in left_out]:
         told = f"{key} in schema {show(path)}"
         texts = ["no"] if key == "do_scale" and study[key] is False else [*_texts(study[key])]
         if key == "output_perturbation" and isinstance(study[key], bool):

@@ -15,7 +15,6 @@ from frames_for_laws import SCHEMA, clinic
 
 import privatelr
 from privatelr import cli, dplpsvm, dplr, dpsimplex, dpsvm, load
-from privatelr.audit import audit_table, checks, run_audit
 from privatelr.cli import files
 from privatelr.cli.outcomes import in_shell
 from privatelr.results.release_files import content_hash
@@ -263,23 +262,6 @@ def test_a_quiet_command_says_its_error(home, capsys):
     assert "read as" in capsys.readouterr().err  # the next command is loud again
 
 
-def test_a_quiet_program(home, capsys):
-    assert cli.lrsimple(["points.txt", "--seed", "3", "--quiet"]) == 0
-    assert capsys.readouterr().err == ""
-
-
-def test_a_quiet_audit(home, capsys, monkeypatch):
-    def audited(eps, *, effort, report):
-        report(checks.Check("ledger", "a sum", 1.0, 1.0, ""))
-        return audit_table.Audit(())
-
-    monkeypatch.setattr(run_audit, "run", audited)
-    assert run("audit") == 0
-    assert "audited: " in capsys.readouterr().err
-    assert run("audit --quiet") == 0
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.parametrize("command", LINES)
 def test_every_command_prints_json(command, home, capsys):
     assert run(f"{LINES[command]} --json") == 0
@@ -353,18 +335,6 @@ def test_a_feather_file_that_is_none(home, capsys):
         assert said.count("\n") == 1
         assert words in said
         assert "4711" not in said
-
-
-def test_columns_of_a_feather_file_are_read_in_any_order(home, capsys):
-    pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
-    table = people()
-    table.assign(dates=pd.Timestamp("2020-01-01"))[
-        ["smoker", "dates", "größe", "y", "dose", "age"]
-    ].to_feather("odd.feather")
-    assert run("predict lr.json odd.feather") == 0
-    odd = capsys.readouterr().out
-    assert run("predict lr.json clinic.csv") == 0
-    assert capsys.readouterr().out == odd
 
 
 def test_no_command_has_a_file_of_its_own_left(home):

@@ -1,6 +1,5 @@
 """``fit``, ``predict`` and ``card``: a table in a file, and what one record of it can change."""
 
-import functools
 import gzip
 import json
 import shlex
@@ -124,11 +123,6 @@ def test_what_the_same_call_in_python_refuses_is_refused(home, capsys):
             assert f"no declaration of {columns}: the file does not say" in said
 
 
-def test_a_model_of_columns_without_one_number_is_a_model(home, capsys):
-    clinic().assign(age="old").to_csv("table.csv", index=False)
-    assert "n = 40" in printed(capsys, "fit", "table.csv", FORMULA, *DECLARED)
-
-
 # -- fit -------------------------------------------------------------------------------------
 
 
@@ -195,26 +189,6 @@ def test_an_option_is_an_argument(options, fitter, keywords, home, capsys, monke
     assert json.loads(found).get("roc") == expected.get("roc")
 
 
-def test_a_table_is_read_in_many_ways_and_gives_one_model(home, capsys, monkeypatch):
-    pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
-    table = clinic().assign(y=lambda d: d["y"].astype(int))
-    table.to_parquet("clinic.parquet")
-    table.to_csv("clinic.tsv", index=False, sep="\t")
-    table.to_csv("clinic.txt", index=False, sep=";", lineterminator="\r\n", quoting=1)
-    ways = [
-        ["clinic.parquet", *DECLARED],
-        ["clinic.tsv", "--schema", "clinic.toml"],
-        ["clinic.txt", "--separator", ";", *DECLARED],
-        ["clinic.tsv", "--separator", "tab", "--schema", "clinic.toml"],
-        ["clinic.csv", "--schema", "clinic.toml", "--bounds", "dose=0:5"],
-    ]
-    found = set()
-    with fixed_noise(monkeypatch):
-        for table, *options in ways:
-            found.add(printed(capsys, "fit", table, FORMULA, *options, "--json"))
-    assert len(found) == 1
-
-
 def test_a_table_with_commas_in_another_encoding_gives_that_model_too(home, capsys, monkeypatch):
     table = clinic().to_csv(index=False, sep=";", decimal=",")
     packed = gzip.compress(table.encode("utf-16"))
@@ -226,32 +200,6 @@ def test_a_table_with_commas_in_another_encoding_gives_that_model_too(home, caps
     assert printed(capsys, "predict", "model.json", "clinic.csv.gz", *text) == printed(
         capsys, "predict", "model.json", "clinic.csv"
     )
-
-
-def test_a_dot_takes_all_columns_and_a_minus_takes_one_back(home, capsys):
-    page = printed(capsys, "fit", "clinic.csv", "y ~ . - dose", *DECLARED)
-    assert "y ~ age + dose + smoker - dose\n" in page
-    assert "dose  " not in page
-
-
-def test_columns_that_are_not_needed_are_not_looked_at(home, capsys, monkeypatch):
-    seen = []
-
-    @functools.wraps(dplr)
-    def fit(formula, frame, **arguments):
-        seen.append(frame)
-        return dplr(formula, frame, **arguments)
-
-    monkeypatch.setattr(model_commands, "dplr", fit)
-    printed(capsys, "fit", "clinic.csv", "y ~ age", "--schema", "clinic.toml")
-    assert {*seen[0].column_names} == {"age", "y"}
-
-
-def test_what_was_read_how_is_always_said(home, capsys):
-    assert run("fit", "clinic.csv", FORMULA, *DECLARED, "--json") == 0
-    note = "(text there counts as missing; --levels declares text columns)"
-    said = f"privatelr: read as numbers: y, age, dose {note}; as text: smoker.\n"
-    assert capsys.readouterr().err == said
 
 
 def test_options_go_before_the_schema(home, capsys):
@@ -384,110 +332,56 @@ def test_card(home, capsys):
     assert html["card"].startswith("<!DOCTYPE html>")
 
 
-def test_the_card_of_a_model_with_inference(home, capsys):
-    bought = ["--spend", "inference", "--out", "inferred.json"]
-    printed(capsys, "fit", "clinic.csv", FORMULA, *DECLARED, *bought)
-    text = printed(capsys, "card", "inferred.json")
-    assert "epsilon = 0.65 (pure) on the coefficients" in text
-    model = privatelr.load("inferred.json")
-    assert text == f"{model.card().removesuffix(chr(10))}\n"
-    assert model.release.moments.curvature.shape == (4, 4)
-    printed(capsys, "predict", "inferred.json", "clinic.csv")
-
-
 # -- refusals --------------------------------------------------------------------------------
 
 REFUSED = [
     ("fit no.csv 'y ~ age'", 2, ["'no.csv'", "no such file"]),
     ("fit clinic.csv", 2, ["formula", "--schema"]),
     ("fit clinic.csv 'y ~ ages'", 2, ["'ages'", "'age'"]),
-    ("fit clinic.csv 'y age'", 2, ["'~'"]),
     ("fit clinic.csv 'y ~ age' --bounds age=18-90", 2, ["--bounds", "age=18-90", "age=18:90"]),
     ("fit clinic.csv 'y ~ age' --bounds =18:90", 2, ["--bounds", "NAME=LO:HI"]),
-    ("fit clinic.csv 'y ~ age' --bounds age=a:b", 2, ["--bounds", "NAME=LO:HI"]),
     ("fit clinic.csv 'y ~ age' --bounds age=90:18", 2, ["bounds['age']", "lo < hi"]),
     ("fit clinic.csv 'y ~ age' --bounds ages=1:2", 2, ["'ages'", "'smoker'"]),
     ("fit clinic.csv 'y ~ smoker' --levels smoker", 2, ["--levels", "smoker=no,yes"]),
-    ("fit clinic.csv 'y ~ smoker' --levels smoker=", 2, ["--levels", "smoker=no,yes"]),
     ("fit clinic.csv 'y ~ smoker' --levels 'smoker=\"a'", 2, ["--levels", "smoker=no,yes"]),
     ("fit clinic.csv 'y ~ smoker' --levels smoker=no", 2, ["--levels smoker=no", "two or more"]),
-    (
-        "fit clinic.csv \"smoker == 'yes' ~ age\"",
-        2,
-        ["no declaration of 'smoker'", "smoker=NO,YES"],
-    ),
     ("fit clinic.csv 'y ~ scale(age)'", 2, ["scale(age)", "learns"]),
     ("fit clinic.csv 'y ~ age' --schema no.toml", 2, ["'no.toml'", "no such file"]),
     ("fit clinic.csv 'y ~ age' --schema clinic.csv", 2, ["'clinic.csv'", "not TOML"]),
-    ("fit clinic.csv 'y ~ age' --eps -1", 2, ["eps=-1"]),
     ("fit clinic.csv 'y ~ age' --eps much", 2, ["--eps", '"much" into float']),
     ("fit clinic.csv 'y ~ age' --eps 1 --rho 1", 2, ["--rho", "--eps"]),
     ("fit clinic.csv 'y ~ age' --rho 1 --delta .1", 2, ["--delta", "--rho"]),
-    ("fit clinic.csv 'y ~ age' --rho -1", 2, ["rho"]),
     ("fit clinic.csv 'y ~ age' --spend all", 2, ["--spend", "'all'", "coefficients=0.6,"]),
-    ("fit clinic.csv 'y ~ age' --spend coefficients", 2, ["--spend", "coefficients=0.6,"]),
-    ("fit clinic.csv 'y ~ age' --spend coefficients=x", 2, ["--spend", "coefficients=0.6,"]),
     ("fit clinic.csv 'y ~ age' --spend ''", 2, ["--spend", "coefficients=0.6,"]),
-    (
-        "fit clinic.csv 'y ~ age' --spend coefficients=.5,coefficients=.5",
-        2,
-        ["--spend", "coefficients=0.6,"],
-    ),
+    ("fit clinic.csv 'y ~ age' --spend coefficients=.5,coefficients=.5", 2, ["--spend"]),
     ("fit clinic.csv 'y ~ age' --spend coefficients=0.9", 2, ["0.9", "whose sum is 1"]),
-    ("fit clinic.csv 'y ~ age' --spend inference=1", 2, ["no share for the coefficients"]),
-    ("fit clinic.csv 'y ~ age' --spend coefficients=.9,auc=.1", 2, ["'auc' is not a part of"]),
-    ("fit clinic.csv 'y ~ age' --spend roc=1", 2, ["no share for the coefficients"]),
     ("fit clinic.csv 'y ~ age' --spend roc=.2 --spend scale=.1", 2, ["--spend", "multiple times"]),
     (
         "fit clinic.csv 'y ~ age' --schema clinic.toml --spend inference --eps 1e-9",
         1,
-        ["6.5e-10", "raise eps"],
-    ),
-    (
-        "fit clinic.csv 'y ~ age' --schema clinic.toml --spend inference --eps 0 --lambda 0",
-        1,
-        ["--lambda 0"],
+        ["raise eps"],
     ),
     ("fit clinic.csv 'y ~ age' --lambda much", 2, ["--lambda", "auto, free, PrivateLR"]),
-    ("fit clinic.csv 'y ~ age' --lambda -1", 2, ["--lambda -1"]),
     ("fit clinic.csv 'y ~ age' --analysis wishful", 2, ["--analysis", "cms11"]),
     ("fit clinic.csv 'y ~ age' --h 0.5", 2, ["--h", "--method svm or simplex"]),
     ("fit clinic.csv 'y ~ age' --method svm --h 2", 2, ["h=2", "0.5"]),
-    (
-        "fit clinic.csv 'y ~ age' --schema clinic.toml --method svm --loss huber --analysis joint",
-        1,
-        ["joint"],
-    ),
     ("fit clinic.csv 'y ~ age' --seed 1.5", 2, ["--seed", "whole number"]),
     ("fit clinic.csv 'y ~ age' --separator ab", 2, ["--separator", "tab"]),
-    ("fit clinic.csv 'y ~ age' --separator 1", 2, ["--separator", "tab"]),
-    ("fit clinic.csv 'y ~ age' --decimal x", 2, ["--decimal", '"x"']),
     ("fit clinic.csv 'y ~ age' --encoding rot13", 2, ["--encoding", "'rot13'", "latin-1"]),
     ("fit clinic.csv 'y ~ age' --encoding utf-16", 2, ["not text in UTF-16"]),
     ("fit clinic.csv 'y ~ age' --dance", 2, ["--dance", "privatelr fit --help"]),
-    ("fit clinic.csv 'y ~ age' --sep ,", 2, ["--sep"]),
-    ("fit . 'y ~ age'", 2, ["'.'", "no file that ends in .parquet"]),
     ("fit hollow 'y ~ age'", 2, ["'hollow'", "no file that ends in .parquet"]),
-    ("fit 'no*.parquet' 'y ~ age'", 2, ["'no*.parquet'", "no such file"]),
     ("fit clinic.csv empty.csv 'y ~ age'", 2, ["all are Parquet"]),
-    ("fit . 'y ~ age' --sep ';'", 2, ["--sep"]),
-    ("fit . 'y ~ age' --separator ';'", 2, ["--separator goes with text"]),
     ("fit empty.csv 'y ~ age'", 2, ["'empty.csv'", "there are none"]),
     ("fit headed.csv 'y ~ age' --row-norm 1 --bounds y=0:1", 2, ["at least one record"]),
-    (
-        "fit ragged.csv 'y ~ age' --row-norm 1 --bounds y=0:1",
-        2,
-        ["'ragged.csv': record 2 has 1 cells"],
-    ),
+    ("fit ragged.csv 'y ~ age' --row-norm 1 --bounds y=0:1", 2, ["record 2 has 1 cells"]),
     ("predict no.json clinic.csv", 2, ["'no.json'", "no such file"]),
     ("predict clinic.csv clinic.csv", 2, ["'clinic.csv'", "not JSON"]),
-    ("predict . clinic.csv", 2, ["'.'", "directory"]),
+    ("predict model.json", 2, ["a table is needed"]),
     ("predict model.json narrow.csv", 2, ["'age' is missing"]),
     ("predict model.json clinic.csv --type margins", 2, ["'margins'", "'link'"]),
     ("predict model.json clinic.csv --type odds", 2, ["--type", '"odds"']),
     ("predict model.json clinic.csv --threshold .2", 2, ["--threshold", "--type classes"]),
-    ("predict model.json clinic.csv --type classes --threshold 2", 2, ["threshold=2", "0 to 1"]),
-    ("card clinic.csv", 2, ["'clinic.csv'", "not JSON"]),
     ("card model.json --format pdf", 2, ["--format", "html"]),
 ]
 

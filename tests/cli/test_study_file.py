@@ -104,12 +104,6 @@ def test_a_key_says_what_its_option_says(base, text, options, home, saved):
     assert saved(f"fit clinic.csv --schema study.toml {base}") == line
 
 
-def test_a_share_of_the_smaller_class_warns(home, capsys):
-    study(f'formula = "{FORMULA}"\nmethod = "lp"\ndensity = 0.3\nminority = 0.1\n')
-    assert run("fit clinic.csv --schema study.toml") == 0
-    assert "--density 0.3 is above twice --minority 0.1" in capsys.readouterr().err
-
-
 def test_every_public_argument_of_a_fit_is_a_key():
     """But data, what a study does not repeat, and what only Python can say."""
     python = {"data", "target", "solver", "verbose", "seed", "na_action"}
@@ -272,17 +266,6 @@ def test_a_template_has_the_types_of_a_file_that_has_them(ending, home, capsys):
     told = json.loads(capsys.readouterr().out)["columns"]
     assert [one["name"] for one in told] == [*"xkscb"]
     assert told[0]["type"] == "double"
-
-
-def test_a_template_replaces_nothing(home, capsys):
-    study("# mine\n")
-    before = Path("study.toml").read_bytes()
-    assert run("schema init clinic.csv --out study.toml") == 1
-    assert "--force" in capsys.readouterr().err
-    assert Path("study.toml").read_bytes() == before
-    assert run("schema init clinic.csv --out study.toml --force") == 0
-    assert capsys.readouterr().out == ""
-    assert "# age = " in Path("study.toml").read_text(encoding="utf-8")
 
 
 def test_a_template_that_is_filled_in_is_a_run(home, capsys):
