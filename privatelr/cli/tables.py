@@ -252,64 +252,50 @@ class TextTable:
 
         Errors do not number records if that is not public.
         """
-        wrong: list[pa.csv.InvalidRow] = []
-        quotes = 0
-
-        def read_bytes(size: int) -> bytes:
-            nonlocal quotes
-            block = self._text.read(size).encode()
-            quotes += block.count(b'"')
-            return block
-
-        def refuse(row: Any) -> str:
-            wrong.append(row)
-            return "error"
-
-        places = {name: str(self._header.index(name)) for name in wanted}
-        kinds = {"numbers": pa.float64(), "text": pa.string()}
-        schema = pa.schema(
-            [(name, kinds.get(how.reading, pa.bool_())) for name, how in wanted.items()]
-        )
-        batches = []
+        rest, refused, batches = _Rest(self._text), list[Any](), list[Any]()
+        places = [str(self._header.index(name)) for name in wanted]
+        kinds = {"numbers": pa.float64(), "text": pa.string(), "true or false": pa.bool_()}
+        schema = pa.schema([(name, kinds[how.reading]) for name, how in wanted.items()])
         with self._errors():
             try:
-                reader = arrow_csv.open_csv(
-                    pa.PythonFile(_Bytes(read_bytes), "r"),
-                    arrow_csv.ReadOptions(
-                        column_names=[*map(str, range(len(self._header)))],
-                        use_threads=False,
-                        block_size=_BLOCK,
-                    ),
-                    arrow_csv.ParseOptions(
-                        delimiter=self._separator,
-                        newlines_in_values=True,
-                        ignore_empty_lines=False,
-                        invalid_row_handler=refuse,
-                    ),
-                    arrow_csv.ConvertOptions(
-                        include_columns=[*places.values()],
-                        column_types=dict.fromkeys(places.values(), pa.string()),
-                    ),
-                )
-                for batch in reader:
-                    columns = [
-                        self._typed(batch.column(place), how)
-                        for place, how in zip(places.values(), wanted.values(), strict=True)
-                    ]
-                    batches.append(pa.RecordBatch.from_arrays(columns, schema=schema))
+                for batch in self._batches(rest, places, refused):
+                    columns = map(self._typed, map(batch.column, places), wanted.values())
+                    batches.append(pa.RecordBatch.from_arrays([*columns], schema=schema))
             except pa.ArrowInvalid:
-                if wrong:
-                    where = f"record {wrong[0].number:,}" if numbered else "a record"
-                    what = f"{where} has {wrong[0].actual_columns} cells"
+                if refused:
+                    where = f"record {refused[0].number:,}" if numbered else "a record"
+                    cells = refused[0].actual_columns
                     raise InputError(
-                        f"{self.shown}: {what}, and the line of names has {len(self._header)}."
+                        f"{self.shown}: {where} has {cells} cells, and the line of names has "
+                        f"{len(self._header)}."
                     ) from None
-                if self._text.read(1) or quotes:
+                if rest.size:
                     raise
-        if quotes % 2:
+        if rest.quotes % 2:
             raise InputError(f"{self.shown}: a quote is not closed.")
         readings = {name: how.reading for name, how in wanted.items()}
         return pa.Table.from_batches(batches, schema=schema), readings
+
+    def _batches(self, rest: _Rest, places: list[str], refused: list[Any]) -> Iterable[Any]:
+        """Batches of texts; a record of another width ends them, and is `refused`."""
+
+        def refuse(row: Any) -> str:
+            refused.append(row)
+            return "error"
+
+        names = [*map(str, range(len(self._header)))]
+        how = arrow_csv.ReadOptions(column_names=names, use_threads=False, block_size=_BLOCK)
+        form = arrow_csv.ParseOptions(
+            delimiter=self._separator,
+            newlines_in_values=True,
+            ignore_empty_lines=False,
+            invalid_row_handler=refuse,
+        )
+        types = arrow_csv.ConvertOptions(
+            include_columns=places, column_types=dict.fromkeys(places, pa.string())
+        )
+        batches: Iterable[Any] = arrow_csv.open_csv(pa.PythonFile(rest, "r"), how, form, types)
+        return batches
 
     def _typed(self, column: Any, how: DeclaredColumn) -> Any:
         """A column of texts as its declaration says."""
@@ -367,17 +353,21 @@ def _among_levels(column: Any, levels: Sequence[Hashable]) -> Any:
     return _each(column, parse, pa.string())
 
 
-class _Bytes(io.RawIOBase):
-    """What `read` returns, as a stream that can be read once."""
+class _Rest(io.RawIOBase):
+    """The rest of a text, as bytes of UTF-8 whose quotes are counted."""
 
-    def __init__(self, read: Callable[[int], bytes]) -> None:
-        self._take = read
+    def __init__(self, text: io.TextIOWrapper) -> None:
+        self._text = text
+        self.size = self.quotes = 0
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
-        return self._take(size)
+        block = self._text.read(size).encode()
+        self.size += len(block)
+        self.quotes += block.count(b'"')
+        return block
 
 
 # -- Parquet and Feather -------------------------------------------------------------------------

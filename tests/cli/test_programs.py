@@ -449,7 +449,7 @@ def test_a_reader_that_leaves(tmp_path):
     """As in ``lrsimple data.txt | head -0``."""
     path = tmp_path / "data.txt"
     path.write_bytes(example())
-    code = "import sys; from privatelr.cli.c_programs import lrsimple; sys.exit(lrsimple())"
+    code = "import sys; from privatelr.cli import lrsimple; sys.exit(lrsimple())"
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as closed:
