@@ -18,10 +18,10 @@ from privatelr.cli import files
 from privatelr.cli.ledger_commands import ledger_of
 from privatelr.cli.model_commands import require_data, require_one_price, seed_said
 from privatelr.cli.options import (
-    Charge,
     Declared,
+    LedgerOptions,
     Person,
-    Price,
+    PriceOptions,
     Seed,
     TextFormat,
     Whole,
@@ -133,10 +133,10 @@ def bounds(
     *data: str,
     text: TextFormat = TextFormat(),
     declared: Declared = Declared(),
-    price: Price = Price(),
+    price: PriceOptions = PriceOptions(),
     person: Person = None,
     seed: Seed = None,
-    charge: Charge = Charge(),
+    charge: LedgerOptions = LedgerOptions(),
     written: Written = Written(),
     save: str | None = None,
 ) -> int:
@@ -189,10 +189,10 @@ def levels(
     *data: str,
     text: TextFormat = TextFormat(),
     declared: Declared = Declared(),
-    price: Price = Price(),
+    price: PriceOptions = PriceOptions(),
     person: Person = None,
     seed: Seed = None,
-    charge: Charge = Charge(),
+    charge: LedgerOptions = LedgerOptions(),
     written: Written = Written(),
     save: str | None = None,
 ) -> int:
@@ -251,7 +251,7 @@ def _read(table: Any, wanted: dict[str, DeclaredColumn], person: str | None) -> 
     return frame
 
 
-def _target(price: Price, about: Any) -> Guarantee:
+def _target(price: PriceOptions, about: Any) -> Guarantee:
     """The price of an answer, which is checked before the table is read."""
     require_one_price(price)
     if price.eps is None and price.rho is None:
@@ -263,7 +263,7 @@ def _target(price: Price, about: Any) -> Guarantee:
         raise InputError(str(error)) from None
 
 
-def _say_uncharged(charge: Charge) -> None:
+def _say_uncharged(charge: LedgerOptions) -> None:
     """Say so if no ledger was charged, because the study may have one."""
     if charge.ledger is None and not os.environ.get(NAMED):
         note("privatelr", "no ledger was charged; --ledger LEDGER charges one.")
@@ -330,9 +330,9 @@ def roc(
     model: str,
     *data: str,
     text: TextFormat = TextFormat(),
-    price: Price = Price(),
+    price: PriceOptions = PriceOptions(),
     seed: Seed = None,
-    charge: Charge = Charge(),
+    charge: LedgerOptions = LedgerOptions(),
     plot: str | None = None,
     written: Written = Written(),
 ) -> int:
@@ -389,9 +389,9 @@ def choose(
     *data: str,
     text: TextFormat = TextFormat(),
     score: ScoreName = "auc",
-    price: Price = Price(),
+    price: PriceOptions = PriceOptions(),
     seed: Seed = None,
-    charge: Charge = Charge(),
+    charge: LedgerOptions = LedgerOptions(),
     written: Written = Written(),
 ) -> int:
     """Choose one of several saved models privately, by how well each predicts a table.

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import io
 import shutil
+import sys
 import textwrap
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import App, CycloptsError, Parameter
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
 
     from privatelr.audit import audit_table, checks, run_audit
-    from privatelr.cli import options
+    from privatelr.cli import answer_commands, model_commands, options, wrappers
     from privatelr.privacy import accounting
     from privatelr.privacy.accounting import ledger_rows
 else:
@@ -34,7 +34,10 @@ else:
     checks = lazy_import("privatelr.audit.checks")
     run_audit = lazy_import("privatelr.audit.run_audit")
     accounting = lazy_import("privatelr.privacy.accounting")
+    answer_commands = lazy_import("privatelr.cli.answer_commands")
+    model_commands = lazy_import("privatelr.cli.model_commands")
     options = lazy_import("privatelr.cli.options")
+    wrappers = lazy_import("privatelr.cli.wrappers")
     ledger_rows = lazy_import("privatelr.privacy.accounting.ledger_rows")
 
 _TEXT = """\
@@ -74,6 +77,12 @@ COMMANDS = {
     "audit": ("app:audit", "Try to break every mechanism."),
 }
 """The function behind each command, and its line in the list of commands."""
+_HOMES = {
+    "answer_commands": answer_commands,
+    "app": sys.modules[__name__],
+    "model_commands": model_commands,
+    "wrappers": wrappers,
+}
 _GROUPS = {
     "schema": "Write schema files.",
     "ledger": """\
@@ -166,7 +175,7 @@ def privatelr_app(words: Sequence[str] = ()) -> App:
         parent = groups[above[0]] if above else app
         if [*words[: len(above) + 1]] == command.split():
             parent.command(
-                getattr(import_module(f"privatelr.cli.{module}"), function),
+                getattr(_HOMES[module], function),
                 name=name,
                 sort_key=order,
             )
@@ -186,7 +195,7 @@ def main_of_program(name: str, words: Sequence[str]) -> int:
 
     def action() -> int:
         app = make_app(name, None)
-        app.default(getattr(import_module("privatelr.cli.wrappers"), name))
+        app.default(getattr(wrappers, name))
         return run(app, words)
 
     return outcomes.run_safely(name, action)

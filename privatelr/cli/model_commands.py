@@ -18,9 +18,9 @@ from cyclopts import Parameter
 from privatelr.cli import files
 from privatelr.cli.ledger_commands import ledger_of
 from privatelr.cli.options import (
-    Charge,
     DeclaredRows,
     FittedModel,
+    LedgerOptions,
     Output,
     Promise,
     Records,
@@ -164,7 +164,7 @@ def fit(
     seed: Seed = None,
     model: FittedModel = FittedModel(),
     selection: Selection = Selection(),
-    charge: Charge = Charge(),
+    charge: LedgerOptions = LedgerOptions(),
     written: Written = Written(),
 ) -> int:
     r"""Fit a private model to a table, and print its page.
@@ -431,8 +431,8 @@ def predict(
     require_data(data)
     with files.reserved(written.out, written.force):
         fitted: Any = files.read_model(model)
-        spec = fitted.first.spec if isinstance(fitted, Strata) else fitted.spec
-        strata = (fitted.by,) if isinstance(fitted, Strata) else ()
+        first, strata = (fitted.first, (fitted.by,)) if isinstance(fitted, Strata) else (fitted, ())
+        spec = first.spec
         variables, reads = spec.variables, (*spec.formula.covariates, *strata)
         with open_table(data, **vars(text)) as table:
             wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}

@@ -250,7 +250,7 @@ Seed = Annotated[
 
 @group_of_options("What is promised")
 @dataclass(frozen=True, kw_only=True)
-class Price:
+class PriceOptions:
     """A guarantee."""
 
     eps: float | None = None
@@ -264,7 +264,7 @@ class Price:
 
 @group_of_options("What is promised")
 @dataclass(frozen=True, kw_only=True)
-class Promise(Price):
+class Promise(PriceOptions):
     """A guarantee, and what it is spent on."""
 
     spend: Annotated[
@@ -346,7 +346,7 @@ class Selection:
 
 @group_of_options("What is charged")
 @dataclass(frozen=True, kw_only=True)
-class Charge:
+class LedgerOptions:
     """Who pays."""
 
     ledger: str | None = None
@@ -360,7 +360,7 @@ class Charge:
 
 @group_of_options("What is guessed")
 @dataclass(frozen=True, kw_only=True)
-class Guesses:
+class GuessOptions:
     """What a plan has to guess."""
 
     balance: float | None = None
@@ -383,7 +383,7 @@ class Guesses:
 
 @group_of_options("What is asked")
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class PlanOptions:
     """What a plan is asked."""
 
     width: float | None = None
@@ -410,7 +410,16 @@ def together(*groups: object, **others: Any) -> SimpleNamespace:
 # -- the schema file -----------------------------------------------------------------------------
 
 _PRICE = ("eps", "rho", "delta")
-_STUDY = (TextFormat, DeclaredRows, Records, Promise, FittedModel, Selection, Charge, Guesses)
+_STUDY = (
+    TextFormat,
+    DeclaredRows,
+    Records,
+    Promise,
+    FittedModel,
+    Selection,
+    LedgerOptions,
+    GuessOptions,
+)
 STUDY_KEYS = {
     *("formula", "n", "output_perturbation", "width", "term", "share"),
     *(own.name.rstrip("_") for group in _STUDY for own in fields(group)),

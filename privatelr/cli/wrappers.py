@@ -7,14 +7,14 @@ from typing import Literal
 
 from privatelr.cli import c_programs, ledger_commands, plan_command
 from privatelr.cli.options import (
-    Charge,
     DeclaredRows,
-    Guesses,
+    GuessOptions,
     Hash,
+    LedgerOptions,
     Model,
     Output,
+    PlanOptions,
     Promise,
-    Question,
     Records,
     Whole,
     Written,
@@ -32,8 +32,8 @@ def plan(
     declared: DeclaredRows = DeclaredRows(),
     promise: Promise = Promise(),
     model: Model = Model(),
-    guesses: Guesses = Guesses(),
-    question: Question = Question(),
+    guesses: GuessOptions = GuessOptions(),
+    question: PlanOptions = PlanOptions(),
     output: Output = Output(),
 ) -> int:
     r"""Plan a private study before any data is touched.
@@ -270,17 +270,23 @@ For example:
 """
 
 
-def _run(program: c_programs.CProgram, lines: Lines, charge: Charge, file: str) -> int:
+def _run(program: c_programs.CProgram, lines: Lines, charge: LedgerOptions, file: str) -> int:
     if lines.line is not None and lines.released_only:
         raise ArgumentError("--line and --released-only exclude each other.")
     return c_programs.run(program, together(lines, charge, file=file))
 
 
-def lrsimple(file: str, /, *, lines: Lines = Lines(), charge: Charge = Charge()) -> int:  # noqa: D103
+def lrsimple(
+    file: str, /, *, lines: Lines = Lines(), charge: LedgerOptions = LedgerOptions()
+) -> int:
+    """Run the published program for logistic regression; its help is `_PROGRAM`."""
     return _run(c_programs.LRSIMPLE, lines, charge, file)
 
 
-def svmsimple(file: str, /, *, lines: Lines = Lines(), charge: Charge = Charge()) -> int:  # noqa: D103
+def svmsimple(
+    file: str, /, *, lines: Lines = Lines(), charge: LedgerOptions = LedgerOptions()
+) -> int:
+    """Run the published program for the linear SVM; its help is `_PROGRAM`."""
     return _run(c_programs.SVMSIMPLE, lines, charge, file)
 
 
