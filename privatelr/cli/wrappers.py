@@ -267,6 +267,11 @@ file, or a refusal by --strict, depends on the data, and nothing covers it: do n
 
 For example:
   privatelr {name} --released-only data.txt
+
+Parameters
+----------
+file
+    The file, or - for standard input.
 """
 
 

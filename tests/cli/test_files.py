@@ -1,6 +1,7 @@
 """Files are written whole or not at all, and none is lost by mistake."""
 
 import errno
+import functools
 import os
 import signal
 import subprocess
@@ -85,6 +86,7 @@ def without_links(*_):
 
 @pytest.mark.parametrize("links", [True, False])
 def test_a_file_that_appears_meanwhile_is_left_as_it_is(links, home, capsys, monkeypatch):
+    @functools.wraps(dplr)
     def slow(formula, frame, **options):
         (home / "model.json").write_text(OTHER, encoding="utf-8")
         return dplr(formula, frame, **options)
