@@ -23,7 +23,7 @@ from privatelr import (
     progress_line,
     stream,
 )
-from privatelr.design import persons, stream_design
+from privatelr.design import persons
 from privatelr.numerics import threads
 from privatelr.numerics.rows import person_sums
 from privatelr.privacy import REPLACE_PERSON
@@ -347,11 +347,3 @@ def test_long_names_of_persons_take_no_memory_that_is_not_there(memory):
     np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
     moments = (fit.release.moments.values for fit in (found, expected))
     np.testing.assert_allclose(*moments, rtol=0, atol=1e-9)
-
-
-def test_a_mark_that_is_not_compared_lets_a_change_through(monkeypatch):
-    """The law of sources that change catches its absence."""
-    source, _ = changing(visits((2,) * 25), another_person, 4)
-    for module in (persons, stream_design):
-        monkeypatch.setattr(module, "marked", lambda column, first: 0)
-    dplr("y ~ x", stream(source, memory=0), do_scale=False, **PERSON)

@@ -38,6 +38,7 @@ from privatelr.formula import is_unnamed
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_target
 from privatelr.mechanisms.candidate_choice import ScoreName
+from privatelr.plot_style import require_plot
 from privatelr.privacy import ZCDP, Guarantee, neighbours_about, to_json
 from privatelr.privacy.accounting import NAMED
 from privatelr.results.answers.paid_answer import PaidAnswer
@@ -46,13 +47,11 @@ from privatelr.results.strata_of_fits import Strata
 
 if TYPE_CHECKING:
     from privatelr import suggestions
-    from privatelr.audit import audit_table
     from privatelr.results import declarations
     from privatelr.results.answers import chosen_fit, private_roc
     from privatelr.results.pages import comparison
 else:
     suggestions = lazy_import("privatelr.suggestions")
-    audit_table = lazy_import("privatelr.audit.audit_table")
     declarations = lazy_import("privatelr.results.declarations")
     chosen_fit = lazy_import("privatelr.results.answers.chosen_fit")
     private_roc = lazy_import("privatelr.results.answers.private_roc")
@@ -361,7 +360,7 @@ def roc(
     plot
         Draw the curve: .png, .svg or .pdf.
     """
-    if plot is not None and Path(audit_table.require_plot(plot)).exists():
+    if plot is not None and Path(require_plot(plot)).exists():
         raise OutputError(f"--plot {plot!r}: the file exists, and roc replaces none.")
     if not data:
         asked = together(price, charge, seed=seed, out=written.out)

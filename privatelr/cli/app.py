@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import shutil
-import sys
 import textwrap
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -17,28 +16,30 @@ from cyclopts import App, CycloptsError, Parameter
 
 from privatelr import __version__
 from privatelr.cli import outcomes
-from privatelr.cli.outcomes import DONE, NOT_WRITTEN, REFUSED, STATUSES, STDIN, InputError
-from privatelr.errors import ArgumentError, PrivateLRError, require_number
+from privatelr.cli.outcomes import DONE, STATUSES, STDIN, InputError
 from privatelr.lazy_import import lazy_import
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpPanel
     from rich.console import Console, ConsoleOptions
 
-    from privatelr.audit import audit_table, checks, run_audit
-    from privatelr.cli import answer_commands, model_commands, options, wrappers
-    from privatelr.privacy import accounting
-    from privatelr.privacy.accounting import ledger_rows
+    from privatelr.cli import (
+        answer_commands,
+        audit_command,
+        ledger_commands,
+        model_commands,
+        options,
+        plan_command,
+        program_commands,
+    )
 else:
-    audit_table = lazy_import("privatelr.audit.audit_table")
-    checks = lazy_import("privatelr.audit.checks")
-    run_audit = lazy_import("privatelr.audit.run_audit")
-    accounting = lazy_import("privatelr.privacy.accounting")
     answer_commands = lazy_import("privatelr.cli.answer_commands")
+    audit_command = lazy_import("privatelr.cli.audit_command")
+    ledger_commands = lazy_import("privatelr.cli.ledger_commands")
     model_commands = lazy_import("privatelr.cli.model_commands")
     options = lazy_import("privatelr.cli.options")
-    wrappers = lazy_import("privatelr.cli.wrappers")
-    ledger_rows = lazy_import("privatelr.privacy.accounting.ledger_rows")
+    plan_command = lazy_import("privatelr.cli.plan_command")
+    program_commands = lazy_import("privatelr.cli.program_commands")
 
 _TEXT = """\
 Fit differentially private logistic regressions and linear SVMs from a formula.
@@ -54,7 +55,7 @@ For example:
 privatelr COMMAND --help tells about a command."""
 COMMANDS = {
     "demo": ("model_commands:demo", "Fit iris with its public bounds at eps=1."),
-    "plan": ("wrappers:plan", "Plan a study: noise, standard errors and widths, without data."),
+    "plan": ("plan_command:plan", "Plan a study: noise, standard errors and widths, without data."),
     "schema init": ("answer_commands:init", "Write a template of a schema file."),
     "bounds": ("answer_commands:bounds", "Suggest bounds by private quantiles."),
     "levels": ("answer_commands:levels", "Release the frequent levels of a column."),
@@ -65,23 +66,23 @@ COMMANDS = {
     "roc": ("answer_commands:roc", "Release a ROC curve of a saved model on a table."),
     "choose": ("answer_commands:choose", "Choose one of several saved models privately."),
     "compare": ("answer_commands:compare", "Show saved models side by side."),
-    "ledger create": ("wrappers:create", "Open an account with a budget, in a new file."),
-    "ledger show": ("wrappers:show", "Show what is spent, by whom, and what is left."),
-    "ledger entries": ("wrappers:entries", "List all charges, with the saved releases."),
-    "ledger check": ("wrappers:check", "Check every row, a noted head and saved models."),
-    "ledger export": ("wrappers:export", "Print all rows with their hashes as JSON."),
-    "ledger allow": ("wrappers:allow", "Give an allowance, or change it."),
-    "ledger budget": ("wrappers:budget", "Change the budget, with the reason."),
-    "lrsimple": ("wrappers:lrsimple", "Run the published program for logistic regression."),
-    "svmsimple": ("wrappers:svmsimple", "Run the published program for the linear SVM."),
-    "audit": ("app:audit", "Try to break every mechanism."),
+    "ledger create": ("ledger_commands:create", "Open an account with a budget, in a new file."),
+    "ledger show": ("ledger_commands:show", "Show what is spent, by whom, and what is left."),
+    "ledger entries": ("ledger_commands:entries", "List all charges, with the saved releases."),
+    "ledger check": ("ledger_commands:check", "Check every row, a noted head and saved models."),
+    "ledger export": ("ledger_commands:export", "Print all rows with their hashes as JSON."),
+    "lrsimple": ("program_commands:lrsimple", "Run the published program for logistic regression."),
+    "svmsimple": ("program_commands:svmsimple", "Run the published program for the linear SVM."),
+    "audit": ("audit_command:audit", "Try to break every mechanism."),
 }
 """The function behind each command, and its line in the list of commands."""
 _HOMES = {
     "answer_commands": answer_commands,
-    "app": sys.modules[__name__],
+    "audit_command": audit_command,
+    "ledger_commands": ledger_commands,
     "model_commands": model_commands,
-    "wrappers": wrappers,
+    "plan_command": plan_command,
+    "program_commands": program_commands,
 }
 _GROUPS = {
     "schema": "Write schema files.",
@@ -195,7 +196,7 @@ def main_of_program(name: str, words: Sequence[str]) -> int:
 
     def action() -> int:
         app = make_app(name, None)
-        app.default(getattr(wrappers, name))
+        app.default(getattr(program_commands, name))
         return run(app, words)
 
     return outcomes.run_safely(name, action)
@@ -220,77 +221,4 @@ def run(app: App, words: Sequence[str]) -> int:
         return DONE
     if any(getattr(group, "quiet", False) for group in bound.arguments.values()):
         outcomes.be_quiet()
-    with ledger_rows.watched(outcomes.progress):
-        return command(*bound.args, **bound.kwargs) or DONE
-
-
-# -- audit ---------------------------------------------------------------------------------------
-
-
-def audit(
-    *,
-    eps: float = 1.0,
-    full: bool = False,
-    plot: str | None = None,
-    json: bool = False,
-    quiet: bool = False,
-) -> int:
-    """Try to break every mechanism, and print claims next to what was found.
-
-    The audit searches for the neighbours on which each registered mechanism does worst, computes
-    its privacy loss there from densities, and bounds it from sampled outputs. It checks rows of
-    random formulas, the noise of every calibration, releases, plays, ledgers, and what other
-    libraries say. What raises counts as wrong.
-
-    The exit status is 1 if a claim is wrong, 2 if nothing was audited, and 3 if the audit stopped
-    before its end or the picture could not be written.
-
-    For example:
-      privatelr audit --plot audit.png
-
-    Parameters
-    ----------
-    eps
-        Epsilon of the claims, from 0.01 to 10; default 1.
-    full
-        Search longer and sample 20 times: five to ten minutes for each loss.
-    plot
-        Draw the table: .png, .svg or .pdf.
-    json
-        Print JSON in place of the table.
-    quiet
-        Print nothing on standard error but errors.
-    """
-    if quiet:
-        outcomes.be_quiet()
-    with accounting.of_public_data():
-        takes = "a number from 0.01 to 10"
-        require_number(ArgumentError, "--eps", eps, takes, at_least=0.01, at_most=10)
-        if plot is not None:
-            audit_table.require_plot(plot)  # an error must not come after minutes of work
-        rows: list[audit_table.Row] = []
-        others: list[checks.Check] = []
-
-        def report(finding: audit_table.Row | checks.Check) -> None:
-            if isinstance(finding, audit_table.Row):
-                rows.append(finding)
-            else:
-                others.append(finding)
-            outcomes.progress(f"audited: {finding.title}: {finding.verdict}")
-
-        status = DONE
-        try:
-            table = run_audit.run(eps, effort=checks.FULL if full else checks.QUICK, report=report)
-        except PrivateLRError as refusal:
-            if not (rows or others):
-                raise InputError(str(refusal)) from None
-            outcomes.say("privatelr", f"the audit stopped: {refusal}")
-            table, status = audit_table.Audit(tuple(rows), tuple(others)), NOT_WRITTEN
-        print(table.to_json() if json else table)
-        if plot is not None:
-            try:
-                table.plot(plot)
-            except (OSError, PrivateLRError) as refusal:
-                outcomes.say("privatelr", f"--plot {plot} was not written: {refusal}")
-                status = NOT_WRITTEN
-        return status if table.ok else REFUSED
+    return command(*bound.args, **bound.kwargs) or DONE

@@ -8,11 +8,11 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from privatelr import page_model
 from privatelr.cli import files
-from privatelr.cli.options import given
+from privatelr.cli.options import Hash, LedgerOptions, Output, Written
 from privatelr.cli.outcomes import DONE, REFUSED, InputError, print_page
 from privatelr.errors import ArgumentError, count_of, require_number
 from privatelr.privacy import prices
@@ -22,7 +22,7 @@ from privatelr.privacy.accounting import (
     entry_to_json,
     ledger_page,
 )
-from privatelr.privacy.accounting.ledger_rows import Charge
+from privatelr.privacy.accounting.ledger_store import Charge
 from privatelr.results.release_files import charge_of
 
 _NARROWEST, _WIDEST = 40, 100
@@ -30,65 +30,105 @@ _PLAIN = "\033[0m"
 _GREEN, _YELLOW, _RED = "\033[32m", "\033[33m", "\033[31m"
 
 
-def ledger_of(chosen: Any) -> dict[str, Any]:
+def ledger_of(charge: LedgerOptions) -> dict[str, Any]:
     """Keyword for a function that pays: the ledger of ``--ledger``, opened before any other work.
 
-    An allowance and a note without ``--ledger`` are about the ledger of PRIVATELR_LEDGER, which
-    is charged once.
+    A note without ``--ledger`` is about the ledger of PRIVATELR_LEDGER, which is charged once.
 
     Raises
     ------
     LedgerError
         If it cannot be opened.
     ArgumentError
-        If there is an allowance or a note, and no ledger.
+        If there is a note, and no ledger.
     """
-    options = given(chosen, "allowance", "note")
-    named = (os.environ.get(NAMED) or None) if options else None
-    path = named if chosen.ledger is None else chosen.ledger
+    named = os.environ.get(NAMED) or None
+    path = named if charge.ledger is None and charge.note is not None else charge.ledger
     if path is not None:
-        return {"ledger": Ledger.open(path, **options)}
-    for name in options:
-        raise ArgumentError(f"--{name} goes with --ledger, or with {NAMED}.")
+        return {"ledger": Ledger.open(path, note=charge.note)}
+    if charge.note is not None:
+        raise ArgumentError(f"--note goes with --ledger, or with {NAMED}.")
     return {}
 
 
-def _path(chosen: Any) -> str:
-    path = chosen.file or os.environ.get(NAMED)
+def _path(file: str | None) -> str:
+    path = file or os.environ.get(NAMED)
     if not path:
         raise InputError(f"LEDGER: name the file of a ledger, or set {NAMED}.")
-    return str(path)
+    return path
 
 
-def _require_limit(chosen: Any, needed: str) -> None:
-    """Refuse a limit that is none: the command line is wrong then, and no ledger refuses it."""
-    if chosen.eps is None:
-        raise ArgumentError(f"--eps: {needed}.")
-    require_number(ArgumentError, "--eps", chosen.eps, "a finite number above 0", above=0)
-    if chosen.delta is not None:
-        takes, below = "a number from 0 to below 1", math.nextafter(1.0, 0.0)
-        require_number(ArgumentError, "--delta", chosen.delta, takes, at_least=0, at_most=below)
+def create(
+    file: str,
+    /,
+    *,
+    eps: float | None = None,
+    delta: float = 0.0,
+    dataset: str = "",
+    neighbours: Literal["replace", "zero-out", "person"] = "replace",
+    account: Literal["sum", "renyi"] | None = None,
+    output: Output = Output(),
+) -> int:
+    """Open an account with a budget, in a new file.
 
+    For example:
+      privatelr ledger create clinic.ledger --eps 3 --delta 1e-6 --dataset "clinic 2026"
 
-def create(chosen: Any) -> int:
-    """Create a ledger, and print its page."""
-    _require_limit(chosen, "a budget is needed, such as --eps 3")
-    options = given(chosen, "delta", "dataset", "neighbours", "account")
-    made = Ledger.create(chosen.file, chosen.eps, **options)
-    _print(made, chosen, "the ledger was created")
+    Parameters
+    ----------
+    file
+        A file that does not exist yet.
+    eps
+        The whole budget.
+    delta
+        The delta at which it is counted; default 0, for pure releases only.
+    dataset
+        What the ledger is about, as people call it.
+    neighbours
+        What a release hides; by default one record is replaced.
+    account
+        How charges add up. The default is renyi if there is a delta, else sum.
+    """
+    if eps is None:
+        raise ArgumentError("--eps: a budget is needed, such as --eps 3.")
+    require_number(ArgumentError, "--eps", eps, "a finite number above 0", above=0)
+    takes, below = "a number from 0 to below 1", math.nextafter(1.0, 0.0)
+    require_number(ArgumentError, "--delta", delta, takes, at_least=0, at_most=below)
+    ledger = Ledger.create(
+        file, eps, delta, dataset=dataset, neighbours=neighbours, account=account
+    )
+    _print(ledger, output, "the ledger was created")
     return DONE
 
 
-def show(chosen: Any) -> int:
-    """Print what is spent, by whom, and what is left."""
-    _print(Ledger.open(_path(chosen), allowance=chosen.allowance), chosen)
+def show(file: str | None = None, /, *, output: Output = Output()) -> int:
+    """Show what is spent, by whom, and what is left.
+
+    For example:
+      privatelr ledger show clinic.ledger
+
+    Parameters
+    ----------
+    file
+        The ledger; by default the one that PRIVATELR_LEDGER names.
+    """
+    _print(Ledger.open(_path(file)), output)
     return DONE
 
 
-def entries(chosen: Any) -> int:
-    """Print all charges."""
-    charges = Ledger.open(_path(chosen)).charges
-    if chosen.json:
+def entries(file: str | None = None, /, *, output: Output = Output()) -> int:
+    """List all charges, with the releases that were saved of them.
+
+    For example:
+      privatelr ledger entries clinic.ledger
+
+    Parameters
+    ----------
+    file
+        The ledger; by default the one that PRIVATELR_LEDGER names.
+    """
+    charges = Ledger.open(_path(file)).charges
+    if output.json:
         print(json.dumps([_record(charge) for charge in charges], indent=1))
         return DONE
     pieces: list[page_model.Piece] = [ledger_page.entries(charges)] if charges else []
@@ -98,24 +138,39 @@ def entries(chosen: Any) -> int:
     return DONE
 
 
-def check(chosen: Any) -> int:
-    """Check a ledger, and whether it knows saved models; the status is 1 if anything is wrong."""
-    found = list(Ledger.check(chosen.file, head=chosen.head))
-    ledger = None if found else Ledger.open(chosen.file)
+def check(file: str, /, *releases: str, head: Hash = None, output: Output = Output()) -> int:
+    """Check every row, and whether the ledger knows a noted head and saved models.
+
+    The exit status is 1 if not.
+
+    For example:
+      privatelr ledger check clinic.ledger model.json
+
+    Parameters
+    ----------
+    file
+        The ledger.
+    releases
+        Files that fit has written. Each must be known to the ledger.
+    head
+        Hash of a head that was noted elsewhere, as show, check and export print it.
+    """
+    found = list(Ledger.check(file, head=head))
+    ledger = None if found else Ledger.open(file)
     if ledger is not None:
-        for path in chosen.releases:
+        for path in releases:
             found += _strange(ledger, path, *files.read_release(path))
-    if chosen.json:
+    if output.json:
         head = None if ledger is None else ledger.head
         print(json.dumps({"sound": not found, "findings": found, "head": head}, indent=1))
     elif ledger is None or found:
         print("\n".join(f"{told}." for told in found))
     else:
         known = [f"sound: every hash, event and composition of {count_of(len(ledger.rows), 'row')}"]
-        known += ["the head that was noted"] if chosen.head is not None else []
-        known += ["every model is known"] if chosen.releases else []
+        known += ["the head that was noted"] if head is not None else []
+        known += ["every model is known"] if releases else []
         print(f"{', and '.join(known)}. The head is {ledger.head}")
-        if chosen.head is None:
+        if head is None:
             print(_NOTE_IT)
     return REFUSED if found else DONE
 
@@ -138,44 +193,38 @@ def _strange(ledger: Ledger, path: str, model: Any, digest: str) -> Iterator[str
         yield f"{path!r}: its charge was saved as {str(first)[:12]}, and this file has another hash"
 
 
-def export(chosen: Any) -> int:
-    """Print or write all rows with their hashes."""
-    with files.reserved(chosen.out, chosen.force):
-        rows = Ledger.open(_path(chosen)).rows
+def export(file: str | None = None, /, *, written: Written = Written()) -> int:
+    """Print all rows with their hashes as JSON, to be kept elsewhere.
+
+    No account is made of it.
+
+    For example:
+      privatelr ledger export clinic.ledger --out clinic-2026.json
+
+    Parameters
+    ----------
+    file
+        The ledger; by default the one that PRIVATELR_LEDGER names.
+    """
+    with files.reserved(written.out, written.force):
+        rows = Ledger.open(_path(file)).rows
         told = [{"row": json.loads(row.body), "sha256": row.hash} for row in rows]
         head = {"row": len(rows), "sha256": rows[-1].hash}
         whole = {"format": "privatelr-ledger-rows", "head": head, "rows": told}
         text = json.dumps(whole, indent=1) + "\n"
-        if chosen.out is None:
+        if written.out is None:
             sys.stdout.write(text)
         else:
-            files.write(chosen.out, text.encode(), chosen.force)
-    return DONE
-
-
-def allow(chosen: Any) -> int:
-    """Give an allowance, and print its page."""
-    _require_limit(chosen, "a limit is needed, such as --eps 0.5")
-    own = Ledger.open(chosen.file).allow(chosen.name, chosen.eps, chosen.delta or 0.0)
-    _print(own, chosen, "the allowance was given")
-    return DONE
-
-
-def budget(chosen: Any) -> int:
-    """Change the budget, and print the page."""
-    _require_limit(chosen, "a budget is needed, such as --eps 4")
-    ledger = Ledger.open(chosen.file)
-    ledger.change_budget(chosen.eps, chosen.delta, reason=chosen.reason)
-    _print(ledger, chosen, "the budget was changed")
+            files.write(written.out, text.encode(), written.force)
     return DONE
 
 
 # -- printing ------------------------------------------------------------------------------------
 
 
-def _print(ledger: Ledger, chosen: Any, done: str | None = None) -> None:
+def _print(ledger: Ledger, output: Output, done: str | None = None) -> None:
     """Print the page of a ledger, after what was done to it."""
-    if not chosen.json:
+    if not output.json:
         print_page(_text(ledger.page()), done)
         return
     charges = ledger.charges
@@ -202,7 +251,6 @@ def _record(charge: Charge) -> dict[str, Any]:
         **entry_to_json(charge.entry),
         "person": charge.entry.person,
         "price": prices(charge.entry.guarantee),
-        "allowance": charge.allowance,
         "note": charge.note,
         "privatelr": charge.software,
         "release": charge.release,

@@ -53,7 +53,6 @@ from privatelr.errors import (
 from privatelr.formula import Formula, parse_formula, tokenize, with_person, with_terms
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import USUAL_DELTA, read_request, read_target
-from privatelr.mechanisms.selection_release import read_roc_share
 from privatelr.model import check as check_data
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import ThresholdRule, find_hinge
@@ -64,12 +63,14 @@ from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.pages.card import CardFormat
 from privatelr.results.release_files import charge_of, file_bytes, release_bytes
 from privatelr.results.strata_of_fits import Strata
+from privatelr.selection.choices import read_roc_share
 
 if TYPE_CHECKING:
-    from privatelr import multinomial_model, selected_model
+    from privatelr import multinomial_model
+    from privatelr.selection import models as selection_models
 else:
     multinomial_model = lazy_import("privatelr.multinomial_model")
-    selected_model = lazy_import("privatelr.selected_model")
+    selection_models = lazy_import("privatelr.selection.models")
 
 OF_RECORDS = ("weights", "subset", "by", "person", "records_per_person")
 DEMO_FORMULA = "Species != 'setosa' ~ ."
@@ -261,8 +262,8 @@ def _fitters() -> dict[str, Callable[..., Any]]:
     return {
         "lr": dplr,
         "svm": dpsvm,
-        "lp": selected_model.dplpsvm,
-        "simplex": selected_model.dpsimplex,
+        "lp": selection_models.dplpsvm,
+        "simplex": selection_models.dpsimplex,
         "multinomial": multinomial_model.dpmultinom,
     }
 

@@ -352,8 +352,6 @@ class LedgerOptions:
     ledger: str | None = None
     """Charge this ledger before the table is read, as well as the ledger that PRIVATELR_LEDGER
     names. The command ledger create makes one."""
-    allowance: str | None = None
-    """Charge this allowance as well."""
     note: str | None = None
     """Keep a text with the charge. By default none is kept."""
 

@@ -9,35 +9,86 @@ from typing import TYPE_CHECKING, Any
 
 from privatelr.cli import files
 from privatelr.cli.model_commands import OF_RECORDS, read_arguments, read_prior
-from privatelr.cli.options import given, read_declarations
+from privatelr.cli.options import (
+    DeclaredRows,
+    GuessOptions,
+    Model,
+    Output,
+    PlanOptions,
+    Promise,
+    Records,
+    given,
+    read_declarations,
+    together,
+)
 from privatelr.cli.outcomes import DONE, OutputError, in_shell
 from privatelr.cli.tables import by_levels, in_memory, open_table
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.formula import tokenize, with_person
 from privatelr.lazy_import import lazy_import
+from privatelr.plot_style import require_plot
 from privatelr.privacy import ZCDP
 
 if TYPE_CHECKING:
-    from privatelr.audit import audit_table
     from privatelr.planning import make_plan
     from privatelr.planning.study_plan import StudyPlan
 else:
     make_plan = lazy_import("privatelr.planning.make_plan")
-    audit_table = lazy_import("privatelr.audit.audit_table")
 
 
-def plan_study(chosen: Any) -> int:
-    """Plan a study, search for n and epsilon if requested, and draw and print the plan."""
+def plan(
+    formula: str | None = None,
+    *,
+    n: float | None = None,
+    records: Records = Records(),
+    declared: DeclaredRows = DeclaredRows(),
+    promise: Promise = Promise(),
+    model: Model = Model(),
+    guesses: GuessOptions = GuessOptions(),
+    question: PlanOptions = PlanOptions(),
+    output: Output = Output(),
+) -> int:
+    r"""Plan a private study before any data is touched.
+
+    The plan has the noise, the standard errors, and the length of 95% intervals that "privatelr
+    fit ... --spend inference" will give, and what another epsilon or delta would change.
+
+    No data is read. Every covariate of the formula takes --bounds or --levels; the response need
+    not be declared, but for --method multinomial. If FORMULA is a whole number, it is the number
+    of columns of a design that nothing is known of, with its intercept.
+
+    What is not public has to be guessed: --balance, --spread, --c-index and --correlation, or a
+    public --pilot, a table of records like those of the study. Never give the data of the study as
+    a pilot: a plan protects nothing.
+
+    For example:
+      privatelr plan "chd ~ age + famhist" --n 462 --eps 1 --bounds age=15:65 \
+          --levels famhist=Absent,Present --width 0.1 --term age
+      privatelr plan 5 --n 10000 --eps 0.5 --plot widths.png
+      privatelr plan --schema study.toml --n 900
+      privatelr plan "Species ~ ." --n 150 --eps 4 --method multinomial --schema iris.toml
+
+    Parameters
+    ----------
+    formula
+        R formula, such as "y ~ age + smoker", or a number.
+    n
+        Number of records, or of persons.
+    """
+    if formula is None or n is None:
+        name, key = ("FORMULA", "formula") if formula is None else ("--n", "n")
+        raise ArgumentError(f"{name} is needed, or the key {key} in the file of --schema.")
+    groups = (records, declared, promise, model, guesses, question, output)
+    chosen = together(*groups, formula=formula, n=n)
     if chosen.term is not None and chosen.width is None and chosen.plot is None:
         raise ArgumentError("--term goes with --width or --plot.")
     if chosen.share is not None and chosen.width is None:
         raise ArgumentError("--share goes with --width.")
     arguments = _read(chosen)
-    if chosen.plot is not None and Path(audit_table.require_plot(chosen.plot)).exists():
+    if chosen.plot is not None and Path(require_plot(chosen.plot)).exists():
         raise OutputError(f"--plot {chosen.plot!r}: the file exists, and plan replaces none.")
-    text = chosen.formula
-    is_number = text.isascii() and text.isdigit() and len(text) < 10
-    outlook = make_plan.plan(int(text) if is_number else text, chosen.n, **arguments)
+    is_number = formula.isascii() and formula.isdigit() and len(formula) < 10
+    outlook = make_plan.plan(int(formula) if is_number else formula, chosen.n, **arguments)
     needed = {} if chosen.width is None else _needed(outlook, chosen)
     if chosen.plot is not None:
         files.save_picture(partial(outlook.plot, chosen.term), chosen.plot, (7.0, 4.5))

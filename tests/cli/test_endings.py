@@ -105,8 +105,6 @@ def test_an_output_that_takes_nothing_and_a_reader_that_left(line, home, monkeyp
     ("line", "done"),
     [
         ("ledger create new.ledger --eps 2", "the ledger was created"),
-        ("ledger allow own.ledger ann --eps 0.5", "the allowance was given"),
-        ("ledger budget own.ledger --eps 4 --reason more", "the budget was changed"),
         (f"{FIT} --ledger own.ledger", "the charge stands in the ledger"),
         (f"{FIT} --out own.json", "--out 'own.json' was written"),
     ],

@@ -55,7 +55,7 @@ def model(formula="y ~ age + dose + smoker", **options):
     if spec.projection is not None:
         drawn = np.linspace(-1, 1, spec.projection.size).reshape(spec.projection.shape)
         spec = replace(spec, projection=drawn)
-    release = replace(fit.release, coef=coef, moments=known(fit.release.moments))
+    release = replace(fit.release, coef=coef).having(inference=known(fit.release.moments))
     return replace(fit, spec=spec, release=release)
 
 

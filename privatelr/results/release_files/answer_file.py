@@ -12,7 +12,6 @@ from typing import Any
 
 from privatelr.errors import GuaranteeError, ReleaseFileError, show
 from privatelr.mechanisms.candidate_choice import calibrate_choice
-from privatelr.mechanisms.linear_programs.lp_calibration import WorstMargins
 from privatelr.mechanisms.score_histogram import HistogramRelease
 from privatelr.privacy import Guarantee, NonPrivate, PureDP, compose
 from privatelr.privacy.accounting import Entry
@@ -29,6 +28,7 @@ from privatelr.results.release_files import document as documents
 from privatelr.results.release_files import json_values, release_file
 from privatelr.results.release_files.calibration_entries import ScoreCountsEntry
 from privatelr.results.release_files.restored_fit import is_implied, read_charge, require_column
+from privatelr.selection.multiplicative_weights import WorstMargins
 
 AnyAnswer = PrivateRoc | ChosenFit | SuggestedBounds | ReleasedLevels
 _OPEN = ("written_by", "sha256")

@@ -20,9 +20,7 @@ from privatelr.mechanisms import (
     Problem,
     ScaleRelease,
     calibration,
-    linear_programs,
     read_target,
-    simplex,
 )
 from privatelr.mechanisms.calibration import (
     Calibration,
@@ -38,7 +36,6 @@ from privatelr.mechanisms.score_histogram import (
     ScoreScale,
     achieved_histogram,
 )
-from privatelr.mechanisms.selection_release import SelectionCalibration, Selections
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import Loss, find_loss
 from privatelr.privacy import (
@@ -58,6 +55,8 @@ from privatelr.results.release_files.document import calibration_entry, loss_ent
 from privatelr.results.release_files.document_entries import MomentsEntry
 from privatelr.results.release_files.json_values import CLOSE, named, require_same
 from privatelr.results.release_files.noise_file import read_blocks, read_law
+from privatelr.selection import multiplicative_weights, simplex
+from privatelr.selection.choices import SelectionCalibration, Selections
 from privatelr.types import Block, FloatArray
 
 FARTHEST = 1000.0
@@ -326,8 +325,8 @@ def restore_selection(entry: entries.AnySelection) -> SelectionCalibration:
     with named("calibration"):
         if isinstance(entry, entries.WeightsEntry):
             terms = entry.rounds, entry.step, entry.score, entry.slack
-            facts = record_of(linear_programs.ProgramFacts, entry)
-            found = linear_programs.calibrate_program(facts, target, *terms)
+            facts = record_of(multiplicative_weights.ProgramFacts, entry)
+            found = multiplicative_weights.calibrate_program(facts, target, *terms)
             eta = found.eta if entry.eta is None else entry.eta
             kept: dict[str, Any] = {"sensitivity": entry.sensitivity, "eta": eta}
             found = replace(found, rounds_origin=entry.rounds_origin)
@@ -363,7 +362,7 @@ def restore_choices(entry: entries.ChoicesEntry, made: SelectionCalibration) -> 
         raise ReleaseFileError("choices.options takes positions, and choices.times one number each")
     counts = np.zeros(2 * d, dtype=np.intp)
     counts[options] = entry.times
-    ordered = isinstance(made, linear_programs.ProgramCalibration)
+    ordered = isinstance(made, multiplicative_weights.ProgramCalibration)
     if counts.sum() != getattr(made, "rounds" if ordered else "draws"):
         raise ReleaseFileError("choices.times does not add up to the number of choices")
     if (path is not None) != ordered:

@@ -19,10 +19,7 @@ from privatelr import privacy
 from privatelr.design import DesignSpec, Factor, NormBoundedMatrix, Response, Variable
 from privatelr.errors import GuaranteeError, ReleaseFileError
 from privatelr.mechanisms.calibration import Calibration
-from privatelr.mechanisms.linear_programs import ProgramCalibration
 from privatelr.mechanisms.score_histogram import HistogramRelease
-from privatelr.mechanisms.selection_release import Selections
-from privatelr.mechanisms.simplex import Stability
 from privatelr.numerics import Loss
 from privatelr.privacy import noise
 from privatelr.privacy.accounting import Entry, Receipt
@@ -31,6 +28,9 @@ from privatelr.results.release_files import calibration_entries as made
 from privatelr.results.release_files import design_entries as shapes
 from privatelr.results.release_files import document_entries as entries
 from privatelr.results.release_files.json_values import canonical
+from privatelr.selection.choices import Selections
+from privatelr.selection.multiplicative_weights import ProgramCalibration
+from privatelr.selection.simplex import Stability
 from privatelr.types import Block, FloatArray
 
 _LIBRARIES = ("formulaic", "numpy", "pandas", "python-flint", "scipy")

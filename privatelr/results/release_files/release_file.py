@@ -33,10 +33,10 @@ from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError, PrivacyWarning, ReleaseFileError, SchemaError, show
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import has_file_locks, lock_file, still_has_name
-from privatelr.privacy.accounting import Entry, complete
+from privatelr.privacy.accounting import Entry, complete, ledger_store
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.fit import Fit
-from privatelr.results.fit_record import ModelRecord, SelectedRecord
+from privatelr.results.fit_record import ModelRecord
 from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.release_files import origin
 from privatelr.results.release_files.design_entries import FormulaEntry, MatrixEntry
@@ -50,16 +50,14 @@ from privatelr.results.release_files.json_values import (
     spell_json,
 )
 from privatelr.results.release_files.restored_fit import read_document, restore, restore_content
-from privatelr.results.selected import SelectedFit
+from privatelr.selection.selected_fit import SelectedFit
 
 if TYPE_CHECKING:
-    from privatelr.privacy.accounting import ledger_file
     from privatelr.results.release_files import answer_file, strata_file
     from privatelr.results.release_files.answer_file import AnyAnswer
     from privatelr.results.strata_of_fits import Strata
 else:
     answer_file = lazy_import("privatelr.results.release_files.answer_file")
-    ledger_file = lazy_import("privatelr.privacy.accounting.ledger_file")
     strata_file = lazy_import("privatelr.results.release_files.strata_file")
 
 _LONGEST_SHOWN = 120
@@ -173,8 +171,8 @@ def restore_fit(value: Any) -> Fit | SelectedFit | MultinomialFit:
         stated=origin.stated(record),
     )
     made: type[Fit | SelectedFit | MultinomialFit] = Fit
-    if isinstance(record, SelectedRecord | MultinomialFit):
-        made = SelectedFit if isinstance(record, SelectedRecord) else MultinomialFit
+    if isinstance(record, SelectedFit | MultinomialFit):
+        made = type(record)
     return made(record.spec, record.release, record.threshold, origin=known)
 
 
@@ -309,7 +307,7 @@ def _shown(name: str) -> str:
 
 def is_database(path: str | os.PathLike[str]) -> bool:
     """Whether there is such a file, and it is a ledger or another database."""
-    return os.path.isfile(path) and ledger_file.is_database(path)
+    return os.path.isfile(path) and ledger_store.is_database(path)
 
 
 def replace_file(target: Path, data: bytes) -> None:

@@ -37,7 +37,7 @@ from privatelr.privacy import (
     pure_within,
 )
 from privatelr.privacy.accounting import Entry, Receipt, join
-from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord, SelectedRecord
+from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord
 from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.predict import Scale, Threshold, scale_of
 from privatelr.results.release_files import calibration_file as parts
@@ -57,6 +57,7 @@ from privatelr.results.release_files.design_file import (
     touched_by,
 )
 from privatelr.results.release_files.json_values import CLOSE, require_same
+from privatelr.selection.selected_fit import SelectedFit
 
 if TYPE_CHECKING:
     from privatelr.results.answers import scored_records
@@ -93,7 +94,7 @@ def read_document(value: Any) -> AnyDocument:
     return document
 
 
-def restore(value: Any) -> NoisyRecord | SelectedRecord:
+def restore(value: Any) -> NoisyRecord | SelectedFit:
     """The fit of a value that `release_document` made, without diagnostics.
 
     Raises
@@ -104,7 +105,7 @@ def restore(value: Any) -> NoisyRecord | SelectedRecord:
     return restore_content(read_document(value), value)
 
 
-def restore_content(document: AnyDocument, value: dict[str, Any]) -> NoisyRecord | SelectedRecord:
+def restore_content(document: AnyDocument, value: dict[str, Any]) -> NoisyRecord | SelectedFit:
     """The fit of a document that was read from this value, without diagnostics."""
     noisy = isinstance(document.calibration, PerturbationEntry)
     record = _restore_perturbed(document) if noisy else _restore_selected(document)
@@ -183,9 +184,9 @@ def _restore_perturbed(document: AnyDocument) -> NoisyRecord:
         raise ReleaseFileError("coefficients.design_units takes multiples of the grid")
     if counts is not None:
         counts = replace(counts, guarantee=guarantee, entry=entry)
-    made_of = moments, scale, counts
+    others = {"scale": scale, "inference": moments, "roc": counts}
     drawn = {} if spec.prior is None else prior_of(spec, problem)
-    release = Release(coef, guarantee, calibration, entry, *made_of, **drawn)
+    release = Release(coef, guarantee, calibration, entry, **drawn).having(**others)
     cut = _read_threshold(document.threshold, scale_of(problem.loss))
     kind = MultinomialFit if problem.is_multinomial else FitRecord
     return kind(spec, release, cut)
@@ -227,7 +228,7 @@ def _restore_scale(
     return kept[0], spec
 
 
-def _restore_selected(document: AnyDocument) -> SelectedRecord:
+def _restore_selected(document: AnyDocument) -> SelectedFit:
     """A fit that was released by choices of columns."""
     calibration = parts.restore_selection(document.calibration)
     problem = calibration.problem
@@ -247,9 +248,7 @@ def _restore_selected(document: AnyDocument) -> SelectedRecord:
     release = replace(chosen, guarantee=guarantee, entry=entry, histogram=counts)
     if not np.array_equal(document.coefficients.design_units, release.coef):
         raise ReleaseFileError("coefficients.design_units is not what the choices give")
-    return SelectedRecord(
-        spec, release, _read_threshold(document.threshold, scale_of(problem.loss))
-    )
+    return SelectedFit(spec, release, _read_threshold(document.threshold, scale_of(problem.loss)))
 
 
 def _require_shape(document: AnyDocument, problem: Any, spec: Any, size: str) -> None:
