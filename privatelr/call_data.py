@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -63,14 +63,11 @@ from privatelr.types import FloatArray, Rows
 class PartitionedData(FrameData):
     """A formula, the types of the columns, and a table of which a part is read at a time."""
 
+    is_in_parts: ClassVar[bool] = True
     table: Any = None
 
     def __len__(self) -> int:
         return len(self.table)
-
-    @property
-    def is_in_parts(self) -> bool:
-        return True
 
     def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
         if do_scale is True:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import signal
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
@@ -352,7 +353,10 @@ def require_number(
     above, at_least, at_most
         Open lower, closed lower and closed upper limit.
     """
-    number = _finite(value)
+    number = math.nan
+    if isinstance(value, Real) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            number = float(value)
     inside = (
         math.isfinite(number)
         and (above is None or number > above)
@@ -378,16 +382,6 @@ def require_whole(
     if not number.is_integer():
         raise error(f"{name}={show(value)}: {name} takes {takes}.")
     return int(number)
-
-
-def _finite(value: Any) -> float:
-    """Return the value as a float, NaN if it is not a number or overflows."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return math.nan
 
 
 def require_flag(name: str, value: Any, takes: str = "True or False") -> bool:

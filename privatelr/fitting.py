@@ -228,7 +228,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
         if spec is not ready.declared:
             loose, tally = data.loose(ready.declared, bar=bar)
             watched.add(loose)
-            scale = release_scale(loose, calibration.scale, draws.others[SCALE])
+            scale = release_scale(loose, calibration.parts[SCALE], draws.others[SCALE])
             mapped = scale_map(scale)
             spec = standardise(cast("DesignSpec", spec), *mapped)
         for level in (None,) if by is None else spec.variables[by.column].levels:
@@ -279,7 +279,8 @@ def _prepare(
     if method.standard:  # row_norm limits rows once they are standardised
         schema = replace(schema, row_norm=None)
     spec = data.plan_entries(schema) if method.by_entries else data.plan(schema)
-    _require_no_subset(options.ledger, spec)
+    if options.ledger is not None:
+        _require_no_subset(options.ledger, spec)
     if method.by_class:
         spec = data.by_class(spec)
     else:
@@ -293,14 +294,18 @@ def _prepare(
         warn_of_large_delta(method.target, n, stacklevel=5)
     if not guarantee.is_private:
         charge(options.ledger, guarantee, (), spec.formula.text)  # refused before data is read
-    declared = _projected(_scaled(spec, data, options), options, n)
+    declared = spec
+    if options.do_scale is True:
+        declared = _scaled_by_data(spec, data)
+    if options.rp_dim:
+        declared = _projected(declared, options, n)
     if options.prior is not None:
         declared = replace(declared, prior=options.prior(declared, method.loss))
     if not method.by_entries:
         warn_of_one_record(guarantee, n, stacklevel=5)
     found = standardised(method, declared, n)
     if found is not None:
-        warn_of_noise(found[1].scale, stacklevel=5)
+        warn_of_noise(found[1].parts[SCALE], stacklevel=5)
     spec, calibration = found or (declared, method.calibrate(method.facts(n, declared)))
     warn_of_doubts(spec, data.batch, schema, stacklevel=5)
     if options.verbose:
@@ -308,7 +313,7 @@ def _prepare(
     return _Ready(declared, spec, calibration, guarantee, cut, scored)
 
 
-def _require_no_subset(ledger: Account | None, spec: AnySpec) -> None:
+def _require_no_subset(ledger: Account, spec: AnySpec) -> None:
     """Refuse a subset of a part: one replaced record may leave a subset and enter another one.
 
     Weights of 0 leave records out as well, and so does a stratum alone.
@@ -317,7 +322,7 @@ def _require_no_subset(ledger: Account | None, spec: AnySpec) -> None:
     alone = formula.by is not None and formula.by.level is not None
     chosen = {"subset=": formula.subset, "weights=": formula.weights, "by(...)": alone or None}
     named = next((name for name, term in chosen.items() if term is not None), None)
-    places = [] if ledger is None or named is None else ledger.places
+    places = () if named is None else ledger.places
     if any(part is not None for _, part in places):
         raise GuaranteeError(
             f"a part of a ledger is for data that no other part has; {named} chooses records of "
@@ -325,9 +330,7 @@ def _require_no_subset(ledger: Account | None, spec: AnySpec) -> None:
         )
 
 
-def _scaled(spec: Any, data: FrameData, options: Options) -> Any:
-    if options.do_scale is not True:
-        return spec
+def _scaled_by_data(spec: Any, data: FrameData) -> Any:
     warnings.warn(
         "do_scale=True scales by means and deviations of the data, so the guarantee is void; "
         "declare bounds= instead.",

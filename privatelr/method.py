@@ -16,7 +16,7 @@ from privatelr.mechanisms import (
     Request,
     calibrate_all,
     draw_all,
-    find_mechanism,
+    mechanism_of,
     promises_for,
     relative_noise,
     release_all,
@@ -110,7 +110,7 @@ def perturbation(
     """Set up objective or output perturbation; refuses choices that no theorem covers."""
     if not callable(solver) or isinstance(solver, type):
         raise ArgumentError(f"solver={show(solver)}: solver takes a minimiser such as Newton().")
-    find_mechanism(request)
+    mechanism_of(request.placement, request.target)
     target = request.target
     about_persons = target.neighbours is REPLACE_PERSON
     if rp_dim and (do_scale == "private" or request.pays_for_scale):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -71,6 +71,8 @@ class FrameData:
         Whether persons are told apart by values without the name of a column.
     """
 
+    is_in_parts: ClassVar[bool] = False
+    """Whether records are in partitions or in a stream, and are read to count them."""
     text: Any
     batch: Batch
     persons: int | None = None
@@ -79,11 +81,6 @@ class FrameData:
 
     def __len__(self) -> int:
         return len(self.batch) if self.persons is None else self.persons
-
-    @property
-    def is_in_parts(self) -> bool:
-        """Whether records are in partitions or in a stream, and are read to count them."""
-        return False
 
     @property
     def neighbours(self) -> Neighbours:

@@ -47,8 +47,8 @@ class ForgetfulPatch(pytest.MonkeyPatch):
 
 def forget_columns():
     """Forget the columns that are kept for the next fit of the same formula."""
-    if "privatelr.design.kept_plans" in sys.modules:
-        sys.modules["privatelr.design.kept_plans"]._kept.cache_clear()
+    if "privatelr.design.formula_design" in sys.modules:
+        sys.modules["privatelr.design.formula_design"]._kept.cache_clear()
 
 
 @pytest.fixture

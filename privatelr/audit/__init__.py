@@ -12,16 +12,17 @@ from privatelr.audit.checks import FULL, QUICK, Check, Effort, Setting
 from privatelr.audit.density.loss import PrivacyLoss
 from privatelr.audit.density.pairs import Pair
 from privatelr.audit.density.search import Finding, privacy_loss, search
-from privatelr.audit.enumeration.discrete import ChoiceLoss
 from privatelr.audit.run_audit import run
 from privatelr.audit.sampling.lower_bounds import (
+    Mechanism,
+    Outputs,
     delta_from_outputs,
     delta_lower_bound,
     epsilon_from_outputs,
     epsilon_lower_bound,
+    outputs_of,
     rho_from_outputs,
 )
-from privatelr.audit.sampling.outputs import Mechanism, Outputs, outputs_of
 from privatelr.mechanisms.signed_rows import SignedRows
 
 __all__ = [
@@ -29,7 +30,6 @@ __all__ = [
     "QUICK",
     "Audit",
     "Check",
-    "ChoiceLoss",
     "Effort",
     "Finding",
     "Mechanism",

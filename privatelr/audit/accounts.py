@@ -1,8 +1,11 @@
 """The audit of a ledger: reported spending against true spending, and refusals.
 
 The audit uses only the public methods of a ledger: `charge`, `spent`, `left`, `part`, and its
-JSON. So it can test any kind of account. The true spending is that of mechanisms whose exact
-composition is known: randomised responses, Gaussian releases, or both.
+JSON. So it can test any kind of account. The true spending is composed here by brute force. Each
+release is the worst one of its price: a randomised response, a choice between two options, a
+Gaussian number, and all of the data with the probability delta. So the delta of several of them
+at an epsilon is a sum over all outcomes. It shares no bookkeeping with the package: a release
+that is made fifty times is composed fifty times.
 """
 
 from __future__ import annotations
@@ -11,8 +14,11 @@ import json
 import math
 import sqlite3
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
@@ -22,9 +28,8 @@ import pandas as pd
 from scipy import stats
 
 from privatelr import model_data
-from privatelr.audit.checks import Check, guarded
-from privatelr.audit.enumeration.discrete import epsilon_of_outcomes
-from privatelr.audit.worth import epsilon_of_gaussian
+from privatelr.audit.checks import Check, guarded, largest, measured
+from privatelr.audit.worth import delta_of_gaussian, least_epsilon
 from privatelr.errors import GuaranteeError
 from privatelr.model import dplr
 from privatelr.privacy import (
@@ -38,33 +43,113 @@ from privatelr.privacy import (
     PureDP,
 )
 from privatelr.privacy.accounting import Entry, Ledger
+from privatelr.privacy.accounting.account import Account
 from privatelr.privacy.accounting.ledger_store import DiskPage, LedgerRow, chained, findings
-from privatelr.privacy.noise import log_delta
+from privatelr.privacy.events import EVENTS, BoundedRangeEvent, SimplexDrawEvent, TiltEvent, grouped
 from privatelr.selection.online import PrivateFTRL
 
 _LARGE, _DELTA = 1000.0, 1e-6
 _SEVERAL = 9
 _TOLD = 1e-4
 """An epsilon at a delta may have at most this relative rounding error."""
+_TIMES, _CHARGES, _LEDGERS = (1, 2, 7, 50), 7, 6
+"""How often a release is made, and the numbers of charges of a ledger and of ledgers."""
+_ROUNDING, _LOST = 1e-6, 1e-9
+_ROWS = 3
+"""Number of rows of one record in a group."""
+_FRAME = {"x": np.linspace(-1, 1, 8), "y": [0.0, 1.0] * 4}
+_BOX = {"x": (-1.0, 1.0), "y": (0.0, 1.0)}
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """A release as a ledger is told of it, made so many times."""
+
+    guarantee: Guarantee
+    times: int = 1
+    events: tuple[Event, ...] = ()
+
+    def charge(self, account: Account) -> bool:
+        """Whether the account accepts it."""
+        with suppress(GuaranteeError):
+            account.charge(self.guarantee, self.events, times=self.times)
+            return True
+        return False
+
+
+def exact_delta(releases: list[Charged], epsilon: float) -> float:
+    """The delta of the worst releases of these prices together, over all of their outcomes."""
+    kept, square, losses, chances = 1.0, 0.0, np.zeros(1), np.ones(1)
+    for release in releases:
+        up = down = 0.0
+        match release.events[0] if release.events else release.guarantee:
+            case GaussianEvent(mu=mu):
+                square += release.times * mu * mu
+            case ZCDP(rho=rho):
+                square += release.times * 2 * rho
+            case ApproxDP(epsilon=price, delta=lost):
+                kept *= (1 - lost) ** release.times
+                up, down = price, -price
+            case PureDP(epsilon=price):
+                up, down = price, -price
+            case BoundedRangeEvent(eta=eta):
+                up, down = eta / 2, -eta / 2
+        if up > down:
+            truth = -math.expm1(down) / (1 - math.exp(down - up))
+            ups = np.arange(release.times + 1)
+            seen = stats.binom.pmf(ups, release.times, truth)
+            each = ups * up + (release.times - ups) * down
+            likely = seen > _LOST * 1e-9
+            losses = np.add.outer(losses, each[likely]).ravel()
+            chances = np.outer(chances, seen[likely]).ravel()
+    mu = math.sqrt(square)
+    left = np.maximum(-np.expm1(np.minimum(epsilon - losses, 0.0)), 0.0)
+    deltas = delta_of_gaussian(epsilon - losses, mu) if mu > 0 else left
+    return 1 - kept * (1 - float(chances @ deltas))
+
+
+def _exact_epsilon(releases: list[Charged], delta: float) -> float:
+    """The epsilon at delta of these releases together; without a delta they are pure."""
+    most = math.fsum(each.times * getattr(each.guarantee, "epsilon", 0.0) for each in releases)
+    if delta == 0:
+        return most
+    return least_epsilon(lambda epsilon: exact_delta(releases, epsilon), delta, most or _LARGE)
+
+
+def _pure(prices: Iterable[float]) -> list[Charged]:
+    return [Charged(PureDP(price)) for price in prices]
+
+
+def _sum_of_accepted(ledger: Ledger, prices: Iterable[float]) -> float:
+    return math.fsum(price for price in prices if Charged(PureDP(price)).charge(ledger))
 
 
 def audit_ledger(rng: np.random.Generator) -> Iterator[Check]:
     """Checks of sums, compositions at a delta, parts, budgets, events, charges by fits, files."""
+    prices = rng.uniform(0.1, 1.0, _SEVERAL)
+    for subject, ledger, releases in (
+        ("pure releases", Ledger(_LARGE), _pure(2 * prices)),
+        ("one release many times", Ledger(_LARGE), [*_pure(prices), Charged(PureDP(0.5), 7)]),
+        ("pure releases at a delta", Ledger(_LARGE, _DELTA), _pure(prices)),
+        # the account of a large budget is inexact for small prices
+        ("zCDP at a delta", Ledger(15.0, _DELTA), [Charged(ZCDP(price / 5)) for price in prices]),
+    ):
+        yield from guarded("ledger", subject, _composed, subject, ledger, releases)
     for subject, work in (
-        ("pure releases", _sums),
-        ("pure releases at a delta", _responses),
-        ("zCDP at a delta", _gaussians),
         ("parts", _parts),
         ("budgets", _budgets),
         ("what is left", _rests),
-        ("prices chosen by results", _chosen),
         ("events", _false_events),
-        ("deltas of both kinds", _deltas),
-        ("persons", _persons),
         ("fits", _fits),
         ("on disk", _on_disk),
     ):
         yield from guarded("ledger", subject, work, rng)
+    for subject, measure, allowed in (
+        ("prices chosen by results: delta over that of the budget", _chosen, 1.0),
+        ("deltas of both kinds: delta over that of the budget", _deltas, 1.0),
+        ("persons: charges about another column that were accepted", _persons, 0.0),
+    ):
+        yield from measured("ledger", subject, measure, allowed=allowed)
 
 
 def _share(subject: str, spent: float, ledger: Ledger) -> Check:
@@ -73,62 +158,28 @@ def _share(subject: str, spent: float, ledger: Ledger) -> Check:
     return Check("ledger", counted, over, 1 + _TOLD)
 
 
-def _accepts(
-    ledger: Ledger, guarantee: Guarantee, *, events: tuple[Event, ...] = (), times: int = 1
-) -> bool:
-    with suppress(GuaranteeError):
-        ledger.charge(guarantee, events, times=times)
-        return True
-    return False
-
-
-def _sums(rng: np.random.Generator) -> Iterator[Check]:
-    ledger, prices = Ledger(_LARGE), rng.uniform(0.1, 2.0, _SEVERAL).tolist()
-    for price in prices:
-        ledger.charge(PureDP(price))
-    yield _share("pure releases", math.fsum(prices), ledger)
-    ledger.charge(PureDP(0.5), times=7)
-    yield _share("one release many times", math.fsum(prices) + 3.5, ledger)
-
-
-def _responses(rng: np.random.Generator) -> Iterator[Check]:
-    ledger = Ledger(_LARGE, _DELTA)
-    log_p, log_q = np.zeros(1), np.zeros(1)
-    for price in rng.uniform(0.1, 1.0, _SEVERAL).tolist():
-        ledger.charge(PureDP(price))
-        truth, lie = -math.log1p(math.exp(-price)), -math.log1p(math.exp(price))
-        log_p = np.concatenate([log_p + truth, log_p + lie])
-        log_q = np.concatenate([log_q + lie, log_q + truth])
-    yield _share("pure releases at a delta", epsilon_of_outcomes(log_p, log_q, _DELTA), ledger)
-
-
-def _gaussians(rng: np.random.Generator) -> Iterator[Check]:
-    # the budget is not large here, because the account of a large one is inexact for small prices
-    ledger, prices = Ledger(15.0, _DELTA), rng.uniform(0.01, 0.2, _SEVERAL).tolist()
-    for price in prices:
-        ledger.charge(ZCDP(price))
-    exact = epsilon_of_gaussian(math.sqrt(2 * math.fsum(prices)), _DELTA)
-    yield _share("zCDP at a delta", exact, ledger)
+def _composed(subject: str, ledger: Ledger, releases: list[Charged]) -> Iterator[Check]:
+    for release in releases:
+        release.charge(ledger)
+    yield _share(subject, _exact_epsilon(releases, ledger.delta), ledger)
 
 
 def _parts(rng: np.random.Generator) -> Iterator[Check]:
     ledger = Ledger(_LARGE)
-    ledger.part("first").charge(PureDP(1.0))
-    ledger.part("second").charge(PureDP(2.0))
-    ledger.charge(PureDP(0.5))
-    ledger.part("second").charge(PureDP(1.0))
+    for part, price in (("first", 1.0), ("second", 2.0), ("", 0.5), ("second", 1.0)):
+        Charged(PureDP(price)).charge(ledger.part(part) if part else ledger)
     yield _share("parts", 3.5, ledger)
 
 
 def _budgets(rng: np.random.Generator) -> Iterator[Check]:
     beyond = 0.0
     for delta, charges in (*((0.0, 40) for _ in range(10)), (_DELTA, 8)):
-        ledger, prices = Ledger(1.0, delta), rng.uniform(0.02, 0.4, charges).tolist()
-        sum_of_pure = sum(price for price in prices if _accepts(ledger, PureDP(price)))
+        ledger = Ledger(1.0, delta)
+        sum_of_pure = _sum_of_accepted(ledger, rng.uniform(0.02, 0.4, charges))
         beyond = max(beyond, ledger.spent() if delta else sum_of_pure)
     yield Check("ledger", "budgets: what was charged over the budget", beyond, 1.0)
     ledger = Ledger(1.0)
-    accepted = sum(_accepts(ledger, NonPrivate("audit")) for _ in range(3))
+    accepted = sum(Charged(NonPrivate("audit")).charge(ledger) for _ in range(3))
     yield Check("ledger", "budgets: releases without a guarantee that were accepted", accepted)
 
 
@@ -137,14 +188,14 @@ def _rests(rng: np.random.Generator) -> Iterator[Check]:
     for _ in range(10):
         ledger = Ledger(2.0)
         ledger.charge(PureDP(float(rng.uniform(0.1, 1.5))))
-        refused += not _accepts(ledger, PureDP(ledger.left()))
-        accepted += _accepts(ledger, PureDP(1e-3))
+        refused += not Charged(PureDP(ledger.left())).charge(ledger)
+        accepted += Charged(PureDP(1e-3)).charge(ledger)
     yield Check("ledger", "what is left: charges of it that were refused", refused)
     yield Check("ledger", "what is left: charges beyond it that were accepted", accepted)
 
 
-def _chosen(rng: np.random.Generator) -> Iterator[Check]:
-    """Check a ledger whose later prices depend on the result of an earlier release.
+def _chosen() -> float:
+    """The delta of a ledger whose later prices depend on the result of an earlier release.
 
     The bit that a first release returns decides whether one expensive release follows or many
     cheap ones. A ledger that takes the least of several accounts after the prices are known
@@ -158,31 +209,22 @@ def _chosen(rng: np.random.Generator) -> Iterator[Check]:
         ledger.charge(PureDP(first))
         for some in 2 ** np.arange(int(math.log2(times)), -1, -1):
             more = min(int(some), times - taken)
-            if more > 0 and _accepts(ledger, PureDP(price), times=more):
+            if more > 0 and Charged(PureDP(price), more).charge(ledger):
                 taken += more
-        branches.append((price, taken))
+        branches.append([Charged(PureDP(price), taken)])
     truth = 1 / (1 + math.exp(-first))
     shown = max(
-        truth * _delta_of(*one, epsilon - first) + (1 - truth) * _delta_of(*other, epsilon + first)
-        for one, other in (branches, branches[::-1])
+        truth * exact_delta(one, epsilon - first) + (1 - truth) * exact_delta(two, epsilon + first)
+        for one, two in (branches, branches[::-1])
     )
-    subject = "prices chosen by results: delta over that of the budget"
-    yield Check("ledger", subject, shown / delta, 1.0)
-
-
-def _delta_of(price: float, times: int, epsilon: float) -> float:
-    """The delta at epsilon of a number of randomised responses, each of the same pure price."""
-    truths = np.arange(times + 1)
-    chances = stats.binom.pmf(truths, times, 1 / (1 + math.exp(-price)))
-    losses = (2 * truths - times) * price
-    return float(chances @ np.maximum(0.0, -np.expm1(epsilon - losses)))
+    return shown / delta
 
 
 def _false_events(rng: np.random.Generator) -> Iterator[Check]:
     """Check that a ledger refuses events that are much cheaper than their guarantee."""
     cheap = float(10 ** rng.uniform(-6, -2))
     believed = sum(
-        _accepts(Ledger(_LARGE, _DELTA), guarantee, events=(event,))
+        Charged(guarantee, 1, (event,)).charge(Ledger(_LARGE, _DELTA))
         for guarantee in (PureDP(50.0), ApproxDP(50.0, _DELTA), ZCDP(10.0))
         for event in (GaussianEvent(cheap), PureDP(cheap))
     )
@@ -200,30 +242,28 @@ def _false_events(rng: np.random.Generator) -> Iterator[Check]:
     yield Check("ledger", "events: cheap ones that were read from a file", read)
 
 
-def _deltas(rng: np.random.Generator) -> Iterator[Check]:
-    """Check releases that reveal all with a small probability together with Gaussian releases.
+def _deltas() -> float:
+    """The delta of releases that reveal all with a small probability and of Gaussian releases.
 
     Both spend the same delta.
     """
     epsilon, delta = 2.0, 1e-3
-    ledger, shares = Ledger(epsilon, delta, account="renyi"), (2.0 ** -np.arange(12)).tolist()
+    ledger = Ledger(epsilon, delta, account="renyi")
     ledger.charge(ZCDP(1e-6))
-    chance = sum(s * delta for s in shares if _accepts(ledger, ApproxDP(1e-9, s * delta)))
-    squares = sum(2 * s * epsilon for s in shares if _accepts(ledger, ZCDP(s * epsilon)))
-    below = math.exp(log_delta(epsilon, math.sqrt(squares))) if squares > 0 else 0.0
-    shown = (chance + (1 - chance) * below) / delta
-    yield Check("ledger", "deltas of both kinds: delta over that of the budget", shown, 1.0)
+    offered: list[Guarantee] = [ApproxDP(1e-9, s * delta) for s in 2.0 ** -np.arange(12)]
+    offered += [ZCDP(s * epsilon) for s in 2.0 ** -np.arange(12)]
+    taken = [one for one in map(Charged, offered) if one.charge(ledger)]
+    return exact_delta(taken, epsilon) / delta
 
 
-def _persons(rng: np.random.Generator) -> Iterator[Check]:
-    """Check that prices about persons of one column are not added to those of another."""
+def _persons() -> float:
+    """The charges about persons of one column that are added to those of another."""
     ledger, about = Ledger(_LARGE, neighbours="person"), PureDP(0.5, REPLACE_PERSON)
     ledger.charge(about, person="patient")
-    taken = 0
     with suppress(GuaranteeError):
         ledger.charge(about, person="clinic")
-        taken += 1
-    yield Check("ledger", "persons: charges about another column that were accepted", taken)
+        return 1.0
+    return 0.0
 
 
 def _fits(rng: np.random.Generator) -> Iterator[Check]:
@@ -231,8 +271,7 @@ def _fits(rng: np.random.Generator) -> Iterator[Check]:
 
     The ledger is an argument, or that of an open ``with`` block.
     """
-    frame = pd.DataFrame({"x": np.linspace(-1, 1, 8), "y": [0.0, 1.0] * 4})
-    box = {"x": (-1.0, 1.0), "y": (0.0, 1.0)}
+    frame, box = pd.DataFrame(_FRAME), _BOX
     named, opened, both = Ledger(_LARGE), Ledger(_LARGE), Ledger(_LARGE)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -273,7 +312,6 @@ def _on_disk(rng: np.random.Generator) -> Iterator[Check]:
 
 def _before_the_read(ledger: Ledger, path: str) -> Iterator[Check]:
     """When the rows are read, another connection has to see the charge."""
-    frame = pd.DataFrame({"x": np.linspace(-1, 1, 8), "y": [0.0, 1.0] * 4})
     seen: list[int] = []
 
     def look(*given: Any, **options: Any) -> Any:
@@ -283,7 +321,7 @@ def _before_the_read(ledger: Ledger, path: str) -> Iterator[Check]:
     honest = vars(model_data)["read_design"]
     with mock.patch.object(model_data, "read_design", look), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        dplr("y ~ x", frame, 0.5, bounds={"x": (-1.0, 1.0), "y": (0.0, 1.0)}, ledger=ledger)
+        dplr("y ~ x", pd.DataFrame(_FRAME), 0.5, bounds=_BOX, ledger=ledger)
     late = sum(count < 2 for count in seen) if seen else 1
     yield Check("ledger", "on disk: rows that were read before their charge was", late)
 
@@ -328,3 +366,143 @@ def _chain(bodies: list[dict[str, Any]]) -> list[LedgerRow]:
 def _table(rows: list[LedgerRow]) -> list[tuple[int, str, str]]:
     """Number rows, and add their head."""
     return [(0, str(len(rows)), rows[-1].hash), *((at, *row) for at, row in enumerate(rows, 1))]
+
+
+# -- random small ledgers ------------------------------------------------------------------------
+
+
+def _some(rng: np.random.Generator, epsilon: float, delta: float) -> Charged:
+    """A random release that takes a good part of a budget."""
+    times, share = int(rng.choice(_TIMES)), float(rng.uniform(0.1, 0.9))
+    price, root = epsilon * share / times, math.sqrt(2 * math.log(1 / max(delta, 1e-12)))
+    mu = epsilon * share / root / math.sqrt(times)
+    kind = rng.integers(5 if delta else 1)
+    if kind == 1:
+        return Charged(ZCDP(mu * mu / 2), times)
+    if kind == 2:
+        return Charged(ApproxDP(price / 20, delta * share / float(rng.choice([1, times]))), times)
+    if kind == 3:
+        # the guarantee that a Gaussian release has, next to the release itself
+        lost = delta / 50
+        known = np.linspace(0.0, 12 * mu, 20_001)
+        least = known[np.argmax(delta_of_gaussian(known, mu) <= lost)]
+        return Charged(ApproxDP(float(least), lost), times, (GaussianEvent(mu),))
+    if kind == 4:
+        return Charged(PureDP(2 * mu), times, (BoundedRangeEvent(2 * mu),))
+    return Charged(PureDP(price), times)
+
+
+def audit_small_ledgers(rng: np.random.Generator) -> Iterator[Check]:
+    """Checks of random ledgers, of their parts, of plans, and of groups of rows."""
+    for account, delta in product(("sum", "renyi", None), (0.0, 1e-6, 1e-3)):
+        subject = f"small ledgers, account {account}, delta {delta:g}"
+        yield from guarded("ledger", subject, _filter, account, delta, subject, rng)
+    for subject, work in (
+        ("sums", _sums),
+        ("releases that are made several times", _times),
+        ("plans", _plans),
+        ("groups of rows", _groups),
+    ):
+        yield from guarded("ledger", subject, work, subject, rng)
+
+
+def _filter(
+    account: str | None, delta: float, subject: str, rng: np.random.Generator
+) -> Iterator[Check]:
+    """Fill ledgers, some releases in parts, and compose what each record is told."""
+    beyond = counted = 0.0
+    for _ in range(_LEDGERS):
+        epsilon = float(rng.uniform(0.3, 3.0))
+        ledger = Ledger(epsilon, delta, account=account)
+        parts: dict[str, list[Charged]] = {"first": [], "second": []}
+        for _ in range(_CHARGES):
+            some, place = _some(rng, epsilon, delta), int(rng.integers(4))
+            names = list(parts)[place : place + 1] or list(parts)
+            target: Account = ledger if len(names) > 1 else ledger.part(names[0])
+            if some.charge(target):
+                for name in names:
+                    parts[name].append(some)
+        resumed = Ledger.from_json(ledger.to_json())
+        for releases in filter(None, parts.values()):
+            beyond = largest((beyond, _over(releases, epsilon, delta)))
+            told = min(ledger.spent(), resumed.spent())
+            counted = largest((counted, _over(releases, told, delta)))
+    yield Check("ledger", f"{subject}: delta over that of the budget", beyond, 1 + _ROUNDING)
+    yield Check("ledger", f"{subject}: delta at what is counted, over it", counted, 1 + _ROUNDING)
+
+
+def _over(releases: list[Charged], epsilon: float, delta: float) -> float:
+    return exact_delta(releases, epsilon * (1 + _LOST)) / max(delta, _LOST)
+
+
+def _sums(subject: str, rng: np.random.Generator) -> Iterator[Check]:
+    """An account of sums accepts what fits by sums of fractions, and nothing else."""
+    wrong = 0
+    for delta in (0.0, 1e-6):
+        ledger, spent, lost = Ledger(2.0, delta, account="sum"), Fraction(0), Fraction(0)
+        for _ in range(4 * _CHARGES):
+            times = int(rng.choice(_TIMES))
+            price = round(float(rng.uniform(0.01, 0.3)) / times, 6)
+            part = round(float(rng.uniform(0.0, delta / 3)) / times, 12)
+            some = Charged(ApproxDP(price, part) if part > 0 else PureDP(price), times)
+            after = spent + Fraction(str(price)) * times, lost + Fraction(str(part)) * times
+            fits = after[0] <= 2 and after[1] <= Fraction(str(delta))
+            spent, lost = after if fits else (spent, lost)
+            wrong += some.charge(ledger) != fits
+        wrong += abs(ledger.spent() / float(spent) - 1) > _LOST
+    yield Check("ledger", f"{subject}: decisions that differ from sums of fractions", wrong)
+
+
+def _times(subject: str, rng: np.random.Generator) -> Iterator[Check]:
+    """A release that is made several times costs as much as so many charges."""
+    apart = 0.0
+    for account, _ in product(("sum", "renyi"), range(_LEDGERS)):
+        some = replace(_some(rng, 5.0, 1e-6), times=int(rng.choice(_TIMES[1:3])))
+        one, many = (Ledger(50.0, 1e-5, account=account) for _ in range(2))
+        if some.charge(one) and all(replace(some, times=1).charge(many) for _ in range(some.times)):
+            apart = max(apart, abs(one.spent() / many.spent() - 1))
+    yield Check("ledger", f"{subject}: relative difference to single charges", apart, _ROUNDING)
+
+
+def _plans(subject: str, rng: np.random.Generator) -> Iterator[Check]:
+    """A plan covers its declared prices, and no price is used more often than it was declared."""
+    over, accepted, delta = 0.0, 0, 1e-5
+    for _ in range(_LEDGERS):
+        some = replace(_some(rng, 1.0, delta / 50), times=5)
+        plan = Ledger.plan([(some.guarantee, some.events)] * some.times, delta)
+        over = largest((over, _over([some], plan.epsilon, delta)))
+        accepted += replace(some, times=6).charge(plan)
+        for times in (3, 3):
+            accepted += replace(some, times=times).charge(plan)
+        accepted -= 1
+    yield Check("ledger", f"{subject}: delta over the stated one", over, 1 + _ROUNDING)
+    yield Check("ledger", f"{subject}: charges beyond the declared ones", accepted)
+
+
+def _groups(subject: str, rng: np.random.Generator) -> Iterator[Check]:
+    """What a record of several rows pays is at least the loss along a chain of single changes."""
+    price, lost, rows = float(rng.uniform(0.1, 1.0)), 1e-3, _ROWS
+    chance = 0.0
+    for _ in range(rows):  # the largest chance of an event that has none at the other end
+        chance = min(1.0, math.exp(price) * chance + lost)
+    wanted: dict[Event, dict[str, float]] = {
+        PureDP(price): {"epsilon": rows * price},
+        ZCDP(price): {"rho": (rows * math.sqrt(2 * price)) ** 2 / 2},
+        GaussianEvent(price): {"mu": rows * price},
+        ApproxDP(price, lost): {"epsilon": rows * price, "delta": chance},
+        BoundedRangeEvent(price): {"eta": rows * price},
+        SimplexDrawEvent(price, price, price): dict.fromkeys(
+            ("largest", "width", "sd"), rows * price
+        ),
+    }
+    short = max(
+        number / getattr(grouped(event, rows), name)
+        for event, numbers in wanted.items()
+        for name, number in numbers.items()
+    )
+    yield Check("ledger", f"{subject}: loss along a chain over the price", short, 1 + _LOST)
+    unknown = [kind for kind in EVENTS.values() if kind not in {*map(type, wanted), TiltEvent}]
+    with suppress(GuaranteeError):
+        grouped(TiltEvent(price, price, 0.25), rows)
+        unknown.append(TiltEvent)
+    yield Check("ledger", f"{subject}: events with a price that is not known here", len(unknown))

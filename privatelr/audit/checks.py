@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product, starmap
 from typing import Any
@@ -11,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from privatelr.audit.sampling import lower_bounds
-from privatelr.audit.sampling.outputs import Score, outputs_of
+from privatelr.audit.sampling.lower_bounds import Score, outputs_of
 from privatelr.errors import GuaranteeError, MissingDependencyError
 from privatelr.mechanisms import Problem, Request, StagedCalibration, calibrate_all, divide
 from privatelr.mechanisms.calibration import ScaleFacts, free_penalty, proven
+from privatelr.mechanisms.calibration.lambda_rules import within
 from privatelr.numerics import Loss
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, Promise, PureDP
 from privatelr.types import Block, BlockNorm, FloatArray
@@ -189,21 +191,27 @@ FULL = Effort(_FULL, 10, trials=500_000, seeds=20, releases=5_000, choices=60, f
 def plan_in(
     request: Request, loss: Loss, setting: Setting, scale: ScaleFacts | None = None
 ) -> StagedCalibration | None:
-    """The calibration of a mechanism in a setting, or None if no noise is large enough.
+    """The calibration of a mechanism in a setting, or None if no noise is large enough."""
+    n = FEWER if request.spend == "inference" else RECORDS
+    return plan_at(request, setting.facts(loss, n), setting.small, scale)
 
-    Lambda is the one of the rule ``"free"`` for the coefficients, divided by ``setting.small``.
+
+def plan_at(
+    request: Request, facts: Problem, small: float, scale: ScaleFacts | None = None
+) -> StagedCalibration | None:
+    """The calibration of a mechanism, or None if no noise is large enough.
+
+    Lambda is the one of the rule ``"free"`` for the coefficients, divided by `small`.
     """
-    facts = setting.facts(loss, FEWER if request.spend == "inference" else RECORDS)
-    ways = divide(request.target, request.spend, loss, scaled=scale is not None)
-    parts = next((parts for parts, meant in ways if set(meant) & set(request.kinds)), ways[0][0])
-    target: Any = parts["coefficients"]
-    analysis = proven(request.analysis, loss)
-    try:
-        penalty = free_penalty(facts, target, analysis, kinds=request.kinds) / setting.small
+    analysis = proven(request.analysis, facts.loss)
+    with suppress(GuaranteeError):
+        ways = divide(request.target, request.spend, facts.loss, scaled=scale is not None)
+        proofs = (parts for parts, meant in ways if request.kinds and within(request.kinds, meant))
+        target: Any = next(proofs, ways[0][0])["coefficients"]
+        penalty = free_penalty(facts, target, analysis, kinds=request.kinds) / small
         asked = replace(request, analysis=analysis, lambda_=penalty / facts.n)
         return calibrate_all(asked, facts, scale)
-    except GuaranteeError:
-        return None
+    return None
 
 
 # -- checks --------------------------------------------------------------------------------------
@@ -294,6 +302,25 @@ def guarded(
         yield from work(*given)
     except Exception as failure:  # an audit reports any error as a verdict, and goes on
         yield Check(part, subject, failure=could_not(failure))
+
+
+def measured(
+    part: str, subject: str, measure: Callable[..., float], *given: Any, allowed: float = 1.0
+) -> Iterator[Check]:
+    """Yield the check of the number that ``measure(*given)`` returns, or of its error."""
+    yield from guarded(
+        part, subject, lambda: [Check(part, subject, float(measure(*given)), allowed)]
+    )
+
+
+def worst_share(shares: Iterable[float]) -> float:
+    """The largest share of a claim; a search that has found a violation is over."""
+    worst = -math.inf
+    for share in shares:
+        worst = largest((worst, share))
+        if worst > 1 + _ROUNDING:
+            break
+    return worst
 
 
 def table_of(checks: Iterable[Check]) -> list[str]:

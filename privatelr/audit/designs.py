@@ -351,41 +351,47 @@ def _read_entries_of_matrix(case: Case, rng: np.random.Generator) -> _Read:
 
 
 _numbers = partial(numeric_case, p=6)
-_wide, _offset = partial(random_case, wide=True), partial(random_case, beside=("offset",))
-_weights = partial(random_case, beside=("weights",))
-_splines = partial(random_case, beside=("splines",))
+
+
+def _random(*beside: str, wide: bool = False) -> Callable[..., Case]:
+    return partial(random_case, wide=wide, beside=beside)
+
+
+def _by_fit(case: Case, rng: np.random.Generator) -> _Read:
+    return read_as_a_fit(case)
+
+
+def _by_dask(case: Case, rng: np.random.Generator) -> _Read:
+    return _read_dask(case)
+
+
+def _by_projection(case: Case, rng: np.random.Generator) -> _Read:
+    return read_as_a_fit(case, None, _projected(rng))
+
+
 KINDS: dict[str, tuple[Callable[..., Case], Callable[[Case, Any], _Read]]] = {
-    "frame": (random_case, lambda case, rng: read_as_a_fit(case)),
+    "frame": (_random(), _by_fit),
     "response and array": (_numbers, lambda case, rng: read_as_a_fit(case, _matrix(case))),
     "array": (
         _numbers,
         lambda case, rng: read_as_a_fit(case, np.column_stack(_matrix(case)[::-1])),
     ),
-    "wide factor": (_wide, lambda case, rng: read_as_a_fit(case)),
+    "wide factor": (_random(wide=True), _by_fit),
     "sparse matrix": (_numbers, lambda case, rng: read_as_a_fit(case, _in_parts(case, rng))),
-    "Dask partitions": (random_case, lambda case, rng: _read_dask(case)),
-    "projected frame": (random_case, lambda case, rng: read_as_a_fit(case, None, _projected(rng))),
-    "projected wide factor": (_wide, lambda case, rng: read_as_a_fit(case, None, _projected(rng))),
-    "projected partitions": (random_case, lambda case, rng: _read_dask(case, _projected(rng))),
-    "frame with an offset": (_offset, lambda case, rng: read_as_a_fit(case)),
-    "wide factor with an offset": (
-        partial(random_case, wide=True, beside=("offset",)),
-        lambda case, rng: read_as_a_fit(case),
-    ),
-    "partitions with an offset": (_offset, lambda case, rng: _read_dask(case)),
-    "frame with weights": (_weights, lambda case, rng: read_as_a_fit(case)),
-    "wide factor with weights and an offset": (
-        partial(random_case, wide=True, beside=("weights", "offset")),
-        lambda case, rng: read_as_a_fit(case),
-    ),
-    "partitions with weights": (_weights, lambda case, rng: _read_dask(case)),
-    "frame with splines": (_splines, lambda case, rng: read_as_a_fit(case)),
-    "wide factor with splines": (
-        partial(random_case, wide=True, beside=("splines",)),
-        lambda case, rng: read_as_a_fit(case),
-    ),
-    "entries of a frame": (random_case, _read_entries),
-    "entries of a wide factor": (_wide, _read_entries),
+    "Dask partitions": (_random(), _by_dask),
+    "projected frame": (_random(), _by_projection),
+    "projected wide factor": (_random(wide=True), _by_projection),
+    "projected partitions": (_random(), lambda case, rng: _read_dask(case, _projected(rng))),
+    "frame with an offset": (_random("offset"), _by_fit),
+    "wide factor with an offset": (_random("offset", wide=True), _by_fit),
+    "partitions with an offset": (_random("offset"), _by_dask),
+    "frame with weights": (_random("weights"), _by_fit),
+    "wide factor with weights and an offset": (_random("weights", "offset", wide=True), _by_fit),
+    "partitions with weights": (_random("weights"), _by_dask),
+    "frame with splines": (_random("splines"), _by_fit),
+    "wide factor with splines": (_random("splines", wide=True), _by_fit),
+    "entries of a frame": (_random(), _read_entries),
+    "entries of a wide factor": (_random(wide=True), _read_entries),
     "entries of a matrix": (_numbers, _read_entries_of_matrix),
 }
 """All kinds of rows that a mechanism takes, each with a source of cases and a reader."""

@@ -2,7 +2,7 @@
 
 A fit is made as a user makes it. Then the same readers read neighbouring tables of the same
 schema, whose records are at the corners of the bounds and beyond, and the privacy loss of the
-fit's calibration between them is computed exactly. Other checks are about tables that may reveal
+fit between them is computed exactly. Other checks are about tables that may reveal
 a record before any row is made: by the type of a column, or by data that change between passes.
 """
 
@@ -12,7 +12,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from itertools import product
@@ -22,18 +22,13 @@ import numpy as np
 import pandas as pd
 
 from privatelr.audit import checks
-from privatelr.audit.checks import MISSING, Check, claims_of_size, guarded, short
-from privatelr.audit.density.exact import margin_at, margins_of_most
+from privatelr.audit.checks import MISSING, Check, claims_of_size, guarded, largest, measured, short
 from privatelr.audit.density.loss import PrivacyLoss, loss_of
-from privatelr.audit.density.pairs import Pair
 from privatelr.audit.density.search import Finding, privacy_loss, search, with_weights
-from privatelr.audit.density.staged_loss import moments_loss
-from privatelr.audit.designs import Case, read_as_a_fit
 from privatelr.call_data import read_data
 from privatelr.design import read_design
 from privatelr.errors import PrivateLRError
-from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, Request, score_histogram
-from privatelr.mechanisms.calibration import Calibration
+from privatelr.mechanisms import Request, score_histogram
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import LOSSES, Loss
 from privatelr.numerics.rows import DenseRows
@@ -63,10 +58,14 @@ class Front:
     declared: Mapping[str, Any]
     directions: int = 0
 
-    def frame(self, labels: list[float]) -> pd.DataFrame:
-        """A frame with the longest record under each of these labels; NaN is an unusable label."""
-        columns = {name: [value] * len(labels) for name, value in self.longest.items()}
-        return pd.DataFrame({**columns, "y": pd.Series(labels, dtype="boolean")})
+    def tables(self) -> list[pd.DataFrame]:
+        """Neighbours with the longest record under either label.
+
+        They share two copies of the new record and some with unusable labels.
+        """
+        labels = [[label, 0.0, 0.0, np.nan, np.nan, np.nan] for label in (1.0, 0.0)]
+        columns = {name: [value] * 6 for name, value in self.longest.items()}
+        return [pd.DataFrame({**columns, "y": pd.Series(each, dtype="boolean")}) for each in labels]
 
 
 FRONTS = (
@@ -86,6 +85,16 @@ FRONTS = (
 )
 
 
+def audit_fits(epsilon: float, rng: np.random.Generator) -> Iterator[Check]:
+    """All checks of this module."""
+    yield from audit_tables()
+    yield from audit_front(epsilon)
+    yield from audit_scaled_fits(epsilon)
+    yield from audit_scored_fits(epsilon)
+    yield from audit_offsets(epsilon, rng)
+    yield from audit_weights(epsilon, rng)
+
+
 def audit_front(
     epsilon: float, fronts: tuple[Front, ...] = FRONTS, claims: int = 2
 ) -> Iterator[Check]:
@@ -93,14 +102,17 @@ def audit_front(
 
     With ``claims=1`` only a pure claim is checked, with ``claims=2`` also one of zCDP.
     """
-    for front in fronts:
-        for op in (True, False):
-            for claim in claims_of_size(epsilon)[:claims]:
-                if op and front is not fronts[0] and not isinstance(claim, PureDP):
-                    continue  # an integral in several dimensions is slow and adds little
-                place = "objective" if op else "output"
-                subject = f"{front.formula}, {place}, {short(claim)}: loss over the claim"
-                yield from guarded("formula", subject, _attack, front, op, claim, subject)
+    for front, op, claim in product(fronts, (True, False), claims_of_size(epsilon)[:claims]):
+        if op and front is not fronts[0] and not isinstance(claim, PureDP):
+            continue  # an integral in several dimensions is slow and adds little
+        subject = f"{front.formula}, {_place(op)}, {short(claim)}: loss over the claim"
+        bought = {"spend": "inference", "rp_dim": front.directions, **front.declared}
+        attack = partial(_losses, front.formula, op, claim, front.tables(), bought)
+        yield from measured("formula", subject, lambda attack=attack: max(attack()))
+
+
+def _place(op: bool) -> str:
+    return "objective" if op else "output"
 
 
 _PLACES: tuple[Placement, ...] = ("objective", "output")
@@ -129,19 +141,23 @@ def audit_weights(epsilon: float, rng: np.random.Generator) -> Iterator[Check]:
 
 
 def _attack_each(
-    part: str, setting: checks.Setting, epsilon: float, ratio: Any, rng: np.random.Generator
+    part: str,
+    setting: checks.Setting,
+    epsilon: float,
+    ratio: Callable[[Finding], float],
+    rng: np.random.Generator,
 ) -> Iterator[Check]:
     where = "one column, " if setting.shape == checks.ONE_COLUMN else ""
 
-    def attack(request: Request, loss: Loss, subject: str) -> Iterator[Check]:
+    def attack(request: Request, loss: Loss) -> float:
         plan = checks.plan_in(request, loss, setting)
-        if plan is not None:
-            yield Check(part, subject, ratio(search(plan.coefficients, rng, 1)), 1.0)
+        assert plan is not None
+        return ratio(search(plan.coefficients, rng, 1))
 
     for loss, place, claim in product(LOSSES.values(), _PLACES, claims_of_size(epsilon)[:2]):
         subject = f"{where}{loss.name}, {place}, {short(claim)}: loss over the claim"
-        request = Request(claim, place, None, "free", "keep", ALL_FOR_COEFFICIENTS)
-        yield from guarded(part, subject, attack, request, loss, subject)
+        request = Request(claim, place, None, "free", "keep")
+        yield from measured(part, subject, attack, request, loss)
 
 
 # -- fits that release more than coefficients ----------------------------------------------------
@@ -162,47 +178,56 @@ _SCALED: Mapping[str, Any] = {
 def audit_scaled_fits(epsilon: float) -> Iterator[Check]:
     """A check for each placement and claim: the largest loss of scale, coefficients and moments."""
     pure, rho, _, approximate = claims_of_size(epsilon)
-    several = (
+    for formula, claims in (
         ("y ~ x", (rho, approximate)),
         ("y ~ x + z + f", (pure,)),
         ("y ~ x + offset(z)", (pure, rho)),
-    )
-    for formula, claims in several:
+    ):
         for op, claim in product((True, False), claims):
-            place = "objective" if op else "output"
-            subject = f"{formula} with scale, {place}, {short(claim)}"
-            yield from guarded("formula", subject, _attack_scaled, formula, op, claim, subject)
+            subject = f"{formula} with scale, {_place(op)}, {short(claim)}"
+            bought = {"spend": "inference", "do_scale": "private"}
+            yield from guarded("formula", subject, _attack, formula, op, claim, subject, bought)
 
 
-def _attack_scaled(formula: str, op: bool, claim: Promise, subject: str) -> Iterator[Check]:
-    bought = {"spend": "inference", "do_scale": "private"}
-    return _attack_stages(formula, op, claim, subject, **bought)
-
-
-def _attack_stages(
-    formula: str, op: bool, claim: Promise, subject: str, **bought: Any
+def _attack(
+    formula: str, op: bool, claim: Promise, subject: str, bought: Mapping[str, Any]
 ) -> Iterator[Check]:
+    together, alone = _losses(formula, op, claim, _tables_of_ends(), {**_SCALED, **bought})
+    yield Check("formula", f"{subject}: loss over the claim", together, 1.0)
+    yield Check("formula", f"{subject}: a stage over its part of it", alone, 1.0)
+
+
+def _losses(
+    formula: str, op: bool, claim: Promise, tables: list[pd.DataFrame], given: Mapping[str, Any]
+) -> tuple[float, float]:
+    """The largest losses of fits between two tables over the claim: of all stages, and of one."""
     together, alone = [], []
     for fit_by in (dplr, dpsvm):
-        fit, tables = _fit_of_ends(fit_by, formula, claim, op, **bought)
-        found = privacy_loss(fit, *tables)
+        found = privacy_loss(_fit(fit_by, formula, tables[0], claim, op, **given), *tables)
         assert isinstance(found, PrivacyLoss)
         together.append(found.ratio)
-        alone += [part.ratio for part in found.parts]
-    yield Check("formula", f"{subject}: loss over the claim", float(np.max(together)), 1.0)
-    yield Check("formula", f"{subject}: a stage over its part of it", float(np.max(alone)), 1.0)
+        alone += [part.ratio for part in found.parts] or [found.ratio]
+    return largest(together), largest(alone)
 
 
-def _fit_of_ends(
-    fit_by: Callable[..., Fit], formula: str, claim: Any, op: bool = True, **bought: Any
-) -> tuple[Fit, list[pd.DataFrame]]:
-    """A fit, and two neighbouring tables, of which it is made of the first."""
+def _fit(
+    fit_by: Callable[..., Fit],
+    formula: str,
+    table: pd.DataFrame,
+    claim: Any,
+    op: bool,
+    **given: Any,
+) -> Fit:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fit_by(formula, table, claim, "free", op, **given)
+
+
+def _tables_of_ends() -> list[pd.DataFrame]:
     tables = [pd.DataFrame([end] + [_MIDDLE] * _OTHERS) for end in _ENDS]
     for label, table in enumerate(tables):
         table["y"] = pd.Series([label == 1, *[False, True] * (_OTHERS // 2)], dtype="boolean")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return fit_by(formula, tables[0], claim, "free", op, **bought, **_SCALED), tables
+    return tables
 
 
 _SCORED: Mapping[str, Mapping[str, float]] = {
@@ -222,12 +247,13 @@ def audit_scored_fits(epsilon: float) -> Iterator[Check]:
     pure, rho, _, approximate = claims_of_size(epsilon)
     for (named, spend), claim in product(_SCORED.items(), (pure, rho, approximate)):
         subject = f"{named}, {short(claim)}"
-        given = "y ~ x", True, claim, subject
-        yield from guarded("formula", subject, partial(_attack_stages, spend=spend), *given)
-    subject = "counts of scores: counts that one record moves"
-    yield from guarded("formula", subject, _moved_counts, subject)
-    subject = "counts of scores: their noise in fits, deviations"
-    yield from guarded("formula", subject, _noise_of_counts, subject)
+        given = "y ~ x", True, claim, subject, {"spend": spend}
+        yield from guarded("formula", subject, _attack, *given)
+    for subject, measure, allowed in (
+        ("counts of scores: counts that one record moves", _moved_counts, 2.0),
+        ("counts of scores: their noise in fits, deviations", _noise_of_counts, 6.0),
+    ):
+        yield from measured("formula", subject, measure, allowed=allowed)
 
 
 def _exact_counts(fit: Fit, table: Any) -> FloatArray:
@@ -237,83 +263,26 @@ def _exact_counts(fit: Fit, table: Any) -> FloatArray:
     return score_histogram.score_counts(rows, fit.release.coef, edges)
 
 
-def _moved_counts(subject: str) -> Iterator[Check]:
-    moved = 0.0
+def _moved_counts() -> float:
+    moved, (first, second) = 0.0, _tables_of_ends()
     for fit_by, spend in product((dplr, dpsvm), _SCORED.values()):
-        fit, (first, second) = _fit_of_ends(fit_by, "y ~ x", 100.0, spend=spend)
+        fit = _fit(fit_by, "y ~ x", first, 100.0, True, spend=spend, **_SCALED)
         for other in (second, first.assign(y=first["y"].where(first.index > 0))):
             change = _exact_counts(fit, first) - _exact_counts(fit, other)
             moved = max(moved, float(np.abs(change).sum()))
-    yield Check("formula", subject, moved, 2.0)
+    return moved
 
 
-def _noise_of_counts(subject: str) -> Iterator[Check]:
+def _noise_of_counts() -> float:
     """The spread of what is released around the exact counts, over that of the stated law."""
-    off = []
+    off, table, spend = [], _tables_of_ends()[0], _SCORED["counts of scores"]
     for _ in range(_ALIKE):
-        fit, (table, _) = _fit_of_ends(dplr, "y ~ x", _LOUD, spend=_SCORED["counts of scores"])
+        fit = _fit(dplr, "y ~ x", table, _LOUD, True, spend=spend, **_SCALED)
         release = fit.roc.release
         off.append((release.counts - _exact_counts(fit, table)) / release.calibration.count_sd)
     found = np.concatenate(off)
     # squares of Laplace noise of variance 1 have a variance of 5
-    spread = abs(float(np.mean(found**2)) - 1) / math.sqrt(5 / len(found))
-    yield Check("formula", subject, spread, 6.0)
-
-
-# -- the longest records --------------------------------------------------------------------------
-
-
-def _attack(front: Front, op: bool, claim: Promise, subject: str) -> Iterator[Check]:
-    losses = []
-    for fit_by in (dplr, dpsvm):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            fit = fit_by(
-                front.formula,
-                front.frame([1.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
-                claim,
-                "free",
-                op,
-                spend="inference",
-                rp_dim=front.directions,
-                **front.declared,
-            )
-        pair = _neighbours(front, fit)
-        losses.append(loss_of(pair, fit.calibration, _outputs(fit.calibration, pair)))
-        if fit.release.moments is not None:
-            losses.append(moments_loss(pair, fit.release.moments.calibration))
-    # NumPy's maximum, because Python's `max` may skip a ratio that is NaN
-    yield Check("formula", subject, float(np.max([loss.ratio for loss in losses])), 1.0)
-
-
-def _neighbours(front: Front, fit: Fit) -> Pair:
-    """Neighbours with the longest record under either label.
-
-    The shared records are two copies of the new record and some with unusable labels.
-    """
-
-    def as_fitted(spec: Any) -> Any:
-        projection = fit.spec.projection
-        return spec if projection is None else replace(spec.as_whole_rows(), projection=projection)
-
-    def signed(label: float) -> FloatArray:
-        frame = front.frame([label, 0.0, 0.0, np.nan, np.nan, np.nan])
-        read = read_as_a_fit(Case(front.formula, frame, front.declared), change=as_fitted)
-        return np.asarray(read.x * read.y[:, None])
-
-    first, second = signed(1.0), signed(0.0)
-    return Pair(first[1:], np.ones(len(first) - 1), first[0], second[0])
-
-
-def _outputs(calibration: Calibration, pair: Pair) -> FloatArray | None:
-    """Outputs ``(m, d)`` near which the loss of a Laplace tilt is largest on this pair."""
-    problem, target = calibration.problem, calibration.target
-    if calibration.placement == "output" or not isinstance(target, PureDP):
-        return None
-    square = float(pair.old @ pair.old)
-    charge = -calibration.noise.log_density(pair.old)
-    margins = margins_of_most(problem.loss, charge, square / problem.penalty)
-    return np.outer([*margins, margin_at(problem.loss, 0.98)], pair.old / square)
+    return abs(float(np.mean(found**2)) - 1) / math.sqrt(5 / len(found))
 
 
 # -- tables that may reveal a record ------------------------------------------------------------
@@ -326,12 +295,12 @@ def audit_tables() -> Iterator[Check]:
     """Checks that no type depends on values, and that a fit ends if its data change."""
     for name, made in _CONTAINERS.items():
         subject = f"{name}: records that change a type or an error"
-        yield from guarded("rows", subject, _types, subject, made)
+        yield from measured("rows", subject, _types, made, allowed=0.0)
     subject = "Dask partitions that change: fits that came to an end"
     if find_spec("dask") is None:
         yield Check("rows", subject, failure=MISSING)
     else:
-        yield from guarded("rows", subject, _changing, subject)
+        yield from measured("rows", subject, _changing, allowed=0.0)
 
 
 def _objects(*columns: list[Any]) -> ObjectArray:
@@ -350,13 +319,13 @@ _CONTAINERS: dict[str, Callable[[list[Any], list[Any]], tuple[Any, Any]]] = {
 }
 
 
-def _types(subject: str, made: Callable[[list[Any], list[Any]], Any]) -> Iterator[Check]:
+def _types(made: Callable[[list[Any], list[Any]], Any]) -> float:
     told, y = 0, [0, 1] * (_N // 2)
     for pair in (["a", "b"], [0.5, 1.0], [pd.Timestamp("2021-01-01")] * 2):
         x = pair * (_N // 2)
         before = _outcome(*made(x, y))
         told += sum(_outcome(*made([*x[:3], odd, *x[4:]], y)) != before for odd in _ODD)
-    yield Check("rows", subject, told)
+    return told
 
 
 def _outcome(first: Any, second: Any) -> list[str]:
@@ -376,7 +345,7 @@ def _outcome(first: Any, second: Any) -> list[str]:
     return found
 
 
-def _changing(subject: str) -> Iterator[Check]:
+def _changing() -> float:
     import dask
     import dask.dataframe as frames
 
@@ -394,4 +363,4 @@ def _changing(subject: str) -> Iterator[Check]:
             warnings.simplefilter("ignore")
             dplr("y ~ x", table, 1.0, bounds={"x": (-1, 1), "y": (0, 1)})
             ended += 1
-    yield Check("rows", subject, ended)
+    return ended

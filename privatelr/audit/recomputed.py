@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatch
 from functools import partial
@@ -20,17 +19,14 @@ from privatelr import mechanisms
 from privatelr.audit import checks, worth
 from privatelr.audit.checks import MISSING, Check, Setting, claims_of_size, guarded, short
 from privatelr.audit.density.exact import candidate_margins
-from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import Spend
 from privatelr.mechanisms.calibration import (
     GAUSSIAN,
     LAPLACE,
     ScaleFacts,
-    free_penalty,
     laws_hiding,
-    proven,
 )
-from privatelr.mechanisms.calibration.lambda_rules import Kinds, within
+from privatelr.mechanisms.calibration.lambda_rules import Kinds
 from privatelr.numerics import LOSSES
 from privatelr.privacy import (
     ZCDP,
@@ -48,7 +44,6 @@ from privatelr.privacy.accounting import Ledger
 from privatelr.privacy.events import tilt_survival
 from privatelr.privacy.noise import (
     gaussian_epsilon,
-    log_delta,
 )
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
 from privatelr.selection import constraint_private, multiplicative_weights, thesis
@@ -214,21 +209,12 @@ def _plan_of(
     groups: tuple[ColumnGroup, ...] | None = None,
 ) -> mechanisms.StagedCalibration | None:
     """A plan at half of the penalty that frees the curvature; None if it has no such noise."""
-    scaled = spend != "inference" and dict(spend).get("scale", 0.0) > 0
-    target = replace(claim, neighbours=facts.neighbours)
-    scale = (
-        ScaleFacts(facts.n, groups or _GROUPS[place], False, 0.01, persons=facts.persons)
-        if scaled
-        else None
-    )
-    with suppress(GuaranteeError):
-        ways = mechanisms.divide(target, spend, facts.loss, scaled=scaled)
-        parts = next((parts for parts, meant in ways if kinds and within(kinds, meant)), ways[0][0])
-        part: Any = parts["coefficients"]
-        penalty = free_penalty(facts, part, proven(None, facts.loss), kinds=kinds) / 2
-        request = mechanisms.Request(target, place, None, penalty / facts.n, "keep", spend, kinds)
-        return mechanisms.calibrate_all(request, facts, scale)
-    return None
+    target, scale = replace(claim, neighbours=facts.neighbours), None
+    if spend != "inference" and dict(spend).get("scale", 0.0) > 0:
+        columns = groups or _GROUPS[place]
+        scale = ScaleFacts(facts.n, columns, False, 0.01, persons=facts.persons)
+    request = mechanisms.Request(target, place, None, "free", "keep", spend, kinds)
+    return checks.plan_at(request, facts, 2.0, scale)
 
 
 _Choices = Iterator[tuple[float, int, Promise]]
@@ -335,9 +321,9 @@ def _published(epsilon: float, subject: str) -> Iterator[Check]:
         yield Check("noise", what, max(shown) / said, 1 + _SLACK)
 
 
-_SAME, _BY_ORDERS, _BY_GRID = 1e-6, 2e-3, 1e-3
-"""Two implementations may have these relative differences: with exact formulas, with a finite set
-of Renyi orders, and with a grid."""
+_SAME, _ROUNDED, _BY_ORDERS, _BY_GRID = 1e-6, 1e-3, 2e-3, 1e-3
+"""Two implementations may have these relative differences: with exact formulas, with a standard
+deviation that is rounded up, with a finite set of Renyi orders, and with a grid."""
 _DISTANCE, _DELTA = 0.7, 1e-6
 _EPSILONS, _RHOS, _MUS = (0.1, 1.0, 3.0), (0.01, 0.1, 1.0), (0.2, 1.0, 3.0)
 _ORDERS = 1 + np.geomspace(1e-3, 1e4, 4000)
@@ -358,83 +344,61 @@ def audit_peers() -> Iterator[Check]:
         if find_spec(module) is None:
             yield Check("peers", f"{name}: all that it states too", failure=MISSING)
         else:
-            yield from guarded("peers", name, work)
+            yield from guarded("peers", name, _compared, name, work)
 
 
-def _apart(subject: str, pairs: list[tuple[float, float]], most: float = _SAME) -> Check:
-    """A check of the largest relative difference between the two numbers of a pair."""
-    differences = [abs(ours / theirs - 1) for ours, theirs in pairs]
-    return Check("peers", f"{subject}, relative difference", max(differences), most)
+_Compared = Iterator[tuple[str, float, list[tuple[float, float]]]]
+"""What is compared, the largest relative difference, and pairs of this package's numbers and those
+of the library."""
 
 
-def _google() -> Iterator[Check]:
+def _compared(name: str, work: Callable[[], _Compared]) -> Iterator[Check]:
+    for what, most, pairs in work():
+        if what.endswith("over what is counted"):  # at most as much as is counted
+            yield Check("peers", f"{name}: {what}", max(b / a for a, b in pairs), 1 + most)
+        else:
+            apart = max(abs(ours / theirs - 1) for ours, theirs in pairs)
+            yield Check("peers", f"{name}: {what}, relative difference", apart, most)
+
+
+def _google() -> _Compared:
+    from dp_accounting import GaussianDpEvent, NeighboringRelation, RandomizedResponseDpEvent
     from dp_accounting.pld import common
     from dp_accounting.pld.privacy_loss_distribution import from_privacy_parameters
     from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss, LaplacePrivacyLoss
-    from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
+    from dp_accounting.rdp.rdp_privacy_accountant import RdpAccountant
 
     def delta(multiplier: float, epsilon: float) -> Any:
         return GaussianPrivacyLoss(multiplier).get_delta_for_epsilon(epsilon)
 
-    yield _apart(
-        "dp-accounting: delta of Gaussian noise for an (epsilon, delta)",
-        [(_DELTA, delta(_gaussian_sd(ApproxDP(e, _DELTA)) / _DISTANCE, e)) for e in _EPSILONS],
-        1e-3,  # the standard deviation of the noise is rounded up
-    )
-    yield _apart(
-        "dp-accounting: the profile of a Gaussian",
-        [(math.exp(log_delta(e, mu)), delta(1 / mu, e)) for e in (0.0, 0.5, 2.0) for mu in _MUS],
-    )
-    yield _apart(
-        "dp-accounting: delta of a Gaussian at an epsilon for it",
-        [(_DELTA, delta(1 / mu, gaussian_epsilon(mu, _DELTA))) for mu in _MUS],
-    )
-    yield _apart(
-        "dp-accounting: epsilon of Laplace noise",
-        [(e, LaplacePrivacyLoss(_scale(e) / _DISTANCE).privacy_loss(-1e9)) for e in _EPSILONS],
-    )
-    yield _apart(
-        "dp-accounting: rho as an (epsilon, delta)",
-        [
-            (_epsilon(rho), compute_epsilon(_ORDERS.tolist(), (rho * _ORDERS).tolist(), _DELTA)[0])
-            for rho in _RHOS
-        ],
-        _BY_ORDERS,
-    )
-    yield from _by_renyi()
-    # a ledger counts at least the exact epsilon of as many randomised responses
-    ledger = Ledger(100.0, _DELTA)
-    ledger.charge(PureDP(_EACH), (), "audit", times=_RELEASES)
-    once = from_privacy_parameters(common.DifferentialPrivacyParameters(_EACH, 0.0))
-    exact = once.self_compose(_RELEASES).get_epsilon_for_delta(_DELTA)
-    subject = f"dp-accounting: {_RELEASES} pure releases, exact epsilon over what a ledger counts"
-    yield Check("peers", subject, exact / ledger.spent(), 1 + _BY_GRID)
-
-
-def _by_renyi() -> Iterator[Check]:
-    """Checks of epsilon at delta against the Renyi accountant of dp-accounting.
-
-    The noise multiplier already accounts for replacement.
-    """
-    from dp_accounting import GaussianDpEvent, NeighboringRelation, RandomizedResponseDpEvent
-    from dp_accounting.rdp.rdp_privacy_accountant import RdpAccountant
-
+    sds = [(epsilon, _gaussian_sd(ApproxDP(epsilon, _DELTA)) / _DISTANCE) for epsilon in _EPSILONS]
+    at_delta = [(_DELTA, delta(multiplier, epsilon)) for epsilon, multiplier in sds]
+    yield "delta of Gaussian noise for an (epsilon, delta)", _ROUNDED, at_delta
+    at_delta = [(_DELTA, delta(1 / mu, gaussian_epsilon(mu, _DELTA))) for mu in _MUS]
+    yield "delta of a Gaussian at an epsilon for it", _SAME, at_delta
+    laplace = [(e, LaplacePrivacyLoss(_scale(e) / _DISTANCE).privacy_loss(-1e9)) for e in _EPSILONS]
+    yield "epsilon of Laplace noise", _SAME, laplace
     gaussians, responses = [], []
-    for rho in _RHOS:
-        event = GaussianDpEvent(_gaussian_sd(ZCDP(rho)) / _DISTANCE)
+    for rho in _RHOS:  # the noise multiplier already accounts for replacement
+        event: Any = GaussianDpEvent(_gaussian_sd(ZCDP(rho)) / _DISTANCE)
         accountant = RdpAccountant(orders=_ORDERS.tolist()).compose(event)
         gaussians.append((_epsilon(rho), accountant.get_epsilon(_DELTA)))
-    yield _apart("dp-accounting: rho of a Gaussian", gaussians, _BY_ORDERS)
+    yield "rho of a Gaussian", _BY_ORDERS, gaussians
     for epsilon in (0.05, 0.3):
         event = RandomizedResponseDpEvent(2 / (1 + math.exp(epsilon)), 2)
         accountant = RdpAccountant(_ORDERS[::20].tolist(), NeighboringRelation.REPLACE_ONE)
         theirs = accountant.compose(event, 1000).get_epsilon(_DELTA)
-        responses.append(theirs / _epsilon(1000 * to_zcdp(PureDP(epsilon)).rho))
-    subject = "dp-accounting: randomised responses, Renyi epsilon over that of their rho"
-    yield Check("peers", subject, max(responses), 1 + _BY_ORDERS)
+        responses.append((_epsilon(1000 * to_zcdp(PureDP(epsilon)).rho), theirs))
+    yield "randomised responses by orders, epsilon over what is counted", _BY_ORDERS, responses
+    ledger = Ledger(100.0, _DELTA)
+    ledger.charge(PureDP(_EACH), (), "audit", times=_RELEASES)
+    once = from_privacy_parameters(common.DifferentialPrivacyParameters(_EACH, 0.0))
+    exact = once.self_compose(_RELEASES).get_epsilon_for_delta(_DELTA)
+    subject = f"{_RELEASES} pure releases, exact epsilon over what is counted"
+    yield subject, _BY_GRID, [(ledger.spent(), exact)]
 
 
-def _opendp() -> Iterator[Check]:
+def _opendp() -> _Compared:
     from opendp import prelude
 
     opendp: Any = prelude  # the library's maps have no type annotations
@@ -445,24 +409,14 @@ def _opendp() -> Iterator[Check]:
     number = entry, opendp.absolute_distance(T=float)
     vector = opendp.vector_domain(entry), opendp.l2_distance(T=float)
     scores = opendp.vector_domain(entry), opendp.linf_distance(T=float), opendp.max_divergence()
-    yield _apart(
-        "OpenDP: epsilon of Laplace noise",
-        [(e, opendp.m.make_laplace(*number, scale=_scale(e)).map(_DISTANCE)) for e in _EPSILONS],
-    )
+    laplace = {e: opendp.m.make_laplace(*number, scale=_scale(e)) for e in _EPSILONS}
+    yield "epsilon of Laplace noise", _SAME, [(e, m.map(_DISTANCE)) for e, m in laplace.items()]
     sds = {rho: _gaussian_sd(ZCDP(rho)) for rho in (0.01, 0.5, 2.0)}
     made = {rho: opendp.m.make_gaussian(*vector, scale=sd) for rho, sd in sds.items()}
-    yield _apart(
-        "OpenDP: rho of Gaussian noise",
-        [(rho, mechanism.map(_DISTANCE)) for rho, mechanism in made.items()],
-    )
-    yield _apart(
-        "OpenDP: rho as an (epsilon, delta)",
-        [
-            (_epsilon(rho), opendp.c.make_zCDP_to_approxDP(each).map(_DISTANCE).epsilon(_DELTA))
-            for rho, each in made.items()
-        ],
-        _BY_ORDERS,
-    )
+    yield "rho of Gaussian noise", _SAME, [(rho, m.map(_DISTANCE)) for rho, m in made.items()]
+    approximate = {rho: opendp.c.make_zCDP_to_approxDP(each) for rho, each in made.items()}
+    at_delta = [(_epsilon(rho), m.map(_DISTANCE).epsilon(_DELTA)) for rho, m in approximate.items()]
+    yield "rho as an (epsilon, delta)", _BY_ORDERS, at_delta
     largest = []
     for epsilon in _EPSILONS:  # scores move up or down by the distance, so their range is twice it
         choice = ExponentialMechanism(epsilon, 2 * _DISTANCE)
@@ -470,7 +424,7 @@ def _opendp() -> Iterator[Check]:
         log_odds = np.diff(choice.log_probabilities(np.array([0.0, 1.0])))
         noisy = opendp.m.make_noisy_max(*scores, scale=float(1 / log_odds[0]))
         largest.append((epsilon, float(noisy.map(_DISTANCE))))
-    yield _apart("OpenDP: epsilon of the largest of noisy scores", largest)
+    yield "epsilon of the largest of noisy scores", _SAME, largest
 
 
 def _scale(epsilon: float) -> float:

@@ -10,45 +10,16 @@ from itertools import product
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
-from privatelr.audit import checks
-from privatelr.audit.accounts import audit_ledger
+from privatelr.audit import accounts, checks, designs, fits, neighbouring_tables, recomputed
 from privatelr.audit.audit_table import LAPLACE_MARK, Audit, Row, row_or_failure
-from privatelr.audit.checks import (
-    QUICK,
-    Effort,
-    plan_in,
-)
+from privatelr.audit.checks import QUICK, Effort, plan_in
 from privatelr.audit.density import exact
-from privatelr.audit.density.gaussian_persons import audit_gaussian_persons
+from privatelr.audit.density import persons_and_classes as persons
 from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.density.pairs import WIDER, straight_pair, usual_pair
 from privatelr.audit.density.search import deep_pair, ratio_of, search
-from privatelr.audit.density.worst_classes import audit_classes
-from privatelr.audit.density.worst_persons import audit_persons
-from privatelr.audit.designs import audit_rows
-from privatelr.audit.enumeration.answers import audit_answers
-from privatelr.audit.enumeration.plays import audit_plays
-from privatelr.audit.enumeration.ranges_and_levels import audit_declarations
-from privatelr.audit.enumeration.tiny_cases import audit_programs, audit_simplex
-from privatelr.audit.fits import (
-    audit_front,
-    audit_offsets,
-    audit_scaled_fits,
-    audit_scored_fits,
-    audit_tables,
-    audit_weights,
-)
-from privatelr.audit.long_records import audit_long_records
-from privatelr.audit.moved_records import audit_moves, audit_strata
-from privatelr.audit.persons_of_fits import audit_persons_of_fits
-from privatelr.audit.recomputed import audit_noise, audit_peers
-from privatelr.audit.sampling import distribution_tests
-from privatelr.audit.sampling.distribution_tests import (
-    audit_releases,
-    release_pvalue,
-)
-from privatelr.audit.sampling.drawn_noise import audit_draws, audit_source
-from privatelr.audit.small_ledgers import audit_small_ledgers
+from privatelr.audit.enumeration import answers, plays, tiny_cases
+from privatelr.audit.sampling import draws_and_releases
 from privatelr.errors import ArgumentError, require_number, show
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spend, StagedCalibration
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Calibration, ScaleFacts
@@ -133,30 +104,25 @@ def _all_found(
     subjects = list(_subjects(epsilon, losses))
     if whole:
         (other,) = rng.spawn(1)  # the random numbers of the rows then do not depend on the checks
-        yield from audit_rows(other, effort.formulas)
-        yield from audit_tables()
-        yield from audit_front(epsilon)
-        yield from audit_scaled_fits(epsilon)
-        yield from audit_scored_fits(epsilon)
-        yield from audit_offsets(epsilon, other)
-        yield from audit_weights(epsilon, other)
-        yield from audit_persons(epsilon, other)
-        yield from audit_gaussian_persons(epsilon, other)
-        yield from audit_persons_of_fits(epsilon)
-        yield from audit_long_records(epsilon)
-        yield from audit_moves(epsilon)
-        yield from audit_strata(epsilon)
-        yield from audit_classes(epsilon, other)
-        yield from audit_noise(epsilon)
-        yield from audit_draws(other, effort.releases)
-        yield from audit_source()
-        yield from audit_releases(other, epsilon)
-        yield from audit_plays(other, epsilon, effort.choices)
-        yield from audit_declarations(epsilon, -(-effort.releases // _FEWER_CALLS))
-        yield from audit_answers(other, epsilon, effort.choices)
-        yield from audit_ledger(other)
-        yield from audit_small_ledgers(other)
-        yield from audit_peers()
+        yield from designs.audit_rows(other, effort.formulas)
+        yield from fits.audit_fits(epsilon, other)
+        yield from persons.audit_persons(epsilon, other)
+        yield from persons.audit_gaussian_persons(epsilon, other)
+        yield from neighbouring_tables.audit_persons_of_fits(epsilon)
+        yield from neighbouring_tables.audit_long_records(epsilon)
+        yield from persons.audit_moves(epsilon)
+        yield from neighbouring_tables.audit_strata(epsilon)
+        yield from persons.audit_classes(epsilon, other)
+        yield from recomputed.audit_noise(epsilon)
+        yield from draws_and_releases.audit_draws(other, effort.releases)
+        yield from draws_and_releases.audit_source()
+        yield from draws_and_releases.audit_releases(other, epsilon)
+        yield from plays.audit_plays(other, epsilon, effort.choices)
+        yield from answers.audit_declarations(epsilon, -(-effort.releases // _FEWER_CALLS))
+        yield from answers.audit_answers(other, epsilon, effort.choices)
+        yield from accounts.audit_ledger(other)
+        yield from accounts.audit_small_ledgers(other)
+        yield from recomputed.audit_peers()
     for request, loss in subjects:
         yield row_or_failure(
             *(request.placement, checks.label(loss), request.target, audit_one),
@@ -165,8 +131,8 @@ def _all_found(
             scale=math.inf if _bought(request) == "scale" else math.nan,
         )
     if whole:
-        yield from audit_programs(epsilon, rng, effort.releases, effort.choices)
-    yield from audit_simplex(epsilon, rng, effort.releases, effort.choices, losses)
+        yield from tiny_cases.audit_programs(epsilon, rng, effort.releases, effort.choices)
+    yield from tiny_cases.audit_simplex(epsilon, rng, effort.releases, effort.choices, losses)
 
 
 def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Loss]]:
@@ -223,7 +189,9 @@ def audit_one(
     if not scaled:
         subject, trials = first if bought else first.coefficients, -(-effort.trials // fewer)
         sampled = max(sample(subject, trials, alpha, rng) for _ in range(effort.seeds))
-        differs = release_pvalue(request, loss, -(-effort.releases // fewer), rng)
+        differs = draws_and_releases.release_pvalue(
+            request, loss, -(-effort.releases // fewer), rng
+        )
     return Row(
         placement=request.placement,
         loss=checks.label(loss),
@@ -254,12 +222,12 @@ def sample(
     release: Callable[..., FloatArray]
     if isinstance(subject, StagedCalibration):
         pair = usual_pair(subject.coefficients, WIDER)[0]
-        release = partial(distribution_tests.release_both_many, subject)
+        release = partial(draws_and_releases.release_both_many, subject)
         score = exact.likelihood_ratio_of_both(subject, pair)
     else:
         deep = subject.problem.d > 1
         pair = deep_pair(subject) if deep else straight_pair(subject, 0.0)[0]
-        release = partial(distribution_tests.release_many, subject)
+        release = partial(draws_and_releases.release_many, subject)
         score = exact.likelihood_ratio(subject, pair)
     first, second = (release(side, trials, rng) for side in (pair.first(), pair.second()))
     return checks.sampled_bound(subject.proven, first, second, alpha, score)

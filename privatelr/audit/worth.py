@@ -201,10 +201,10 @@ def delta_of_gaussian(epsilon: Any, mu: Any) -> Any:
 def epsilon_of_gaussian(mu: float, delta: float) -> float:
     """The epsilon at delta of a Gaussian release of this mu."""
     most = 10 * (mu * mu + mu * math.sqrt(-2 * math.log(delta)))
-    return _least_epsilon(lambda epsilon: delta_of_gaussian(epsilon, mu), delta, most)
+    return least_epsilon(lambda epsilon: delta_of_gaussian(epsilon, mu), delta, most)
 
 
-def _least_epsilon(delta_at: Callable[[float], Any], delta: float, high: float) -> float:
+def least_epsilon(delta_at: Callable[[float], Any], delta: float, high: float) -> float:
     """The least epsilon between 0 and `high` at which delta is not exceeded, by bisection."""
     low = 0.0
     for _ in range(60):
@@ -261,7 +261,7 @@ def _epsilon_of_two(tilt: float, eta: float, times: int, delta: float, pure: flo
     def delta_at(epsilon: float) -> Any:
         return chances @ np.maximum(-np.expm1(np.minimum(epsilon - losses, 0.0)), 0.0)
 
-    return _least_epsilon(delta_at, delta, times * eta + pure)
+    return least_epsilon(delta_at, delta, times * eta + pure)
 
 
 # -- a tilt -------------------------------------------------------------------------------------
@@ -269,6 +269,8 @@ def _epsilon_of_two(tilt: float, eta: float, times: int, delta: float, pure: flo
 
 def _share_of_tilt(calibration: Calibration) -> float:
     problem, noise, target = calibration.problem, calibration.noise, calibration.target
+    if noise.scale == 0:
+        return math.inf
     shield, apart = calibration.shield, 2 * calibration.tau * problem.touched / problem.penalty
     epsilon, mu = definition_of(shield).cost(shield, apart)
     match noise.is_pure, target:

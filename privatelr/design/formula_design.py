@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,9 @@ from scipy import sparse
 
 from privatelr.design import column_plan, offsets_and_weights
 from privatelr.design.coding import Factor
-from privatelr.design.kept_plans import planned_columns
 from privatelr.design.offsets_and_weights import Weight
 from privatelr.design.prior import Prior
-from privatelr.design.response import Response, require_no_order
+from privatelr.design.response import Response, plan_response, require_no_order
 from privatelr.design.terms import (
     BoundSource,
     Columns,
@@ -30,6 +29,7 @@ from privatelr.design.terms import (
     Term,
     blocks_of,
     bound_of,
+    plan_columns,
     require_boundable,
     user_units,
 )
@@ -54,6 +54,10 @@ _SPARSE = 0.1
 """Share of nonzero entries below which rows are stored as a sparse array."""
 _WIDE = 64
 """Number of columns below which a sparse array of rows saves nothing."""
+_FEW_LEVELS = 200
+"""Number of declared levels up to which a plan is small enough to be kept."""
+_WRITTEN = (str, bool, int, float)
+"""Types whose values are told apart by what they write of themselves."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,6 +234,76 @@ class DesignSpec:
         """The same matrix as a dense array, for inference, which holds others of this size."""
         units = self.user_map()
         return np.asarray(units.toarray() if sparse.issparse(units) else units)
+
+
+# -- columns, which are kept for the next fit that asks the same -----------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedColumns:
+    """The variables of a formula, its response, and its columns.
+
+    Attributes
+    ----------
+    variables : dict of str to Variable
+        Those of the first call, so that a fit refers to the same objects throughout.
+    response : Response
+    factors : tuple of Factor
+    columns : Columns
+        Its arrays are shared by the fits of all calls, so none of them can be written to.
+    """
+
+    variables: dict[str, Variable]
+    response: Response
+    factors: tuple[Factor, ...]
+    columns: Columns
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A formula that was read once, which is one object, and variables as they are written.
+
+    Levels 1, True and 1.0 are equal but not one level, so the variables themselves are no key.
+    """
+
+    number: int
+    written: tuple[str, ...]
+    formula: Formula = field(compare=False)
+    variables: dict[str, Variable] = field(compare=False)
+
+
+def planned_columns(formula: Formula, variables: dict[str, Variable]) -> PlannedColumns:
+    """Plan the response and the columns of a formula, or return what was planned before.
+
+    A small fit takes as long to plan as to solve. All of it is public.
+
+    Raises
+    ------
+    FormulaError, SchemaError
+        If the terms cannot be combined, or levels are not declared.
+    """
+    levels = [level for one in variables.values() for level in one.levels]
+    if len(levels) > _FEW_LEVELS or not all(type(level) in _WRITTEN for level in levels):
+        return _plan(formula, variables)
+    return _kept(_Question(id(formula), tuple(map(repr, variables.values())), formula, variables))
+
+
+@functools.lru_cache(maxsize=16)
+def _kept(question: _Question) -> PlannedColumns:
+    """Plan for a first call; a formula that is held here shares its number with no other."""
+    return _plan(question.formula, question.variables)
+
+
+def _plan(formula: Formula, variables: dict[str, Variable]) -> PlannedColumns:
+    response = plan_response(formula.response, variables)
+    factors, columns = plan_columns(formula, variables)
+    grids = (term.grid.data if sparse.issparse(term.grid) else term.grid for term in columns.terms)
+    for array in (columns.parent, columns.centre, columns.scale, *grids):
+        array.flags.writeable = False
+    return PlannedColumns(variables, response, factors, columns)
+
+
+# -- a plan ---------------------------------------------------------------------------------------
 
 
 def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:

@@ -280,16 +280,16 @@ def blocks_of(
     """
     if not _is_product(columns):
         return ()
-
-    def block(term: Term) -> Block:
+    blocks = []
+    for term in columns.terms:
         size = term.stop - term.start
         if intercept is not None and (term.start, term.stop) == (0, 1):
-            return Block(size, intercept * MAPPED)
-        if unbounded_norm is not None and not math.isfinite(term.radius):
-            return Block(size, unbounded_norm, "l2")
-        return Block(size, term.absolute * MAPPED)
-
-    return tuple(map(block, columns.terms))
+            blocks.append(Block(size, intercept * MAPPED))
+        elif unbounded_norm is not None and not math.isfinite(term.radius):
+            blocks.append(Block(size, unbounded_norm, "l2"))
+        else:
+            blocks.append(Block(size, term.absolute * MAPPED))
+    return tuple(blocks)
 
 
 def _is_product(columns: Columns) -> bool:

@@ -59,8 +59,13 @@ def resolved_columns(scale: ScaleRelease | None, moments: Moments) -> FloatArray
         first = len(found) - calibration.facts.p
         alone = np.full(calibration.facts.p, 4.0)
         alone[calibration.means] = 1.0
-        curvature = alone * np.maximum(_own_curvature(moments, first)[first:], 0.0)
-        shown = np.hypot(_spread_of(scale), curvature)
+        # What the intercept leaves of the curvature of a column, in deviations of its noise. Rows
+        # are centred by a noisy mean, so a column that hardly varies has the intercept's curvature.
+        # That of the intercept itself is no smaller than its noise here.
+        matrix, sd = moments.curvature, moments.calibration.entry_sd
+        of_intercept = matrix[0] ** 2 / max(matrix[0, 0], sd) if first else np.zeros(len(matrix))
+        own = (np.diag(matrix) - of_intercept)[first:] / sd
+        shown = np.hypot(_spread_of(scale), alone * np.maximum(own, 0.0))
         found[first:] = np.clip(shown / RESOLVED, 0.0, 1.0)
     return found
 
@@ -71,17 +76,6 @@ def _spread_of(scale: ScaleRelease) -> FloatArray:
     found = spread_to_noise(scale)
     found.flags.writeable = False
     return found
-
-
-def _own_curvature(moments: Moments, first: int) -> FloatArray:
-    """What the intercept leaves of the released curvature of each column, in deviations ``(d,)``.
-
-    Rows are centred by a noisy mean, so a column that hardly varies has a curvature all the same,
-    which is that of the intercept. That of the intercept itself is no smaller than its noise here.
-    """
-    matrix, sd = moments.curvature, moments.calibration.entry_sd
-    of_intercept = matrix[0] ** 2 / max(matrix[0, 0], sd) if first else np.zeros(len(matrix))
-    return np.asarray((np.diag(matrix) - of_intercept) / sd)
 
 
 def hidden_numbers(scale: ScaleRelease | None, evidence: NoisyMoments) -> list[int]:

@@ -51,7 +51,6 @@ from privatelr.mechanisms.stages.coefficients import (
     MECHANISMS,
     Mechanism,
     calibrate,
-    find_mechanism,
     mechanism_of,
 )
 from privatelr.numerics.rows import matrix_of, vector_of

@@ -35,8 +35,8 @@ from privatelr.mechanisms.request import (
     require_usual,
 )
 from privatelr.mechanisms.score_histogram import HistogramCalibration, ScoreScale
-from privatelr.mechanisms.stages import STAGES, Known, Seen, StageCalibration
-from privatelr.mechanisms.stages.coefficients import Mechanism, find_mechanism
+from privatelr.mechanisms.stages import STAGES, StageCalibration
+from privatelr.mechanisms.stages.coefficients import Mechanism, mechanism_of
 from privatelr.numerics.solve import Solver
 from privatelr.privacy import ZCDP, ApproxDP, Event, Guarantee, PureDP, pure_within
 from privatelr.privacy.accounting import Entry
@@ -100,8 +100,8 @@ class StagedCalibration:
     @property
     def is_scale_worth_it(self) -> bool:
         """Whether the noise on the scale is so small that the other stages profit."""
-        has_intervals = self.moments is not None
-        return self.scale is not None and is_worth_it(self.scale, has_intervals)
+        scale = self.parts.get(SCALE)
+        return scale is not None and is_worth_it(scale, INFERENCE in self.parts)
 
     @property
     def proven(self) -> Guarantee:
@@ -124,7 +124,7 @@ class StagedCalibration:
         """
         if isinstance(self.target, ZCDP) and isinstance(self.proven, PureDP):
             return ()
-        return tuple(event for stage in self.stages for event in stage.events)
+        return tuple(event for stage in self.parts.values() for event in stage.events)
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.stages))
@@ -171,13 +171,16 @@ def calibrate_all(
         beside, made = GAUSSIAN if meant else request.kinds, dict[str, Any]()
         try:
             require_usual(parts)
-            for name in in_order(parts):
-                known = Known(asked, facts, scale, beside, made)
-                made[name] = STAGES[name].calibrate(parts[name], known)
+            for name in (name for name in STAGES if name in parts):
+                made[name] = STAGES[name].calibrate(
+                    parts[name], asked, facts, columns=scale, kinds=beside, before=made
+                )
         except GuaranteeError as error:
             refusal = error
         else:
-            found.append(StagedCalibration(request.target, find_mechanism(asked), made))
+            found.append(
+                StagedCalibration(request.target, mechanism_of(asked.placement, asked.target), made)
+            )
     if not found:
         raise refusal
     return found[0] if len(found) == 1 else min(found, key=_noise)
@@ -233,8 +236,8 @@ def relative_noise(plan: StagedCalibration) -> float:
     >>> relative_noise(plans[0]) > relative_noise(plans[1])
     True
     """
-    scale, noise = plan.scale, plan.coefficients.noise
-    assert scale is not None
+    scale: ScaleCalibration = plan.parts[SCALE]
+    noise = plan.coefficients.noise
     facts = scale.facts
     if scale.of_numbers:
         moments = [
@@ -296,9 +299,10 @@ def release_all(
     drawn = {} if centre is None else {"centre": centre, "stiff": stiff}
     released = plan.mechanism.release(rows, plan.coefficients, draws, solver, **drawn)
     covered = guarantee or plan.target
-    released = replace(released, guarantee=covered, entry=entry, parts=before or {})
+    parts = dict(before or {})
+    released = replace(released, guarantee=covered, entry=entry, parts=parts)
     for name, calibration in plan.parts.items():
         if STAGES[name].at_coefficients:
-            seen = Seen(rows, released, draws.others[name], expected)
-            released = released.having(**{name: STAGES[name].release(calibration, seen)})
+            noise = draws.others[name]
+            parts[name] = STAGES[name].release(calibration, rows, released, noise, expected)
     return released

@@ -155,7 +155,7 @@ class HistogramCalibration:
     @property
     def events(self) -> tuple[Event, ...]:
         """The events that a ledger composes for this release."""
-        return events_of(self.noise, self.sensitivity, self.proven)
+        return events_of(self)
 
     def __str__(self) -> str:
         whose = f"m = {self.n} persons" if self.persons else f"n = {self.n} records"

@@ -30,7 +30,7 @@ from privatelr.formula import (
     with_terms,
 )
 from privatelr.inference import Guesses
-from privatelr.mechanisms import find_mechanism, read_request, warn_of_one_record
+from privatelr.mechanisms import mechanism_of, read_request, warn_of_one_record
 from privatelr.method import Method, perturbation
 from privatelr.multinomial_model import several_classes
 from privatelr.numerics import LOSSES, Loss, find_hinge, find_loss
@@ -247,7 +247,7 @@ def plan(
     bought = None if loss == _SOFTMAX and spend == "inference" else spend
     priced = eps, delta, bought, lambda_, op, analysis, on_small_lambda
     request = read_request(*priced, neighbours_of(whole))
-    find_mechanism(request)
+    mechanism_of(request.placement, request.target)
     scaling, asked = read_do_scale(do_scale), read_prior(prior, stacklevel=4)
     if scaling is True:
         raise ArgumentError("do_scale=True: it reads the data, and a plan has none.")

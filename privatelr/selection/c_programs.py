@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from privatelr.errors import GuaranteeError, NotConvergedError
-from privatelr.mechanisms import Problem, Request, calibrate, draw, find_mechanism
+from privatelr.mechanisms import Problem, Request, calibrate, draw, mechanism_of
 from privatelr.mechanisms.calibration import curvature_cost
 from privatelr.numerics import Huber, Logistic
 from privatelr.numerics.rows import DenseRows, row_lengths
@@ -160,7 +160,7 @@ def run_program(
         rows = DenseRows(features, labels, bound=_BOUND, intercept=None)
         del features, labels  # they take as much memory as the rows
         for model, request, calibration in zip(wanted, requests, calibrations, strict=True):
-            release = find_mechanism(request).release
+            release = mechanism_of(request.placement, request.target).release
             draws = draw(calibration, randomness)
             try:
                 coef = release(rows, calibration, draws, Newton()).coef

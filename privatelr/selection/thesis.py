@@ -21,7 +21,7 @@ from privatelr.mechanisms.calibration.pure import Analysis
 from privatelr.mechanisms.perturbation import draw
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import Request
-from privatelr.mechanisms.stages.coefficients import calibrate, find_mechanism
+from privatelr.mechanisms.stages.coefficients import calibrate, mechanism_of
 from privatelr.numerics import Huber
 from privatelr.numerics.rows import DenseRows, EntryRows
 from privatelr.numerics.solve import Newton
@@ -179,7 +179,7 @@ def published_fit(
     analysis: Analysis | None = "cms11" if target.is_private else None
     request = Request(target, "objective", analysis, lambda_, "increase")
     calibration = calibrate(request, Problem(ball.n, ball.d, Huber(), ball.radius))
-    release = find_mechanism(request).release
+    release = mechanism_of(request.placement, request.target).release
     return release(ball, calibration, draw(calibration, randomness), Newton()).coef
 
 

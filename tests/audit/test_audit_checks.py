@@ -130,8 +130,8 @@ def test_a_share_without_a_number_is_a_violation(monkeypatch):
 def test_a_script_is_followed_by_the_right_scores_only():
     scores = rng().normal(size=(3, 4))
 
-    def exponents(past):
-        return scores[len(past)]
+    def laws(paths):
+        return scores[None, paths.shape[1]]
 
     def playing(shift):
         def play(script):
@@ -143,8 +143,8 @@ def test_a_script_is_followed_by_the_right_scores_only():
 
         return play
 
-    assert follows(playing(0.0), exponents, (4, 3), rng()) == 0
-    assert follows(playing(1e-3), exponents, (4, 3), rng()) > 10
+    assert follows(playing(0.0), laws, (4, 3), rng()) == 0
+    assert follows(playing(1e-3), laws, (4, 3), rng()) > 10
 
 
 # -- other libraries ------------------------------------------------------------------------------

@@ -5,26 +5,29 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from privatelr.audit.density.worst_classes import (
+from privatelr.audit.density.persons_and_classes import (
     adversarial_classes,
-    calibrated_for_classes,
+    calibrated,
+    classes_in_one_column,
     classes_loss,
-    in_one_column,
     one_record,
     worst_classes,
 )
 from privatelr.mechanisms import Request, calibrate
 from privatelr.mechanisms.calibration import pure
-from privatelr.privacy import PureDP
+from privatelr.numerics import LOSSES
+from privatelr.privacy import REPLACE_PERSON, PureDP
 from privatelr.privacy.noise import BlockLaplace, CopiedNoise
 from privatelr.types import Block
+
+LOGISTIC = LOSSES["logistic"]
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 @pytest.mark.parametrize("small", [1.0, 7.0])
 def test_no_pair_exceeds_the_claim_and_the_bound_is_attained(epsilon, small):
     """In two columns more than .9 of epsilon is found; a hundredth of it is for the shield."""
-    made = calibrated_for_classes(epsilon, 3, 2, small)
+    made = calibrated(LOGISTIC, PureDP(epsilon), 2, small, classes=3)
     found = worst_classes(made, np.random.default_rng(3))
     spent = pure.joint_epsilon(made.problem.radius / made.noise.scale, made.problem)
     assert 0.9 * epsilon < found <= spent < epsilon
@@ -33,7 +36,10 @@ def test_no_pair_exceeds_the_claim_and_the_bound_is_attained(epsilon, small):
 @pytest.mark.parametrize("small", [1.0, 7.0])
 def test_no_person_exceeds_the_claim_and_the_price_of_a_record_is_too_low(small):
     """Of up to four records in three columns; two cost more than one if the curvature is paid."""
-    rng, made = np.random.default_rng(2), calibrated_for_classes(1.0, 3, 3, small, persons=True)
+    rng, made = (
+        np.random.default_rng(2),
+        calibrated(LOGISTIC, PureDP(1.0, REPLACE_PERSON), 3, small, classes=3),
+    )
     one, two, four = (worst_classes(made, rng, size) for size in (1, 2, 4))
     assert 0.8 < one <= two + 1e-6 <= 1
     assert 0.88 < max(two, four) <= 1
@@ -49,12 +55,12 @@ def test_no_person_exceeds_the_claim_and_the_price_of_a_record_is_too_low(small)
 def test_no_pair_of_one_column_exceeds_the_claim(classes):
     rng = np.random.default_rng(5)
     for epsilon in (0.1, 1.0, 4.0):
-        made = calibrated_for_classes(epsilon, classes, 1, 7.0)
+        made = calibrated(LOGISTIC, PureDP(epsilon), 1, 7.0, classes=classes)
         assert 0.4 * epsilon < worst_classes(made, rng) <= epsilon
 
 
 def test_noise_in_the_shape_of_blocks_keeps_the_claim():
-    facts = calibrated_for_classes(1.0, 3, 2, 1.0).problem
+    facts = calibrated(LOGISTIC, PureDP(1.0), 2, 1.0, classes=3).problem
     blocks = (Block(1, facts.radius / np.sqrt(2)),) * 2
     penalty = pure.laplace_free_penalty(facts, 1.0, "joint")
     request = Request(PureDP(1.0), "objective", None, penalty / facts.n, "keep")
@@ -78,7 +84,7 @@ def test_the_loss_is_the_ratio_of_densities_that_are_integrated():
 
     It is integrated over the differences of vectors, because their mean is the tilt's alone.
     """
-    made = calibrated_for_classes(1.0, 3, 1, 1.0)
+    made = calibrated(LOGISTIC, PureDP(1.0), 1, 1.0, classes=3)
     made = replace(made, noise=replace(made.noise, each=replace(made.noise.each, rate=2.0)))
     rows, classes = np.array([0.7, -0.4]), np.array([0, 2])
     rng = np.random.default_rng(7)
@@ -88,7 +94,7 @@ def test_the_loss_is_the_ratio_of_densities_that_are_integrated():
     ratios = []
     for b in tilts:
         vectors = minimiser(made, rows[1], classes[1], b)
-        case = in_one_column(made, vectors[:, 0] * made.problem.radius, rows, classes)
+        case = classes_in_one_column(made, vectors[:, 0] * made.problem.radius, rows, classes)
         shared, old, new, _ = case
         ratios.append(np.exp(classes_loss(made, shared, old, new, vectors)))
     error = np.std(ratios) / np.sqrt(len(ratios))

@@ -30,8 +30,7 @@ from privatelr.audit.density.exact import (
     margins_of_most,
     tilt_losses,
 )
-from privatelr.audit.density.loss import loss_of
-from privatelr.audit.density.loss_profile import PrivacyLossDistribution, loss_law
+from privatelr.audit.density.loss import PrivacyLossDistribution, loss_law, loss_of
 from privatelr.audit.density.pairs import (
     Pair,
     longest_row,

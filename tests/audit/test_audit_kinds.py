@@ -7,11 +7,11 @@ import pytest
 from scipy import integrate
 
 from privatelr.audit import worth
+from privatelr.audit.accounts import Charged, audit_small_ledgers, exact_delta
 from privatelr.audit.checks import VIOLATION
 from privatelr.audit.recomputed import plans_of_laws
-from privatelr.audit.sampling import drawn_noise
-from privatelr.audit.sampling.drawn_noise import audit_draws, audit_source
-from privatelr.audit.small_ledgers import Charged, audit_small_ledgers, exact_delta
+from privatelr.audit.sampling import draws_and_releases
+from privatelr.audit.sampling.draws_and_releases import audit_draws, audit_source
 from privatelr.privacy import ZCDP, ApproxDP, PureDP, SharedApproxDP
 from privatelr.privacy.noise import CopiedNoise, NoNoise
 
@@ -53,8 +53,10 @@ def test_several_numbers_of_classes_and_all_stages_are_drawn_from():
 
 
 def test_a_law_that_is_new_has_to_be_drawn_from(monkeypatch):
-    monkeypatch.setattr(drawn_noise, "drawings", lambda: iter(()))
-    monkeypatch.setattr(drawn_noise, "LAWS", {"NoNoise": NoNoise, "CopiedNoise": CopiedNoise})
+    monkeypatch.setattr(draws_and_releases, "drawings", lambda: iter(()))
+    monkeypatch.setattr(
+        draws_and_releases, "LAWS", {"NoNoise": NoNoise, "CopiedNoise": CopiedNoise}
+    )
     (check,) = audit_draws(np.random.default_rng(0), 9, "nothing")
     assert (check.found, check.verdict) == (1, VIOLATION)
 

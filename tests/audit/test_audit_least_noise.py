@@ -8,8 +8,8 @@ from broken_mechanisms import GAUSSIAN, LAPLACE, LOGISTIC, calibrated, halved, p
 
 from privatelr import audit
 from privatelr.audit.checks import Effort, Setting
+from privatelr.audit.density.loss import joint_loss_of
 from privatelr.audit.density.search import search
-from privatelr.audit.density.staged_loss import joint_loss_of
 from privatelr.audit.run_audit import audit_one
 from privatelr.mechanisms import Request
 from privatelr.privacy import ZCDP, ApproxDP, PureDP

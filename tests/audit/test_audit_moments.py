@@ -33,7 +33,13 @@ from privatelr.audit.density.exact import (
     query_change,
     query_distance,
 )
-from privatelr.audit.density.loss_profile import PrivacyLossDistribution, loss_law
+from privatelr.audit.density.loss import (
+    PrivacyLossDistribution,
+    joint_loss_at,
+    joint_loss_of,
+    loss_law,
+    moments_loss,
+)
 from privatelr.audit.density.pairs import (
     RIGHT,
     WIDER,
@@ -45,15 +51,14 @@ from privatelr.audit.density.pairs import (
     usual_pair,
 )
 from privatelr.audit.density.search import deep_pair, search
-from privatelr.audit.density.staged_loss import joint_loss_at, joint_loss_of, moments_loss
 from privatelr.audit.run_audit import sample
-from privatelr.audit.sampling.distribution_tests import (
+from privatelr.audit.sampling.draws_and_releases import (
     draw_by_definition,
     release_both_many,
     release_many,
     release_pvalue,
 )
-from privatelr.audit.sampling.outputs import observe, outputs_of
+from privatelr.audit.sampling.lower_bounds import observe, outputs_of
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms import Problem, Request, mean_moments, registry
 from privatelr.mechanisms.calibration import calibrate_moments, moments_sensitivity

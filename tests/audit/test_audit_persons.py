@@ -10,26 +10,23 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from privatelr.audit.density.exact import tilt_losses
-from privatelr.audit.density.gaussian_persons import (
-    gaussian_for,
-    person_law,
-    worst_under_gaussian,
-)
-from privatelr.audit.density.loss_profile import ORDERS
+from privatelr.audit.density.loss import ORDERS
 from privatelr.audit.density.pairs import Pair
-from privatelr.audit.density.worst_persons import (
+from privatelr.audit.density.persons_and_classes import (
     SignedPerson,
     adversarial,
     audit_persons,
-    calibrated_for,
+    calibrated,
+    person_law,
     person_loss,
     worst_person,
+    worst_under_gaussian,
 )
-from privatelr.audit.persons_of_fits import audit_persons_of_fits
+from privatelr.audit.neighbouring_tables import audit_persons_of_fits
 from privatelr.design import shares_of
-from privatelr.mechanisms.calibration import pure
+from privatelr.mechanisms.calibration import GAUSSIAN, pure
 from privatelr.numerics import LOSSES
-from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP, renyi
+from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP, PureDP, renyi
 from privatelr.privacy.person_tilt import mean_excess
 
 LOGISTIC = LOSSES["logistic"]
@@ -37,7 +34,7 @@ LOGISTIC = LOSSES["logistic"]
 
 def test_a_person_of_one_record_has_the_loss_of_a_record():
     """The search for persons and the search for records share the law of the noise only."""
-    made = calibrated_for(LOGISTIC, 1.0, 3, 2.0)
+    made = calibrated(LOGISTIC, PureDP(1.0, REPLACE_PERSON), 3, 2.0)
     shared, old, new, w = adversarial(made, np.array([0.3]), np.array([-1.0]), 1)
     pair = Pair(shared.rows, shared.counts, old.rows[0], new.rows[0])
     expected = tilt_losses(pair, made.problem, made.noise, w[None])[0]
@@ -45,7 +42,7 @@ def test_a_person_of_one_record_has_the_loss_of_a_record():
 
 
 def test_equal_records_of_one_person_have_the_loss_of_one_record():
-    made = calibrated_for(LOGISTIC, 1.0, 2, 2.0)
+    made = calibrated(LOGISTIC, PureDP(1.0, REPLACE_PERSON), 2, 2.0)
     one = person_loss(made, *adversarial(made, np.array([0.0]), np.array([-1.0]), 1))
     four = person_loss(made, *adversarial(made, np.zeros(4), np.full(4, -1.0), 1))
     assert four == pytest.approx(one, rel=1e-6)
@@ -56,7 +53,8 @@ def test_no_person_exceeds_the_claim_and_the_bound_is_attained(epsilon):
     """At the free penalty above .9 of epsilon; a hundredth of it is for the shield."""
     rng = np.random.default_rng(3)
     found = [
-        worst_person(calibrated_for(LOGISTIC, epsilon, d, 1.0), size, 1, rng) / epsilon
+        worst_person(calibrated(LOGISTIC, PureDP(epsilon, REPLACE_PERSON), d, 1.0), size, 1, rng)
+        / epsilon
         for d in (2, 3)
         for size in (1, 2, 4)
     ]
@@ -64,7 +62,7 @@ def test_no_person_exceeds_the_claim_and_the_bound_is_attained(epsilon):
 
 
 def test_a_person_costs_more_than_a_record_where_the_curvature_is_paid_for():
-    made, rng = calibrated_for(LOGISTIC, 1.0, 3, 7.0), np.random.default_rng(3)
+    made, rng = calibrated(LOGISTIC, PureDP(1.0, REPLACE_PERSON), 3, 7.0), np.random.default_rng(3)
     one, two = (worst_person(made, size, 1, rng) for size in (1, 2))
     assert one * 1.05 < two <= 1
     # the noise that a record would have leaves less than a person costs
@@ -84,7 +82,7 @@ def test_the_delta_of_a_gaussian_tilt_is_attained_by_persons_and_not_exceeded(na
     """Beside a penalty whose curvature is nothing; see the search for what is planted here."""
     rng, loss = np.random.default_rng(3), LOSSES[name]
     for d, size in ((2, 1), (2, 4), (3, 3)):
-        made = gaussian_for(loss, target, d, 0.05)
+        made = calibrated(loss, target, d, 0.05, kinds=GAUSSIAN)
         assert 0.9 < worst_under_gaussian(made, size, 1, rng) <= 1
     half = replace(made, noise=replace(made.noise, sd=made.noise.sd / 2))
     assert worst_under_gaussian(half, size, 1, rng) > 2
@@ -94,9 +92,9 @@ def test_the_delta_of_a_gaussian_tilt_is_attained_by_persons_and_not_exceeded(na
 def test_the_curvature_of_a_person_has_to_be_paid_under_a_delta(name):
     """A penalty of a fortieth and the noise of a whole one: the tilt alone exceeds the claim."""
     rng, target = np.random.default_rng(3), ApproxDP(0.1, 1e-3, REPLACE_PERSON)
-    made = gaussian_for(LOSSES[name], target, 3, 0.05)
+    made = calibrated(LOSSES[name], target, 3, 0.05, kinds=GAUSSIAN)
     low = made.problem.with_lambda(made.problem.lambda_ / 4000)
-    found = gaussian_for(LOSSES[name], target, 3, 0.05)
+    found = calibrated(LOSSES[name], target, 3, 0.05, kinds=GAUSSIAN)
     silent = replace(made, problem=low, tau=made.tau / 1e9)  # the shield then costs nothing
     assert worst_under_gaussian(found, 4, 1, rng) <= 1 < worst_under_gaussian(silent, 4, 1, rng)
 
@@ -105,7 +103,7 @@ def test_the_curvature_of_a_person_has_to_be_paid_under_a_delta(name):
 @pytest.mark.parametrize("rho", [0.5, 8.0])
 def test_renyi_divergences_of_persons_are_bounded(name, rho):
     """At every order, and near the bound at high ones, where the maximum over slopes is small."""
-    made = gaussian_for(LOSSES[name], ZCDP(rho, REPLACE_PERSON), 2, 1.0)
+    made = calibrated(LOSSES[name], ZCDP(rho, REPLACE_PERSON), 2, 1.0, kinds=GAUSSIAN)
     tilt = made.events[0]
     ratios = {}
     for size in (1, 2, 4):

@@ -7,8 +7,8 @@ import pytest
 from broken_mechanisms import kinds_of
 
 from privatelr import ZCDP, ApproxDP, PureDP, mechanisms
-from privatelr.audit.sampling import distribution_tests
-from privatelr.audit.sampling.distribution_tests import release_pvalue
+from privatelr.audit.sampling import draws_and_releases
+from privatelr.audit.sampling.draws_and_releases import release_pvalue
 from privatelr.mechanisms import MECHANISMS, Mechanism, Request
 from privatelr.numerics import LOSSES, Huber
 
@@ -39,8 +39,8 @@ def refuses_unusable_rows(honest):
 
 
 def test_another_treatment_of_unusable_rows_is_seen(monkeypatch):
-    honest = distribution_tests.small_datasets
-    monkeypatch.setattr(distribution_tests, "small_datasets", lambda rng: list(honest(rng))[-1:])
+    honest = draws_and_releases.small_datasets
+    monkeypatch.setattr(draws_and_releases, "small_datasets", lambda rng: list(honest(rng))[-1:])
     assert pvalue("output", PureDP, 600) > 1e-6
     plant(monkeypatch, "output", PureDP, refuses_unusable_rows)
     assert pvalue("output", PureDP, 900) < 1e-4
@@ -61,7 +61,7 @@ def test_moments_that_are_not_numbers_are_a_violation(monkeypatch):
         return replace(found, values=np.full_like(found.values, np.nan))
 
     monkeypatch.setattr(mechanisms, "release_moments", release)
-    monkeypatch.setattr(distribution_tests, "LOSSES", {"huber": Huber(), "logistic": LOGISTIC})
-    found = distribution_tests.audit_releases(np.random.default_rng(3), 1.0)
+    monkeypatch.setattr(draws_and_releases, "LOSSES", {"huber": Huber(), "logistic": LOGISTIC})
+    found = draws_and_releases.audit_releases(np.random.default_rng(3), 1.0)
     verdicts = [check.verdict for check in found if check.subject.startswith("moments")]
     assert verdicts == ["VIOLATION"] * 2

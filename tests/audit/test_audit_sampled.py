@@ -22,8 +22,8 @@ from privatelr import audit, dplr
 from privatelr.audit.checks import label
 from privatelr.audit.density.search import deep_pair
 from privatelr.audit.run_audit import sample
-from privatelr.audit.sampling.distribution_tests import release_many
-from privatelr.audit.sampling.outputs import Outputs, gather, observe, outputs_of
+from privatelr.audit.sampling.draws_and_releases import release_many
+from privatelr.audit.sampling.lower_bounds import Outputs, gather, observe, outputs_of
 from privatelr.errors import ArgumentError
 from privatelr.numerics import Huber, SoftplusHinge
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
@@ -214,7 +214,7 @@ def test_the_bound_counts_outputs_that_did_not_choose_the_event():
 def test_a_bound_holds_as_often_as_it_says(monkeypatch):
     """Events fixed in advance, epsilon exactly 1: at most alpha of the bounds are above it."""
     monkeypatch.setattr(
-        "privatelr.audit.sampling.outputs.learn", lambda first, second, known: _identity
+        "privatelr.audit.sampling.lower_bounds.learn", lambda first, second, known: _identity
     )
     source, above = rng(7), 0
     share = math.e / (1 + math.e)

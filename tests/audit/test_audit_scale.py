@@ -11,14 +11,14 @@ from broken_mechanisms import GAUSSIAN, LAPLACE, RECORDS
 from privatelr import audit, dplr, dpsvm
 from privatelr.audit import checks, worth
 from privatelr.audit.checks import OK, QUICK, VIOLATION
-from privatelr.audit.density.pairs import pair_of, signed_rows
-from privatelr.audit.density.search import deep_pair
-from privatelr.audit.density.staged_loss import (
+from privatelr.audit.density.loss import (
     joint_loss_of,
     largest_change,
     scale_change,
     scale_loss,
 )
+from privatelr.audit.density.pairs import pair_of, signed_rows
+from privatelr.audit.density.search import deep_pair
 from privatelr.audit.run_audit import SCALE_BESIDE, audit_one
 from privatelr.design import plan_design, read_design, standardise
 from privatelr.formula import parse_formula

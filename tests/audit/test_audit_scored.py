@@ -7,8 +7,8 @@ import pytest
 from frames_for_laws import clinic, fit_clinic, replaced
 
 from privatelr import ZCDP, ApproxDP, PureDP, audit
+from privatelr.audit.density.loss import counts_loss, joint_loss_of
 from privatelr.audit.density.pairs import usual_pair
-from privatelr.audit.density.staged_loss import counts_loss, joint_loss_of
 from privatelr.audit.fits import audit_scored_fits
 from privatelr.mechanisms import Problem, Request, calibrate_all
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE

@@ -7,18 +7,15 @@ import pytest
 from scipy import special
 
 from privatelr.audit.enumeration import tiny_cases
-from privatelr.audit.enumeration.discrete import histogram_loss
 from privatelr.audit.enumeration.tiny_cases import (
     audit_simplex,
     exact_minimiser,
     histograms_of,
-    log_chances,
 )
 from privatelr.errors import ArgumentError
 from privatelr.numerics import LOSSES, Huber
 from privatelr.numerics.rows import EntryRows
-from privatelr.privacy import ApproxDP, PureDP
-from privatelr.privacy.noise import SystemRandomness
+from privatelr.privacy import PureDP
 from privatelr.selection import simplex
 from privatelr.selection.simplex import (
     SimplexProblem,
@@ -66,26 +63,6 @@ def pair_of_rows():
     moved = x.copy()
     moved[0] = -moved[0]
     return [EntryRows(side, y, x_bound=1.0) for side in (x, moved)]
-
-
-def test_the_loss_of_a_histogram_is_the_ratio_of_its_chances():
-    first, second = pair_of_rows()
-    facts = SimplexProblem(40, 2, 1.0, 1.0, Huber())
-    chosen = calibrate_simplex(facts, PureDP(1.0), "auto", 4)
-    histograms = histograms_of(4, 4)
-    laws = [log_chances(histograms, exact_minimiser(r, chosen.problem)) for r in (first, second)]
-    found = [histogram_loss(first, second, chosen, counts) for counts in histograms]
-    np.testing.assert_allclose(found, laws[0] - laws[1], atol=1e-6)
-    assert np.abs(found).max() <= 1.0
-
-
-def test_the_loss_of_a_real_release():
-    first, second = pair_of_rows()
-    chosen = calibrate_simplex(SimplexProblem(40, 2, 1.0, 1.0, Huber()), ApproxDP(1.0, 1e-6))
-    counts = release_simplex(first, chosen, SystemRandomness()).counts
-    loss = histogram_loss(first, second, chosen, counts)
-    assert abs(loss) <= chosen.draws * chosen.stability.largest
-    assert loss == -histogram_loss(second, first, chosen, counts)
 
 
 @pytest.mark.parametrize("loss", [*LOSSES.values(), Huber(0.01)], ids=str)

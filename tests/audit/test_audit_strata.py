@@ -7,11 +7,13 @@ import pytest
 
 from privatelr.audit.density.exact import tilt_losses
 from privatelr.audit.density.pairs import Pair
-from privatelr.audit.density.worst_persons import SignedPerson, adversarial, person_loss
-from privatelr.audit.moved_records import (
-    calibrated_strata,
+from privatelr.audit.density.persons_and_classes import (
+    SignedPerson,
+    adversarial,
+    calibrated,
     loss_of_move,
     loss_of_spread,
+    person_loss,
     worst_move,
     worst_spread,
 )
@@ -20,6 +22,7 @@ from privatelr.mechanisms.calibration.moment_noise import moments_balance, momen
 from privatelr.mechanisms.score_histogram import L1_SENSITIVITY, L2_SENSITIVITY
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import LOSSES
+from privatelr.privacy import REPLACE_PERSON, PureDP
 from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
 
 LOGISTIC = LOSSES["logistic"]
@@ -30,22 +33,22 @@ LOGISTIC = LOSSES["logistic"]
 def test_two_strata_together_keep_the_claim_of_one_and_attain_it(loss, epsilon):
     """Above .9 of epsilon for the worst pair, so that no part of it is left to give away."""
     for small in (1.0, 7.0):
-        found = worst_move(calibrated_strata(loss, epsilon, 2, small)) / epsilon
+        found = worst_move(calibrated(loss, PureDP(epsilon), 2, small, touched=2)) / epsilon
         assert 0.9 < found <= 1
 
 
 def test_a_record_that_moves_loses_as_much_as_one_that_is_replaced():
     """Halving epsilon for each stratum would waste half of it."""
-    made = calibrated_strata(LOGISTIC, 1.0, 2, 1.0)
+    made = calibrated(LOGISTIC, PureDP(1.0), 2, 1.0, touched=2)
     assert achieved(made).epsilon <= 1
-    halved = calibrated_strata(LOGISTIC, 0.5, 2, 1.0)
+    halved = calibrated(LOGISTIC, PureDP(0.5), 2, 1.0, touched=2)
     assert worst_move(made) > 0.99
     assert worst_move(halved) < 0.51
 
 
 def test_strata_are_one_fit_of_longer_rows():
     """The loss of two fits is that of one fit, in which records have a block for each stratum."""
-    made = calibrated_strata(LOGISTIC, 1.0, 2, 3.0)
+    made = calibrated(LOGISTIC, PureDP(1.0), 2, 3.0, touched=2)
     shared, old, new, w = adversarial(made, np.array([0.2]), np.array([-0.7]), 1)
     nobody = SignedPerson(np.zeros((1, 2)), np.ones(1))
     apart = person_loss(made, shared, old, nobody, w) + person_loss(made, shared, nobody, new, w)
@@ -72,7 +75,7 @@ def test_strata_are_one_fit_of_longer_rows():
 def test_a_person_in_several_strata_keeps_the_claim_and_attains_it(loss, small):
     """The weights of all strata together add up to 1, whichever they are."""
     for strata in (2, 4):
-        made = calibrated_strata(loss, 1.0, 2, small, persons=strata)
+        made = calibrated(loss, PureDP(1.0, REPLACE_PERSON), 2, small, touched=strata)
         assert 0.85 < worst_spread(made, strata) <= 1
     if small == 1:  # were weights those of each stratum by itself, there would be four persons
         whole = loss_of_spread(made, np.ones(1), np.full(1, -30.0))
@@ -80,7 +83,7 @@ def test_a_person_in_several_strata_keeps_the_claim_and_attains_it(loss, small):
 
 
 def test_two_shields_are_counted():
-    made = calibrated_strata(LOGISTIC, 1.0, 2, 1.0)
+    made = calibrated(LOGISTIC, PureDP(1.0), 2, 1.0, touched=2)
     one = replace(made, problem=replace(made.problem, touched=1))
     assert made.distance == 2 * one.distance
     assert loss_of_move(made, -30.0) > 0.99

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import privatelr.design.kept_plans as kept_plans
+import privatelr.design.formula_design as formula_design
 import privatelr.numerics.rows.dense_rows as rows_module
 from privatelr.design import plan_design, read_covariates, read_design, read_values
 from privatelr.formula import parse_formula
@@ -144,7 +144,7 @@ def test_a_plan_is_kept_for_the_same_formula_and_declarations():
 def test_levels_that_are_equal_but_written_otherwise_have_plans_of_their_own(one):
     columns_of("y ~ g", levels={"g": [0, 1]})
     after = columns_of("y ~ g", levels={"g": [0, one]}).names
-    kept_plans._kept.cache_clear()
+    formula_design._kept.cache_clear()
     assert after == columns_of("y ~ g", levels={"g": [0, one]}).names
 
 

@@ -11,7 +11,7 @@ from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise
 
 from privatelr import ZCDP, ApproxDP, Newton, PureDP
 from privatelr.locks import working_precision
-from privatelr.mechanisms import Problem, Request, calibrate, draw, find_mechanism, rounded_sum
+from privatelr.mechanisms import Problem, Request, calibrate, draw, mechanism_of, rounded_sum
 from privatelr.mechanisms import perturbation as objective_mechanism
 from privatelr.numerics import LOSSES, Huber, Objective, SoftplusHinge
 from privatelr.numerics.rows import DenseRows
@@ -247,7 +247,7 @@ def check_shield(target, loss=LOSSES["logistic"]):
     request = Request(target, "objective", None, "free", "keep")
     calibration = calibrate(request, facts)
     draws = draw(calibration, SystemRandomness())
-    release = find_mechanism(request).release
+    release = mechanism_of(request.placement, request.target).release
     bare = release(
         rows, calibration, replace(draws, shield=FloatDraw(np.zeros(rows.d))), Newton()
     ).coef

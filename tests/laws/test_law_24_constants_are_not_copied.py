@@ -14,10 +14,9 @@ from broken_mechanisms import (
     planned,
 )
 
-from privatelr.audit.density.loss import loss_of
+from privatelr.audit.density.loss import loss_of, moments_loss
 from privatelr.audit.density.pairs import RIGHT, usual_pair
 from privatelr.audit.density.search import deep_pair
-from privatelr.audit.density.staged_loss import moments_loss
 from privatelr.numerics import LOSSES
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
 from privatelr.privacy.noise import GaussianNoise

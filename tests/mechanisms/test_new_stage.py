@@ -42,19 +42,19 @@ class PositivesCalibration:
 
     @property
     def events(self):
-        return events_of(self.noise, self.sensitivity, self.proven)
+        return events_of(self)
 
 
 class PositivesStage(Stage):
     name, part = NAME, "number of positive records"
 
-    def calibrate(self, target, known):
+    def calibrate(self, target, request, facts, *, columns, kinds, before):
         laws = laws_hiding(1.0, 1, target)
-        return PositivesCalibration(target, require_law(laws, target, known.kinds))
+        return PositivesCalibration(target, require_law(laws, target, kinds))
 
-    def release(self, calibration, seen):
-        (count,) = seen.rows.fold(lambda _x, y, _z=0.0: (np.array([np.sum(y > 0.0)], float),))
-        number = rounded_sum(count, seen.noise, grid_for(calibration.noise))
+    def release(self, calibration, rows, release, noise, expected):
+        (count,) = rows.fold(lambda _x, y, _z=0.0: (np.array([np.sum(y > 0.0)], float),))
+        number = rounded_sum(count, noise, grid_for(calibration.noise))
         return SimpleNamespace(number=number, calibration=calibration)
 
 

@@ -10,7 +10,7 @@ from privatelr import ZCDP, ApproxDP, Ledger, PureDP, dplr, load_dataset, load_s
 from privatelr.audit import worth
 from privatelr.audit.density.loss import loss_of
 from privatelr.audit.density.pairs import random_pair, straight_pair
-from privatelr.audit.sampling.drawn_noise import Drawing, _compare
+from privatelr.audit.sampling.draws_and_releases import Drawing, _compare
 from privatelr.mechanisms import Problem, Request, calibrate
 from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import find_loss

@@ -12,8 +12,6 @@ from privatelr.audit.enumeration.discrete import (
     epsilon_of_outcomes,
     loss_of_outcomes,
     path_log_probabilities,
-    path_log_probability,
-    path_loss,
     path_pvalue,
 )
 from privatelr.numerics.rows import EntryRows
@@ -155,22 +153,6 @@ def test_known_case():
     assert 0.45 < loss_of_outcomes(p, q, PureDP(1.0)) <= 1.0
 
 
-def test_one_path_is_that_entry_of_all_paths():
-    x, y = made(n=7, d=2, seed=3)
-    facts = ProgramFacts(7, 2, 1.0, 0.5)
-    for score in ("margin", "count"):
-        calibration = calibrate_program(facts, USUAL, 4, 0.7, score, slack=0.5)
-        rows = EntryRows(x, y, x_bound=1.0)
-        everything = path_log_probabilities(rows, calibration)
-        for path in [(0, 0, 0, 0), (3, 1, 0, 2), (2, 2, 1, 3)]:
-            found = path_log_probability(rows, calibration, path)
-            assert found == pytest.approx(everything[path], abs=1e-9)
-        other = EntryRows(np.where(np.arange(7)[:, None] == 2, -x, x), y, x_bound=1.0)
-        loss = path_loss(rows, other, calibration, (3, 1, 0, 2))
-        theirs = path_log_probabilities(other, calibration)
-        assert loss == pytest.approx(everything[3, 1, 0, 2] - theirs[3, 1, 0, 2], abs=1e-9)
-
-
 def test_without_noise_there_is_one_path():
     x, y = made(n=20, d=2)
     calibration = calibrate_program(ProgramFacts(20, 2, 1.0, 0.5), NonPrivate(), 5)
@@ -178,7 +160,6 @@ def test_without_noise_there_is_one_path():
     found = np.argwhere(path_log_probabilities(rows, calibration) == 0.0)
     path = release_program(rows, calibration, SystemRandomness()).path
     assert found.tolist() == [path.tolist()]
-    assert path_log_probability(rows, calibration, path) == 0.0
 
 
 @pytest.mark.parametrize("score", ["margin", "count"])
@@ -316,9 +297,3 @@ def test_rows_have_to_fit():
         release_program(EntryRows(x, y, x_bound=2.0), calibration, SystemRandomness())
     with pytest.raises(GuaranteeError, match="do not fit"):
         release_program(EntryRows(x[:, :5], y, x_bound=1.0), calibration, SystemRandomness())
-    rows = EntryRows(x, y, x_bound=1.0)
-    calibration = calibrate_program(calibration.problem, USUAL, 20)
-    with pytest.raises(ArgumentError, match="too many paths"):
-        path_log_probabilities(rows, calibration)
-    with pytest.raises(ArgumentError, match="path: takes one option for each"):
-        path_log_probability(rows, calibration, [0])

@@ -1,14 +1,29 @@
-"""The exact privacy loss of coefficients between two datasets.
+"""The exact privacy loss between two datasets, of the coefficients and of all stages of a fit.
 
 The shield is the small noise that covers the distance to the exact minimiser. It is so small that
 the tilted minimiser and the released w are treated as equal, and its loss is counted as its claim.
+
+The noise has a known law. The release on the first dataset is a function of it, and so is the
+privacy loss. Gaussian noise is integrated: on a fine grid along the direction in which the two
+datasets differ, and across it on a coarse grid (d = 2) or over random normal vectors (d > 2).
+Other noise laws are sampled. If a Gaussian release follows whose mu depends on the coefficients,
+it is composed with them at each point.
+
+The scale of columns comes first, and rows are mapped by what was released. The coefficients w
+follow, then moments at these, and counts of scores by them. The joint density is the product of the
+densities of each stage given the ones before, so log ratios add up. At each w the moments add the
+loss of their noise for the change of their query, which depends on the two records alone.
+
+The rows of the two records under the map are handed in. They differ from scale to scale. So where
+a scale is released, its largest loss over all scales is composed with the loss of the other stages
+under the given map; the claim has to cover both together, whatever the map.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,15 +31,23 @@ from scipy import optimize
 
 from privatelr.audit.checks import number
 from privatelr.audit.density import exact
-from privatelr.audit.density.exact import Charge
-from privatelr.audit.density.loss_profile import PrivacyLossDistribution, loss_law
+from privatelr.audit.density.exact import (
+    Charge,
+    centres,
+    log_ratios,
+    record_gradients,
+    tilt_losses,
+)
 from privatelr.audit.density.pairs import Pair
+from privatelr.audit.worth import delta_of_gaussian
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms import Problem
-from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
+from privatelr.mechanisms import Problem, StagedCalibration
+from privatelr.mechanisms.calibration import Calibration, MomentsCalibration, ScaleCalibration
+from privatelr.mechanisms.score_histogram import HistogramCalibration
+from privatelr.mechanisms.signed_rows import minimisers
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP, to_zcdp
-from privatelr.privacy.noise import NoiseLaw, log_delta
-from privatelr.types import FloatArray
+from privatelr.privacy.noise import NoiseLaw, draw_many, log_delta
+from privatelr.types import ColumnGroup, FloatArray
 
 SLACK = 1e-6
 """An exact loss has at most this relative rounding error."""
@@ -135,6 +158,174 @@ def claimed_number(claim: Guarantee) -> float:
 def no_claim(claim: Guarantee) -> GuaranteeError:
     """Return the error for a release without a guarantee, which cannot be audited."""
     return GuaranteeError(f"audit: there is no claim to check, the guarantee is {claim}.")
+
+
+# -- the law of the loss ---------------------------------------------------------------------
+
+ORDERS = (1.0, 1.1, 1.5, 2.0, 3.0, 5.0)
+"""A zCDP claim is checked at these Renyi orders; order 1 is the Kullback-Leibler divergence."""
+FINE, _COARSE = 0.05, 0.8
+"""The grid along the direction has the first step, and the grid across it the second, in standard
+deviations of the noise."""
+_BETWEEN = 5
+"""Each interval between two points of a line is divided into this number of parts, by linear
+interpolation of the losses."""
+_REACH = 10.0
+"""A line ends after this number of standard deviations of the noise, plus those of a shift."""
+_LINES = 40
+"""If d > 2, this number of random lines is integrated."""
+_DRAWS = 50_000
+"""A noise law that is not Gaussian is sampled with this number of draws."""
+
+Beside = Callable[[FloatArray], FloatArray]
+"""A function from coefficients ``(m, d)`` to the mu ``(m,)`` of a Gaussian release that follows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrivacyLossDistribution:
+    """A discrete law of the privacy loss.
+
+    Attributes
+    ----------
+    losses, weights : ndarray of shape (m,)
+        Values of the loss, and their probabilities.
+    error : float
+        The standard error of the mean of a variable with standard deviation one. It is 0 if the
+        law is an integral and not a sample.
+    beside : ndarray of shape (m,) or None
+        The mu of a Gaussian release that follows, at each value.
+    """
+
+    losses: FloatArray
+    weights: FloatArray
+    error: float = 0.0
+    beside: FloatArray | None = None
+
+    def delta(self, epsilon: float, mu: float) -> float:
+        """Delta at epsilon after composition with a further Gaussian release of ratio `mu`."""
+        rest = epsilon - self.losses
+        alone = -np.expm1(np.minimum(rest, 0.0))
+        both = np.hypot(mu, 0.0 if self.beside is None else self.beside)
+        return float(self.weights @ np.where(both > 0, delta_of_gaussian(rest, both), alone))
+
+    def rho(self) -> float:
+        """Largest ratio of a Renyi divergence to its order; a lower bound if the law is sampled."""
+        return max(self.divergence(order) / order for order in ORDERS)
+
+    def divergence(self, order: float) -> float:
+        """``log E exp((a - 1) loss) / (a - 1)``, and ``E loss`` at order 1.
+
+        The mean of ``exp(-loss)`` is one, so a multiple of ``exp(-loss) - 1`` may be added to the
+        terms. It cancels the part that is linear in the loss, and with it most of the variance.
+        """
+        excess = order - 1
+        follows = 0.0 if self.beside is None else order * self.beside**2 / 2
+        if excess == 0:
+            return max(0.0, self._mean(self.losses + np.expm1(-self.losses) + follows))
+        with np.errstate(over="ignore"):
+            terms = np.expm1(excess * (self.losses + follows)) + excess * np.expm1(-self.losses)
+        return math.log1p(max(0.0, self._mean(terms))) / excess
+
+    def first(self) -> PrivacyLossDistribution:
+        """The law of the loss without the releases that follow."""
+        return replace(self, beside=None)
+
+    def _mean(self, terms: FloatArray) -> float:
+        """The weighted mean of terms, less four standard errors."""
+        seen = self.weights > 0  # a weight may be zero where a term is infinite
+        with np.errstate(over="ignore"):
+            mean = float(self.weights[seen] @ terms[seen])
+            if self.error == 0 or math.isinf(mean):
+                return mean
+            spread = math.sqrt(float(self.weights @ (terms / mean - 1) ** 2)) if mean else 0.0
+        return mean - 4 * self.error * spread * abs(mean)
+
+
+Released = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+"""A function from noise ``(m, d)`` to coefficients ``(m, d)`` and privacy losses ``(m,)``."""
+
+
+def loss_law(
+    pair: Pair, calibration: Calibration, rng: np.random.Generator, beside: Beside | None = None
+) -> PrivacyLossDistribution:
+    """The law of the loss of coefficients, old record over new, under the first dataset.
+
+    Under objective perturbation it is the loss of the tilted minimiser without the shield. Under
+    output perturbation it is the loss of noise on the minimiser, where the distance between the
+    minimisers of the two datasets is increased by their numerical errors.
+    """
+    problem, noise = calibration.problem, calibration.noise
+    if calibration.placement == "objective":
+
+        def released(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
+            w = minimisers(pair.first(), problem, drawn)
+            return w, tilt_losses(pair, problem, noise, w)
+
+    else:
+        first, second = centres(pair, problem)
+        length = float(np.linalg.norm(second - first))
+        shift = (second - first) * (1 + calibration.distance / length if length > 0 else 1.0)
+
+        def released(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
+            return first + drawn, log_ratios(noise, drawn, np.broadcast_to(shift, drawn.shape))
+
+    if noise.is_pure:
+        w, losses = released(draw_many(noise, _DRAWS, rng))
+        weights, follows = np.full(_DRAWS, 1 / _DRAWS), None if beside is None else beside(w)
+        return PrivacyLossDistribution(losses, weights, 1 / math.sqrt(_DRAWS), follows)
+    if calibration.placement == "output":
+        furthest = float(np.linalg.norm(shift)) / noise.scale
+        return integrated(released, noise, -shift, furthest, rng, beside)
+    w, _ = released(noise.scale * rng.standard_normal((200, pair.d)))
+    old, new = record_gradients(pair, problem.loss, w)
+    change = new - old
+    # a Renyi divergence of order a weighs losses by a density that is shifted by a times 2 m
+    furthest = 2 * problem.loss.slope_bound * problem.radius / noise.scale
+    return integrated(released, noise, change.mean(axis=0), furthest, rng, beside)
+
+
+def integrated(
+    released: Released,
+    noise: NoiseLaw,
+    apart: FloatArray,
+    furthest: float,
+    rng: np.random.Generator,
+    beside: Beside | None = None,
+    step: float = FINE,
+) -> PrivacyLossDistribution:
+    """The law of the loss from points on lines along `apart` ``(d,)``, where the datasets differ.
+
+    Losses are linear between the points, of which neighbours are `step` deviations apart. The lines
+    are so long that the rest has no weight in a divergence, whose density is shifted by `furthest`
+    standard deviations per order.
+    """
+    d, length = len(apart), float(np.linalg.norm(apart))
+    along = apart / length if length > 0 else np.eye(1, d)[0]
+    reach = _REACH + ORDERS[-1] * furthest
+    line = np.arange(-reach, reach + step, step)
+    if d == 1:
+        across, shares = np.zeros((1, 0)), np.ones(1)
+    elif d == 2:
+        places = np.arange(-8.0, 8.1, _COARSE)
+        across, shares = places[:, None], _COARSE * _normal(places)
+    else:
+        across, shares = rng.standard_normal((_LINES, d - 1)), np.full(_LINES, 1 / _LINES)
+    basis = np.linalg.qr(np.column_stack([along, np.eye(d)]))[0][:, 1:d]
+    z = (across @ basis.T)[:, None, :] + line[:, None] * along
+    w, losses = released(noise.scale * z.reshape(-1, d))
+    finer = np.linspace(line[0], line[-1], _BETWEEN * (len(line) - 1) + 1)
+
+    def between(values: FloatArray) -> FloatArray:
+        rows = values.reshape(len(shares), -1)
+        return np.concatenate([np.interp(finer, line, row) for row in rows])
+
+    weights = (shares[:, None] * (step / _BETWEEN * _normal(finer))).reshape(-1)
+    follows = None if beside is None else between(beside(w))
+    return PrivacyLossDistribution(between(losses), weights, beside=follows)
+
+
+def _normal(x: FloatArray) -> FloatArray:
+    return np.asarray(np.exp(-x * x / 2) / math.sqrt(2 * math.pi))
 
 
 # -- coefficients -----------------------------------------------------------------------------
@@ -286,3 +477,226 @@ def shield_ratio(calibration: Calibration) -> float:
         return 0.0
     scale = calibration.shield.scale
     return calibration.distance / scale if scale > 0 else math.inf
+
+
+# -- the scale of columns -----------------------------------------------------------------------
+
+
+def scale_change(old: FloatArray, new: FloatArray, scale: ScaleCalibration) -> FloatArray:
+    """The change of means and weighted mean squares if a record ``(p,)`` becomes another.
+
+    Records are covariates in scaled units.
+    """
+    means, squares = (new - old)[scale.means], (new**2 - old**2)[scale.squares]
+    return np.asarray(np.concatenate([means, scale.weight * squares]) / scale.facts.n)
+
+
+def largest_change(scale: ScaleCalibration) -> FloatArray:
+    """The change by a record that moves each group of columns from one end to the other."""
+    ends = [_ends(group) for group in scale.facts.groups]
+    old, new = (np.concatenate(side) for side in zip(*ends, strict=True))
+    return scale_change(old, new, scale)
+
+
+def _ends(group: ColumnGroup) -> tuple[FloatArray, FloatArray]:
+    """Two records that are far apart in a group of columns."""
+    first, last = np.eye(1, group.size)[0], np.eye(1, group.size, group.size - 1)[0]
+    if group.kind == "number":
+        return first, -first
+    if group.kind == "indicators":
+        return first, last if group.size > 1 else 0 * last
+    filled = int((group.radius / group.largest) ** 2 * (1 + 1e-9)) if group.largest > 0 else 0
+    row = np.where(np.arange(group.size) < filled, group.largest, 0.0)
+    return row, -row
+
+
+def scale_loss(change: FloatArray, scale: ScaleCalibration) -> PrivacyLoss:
+    """The loss of the scale alone, for a change of its means and mean squares.
+
+    Under the noise of a box it is the norm of the change, which the log ratio reaches far out along
+    the number that moves most.
+    """
+    return _loss_of_change(change, scale.noise, scale.proven, "scale")
+
+
+def counts_loss(made: HistogramCalibration) -> PrivacyLoss:
+    """The loss of counts of scores alone, of which one loses a record to another.
+
+    It is the same for all scores, and for all coefficients by which records are scored.
+    """
+    change = np.eye(1, made.noise.dimension)[0] - np.eye(1, made.noise.dimension, 1)[0]
+    return _loss_of_change(change, made.noise, made.proven, "counts")
+
+
+def _loss_of_change(
+    change: FloatArray, noise: NoiseLaw, claim: Guarantee, named: str
+) -> PrivacyLoss:
+    if noise.is_pure:
+        found = -noise.log_density(change)
+    else:
+        found = shown(noise, claim, float(np.linalg.norm(change)))
+    return PrivacyLoss(claim, found, found, claimed_number(claim), of=named)
+
+
+# -- moments ------------------------------------------------------------------------------------
+
+
+def moments_loss(pair: Pair, calibration: MomentsCalibration) -> PrivacyLoss:
+    """The loss of the moments alone, at the coefficients w at which it is largest.
+
+    It is exact for that w, because the loss of noise depends only on the length of the change of
+    the query. The search is over the margins of the two records, as the change depends on w
+    through these alone.
+    """
+    margins, back = exact.telling_margins(pair, calibration)
+
+    def below(at: FloatArray) -> float:
+        return -float(exact.query_distance(pair, calibration, (at @ back)[None])[0])
+
+    start = margins[int(np.argmax(exact.query_distance(pair, calibration, margins @ back)))]
+    found = optimize.minimize(below, start, method="Nelder-Mead", options={"maxiter": 100})
+    w = np.asarray(found.x @ back)
+    claim, distance = calibration.proven, float(exact.query_distance(pair, calibration, w[None])[0])
+    most = shown(calibration.noise, claim, distance)
+    return PrivacyLoss(claim, most, most, claimed_number(claim), output=w, of="moments")
+
+
+# -- all stages ---------------------------------------------------------------------------------
+
+
+def joint_loss_of(
+    pair: Pair,
+    plan: StagedCalibration,
+    outputs: FloatArray | None = None,
+    change: FloatArray | None = None,
+) -> PrivacyLoss:
+    """The `privacy_loss` of all stages of a plan together.
+
+    Under a pure claim it is the largest sum of the losses over all w, found by a search that also
+    starts from `outputs` ``(m, d)``. Under zCDP and (epsilon, delta) it is the exact divergence or
+    delta of the joint law.
+
+    Under (epsilon, delta) the claim may be the sum of the claims of the parts, and the exact delta
+    is far below it, so that the joint loss would hide an error. Therefore each part is also
+    compared with its own claim, under all guarantees, as the ledger composes the parts.
+
+    `change` is that of the means and mean squares of a released scale; by default the largest.
+    """
+    coefficients, moments = plan.coefficients, plan.moments
+    if not isinstance(plan.proven, PureDP):
+        return _profile_of_all(pair, plan, change)
+    alone = loss_of(pair, coefficients, outputs)
+    if moments is None:
+        return _with_others(alone, plan, (alone,), change)
+    parts = alone, moments_loss(pair, moments)
+    starts = [part.output[None] for part in parts if part.output is not None]
+    starts += [] if outputs is None else [outputs]
+    margins, back = exact.telling_margins(pair, moments)
+    starts.append(margins @ back)
+    if coefficients.placement == "output":
+        # the loss of noise on a minimiser is largest far out on the line through both minimisers
+        first, second = exact.centres(pair, coefficients.problem)
+        steps = 10.0 ** np.arange(-2.0, 4.0)[:, None] * (first - second)
+        starts += [first[None], second[None], first + steps, second - steps]
+    starts.append(places(pair, coefficients))
+    ways = [_charges(way, plan) for way in (pair, pair.swapped())]
+    w = climb(ways, starts, coefficients.problem)[1]
+    return joint_loss_at(pair, plan, w, parts, change)
+
+
+def joint_loss_at(
+    pair: Pair,
+    plan: StagedCalibration,
+    w: FloatArray,
+    parts: tuple[PrivacyLoss, ...] = (),
+    change: FloatArray | None = None,
+) -> PrivacyLoss:
+    """The loss of all stages under a pure claim at one w, the larger direction."""
+    if plan.moments is None:
+        alone = loss_at(pair, plan.coefficients, w)
+        return _with_others(alone, plan, parts or (alone,), change)
+    parts = parts or (loss_of(pair, plan.coefficients), moments_loss(pair, plan.moments))
+    ways = (_charges(way, plan) for way in (pair, pair.swapped()))
+    charges = [[float(charge(w[None])[0]) for charge in way] for way in ways]
+    tilt, added, shield = max(tilt for tilt, _ in charges), charges[0][1], parts[0].shield
+    rest = claimed_number(plan.coefficients.proven) - shield
+    both = PrivacyLoss(plan.proven, tilt + added + shield, tilt, rest, shield, w, added)
+    return _with_others(both, plan, parts, change)
+
+
+def _with_others(
+    rest: PrivacyLoss,
+    plan: StagedCalibration,
+    parts: tuple[PrivacyLoss, ...],
+    change: FloatArray | None,
+) -> PrivacyLoss:
+    """The loss of some stages, plus that of scale and counts if these are released; pure."""
+    others = [part for part, *_ in _others(plan, change)]
+    parts = *parts, *others
+    added: dict[str, Any] = {part.of: part.found for part in others}
+    found, named = rest.found + sum(added.values()), " and ".join(part.of for part in parts)
+    return replace(rest, claim=plan.proven, found=found, of=named, parts=parts, **added)
+
+
+def _others(
+    plan: StagedCalibration, change: FloatArray | None
+) -> Iterator[tuple[PrivacyLoss, NoiseLaw, float]]:
+    """The losses of scale and counts alone, their noise, and how far a record moves them."""
+    if (scale := plan.scale) is not None:
+        moved = largest_change(scale) if change is None else change
+        yield scale_loss(moved, scale), scale.noise, float(np.linalg.norm(moved))
+    if plan.histogram is not None:
+        yield counts_loss(plan.histogram), plan.histogram.noise, math.sqrt(2)
+
+
+def _charges(pair: Pair, plan: StagedCalibration) -> tuple[Charge, Charge]:
+    """The log ratio of the coefficients, and the largest one of the moments, as functions of w."""
+    calibration, moments = plan.coefficients, exact.moments_of(plan)
+    ratio, unit = (
+        exact.likelihood_ratio(calibration, pair),
+        shown(moments.noise, moments.proven, 1.0),
+    )
+    inexact = 0.0
+    if calibration.placement == "output":
+        inexact = shown(calibration.noise, calibration.proven, calibration.distance)
+    return lambda w: ratio(w) + inexact, lambda w: unit * exact.query_distance(pair, moments, w)
+
+
+def _profile_of_all(pair: Pair, plan: StagedCalibration, change: FloatArray | None) -> PrivacyLoss:
+    """The joint loss under zCDP or (epsilon, delta), by integration over the coefficients.
+
+    If the noise of a part proves a pure claim, the largest loss of that part is subtracted from
+    epsilon; its rho is added under zCDP. Gaussian noise of a scale and of counts of scores has a mu
+    that does not depend on the coefficients.
+    """
+    claim, coefficients, moments = plan.target, plan.coefficients, plan.moments
+    is_approximate, rho = isinstance(claim, ApproxDP), 0.0
+    laws = laws_of(pair, coefficients, moments)
+    first = [law.first() for law in laws]
+    if coefficients.placement == "output" or isinstance(coefficients.proven, PureDP):
+        alone, mu = loss_of(pair, coefficients), 0.0
+        off = alone.shield
+    else:
+        alone, mu, off = loss_of_laws(first, coefficients), shield_ratio(coefficients), 0.0
+    tilt, without = largest(first, claim), largest(first, claim, mu, off)
+    rest = rest_of(claim if is_approximate else coefficients.target, mu)
+    parts = [alone]
+    if moments is not None:
+        parts.append(moments_loss(pair, moments))
+        off += parts[-1].found if isinstance(moments.proven, PureDP) else 0.0
+    found = largest(laws, claim, mu, off)
+    added: dict[str, Any] = {"moments": found - without}
+    for part, noise, distance in _others(plan, change):
+        parts.append(part)
+        if not noise.is_pure:
+            mu = math.hypot(mu, distance / noise.scale)
+        elif is_approximate:
+            off += part.found
+        else:
+            rho += to_zcdp(PureDP(part.found)).rho
+        before, found = found, largest(laws, claim, mu, off) + rho
+        added[part.of] = found - before
+    named = " and ".join(part.of for part in parts)
+    return PrivacyLoss(
+        claim, found, tilt, rest, without - tilt, of=named, parts=tuple(parts), **added
+    )

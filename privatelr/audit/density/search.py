@@ -10,11 +10,10 @@ from typing import Any, cast
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
-from privatelr.audit.density import exact, pairs, staged_loss
+from privatelr.audit.density import exact, pairs
 from privatelr.audit.density import loss as losses
 from privatelr.audit.density.loss import PrivacyLoss
 from privatelr.audit.density.pairs import Pair
-from privatelr.audit.enumeration.discrete import ChoiceLoss, choice_loss
 from privatelr.design import BatchReader, read_design, unstandardised
 from privatelr.errors import ArgumentError, count_of, show
 from privatelr.mechanisms import StagedCalibration, in_order, mechanism_of
@@ -30,7 +29,6 @@ from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.numerics.rows import DenseRows, LooseRows
 from privatelr.privacy import ApproxDP, Guarantee, PureDP
 from privatelr.results import FitRecord
-from privatelr.selection.selected_fit import SelectedFit
 from privatelr.sources import as_batch
 from privatelr.types import FloatArray
 
@@ -53,12 +51,12 @@ Candidate = tuple[str, Pair, FloatArray | None]
 
 @suggests_arguments
 def privacy_loss(
-    subject: FitRecord | SelectedFit | StagedCalibration | Calibration,
+    subject: FitRecord | StagedCalibration | Calibration,
     data: Any,
     neighbour: Any,
     *,
     output: Any = None,
-) -> PrivacyLoss | ChoiceLoss:
+) -> PrivacyLoss:
     """Privacy loss of a mechanism between two datasets, from the density of its release.
 
     Parameters
@@ -75,10 +73,8 @@ def privacy_loss(
 
     Returns
     -------
-    ChoiceLoss
-        For a fit that chose columns: the exact loss of the choices that it released.
     PrivacyLoss
-        For any other subject. Under a pure claim it is the largest loss over all outputs, found by
+        Under a pure claim it is the largest loss over all outputs, found by
         a local search; under zCDP it is the largest ratio of a Renyi divergence to its order;
         under (epsilon, delta) it is the exact delta. For a fit that released a scale of columns, or
         bought inference, it is the loss of all stages together, and `PrivacyLoss.parts` compares
@@ -99,17 +95,13 @@ def privacy_loss(
     **Privacy.** *Covered*: nothing; run it on made-up data. *Neighbours*: replace one record.
     *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
     """
-    if isinstance(subject, FitRecord | SelectedFit) and not subject.guarantee.is_private:
+    if isinstance(subject, FitRecord) and not subject.guarantee.is_private:
         raise losses.no_claim(subject.guarantee)
-    if isinstance(subject, SelectedFit):
-        if output is not None:
-            raise ArgumentError("output: takes None beside a fit that chose columns.")
-        return choice_loss(subject, data, neighbour)
     plan, calibration = _read_subject(subject)
     if calibration.problem.persons or calibration.problem.is_multinomial:
         what = "persons" if calibration.problem.persons else "classes"
         raise ArgumentError(
-            f"subject: it is about {what}; audit.density.worst_{what} has the loss of one, and "
+            f"subject: it is about {what}, about which `audit.run` has checks; "
             "subject takes what is about records of two classes."
         )
     fit = subject if isinstance(subject, FitRecord) else None
@@ -134,8 +126,8 @@ def privacy_loss(
             return losses.loss_of(pair, calibration)
         return losses.loss_at(pair, calibration, at)
     if at is None:
-        return staged_loss.joint_loss_of(pair, plan, change=change)
-    return staged_loss.joint_loss_at(pair, plan, at, change=change)
+        return losses.joint_loss_of(pair, plan, change=change)
+    return losses.joint_loss_at(pair, plan, at, change=change)
 
 
 def _change_of_scale(spec: Any, release: ScaleRelease, tables: list[Any]) -> FloatArray:
@@ -267,7 +259,7 @@ def search(
         if plan is None:
             loss = losses.loss_of(pair, calibration, outputs)
         else:
-            loss = staged_loss.joint_loss_of(pair, plan, outputs)
+            loss = losses.joint_loss_of(pair, plan, outputs)
         findings.append(Finding(calibration, pair, loss, family))
     worst = max(findings, key=lambda found: ratio_of(found.loss))
     if plan is None:
@@ -277,7 +269,7 @@ def search(
     ]
     if plan.moments is not None:
         right = pairs.usual_pair(calibration, pairs.RIGHT)[0]
-        parts[1] = max(parts[1], staged_loss.moments_loss(right, plan.moments), key=ratio_of)
+        parts[1] = max(parts[1], losses.moments_loss(right, plan.moments), key=ratio_of)
     return replace(worst, loss=replace(worst.loss, parts=tuple(parts)))
 
 

@@ -5,44 +5,35 @@ log probabilities ``(k,)``; minus infinity stands for an outcome that cannot occ
 two laws computes its number in both directions, and returns the larger one.
 
 `path_log_probabilities` enumerates all paths by the definition of the mechanism, and takes only
-public numbers from the calibration. `path_log_probability` computes a single path, of a fit of any
-size, with the functions of the release; tests compare the two on tiny datasets.
+public numbers from the calibration.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
-from privatelr.audit.density.loss import SLACK, no_claim
-from privatelr.design import DesignSpec
+from privatelr.audit.checks import Check
+from privatelr.audit.density.loss import no_claim
 from privatelr.errors import ArgumentError
-from privatelr.model_data import FrameData
 from privatelr.numerics.rows import EntryRows
-from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, to_approximate
-from privatelr.selection.choices import require_x_bound
-from privatelr.selection.dense_weights import dense_projection
-from privatelr.selection.multiplicative_weights import ProgramCalibration, lower, scorer
-from privatelr.selection.selected_fit import SelectedFit
-from privatelr.selection.simplex import SimplexCalibration, minimiser_logs
-from privatelr.sources import as_batch
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP
+from privatelr.selection.multiplicative_weights import ProgramCalibration, SequentialChoices
 from privatelr.types import FloatArray, IntArray
 
-_DELTA = 1e-6
-"""A zCDP claim is converted to an epsilon at this delta."""
-_MOST_NUMBERS = 5e7
-"""An enumeration holds at most this number of log weights at once."""
 _ORDERS = 1 + np.geomspace(1e-3, 1e5, 321)
 """Rho is the largest ratio of a Renyi divergence to its order, over these orders."""
 _MODERATE = 30.0
 """Below this size of all exponents, a moment is computed without logarithms."""
 _ENOUGH = 8.0
 """Outcomes are tested in groups that are expected about this number of times."""
+DRAWN, _CRITICAL = 4000, 6.0
+"""This number of real choices is made, and their frequencies may be off by this number of standard
+deviations; counts are drawn about as often."""
 
 
 # -- two laws ---------------------------------------------------------------------------------
@@ -163,153 +154,28 @@ def path_pvalue(found: IntArray, log_chances: FloatArray) -> float:
     return float(stats.chisquare(observed[kept], wanted[kept] * counts.sum() / total).pvalue)
 
 
-# -- the choices of a fit ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ChoiceLoss:
-    """The privacy loss of the released choices between two datasets.
-
-    Attributes
-    ----------
-    claim : Guarantee
-    found : float
-        The absolute log ratio of the probabilities of the choices under the two datasets. It is
-        exact.
-    epsilon : float
-        The largest loss that the claim allows. Under a pure claim no loss exceeds it; under the
-        others a loss exceeds it with a probability of about `delta`.
-    delta : float
-        The delta of the claim, 0 for a pure one.
-
-    Examples
-    --------
-    >>> from privatelr import audit, dpsimplex, load_dataset, load_schema
-    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
-    >>> fit = dpsimplex("vote ~ age", votes, eps=1.0, **public)
-    >>> loss = audit.privacy_loss(fit, votes, votes)  # a ChoiceLoss
-    >>> loss.found, loss.holds  # from a dataset to itself nothing is lost
-    (0.0, True)
-    """
-
-    claim: Guarantee
-    found: float
-    epsilon: float
-    delta: float
-
-    @property
-    def ratio(self) -> float:
-        """``found / epsilon``."""
-        return self.found / self.epsilon
-
-    @property
-    def holds(self) -> bool:
-        """Whether the loss is within epsilon, up to rounding."""
-        return self.ratio <= 1 + SLACK
-
-    def __str__(self) -> str:
-        chance = f", exceeded with a chance of about {self.delta:g}" if self.delta else ""
-        verdict = "ok" if self.holds else "VIOLATION" if not self.delta else "above it"
-        return (
-            f"privacy loss {self.found:.6g} of the released choices on this pair, claim epsilon "
-            f"{self.epsilon:.6g}{chance}, ratio {self.ratio:.4f}: {verdict}"
-        )
-
-
-def choice_loss(fit: SelectedFit, data: Any, neighbour: Any) -> ChoiceLoss:
-    """The privacy loss of the choices of a fit between two frames, for `audit.privacy_loss`."""
-    spec, release, claim = fit.spec, fit.release, fit.guarantee
-    if not isinstance(spec, DesignSpec):
-        raise ArgumentError("subject: takes a fit of a formula, and not of a sparse matrix.")
-    sides: list[Any] = []
-    for name, side in (("data", data), ("neighbour", neighbour)):
-        batch = as_batch(side)
-        if len(batch) != fit.nobs:
-            raise ArgumentError(f"{name} of {len(batch)} rows: takes n={fit.nobs}.")
-        sides.append(FrameData(spec.formula.text, batch).entries(spec)[0])
-    first, second = sides
-    differ = np.any(first.signed() != second.signed(), axis=1)
-    if differ.sum() > 1:
-        raise ArgumentError(
-            f"data and neighbour differ in {int(differ.sum())} rows: they take one, as neighbours."
-        )
-    match release.calibration:
-        case ProgramCalibration() as program if release.path is not None:
-            found = path_loss(first, second, program, release.path)
-        case SimplexCalibration() as simplex:
-            found = histogram_loss(first, second, simplex, release.counts)
-        case _:
-            raise ArgumentError("subject: takes a fit of a registered mechanism.")
-    delta = claim.delta if isinstance(claim, ApproxDP) else 0.0
-    if isinstance(claim, ZCDP):
-        delta = _DELTA
-        claim = to_approximate(claim, delta)
-    if not isinstance(claim, PureDP | ApproxDP):
-        raise ArgumentError(f"subject: {claim} claims nothing.")
-    return ChoiceLoss(fit.guarantee, abs(found), claim.epsilon, delta)
-
-
-def histogram_loss(
-    first: EntryRows, second: EntryRows, calibration: SimplexCalibration, counts: IntArray
-) -> float:
-    """Log ratio of the probabilities of a released histogram, first dataset over second.
-
-    It uses the minimisers that a release computes, and so it is the loss of the release itself.
-
-    Notes
-    -----
-    **Privacy.** *Covered*: nothing; run it on made-up rows. *Neighbours*, *Assumed public*: none.
-    *Not covered*: the result.
-    """
-    logs = (special.log_softmax(minimiser_logs(rows, calibration)) for rows in (first, second))
-    ours, theirs = logs
-    return float(counts @ (ours - theirs))
-
-
-def path_log_probability(
-    rows: EntryRows, calibration: ProgramCalibration, path: Sequence[int] | IntArray
-) -> float:
-    """Log probability of one path.
-
-    Without noise it is 0 for the one path that is possible, and minus infinity for any other.
-
-    Notes
-    -----
-    **Privacy.** *Covered*: nothing. *Neighbours*, *Assumed public*: none. *Not covered*: the
-    result, which is a function of the rows.
-    """
-    require_x_bound(rows, calibration)
-    if len(path) != calibration.rounds:
-        raise ArgumentError(
-            f"path: takes one option for each of {calibration.rounds} rounds, not {len(path)}."
-        )
-    score, log_weights, total = scorer(rows, calibration), np.zeros(rows.n), 0.0
-    for option in path:
-        scores = score(dense_projection(log_weights, calibration.problem.s))
-        total += float(log_chances_of(scores[None], calibration)[0, option])
-        lower(log_weights, rows, int(option), calibration.step)
-    return total
-
-
-def path_loss(
-    first: EntryRows,
-    second: EntryRows,
-    calibration: ProgramCalibration,
-    path: Sequence[int] | IntArray,
-) -> float:
-    """Exact log ratio of the probabilities of one path, first dataset over second.
-
-    Notes
-    -----
-    **Privacy.** *Covered*: nothing. *Neighbours*: the given pair. *Assumed public*: both
-    datasets. *Not covered*: the result.
-    """
-    return path_log_probability(first, calibration, path) - path_log_probability(
-        second, calibration, path
-    )
+def deviation(
+    part: str, subject: str, counts: FloatArray | IntArray, chances: FloatArray, n: int
+) -> Check:
+    """Compare frequencies among n draws with their probabilities, in standard deviations."""
+    off = np.abs(counts - n * chances) / np.sqrt(n * chances * (1 - chances))
+    return Check(part, f"{subject}: deviations from their chances", float(off.max()), _CRITICAL)
 
 
 # -- all paths of a tiny dataset --------------------------------------------------------------
+
+Laws = Callable[[IntArray], FloatArray]
+"""A function from paths ``(m, t)`` to the log probabilities ``(m, k)`` of their next option."""
+
+
+def all_paths(laws: Laws, options: int, rounds: int) -> FloatArray:
+    """Log probabilities ``(options ** rounds,)`` of all paths, from those of each round."""
+    paths, log_chances = np.zeros((1, 0), dtype=np.intp), np.zeros(1)
+    for _ in range(rounds):
+        log_chances = (log_chances[:, None] + laws(paths)).ravel()
+        last = np.tile(np.arange(options), len(paths))
+        paths = np.column_stack([paths.repeat(options, axis=0), last])
+    return log_chances
 
 
 def path_log_probabilities(rows: EntryRows, calibration: ProgramCalibration) -> FloatArray:
@@ -320,26 +186,23 @@ def path_log_probabilities(rows: EntryRows, calibration: ProgramCalibration) -> 
     **Privacy.** *Covered*: nothing; run it on made-up rows. *Neighbours*, *Assumed public*: none.
     *Not covered*: the result.
     """
-    require_x_bound(rows, calibration)
-    options, rounds = 2 * rows.d, calibration.rounds
-    if rounds * math.log(options) > math.log(_MOST_NUMBERS / rows.n):
-        raise ArgumentError(
-            f"calibration: {options} options in {rounds} rounds are too many paths to enumerate; "
-            "take fewer rounds or columns."
-        )
+    options, laws = 2 * rows.d, partial(laws_of_columns, rows, calibration)
+    found = all_paths(laws, options, calibration.rounds)
+    return found.reshape((options,) * calibration.rounds)
+
+
+def laws_of_columns(
+    rows: EntryRows, calibration: ProgramCalibration, paths: IntArray
+) -> FloatArray:
+    """The `Laws` of a linear program: its weights are recomputed from the whole path."""
     signed = rows.signed()
-    both = np.concatenate([signed, -signed], axis=1)
+    both = np.hstack([signed, -signed])
     judged = both if calibration.score == "margin" else (both >= calibration.threshold) * 1.0
-    log_weights, log_chances = np.zeros((1, rows.n)), np.zeros(1)
-    for _ in range(rounds):
-        scores = nearest_dense(log_weights, calibration.problem.s) @ judged
-        log_chances = (log_chances[:, None] + log_chances_of(scores, calibration)).reshape(-1)
-        log_weights = log_weights[:, None, :] - calibration.step * both.T
-        log_weights = log_weights.reshape(-1, rows.n)
-    return log_chances.reshape((options,) * rounds)
+    log_weights = -calibration.step * both[:, paths].sum(axis=2).T
+    return log_chances_of(nearest_dense(log_weights, calibration.problem.s) @ judged, calibration)
 
 
-def log_chances_of(scores: FloatArray, calibration: ProgramCalibration) -> FloatArray:
+def log_chances_of(scores: FloatArray, calibration: SequentialChoices) -> FloatArray:
     """Log probabilities ``(m, k)`` of k options by their scores ``(m, k)``."""
     if math.isinf(calibration.eta):
         chosen = np.argmax(scores, axis=1)[:, None] == np.arange(scores.shape[1])

@@ -8,17 +8,27 @@ dense law is found by trial.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
+from scipy import special
 
-from privatelr.audit.checks import Check, claims_of_size, guarded, largest, short
+from privatelr.audit.checks import Check, claims_of_size, guarded, largest, measured, short
 from privatelr.audit.density.loss import claimed_number
-from privatelr.audit.enumeration.discrete import log_chances_of, loss_of_outcomes, nearest_dense
+from privatelr.audit.enumeration.discrete import (
+    DRAWN,
+    Laws,
+    all_paths,
+    deviation,
+    laws_of_columns,
+    log_chances_of,
+    loss_of_outcomes,
+    nearest_dense,
+)
 from privatelr.audit.enumeration.tiny_cases import exact_minimiser
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import EntryRows
@@ -28,7 +38,7 @@ from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
 from privatelr.selection import constraint_private as lp
 from privatelr.selection import multiplicative_weights as programs
 from privatelr.selection import online, simplex
-from privatelr.types import FloatArray
+from privatelr.types import FloatArray, IntArray
 
 PART = "choices"
 _EXPERTS, _ROUNDS = 2, 4
@@ -39,14 +49,9 @@ _RECORDS = 6
 """A scripted run has this number of records."""
 _SAME = 1e-8
 """Two computations of one minimiser may differ by this much in log theta, by rounding."""
-_DRAWN, _CRITICAL = 4000, 6.0
-"""This number of real choices is made, and their frequencies may be off by this number of standard
-deviations."""
-_HAIR = 1e-6
-"""The noisy exponent of the scripted option is larger than the others by this much."""
-
-Exponents = Callable[[list[int]], FloatArray]
-"""A function from a path to the log probabilities ``(k,)`` of the options of its next round."""
+_HAIR, _TIE = 1e-6, 1e-9
+"""The noisy exponent of the scripted option is larger than the others by the first number. These
+differ by the second, because an exact tie would never be resolved."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,15 +63,15 @@ class Script:
 
     Attributes
     ----------
-    exponents : callable
-        The log probabilities ``(k,)`` of the next round's options after a path, by the definition.
+    laws : callable
+        The log probabilities of the next round's options after a path, by the definition.
     path : list of int
         The options that the mechanism is to choose.
     done : list of int
         The rounds for which numbers have been drawn.
     """
 
-    exponents: Exponents
+    laws: Laws
     path: list[int]
     done: list[int] = field(default_factory=list)
 
@@ -74,7 +79,8 @@ class Script:
         """Numbers under which all options tie, except that the scripted one wins."""
         turn = min(len(self.done), len(self.path) - 1)
         self.done.append(turn)
-        numbers = -np.asarray(self.exponents(self.path[:turn]), dtype=np.float64)
+        numbers = -self.laws(np.array([self.path[:turn]], dtype=np.intp))[0]
+        numbers += _TIE * np.arange(len(numbers))
         numbers[self.path[turn]] += _HAIR
         return FloatDraw(numbers)
 
@@ -90,7 +96,7 @@ class Script:
 
 def follows(
     play: Callable[[Script], Iterable[int]],
-    exponents: Exponents,
+    laws: Laws,
     shape: tuple[int, int],
     rng: np.random.Generator,
     scripts: int = 20,
@@ -103,23 +109,14 @@ def follows(
     ----------
     play
         Runs the mechanism with a script, and returns the options that it chose.
-    exponents
+    laws
         The same as in `Script`.
     shape : (int, int)
         The number of options and the number of rounds.
     """
     options, rounds = shape
     paths = (rng.integers(options, size=rounds).tolist() for _ in range(scripts))
-    return sum(list(play(Script(exponents, path))) != path for path in paths)
-
-
-def all_paths(exponents: Exponents, options: int, rounds: int) -> FloatArray:
-    """Log probabilities ``(options ** rounds,)`` of all paths, from those of each round."""
-    found = []
-    for path in itertools.product(range(options), repeat=rounds):
-        log_laws = (exponents(list(path[:turn])) for turn in range(rounds))
-        found.append(sum(float(law[at]) for law, at in zip(log_laws, path, strict=True)))
-    return np.array(found)
+    return sum(list(play(Script(laws, path))) != path for path in paths)
 
 
 def audit_plays(rng: np.random.Generator, epsilon: float, cases: int = 6) -> Iterator[Check]:
@@ -133,19 +130,21 @@ def audit_plays(rng: np.random.Generator, epsilon: float, cases: int = 6) -> Ite
     ):
         yield from guarded(PART, subject, work, rng, epsilon)
     for claim in claims_of_size(epsilon):
-        yield from guarded(PART, f"experts, {short(claim)}", _laws_of_experts, claim, rng, cases)
+        most, paths = claimed_number(claim), f"{short(claim)}: loss over all paths"
+        for name, neighbours in online.RELATIONS.items():
+            given: Any = replace(claim, neighbours=neighbours), rng, cases
+            subject = f"experts, {name}, {paths}"
+            yield from measured(PART, subject, _paths_of_experts, *given, allowed=most)
         for private in lp.PRIVATE:
-            subject = f"corners, private {private}, {short(claim)}"
-            given = claim, private, subject, rng, 2 * cases
-            yield from guarded(PART, subject, _laws_of_corners, *given)
+            subject, given = (
+                f"corners, private {private}, {paths}",
+                (claim, private, rng, 2 * cases),
+            )
+            yield from measured(PART, subject, _paths_of_corners, *given, allowed=most)
 
 
 def _followed(subject: str, missed: int) -> Check:
     return Check(PART, f"{subject}: plays that differ from the definition", missed)
-
-
-def _normalised(exponents: FloatArray) -> FloatArray:
-    return np.asarray(exponents - np.logaddexp.reduce(exponents))
 
 
 # -- choices of columns -------------------------------------------------------------------------
@@ -153,15 +152,10 @@ def _normalised(exponents: FloatArray) -> FloatArray:
 
 def _one_choice() -> Iterator[Check]:
     """Compare frequencies of real choices with their probabilities, in standard deviations."""
-    choice, scores = ExponentialMechanism(2.0, 1.0), np.array([0.0, 0.4, 1.0])
-    source = SystemRandomness()
-    chosen = [choice.choose(scores, source) for _ in range(_DRAWN)]
-    weights = np.exp(2.0 * scores)
-    chances = weights / weights.sum()
-    counts = np.bincount(chosen, minlength=3)
-    off = np.abs(counts - _DRAWN * chances) / np.sqrt(_DRAWN * chances * (1 - chances))
-    subject = "one choice: deviations from its chances, three options"
-    yield Check(PART, subject, off.max(), _CRITICAL)
+    scores, source = np.array([0.0, 0.4, 1.0]), SystemRandomness()
+    chosen = [ExponentialMechanism(2.0, 1.0).choose(scores, source) for _ in range(DRAWN)]
+    chances = special.softmax(2.0 * scores)
+    yield deviation(PART, "one choice", np.bincount(chosen, minlength=3), chances, DRAWN)
 
 
 def _columns(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
@@ -170,7 +164,7 @@ def _columns(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
         made = programs.calibrate_program(facts, PureDP(epsilon), 6, 0.8, score, slack=0.25)
         rows = _random_rows(rng)
         play = partial(_play_columns, rows, made)
-        missed = follows(play, partial(_exponents_of_columns, rows, made), (4, 6), rng)
+        missed = follows(play, partial(laws_of_columns, rows, made), (4, 6), rng)
         yield _followed(f"columns, {score} score", missed)
 
 
@@ -181,17 +175,6 @@ def _random_rows(rng: np.random.Generator) -> EntryRows:
 def _play_columns(rows: EntryRows, made: programs.ProgramCalibration, script: Script) -> list[int]:
     path = programs.release_program(rows, made, script).path
     return [] if path is None else path.tolist()
-
-
-def _exponents_of_columns(
-    rows: EntryRows, made: programs.ProgramCalibration, past: list[int]
-) -> FloatArray:
-    signed = rows.signed()
-    both = np.hstack([signed, -signed])
-    judged = both if made.score == "margin" else (both >= made.threshold) * 1.0
-    log_weights = -made.step * both[:, past].sum(axis=1)
-    scores = nearest_dense(log_weights[None], made.problem.s) @ judged
-    return np.asarray(log_chances_of(scores, made)[0])
 
 
 def _simplex(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
@@ -227,7 +210,7 @@ def _experts(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
         table = rng.integers(2, size=(5, 3, 3)).astype(np.float64)
         losses = partial(_losses_against, table[0, 0], table[:, :, None].repeat(3, axis=2))
         play = partial(_play_experts, made, losses)
-        missed = follows(play, partial(_exponents_of_experts, made, losses), (3, 5), rng)
+        missed = follows(play, partial(_laws_of_experts, made, losses), (3, 5), rng)
         yield _followed(f"experts, {name}", missed)
     # how far a sum leaves the interval that one round of losses within the range can reach; 0 is
     # right
@@ -239,46 +222,42 @@ def _experts(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
     yield Check(PART, "experts: how far wild losses move a sum, over the range", wildest)
 
 
-def _play_experts(made: online.OnlineCalibration, losses: Exponents, script: Script) -> list[int]:
+def _play_experts(made: online.OnlineCalibration, losses: Laws, script: Script) -> list[int]:
     """The choices of a run; none if the same round answers differently when it is asked again."""
     run, path = _Scripted(made, script), list[int]()
     for _ in range(5):
         path.append(run.predict())
         if run.predict() != path[-1]:
             return []
-        run.update(losses(path[:-1]))
+        run.update(losses(np.array([path[:-1]], dtype=np.intp))[0])
     return path
 
 
-def _exponents_of_experts(
-    made: online.OnlineCalibration, losses: Exponents, past: list[int]
-) -> FloatArray:
-    sums = np.zeros(made.problem.n_experts)
-    for turn in range(len(past)):
-        sums += losses(past[:turn])
-    return _normalised(-sums / made.lambda_)
+def _laws_of_experts(made: online.OnlineCalibration, losses: Laws, paths: IntArray) -> FloatArray:
+    sums = sum(losses(paths[:, :turn]) for turn in range(paths.shape[1]))
+    exponents = np.zeros((len(paths), made.problem.n_experts)) - sums / made.lambda_
+    return np.asarray(special.log_softmax(exponents, axis=1))
 
 
-def _laws_of_experts(claim: Promise, rng: np.random.Generator, cases: int) -> Iterator[Check]:
-    for name, neighbours in online.RELATIONS.items():
-        problem = online.OnlineProblem(_EXPERTS, _ROUNDS, 0.0, 1.0, neighbours)
-        made = online.calibrate_online(problem, replace(claim, neighbours=neighbours))
-        other = np.zeros(2) if neighbours is ZERO_OUT else np.array([0.0, 1.0])
-        worst = 0.0
-        for case in range(cases):
-            shape = (_ROUNDS, _EXPERTS, _EXPERTS, _EXPERTS)
-            table = rng.integers(2, size=shape).astype(float) if case else np.ones(shape)
-            against = (partial(_losses_against, side, table) for side in (np.eye(2)[0], other))
-            laws = (partial(_exponents_of_experts, made, losses) for losses in against)
-            p, q = (all_paths(law, _EXPERTS, _ROUNDS) for law in laws)
-            worst = largest((worst, loss_of_outcomes(p, q, claim)))
-        subject = f"experts, {name}, {short(claim)}: loss over all paths"
-        yield Check(PART, subject, worst, claimed_number(claim))
+def _paths_of_experts(claim: Promise, rng: np.random.Generator, cases: int) -> float:
+    """The largest loss over all paths, of random adversaries and of one that loses always."""
+    problem = online.OnlineProblem(_EXPERTS, _ROUNDS, 0.0, 1.0, claim.neighbours)
+    made, losses = online.calibrate_online(problem, claim), []
+    other = np.zeros(2) if claim.neighbours is ZERO_OUT else np.array([0.0, 1.0])
+    for case in range(cases):
+        shape = (_ROUNDS, _EXPERTS, _EXPERTS, _EXPERTS)
+        table = rng.integers(2, size=shape).astype(float) if case else np.ones(shape)
+        against = (partial(_losses_against, side, table) for side in (np.eye(2)[0], other))
+        laws = (partial(_laws_of_experts, made, each) for each in against)
+        p, q = (all_paths(law, _EXPERTS, _ROUNDS) for law in laws)
+        losses.append(loss_of_outcomes(p, q, claim))
+    return largest(losses)
 
 
-def _losses_against(first: FloatArray, table: FloatArray, past: list[int]) -> FloatArray:
+def _losses_against(first: FloatArray, table: FloatArray, paths: IntArray) -> FloatArray:
     """Losses of an adversary: after round one they depend on the last and on the first choice."""
-    return np.asarray(table[len(past), past[-1], past[0]] if past else first)
+    turn = paths.shape[1]
+    return np.asarray(table[turn, paths[:, -1], paths[:, 0]] if turn else first[None])
 
 
 # -- corners ------------------------------------------------------------------------------------
@@ -289,7 +268,7 @@ def _corners(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
         a, b = rng.uniform(-1, 1, (_RECORDS, 3)), rng.uniform(-1, 1, _RECORDS)
         corners, made = _corners_of(a, PureDP(epsilon), private)
         play = partial(lp.play_constraints, corners, b, made)
-        missed = follows(play, partial(_exponents_of_corners, corners, b, made), (3, 5), rng)
+        missed = follows(play, partial(_laws_of_corners, corners, b, made), (3, 5), rng)
         yield _followed(f"corners, {private}", missed)
 
 
@@ -315,28 +294,22 @@ def _corners_of(
     return corners, made
 
 
-def _exponents_of_corners(
+def _laws_of_corners(
     corners: lp.Corners,
     b: FloatArray,
     made: lp.ConstraintCalibration,
-    past: list[int],
+    paths: IntArray,
 ) -> FloatArray:
     held = lp.held_bounds(b, corners, made.width)
-    slack = np.zeros(len(held))
-    for option in past:
-        slack += np.clip(held - corners.values[:, option], -made.width, made.width)
-    q = nearest_dense(-made.step * slack[None], made.s)[0]
-    return _normalised(-(corners.values.T @ q) * made.eta / (2 * made.sensitivity))
+    missed = held[:, None, None] - corners.values[:, paths]
+    slack = np.clip(missed, -made.width, made.width).sum(axis=2).T
+    return log_chances_of(-nearest_dense(-made.step * slack, made.s) @ corners.values, made)
 
 
-def _laws_of_corners(
-    claim: Promise,
-    private: lp.Private,
-    subject: str,
-    rng: np.random.Generator,
-    cases: int,
-) -> Iterator[Check]:
-    worst = 0.0
+def _paths_of_corners(
+    claim: Promise, private: lp.Private, rng: np.random.Generator, cases: int
+) -> float:
+    losses = []
     for _ in range(cases):
         a, b = rng.choice([-1.0, 1.0], (4, 2)), rng.uniform(-1, 1, 4)
         moved, other = a.copy(), b.copy()
@@ -346,8 +319,8 @@ def _laws_of_corners(
         first, made = _corners_of(a, claim, private)
         second, _ = _corners_of(moved, claim, private)
         p, q = (
-            all_paths(partial(_exponents_of_corners, corners, bounds, made), 2, 5)
+            all_paths(partial(_laws_of_corners, corners, bounds, made), 2, 5)
             for corners, bounds in ((first, b), (second, other))
         )
-        worst = largest((worst, loss_of_outcomes(p, q, claim)))
-    yield Check(PART, f"{subject}: loss over all paths", worst, claimed_number(claim))
+        losses.append(loss_of_outcomes(p, q, claim))
+    return largest(losses)

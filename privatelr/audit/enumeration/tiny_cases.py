@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -286,16 +287,11 @@ def histograms_of(options: int, draws: int) -> IntArray:
         raise ArgumentError(
             f"draws={draws}: {options} options have too many histograms to list; take fewer draws."
         )
-    # one column at a time: every histogram so far is extended by each count that is still left
-    found = np.zeros((1, 0), dtype=np.intp)
-    left = np.array([draws], dtype=np.intp)
-    for _ in range(options - 1):
-        taken = [np.arange(rest + 1) for rest in left.tolist()]
-        source = np.repeat(np.arange(len(left)), left + 1)
-        chosen = np.concatenate(taken)
-        found = np.column_stack([found[source], chosen])
-        left = left[source] - chosen
-    return np.asarray(np.column_stack([found, left]), dtype=np.intp)
+    # every histogram is a choice of the places of bars among the draws
+    places = draws + options - 1
+    bars = np.array(list(itertools.combinations(range(places), options - 1)), dtype=np.intp)
+    edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=((0, 0), (-1, places)))
+    return np.diff(edges, axis=1) - 1
 
 
 def log_chances(histograms: IntArray, log_theta: FloatArray) -> FloatArray:

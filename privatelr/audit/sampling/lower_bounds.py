@@ -3,22 +3,325 @@
 The outputs of each dataset are split in two halves. The first halves choose a score, an event
 ``score >= t``, and the dataset under which the event is to be more probable. The second halves
 count the event. The bound fails with probability at most alpha, whatever the score is (Clopper
-and Pearson 1934).
+and Pearson 1934). So any score gives valid lower bounds, and a good one gives large bounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import special
 
 from privatelr.arguments import suggests_arguments
-from privatelr.audit.sampling import outputs
-from privatelr.audit.sampling.outputs import Mechanism, Outputs, Score
 from privatelr.errors import ArgumentError, require_number, require_whole, show
-from privatelr.types import FloatArray
+from privatelr.results import FitRecord
+from privatelr.types import FloatArray, IntArray
+
+Mechanism = Callable[[Any, np.random.Generator], Any]
+"""``mechanism(data, rng)`` returns a number, a vector or a fit; an exception is an output, too."""
+
+Score = Callable[[FloatArray], FloatArray]
+"""A function from output vectors ``(m, k)`` to scores ``(m,)``, ideally log likelihood ratios."""
+
+Observation = tuple[str, FloatArray | None]
+"""An output as a symbol and a vector; words in the symbol describe any other kind of output."""
+
+VALUE = "value"
+_ATOM = 0.01
+"""A vector gets a symbol of its own if at least this share of the outputs is equal to it."""
+_REFUSED, _SAID = "refused: ", "said: "
+_NEARLY_ALL = 0.9
+"""Outputs are refused if at least this share of the runs has an output of its own."""
+_ADDRESS = " at 0x"
+"""The default text of a Python object contains this, and an address that differs in each run."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outputs:
+    """Outputs of repeated runs of a mechanism.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (trials,)
+        The position of each output's symbol in `names`.
+    names : tuple of str
+        Symbols. The symbol of a finite vector is ``"value"``; other symbols say in words what came
+        instead of it or with it: an exception, a warning, or entries that are not finite.
+    values : ndarray of shape (trials, k)
+        The vectors, with zeros for outputs that have none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import audit
+    >>> outputs = audit.outputs_of(np.array([[0.5, 1.0], [np.nan, 1.0]]))
+    >>> len(outputs), outputs.names
+    (2, ('value', 'value with {0: nan}'))
+    """
+
+    codes: IntArray
+    names: tuple[str, ...]
+    values: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, index: slice) -> Outputs:
+        """The outputs of some of the trials."""
+        return Outputs(self.codes[index], self.names, self.values[index])
+
+    def by_symbol(self) -> dict[str, IntArray]:
+        """The positions of the trials of each symbol that occurs."""
+        found = {name: np.flatnonzero(self.codes == at) for at, name in enumerate(self.names)}
+        return {name: trials for name, trials in found.items() if trials.size}
+
+
+def observe(
+    mechanism: Mechanism, data: Any, trials: int, rng: np.random.Generator
+) -> list[Observation]:
+    """Run the mechanism `trials` times; its exceptions are observations, and stop nothing."""
+    observed = []
+    for _ in range(trials):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                symbol, vector = _read(mechanism(data, rng))
+            except Exception as refusal:  # a user of the mechanism would see any exception
+                symbol, vector = f"{_REFUSED}{type(refusal).__name__}: {refusal}", None
+        warned = {f"warned: {type(w.message).__name__}: {w.message}" for w in caught}
+        observed.append(("; ".join([symbol, *sorted(warned)]), vector))
+    return observed
+
+
+def _read(found: Any) -> Observation:
+    if isinstance(found, FitRecord):
+        moments = found.release.moments
+        found = [*found.release.coef, *([] if moments is None else moments.values)]
+    try:
+        vector = np.atleast_1d(np.asarray(found, dtype=np.float64)).reshape(-1)
+    except (TypeError, ValueError):
+        return f"{_SAID}{found!r}", None
+    finite = np.isfinite(vector)
+    if finite.all():
+        return VALUE, vector
+    entries = ", ".join(f"{at}: {vector[at]}" for at in np.flatnonzero(~finite))
+    return f"{VALUE} with {{{entries}}}", np.where(finite, vector, 0.0)
+
+
+def require_outputs(first: Sequence[Observation], second: Sequence[Observation]) -> None:
+    """Raise an error if the outputs can show nothing, because the mechanism is not a usable one.
+
+    Raises
+    ------
+    ArgumentError
+        If every run on either dataset raised the same error, or if nearly every run returned
+        something new that is neither a number nor a vector.
+    """
+    symbols = {symbol for symbol, _ in [*first, *second]}
+    refused = all(symbol.startswith(_REFUSED) for symbol in symbols)
+    about_arguments = all(
+        symbol.startswith(f"{_REFUSED}TypeError: ") and "argument" in symbol for symbol in symbols
+    )
+    if refused and (len(symbols) == 1 or about_arguments):
+        raise ArgumentError(
+            "mechanism never returned on either dataset, and always raised "
+            f"{min(symbols).removeprefix(_REFUSED)!r}: mechanism takes (data, rng)."
+        )
+    for side in (first, second):
+        words = [symbol for symbol, vector in side if vector is None]
+        shown = [symbol for symbol in words if _ADDRESS not in symbol]
+        if len(set(shown)) + len(words) - len(shown) >= _NEARLY_ALL * len(side):
+            raise ArgumentError(
+                "mechanism gave an output of its own in nearly every run: an output is a number, "
+                "a vector, a fit, or one of few words or exceptions."
+            )
+
+
+def gather(first: Sequence[Observation], second: Sequence[Observation]) -> tuple[Outputs, Outputs]:
+    """Make two lists of observations `Outputs` of one width, that of most vectors."""
+    widths = Counter(len(vector) for _, vector in [*first, *second] if vector is not None)
+    width = widths.most_common(1)[0][0] if widths else 0
+    return _collect(first, width), _collect(second, width)
+
+
+def _collect(observed: Sequence[Observation], width: int) -> Outputs:
+    names: dict[str, int] = {}
+    codes = np.zeros(len(observed), dtype=np.intp)
+    values = np.zeros((len(observed), width))
+    for at, (symbol, vector) in enumerate(observed):
+        if vector is not None and len(vector) == width:
+            values[at] = vector
+        elif vector is not None:
+            symbol = f"{symbol} of {len(vector)} numbers"
+        codes[at] = names.setdefault(symbol, len(names))
+    return Outputs(codes, tuple(names), values)
+
+
+@suggests_arguments
+def outputs_of(vectors: FloatArray) -> Outputs:
+    """Make `Outputs` of numbers ``(trials,)`` or vectors ``(trials, k)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import audit
+    >>> len(audit.outputs_of(np.zeros((5, 2))))
+    5
+    """
+    try:
+        values = np.asarray(vectors, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.zeros(0)
+    if values.ndim not in (1, 2) or not values.size:
+        raise ArgumentError(
+            f"vectors={show(vectors)}: vectors takes numbers (trials,) or vectors (trials, k)."
+        )
+    values = values.reshape(len(values), -1)
+    if not np.isfinite(values).all():
+        return _collect([_read(value) for value in values], values.shape[1])
+    return Outputs(np.zeros(len(values), dtype=np.intp), (VALUE,), values)
+
+
+# -- scores ----------------------------------------------------------------------------------
+
+_TRAINING = 40_000
+"""A classifier is learned from at most this number of outputs of each dataset."""
+_FEWEST = 50
+"""A classifier is learned only from at least this number of outputs of each dataset."""
+_RIDGE = 1e-3
+"""The penalty of the classifier is this per output, times the mean square of a feature."""
+_FAR = 6.0
+"""Outputs are clipped at this number of standard deviations."""
+_FEW, _MODERATE = 3, 10
+"""Products of three coordinates are features up to the first number of coordinates, and products
+of two up to the second."""
+
+
+def learn(first: Outputs, second: Outputs, known: Score | None) -> Callable[[Outputs], FloatArray]:
+    """Learn scores ``(trials,)`` from outputs of both datasets.
+
+    A score is the log odds of the symbol, plus the score of the vector by a classifier that is
+    learned among the outputs of that symbol. If the log likelihood ratio is `known`, it is the
+    score of finite vectors.
+    """
+    atoms = np.zeros((0, first.values.shape[1])) if known is not None else _atoms(first, second)
+    first, second = _name_atoms(first, atoms), _name_atoms(second, atoms)
+    here, there = first.by_symbol(), second.by_symbol()
+    odds: dict[str, float] = {}
+    within: dict[str, Score] = {}
+    for symbol in {**here, **there}:
+        a, b = first.values[here.get(symbol, [])], second.values[there.get(symbol, [])]
+        odds[symbol] = float(np.log((len(a) + 0.5) / (len(b) + 0.5)))
+        if known is not None and symbol == VALUE:
+            odds[symbol], within[symbol] = 0.0, known
+        elif min(len(a), len(b)) >= _FEWEST and np.ptp(np.vstack([a, b]), axis=0).any():
+            within[symbol] = _train_classifier(a[:_TRAINING], b[:_TRAINING])
+
+    def score(outputs: Outputs) -> FloatArray:
+        named = _name_atoms(outputs, atoms)
+        scores = np.zeros(len(named))
+        for symbol, trials in named.by_symbol().items():
+            scores[trials] = odds.get(symbol, 0.0)
+            if symbol in within:
+                scores[trials] += within[symbol](named.values[trials])
+        return scores
+
+    return score
+
+
+def _atoms(first: Outputs, second: Outputs) -> FloatArray:
+    """Vectors ``(m, k)`` that a large share of the outputs of one dataset is equal to."""
+    found = [np.zeros((0, first.values.shape[1]))]
+    for side in (first, second):
+        enough = max(_ATOM * len(side), 5)
+        # sorting whole rows is slow, so it is done only if each column has a value that occurs
+        # often enough
+        if all(np.unique(c, return_counts=True)[1].max() >= enough for c in side.values.T):
+            vectors, counts = np.unique(side.values, axis=0, return_counts=True)
+            found.append(vectors[counts >= enough])
+    return np.asarray(np.unique(np.concatenate(found), axis=0))
+
+
+def _name_atoms(outputs: Outputs, atoms: FloatArray) -> Outputs:
+    """Outputs in which each atom (a vector that occurs often) has a symbol of its own."""
+    codes, names = outputs.codes.copy(), list(outputs.names)
+    for number, atom in enumerate(atoms):
+        here = (outputs.values == atom).all(axis=1)
+        for code, name in enumerate(outputs.names):
+            codes[here & (outputs.codes == code)] = len(names)
+            names.append(f"{name} at atom {number}")
+    return Outputs(codes, tuple(names), outputs.values)
+
+
+def _train_classifier(first: FloatArray, second: FloatArray) -> Score:
+    """Scores by a logistic regression of the dataset on polynomials of the whitened output."""
+    whiten = _whitening(np.vstack([first, second]))
+    features = np.vstack([_features(whiten(first)), _features(whiten(second))])
+    labels = np.repeat([1.0, 0.0], [len(first), len(second)])
+    weights = _logistic(features, labels)
+    prior = float(np.log(len(first) / len(second)))
+    return lambda values: _features(whiten(values)) @ weights - prior
+
+
+def _whitening(values: FloatArray) -> Score:
+    """A linear map to uncorrelated coordinates of variance one, estimated without far outputs."""
+    centre = np.median(values, axis=0)
+    spread = np.median(np.abs(values - centre), axis=0)
+    spread = np.where(spread > 0, spread, values.std(axis=0))
+    kept = np.flatnonzero(spread > 0)
+    scaled = (values[:, kept] - centre[kept]) / spread[kept]
+    central = scaled[np.abs(scaled).max(axis=1) <= _FAR]
+    central = central if len(central) > len(kept) else scaled
+    sizes, axes = np.linalg.eigh(central.T @ central / len(central))
+    usable = sizes > 1e-14 * sizes.max()
+    turn = axes[:, usable] / np.sqrt(sizes[usable])
+
+    def whiten(outputs: FloatArray) -> FloatArray:
+        shifted = (outputs[:, kept] - centre[kept]) / spread[kept] @ turn
+        return np.asarray(np.clip(shifted, -_FAR, _FAR))
+
+    return whiten
+
+
+def _features(z: FloatArray) -> FloatArray:
+    """Polynomials ``(m, p)`` of the coordinates and of their hyperbolic tangents.
+
+    Their degree is lower if there are many coordinates.
+    """
+    count, width = z.shape
+    squashed = np.tanh(z)
+    columns = [np.ones(count), *z.T, *squashed.T, *(z * z).T]
+    if width <= _MODERATE:
+        for i, j in itertools.combinations(range(width), 2):
+            columns += [z[:, i] * z[:, j], squashed[:, i] * squashed[:, j]]
+    if width <= _FEW:
+        for triple in itertools.combinations_with_replacement(range(width), 3):
+            columns.append(squashed[:, triple].prod(axis=1))
+    return np.column_stack(columns)
+
+
+def _logistic(features: FloatArray, labels: FloatArray) -> FloatArray:
+    """The weights ``(p,)`` of a logistic regression with a ridge penalty, by Newton's method."""
+    weights = np.zeros(features.shape[1])
+    ridge = _RIDGE * len(labels) * np.eye(len(weights)) * np.mean(features**2, axis=0)
+    for _ in range(20):
+        chance = special.expit(features @ weights)
+        slope = features.T @ (labels - chance) - ridge @ weights
+        curvature = (features * (chance * (1 - chance) + 1e-9)[:, None]).T @ features + ridge
+        step = np.linalg.solve(curvature, slope)
+        weights = weights + step
+        if np.abs(features @ step).max() < 1e-4:
+            break
+    return weights
+
+
+# -- bounds ----------------------------------------------------------------------------------
 
 _THRESHOLDS = 1000
 """This number of thresholds is tried over all ranks, and as many in the upper tail."""
@@ -131,10 +434,10 @@ def run_both(
     if not (rng is None or isinstance(rng, np.random.Generator)):
         raise ArgumentError(f"rng={show(rng)}: rng takes None or a numpy Generator.")
     source = np.random.default_rng() if rng is None else rng
-    first = outputs.observe(mechanism, data, number, source)
-    second = outputs.observe(mechanism, neighbour, number, source)
-    outputs.require_outputs(first, second)
-    return outputs.gather(first, second)
+    first = observe(mechanism, data, number, source)
+    second = observe(mechanism, neighbour, number, source)
+    require_outputs(first, second)
+    return gather(first, second)
 
 
 @suggests_arguments
@@ -212,7 +515,7 @@ def _bound(
 ) -> float:
     require_number(ArgumentError, "alpha", alpha, "a number between 0 and 1", above=0, at_most=0.5)
     half = (len(first) // 2, len(second) // 2)
-    learned = outputs.learn(first.take(slice(half[0])), second.take(slice(half[1])), known)
+    learned = learn(first.take(slice(half[0])), second.take(slice(half[1])), known)
     scores = learned(first), learned(second)
     choosing = [side[:cut] for side, cut in zip(scores, half, strict=True)]
     held = [side[cut:] for side, cut in zip(scores, half, strict=True)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from privatelr import privacy
 from privatelr.arguments import suggests_arguments
@@ -176,7 +176,7 @@ class Calibration:
         if isinstance(target, privacy.PureDP | privacy.NonPrivate):
             return (target,) if isinstance(target, privacy.PureDP) else ()
         if self.placement == "output":
-            return events_of(noise, self.sensitivity, target)
+            return events_of(self)
         shield = privacy.GaussianEvent(self.distance / self.shield.scale, target.neighbours)
         if noise.is_pure:
             spent = proven_noise.tilt_epsilon(noise, problem, self.analysis)
@@ -259,13 +259,29 @@ def proven_by(noise: NoiseLaw, target: privacy.Guarantee) -> privacy.Guarantee:
     return target
 
 
-def events_of(
-    noise: NoiseLaw, reach: float, proven: privacy.Guarantee
-) -> tuple[privacy.Event, ...]:
-    """Return what a ledger composes for noise on a vector of sensitivity `reach`."""
+class StageNoise(Protocol):
+    """Noise on a vector, and what it is proven to give."""
+
+    @property
+    def noise(self) -> NoiseLaw: ...
+
+    @property
+    def sensitivity(self) -> float:
+        """How far neighbours move the vector, as a Euclidean length."""
+        ...
+
+    @property
+    def proven(self) -> privacy.Guarantee:
+        """The guarantee that the noise is proven to give; see `Calibration.proven`."""
+        ...
+
+
+def events_of(stage: StageNoise) -> tuple[privacy.Event, ...]:
+    """Return what a ledger composes for noise on a vector of known sensitivity."""
+    proven = stage.proven
     if isinstance(proven, privacy.PureDP):
         return (proven,)
-    event = noise.event(reach, proven.neighbours)
+    event = stage.noise.event(stage.sensitivity, proven.neighbours)
     return () if event is None else (event,)
 
 

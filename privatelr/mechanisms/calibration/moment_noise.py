@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import events_of, proven_by
 from privatelr.mechanisms.calibration.proven_noise import (
+    MOST_IN_MEMORY,
+    ROUNDING,
     grid_for,
     laws_hiding,
+    mean_error,
     require_law,
     worth_hiding,
 )
 from privatelr.mechanisms.problem import Problem
-from privatelr.numerics.rows import additions
 from privatelr.privacy import Event, Guarantee, NonPrivate
 from privatelr.privacy.noise import LAWS, GaussianNoise, NoiseLaw, NoNoise
 
@@ -24,14 +26,6 @@ _JOINT_BALANCE = 0.25
 """The eta of a loss with a joint bound, in units of ``k / L^2`` (inference.md 4.3)."""
 _JOINT_SHARE = (6 - math.sqrt(2)) / 8.5
 """The p in [0, 1] at which ``(p (1 - p))^2 + (p^2 / 4)^2`` is largest."""
-ROUNDING = 1e-9
-"""Relative allowance for the rounding of slopes and curvatures, far above their actual error."""
-_UNIT = 2.0**-53
-"""Largest relative error of one rounding to a double."""
-MOST_IN_MEMORY = 2**36
-"""Twice the number of records that persons in memory do not exceed, which take a quarter of a
-terabyte for each column. Groups of whole persons are added up one by one, and so go through twice
-as many additions as blocks of rows."""
 _CURVATURE_CLIP, _SCORES_CLIP = 1.25, 1.5
 """Largest trace that a record adds to either matrix, over that of a row of typical length at its
 steepest. Scores have the larger one: a curvature that is too small makes intervals wider, scores
@@ -94,7 +88,7 @@ class MomentsCalibration:
     @property
     def events(self) -> tuple[Event, ...]:
         """The events that a ledger composes for this release."""
-        return events_of(self.noise, self.sensitivity, self.proven)
+        return events_of(self)
 
     def __str__(self) -> str:
         return (
@@ -165,11 +159,6 @@ def moments_sensitivity(
     if problem.touched > 1 and law.is_pure:
         return largest * (problem.moved / problem.n + problem.touched * lost)
     return largest * (math.sqrt(2) / problem.n + problem.touched * lost)
-
-
-def mean_error(n: int, d: int) -> float:
-    """Bound the error of a mean of n numbers up to 1 that was summed over rows of d columns."""
-    return 2 * additions(n, d) * _UNIT
 
 
 def _largest_pair(problem: Problem) -> float:

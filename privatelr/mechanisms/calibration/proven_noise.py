@@ -17,6 +17,7 @@ from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import gaussian_objective, pure
 from privatelr.mechanisms.calibration.gaussian_objective import SHIELD_RATIO
 from privatelr.mechanisms.problem import Problem
+from privatelr.numerics.rows import additions
 from privatelr.numerics.solve import EXACT_COLUMNS, resolved_norm
 from privatelr.privacy import (
     ZCDP,
@@ -53,6 +54,19 @@ _NO_USE = 1e-9
 """Smallest useful rate, relative to the rate that the whole epsilon would give."""
 _ROUNDING = 2.0**-50
 """Share of epsilon that is kept back, because a few operations in doubles may lose so much."""
+ROUNDING = 1e-9
+"""Relative allowance for the rounding of slopes and curvatures, far above their actual error."""
+_UNIT = 2.0**-53
+"""Largest relative error of one rounding to a double."""
+MOST_IN_MEMORY = 2**36
+"""Twice the number of records that persons in memory do not exceed, which take a quarter of a
+terabyte for each column. Groups of whole persons are added up one by one, and so go through twice
+as many additions as blocks of rows."""
+
+
+def mean_error(n: int, d: int) -> float:
+    """Bound the error of a mean of n numbers up to 1 that was summed over rows of d columns."""
+    return 2 * additions(n, d) * _UNIT
 
 
 # -- tilts of the objective -----------------------------------------------------------------------

@@ -20,14 +20,12 @@ from privatelr.mechanisms.calibration.calibration_record import (
     proven_by,
 )
 from privatelr.mechanisms.calibration.lambda_rules import GAUSSIAN, nominal_epsilon
-from privatelr.mechanisms.calibration.moment_noise import (
+from privatelr.mechanisms.calibration.proven_noise import (
     MOST_IN_MEMORY,
     ROUNDING,
-    mean_error,
-)
-from privatelr.mechanisms.calibration.proven_noise import (
     grid_for,
     laws_hiding,
+    mean_error,
     require_law,
     worth_hiding,
 )
@@ -190,7 +188,7 @@ class ScaleCalibration:
     @property
     def events(self) -> tuple[Event, ...]:
         """What a ledger composes for this release."""
-        return events_of(self.noise, self.sensitivity, self.target)
+        return events_of(self)
 
     def __str__(self) -> str:
         return (

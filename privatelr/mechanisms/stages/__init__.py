@@ -9,7 +9,7 @@ from privatelr.mechanisms.stages.coefficients import CoefficientStage
 from privatelr.mechanisms.stages.histogram import HistogramStage
 from privatelr.mechanisms.stages.matrices import MatrixStage
 from privatelr.mechanisms.stages.scale import ScaleStage
-from privatelr.mechanisms.stages.stage import Known, Seen, Stage, StageCalibration
+from privatelr.mechanisms.stages.stage import Stage, StageCalibration
 
 STAGES: dict[str, Stage[Any]] = {
     stage.name: stage

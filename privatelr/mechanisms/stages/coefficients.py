@@ -7,7 +7,7 @@ mechanism, write its formulas in `privatelr.mechanisms.calibration` and its rele
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,10 +20,12 @@ from privatelr.mechanisms.calibration import (
     lambda_rules,
     proven,
 )
+from privatelr.mechanisms.calibration.lambda_rules import Kinds
+from privatelr.mechanisms.calibration.scale_noise import ScaleFacts
 from privatelr.mechanisms.perturbation import Release, release_minimiser, release_plain
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import COEFFICIENTS, Request
-from privatelr.mechanisms.stages.stage import Known, Stage
+from privatelr.mechanisms.stages.stage import Stage
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
 from privatelr.types import Placement
 
@@ -57,19 +59,6 @@ MECHANISMS: dict[tuple[Placement, type[Any]], Mechanism] = {
 }
 
 
-def find_mechanism(request: Request) -> Mechanism:
-    """Return the mechanism for a request; raise `GuaranteeError` if none is proven.
-
-    Examples
-    --------
-    >>> from privatelr.mechanisms import find_mechanism, read_request
-    >>> request = read_request(1.0, 0, None, None, True, None, "increase")
-    >>> find_mechanism(request).release.__name__
-    'release_minimiser'
-    """
-    return mechanism_of(request.placement, request.target)
-
-
 def mechanism_of(placement: Placement, target: Guarantee) -> Mechanism:
     """Return the mechanism for a guarantee; a shared one is approximate.
 
@@ -90,7 +79,8 @@ def mechanism_of(placement: Placement, target: Guarantee) -> Mechanism:
 
 def calibrate(request: Request, facts: Problem) -> Calibration:
     """Calibrate the coefficients alone; takes no data."""
-    return CoefficientStage().calibrate(request.target, Known(request, facts, None, (), {}))
+    stage = CoefficientStage()
+    return stage.calibrate(request.target, request, facts, columns=None, kinds=(), before={})
 
 
 class CoefficientStage(Stage[Calibration]):
@@ -98,10 +88,18 @@ class CoefficientStage(Stage[Calibration]):
 
     name, part, at_coefficients = COEFFICIENTS, "coefficients", False
 
-    def calibrate(self, target: Guarantee, known: Known) -> Calibration:
+    def calibrate(
+        self,
+        target: Guarantee,
+        request: Request,
+        facts: Problem,
+        *,
+        columns: ScaleFacts | None,
+        kinds: Kinds,
+        before: Mapping[str, Any],
+    ) -> Calibration:
         """Choose lambda by its rule, if one was asked for, and calibrate; takes no data."""
-        request, facts = known.request, known.facts
-        mechanism, asked = find_mechanism(request), request.lambda_
+        mechanism, asked = mechanism_of(request.placement, request.target), request.lambda_
         if isinstance(target, NonPrivate):
             if not isinstance(asked, str):
                 return mechanism.calibrate(facts.with_lambda(asked), request, "as given")

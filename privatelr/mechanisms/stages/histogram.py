@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from privatelr.mechanisms.request import ROC
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from privatelr.mechanisms.calibration.lambda_rules import Kinds
+from privatelr.mechanisms.calibration.scale_noise import ScaleFacts
+from privatelr.mechanisms.perturbation import Release
+from privatelr.mechanisms.problem import Problem
+from privatelr.mechanisms.request import ROC, Request
 from privatelr.mechanisms.score_histogram import (
     HistogramCalibration,
     HistogramRelease,
+    ScoreScale,
     calibrate_histogram,
     count_scores,
 )
-from privatelr.mechanisms.stages.stage import Known, Part, Seen, Stage
+from privatelr.mechanisms.stages.stage import Part, Stage
 from privatelr.privacy import Guarantee
+from privatelr.privacy.noise import Draw
+from privatelr.types import Rows
 
 
 class HistogramStage(Stage[HistogramCalibration]):
@@ -18,15 +28,30 @@ class HistogramStage(Stage[HistogramCalibration]):
 
     name, part, drawn = ROC, "counts of scores by class", 2
 
-    def calibrate(self, target: Guarantee, known: Known) -> HistogramCalibration:
+    def calibrate(
+        self,
+        target: Guarantee,
+        request: Request,
+        facts: Problem,
+        *,
+        columns: ScaleFacts | None,
+        kinds: Kinds,
+        before: Mapping[str, Any],
+    ) -> HistogramCalibration:
         """Choose the bins, and the noise on their counts."""
-        return calibrate_histogram(known.facts.n, target, known.kinds, known.facts.moved)
+        return calibrate_histogram(facts.n, target, kinds, facts.moved)
 
-    def release(self, calibration: HistogramCalibration, seen: Seen) -> HistogramRelease:
+    def release(
+        self,
+        calibration: HistogramCalibration,
+        rows: Rows,
+        release: Release,
+        noise: Draw,
+        expected: Callable[[Release], ScoreScale] | None,
+    ) -> HistogramRelease:
         """Release the counts by class."""
-        assert seen.expected is not None
-        scale = seen.expected(seen.release)
-        return count_scores(seen.rows, seen.release, scale, calibration, seen.noise)
+        assert expected is not None
+        return count_scores(rows, release, expected(release), calibration, noise)
 
     def facts(self, released: Part) -> list[tuple[str, str]]:
         """Return nothing: the page describes the curve."""

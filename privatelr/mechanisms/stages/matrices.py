@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
+from privatelr.mechanisms.calibration.lambda_rules import Kinds
 from privatelr.mechanisms.calibration.moment_noise import MomentsCalibration, calibrate_moments
-from privatelr.mechanisms.perturbation import Moments, release_moments
-from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, SCALE
-from privatelr.mechanisms.stages.stage import Known, Part, Seen, Stage
+from privatelr.mechanisms.calibration.scale_noise import ScaleFacts
+from privatelr.mechanisms.perturbation import Moments, Release, release_moments
+from privatelr.mechanisms.problem import Problem
+from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, SCALE, Request
+from privatelr.mechanisms.score_histogram import ScoreScale
+from privatelr.mechanisms.stages.stage import Part, Stage
 from privatelr.privacy import Guarantee
+from privatelr.privacy.noise import Draw
+from privatelr.types import Rows
 
 
 class MatrixStage(Stage[MomentsCalibration]):
@@ -16,16 +23,32 @@ class MatrixStage(Stage[MomentsCalibration]):
 
     name, part, drawn = INFERENCE, "matrices for inference", 0
 
-    def calibrate(self, target: Guarantee, known: Known) -> MomentsCalibration:
+    def calibrate(
+        self,
+        target: Guarantee,
+        request: Request,
+        facts: Problem,
+        *,
+        columns: ScaleFacts | None,
+        kinds: Kinds,
+        before: Mapping[str, Any],
+    ) -> MomentsCalibration:
         """Calibrate the noise on both matrices together."""
-        scale = known.before.get(SCALE)
+        scale = before.get(SCALE)
         typical = None if scale is None else scale.typical
-        problem = known.before[COEFFICIENTS].problem
-        return calibrate_moments(problem, target, known.kinds, typical)
+        problem = before[COEFFICIENTS].problem
+        return calibrate_moments(problem, target, kinds, typical)
 
-    def release(self, calibration: MomentsCalibration, seen: Seen) -> Moments:
+    def release(
+        self,
+        calibration: MomentsCalibration,
+        rows: Rows,
+        release: Release,
+        noise: Draw,
+        expected: Callable[[Release], ScoreScale] | None,
+    ) -> Moments:
         """Release both matrices at the coefficients."""
-        return release_moments(seen.rows, seen.release.coef, calibration, seen.noise)
+        return release_moments(rows, release.coef, calibration, noise)
 
     def facts(self, released: Part) -> list[tuple[str, str]]:
         """Return the law of the noise, and how the sums were rounded."""

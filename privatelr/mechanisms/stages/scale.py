@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping
+from typing import Any, cast
 
-from privatelr.mechanisms.calibration.scale_noise import ScaleCalibration, calibrate_scale
-from privatelr.mechanisms.request import SCALE
-from privatelr.mechanisms.stages.stage import Known, Part, Stage
+from privatelr.mechanisms.calibration.lambda_rules import Kinds
+from privatelr.mechanisms.calibration.scale_noise import (
+    ScaleCalibration,
+    ScaleFacts,
+    calibrate_scale,
+)
+from privatelr.mechanisms.problem import Problem
+from privatelr.mechanisms.request import SCALE, Request
+from privatelr.mechanisms.stages.stage import Part, Stage
 from privatelr.privacy import Guarantee, Promise
 
 
@@ -15,10 +22,19 @@ class ScaleStage(Stage[ScaleCalibration]):
 
     name, part, at_coefficients, drawn = SCALE, "scale of the columns", False, 1
 
-    def calibrate(self, target: Guarantee, known: Known) -> ScaleCalibration:
+    def calibrate(
+        self,
+        target: Guarantee,
+        request: Request,
+        facts: Problem,
+        *,
+        columns: ScaleFacts | None,
+        kinds: Kinds,
+        before: Mapping[str, Any],
+    ) -> ScaleCalibration:
         """Calibrate the noise on means and mean squares."""
-        assert known.columns is not None
-        return calibrate_scale(known.columns, cast("Promise", target))
+        assert columns is not None
+        return calibrate_scale(columns, cast("Promise", target))
 
     def seen(self) -> str:
         """Name the moments, by which readers know them."""

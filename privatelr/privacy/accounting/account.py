@@ -205,21 +205,17 @@ def leave_block(ledger: Ledger) -> None:
         _leave_word()
 
 
-def blocks_above() -> list[str | None]:
-    """Return the addresses of blocks of the processes that started this one.
+def blocks_above() -> list[tuple[int, str | None]]:
+    """Return the blocks of the processes that started this one, by process and address.
 
-    None stands for a ledger in the memory of one of them.
+    The address of a ledger in the memory of one of them is None.
     """
-    return [address for process, address in _marks() if process != os.getpid()]
-
-
-def _marks() -> list[tuple[int, str | None]]:
-    return [(process, address) for process, address in json.loads(os.environ.get(_MARK) or "[]")]
+    marks = json.loads(os.environ.get(_MARK) or "[]")
+    return [(process, address) for process, address in marks if process != os.getpid()]
 
 
 def _leave_word() -> None:
-    above = [mark for mark in _marks() if mark[0] != os.getpid()]
-    if marks := above + [(os.getpid(), ledger._book.address) for ledger in ACTIVE]:
+    if marks := blocks_above() + [(os.getpid(), ledger._book.address) for ledger in ACTIVE]:
         os.environ[_MARK] = json.dumps(marks)
     else:
         os.environ.pop(_MARK, None)

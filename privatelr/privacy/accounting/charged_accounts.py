@@ -62,7 +62,8 @@ def account_with(ledger: AnyLedger | None) -> Account | None:
     """
     if isinstance(ledger, str | os.PathLike):
         ledger = Ledger.open(ledger)
-    if None in (above := blocks_above()):  # the ledger of a block cannot be charged here
+    above = [address for _, address in blocks_above()]
+    if None in above:  # the ledger of a block cannot be charged here
         return _SeveralLedgers()
     others = [*map(Ledger.open, filter(None, above)), *ACTIVE]
     if named := os.environ.get(NAMED):

@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 
 from privatelr import suggestions
-from privatelr.audit.long_records import audit_long_records
-from privatelr.audit.moved_records import audit_strata
-from privatelr.audit.persons_of_fits import audit_persons_of_fits
+from privatelr.audit.accounts import audit_small_ledgers
+from privatelr.audit.neighbouring_tables import (
+    audit_long_records,
+    audit_persons_of_fits,
+    audit_strata,
+)
 from privatelr.audit.recomputed import audit_noise
-from privatelr.audit.sampling.drawn_noise import audit_draws, audit_source
-from privatelr.audit.small_ledgers import audit_small_ledgers
+from privatelr.audit.sampling.draws_and_releases import audit_draws, audit_source
 from privatelr.mechanisms import perturbation, price_shares, registry, score_histogram
 from privatelr.mechanisms.calibration import (
     ScaleCalibration,

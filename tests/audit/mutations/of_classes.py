@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from privatelr.audit.density.worst_classes import audit_classes
+from privatelr.audit.density.persons_and_classes import audit_classes
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import softmax
 from tests.audit.mutations.planted import Look, Mutation, list_bug

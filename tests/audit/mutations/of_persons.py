@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.audit.density.gaussian_persons import audit_gaussian_persons
-from privatelr.audit.density.worst_persons import audit_persons
-from privatelr.audit.persons_of_fits import audit_persons_of_fits
+from privatelr.audit.density.persons_and_classes import audit_gaussian_persons, audit_persons
+from privatelr.audit.neighbouring_tables import audit_persons_of_fits
 from privatelr.audit.recomputed import audit_noise
 from privatelr.design import offsets_and_weights, persons, read_wide, shares_of, with_shares
 from privatelr.mechanisms import Problem

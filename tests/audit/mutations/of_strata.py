@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.audit.moved_records import audit_moves, audit_strata
+from privatelr.audit.density.persons_and_classes import audit_moves
+from privatelr.audit.neighbouring_tables import audit_strata
 from privatelr.design import offsets_and_weights
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import moment_noise, proven_noise, pure

@@ -17,9 +17,8 @@ from privatelr.audit import checks
 from privatelr.audit.accounts import audit_ledger
 from privatelr.audit.audit_table import DIFFERS, Row
 from privatelr.audit.designs import audit_rows
-from privatelr.audit.enumeration.answers import audit_answers
+from privatelr.audit.enumeration.answers import audit_answers, audit_declarations
 from privatelr.audit.enumeration.plays import audit_plays
-from privatelr.audit.enumeration.ranges_and_levels import audit_declarations
 from privatelr.audit.enumeration.tiny_cases import audit_simplex
 from privatelr.audit.fits import (
     FRONTS,
@@ -31,8 +30,7 @@ from privatelr.audit.fits import (
 )
 from privatelr.audit.recomputed import audit_noise
 from privatelr.audit.run_audit import SCALE_BESIDE, audit_one
-from privatelr.audit.sampling.distribution_tests import audit_releases
-from privatelr.audit.sampling.drawn_noise import audit_draws
+from privatelr.audit.sampling.draws_and_releases import audit_draws, audit_releases
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, Request, Spend
 from privatelr.numerics import LOSSES
 from privatelr.privacy import PureDP

@@ -1,0 +1,617 @@
+"""The largest loss of persons, of records that change strata, and of records of several classes.
+
+A person has several records, whose weights the package gives them. Persons are searched for whose
+slopes are steep along one direction while their curvatures lie in others. A record that leaves one
+stratum and joins another changes two fits; their noise is independent, so that the logarithms of
+their densities add up. The theorem that this attacks is in `privatelr.mechanisms.problem`. Of
+several classes all vectors of coefficients are released together, so that the density is that of
+the whole tilt times the determinant of the whole Hessian; slopes and curvatures of the softmax are
+computed here once more.
+
+The datasets are a few rows, so the density of a release is exact (Lemma 0 of theory.md). Under
+Gaussian noise the law of the loss is an integral over tilts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy import optimize
+
+from privatelr.audit.checks import (
+    RECORDS,
+    Check,
+    largest,
+    measured,
+    number,
+    plan_at,
+    short,
+    worst_share,
+)
+from privatelr.audit.density import exact
+from privatelr.audit.density.loss import FINE, PrivacyLossDistribution, integrated
+from privatelr.audit.density.pairs import PULL, TURN
+from privatelr.design import shares_of
+from privatelr.mechanisms import Problem, Request
+from privatelr.mechanisms.calibration import GAUSSIAN, Calibration
+from privatelr.mechanisms.calibration.lambda_rules import Kinds
+from privatelr.mechanisms.signed_rows import SignedRows, gradient, hessian, minimisers
+from privatelr.numerics import LOSSES, Loss
+from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP, Promise, PureDP
+from privatelr.types import FloatArray, IntArray
+
+_DEPTH = 4000.0
+"""The output at which densities are compared has this length, over R: records with any margins
+there are nearly orthogonal to it."""
+_TURNS = 1e4
+"""Rows that turn the tilt, or its size over that of a record; the loss is short of its largest by
+about the inverse of this."""
+_LINEAR, _FARTHEST = 40.0, 60.0
+"""At margins of the first size every loss is linear; under Gaussian noise larger ones are tried."""
+_RECORDS = 4
+"""Persons have at most this number of records."""
+_SMALL = 7.0
+"""The penalty is divided by this where most of the claim is to pay for the curvature."""
+_TILTS = 200
+"""Number of tilts by which the direction is found in which two persons differ."""
+_ROUGH = 0.2
+"""Each search weighs laws of the loss on a grid of this step, and what it finds on a finer one."""
+_STEEP = 0.5
+"""Share of a row along the last column at which its class is certain."""
+_LEAST = 1e-9
+"""Gradient of a record over R below which it cannot turn a tilt."""
+_MOST_ROWS = 1e14
+"""Largest number of other records, beyond which rounding shows."""
+_PAIRS = 3000
+"""Number of pairs of records whose gradients are compared."""
+_STARTS = 3
+"""Number of starts of a search over records of several classes."""
+_LINKS, _REACH = np.linspace(-11.0, 1.0, 48), 300.0
+"""Links of a record's own class to start from, and how much steeper those of the new record are."""
+_SPREADS = (0.0, 0.4, 1.0)
+"""Angles between the records of a person to start from."""
+_MARGINS = (-30.0, -3.0, -1.0, 0.0, 1.0)
+"""Margins to start from of a record that is removed from a stratum."""
+
+
+def calibrated(
+    loss: Loss,
+    target: Promise,
+    d: int,
+    small: float,
+    *,
+    kinds: Kinds = (),
+    classes: int = 2,
+    touched: int = 1,
+) -> Calibration:
+    """Noise at the free penalty over `small`, as a fit would have it.
+
+    Neighbours are those of the target, and change so many fits to strata.
+    """
+    persons = target.neighbours == REPLACE_PERSON
+    facts = Problem(RECORDS, d, loss, 1.0, persons=persons, classes=classes, touched=touched)
+    plan = plan_at(Request(target, "objective", None, "free", "keep", kinds=kinds), facts, small)
+    assert plan is not None
+    return plan.coefficients
+
+
+def climbed(
+    loss_at: Callable[[FloatArray], float], starts: Iterable[FloatArray], steps: int
+) -> float:
+    """The largest loss that searches from several starts find, each in so many steps."""
+    limits, best = {"maxfev": steps, "xatol": 1e-6, "fatol": 1e-10}, -np.inf
+    for start in starts:
+        found = optimize.minimize(
+            lambda p: -loss_at(p), start, method="Nelder-Mead", options=limits
+        )
+        best = largest((best, -float(found.fun)))
+    return best
+
+
+# -- persons -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SignedPerson:
+    """All records of a person: signed rows ``(k, d)``, and how much each counts ``(k,)``."""
+
+    rows: FloatArray
+    shares: FloatArray
+
+    def pull(self, loss: Loss, w: FloatArray) -> FloatArray:
+        """The gradients ``(m, d)`` of the person's loss at each w ``(m, d)``."""
+        return np.asarray((self.shares * loss.slope(w @ self.rows.T)) @ self.rows)
+
+    def log_det(self, loss: Loss, w: FloatArray, others: FloatArray) -> FloatArray:
+        """What the person's curvature adds to the log determinants of matrices ``(m, d, d)``."""
+        bend = self.shares * loss.curvature(w @ self.rows.T)
+        own = np.einsum("mk,ki,kj->mij", bend, self.rows, self.rows)
+        inner = np.eye(self.rows.shape[1]) + np.linalg.solve(others, own)
+        return np.asarray(np.linalg.slogdet(inner)[1])
+
+
+def person_losses(
+    calibration: Calibration,
+    shared: SignedRows,
+    old: SignedPerson,
+    new: SignedPerson,
+    w: FloatArray,
+) -> FloatArray:
+    """Log ratios ``(m,)`` of densities of the minimiser at w ``(m, d)``, old person over new."""
+    problem = calibration.problem
+    loss = problem.loss
+    pulled, pulls = old.pull(loss, w), new.pull(loss, w)
+    b = -gradient(shared, problem, w) - pulled
+    ratios = exact.log_ratios(calibration.noise, b, pulls - pulled)
+    others = hessian(shared, problem, w)
+    return ratios + old.log_det(loss, w, others) - new.log_det(loss, w, others)
+
+
+def person_loss(
+    calibration: Calibration,
+    shared: SignedRows,
+    old: SignedPerson,
+    new: SignedPerson,
+    w: FloatArray,
+) -> float:
+    """The same at one output w ``(d,)``."""
+    return number(float(person_losses(calibration, shared, old, new, w[None])[0]))
+
+
+def adversarial(
+    calibration: Calibration,
+    angles: FloatArray,
+    margins: FloatArray,
+    most: int,
+    turns: float = _TURNS,
+) -> tuple[SignedRows, SignedPerson, SignedPerson, FloatArray]:
+    """Two datasets that differ in a person with these records, and an output w ``(d,)``.
+
+    The old person's records have these margins at w, and lie at these angles in the plane across w;
+    in two columns only the signs of their cosines matter. The new person has one record, opposite
+    to what the old ones pull, with the largest slope. Other records make w the minimiser and turn
+    the tilt in the direction that tells most, if there are to be such `turns`.
+    """
+    problem = calibration.problem
+    d, loss, radius = problem.d, problem.loss, problem.radius
+    along = np.eye(d)[-1]
+    w = _DEPTH / radius * along
+
+    def at(directions: FloatArray, margins: FloatArray) -> FloatArray:
+        """Rows of length R in these directions across w that have these margins at w."""
+        high = margins[:, None] / _DEPTH
+        return np.asarray(radius * (np.sqrt(1 - high**2) * directions + high * along))
+
+    plane = np.zeros((len(angles), d))
+    plane[:, 0] = np.cos(angles) if d > 2 else np.sign(np.cos(angles))
+    if d > 2:
+        plane[:, 1] = np.sin(angles)
+    old = SignedPerson(at(plane, margins), shares_of(np.full(len(angles), len(angles)), most))
+    (pulled,) = old.pull(loss, w[None])
+    across = -pulled
+    across[-1] = 0.0
+    length = float(np.linalg.norm(across))
+    towards = across / length if length > 0 else np.eye(d)[0]
+    rows = at(-towards[None], np.array([-_LINEAR, TURN]))
+    new = SignedPerson(rows[:1], shares_of(np.ones(1, dtype=int), most))
+    turning, hold = rows[1], radius * PULL / _DEPTH * along
+    slopes = loss.slope(np.array([TURN, PULL]))
+    others = pulled + turns * slopes[0] * turning + problem.penalty * w
+    count = float(others @ along) / float(-slopes[1] * hold @ along)
+    shared = SignedRows(np.array([hold, turning]), np.array([max(count, 0.0), turns]))
+    return shared, old, new, w
+
+
+def in_one_column(
+    calibration: Calibration, entries: FloatArray, output: float, most: int
+) -> tuple[SignedRows, SignedPerson, SignedPerson, FloatArray]:
+    """The same in one column, where a person's records have these entries, over R."""
+    rows = calibration.problem.radius * np.clip(entries, -1.0, 1.0)[:, None]
+    old = SignedPerson(rows[:-1], shares_of(np.full(len(rows) - 1, len(rows) - 1), most))
+    new = SignedPerson(rows[-1:], shares_of(np.ones(1, dtype=int), most))
+    nothing = SignedRows(np.zeros((1, 1)), np.ones(1))
+    return nothing, old, new, np.array([output / calibration.problem.radius])
+
+
+def _case_of(
+    calibration: Calibration, at: FloatArray, size: int, most: int, turns: float = _TURNS
+) -> tuple[SignedRows, SignedPerson, SignedPerson, FloatArray]:
+    """The case of a person of so many records: their angles and margins, or entries and output."""
+    if calibration.problem.d == 1:
+        return in_one_column(calibration, at[:-1], float(at[-1]), most)
+    end = _LINEAR if turns else _FARTHEST
+    return adversarial(calibration, at[:size], np.clip(at[size:], -end, end), most, turns)
+
+
+def worst_person(calibration: Calibration, size: int, most: int, rng: np.random.Generator) -> float:
+    """The largest loss over persons of so many records that a search from several starts finds."""
+
+    def loss_at(at: FloatArray) -> float:
+        return person_loss(calibration, *_case_of(calibration, at, size, most))
+
+    def start(widest: float) -> FloatArray:
+        if calibration.problem.d == 1:
+            return np.append(rng.choice([-1.0, 1.0], size + 1), rng.normal())
+        margin = rng.uniform(-3.0, 1.0) * widest
+        return np.append(rng.uniform(0.0, 1.6) * _fan(size), np.full(size, margin))
+
+    return climbed(loss_at, map(start, (1.0, 1.0, 10.0) * 2), 200)
+
+
+def _fan(size: int) -> FloatArray:
+    """So many numbers from -1 to 1; zero if it is one."""
+    return np.linspace(-1.0, 1.0, size) if size > 1 else np.zeros(1)
+
+
+def person_law(
+    calibration: Calibration,
+    shared: SignedRows,
+    old: SignedPerson,
+    new: SignedPerson,
+    rng: np.random.Generator,
+    step: float = FINE,
+) -> PrivacyLossDistribution:
+    """The law of the loss, old person over new, under the dataset with the old person.
+
+    It is integrated on a grid of this step, in standard deviations of the noise.
+    """
+    problem, noise = calibration.problem, calibration.noise
+    first = SignedRows(
+        np.vstack([shared.rows, old.rows]), np.concatenate([shared.counts, old.shares])
+    )
+
+    def released(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
+        w = minimisers(first, problem, drawn)
+        return w, person_losses(calibration, shared, old, new, w)
+
+    w, _ = released(noise.scale * rng.standard_normal((_TILTS, problem.d)))
+    change = new.pull(problem.loss, w) - old.pull(problem.loss, w)
+    furthest = 2 * problem.reach / noise.scale
+    return integrated(released, noise, change.mean(axis=0), furthest, rng, step=step)
+
+
+def share_of_claim(calibration: Calibration, law: PrivacyLossDistribution) -> float:
+    """The delta or rho of coefficients and shield together, over the claim."""
+    target, mu = calibration.target, calibration.distance / calibration.shield.scale
+    if isinstance(target, ApproxDP):
+        return law.delta(target.epsilon, mu) / target.delta
+    assert isinstance(target, ZCDP)
+    return (law.rho() + mu * mu / 2) / target.rho
+
+
+def worst_under_gaussian(
+    calibration: Calibration, size: int, most: int, rng: np.random.Generator
+) -> float:
+    """The largest share of the claim that a person of so many records spends, by a short search."""
+
+    def share_at(at: FloatArray, step: float = _ROUGH) -> float:
+        shared, old, new, _ = _case_of(calibration, at, size, most, turns=0.0)
+        law = person_law(calibration, shared, old, new, np.random.default_rng(1), step)
+        return share_of_claim(calibration, law)
+
+    if calibration.problem.d == 1:
+        starts = [np.array([*np.ones(size), -1.0, 0.0])]
+    else:  # angles between records, and their margins: steep, and curved in many directions
+        places = ((0.0, -_FARTHEST), (0.5, -_FARTHEST), (0.3, -2.0), (0.8, 0.0))
+        starts = [np.append(spread * _fan(size), np.full(size, at)) for spread, at in places]
+    found = optimize.minimize(
+        lambda at: -share_at(at),
+        max(starts, key=share_at),
+        method="Nelder-Mead",
+        options={"maxfev": 25},
+    )
+    return share_at(found.x, FINE)
+
+
+def audit_persons(
+    epsilon: float, rng: np.random.Generator, losses: Iterable[Loss] = tuple(LOSSES.values())
+) -> Iterator[Check]:
+    """The largest loss of a person over the claim, for each loss at two sizes of the penalty."""
+
+    def shares(loss: Loss, small: float) -> Iterator[float]:
+        for d in (1, 2, 3):
+            made = calibrated(loss, PureDP(epsilon, REPLACE_PERSON), d, small)
+            for size, most in ((1, 1), (2, 1), (3, 1), (_RECORDS, 1), (2, _RECORDS)):
+                yield worst_person(made, size, most, rng) / epsilon
+
+    for loss in losses:
+        for small in (1.0, _SMALL):
+            subject = f"{loss.name}, free lambda / {small:g}: loss of a person over the claim"
+            found = shares(loss, small)
+            yield from measured("persons", subject, worst_share, found)
+
+
+def audit_gaussian_persons(
+    epsilon: float, rng: np.random.Generator, losses: Iterable[Loss] = tuple(LOSSES.values())
+) -> Iterator[Check]:
+    """The largest delta and rho of a person over the claim, for each loss."""
+
+    def shares(loss: Loss, target: Promise) -> Iterator[float]:
+        for d, size in ((1, 2), (2, 1), (2, 4)):
+            made = calibrated(loss, target, d, 1.0, kinds=GAUSSIAN)
+            yield worst_under_gaussian(made, size, 1, rng)
+
+    targets = (
+        ApproxDP(epsilon, 1e-6, REPLACE_PERSON),
+        ApproxDP(epsilon, 1e-2, REPLACE_PERSON),
+        ZCDP(epsilon**2 / 2, REPLACE_PERSON),
+    )
+    for loss in losses:
+        for target in targets:
+            subject = f"{loss.name}, {short(target)}: Gaussian loss of a person over the claim"
+            found = shares(loss, target)
+            yield from measured("persons", subject, worst_share, found)
+
+
+# -- strata --------------------------------------------------------------------------------------
+
+
+def loss_of_move(made: Calibration, margin: float, angle: float = 0.0) -> float:
+    """Log ratio of the densities of two fits, of which one loses a record and one gains it.
+
+    The record that is lost has this margin at the output. What is left open by each of the two
+    minima is added, as each has a shield of its own.
+    """
+    d = made.problem.d
+    if d == 1:
+        output = np.clip(margin, -4000.0, 4000.0)
+        shared, old, new, w = in_one_column(made, np.array([1.0, -1.0]), float(output), 1)
+    else:
+        shared, old, new, w = adversarial(made, np.array([angle]), np.array([margin]), 1)
+    nobody = SignedPerson(np.zeros((1, d)), np.ones(1))
+    lost = person_loss(made, shared, old, nobody, w)
+    gained = person_loss(made, shared, nobody, new, w)
+    apart = 2 * made.tau / made.problem.penalty
+    return lost + gained + 2 * apart / made.shield.scale
+
+
+def loss_of_spread(made: Calibration, parts: FloatArray, margins: FloatArray) -> float:
+    """Log ratio of the densities of fits to strata in which a person has these parts ``(K,)``.
+
+    The old person has a record in each, with these margins ``(K,)``, and the new one has one there,
+    too. What is left open by each minimum is added.
+    """
+    total = 0.0
+    for part, margin in zip(parts / parts.sum(), margins, strict=True):
+        shared, old, new, w = adversarial(made, np.zeros(1), np.array([margin]), 1)
+        one, other = (SignedPerson(each.rows, part * each.shares) for each in (old, new))
+        total += person_loss(made, shared, one, other, w)
+    apart = 2 * made.tau / made.problem.penalty
+    return total + len(parts) * apart / made.shield.scale
+
+
+def worst_spread(made: Calibration, strata: int) -> float:
+    """The largest loss that a search over parts and margins in so many strata finds."""
+
+    def loss_at(at: FloatArray) -> float:
+        return loss_of_spread(made, np.exp(at[:strata]), at[strata:])
+
+    starts = [np.append(np.zeros(strata), np.full(strata, margin)) for margin in _MARGINS]
+    return climbed(loss_at, [max(starts, key=loss_at)], 400 * strata)
+
+
+def worst_move(made: Calibration) -> float:
+    """The largest loss of a move that a search over margins finds."""
+    starts = [np.array([margin]) for margin in _MARGINS]
+    return climbed(lambda at: loss_of_move(made, float(at[0])), starts, 100)
+
+
+def audit_moves(epsilon: float, losses: Iterable[Loss] = tuple(LOSSES.values())) -> Iterator[Check]:
+    """The largest loss of two strata together over the claim, at two sizes of the penalty."""
+    record, person = PureDP(epsilon), PureDP(epsilon, REPLACE_PERSON)
+    for loss in losses:
+        for small in (1.0, _SMALL):
+            subject = f"{loss.name}, free lambda / {small:g}: loss of two strata over the claim"
+            made = (calibrated(loss, record, d, small, touched=2) for d in (1, 2, 3))
+            found = (worst_move(each) / epsilon for each in made)
+            yield from measured("strata", subject, worst_share, found)
+        subject = f"{loss.name}: loss of a person in three strata over the claim"
+        made = (calibrated(loss, person, 2, small, touched=3) for small in (1.0, _SMALL))
+        found = (worst_spread(each, 3) / epsilon for each in made)
+        yield from measured("strata", subject, worst_share, found)
+
+
+# -- several classes -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassedRows:
+    """Rows ``(k, d)`` with their classes ``(k,)`` and how often each occurs ``(k,)``."""
+
+    rows: FloatArray
+    classes: IntArray
+    counts: FloatArray
+
+    def gradients(self, vectors: FloatArray) -> FloatArray:
+        """The gradient ``(k, K, d)`` of the loss of each row once, at vectors ``(K, d)``."""
+        slopes = self._shares(vectors)
+        slopes[np.arange(len(self.rows)), self.classes] -= 1.0
+        return np.asarray(slopes[:, :, None] * self.rows[:, None, :])
+
+    def gradient(self, vectors: FloatArray) -> FloatArray:
+        """The gradient ``(K, d)`` of the losses at vectors ``(K, d)``."""
+        each = self.gradients(vectors).reshape(len(self.rows), -1)
+        return np.asarray((self.counts @ each).reshape(vectors.shape))
+
+    def _shares(self, vectors: FloatArray) -> FloatArray:
+        """The probabilities ``(k, K)`` of the classes of each row."""
+        # as SciPy's softmax does, which takes five times as long for a few rows
+        links = self.rows @ vectors.T
+        found = np.exp(links - links.max(axis=1, keepdims=True))
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+    def hessian(self, vectors: FloatArray) -> FloatArray:
+        """The second derivative ``(K d, K d)`` there."""
+        p = self._shares(vectors)
+        bends = p[:, :, None] * (np.eye(p.shape[1]) - p[:, None, :])
+        weighed = self.counts[:, None, None] * self.rows[:, :, None] * self.rows[:, None, :]
+        total = np.einsum("nij,nab->iajb", bends, weighed)
+        return np.asarray(total.reshape(vectors.size, vectors.size))
+
+    def log_det(self, vectors: FloatArray, others: FloatArray) -> float:
+        """What these rows add to the log determinant of the matrix ``(K d, K d)``.
+
+        A factor of the curvature of each has K columns, in which nothing cancels.
+        """
+        p = self._shares(vectors)
+        halves = np.sqrt(p)[:, None, :] * (np.eye(p.shape[1]) - p[:, :, None])
+        weighed = np.sqrt(self.counts)[:, None] * self.rows
+        root = np.einsum("nij,na->ianj", halves, weighed).reshape(vectors.size, -1)
+        inner = np.eye(root.shape[1]) + root.T @ np.linalg.solve(others, root)
+        return float(np.linalg.slogdet(inner)[1])
+
+
+def classes_loss(
+    calibration: Calibration,
+    shared: ClassedRows,
+    old: ClassedRows,
+    new: ClassedRows,
+    vectors: FloatArray,
+) -> float:
+    """Log ratio of the densities of the minimiser at `vectors`, with the old record over the new.
+
+    All K vectors are one release.
+    """
+    problem, noise = calibration.problem, calibration.noise
+    pulled = old.gradient(vectors)
+    change = new.gradient(vectors) - pulled
+    b = -problem.penalty * vectors - shared.gradient(vectors) - pulled
+    ratio = float(exact.log_ratios(noise, b.reshape(1, -1), change.reshape(1, -1))[0])
+    others = shared.hessian(vectors) + problem.penalty * np.eye(vectors.size)
+    return number(ratio + old.log_det(vectors, others) - new.log_det(vectors, others))
+
+
+def one_record(row: FloatArray, place: int) -> ClassedRows:
+    """A record alone."""
+    return ClassedRows(row[None], np.array([place]), np.ones(1))
+
+
+def adversarial_classes(
+    calibration: Calibration,
+    links: FloatArray,
+    reach: float,
+    angles: FloatArray | None = None,
+) -> tuple[ClassedRows, ClassedRows, ClassedRows, FloatArray]:
+    """Two datasets of two columns that differ in a record of the first class, and vectors.
+
+    The old record has these links ``(K,)`` at the vectors, the new one lies opposite to it and has
+    `reach` times those. In three columns the old person has a record of equal weight at each of
+    these angles ``(k,)``, whose mean is 0, and the new person has one. Other records, whose classes
+    are certain to be other ones, turn the tilt of each class in the direction that tells most, and
+    make the vectors the minimisers.
+    """
+    problem = calibration.problem
+    radius, k = problem.radius, problem.classes
+    links = links - links.mean()
+    d = 2 if angles is None else 3
+    vectors = np.outer(links, _DEPTH / radius * np.eye(d)[-1])
+
+    def row(first: float, along: float, angle: float = 0.0) -> FloatArray:
+        across = first * np.sqrt(1 - along**2) * np.array([np.cos(angle), np.sin(angle)])
+        return radius * np.append(across[: d - 1], along)
+
+    turned = np.zeros(1) if angles is None else angles
+    records = np.array([row(1.0, 1 / _DEPTH, angle) for angle in turned])
+    k_old = len(records)
+    old = ClassedRows(records, np.zeros(k_old, dtype=int), shares_of(np.full(k_old, k_old), 1))
+    new = one_record(row(-1.0, np.clip(reach / _DEPTH, -_STEEP, _STEEP)), 0)
+    change = new.gradient(vectors) - old.gradient(vectors)
+    tilt = -_TURNS * change / np.linalg.norm(change) * radius
+    tilt[:, 1:] = 0.0
+    wanted = -problem.penalty * vectors - old.gradient(vectors) - tilt
+    certain = [row(a, b * _STEEP) for a in (1.0, -1.0) for b in (1.0, -1.0)]
+    # short rows along the last column, whose classes are open, hold the vectors against the penalty
+    open_ = radius / _DEPTH / np.ptp(links) * np.eye(d)[-1]
+    held = np.array([*certain, open_, -open_])
+    offered = ClassedRows(
+        np.repeat(held, k, axis=0), np.tile(np.arange(k), len(held)), np.ones(k * len(held))
+    )
+    pulls = offered.gradients(vectors).reshape(k * len(held), -1)
+    useful = np.linalg.norm(pulls, axis=1) > _LEAST * radius  # others are of the certain class
+    counts, _ = optimize.nnls(pulls[useful].T, wanted.ravel(), maxiter=1000)
+    shared = ClassedRows(offered.rows[useful], offered.classes[useful], counts)
+    return shared, old, new, vectors
+
+
+def classes_in_one_column(
+    calibration: Calibration, links: FloatArray, entries: FloatArray, classes: IntArray
+) -> tuple[ClassedRows, ClassedRows, ClassedRows, FloatArray]:
+    """Two records alone, with these entries over R in one column, and vectors of these links."""
+    rows = calibration.problem.radius * np.clip(entries, -1.0, 1.0)
+    old, new = (one_record(rows[i : i + 1], int(classes[i])) for i in range(2))
+    nothing = ClassedRows(np.zeros((1, 1)), np.zeros(1, dtype=int), np.ones(1))
+    return nothing, old, new, links[:, None] / calibration.problem.radius
+
+
+def worst_classes(calibration: Calibration, rng: np.random.Generator, size: int = 1) -> float:
+    """The largest loss over pairs of records that a search from several starts finds.
+
+    In three columns the old person has so many records.
+    """
+    k, d = calibration.problem.classes, calibration.problem.d
+
+    def loss_at(at: FloatArray, classes: IntArray) -> float:
+        if d == 1:
+            case = classes_in_one_column(calibration, at[:k], at[k:], classes)
+        else:
+            angles = None if d == 2 else float(at[k + 1]) * _fan(size)
+            case = adversarial_classes(calibration, at[:k], float(at[k]), angles)
+        if not case[0].counts.max() < _MOST_ROWS:  # no other records make this the minimiser
+            return -_MOST_ROWS
+        return classes_loss(calibration, *case)
+
+    best = -np.inf
+    for start in range(_STARTS):
+        loss = partial(loss_at, classes=rng.integers(0, k, 2))
+        if d == 1:
+            first = np.append(3 * rng.standard_normal(k), rng.choice([-1.0, 1.0], 2))
+        else:
+            # the old record may be of any other class, the new one is certain to be of one of them
+            even = 0.1 * (np.arange(k - 1) + 0.1 * rng.standard_normal(k - 1))
+            last = [_REACH] if d == 2 else [_REACH, _SPREADS[start]]
+            first = max((np.r_[low, even, last] for low in _LINKS[start::_STARTS]), key=loss)
+        best = largest((best, climbed(loss, [first], 250)))
+    return best
+
+
+def audit_classes(epsilon: float, rng: np.random.Generator) -> Iterator[Check]:
+    """The largest loss of a record of several classes over the claim, at two sizes of lambda.
+
+    Of the gradient, the largest change in Euclidean length is found as well, which Gaussian noise
+    and noise on the minimiser go by.
+    """
+
+    def shares(promise: Promise, small: float, cases: list[tuple[int, int]]) -> Iterator[float]:
+        for k in (3, 4):
+            for d, size in cases:
+                made = calibrated(LOSSES["logistic"], promise, d, small, classes=k)
+                yield worst_classes(made, rng, size) / epsilon
+
+    subject = "softmax: change of the gradient over its bound"
+    yield from measured("classes", subject, worst_share, _moved(rng))
+    for small in (1.0, _SMALL):
+        for whose, promise, cases in (
+            ("record", PureDP(epsilon), [(1, 1), (2, 1)]),
+            ("person", PureDP(epsilon, REPLACE_PERSON), [(3, 1), (3, 3)]),
+        ):
+            subject = f"softmax, automatic lambda / {small:g}: loss of a {whose} over the claim"
+            found = shares(promise, small, cases)
+            yield from measured("classes", subject, worst_share, found)
+
+
+def _moved(rng: np.random.Generator) -> Iterator[float]:
+    """How far the gradient moves between random pairs of records, over its bound."""
+    made = calibrated(LOSSES["logistic"], PureDP(1.0), 2, 1.0, classes=3)
+    radius = made.problem.radius
+    for _ in range(_PAIRS):
+        row = rng.standard_normal(2)
+        row *= radius / np.linalg.norm(row)
+        vectors = 20.0 * rng.standard_normal((3, 2)) / radius
+        old = one_record(row, int(rng.integers(3)))
+        turned = row * rng.choice([-1.0, 1.0], 2)
+        new = one_record(turned, int(rng.integers(3)))
+        change = new.gradient(vectors) - old.gradient(vectors)
+        yield float(np.linalg.norm(change)) / (2 * made.problem.reach)

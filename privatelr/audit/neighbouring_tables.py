@@ -1,0 +1,554 @@
+"""Two neighbouring tables, and how far they move what the stages of a fit add their noise to.
+
+Records are as long as every clip allows, a record leaves one stratum and joins another, or a person
+has many records in the one table and one in the other. For long records fits are made twice through
+the public interface. What a stage hands to its noise is recorded, and what it releases is chosen
+here, the same for both: so later stages go by the same earlier results, and these may be those that
+make records longest. The change between the two, under the noise that was really handed along, is
+the exact privacy loss of that stage.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
+from functools import partial
+from itertools import product
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from privatelr import suggestions
+from privatelr.audit import worth
+from privatelr.audit.checks import Check, claims_of_size, guarded, largest, measured, short
+from privatelr.audit.density.exact import candidate_margins
+from privatelr.audit.law_definitions import definition_of
+from privatelr.call_data import read_data
+from privatelr.design.persons import Section, sharing_of
+from privatelr.errors import GuaranteeError, SchemaWarning
+from privatelr.formula import Person
+from privatelr.mechanisms import (
+    STAGES,
+    Problem,
+    candidate_choice,
+    mean_moments,
+    perturbation,
+    range_selection,
+    scale_release,
+    score_histogram,
+)
+from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, ScaleFacts, calibrate_moments
+from privatelr.mechanisms.calibration.moment_noise import moments_sensitivity
+from privatelr.mechanisms.calibration.scale_noise import calibrate_scale, scale_sensitivity
+from privatelr.mechanisms.scale_release import mean_squares
+from privatelr.mechanisms.score_histogram import (
+    L1_SENSITIVITY,
+    L2_SENSITIVITY,
+    calibrate_histogram,
+    score_counts,
+)
+from privatelr.model import dplr, dpsvm
+from privatelr.numerics import LOSSES
+from privatelr.numerics.rows import DenseRows
+from privatelr.privacy import (
+    REPLACE_ONE,
+    REPLACE_PERSON,
+    ZCDP,
+    ApproxDP,
+    Guarantee,
+    Promise,
+    PureDP,
+)
+from privatelr.privacy.accounting import Ledger
+from privatelr.privacy.noise import NoiseLaw
+from privatelr.sources import declare_schema, stream
+from privatelr.types import ColumnGroup, FloatArray
+
+_LARGE = 1e4
+"""An epsilon, or a rho, at which fits take rows much longer than usual ones."""
+_REACHED = 0.97
+"""The longest records have to reach this share of what the noise of each stage is for."""
+_LENGTHS = (1.0, 0.5, 0.38)
+"""Lengths of rows over the largest one."""
+_OTHERS, _RECORDS, _PERSONS = 20, 40, 40
+"""Other records of a table of long ones, records of one with strata, and persons of one."""
+_FEW, _MANY = 2, 31
+"""Numbers of records of one person."""
+_BOUNDS, _LEVELS = {"x": (0.0, 1.0), "y": (0.0, 1.0)}, {"site": ["a", "b", "c"]}
+_STEEPEST = np.array([0.0, -0.158])
+"""Coefficients at which the first record adds most to both matrices of inference together."""
+_STEEP = np.array([-4.0, 3.0])
+"""Coefficients at which scores of a person's records are far apart."""
+
+
+def share_of_changes(law: NoiseLaw, target: Guarantee, changes: list[FloatArray]) -> float:
+    """The share of a claim that noise on these changes spends."""
+    return worth.share_of(target, *definition_of(law).cost_of(law, changes))
+
+
+def _read(
+    formula: str, table: pd.DataFrame, *, loose: bool = False, levels: Any = None
+) -> tuple[Any, Any]:
+    """The specification and the rows of a table as a fit has them, for each level if given."""
+    source = read_data(formula, table, None)
+    spec = source.plan(declare_schema(_BOUNDS, levels, None, None))
+    rows = source.loose if loose else source.rows
+    if levels is None:
+        return spec, rows(spec, bar=False)[0]
+    return spec, [rows(spec.at_level(level), bar=False)[0] for level in levels["site"]]
+
+
+# -- long records ---------------------------------------------------------------------------------
+
+
+def audit_long_records(epsilon: float, only: str = "*") -> Iterator[Check]:
+    """Checks of the matrices of inference on long rows, and of all stages of fits.
+
+    Only subjects that match the pattern `only` are checked.
+    """
+    for claim, kinds in product(claims_of_size(epsilon), (LAPLACE, GAUSSIAN)):
+        if kinds is LAPLACE or not isinstance(claim, PureDP):
+            subject = f"matrices, {short(claim)}, {'Laplace' if kinds is LAPLACE else 'Gaussian'}"
+            if fnmatch(subject, only):
+                yield from guarded("long", subject, _matrices, claim, kinds, subject)
+    reached: dict[str, float] = {}
+    for named, case in _CASES.items():
+        neighbours = REPLACE_PERSON if "person(" in case.formula else REPLACE_ONE
+        for claim in (PureDP(_LARGE, neighbours), ZCDP(_LARGE, neighbours)):
+            subject = f"{named}, {'pure' if isinstance(claim, PureDP) else 'zCDP'}"
+            if fnmatch(subject, only):
+                whole = f"{subject}: loss of a stage over its part"
+                yield from measured("long", whole, _fits, case, claim, reached)
+    for stage, share in reached.items() if only == "*" else ():
+        yield Check("long", f"{stage}: what has to be reached, of its part", _REACHED, share)
+
+
+def _matrices(claim: Promise, kinds: Any, subject: str) -> Iterator[Check]:
+    """Two orthogonal records of all lengths and margins; the worst has to be near the bound."""
+    shares = []
+    for loss, typical in product(LOSSES.values(), (None, 1.0)):
+        facts = Problem(2, 2, loss, 3.0, lambda_=1.0)
+        made, reached = calibrate_moments(facts, claim, kinds, typical), []
+        margin = candidate_margins(loss)
+        weights = loss.curvature(margin), made.balance * loss.slope(margin) ** 2
+        tried = (float(margin[np.argmax(np.hypot(*weights))]), 0.0, -30.0)
+        for lengths, margins in product(product(_LENGTHS, repeat=2), product(tried, repeat=2)):
+            rows = 3.0 * np.array([[[lengths[0], 0], [0, 0]], [[0, lengths[1]], [0, 0]]])
+            read = (DenseRows(row, np.eye(2)[0], bound=3.0, intercept=None) for row in rows)
+            w = np.array(margins) / (3.0 * np.array(lengths))
+            found = [mean_moments(side, w, made) for side in read]
+            reached.append(share_of_changes(made.noise, claim, [found[0] - found[1]]))
+        shares.append(largest(reached))
+    yield Check("long", f"{subject}: loss over the claim", largest(shares), 1.0)
+    if not isinstance(claim, ApproxDP):  # a delta falls fast with the noise
+        yield Check(
+            "long", f"{subject}: what has to be reached, of the claim", _REACHED, min(shares)
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FarCase:
+    """Two neighbouring tables that differ in a record or a person, and what is declared of them."""
+
+    formula: str
+    tables: tuple[pd.DataFrame, pd.DataFrame]
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _far_tables(*ends: Mapping[str, Any], times: int = 1) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Tables whose first records, so many, are at one end or at the other; `y` too."""
+    middle = {"x": 0.1, "z": -0.1, "f": "b", "w": 0.5, "y": 1.0}
+    others = [{**middle, "who": 1 + k} for k in range(_OTHERS)]
+    first, second = ([{**middle, **end, "who": 0}] * times + others for end in ends)
+    return pd.DataFrame(first), pd.DataFrame(second)
+
+
+_FAR = {"x": 1e9, "z": -1e9, "f": "a", "w": 1e9, "y": 1.0}
+_NEAR = {"x": -1e9, "z": 1e9, "f": "c", "w": 1e9, "y": 0.0}
+_ORTHOGONAL = {**_FAR, "z": 1e9, "f": "c"}
+_CASES = {
+    "opposite records": FarCase("y ~ x + z", _far_tables(_FAR, _NEAR)),
+    "a record that leaves the middle": FarCase(
+        "y ~ x + z", _far_tables(_FAR, {"x": 0.0, "z": 0.0})
+    ),
+    "orthogonal records": FarCase("y ~ 0 + x + z", _far_tables(_FAR, _ORTHOGONAL)),
+    "factors": FarCase("y ~ x + f", _far_tables(_FAR, _NEAR)),
+    "products": FarCase("y ~ 0 + x:f + z", _far_tables(_FAR, _NEAR)),
+    "heavy records": FarCase("y ~ x + z", _far_tables(_FAR, _NEAR), {"weights": "w"}),
+    "persons": FarCase("y ~ x + f + person(who)", _far_tables(_FAR, _NEAR, times=9)),
+}
+_DECLARED: Mapping[str, Any] = {
+    "bounds": {"x": (-5, 5), "z": (-2, 2), "w": (0, 1), "y": (0, 1)},
+    "levels": {"f": ("a", "b", "c")},
+    "spend": {"scale": 0.1, "coefficients": 0.5, "inference": 0.3, "roc": 0.1},
+}
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Stands in for the rounding of sums with noise, and records the sums and the laws."""
+
+    w: float
+    seen: list[tuple[NoiseLaw, FloatArray]] = field(default_factory=list)
+
+    def rounded(self, centre: Any, noise: Any, grid: float) -> FloatArray:
+        """Zeros for a scale and for matrices, and coefficients of this size for a minimiser."""
+        law = noise.recipe
+        values = np.array([float(getattr(c, "mid", lambda c=c: c)()) for c in centre])
+        self.seen.append((law, values))
+        return np.zeros(len(values))
+
+    def minimiser(self, centre: Any, noise: Any, grid: float) -> FloatArray:
+        """The first vector that a fit rounds in this module is that of the coefficients."""
+        if any(law is None for law, _ in self.seen):
+            return self.rounded(centre, noise, grid)
+        self.seen.append((None, np.zeros(0)))  # type: ignore[arg-type]
+        return np.resize([self.w, -self.w], len(centre))
+
+
+def _watched(fit_by: Callable[..., Any], case: FarCase, claim: Promise, w: float, side: int) -> Any:
+    watch = _Watch(w)
+    with ExitStack() as patched:
+        own = {sys.modules[type(stage).__module__] for stage in STAGES.values()}
+        rounding = {module for module in own if hasattr(module, "rounded_sum")}
+        for module in {scale_release, score_histogram, *rounding}:
+            patched.enter_context(mock.patch.object(module, "rounded_sum", watch.rounded))
+        patched.enter_context(mock.patch.object(perturbation, "rounded_sum", watch.minimiser))
+        patched.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        fit = fit_by(case.formula, case.tables[side], claim, "free", **_DECLARED, **case.given)
+    return fit, [(law, values) for law, values in watch.seen if law is not None]
+
+
+def _fits(case: FarCase, claim: Promise, reached: dict[str, float]) -> float:
+    shares: list[float] = []
+    for fit_by, w in product((dplr, dpsvm), (0.0, 0.3, -3.0)):
+        (fit, first), (_, second) = (_watched(fit_by, case, claim, w, side) for side in (0, 1))
+        release = fit.release
+        stages = {part.calibration.noise: part.calibration for part in release.parts.values()}
+        assert len(first) == len(second) == len(stages)
+        for (law, one), (_, other) in zip(first, second, strict=True):
+            shares.append(share_of_changes(law, stages[law].target, [one - other]))
+            stage = f"{type(stages[law]).__name__}, {type(claim).__name__}"
+            reached[stage] = max(reached.get(stage, 0.0), shares[-1])
+    return largest(shares)
+
+
+# -- strata ---------------------------------------------------------------------------------------
+
+_STRATA = "y ~ x + by(site)"
+
+
+def audit_strata(epsilon: float) -> Iterator[Check]:
+    """Move a record of a table from one stratum to another, and compare what fits are made of."""
+    records = partial(_both_strata, _tables, _STRATA)
+    persons = partial(_both_strata, _tables_of_persons, f"{_STRATA} + person(who)")
+    yield from measured("strata", "strata that a moved record changes, over 2", _changed, records)
+    for what, stage in _STAGES.items():
+        subject = f"{what} of two strata: how far a record {_OVER}"
+        yield from measured("strata", subject, _moved_in_strata, records, stage, epsilon)
+    subject = "price of all strata in a ledger, over the claim"
+    yield from measured("strata", subject, _charged, epsilon, allowed=0.0)
+    subject = "what a person counts in all strata together, in records"
+    yield from measured("strata", subject, _weighed, persons)
+    for what, stage in _STAGES.items():
+        subject = f"{what} of all strata: how far a person {_OVER}"
+        yield from measured("strata", subject, _moved_in_strata, persons, stage, epsilon)
+
+
+def _tables() -> list[pd.DataFrame]:
+    """Two tables that differ in the first record, which is in another stratum."""
+    site = ["a", *(["a", "b", "c", None] * _RECORDS)[: _RECORDS - 1]]
+    x = np.append(1.0, np.arange(1, _RECORDS) / _RECORDS)
+    table = pd.DataFrame({"site": site, "x": x, "y": np.append(1, np.arange(1, _RECORDS) % 2)})
+    return [table, table.assign(site=["b", *site[1:]])]
+
+
+def _tables_of_persons() -> list[pd.DataFrame]:
+    """Two tables that differ in the first person, with records in all strata or in one."""
+    first, others = np.arange(_RECORDS) % 3, np.arange(_RECORDS)
+    table = pd.DataFrame(
+        {
+            "who": np.append(np.zeros(_RECORDS, dtype=int), 1 + others),
+            "site": np.array(_LEVELS["site"])[np.append(first, others % 3)],
+            "x": np.append(np.ones(_RECORDS), others / _RECORDS),
+            "y": np.append(np.ones(_RECORDS, dtype=int), others % 2),
+        }
+    )
+    # the other has one record, opposite to those, in one stratum
+    alone = table[_RECORDS - 1 :].copy()
+    alone.iloc[0] = [0, "b", 0.0, 0]
+    return [table, alone]
+
+
+_Strata = Callable[[], tuple[Problem, list[Any], list[Any]]]
+"""Returns the public facts of fits to two tables, and the rows of each stratum of either."""
+
+
+def _both_strata(
+    tables: Callable[[], list[pd.DataFrame]], formula: str
+) -> tuple[Problem, list[Any], list[Any]]:
+    both = tables()
+    (spec, first), (_, second) = (_read(formula, table, levels=_LEVELS) for table in both)
+    facts = Problem(
+        len(both[1]),  # everybody has one record there
+        spec.d,
+        LOSSES["logistic"],
+        spec.radius,
+        lambda_=0.1,
+        persons="person" in formula,
+        touched=spec.touched,
+    )
+    return facts, first, second
+
+
+def _changed(strata: _Strata) -> float:
+    _, first, second = strata()
+    changed = sum(
+        not (np.array_equal(one.x, other.x) and np.array_equal(one.y, other.y))
+        for one, other in zip(first, second, strict=True)
+    )
+    counted = np.max(sum((one.y != 0).astype(int) for one in first))  # strata of each record
+    return max(changed / 2, float(counted))
+
+
+def _priced(epsilon: float, facts: Problem) -> Iterator[tuple[Any, Any]]:
+    """Every claim about as strong as epsilon, with every kind of noise that is proven for it."""
+    for claim, kinds in product(claims_of_size(epsilon), (LAPLACE, GAUSSIAN)):
+        if kinds is LAPLACE or not isinstance(claim, PureDP):
+            yield replace(claim, neighbours=facts.neighbours), kinds
+
+
+_Stage = Callable[[Problem, Any, Any], tuple[NoiseLaw, Callable[[Any], FloatArray]]]
+"""Calibrates a stage to facts, a claim and kinds of noise: its noise, and what it is added to."""
+
+
+def _moved_in_strata(strata: _Strata, stage: _Stage, epsilon: float) -> float:
+    """The largest share of a claim that is lost in all strata, as records change between two."""
+    facts, *sides = strata()
+    shares = []
+    for claim, kinds in _priced(epsilon, facts):
+        noise, values_of = stage(facts, claim, kinds)
+        one, other = ([values_of(rows) for rows in side] for side in sides)
+        moved = [before - after for before, after in zip(one, other, strict=True)]
+        shares.append(share_of_changes(noise, claim, moved))
+    return largest(shares)
+
+
+def _stage_of_matrices(
+    facts: Problem, claim: Any, kinds: Any
+) -> tuple[NoiseLaw, Callable[[Any], FloatArray]]:
+    plan = calibrate_moments(facts, claim, kinds)
+    return plan.noise, lambda rows: mean_moments(rows, _STEEPEST, plan)
+
+
+def _stage_of_counts(
+    facts: Problem, claim: Any, kinds: Any
+) -> tuple[NoiseLaw, Callable[[Any], FloatArray]]:
+    plan = calibrate_histogram(facts.n, claim, kinds, facts.moved)
+    return plan.noise, lambda rows: score_counts(rows, _STEEPEST, np.zeros(plan.bins - 1))
+
+
+_STAGES: Mapping[str, _Stage] = {"matrices": _stage_of_matrices, "counts": _stage_of_counts}
+_OVER = "moves them, over what noise hides"
+
+
+def _weighed(strata: _Strata) -> float:
+    counted = np.zeros(_RECORDS + 1)
+    for rows in strata()[1]:
+        counted += np.bincount(_tables_of_persons()[0].who, _weights_of(rows.y))
+    return float(np.max(counted))
+
+
+def _weights_of(y: FloatArray) -> FloatArray:
+    """How much the rows of these labels count; an unusable record does not."""
+    return np.asarray(np.where(y == 0, 0.0, 1 / np.maximum(np.square(y), 1.0)))
+
+
+def _charged(epsilon: float) -> float:
+    ledger: Any = Ledger(epsilon=10 * epsilon)
+    dplr(_STRATA, _tables()[0], epsilon, bounds=_BOUNDS, levels=_LEVELS, ledger=ledger)
+    spent = sum(entry.guarantee.epsilon for entry in ledger.entries)
+    return float(abs(spent / epsilon - 1))
+
+
+# -- persons --------------------------------------------------------------------------------------
+
+_PATIENTS = "y ~ x + person(patient)"
+
+
+def audit_persons_of_fits(epsilon: float) -> Iterator[Check]:
+    """Compare what is told of two tables of as many persons, and weigh the persons of one."""
+    for subject, measure, allowed in (
+        ("pages and errors that differ by the number of records", _told, 0.0),
+        ("what a person counts, in records", _counted, 1.0),
+        ("what a person counts beside a sparse matrix, in records", _counted_of_matrix, 1.0),
+        ("what a person counts in two partitions, in records", _in_two_partitions, 1.0),
+        ("what a person counts in batches of a stream, in records", _in_batches, 1.0),
+        ("how far a person moves the matrices of inference", _moved, 1.0),
+        ("how far a person moves the scale of columns", _moved_scale, 1.0),
+        ("how far a person moves the counts of scores", _moved_counts, 1.0),
+        ("sum of counts of scores that is not public", _sum_of_counts, 0.0),
+        ("how far a person moves the scores of fits to choose from", _moved_choice, 1.0),
+        ("how far a person moves the counts behind suggested bounds", _moved_ranges, 2.0),
+    ):
+        yield from measured("persons", subject, measure, epsilon, allowed=allowed)
+
+
+def _table(records: int, response: int = 0) -> pd.DataFrame:
+    """Persons with one record each, but for the first, who has so many of this response."""
+    whose = np.append(np.arange(_PERSONS), np.zeros(records - 1, dtype=int))
+    y = np.where(whose == 0, response, whose % 2)
+    return pd.DataFrame({"patient": whose, "x": whose / _PERSONS, "y": y})
+
+
+def _told(epsilon: float) -> float:
+    spend = {"scale": 0.1, "coefficients": 0.4, "inference": 0.25, "roc": 0.25}
+    given: dict[str, Any] = {"bounds": _BOUNDS, "lambda_": 1.0, "spend": spend}
+    told = []
+    for records in (_FEW, _MANY):
+        table = _table(records)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SchemaWarning)  # a scale of few persons is all noise
+            fitted = dplr(_PATIENTS, table, epsilon, **given)
+        told.append([str(fitted.calibration), str(fitted.guarantee), str(fitted.nobs)])
+        try:
+            dplr(_PATIENTS, table, epsilon, 1e-12, on_small_lambda="keep", bounds=_BOUNDS)
+        except GuaranteeError as error:
+            told[-1].append(str(error))
+    return float(sum(one != other for one, other in zip(*told, strict=True)))
+
+
+def _most_counted(weights: FloatArray) -> float:
+    """The largest sum of the weights of one person's rows."""
+    return float(np.bincount(_table(_MANY).patient, weights).max())
+
+
+def _counted(epsilon: float) -> float:
+    return _most_counted(_weights_of(_read(_PATIENTS, _table(_MANY))[1].y))
+
+
+def _counted_of_matrix(epsilon: float) -> float:
+    table = _table(_MANY)
+    x = sparse.csr_array(table[["x"]].to_numpy())
+    source = read_data(table.y, x, None, person=table.patient)
+    rows: Any = source.rows(source.plan(declare_schema(None, None, None, None)), bar=False)[0]
+    return _most_counted(_weights_of(rows.y))
+
+
+def _in_two_partitions(epsilon: float) -> float:
+    """Both partitions have records of everybody, whatever their intervals say."""
+    table, counted = _table(_MANY).set_index("patient"), np.zeros(_PERSONS)
+    for low, high, is_last in ((0, _PERSONS // 2, False), (_PERSONS // 2, _PERSONS, True)):
+        shares = sharing_of(Section(table, low, high, is_last), Person("patient")).shares
+        counted += np.bincount(table.index, shares, minlength=_PERSONS)
+    return float(counted.max())
+
+
+def _in_batches(epsilon: float) -> float:
+    """Each batch has few of the records of the first person, and none says how many there are."""
+    import pyarrow as pa
+
+    table = pa.Table.from_pandas(_table(_MANY))
+    batches: Any = stream(lambda: table.to_reader(max_chunksize=_FEW), memory=0)
+    (y,) = _read(_PATIENTS, batches)[1].fold(lambda x, y: ([*y],))
+    return _most_counted(_weights_of(np.array(y)))
+
+
+def _pair_of_rows(*, loose: bool = False, formula: str = _PATIENTS) -> Iterator[Any]:
+    """Rows of two tables that differ in one person: one record or many, in opposite places."""
+    for records, response in ((1, 0), (_MANY, 1)):
+        table = _table(records, response)
+        table.loc[table.patient == 0, "x"] = float(response)
+        yield _read(formula, table, loose=loose)[1]
+
+
+def _moved_scale(epsilon: float) -> float:
+    facts = ScaleFacts(_PERSONS, (ColumnGroup(1, "number"),), True, 0.003, 0.25, persons=True)
+    made, moved = calibrate_scale(facts, ZCDP(epsilon**2 / 2, REPLACE_PERSON)), []
+    for loose in (True, False):
+        before, after = (mean_squares(rows, made) for rows in _pair_of_rows(loose=loose))
+        moved.append(float(np.linalg.norm(after - before)))
+    return largest(moved) / scale_sensitivity(facts)
+
+
+def _moved_counts(epsilon: float) -> float:
+    edges = np.linspace(-4.0, 4.0, 9)
+    before, after = (score_counts(rows, _STEEP, edges) for rows in _pair_of_rows())
+    distance = np.abs(after - before)
+    ratios = distance.sum() / L1_SENSITIVITY, np.linalg.norm(distance) / L2_SENSITIVITY
+    return float(max(ratios))
+
+
+def _sum_of_counts(epsilon: float) -> float:
+    few, edges = f"{_PATIENTS[:-1]}, {_MANY})", np.linspace(-4.0, 4.0, 9)
+    sums = [score_counts(rows, _STEEP, edges).sum() for rows in _pair_of_rows(formula=few)]
+    return max(abs(float(found) - _PERSONS) for found in sums)
+
+
+def _moved(epsilon: float) -> float:
+    pair = []
+    for table in (_table(_FEW), _table(_MANY, response=1)):
+        rows = _read(_PATIENTS, table)[1]
+        facts = Problem(rows.n, rows.d, LOSSES["logistic"], rows.radius, lambda_=0.1, persons=True)
+        # as beside a scale, by which a typical row is shorter
+        promise, typical = PureDP(epsilon, REPLACE_PERSON), facts.radius / 3
+        plan = calibrate_moments(facts, promise, typical=typical)
+        pair.append(mean_moments(rows, _STEEP, plan))
+    moved = float(np.linalg.norm(pair[1] - pair[0]))
+    return moved / moments_sensitivity(facts, plan.typical)
+
+
+def _moved_ranges(epsilon: float) -> float:
+    """The sum of changes of what ranges are chosen by: 2, as one leaves a slot and enters another.
+
+    Persons have one record or many, in opposite places.
+    """
+    seen: list[FloatArray] = []
+
+    def choose(slots: FloatArray, *given: Any) -> Any:
+        seen.append(slots)
+        return honest(slots, *given)
+
+    honest, price = range_selection.choose_range, PureDP(1e4 * epsilon, REPLACE_PERSON)
+    for records, place in ((1, 0.9), (_MANY, 0.1)):
+        table = _table(records)
+        table.loc[table.patient == 0, "x"] = place
+        with mock.patch.object(suggestions, "choose_range", choose):
+            suggestions.suggest_bounds(table, {"x": (-1, 1)}, price, person="patient")
+    return float(np.abs(seen[0] - seen[1]).sum())
+
+
+def _moved_choice(epsilon: float) -> float:
+    """The interval of changes of all fits, of which some rank this person best and some worst."""
+    tables, widths = (_table(1), _table(_MANY, response=1)), []
+    promise = PureDP(epsilon, REPLACE_PERSON)
+    width = candidate_choice.calibrate_choice(_PERSONS, 2, "auc", promise).mechanism.width
+    values: dict[candidate_choice.ScoreName, FloatArray] = {
+        "auc": np.array([0.0, 1.0]),
+        "accuracy": np.array([-1.0, 1.0]),
+        "brier": np.array([0.0, 1.0]),
+    }
+    for score, ends in values.items():
+        changes = []
+        for before, after, others in product(ends, ends, ends):
+            totals = []
+            for table, own in zip(tables, (before, after), strict=True):
+                label = 2.0 * table.y.to_numpy() - 1
+                said = np.where(table.patient == 0, own, np.where(label > 0, others, ends.mean()))
+                said = np.where((score != "auc") & (said == ends.mean()), np.nan, said)
+                shares = read_data(_PATIENTS, table, None).batch.shares
+                assert shares is not None
+                totals.append(
+                    candidate_choice.total_score_of_persons(score, label, said, shares, _PERSONS)
+                )
+            changes.append(totals[1] - totals[0])
+        widths.append(float(np.ptp(changes)) / width)
+    return largest(widths)
