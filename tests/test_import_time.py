@@ -14,7 +14,7 @@ import privatelr
 
 MOST = 1.2
 """Of the time of ``import formulaic``, which loads what a call needs: pandas, sparse matrices."""
-COMMAND = 1.5
+COMMAND = 0.5
 """Seconds until the command has said how it is used."""
 FORMULAIC = "import formulaic"
 FIT = "from privatelr import dplr"

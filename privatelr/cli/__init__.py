@@ -14,23 +14,21 @@ from privatelr.lazy_import import lazy_import
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from privatelr.cli import main_command as _commands
+    from privatelr.cli import app as _app
     from privatelr.cli import outcomes as _outcomes
-    from privatelr.cli import program_commands as _programs
 else:
-    _programs = lazy_import("privatelr.cli.program_commands")
-    _commands = lazy_import("privatelr.cli.main_command")
+    _app = lazy_import("privatelr.cli.app")
     _outcomes = lazy_import("privatelr.cli.outcomes")
 
 __all__ = ["lrsimple", "main", "svmsimple"]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Run the command ``privatelr``; return its exit status."""
-    words = sys.argv[1:] if arguments is None else arguments
-    if list(words) == ["--version"]:
+    given = sys.argv[1:] if words is None else words
+    if list(given) == ["--version"]:
         return _outcomes.run_safely("privatelr", _tell_version)
-    return _commands.main(arguments)
+    return _app.main(given)
 
 
 def _tell_version() -> int:
@@ -38,11 +36,11 @@ def _tell_version() -> int:
     return _outcomes.DONE
 
 
-def lrsimple(arguments: Sequence[str] | None = None) -> int:
+def lrsimple(words: Sequence[str] | None = None) -> int:
     """Run the command ``lrsimple``; return its exit status."""
-    return _programs.lrsimple(arguments)
+    return _app.main_of_program("lrsimple", sys.argv[1:] if words is None else words)
 
 
-def svmsimple(arguments: Sequence[str] | None = None) -> int:
+def svmsimple(words: Sequence[str] | None = None) -> int:
     """Run the command ``svmsimple``; return its exit status."""
-    return _programs.svmsimple(arguments)
+    return _app.main_of_program("svmsimple", sys.argv[1:] if words is None else words)

@@ -1,214 +1,460 @@
-"""Commands about saved fits: ``compare`` them, ``choose`` one, or release a ``roc`` of one."""
+"""The commands ``schema init``, ``bounds``, ``levels``, ``roc``, ``choose`` and ``compare``."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
+import os
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, Literal
 
 from privatelr.cli import files
 from privatelr.cli.ledger_commands import ledger_of
-from privatelr.cli.model_commands import rows_of
-from privatelr.cli.option_readers import Parser
-from privatelr.cli.options import TEXT, add_command, given
-from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell, note
-from privatelr.cli.schema_commands import content_of, read_price, seed_said
-from privatelr.cli.tables import DeclaredColumn, by_variable, describe, open_table
-from privatelr.errors import ArgumentError
+from privatelr.cli.model_commands import require_data, require_one_price, seed_said
+from privatelr.cli.options import (
+    Declared,
+    LedgerOptions,
+    Person,
+    PriceOptions,
+    Seed,
+    TextFormat,
+    Whole,
+    Written,
+    given,
+    read_declarations,
+    read_study,
+    together,
+)
+from privatelr.cli.outcomes import DONE, InputError, NotWrittenError, OutputError, in_shell, note
+from privatelr.cli.tables import DeclaredColumn, by_levels, by_variable, describe, open_table
+from privatelr.errors import ArgumentError, GuaranteeError, ReleaseFileError
+from privatelr.formula import is_unnamed
 from privatelr.lazy_import import lazy_import
+from privatelr.mechanisms import read_target
+from privatelr.mechanisms.candidate_choice import ScoreName
 from privatelr.plot_style import require_plot
-from privatelr.privacy import Guarantee, neighbours_about, to_json
+from privatelr.privacy import ZCDP, Guarantee, neighbours_about, to_json
+from privatelr.privacy.accounting import NAMED
 from privatelr.results.answers.paid_answer import PaidAnswer
-from privatelr.results.release_files import charge_of, hash_in
+from privatelr.results.release_files import charge_of, file_bytes, hash_in
 from privatelr.results.strata_of_fits import Strata
 
 if TYPE_CHECKING:
+    from privatelr import suggestions
     from privatelr.results import declarations
     from privatelr.results.answers import chosen_fit, private_roc
     from privatelr.results.pages import comparison
 else:
+    suggestions = lazy_import("privatelr.suggestions")
+    declarations = lazy_import("privatelr.results.declarations")
     chosen_fit = lazy_import("privatelr.results.answers.chosen_fit")
     private_roc = lazy_import("privatelr.results.answers.private_roc")
     comparison = lazy_import("privatelr.results.pages.comparison")
-    declarations = lazy_import("privatelr.results.declarations")
 
-_COMPARE = f"""\
-Show saved models side by side: estimates with their errors, facts of each, and the
-guarantee of all of them together, if they used the same records. A file counts once,
-also if it is named twice. Nothing is read but the files, and nothing is charged.
+_TEMPLATE = """\
+# A study of {shown}. The names were read from the file, and no value of it was.
+# A line counts once its # is taken away. Declare what is known without the table.
 
+# formula = "RESPONSE ~ FIRST + SECOND"
+# eps = 1.0
+# spend = "inference"
+# ledger = "FILE.ledger"  # the account that is charged; `privatelr ledger create` makes one
 
-examples:
-  privatelr compare small.json full.json
-  privatelr compare small.json full.json --format html --out table.html
+[bounds]
+# numbers: the smallest and the largest value that is possible
+{bounds}
 
-{STATUSES}"""
-_CHOOSE = f"""\
-Choose one of several saved models privately, by how well each predicts the records of
-a table. The price is for the choice. Together with all models it is a promise for every
-record; scores are not told.
-
-
-examples:
-  privatelr choose small.json full.json test.csv --eps 0.2
-  privatelr choose small.json full.json test.csv --eps 0.2 --score brier --out chosen.json
-  privatelr predict chosen.json new.csv
-
-{STATUSES}"""
-_ROC = f"""\
-Release how well a saved model tells the classes of a table apart: a ROC curve, its
-area, thresholds and calibration, from noisy counts of scores. The price is for the
-records of the table, and is added to that of the model if it was fitted to them.
-
-The table needs the columns of the model and its response; it is read as the model's
-own table was. Without a table, the curve is shown that the model has bought with
---spend roc=X, or an answer that --out has written; this costs nothing.
+[levels]
+# texts: all of them, the reference first
+{levels}
+"""
+_TEXT_TYPE = re.compile("string|binary|bool")
+"""Arrow's names of types that take levels."""
 
 
-examples:
-  privatelr roc model.json new.csv --eps 0.2
-  privatelr roc model.json data.csv --rho 0.02 --plot roc.png --out roc.json
-
-{STATUSES}"""
+# -- declarations --------------------------------------------------------------------------------
 
 
-def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
-    """Add the three commands to the subcommands."""
-    line = "release a ROC curve of a saved model on a table with outcomes"
-    add_command(commands, "roc", roc, line, _ROC)
-    line = "choose one of several saved models by a private score on a table"
-    add_command(commands, "choose", choose, line, _CHOOSE)
-    line = "show saved models side by side, with the guarantee of all together"
-    add_command(commands, "compare", compare, line, _COMPARE)
+def init(*data: str, text: TextFormat = TextFormat(), written: Written = Written()) -> int:
+    """Write a template of a schema file: the names of the columns, and no value.
 
+    It has the types of the columns where the file states them, as Parquet and Feather do. Nothing
+    is read below the names of a CSV, nothing is charged, and the template may be shown to anybody
+    who may know the names.
 
-def compare(chosen: argparse.Namespace) -> int:
-    """Read models, and print or write a table with a column for each."""
-    with files.reserved(chosen.out, chosen.force):
-        names = [Path(path).stem for path in chosen.models]
-        often = Counter(names)
-        fits: dict[str, Any] = {}
-        read: dict[str, Any] = {}
-        for name, path in zip(names, chosen.models, strict=True):
-            label = name if often[name] == 1 else path
-            fit, content = files.read_release(path)
-            found = read.setdefault(content, files.model_in(fit, path))  # one release costs once
-            each = (
-                {f"{label}, {level}": one for level, one in found.items()}
-                if (isinstance(found, Strata))
-                else {label: found}
-            )
-            fits |= each
-        asked = given(chosen, "statistic", "level", "digits")
-        table = comparison.compare(fits, exponentiate=chosen.exponentiate, **asked)
-        if chosen.json:
-            frame = table.to_frame().astype(object)
-            told = {
-                "terms": frame.where(frame.notna(), None).to_dict(orient="records"),
-                "facts": {
-                    label: dict(zip(table.facts.names, cells, strict=True))
-                    for label, cells in zip(fits, zip(*table.facts.cells, strict=True), strict=True)
-                },
-                "notes": list(table.notes),
-                "guarantee": to_json(table.guarantee),
-            }
-            text = json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False)
+    Every line of it is a comment. Take the # away from what is known of a column without the
+    table: limits of a number, or the levels of a text, the reference first. The options of fit,
+    such as formula and eps, stand above the columns.
+
+    For example:
+      privatelr schema init data.csv --out study.toml
+      privatelr fit data.csv --schema study.toml --out model.json
+
+    Parameters
+    ----------
+    data
+        The table, in one file or several; - reads CSV from standard input.
+    """
+    require_data(data)
+    with files.reserved(written.out, written.force):
+        with open_table(data, **vars(text)) as table:
+            types = {name: kind for name, kind in table.types.items() if not is_unnamed(name)}
+        if written.json:
+            columns = [{"name": name, "type": kind} for name, kind in types.items()]
+            page = json.dumps({"columns": columns}, indent=1, ensure_ascii=False)
         else:
-            text = getattr(table, f"as_{chosen.format}")()
-        files.deliver(text, chosen)
+            page = _template(table.shown, types)
+        files.deliver(page, written)
     return DONE
 
 
-def roc(chosen: argparse.Namespace) -> int:
-    """Score the records of a table, release the scores by class, and print what follows."""
-    _require_options(chosen)
-    if not chosen.data:
-        for option in given(chosen, *("eps", "rho", "delta", "seed", "ledger", "note", "out")):
+def _template(shown: str, types: Mapping[str, str | None]) -> str:
+    """A schema file whose lines are comments; a column of no stated type has two of them."""
+    lines: dict[str, list[str]] = {"bounds": [], "levels": []}
+    for name, kind in types.items():
+        told = "" if kind is None else f"  # {_printable(kind)}"
+        key, is_text = declarations.key_of(name), bool(kind and _TEXT_TYPE.search(kind))
+        if not is_text:
+            lines["bounds"].append(f"# {key} = [LOWEST, HIGHEST]{told}")
+        if kind is None or is_text:
+            lines["levels"].append(f'# {key} = ["REFERENCE", "OTHER"]{told}')
+    tables = {title: "\n".join(them) or "# none" for title, them in lines.items()}
+    return _TEMPLATE.format(shown=_printable(shown), **tables)
+
+
+def bounds(
+    *data: str,
+    text: TextFormat = TextFormat(),
+    declared: Declared = Declared(),
+    price: PriceOptions = PriceOptions(),
+    person: Person = None,
+    seed: Seed = None,
+    charge: LedgerOptions = LedgerOptions(),
+    written: Written = Written(),
+    save: str | None = None,
+) -> int:
+    r"""Suggest bounds by private quantiles within outer ranges, and print them as a schema file.
+
+    Every column that has --bounds, or bounds in the file of --schema, gets a range of its own:
+    nearly all values lie inside it, and some records are meant to lie beyond either end. The price
+    is divided among both ends of all columns, and the price of a fit is added to it. A column of
+    text, by the types that Parquet and Feather state, is refused before it is paid for; a CSV
+    states none, and words in it count as missing.
+
+    What is printed is a schema file, with the price as a comment: the options and the file of
+    --schema, and what was released. So commands can follow each other.
+
+    For example:
+      privatelr bounds data.csv --bounds age=0:150 --bounds income=0:1e7 --eps 0.2 \
+          --out suggested.toml
+      privatelr fit data.csv "y ~ age + income" --schema suggested.toml --eps 0.8
+
+    Parameters
+    ----------
+    data
+        The table, in one file or several; - reads CSV from standard input.
+    person
+        Column that tells persons apart. All records of a person are protected together, and each
+        counts one over their number.
+    seed
+        Repeat the noise of this number, for tests. It voids the guarantee.
+    save
+        Write the answer itself to a file, with its guarantee, for card, ledger check and load.
+    """
+    require_data(data)
+    target = _target(price, neighbours_about(person))
+    paid = {"seed": seed, "person": person, **ledger_of(charge)}
+    with _both_reserved(written, save):  # before a budget is spent
+        with open_table(data, **vars(text)) as table:
+            known = read_declarations(declared, table.names)
+            wanted = {name: by_levels(name, None) for name in known["bounds"]}
+            if not wanted:
+                raise ArgumentError("--bounds: takes an outer range for each column, as age=0:150.")
+            frame = _read(table, wanted, person)
+        with seed_said(seed):
+            released = suggestions.suggest_bounds(frame, known["bounds"], target, **paid)
+        _say_uncharged(charge)
+        _deliver(released, {**read_study(declared), **known, "bounds": released}, written, save)
+    return DONE
+
+
+def levels(
+    *data: str,
+    text: TextFormat = TextFormat(),
+    declared: Declared = Declared(),
+    price: PriceOptions = PriceOptions(),
+    person: Person = None,
+    seed: Seed = None,
+    charge: LedgerOptions = LedgerOptions(),
+    written: Written = Written(),
+    save: str | None = None,
+) -> int:
+    r"""Release the levels of a column that enough records have, and print them as a schema file.
+
+    A rare level stays untold; in a fit its records count as rows of zeros. The first level in the
+    file is the reference. A delta is needed.
+
+    What is printed is a schema file, with the price as a comment: the options and the file of
+    --schema, and what was released. So commands can follow each other.
+
+    For example:
+      privatelr levels data.csv job --eps 0.1 --delta 1e-8 --schema suggested.toml \
+          --out declared.toml
+
+    Parameters
+    ----------
+    data
+        The table, in one file or several, and the name of a column; - reads CSV from standard
+        input.
+    person
+        Column that tells persons apart. All records of a person are protected together, and each
+        person counts for one level.
+    seed
+        Repeat the noise of this number, for tests. It voids the guarantee.
+    save
+        Write the answer itself to a file, with its guarantee, for card, ledger check and load.
+    """
+    if len(data) < 2:
+        raise ArgumentError("DATA and the name of a column are needed.")
+    *paths, name = data
+    target = _target(price, neighbours_about(person))
+    paid = {"seed": seed, "person": person, **ledger_of(charge)}
+    with _both_reserved(written, save):
+        with open_table(paths, **vars(text)) as table:
+            known = read_declarations(declared, table.names)
+            if name in known["bounds"]:
+                raise ArgumentError(f"{name!r} has bounds, and a column takes bounds or levels.")
+            frame = _read(table, {name: DeclaredColumn("text")}, person)
+        with seed_said(seed):
+            released = suggestions.levels_from(frame, name, target, **paid)
+        known["levels"] |= released
+        _say_uncharged(charge)
+        _deliver(released, {**read_study(declared), **known}, written, save)
+    return DONE
+
+
+def _read(table: Any, wanted: dict[str, DeclaredColumn], person: str | None) -> Any:
+    """Read columns, and the one that tells persons apart as it is written; say how."""
+    columns = {} if person is None else {person: DeclaredColumn("text")}
+    for name in (columns := columns | wanted):
+        if name not in table.names:
+            raise InputError(f"{name!r} is not a column of the table.")
+    frame, readings = table.read(columns, numbered=person is None)
+    note("privatelr", f"{describe(readings, table.numbers_note)}.")
+    return frame
+
+
+def _target(price: PriceOptions, about: Any) -> Guarantee:
+    """The price of an answer, which is checked before the table is read."""
+    require_one_price(price)
+    if price.eps is None and price.rho is None:
+        raise ArgumentError("--eps: a price is needed, such as --eps 0.2.")
+    try:
+        asked = price.eps if price.rho is None else ZCDP(price.rho, about)
+        return read_target(asked, price.delta or 0.0, plain=None, neighbours=about)
+    except GuaranteeError as error:
+        raise InputError(str(error)) from None
+
+
+def _say_uncharged(charge: LedgerOptions) -> None:
+    """Say so if no ledger was charged, because the study may have one."""
+    if charge.ledger is None and not os.environ.get(NAMED):
+        note("privatelr", "no ledger was charged; --ledger LEDGER charges one.")
+
+
+@contextmanager
+def _both_reserved(written: Written, save: str | None) -> Iterator[None]:
+    """Reserve the file of the schema and that of the answer."""
+    if save is not None and save == written.out:
+        raise ArgumentError("--save and --out name one file; they take a file each.")
+    with (
+        files.reserved(written.out, written.force),
+        files.reserved(save, written.force, "--save"),
+    ):
+        yield
+
+
+def _deliver(
+    released: declarations.SuggestedBounds | declarations.ReleasedLevels,
+    study: dict[str, Any],
+    written: Written,
+    save: str | None,
+) -> None:
+    """Write and print the schema; it is paid for, so it is printed even if it cannot be written."""
+    lines = (f"# {_printable(line)}".rstrip() for line in str(released).splitlines())
+    schema = "\n".join([*lines, declarations.schema_text(**study)])
+    page, entry = schema.removesuffix("\n"), charge_of(released)
+    if written.json:
+        shown = {**study, "guarantee": to_json(released.guarantee)}
+        page = json.dumps(shown, indent=1, ensure_ascii=False, default=dict)
+    try:
+        if save is not None:
+            data = _content_of(released)
+            files.write(save, data, written.force, "--save")
+            files.tell(entry, hash_in(data))
+            entry = None  # it was told
+    finally:
+        files.deliver_paid(
+            page,
+            schema.encode,
+            written,
+            entry,
+            prints_file=not written.json,
+            hash_of=lambda data: sha256(data).hexdigest(),
+        )
+
+
+def _content_of(answer: PaidAnswer) -> bytes:
+    try:
+        return file_bytes(answer)
+    except ReleaseFileError as error:
+        raise NotWrittenError(f"the answer cannot be saved: {error}.") from None
+
+
+def _printable(line: str) -> str:
+    """Return a line that TOML takes as a comment; names in a Parquet file may be any text."""
+    return "".join(character if character.isprintable() else "?" for character in line)
+
+
+# -- answers about models ------------------------------------------------------------------------
+
+
+def roc(
+    model: str,
+    *data: str,
+    text: TextFormat = TextFormat(),
+    price: PriceOptions = PriceOptions(),
+    seed: Seed = None,
+    charge: LedgerOptions = LedgerOptions(),
+    plot: str | None = None,
+    written: Written = Written(),
+) -> int:
+    """Release how well a saved model tells the classes of a table apart.
+
+    The answer is a ROC curve, its area, thresholds and calibration, from noisy counts of scores.
+    The price is for the records of the table, and is added to that of the model if it was fitted
+    to them.
+
+    The table needs the columns of the model and its response; it is read as the table of the model
+    was. Without a table, the curve is shown that the model has bought with --spend roc=X, or an
+    answer that --out has written; this costs nothing.
+
+    For example:
+      privatelr roc model.json new.csv --eps 0.2
+      privatelr roc model.json data.csv --rho 0.02 --plot roc.png --out roc.json
+
+    Parameters
+    ----------
+    model
+        A file that fit has written, or an answer of roc or choose, which is shown again.
+    data
+        The table, in one file or several; - reads CSV from standard input.
+    seed
+        Repeat the noise of this number, for tests. It voids the guarantee.
+    plot
+        Draw the curve: .png, .svg or .pdf.
+    """
+    if plot is not None and Path(require_plot(plot)).exists():
+        raise OutputError(f"--plot {plot!r}: the file exists, and roc replaces none.")
+    if not data:
+        asked = together(price, charge, seed=seed, out=written.out)
+        for option in given(asked, *vars(asked)):
             raise ArgumentError(f"--{option}: it takes a table whose records are scored.")
-        found, _ = files.read_release(chosen.model)
-        if isinstance(found, declarations.ReleasedDeclaration):
-            raise ArgumentError(
-                f"{chosen.model!r} declares columns: roc takes what is about a model."
-            )
-        found = found if isinstance(found, PaidAnswer) else _one_fit(chosen).roc
-        if chosen.plot is not None and not isinstance(found, private_roc.PrivateRoc):
-            raise ArgumentError(f"--plot: it draws a curve, and {chosen.model!r} has none.")
-        return _show(found, chosen)
-    with files.reserved(chosen.out, chosen.force):  # before a budget is spent
-        model = _one_fit(chosen)
-        price, paid = _price(chosen, model)
-        frame = _scored(chosen, {chosen.model: model})
-        with seed_said(chosen):
-            return _show(model.private_roc(frame, price, **paid), chosen)
+        saved, _ = files.read_release(model)
+        if isinstance(saved, declarations.ReleasedDeclaration):
+            raise ArgumentError(f"{model!r} declares columns: roc takes what is about a model.")
+        answer = saved if isinstance(saved, PaidAnswer) else _one_fit(model, "roc").roc
+        if plot is not None and not isinstance(answer, private_roc.PrivateRoc):
+            raise ArgumentError(f"--plot: it draws a curve, and {model!r} has none.")
+        return _show(answer, written, plot)
+    with files.reserved(written.out, written.force):  # before a budget is spent
+        fitted = _one_fit(model, "roc")
+        target = _target(price, neighbours_about(fitted.spec.formula.person))
+        paid = ledger_of(charge)
+        frame = _scored(data, text, {model: fitted})
+        with seed_said(seed):
+            answer = fitted.private_roc(frame, target, seed=seed, **paid)
+        _say_uncharged(charge)
+        return _show(answer, written, plot)
 
 
-def _require_options(chosen: argparse.Namespace) -> None:
-    """Refuse options that have no part in what is released, before anything is read."""
-    if chosen.plot is None:
-        return
-    if Path(require_plot(chosen.plot)).exists():
-        raise OutputError(f"--plot {chosen.plot!r}: the file exists, and roc replaces none.")
+def choose(
+    *data: str,
+    text: TextFormat = TextFormat(),
+    score: ScoreName = "auc",
+    price: PriceOptions = PriceOptions(),
+    seed: Seed = None,
+    charge: LedgerOptions = LedgerOptions(),
+    written: Written = Written(),
+) -> int:
+    """Choose one of several saved models privately, by how well each predicts a table.
 
+    The price is for the choice. Together with all models it is a promise for every record; scores
+    are not told.
 
-def choose(chosen: argparse.Namespace) -> int:
-    """Score the records of a table by each model, and print which one was chosen."""
-    with files.reserved(chosen.out, chosen.force):
-        names = [Path(path).stem for path in chosen.models]
-        labels = names if len({*names}) == len(names) else chosen.models
+    For example:
+      privatelr choose small.json full.json test.csv --eps 0.2
+      privatelr choose small.json full.json test.csv --eps 0.2 --score brier --out chosen.json
+      privatelr predict chosen.json new.csv
+
+    Parameters
+    ----------
+    data
+        Two or more files that fit has written, of one response, and the table with the response,
+        best set apart beforehand; - reads CSV from standard input.
+    score
+        What is compared: the area under the curve, the share of right classes, or the squared
+        error of probabilities; default auc.
+    seed
+        Repeat the noise of this number, for tests. It voids the guarantee.
+    """
+    if len(data) < 2:
+        raise ArgumentError("MODELS and DATA are needed: two or more models, and a table.")
+    *paths, table = data
+    with files.reserved(written.out, written.force):
+        names = [Path(path).stem for path in paths]
+        labels = names if len({*names}) == len(names) else paths
         if len({*labels}) < len(labels):
-            raise ArgumentError("MODEL: a model is named twice.")
-        fits = {
-            label: _require_one(files.read_model(path), path, "choose")
-            for label, path in zip(labels, chosen.models, strict=True)
-        }
-        price, paid = _price(chosen, next(iter(fits.values())))
-        frame = _scored(chosen, fits)
-        with seed_said(chosen):
-            found = chosen_fit.choose(fits, frame, price, **given(chosen, "score"), **paid)
-        return _show(found, chosen)
+            raise ArgumentError("MODELS: a model is named twice.")
+        fits = {label: _one_fit(path, "choose") for label, path in zip(labels, paths, strict=True)}
+        target = _target(price, neighbours_about(fits[labels[0]].spec.formula.person))
+        paid = {"seed": seed, **ledger_of(charge)}
+        frame = _scored([table], text, fits)
+        with seed_said(seed):
+            answer = chosen_fit.choose(fits, frame, target, score=score, **paid)
+        _say_uncharged(charge)
+        return _show(answer, written)
 
 
-def _price(chosen: argparse.Namespace, model: Any) -> tuple[Guarantee, dict[str, Any]]:
-    """The price of an answer about a model, and who pays it."""
-    whose = model.spec.formula.person
-    price = read_price(chosen, neighbours_about(whose))
-    return price, {"seed": chosen.seed, **ledger_of(chosen)}
-
-
-def _scored(chosen: argparse.Namespace, fits: Mapping[str, Any]) -> pd.DataFrame:
+def _scored(paths: Sequence[str], text: TextFormat, fits: Mapping[str, Any]) -> Any:
     """The columns of a table that models read, as each was declared."""
     wanted: dict[str, DeclaredColumn] = {}
-    with open_table(chosen.data, **given(chosen, *TEXT)) as table:
+    with open_table(paths, **vars(text)) as table:
         for label, fit in fits.items():
             variables, formula = fit.spec.variables, fit.spec.formula
-            reads, whose = formula.scored, formula.person
+            reads, person = formula.scored, formula.person
             own = {name: by_variable(variables[name]) for name in reads if name in table.names}
-            if whose is not None and whose.column in {*table.names} - {*reads}:
-                own[whose.column] = DeclaredColumn("text")  # as fit reads it
+            if person is not None and person.column in {*table.names} - {*reads}:
+                own[person.column] = DeclaredColumn("text")  # as fit reads it
             for name, column in own.items():
                 if wanted.setdefault(name, column) != column:
                     raise ArgumentError(
                         f"{label!r} reads the column {name!r} in another way than the models "
                         "before it."
                     )
-        frame, readings = rows_of(table, wanted, formula)
+        frame, readings = table.read(wanted, numbered=person is None)
     note("privatelr", f"{describe(readings, table.numbers_note)}.")
-    found: pd.DataFrame = frame
-    return found
+    return frame
 
 
-def _one_fit(chosen: argparse.Namespace) -> Any:
-    return _require_one(files.read_model(chosen.model), chosen.model, "roc")
-
-
-def _require_one(model: Any, path: str, command: str) -> Any:
+def _one_fit(path: str, command: str) -> Any:
+    model = files.read_model(path)
     if isinstance(model, Strata):
         takes = "fits that are not strata" if command == "choose" else "one fit"
         raise ArgumentError(
@@ -217,33 +463,102 @@ def _require_one(model: Any, path: str, command: str) -> Any:
     return model
 
 
-def _show(found: Any, chosen: argparse.Namespace) -> int:
+def _show(answer: Any, written: Written, plot: str | None = None) -> int:
     """Write, print and draw an answer, which is paid for, so that one failure stops no other."""
-    page = in_shell(found)
-    if chosen.json:
-        numbers = found.to_dict()
-        if isinstance(found, private_roc.PrivateRoc):
-            numbers |= {"numbers": _records(found.tidy()), "curve": _lists(found.curve)}
-        plain = {name: _plain(value) for name, value in numbers.items()}
-        page = json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False)
+    page = in_shell(answer)
+    if written.json:
+        numbers = answer.to_dict()
+        if isinstance(answer, private_roc.PrivateRoc):
+            curve = answer.curve.to_dict(orient="list")
+            numbers |= {"numbers": answer.tidy().to_dict(orient="records"), "curve": curve}
+        page = json.dumps(_plain(numbers), indent=1, ensure_ascii=False, allow_nan=False)
     try:
-        made, entry = partial(content_of, found), charge_of(found)
-        files.deliver_paid(page, made, chosen, entry, False, hash_in)
+        files.deliver_paid(page, partial(_content_of, answer), written, charge_of(answer))
     finally:
-        if getattr(chosen, "plot", None) is not None:
-            files.save_picture(found.plot, chosen.plot, (5.0, 5.0))
+        if plot is not None:
+            files.save_picture(answer.plot, plot, (5.0, 5.0))
     return DONE
 
 
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    rows = table.to_dict(orient="records")
-    return [{str(name): _plain(value) for name, value in row.items()} for row in rows]
-
-
-def _lists(table: pd.DataFrame) -> dict[str, list[Any]]:
-    return {str(name): [*map(_plain, values.tolist())] for name, values in table.items()}
-
-
 def _plain(value: Any) -> Any:
-    """A value for JSON: null for what is no finite number."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    """A value for JSON: null for what is not a finite number."""
+    match value:
+        case dict():
+            return {str(name): _plain(own) for name, own in value.items()}
+        case list() | tuple():
+            return [*map(_plain, value)]
+        case float() if not math.isfinite(value):
+            return None
+    return value
+
+
+def compare(
+    *models: str,
+    format: Literal["text", "html"] = "text",
+    statistic: Literal["std_error", "conf_int"] | None = None,
+    level: float | None = None,
+    exponentiate: bool = False,
+    digits: Whole = None,
+    written: Written = Written(),
+) -> int:
+    """Show saved models side by side.
+
+    The table has estimates with their errors, facts of each model, and the guarantee of all models
+    together if they used the same records. A file counts once, also if it is named twice. Nothing
+    is read but the files, and nothing is charged.
+
+    For example:
+      privatelr compare small.json full.json
+      privatelr compare small.json full.json --format html --out table.html
+
+    Parameters
+    ----------
+    models
+        Files that fit has written, one or more.
+    format
+        The format of the table; default text.
+    statistic
+        What stands below an estimate; default std_error.
+    level
+        Confidence of intervals; default 0.95.
+    exponentiate
+        Show odds ratios in place of coefficients.
+    digits
+        Number of decimals. By default each term has at least three digits.
+    """
+    if not models:
+        raise ArgumentError("MODELS: one or more saved models are needed.")
+    with files.reserved(written.out, written.force):
+        often = Counter(Path(path).stem for path in models)
+        fits: dict[str, Any] = {}
+        read: dict[str, Any] = {}
+        for path in models:
+            label = Path(path).stem if often[Path(path).stem] == 1 else path
+            fit, content = files.read_release(path)
+            saved = read.setdefault(content, files.model_in(fit, path))  # one release costs once
+            if isinstance(saved, Strata):
+                fits |= {f"{label}, {stratum}": own for stratum, own in saved.items()}
+            else:
+                fits[label] = saved
+        asked = given(together(statistic=statistic, level=level, digits=digits), *_ASKED)
+        table = comparison.compare(fits, exponentiate=exponentiate, **asked)
+        if written.json:
+            frame = table.to_frame().astype(object)
+            columns = zip(fits, zip(*table.facts.cells, strict=True), strict=True)
+            told = {
+                "terms": frame.where(frame.notna(), None).to_dict(orient="records"),
+                "facts": {
+                    label: dict(zip(table.facts.names, cells, strict=True))
+                    for label, cells in columns
+                },
+                "notes": list(table.notes),
+                "guarantee": to_json(table.guarantee),
+            }
+            page = json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False)
+        else:
+            page = getattr(table, f"as_{format}")()
+        files.deliver(page, written)
+    return DONE
+
+
+_ASKED = ("statistic", "level", "digits")

@@ -1,42 +1,36 @@
-"""Reading files, also as numbered lines, and writing files either completely or not at all."""
+"""Files of models and answers, which are written completely or not at all."""
 
 from __future__ import annotations
 
-import argparse
-import bz2
-import gzip
 import io
-import lzma
 import os
 import sys
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from hashlib import sha256
-from io import TextIOWrapper
-from itertools import count
 from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING, Any
 
+from privatelr.cli.options import Written
 from privatelr.cli.outcomes import (
+    STDIN,
     InputError,
     NotWrittenError,
     OutputError,
     flush_output,
     is_kept,
-    note,
     print_page,
     reason_of,
     say,
 )
-from privatelr.errors import MissingDependencyError, ReleaseFileError
+from privatelr.errors import ReleaseFileError
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import has_file_locks, lock_file, still_has_name
-from privatelr.privacy.accounting import NAMED, Entry, complete
+from privatelr.privacy.accounting import Entry, complete
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.release_files import (
     IS_DATABASE,
     create_file,
+    hash_in,
     is_database,
     load_with_hash,
     replace_file,
@@ -110,7 +104,7 @@ def _require_place(path: str, force: bool, option: str) -> None:
         if wrong:
             raise OutputError(f"{option} {path!r}: {what}.")
 
-    is_name = "\0" not in path and path not in ("", "-") and not os.path.isdir(path)
+    is_name = "\0" not in path and path not in ("", STDIN) and not os.path.isdir(path)
     refuse(not is_name, f"{option} takes the name of a file")
     target = Path(os.path.realpath(path))
     refuse(not target.parent.is_dir(), f"there is no folder {str(target.parent)!r}")
@@ -164,17 +158,14 @@ def write(path: str, data: bytes, force: bool, option: str = "--out") -> None:
         raise NotWrittenError(f"{option} {path!r} was not written ({reason_of(error)}).") from None
 
 
-_ANSWERS = {"bounds", "choose", "levels", "roc"}
-"""These say so if they charge no ledger, because the study whose data they read may have one."""
-
-
 def deliver_paid(
     page: str,
     content: Callable[[], bytes],
-    chosen: argparse.Namespace,
+    written: Written,
     entry: Entry | None,
-    prints_file: bool,
-    hash_of: Callable[[bytes], str] = lambda data: sha256(data).hexdigest(),
+    *,
+    prints_file: bool = False,
+    hash_of: Callable[[bytes], str] = hash_in,
 ) -> None:
     """Write the file of ``--out``, and print a page even if that fails, because it is paid for.
 
@@ -182,23 +173,20 @@ def deliver_paid(
     was printed if that is the file (`prints_file`) and went elsewhere than to a terminal.
     """
     charged = entry is not None and entry.receipts  # of ledgers on disk, where it stands
-    named = chosen.ledger or os.environ.get(NAMED)
-    if chosen.command in _ANSWERS and chosen.data and not named:
-        note("privatelr", "no ledger was charged; --ledger LEDGER charges one.")
     done, data = "the charge stands in the ledger" if charged else None, b""
-    written = False
+    is_written = False
     try:
-        if prints_file or chosen.out is not None:
+        if prints_file or written.out is not None:
             data = content()
             page = data.decode().removesuffix("\n") if prints_file else page
-        if chosen.out is not None:
-            write(chosen.out, data, chosen.force)
-            written, done = True, f"--out {chosen.out!r} was written"
+        if written.out is not None:
+            write(written.out, data, written.force)
+            is_written, done = True, f"--out {written.out!r} was written"
             tell(entry, hash_of(data))
     finally:
-        with suppress(*[BrokenPipeError] if written else ()):  # a page that nobody has to read
+        with suppress(*[BrokenPipeError] if is_written else ()):  # a page that nobody has to read
             print_page(page, done)
-    if prints_file and not written and is_kept(data):
+    if prints_file and not is_written and is_kept(data):
         flush_output()  # an error of it leaves the charge without a release
         tell(entry, hash_of(data))
 
@@ -209,13 +197,13 @@ def tell(entry: Entry | None, digest: str) -> None:
         say("privatelr", f"what was saved stands in the ledger without its hash: {told}")
 
 
-def deliver(text: str, chosen: argparse.Namespace) -> None:
+def deliver(text: str, written: Written) -> None:
     """Print a text that costs nothing, or write it to the file of ``--out``."""
-    complete = text if text.endswith("\n") else f"{text}\n"
-    if chosen.out is None:
-        sys.stdout.write(complete)
+    whole = text if text.endswith("\n") else f"{text}\n"
+    if written.out is None:
+        sys.stdout.write(whole)
     else:
-        write(chosen.out, complete.encode(), chosen.force)
+        write(written.out, whole.encode(), written.force)
 
 
 def read_model(path: str) -> Any:
@@ -240,168 +228,3 @@ def read_release(path: str) -> tuple[Any, str]:
         raise InputError(f"{path!r}: there is no such file.") from None
     except ReleaseFileError as error:
         raise InputError(str(error)) from None
-
-
-def unpacked(stream: IO[bytes], path: str) -> tuple[IO[bytes], str]:
-    """The decompressed content of a file, and the ending of its name without the compression's.
-
-    Raises
-    ------
-    InputError
-        While the content is read, if it is damaged or not compressed.
-    MissingDependencyError
-        If a library for the compression is not installed.
-    """
-    name = PurePath(path)
-    ending = name.suffix.lower()
-    if ending not in _UNPACKERS:
-        return stream, ending
-    source = _Guarded(_UNPACKERS[ending](stream), repr(path), ending)
-    return io.BufferedReader(source), name.with_suffix("").suffix.lower()
-
-
-def _unzstd(stream: IO[bytes]) -> Any:
-    try:
-        import pyarrow
-    except ImportError:
-        raise MissingDependencyError(
-            "reading .zst takes pyarrow; install it with `pip install 'privatelr[parquet]'`, or "
-            "unpack the file, as in: unzstd FILE."
-        ) from None
-    return pyarrow.CompressedInputStream(stream, "zstd")
-
-
-_UNPACKERS: dict[str, Callable[[IO[bytes]], Any]] = {
-    ".gz": lambda stream: gzip.GzipFile(fileobj=stream),
-    ".bz2": bz2.BZ2File,
-    ".xz": lzma.LZMAFile,
-    ".zst": _unzstd,
-}
-
-
-class _Guarded(io.RawIOBase):
-    """The stream of a decompressor, whose errors could quote bytes of the file; these do not."""
-
-    def __init__(self, source: Any, shown: str, ending: str) -> None:
-        self._source, self._shown, self._ending = source, shown, ending
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        try:
-            return int(self._source.readinto(buffer))
-        except (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError):
-            raise InputError(
-                f"{self._shown}: the file is damaged, or not of the kind that {self._ending} tells."
-            ) from None
-
-
-LONGEST_LINE = 2**24
-"""A line must be shorter than this, in bytes, or in characters if it was decoded before."""
-UTF8 = "utf-8"
-_PACKED = "it is compressed by {}; unpack it, or let its name end in {}"
-_UTF = "it is text in {}; pass --encoding {}"
-_MARKS = {
-    b"\xff\xfe\0\0": _UTF.format("UTF-32", "utf-32"),
-    b"\0\0\xfe\xff": _UTF.format("UTF-32", "utf-32"),
-    b"\xff\xfe": _UTF.format("UTF-16", "utf-16"),
-    b"\xfe\xff": _UTF.format("UTF-16", "utf-16"),
-    b"\x1f\x8b": _PACKED.format("gzip", ".gz"),
-    b"BZh": _PACKED.format("bzip2", ".bz2"),
-    b"\xfd7zXZ\0": _PACKED.format("xz", ".xz"),
-    b"\x28\xb5\x2f\xfd": _PACKED.format("zstd", ".zst"),
-    b"PAR1": "it is a Parquet file; let its name end in .parquet",
-    b"ARROW1": "it is a Feather file; let its name end in .feather",
-    b"PK\x03\x04": "it is an archive or a spreadsheet; save the table in it as CSV",
-    b"\xd0\xcf\x11\xe0": "it is a spreadsheet; save the table in it as CSV",
-}
-"""Files that are not UTF-8 text begin with such bytes; each kind has a remedy."""
-
-
-class LineError(InputError):
-    """A line of a table cannot be read.
-
-    Attributes
-    ----------
-    unnumbered : str
-        The message without the number of the line, which is one of records: where neighbours
-        replace all records of a person, it depends on what is not public.
-    """
-
-    def __init__(self, shown: str, number: int, what: str) -> None:
-        super().__init__(f"{shown}, line {number}: {what}.")
-        self.unnumbered = f"{shown}, in a line: {what}."
-
-
-def wrong_line(shown: str, number: int, what: str) -> LineError:
-    """An error about a line, which does not quote its content."""
-    return LineError(shown, number, what)
-
-
-def unreadable(shown: str, error: OSError) -> InputError:
-    """An error about a file that stops being readable."""
-    return InputError(f"{shown}: the file cannot be read ({reason_of(error)}).")
-
-
-def text_lines(
-    stream: IO[bytes], shown: str, encoding: str, first: int = 1
-) -> Iterator[tuple[int, str]]:
-    """Yield lines without line breaks, with numbers from that of the first; `shown` is the file.
-
-    If lines end with the same byte as in ASCII, they are split before they are decoded, so that an
-    error has the number of its line. In other encodings, such as UTF-16, a line break is two bytes;
-    then the file is decoded in pieces.
-
-    Raises
-    ------
-    InputError
-        At a line that is too long, is blank, has another encoding, or contains control codes.
-    """
-    in_bytes = '\n,"1'.encode(encoding, "replace") == b'\n,"1'
-    source: Any = stream if in_bytes else TextIOWrapper(stream, encoding, newline="\n")
-    start, told = b"", "UTF-8" if encoding == UTF8 else encoding
-    not_text = (
-        f"{'this is' if in_bytes else 'from here on this is'} not text in {told}; --encoding names "
-        "another, such as latin-1 or utf-16"
-    )
-    try:
-        for number in count(first):
-            try:
-                line = source.readline(LONGEST_LINE)
-                if not line:
-                    return
-                if len(line) == LONGEST_LINE:
-                    long = f"the line is longer than {LONGEST_LINE - 1} bytes"
-                    raise wrong_line(shown, number, long)
-                if in_bytes:
-                    start = line[:8] if number == 1 else b""
-                    line = line.decode(encoding)
-            except UnicodeError:
-                raise wrong_line(shown, number, _hint(start) or not_text) from None
-            except OSError as error:
-                raise unreadable(shown, error) from None
-            if number == 1:
-                line = line.removeprefix("\ufeff")
-            line = line.removesuffix("\n").removesuffix("\r")
-            if "\0" in line or "\r" in line:
-                codes = "this is not a line of a table, but holds control codes"
-                raise wrong_line(shown, number, _hint(start) or codes)
-            if not line.strip(" "):
-                raise wrong_line(shown, number, "the line is blank, and every line is a record")
-            yield number, line
-    finally:
-        if not in_bytes:
-            with suppress(OSError, ValueError):
-                source.detach()
-
-
-def _hint(start: bytes) -> str | None:
-    """A remedy for a file that is not UTF-8 text, by its first bytes; None for an unknown kind."""
-    for mark, what in _MARKS.items():
-        if start.startswith(mark):
-            return f"this is not text in UTF-8: {what}"
-    for ending, pair in (("le", start[1:2]), ("be", start[:1])):
-        if pair == b"\0":
-            return f"this holds zeros as UTF-16 does; pass --encoding utf-16-{ending}"
-    return None

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Literal
 
 from privatelr import page_model
 from privatelr.cli import files
-from privatelr.cli.option_readers import Parser
-from privatelr.cli.options import add_command, add_group, given
-from privatelr.cli.outcomes import DONE, REFUSED, STATUSES, InputError, print_page
+from privatelr.cli.options import Hash, LedgerOptions, Output, Written
+from privatelr.cli.outcomes import DONE, REFUSED, InputError, print_page
 from privatelr.errors import ArgumentError, count_of, require_number
 from privatelr.privacy import prices
 from privatelr.privacy.accounting import (
@@ -31,33 +29,8 @@ _NARROWEST, _WIDEST = 40, 100
 _PLAIN = "\033[0m"
 _GREEN, _YELLOW, _RED = "\033[32m", "\033[33m", "\033[31m"
 
-_TEXT = f"""\
-Keep one account of everything that is released about a data set, in a file that
-every notebook, process and command charges before it reads the data.
 
-PRIVATELR_LEDGER=FILE names a ledger for a whole shell or notebook: no private release
-escapes it then. Charges are never taken back. The file is to be kept on a disk of one
-machine, as locks over a network are not to be trusted.
-
-
-examples:
-  privatelr ledger create clinic.ledger --eps 3 --delta 1e-6 --dataset "clinic 2026"
-  privatelr fit data.csv "y ~ age" --bounds age=18:90 --ledger clinic.ledger
-  privatelr ledger show clinic.ledger
-
-{STATUSES}"""
-
-
-def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
-    """Add ``ledger`` with its own subcommands."""
-    line = "keep one account of all releases about a data set, on disk"
-    actions = add_group(commands, "ledger", line, _TEXT)
-    for run, told, example in _ACTIONS:
-        text = f"{told[0].upper()}{told[1:]}.\n\n\nexample:\n  {example}\n\n{STATUSES}"
-        add_command(actions, f"ledger {run.__name__}", run, told, text)
-
-
-def ledger_of(chosen: argparse.Namespace) -> dict[str, Any]:
+def ledger_of(charge: LedgerOptions) -> dict[str, Any]:
     """Keyword for a function that pays: the ledger of ``--ledger``, opened before any other work.
 
     A note without ``--ledger`` is about the ledger of PRIVATELR_LEDGER, which is charged once.
@@ -70,44 +43,92 @@ def ledger_of(chosen: argparse.Namespace) -> dict[str, Any]:
         If there is a note, and no ledger.
     """
     named = os.environ.get(NAMED) or None
-    path = named if chosen.ledger is None and chosen.note is not None else chosen.ledger
+    path = named if charge.ledger is None and charge.note is not None else charge.ledger
     if path is not None:
-        return {"ledger": Ledger.open(path, note=chosen.note)}
-    if chosen.note is not None:
+        return {"ledger": Ledger.open(path, note=charge.note)}
+    if charge.note is not None:
         raise ArgumentError(f"--note goes with --ledger, or with {NAMED}.")
     return {}
 
 
-def _path(chosen: argparse.Namespace) -> str:
-    path = chosen.file or os.environ.get(NAMED)
+def _path(file: str | None) -> str:
+    path = file or os.environ.get(NAMED)
     if not path:
         raise InputError(f"LEDGER: name the file of a ledger, or set {NAMED}.")
-    return str(path)
+    return path
 
 
-def create(chosen: argparse.Namespace) -> int:
-    """Create a ledger, and print its page."""
-    if chosen.eps is None:
+def create(
+    file: str,
+    /,
+    *,
+    eps: float | None = None,
+    delta: float = 0.0,
+    dataset: str = "",
+    neighbours: Literal["replace", "zero-out", "person"] = "replace",
+    account: Literal["sum", "renyi"] | None = None,
+    output: Output = Output(),
+) -> int:
+    """Open an account with a budget, in a new file.
+
+    For example:
+      privatelr ledger create clinic.ledger --eps 3 --delta 1e-6 --dataset "clinic 2026"
+
+    Parameters
+    ----------
+    file
+        A file that does not exist yet.
+    eps
+        The whole budget.
+    delta
+        The delta at which it is counted; default 0, for pure releases only.
+    dataset
+        What the ledger is about, as people call it.
+    neighbours
+        What a release hides; by default one record is replaced.
+    account
+        How charges add up. The default is renyi if there is a delta, else sum.
+    """
+    if eps is None:
         raise ArgumentError("--eps: a budget is needed, such as --eps 3.")
-    require_number(ArgumentError, "--eps", chosen.eps, "a finite number above 0", above=0)
-    options = given(chosen, "delta", "dataset", "neighbours", "account")
-    if delta := options.get("delta"):
-        takes, below = "a number from 0 to below 1", math.nextafter(1.0, 0.0)
-        require_number(ArgumentError, "--delta", delta, takes, at_least=0, at_most=below)
-    _print(Ledger.create(chosen.file, chosen.eps, **options), chosen, "the ledger was created")
+    require_number(ArgumentError, "--eps", eps, "a finite number above 0", above=0)
+    takes, below = "a number from 0 to below 1", math.nextafter(1.0, 0.0)
+    require_number(ArgumentError, "--delta", delta, takes, at_least=0, at_most=below)
+    ledger = Ledger.create(
+        file, eps, delta, dataset=dataset, neighbours=neighbours, account=account
+    )
+    _print(ledger, output, "the ledger was created")
     return DONE
 
 
-def show(chosen: argparse.Namespace) -> int:
-    """Print what is spent, by whom, and what is left."""
-    _print(Ledger.open(_path(chosen)), chosen)
+def show(file: str | None = None, /, *, output: Output = Output()) -> int:
+    """Show what is spent, by whom, and what is left.
+
+    For example:
+      privatelr ledger show clinic.ledger
+
+    Parameters
+    ----------
+    file
+        The ledger; by default the one that PRIVATELR_LEDGER names.
+    """
+    _print(Ledger.open(_path(file)), output)
     return DONE
 
 
-def entries(chosen: argparse.Namespace) -> int:
-    """Print all charges."""
-    charges = Ledger.open(_path(chosen)).charges
-    if chosen.json:
+def entries(file: str | None = None, /, *, output: Output = Output()) -> int:
+    """List all charges, with the releases that were saved of them.
+
+    For example:
+      privatelr ledger entries clinic.ledger
+
+    Parameters
+    ----------
+    file
+        The ledger; by default the one that PRIVATELR_LEDGER names.
+    """
+    charges = Ledger.open(_path(file)).charges
+    if output.json:
         print(json.dumps([_record(charge) for charge in charges], indent=1))
         return DONE
     pieces: list[page_model.Piece] = [ledger_page.entries(charges)] if charges else []
@@ -117,24 +138,39 @@ def entries(chosen: argparse.Namespace) -> int:
     return DONE
 
 
-def check(chosen: argparse.Namespace) -> int:
-    """Check a ledger, and whether it knows saved models; the status is 1 if anything is wrong."""
-    found = list(Ledger.check(chosen.file, head=chosen.head))
-    ledger = None if found else Ledger.open(chosen.file)
+def check(file: str, /, *releases: str, head: Hash = None, output: Output = Output()) -> int:
+    """Check every row, and whether the ledger knows a noted head and saved models.
+
+    The exit status is 1 if not.
+
+    For example:
+      privatelr ledger check clinic.ledger model.json
+
+    Parameters
+    ----------
+    file
+        The ledger.
+    releases
+        Files that fit has written. Each must be known to the ledger.
+    head
+        Hash of a head that was noted elsewhere, as show, check and export print it.
+    """
+    found = list(Ledger.check(file, head=head))
+    ledger = None if found else Ledger.open(file)
     if ledger is not None:
-        for path in chosen.releases:
+        for path in releases:
             found += _strange(ledger, path, *files.read_release(path))
-    if chosen.json:
+    if output.json:
         head = None if ledger is None else ledger.head
         print(json.dumps({"sound": not found, "findings": found, "head": head}, indent=1))
     elif ledger is None or found:
         print("\n".join(f"{told}." for told in found))
     else:
         known = [f"sound: every hash, event and composition of {count_of(len(ledger.rows), 'row')}"]
-        known += ["the head that was noted"] if chosen.head is not None else []
-        known += ["every model is known"] if chosen.releases else []
+        known += ["the head that was noted"] if head is not None else []
+        known += ["every model is known"] if releases else []
         print(f"{', and '.join(known)}. The head is {ledger.head}")
-        if chosen.head is None:
+        if head is None:
             print(_NOTE_IT)
     return REFUSED if found else DONE
 
@@ -157,57 +193,38 @@ def _strange(ledger: Ledger, path: str, model: Any, digest: str) -> Iterator[str
         yield f"{path!r}: its charge was saved as {str(first)[:12]}, and this file has another hash"
 
 
-def export(chosen: argparse.Namespace) -> int:
-    """Print or write all rows with their hashes."""
-    with files.reserved(chosen.out, chosen.force):
-        rows = Ledger.open(_path(chosen)).rows
+def export(file: str | None = None, /, *, written: Written = Written()) -> int:
+    """Print all rows with their hashes as JSON, to be kept elsewhere.
+
+    No account is made of it.
+
+    For example:
+      privatelr ledger export clinic.ledger --out clinic-2026.json
+
+    Parameters
+    ----------
+    file
+        The ledger; by default the one that PRIVATELR_LEDGER names.
+    """
+    with files.reserved(written.out, written.force):
+        rows = Ledger.open(_path(file)).rows
         told = [{"row": json.loads(row.body), "sha256": row.hash} for row in rows]
         head = {"row": len(rows), "sha256": rows[-1].hash}
         whole = {"format": "privatelr-ledger-rows", "head": head, "rows": told}
         text = json.dumps(whole, indent=1) + "\n"
-        if chosen.out is None:
+        if written.out is None:
             sys.stdout.write(text)
         else:
-            files.write(chosen.out, text.encode(), chosen.force)
+            files.write(written.out, text.encode(), written.force)
     return DONE
-
-
-_ACTIONS: tuple[tuple[Callable[[argparse.Namespace], int], str, str], ...] = (
-    (
-        create,
-        "open an account with a budget, in a new file",
-        'privatelr ledger create clinic.ledger --eps 3 --delta 1e-6 --dataset "clinic 2026"',
-    ),
-    (
-        show,
-        "show what is spent, by whom, and what is left",
-        "privatelr ledger show clinic.ledger",
-    ),
-    (
-        entries,
-        "list all charges, with the releases that were saved of them",
-        "privatelr ledger entries clinic.ledger",
-    ),
-    (
-        check,
-        "look at every row, and whether a noted head and saved models are known; the exit status "
-        "is 1 if not",
-        "privatelr ledger check clinic.ledger model.json",
-    ),
-    (
-        export,
-        "print all rows with their hashes as JSON, to be kept elsewhere; no account is made of it",
-        "privatelr ledger export clinic.ledger --out clinic-2026.json",
-    ),
-)
 
 
 # -- printing ------------------------------------------------------------------------------------
 
 
-def _print(ledger: Ledger, chosen: argparse.Namespace, done: str | None = None) -> None:
+def _print(ledger: Ledger, output: Output, done: str | None = None) -> None:
     """Print the page of a ledger, after what was done to it."""
-    if not chosen.json:
+    if not output.json:
         print_page(_text(ledger.page()), done)
         return
     charges = ledger.charges

@@ -1,389 +1,503 @@
-"""The options of all commands: how each is written, read and explained, and which take it.
+"""The options of all commands, in groups: a field is an option, and its docstring is its help.
 
-A key of a schema file is the name of an option without its dashes; see `privatelr.cli.study_file`.
+A schema file may give most of them, by their names without dashes and with ``_`` for ``-``.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-from typing import Any, get_args
+import codecs
+import csv
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Annotated, Any, Literal
 
-from privatelr.cli import ledger_options
-from privatelr.cli import option_readers as read
-from privatelr.cli.option_readers import Parser
-from privatelr.mechanisms.calibration import ANALYSES
-from privatelr.mechanisms.candidate_choice import ScoreName
-from privatelr.numerics import HINGES
-from privatelr.results import PredictionType
+from cyclopts import App, ArgumentCollection, Group, Parameter, Token
 
-METHODS = ("lr", "svm", "lp", "simplex", "multinomial")
-"""What ``--method`` takes: `dplr`, `dpsvm`, `dplpsvm`, `dpsimplex` and `dpmultinom`."""
-TEXT = ("separator", "decimal", "encoding")
-"""These options are about the format of a text file."""
-_SEVERAL = ("check", "fit", "predict", "schema init")
-_TEXT = "--separator --decimal --encoding"
-_DECLARED = (
-    "what is public about the table",
-    "--schema --bounds --levels --row-norm --intercept-scale",
-)
-_SHORT_SCHEMA, _PRICE = "--schema --bounds --levels", "--eps|--rho --delta --seed"
-_PROMISE = "--eps|--rho --delta --spend --do-scale"
-_MODEL = (
-    "what is fitted, and how",
-    "--method|--model --loss --h --lambda --output-perturbation --analysis --prior",
-)
-_CHOOSING = "--density --rounds --step --score --slack --minority --radius --draws"
-_ALWAYS = "--json --quiet"
-_WRITTEN = ("", f"--out --force {_ALWAYS}")
-_SAVED = ("", f"--out --save --force {_ALWAYS}")
-_PAID = (
-    ("what is public about the table", _SHORT_SCHEMA),
-    ("what is promised", _PRICE),
-    ledger_options.PAYING,
-    _WRITTEN,
-)
-_PROGRAM = (
-    ("", f"file --released-only|--line --strict --seed {_ALWAYS}"),
-    ledger_options.PAYING,
-)
-_OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
-    "demo": (("", _ALWAYS),),
-    "plan": (
-        ("", "formula --n --weights --subset --by --person --records-per-person"),
-        _DECLARED,
-        ("what is promised", _PROMISE),
-        _MODEL,
-        ("what is guessed", "--balance --spread --c-index --correlation --pilot"),
-        ("what is asked", f"--width --term --share --plot {_ALWAYS}"),
-    ),
-    "check": (
-        ("", f"data {_TEXT} formula --weights --subset --by --person --records-per-person"),
-        _DECLARED,
-        ("", _ALWAYS),
-    ),
-    "fit": (
-        ("", f"data {_TEXT} formula --weights --subset --by"),
-        _DECLARED,
-        ("what is promised", f"{_PROMISE} --person --records-per-person --seed"),
-        (_MODEL[0], f"{_MODEL[1]} --on-small-lambda --rp-dim --threshold"),
-        ("how --method lp and simplex choose columns", _CHOOSING),
-        *_PAID[2:],
-    ),
-    "schema init": (("", f"data {_TEXT}"), _WRITTEN),
-    "bounds": (
-        *(("", f"data {_TEXT}"), _PAID[0]),
-        ("what is promised", "--eps|--rho --delta --person --seed"),
-        *(_PAID[2], _SAVED),
-    ),
-    "levels": (
-        *(("", f"data {_TEXT} column"), _PAID[0]),
-        ("what is promised", "--eps --delta --person --seed"),
-        *(_PAID[2], _SAVED),
-    ),
-    "predict": (("", f"model data {_TEXT} --type --threshold --out --force {_ALWAYS}"),),
-    "card": (("", f"model --format --out --force {_ALWAYS}"),),
-    "roc": (
-        ("", f"model data {_TEXT}"),
-        *_PAID[1:3],
-        ("", f"--plot --out --force {_ALWAYS}"),
-    ),
-    "choose": (("", f"models data {_TEXT} --score"), *_PAID[1:]),
-    "compare": (
-        (
-            "",
-            f"models --format --statistic --level --exponentiate --digits --out --force {_ALWAYS}",
+from privatelr.cli.outcomes import InputError
+from privatelr.datasets import load_study
+from privatelr.errors import SchemaError, listed, or_meant, show
+from privatelr.mechanisms.calibration.lambda_rules import LambdaRule, SmallLambda
+from privatelr.mechanisms.calibration.pure import Analysis
+from privatelr.numerics import ThresholdRule
+from privatelr.sources import declare_schema
+
+# -- how a text is read --------------------------------------------------------------------------
+
+
+def _read(
+    read: Callable[[str], Any], form: str, metavar: str, *, repeated: bool = False
+) -> Parameter:
+    """An option whose text is read by a function, which fails where it has not the form."""
+
+    def convert(_: Any, tokens: Sequence[Token]) -> Any:
+        values = []
+        for token in tokens:
+            try:
+                values.append(read(token.value))
+            except (ValueError, LookupError, csv.Error):
+                raise ValueError(f"{token.value!r} is not {form}") from None
+        return values if repeated else values[0]
+
+    return Parameter(
+        converter=convert, n_tokens=1, accepts_keys=False, metavar=metavar, show_choices=False
+    )
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 40):
+        raise ValueError
+    return int(text)
+
+
+def _sha256(text: str) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", text):
+        raise ValueError
+    return text
+
+
+def _encoding(text: str) -> str:
+    "text".encode(text)  # codecs for anything other than text raise an error, too
+    return codecs.lookup(text).name
+
+
+def _separator(text: str) -> str:
+    character = {"tab": "\t", "\\t": "\t"}.get(text, text)
+    if len(character) != 1 or character.isalnum() or character in "\"' .+-_\r\n\0":
+        raise ValueError
+    return character
+
+
+def _bounds(text: str) -> tuple[str, tuple[float, float]]:
+    name, _, pair = text.rpartition("=")
+    low, high = map(float, pair.split(":"))
+    return _named(name), (low, high)
+
+
+def _levels(text: str) -> tuple[str, list[str]]:
+    name, _, written = text.partition("=")
+    levels = next(csv.reader([written], strict=True, skipinitialspace=True), None)
+    if not levels:
+        raise ValueError
+    return _named(name), [level.strip() for level in levels]
+
+
+def _named(name: str) -> str:
+    if not name.strip():
+        raise ValueError
+    return name.strip()
+
+
+def _spend(text: str) -> str | dict[str, float]:
+    if text.strip() == "inference":
+        return "inference"
+    items = [item.partition("=") for item in text.split(",")]
+    shares = {name.strip(): float(share) for name, _, share in items}
+    if len(shares) < len(items):
+        raise ValueError
+    return shares
+
+
+def _automatic(text: str) -> float | str:
+    value = text if text == "auto" else float(text)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _spread(text: str) -> tuple[str, float]:
+    name, _, value = text.rpartition("=")
+    return name.strip(), float(value)
+
+
+def _prior(text: str) -> tuple[str, Any]:
+    name, _, value = text.rpartition("=")
+    try:
+        mean, *sd = map(float, value.split(":", 1))
+        return name.strip(), (mean, *sd) if sd else mean
+    except ValueError:
+        return text, None  # the name of a file
+
+
+Whole = Annotated[int | None, _read(_whole, "a whole number from 0", "N")]
+Hash = Annotated[str | None, _read(_sha256, "a hash of 64 hexadecimal digits", "HASH")]
+NumberOrAuto = Annotated[
+    float | Literal["auto"] | None, _read(_automatic, "a number or auto", "X|auto")
+]
+
+
+# -- groups of options ---------------------------------------------------------------------------
+
+
+_GROUPS = {
+    title: Group.create_ordered(title)
+    for title in (
+        *("What is public about the table", "Records", "Text files", "What is promised"),
+        *("What is fitted, and how", "How the methods lp and simplex choose columns"),
+        *("What is guessed", "What is asked", "What is charged", "Output"),
+    )
+}
+
+
+def group_of_options(title: str) -> Callable[[type], type]:
+    """A decorator of a dataclass whose fields are options under this title."""
+    return Parameter(name="*", group=_GROUPS[title])
+
+
+@group_of_options("Output")
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """What is printed."""
+
+    json: bool = False
+    """Print JSON in place of the page. From fit and demo it is the model file."""
+    quiet: bool = False
+    """Print nothing on standard error but errors, and the page of check."""
+
+
+@group_of_options("Output")
+@dataclass(frozen=True, kw_only=True)
+class Written(Output):
+    """A file that is written."""
+
+    out: str | None = None
+    """Write the result to a file. An existing file is refused."""
+    force: bool = False
+    """Let --out and --save replace existing files."""
+
+
+@group_of_options("Text files")
+@dataclass(frozen=True, kw_only=True)
+class TextFormat:
+    """The format of a text file."""
+
+    separator: Annotated[
+        str | None, _read(_separator, "a character such as ';', or tab", "CHARACTER")
+    ] = None
+    """Character between the cells, or tab. The default is a comma, a semicolon if the decimal
+    mark is a comma, and a tab in .tsv."""
+    decimal: Literal[".", ","] | None = None
+    """What numbers have before their fraction; default point. A number with the other one counts as
+    missing, and so does 1 234."""
+    encoding: Annotated[
+        str | None, _read(_encoding, "an encoding such as latin-1, cp1252 or utf-16", "NAME")
+    ] = None
+    """Encoding, such as latin-1, cp1252 or utf-16; default utf-8."""
+
+
+@group_of_options("What is public about the table")
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """Declarations of columns."""
+
+    schema: Annotated[str | None, Parameter(metavar="FILE.toml")] = None
+    """TOML file with bounds, levels, and other options as keys. The command line overrides it."""
+    bounds: Annotated[
+        list[tuple[str, tuple[float, float]]],
+        _read(_bounds, "of the form NAME=LO:HI, such as age=18:90", "NAME=LO:HI", repeated=True),
+    ] = field(default_factory=list)
+    """Limits of a numeric column, as in age=18:90. May be repeated. For the command bounds they are
+    an outer range, which may be far too wide."""
+    levels: Annotated[
+        list[tuple[str, list[str]]],
+        _read(_levels, "of the form NAME=A,B, such as smoker=no,yes", "NAME=A,B", repeated=True),
+    ] = field(default_factory=list)
+    """Levels of a column of text, the reference first, as in smoker=no,yes. A level with a comma
+    is quoted as in CSV. May be repeated."""
+
+
+@group_of_options("What is public about the table")
+@dataclass(frozen=True, kw_only=True)
+class DeclaredRows(Declared):
+    """Declarations of columns and rows."""
+
+    row_norm: float | None = None
+    """Limit to the length of a row of covariates. With --do-scale private it is in lengths of a
+    typical row."""
+    intercept_scale: float | None = None
+    """Constant in the intercept column. The default is 0.5; for scaled rows it is 1 if epsilon is
+    pure, else 0.25, or 0.5 with inference."""
+
+
+@group_of_options("Records")
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """Which records count, and how much."""
+
+    weights: str | None = None
+    """Column of weights, or an expression such as 1/p. A record counts its weight over the largest
+    one by the bounds."""
+    subset: str | None = None
+    """Condition on declared columns, such as 'age > 50'. Records that fail it become rows of zeros,
+    and still belong to n."""
+    by: str | None = None
+    """Column with declared levels. Each level gets a fit; together the fits cost as one."""
+    person: str | None = None
+    """Column that tells persons apart. All records of a person are protected together; the number
+    of persons is then public, and the number of records is not."""
+    records_per_person: Whole = None
+    """A record counts one over this number, or over the number of its person's records if that is
+    larger; default 1."""
+
+
+Person = Annotated[str | None, Parameter(group=_GROUPS["What is promised"])]
+Seed = Annotated[
+    int | None,
+    _read(_whole, "a whole number from 0", "N"),
+    Parameter(group=_GROUPS["What is promised"]),
+]
+
+
+@group_of_options("What is promised")
+@dataclass(frozen=True, kw_only=True)
+class PriceOptions:
+    """A guarantee."""
+
+    eps: float | None = None
+    """Epsilon. For fit and plan the default is 1, and 0 is the plain fit; answers have no
+    default."""
+    rho: float | None = None
+    """Zero-concentrated privacy in place of epsilon."""
+    delta: float | None = None
+    """Delta for --eps, far below 1/n; default 0."""
+
+
+@group_of_options("What is promised")
+@dataclass(frozen=True, kw_only=True)
+class Promise(PriceOptions):
+    """A guarantee, and what it is spent on."""
+
+    spend: Annotated[
+        dict[str, float] | Literal["inference"] | None,
+        _read(_spend, "inference, or of the form coefficients=0.6,inference=0.4", "SHARES"),
+    ] = None
+    """What the promise is spent on. The value inference adds standard errors, tests and intervals
+    in the usual shares; coefficients=0.6,inference=0.4 sets the shares; roc=0.25 adds a ROC curve.
+    The default is coefficients alone, and for plan inference."""
+    do_scale: Literal["private", "no"] | None = None
+    """Whether rows are centred and scaled by means and second moments, which are released first for
+    a tenth of the promise. By default they are where the noise of these is small."""
+
+
+@group_of_options("What is fitted, and how")
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A method and its loss, penalty and mechanism."""
+
+    method: Literal["lr", "svm", "lp", "simplex", "multinomial"] | None = None
+    """The value lr is logistic regression, the default; svm is a support vector machine; lp and
+    simplex choose few columns of many; multinomial is for three or more classes."""
+    loss: Literal["softplus", "huber", "logistic"] | None = None
+    """Hinge of the svm, by default softplus. For simplex it is huber, the default, or logistic."""
+    h: float | None = None
+    """Bend of the hinge; default 0.5."""
+    lambda_: float | LambdaRule | None = None
+    """Penalty: a number, or the rule that sets it; default auto."""
+    op: Annotated[
+        bool | None,
+        Parameter(name="--output-perturbation", negative="--no-output-perturbation"),
+    ] = None
+    """Add the noise to the result. By default it is added to the objective."""
+    analysis: Analysis | None = None
+    """Proof that sets the noise. The default is the tightest proven bound."""
+    prior: Annotated[
+        list[tuple[str, Any]], _read(_prior, "", "NAME=X[:SD]|FILE", repeated=True)
+    ] = field(default_factory=list)
+    """Coefficient to which the penalty draws, as in age=0.03, or age=0.03:0.01 with a standard
+    deviation; may be repeated. Or a file that fit has written, with an earlier model."""
+
+
+@group_of_options("What is fitted, and how")
+@dataclass(frozen=True, kw_only=True)
+class FittedModel(Model):
+    """A method, and what only a fit needs."""
+
+    on_small_lambda: SmallLambda | None = None
+    """What becomes of a penalty that costs privacy. By default it is increased."""
+    rp_dim: Whole = None
+    """Number of random directions that covariates are projected to; default 0, for none."""
+    threshold: float | Literal["fixed"] | ThresholdRule | None = None
+    """Threshold of classes. The value fixed, the default, is 0.5, or a margin of 0. The values
+    youden and topleft take it from the curve that --spend roc=X buys."""
+
+
+@group_of_options("How the methods lp and simplex choose columns")
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """The choice of columns."""
+
+    density: float | None = None
+    """Share of the records, those of the smallest margins, whose margins count."""
+    rounds: NumberOrAuto = None
+    """How many columns lp chooses; default auto."""
+    step: NumberOrAuto = None
+    """How fast the weights of records fall; default auto."""
+    score: Literal["margin", "count"] | None = None
+    """What a round compares; default margin."""
+    slack: float | None = None
+    """Slack of --score count, from 0 to below 1."""
+    minority: float | None = None
+    """Public share of the smaller class."""
+    radius: float | None = None
+    """Sum of the sizes of the coefficients; default 1."""
+    draws: NumberOrAuto = None
+    """How many columns simplex draws; default auto."""
+
+
+@group_of_options("What is charged")
+@dataclass(frozen=True, kw_only=True)
+class LedgerOptions:
+    """Who pays."""
+
+    ledger: str | None = None
+    """Charge this ledger before the table is read, as well as the ledger that PRIVATELR_LEDGER
+    names. The command ledger create makes one."""
+    note: str | None = None
+    """Keep a text with the charge. By default none is kept."""
+
+
+@group_of_options("What is guessed")
+@dataclass(frozen=True, kw_only=True)
+class GuessOptions:
+    """What a plan has to guess."""
+
+    balance: float | None = None
+    """Share of the positive class; default 0.3."""
+    spread: Annotated[
+        list[tuple[str, float]],
+        _read(
+            _spread, "a number, or of the form NAME=X, such as age=0.3", "X|NAME=X", repeated=True
         ),
-    ),
-    "lrsimple": _PROGRAM,
-    "svmsimple": _PROGRAM,
-    "audit": (("", f"--eps --full --plot {_ALWAYS}"),),
-    **ledger_options.COMMANDS,
-}
-"""Each command takes these arguments, under titles; options joined by ``|`` exclude each other."""
-_SWITCHES = "--json --quiet --force --released-only --strict --full --exponentiate"
-_NUMBERS = (
-    "--row-norm --intercept-scale --eps --rho --delta --h --n --balance --c-index --correlation "
-    "--width --share --density --slack --minority --radius --level"
-)
-_READ: dict[str, dict[str, Any]] = {
-    **{name: {"action": "store_true"} for name in _SWITCHES.split()},
-    **{name: {"metavar": "X", "type": read.number} for name in _NUMBERS.split()},
-    **{
-        name: {"metavar": "FILE"}
-        for name in ("data", "file", "--pilot", "--plot", "--out", "--save")
-    },
-    **{f"{name} data": {"metavar": "FILE", "nargs": "+"} for name in _SEVERAL},
-    "roc data": {"metavar": "FILE", "nargs": "*"},
-    "model": {"metavar": "MODEL"},
-    "models": {"metavar": "MODEL", "nargs": "+"},
-    "formula": {"metavar": "FORMULA", "nargs": "?"},
-    "column": {"metavar": "COLUMN"},
-    "--threshold": {"metavar": "X", "type": read.threshold},
-    "fit --threshold": {"metavar": "X", "type": read.fitted_threshold},
-    "--separator": {"metavar": "X", "type": read.separator},
-    "--decimal": {"metavar": "X", "choices": (".", ",")},
-    "--encoding": {"metavar": "NAME", "type": read.encoding},
-    "--schema": {"metavar": "FILE.toml"},
-    "--bounds": {"metavar": "NAME=LO:HI", "type": read.bounds, "action": "append", "default": []},
-    "--levels": {"metavar": "NAME=A,B", "type": read.levels, "action": "append", "default": []},
-    "--prior": {
-        "metavar": "NAME=X[:SD]|FILE",
-        "type": read.prior,
-        "action": "append",
-        "default": [],
-    },
-    "--spread": {"metavar": "X|NAME=X", "type": read.spread, "action": "append", "default": []},
-    "--spend": {"metavar": "SHARES", "type": read.spend, "action": read.Once},
-    "--do-scale": {"choices": ("private", "no")},
-    "--seed": {"metavar": "N", "type": read.whole},
-    "--method": {"choices": METHODS},
-    "plan --method": {"choices": ("lr", "svm", "multinomial")},
-    "--model": {"choices": ("logistic", "svm"), "dest": "method"},
-    "--loss": {"choices": (*HINGES, "logistic")},
-    "--lambda": {"metavar": "X", "type": read.lambda_, "dest": "lambda_"},
-    "--output-perturbation": {"action": argparse.BooleanOptionalAction},
-    "--analysis": {"choices": ANALYSES},
-    "--on-small-lambda": {"choices": ("increase", "keep")},
-    "--rp-dim": {"metavar": "K", "type": read.integer},
-    **{name: {"metavar": "N", "type": read.automatic} for name in ("--rounds", "--draws")},
-    "--step": {"metavar": "X", "type": read.automatic},
-    "--score": {"choices": ("margin", "count")},
-    "choose --score": {"choices": get_args(ScoreName)},
-    "--term": {"metavar": "NAME"},
-    "--weights": {"metavar": "NAME"},
-    "--subset": {"metavar": "CONDITION"},
-    "--by": {"metavar": "NAME"},
-    "--person": {"metavar": "NAME"},
-    "--records-per-person": {"metavar": "N", "type": read.whole},
-    "--type": {"choices": get_args(PredictionType)},
-    "--format": {"choices": ("markdown", "html"), "default": "markdown"},
-    "compare --format": {"choices": ("text", "html"), "default": "text"},
-    "--statistic": {"choices": ("std_error", "conf_int")},
-    "--digits": {"metavar": "N", "type": read.whole},
-    "--line": {"choices": ("output", "objective")},
-    "audit --eps": {"type": read.number, "default": 1.0},
-    **ledger_options.READ,
-}
-"""`argparse` gets these arguments for an option; a key for one command begins with its name."""
-_FORMULA = 'R formula, such as "y ~ age + smoker"'
-_SPEND = (
-    "what the promise is spent on: inference adds standard errors, tests and intervals "
-    "beside the coefficients, with the usual shares, coefficients=0.6,inference=0.4 sets "
-    "the shares, and roc=0.25 a share for a ROC curve beside coefficients; default: "
-)
-_OUT = "{} to a file, and print nothing; an existing file is refused"
-_DATA = "the table, in one file or several; - reads CSV from standard input"
-_HELP = {
-    "model": "a file that fit has written",
-    "data": "the table; - reads CSV from standard input",
-    **{f"{name} data": _DATA for name in _SEVERAL},
-    "file": "the file, or - for standard input",
-    "formula": _FORMULA,
-    "column": "the name of a column, whose levels are released",
-    "plan formula": f"{_FORMULA}, or a number",
-    "models": "files that fit has written, one or more",
-    "roc data": f"{_DATA}. Without one, the curve that fit has bought is shown",
-    "--separator": "between the cells of a text file: a character or tab; default comma, semicolon "
-    "with --decimal , or tab in .tsv",
-    "--decimal": "what the numbers of a text file have before their fraction; default point. A "
-    "number with the other one counts as missing, and so does 1 234",
-    "--encoding": "of a text file, such as latin-1, cp1252 or utf-16; default utf-8",
-    "--n": "number of records, or of persons",
-    "--weights": "column of how much a record counts, over the largest weight by its bounds; or an "
-    "expression such as 1/p",
-    "--subset": "condition on declared columns, such as 'age > 50', of the records that count; the "
-    "others are rows of zeros, and belong to n",
-    "--by": "column with declared levels, each of which gets a fit; together they cost as one",
-    "--person": "column that tells persons apart, all of whose records are protected together; "
-    "their number is then public, and that of records is not",
-    "bounds --person": "column that tells persons apart, all of whose records are protected "
-    "together; each counts one over their number",
-    "levels --person": "column that tells persons apart, all of whose records are protected "
-    "together; each person counts for one level",
-    "--records-per-person": "a record counts one over this number, or over that of its person's "
-    "records if they are more; default 1",
-    "--schema": "a TOML file with bounds, levels, and other options as keys; the command line "
-    "overrides it",
-    "--bounds": "limits of a numeric column, as in age=18:90; may be repeated",
-    "--levels": "levels of a column of text, the reference first, as in smoker=no,yes; quoted as "
-    "in CSV where a level has a comma; may be repeated",
-    "--row-norm": "limit to the length of a row of covariates; with --do-scale private in lengths "
-    "of a typical row",
-    "--intercept-scale": "constant in the intercept column; default 0.5, and for scaled rows 1 if "
-    "epsilon is pure, else 0.25, or 0.5 with inference",
-    "roc model": "a file that fit has written; or one of roc or choose, which is shown again",
-    "choose models": "files that fit has written, two or more, of one response",
-    "choose data": "the table with the response, best set apart beforehand; - reads CSV from "
-    "standard input",
-    "--eps": "epsilon; default 1; 0 is the plain fit",
-    "audit --eps": "epsilon of the claims, from 0.01 to 10; default 1",
-    "bounds --eps": "epsilon of all columns together",
-    "levels --eps": "epsilon of the levels",
-    "bounds --bounds": "outer range of a numeric column, as in age=0:150, which may be far too "
-    "wide; may be repeated",
-    "levels --delta": "delta beside epsilon, far below 1/n; it cannot be 0",
-    "--rho": "zero-concentrated privacy instead",
-    "--delta": "delta beside epsilon, far below 1/n; default 0",
-    "--spend": f"{_SPEND}the coefficients alone",
-    "plan --spend": f"{_SPEND}inference",
-    "--do-scale": "whether rows are centred and scaled by means and second moments that are "
-    "released first, for a tenth of the promise; by default where their noise is small",
-    "--seed": "repeat the noise of this whole number; for tests: the output is then not private",
-    **dict.fromkeys(
-        ("bounds --seed", "levels --seed", "choose --seed"),
-        "repeats the choices, for tests; voids the guarantee",
-    ),
-    **dict.fromkeys(
-        ("fit --seed", "roc --seed"), "repeats the noise, for tests; voids the guarantee"
-    ),
-    "--method": "lr is logistic regression, the default; svm a support vector machine; lp and "
-    "simplex choose few columns of many; multinomial is for three or more classes",
-    "plan --method": "lr is logistic regression, the default; svm a support vector machine; "
-    "multinomial is for three or more classes, and buys no inference",
-    "--model": "older spelling of --method; logistic is lr",
-    "--loss": "hinge of the svm, by default softplus; simplex takes huber, its default, or "
-    "logistic",
-    "--h": "bend of the hinge; default 0.5",
-    "--lambda": f"penalty: a number, or a rule, one of {read.RULES}; default auto",
-    "--output-perturbation": "add the noise to the result; by default it is added to the objective",
-    "--analysis": "default: the tightest proven bound",
-    "--on-small-lambda": "what becomes of a penalty that costs privacy; default: it is increased",
-    "--rp-dim": "number of random directions that covariates are projected to; default 0, for none",
-    "fit --threshold": "of classes: fixed, the default, is 0.5, or a margin of 0; or a number; or "
-    "youden or topleft, which predict takes from the curve that --spend roc=X buys",
-    "--density": "share of the records, those of the smallest margins, whose margins count",
-    "--rounds": "how many columns lp chooses; default auto",
-    "--step": "how fast the weights of records fall; default auto",
-    "--score": "what a round compares; default margin",
-    "choose --score": "what is compared: the area under the curve, the share of right classes, or "
-    "the squared error of probabilities; default auc",
-    "choose --eps": "epsilon of the choice, beside that of the models; it has no default",
-    "choose --out": "also write the choice, with all models, to a file; an existing file is "
-    "refused",
-    "--slack": "for --score count, from 0 to below 1",
-    "--minority": "public share of the smaller class",
-    "--radius": "sum of the sizes of the coefficients; default 1",
-    "--draws": "how many columns simplex draws; default auto",
-    "--balance": "share of the positive class; default 0.3",
-    "--prior": "coefficient to which the penalty draws, as in age=0.03, or age=0.03:0.01 with a "
-    "standard deviation, which may be repeated; or a file that fit has written, with the "
-    "coefficients of an earlier model",
-    "--spread": "standard deviation of a numeric column over half the width of its bounds, or of "
-    "one column, as in age=0.3, which may be repeated; by default less where bounds are wide",
-    "--c-index": "C-index of the true probabilities; default 0.75",
-    "--correlation": "correlation of two numeric columns; default 0.5",
-    "--pilot": "public table in place of guesses, CSV or Parquet",
-    "--width": "length of an interval, for which n and epsilon are looked for",
-    "--term": "its coefficient; by default all but the intercept",
-    "--share": "share of studies that reach the width; default 0.5",
-    "--plot": "draw widths against epsilon: .png, .svg or .pdf",
-    "audit --plot": "also draw the table: .png, .svg or .pdf",
-    "--type": "default: probabilities, or the classes of an svm, which has no probabilities; "
-    "response, class and prob are R's names",
-    "--threshold": "split classes here: a probability, a margin of an svm, or youden or topleft if "
-    "the model bought roc",
-    "--format": "default: markdown",
-    "compare --format": "default: text",
-    "--statistic": "what stands below an estimate; default std_error",
-    "--level": "confidence of intervals; default 0.95",
-    "--exponentiate": "odds ratios in place of coefficients",
-    "--digits": "number of decimals; by default each term has at least three digits",
-    "roc --eps": "epsilon of the answer, beside that of the model; it has no default",
-    "roc --plot": "also draw the curve: .png, .svg or .pdf",
-    "roc --out": "also write the answer to a file, for card, ledger check and load; an existing "
-    "file is refused",
-    **dict.fromkeys(
-        ("bounds --out", "levels --out"),
-        "also write the schema to a file; an existing file is refused",
-    ),
-    "fit --out": "write the model to a file; an existing file is refused",
-    "predict --out": _OUT.format("write the predictions"),
-    "card --out": _OUT.format("write the card"),
-    "compare --out": _OUT.format("write the table"),
-    "schema init --out": _OUT.format("write the template"),
-    "--save": "also write the answer to a file, with its guarantee, for card, ledger check and "
-    "load; an existing file is refused",
-    **dict.fromkeys(
-        ("bounds --force", "levels --force"), "let --out and --save replace existing files"
-    ),
-    "--force": "let --out replace an existing file",
-    "--released-only": "print the two private lines only, and not the plain fit, which is not "
-    "private",
-    "--line": "print this private line only, at the price of eps",
-    "--strict": "refuse rows longer than 1 + 1e-6 instead of shortening them",
-    "--full": "search longer and sample 20 times: five to ten minutes per loss",
-    "demo --json": "print the model file, not the summary",
-    "plan --json": "print JSON in place of the page",
-    "fit --json": "print the model file, not the page",
-    **dict.fromkeys(("bounds --json", "levels --json"), "print JSON in place of the schema"),
-    "predict --json": "write JSON: the name of the prediction and a list",
-    "card --json": "print the card as one JSON text",
-    "audit --json": "print JSON in place of the table",
-    **dict.fromkeys(
-        ("roc --json", "choose --json", "check --json"), "print JSON in place of the page"
-    ),
-    "compare --json": "print the numbers, facts and notes as JSON",
-    "schema init --json": "print the names and types as JSON in place of the template",
-    "--quiet": "print nothing on standard error but errors",
-    "check --quiet": "print nothing beside the page but errors",
-    "--json": "print the lines and the public facts as JSON",
-    **ledger_options.HELP,
-}
+    ] = field(default_factory=list)
+    """Standard deviation of a numeric column over half the width of its bounds, or of one column,
+    as in age=0.3, which may be repeated. By default it is less where bounds are wide."""
+    c_index: float | None = None
+    """C-index of the true probabilities; default 0.75."""
+    correlation: float | None = None
+    """Correlation of two numeric columns; default 0.5."""
+    pilot: str | None = None
+    """Public table in place of guesses."""
 
 
-def add_options(parser: Parser, command: str) -> None:
-    """Add the arguments of a command to its parser."""
-    for title, names in _OPTIONS[command]:
-        group = parser.add_argument_group(title) if title else parser
-        for rivals in names.split():
-            place = group.add_mutually_exclusive_group() if "|" in rivals else group
-            for name in rivals.split("|"):
-                own = f"{command} {name}"
-                how, told = _READ.get(own, _READ[name]), _HELP.get(own) or _HELP[name]
-                place.add_argument(name, help=told, **how)
+@group_of_options("What is asked")
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """What a plan is asked."""
+
+    width: float | None = None
+    """Length of an interval, for which n and epsilon are looked for."""
+    term: str | None = None
+    """Term whose coefficient has the interval. By default it is every term but the intercept."""
+    share: float | None = None
+    """Share of studies that reach the width; default 0.5."""
+    plot: str | None = None
+    """Draw widths against epsilon: .png, .svg or .pdf."""
 
 
-def names_of(one: str) -> frozenset[str]:
-    """All arguments of the commands that take this one."""
-    found = []
-    for groups in _OPTIONS.values():
-        names = [name for _, row in groups for name in row.replace("|", " ").split()]
-        found += names if one in names else []
-    return frozenset(found)
-
-
-def around_options(text: str) -> dict[str, Any]:
-    """Split a help text at its two blank lines, where `argparse` lists the options."""
-    description, _, epilog = text.partition("\n\n\n")
-    return {"description": description, "epilog": epilog}
-
-
-def add_command(
-    commands: argparse._SubParsersAction[Parser],
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    line: str,
-    text: str,
-) -> None:
-    """Add a subcommand that calls `run`; `line` is for the list of commands, `text` its help.
-
-    The name of a command within another one begins with that of the other one.
-    """
-    parser = commands.add_parser(name.split()[-1], help=line, **around_options(text))
-    add_options(parser, name)
-    parser.set_defaults(run=run, parser=parser)
-
-
-def add_group(
-    commands: argparse._SubParsersAction[Parser], name: str, line: str, text: str
-) -> argparse._SubParsersAction[Parser]:
-    """Add a subcommand that has subcommands itself, and return these."""
-    parser = commands.add_parser(name, help=line, **around_options(text))
-    return parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-
-
-def given(chosen: argparse.Namespace, *names: str) -> dict[str, Any]:
+def given(chosen: object, *names: str) -> dict[str, Any]:
     """Options that have a value, from the command line or by default, as keywords."""
-    found = {name: getattr(chosen, name, None) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
+    values = {name: getattr(chosen, name, None) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def together(*groups: object, **others: Any) -> SimpleNamespace:
+    """The options of several groups as attributes of one object."""
+    return SimpleNamespace(**{k: v for group in groups for k, v in vars(group).items()}, **others)
+
+
+# -- the schema file -----------------------------------------------------------------------------
+
+_PRICE = ("eps", "rho", "delta")
+_STUDY = (
+    TextFormat,
+    DeclaredRows,
+    Records,
+    Promise,
+    FittedModel,
+    Selection,
+    LedgerOptions,
+    GuessOptions,
+)
+STUDY_KEYS = {
+    *("formula", "n", "output_perturbation", "width", "term", "share"),
+    *(own.name.rstrip("_") for group in _STUDY for own in fields(group)),
+} - {"schema", "op"}
+"""All keys of a schema file: the options of fit, check and plan that are not about one call."""
+
+
+def fill_from_study(_: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Give options that the command line leaves out the values of the schema file.
+
+    The price in a file is that of a fit: the commands bounds and levels ask for one of their own.
+    """
+    by_key = {one.name.lstrip("-").replace("-", "_").lower(): one for one in arguments}
+    schema = by_key.get("schema")
+    if schema is None or not schema.tokens:
+        return
+    path = schema.tokens[-1].value
+    study = _load(path)[1]
+    left_out = {key for key in by_key if by_key[key].tokens} | {"bounds", "levels"}
+    if left_out & {"eps", "rho"} or commands[0] in ("bounds", "levels"):
+        left_out |= {"eps", "rho"}
+    if ("rho" in by_key and by_key["rho"].tokens) or commands[0] in ("bounds", "levels"):
+        left_out |= {"delta"}
+    for key in [key for key in study if key in by_key and key not in left_out]:
+        told = f"{key} in schema {show(path)}"
+        texts = ["no"] if key == "do_scale" and study[key] is False else [*_texts(study[key])]
+        if key == "output_perturbation" and isinstance(study[key], bool):
+            by_key[key].append(Token(keyword=told, source="", implicit_value=study[key]))
+        elif not texts:
+            raise InputError(f"{told}: it takes a value such as that of its option.")
+        else:
+            if key == "spend":
+                texts = [",".join(texts)]
+            for place, text in enumerate(texts):
+                by_key[key].append(Token(keyword=told, value=text, index=place))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts that say the same on the command line; none for what cannot be said there."""
+    if isinstance(value, Mapping):
+        rows = {name: one if isinstance(one, list) else [one] for name, one in value.items()}
+        if all(isinstance(x, int | float) for row in rows.values() for x in row):
+            yield from (f"{name}={':'.join(map(repr, row))}" for name, row in rows.items())
+    elif isinstance(value, str):
+        yield value
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield repr(value)
+
+
+def _load(path: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The declarations and the options of a schema file."""
+    return ({}, {}) if path is None else load_study(Path(path), STUDY_KEYS)
+
+
+def read_study(chosen: Any) -> dict[str, Any]:
+    """The options of a schema file."""
+    return _load(chosen.schema)[1]
+
+
+def read_declarations(chosen: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
+    """Declarations as keywords for `dplr`, from the schema file and from options, which prevail.
+
+    Raises
+    ------
+    SchemaError
+        If `names` of columns are given, and another column is declared.
+    """
+    schema = _load(chosen.schema)[0]
+    declared = {**schema, **{name: {**schema.get(name, {})} for name in ("bounds", "levels")}}
+    for here, there in (("bounds", "levels"), ("levels", "bounds")):
+        for name, value in getattr(chosen, here):
+            declared[there].pop(name, None)
+            declared[here][name] = value
+    declared |= given(chosen, "row_norm", "intercept_scale")
+    declare_schema(**declared)
+    for argument in ("bounds", "levels"):
+        for name in declared[argument]:
+            if names is not None and name not in names:
+                raise SchemaError(
+                    f"{argument} names {name!r}, which is not a column of the table; it has "
+                    f"{listed(names)}{or_meant(name, names)}"
+                )
+    return declared

@@ -37,10 +37,14 @@ STATUSES = """\
 exit status:
   0 done; 1 understood, but refused or failed, as when a file to be written
   exists; 2 the command line or an input file is wrong; 3 the work was done, and
-  not all of its result could be written, the line says what; 130 interrupted; 141
-  the reader of standard output left before its end, and no file of --out was
-  written; 143 ended by SIGTERM
+  not all of its result could be written, the line says what; 130 interrupted;
+  141 the reader of standard output left before its end, and no file of --out
+  was written; 143 ended by SIGTERM
 """
+
+
+STDIN = "<stdin>"
+"""Stands for the word - of a command line, which an option does not take."""
 
 
 class Terminated(BaseException):
@@ -105,7 +109,7 @@ def _whole_output() -> Iterator[None]:
     try:
         yield
         flush_output()
-    except SystemExit:  # argparse raises it after a help text
+    except SystemExit:
         flush_output()
         raise
     except BaseException:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from functools import partial
 from pathlib import Path
@@ -10,11 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from privatelr.cli import files
 from privatelr.cli.model_commands import OF_RECORDS, read_arguments, read_prior
-from privatelr.cli.option_readers import Parser
-from privatelr.cli.options import add_command, given
-from privatelr.cli.outcomes import DONE, STATUSES, OutputError, in_shell
-from privatelr.cli.study_file import read_declarations
-from privatelr.cli.tables import by_levels, open_table
+from privatelr.cli.options import (
+    DeclaredRows,
+    GuessOptions,
+    Model,
+    Output,
+    PlanOptions,
+    Promise,
+    Records,
+    given,
+    read_declarations,
+    together,
+)
+from privatelr.cli.outcomes import DONE, OutputError, in_shell
+from privatelr.cli.tables import by_levels, in_memory, open_table
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.formula import tokenize, with_person
 from privatelr.lazy_import import lazy_import
@@ -27,39 +35,51 @@ if TYPE_CHECKING:
 else:
     make_plan = lazy_import("privatelr.planning.make_plan")
 
-_PLAN = f"""\
-Plan a private study before any data is touched: the noise, standard errors, and the
-length of 95% intervals that "privatelr fit ... --spend inference" will give, and what
-another epsilon or delta would change.
 
-No data is read. Every covariate of the formula takes --bounds or --levels; the
-response need not be declared, but for --method multinomial. Where FORMULA is a whole
-number, it is the number of columns of a design that nothing is known of, its intercept
-included.
+def plan(
+    formula: str | None = None,
+    *,
+    n: float | None = None,
+    records: Records = Records(),
+    declared: DeclaredRows = DeclaredRows(),
+    promise: Promise = Promise(),
+    model: Model = Model(),
+    guesses: GuessOptions = GuessOptions(),
+    question: PlanOptions = PlanOptions(),
+    output: Output = Output(),
+) -> int:
+    r"""Plan a private study before any data is touched.
 
-What is not public has to be guessed: --balance, --spread, --c-index and --correlation,
-or a public --pilot, a table of records like those of the study. Never give the data of
-the study as a pilot: a plan protects nothing.
+    The plan has the noise, the standard errors, and the length of 95% intervals that "privatelr
+    fit ... --spend inference" will give, and what another epsilon or delta would change.
 
+    No data is read. Every covariate of the formula takes --bounds or --levels; the response need
+    not be declared, but for --method multinomial. If FORMULA is a whole number, it is the number
+    of columns of a design that nothing is known of, with its intercept.
 
-examples:
-  privatelr plan "chd ~ age + famhist" --n 462 --eps 1 --bounds age=15:65 \\
-      --levels famhist=Absent,Present --width 0.1 --term age
-  privatelr plan 5 --n 10000 --eps 0.5 --plot widths.png
-  privatelr plan --schema study.toml --n 900
-  privatelr plan "Species ~ ." --n 150 --eps 4 --method multinomial --schema iris.toml
+    What is not public has to be guessed: --balance, --spread, --c-index and --correlation, or a
+    public --pilot, a table of records like those of the study. Never give the data of the study as
+    a pilot: a plan protects nothing.
 
-{STATUSES}"""
+    For example:
+      privatelr plan "chd ~ age + famhist" --n 462 --eps 1 --bounds age=15:65 \
+          --levels famhist=Absent,Present --width 0.1 --term age
+      privatelr plan 5 --n 10000 --eps 0.5 --plot widths.png
+      privatelr plan --schema study.toml --n 900
+      privatelr plan "Species ~ ." --n 150 --eps 4 --method multinomial --schema iris.toml
 
-
-def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
-    """Add the command to the subcommands."""
-    line = "plan a study: noise, standard errors and widths before there is a table"
-    add_command(commands, "plan", plan_study, line, _PLAN)
-
-
-def plan_study(chosen: argparse.Namespace) -> int:
-    """Plan a study, search for n and epsilon if requested, and draw and print the plan."""
+    Parameters
+    ----------
+    formula
+        R formula, such as "y ~ age + smoker", or a number.
+    n
+        Number of records, or of persons.
+    """
+    if formula is None or n is None:
+        name, key = ("FORMULA", "formula") if formula is None else ("--n", "n")
+        raise ArgumentError(f"{name} is needed, or the key {key} in the file of --schema.")
+    groups = (records, declared, promise, model, guesses, question, output)
+    chosen = together(*groups, formula=formula, n=n)
     if chosen.term is not None and chosen.width is None and chosen.plot is None:
         raise ArgumentError("--term goes with --width or --plot.")
     if chosen.share is not None and chosen.width is None:
@@ -67,9 +87,8 @@ def plan_study(chosen: argparse.Namespace) -> int:
     arguments = _read(chosen)
     if chosen.plot is not None and Path(require_plot(chosen.plot)).exists():
         raise OutputError(f"--plot {chosen.plot!r}: the file exists, and plan replaces none.")
-    text = chosen.formula
-    is_number = text.isascii() and text.isdigit() and len(text) < 10
-    outlook = make_plan.plan(int(text) if is_number else text, chosen.n, **arguments)
+    is_number = formula.isascii() and formula.isdigit() and len(formula) < 10
+    outlook = make_plan.plan(int(formula) if is_number else formula, chosen.n, **arguments)
     needed = {} if chosen.width is None else _needed(outlook, chosen)
     if chosen.plot is not None:
         files.save_picture(partial(outlook.plot, chosen.term), chosen.plot, (7.0, 4.5))
@@ -89,7 +108,7 @@ def plan_study(chosen: argparse.Namespace) -> int:
     return DONE
 
 
-def _read(chosen: argparse.Namespace) -> dict[str, Any]:
+def _read(chosen: Any) -> dict[str, Any]:
     """Keywords for `plan`; of a pilot, only columns that are declared or named are read."""
     several = chosen.method == "multinomial"
     if several and chosen.spend == "inference":
@@ -119,13 +138,14 @@ def _read(chosen: argparse.Namespace) -> dict[str, Any]:
         return found
     levels = found["levels"]
     named = {token.text for token in tokenize(chosen.formula) if token.is_name} | levels.keys()
-    with open_table(chosen.pilot) as table:  # types follow from declarations, as in a fit
+    with open_table([chosen.pilot]) as table:  # types follow from declarations, as in a fit
         names = [name for name in table.names if name in named]
-        found["pilot"], _ = table.read({name: by_levels(name, levels.get(name)) for name in names})
+        pilot, _ = table.read({name: by_levels(name, levels.get(name)) for name in names})
+        found["pilot"] = in_memory(pilot)
     return found
 
 
-def _needed(outlook: StudyPlan, chosen: argparse.Namespace) -> dict[str, Any]:
+def _needed(outlook: StudyPlan, chosen: Any) -> dict[str, Any]:
     """The n and the epsilon that an interval of this length needs, or sentences if none do."""
     share = 0.5 if chosen.share is None else chosen.share
     found: dict[str, Any] = {"width": chosen.width, "term": chosen.term, "share": share}

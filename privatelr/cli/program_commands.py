@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
-from typing import Any, BinaryIO
+from dataclasses import dataclass
+from typing import BinaryIO, Literal
 
 from privatelr.cli.ledger_commands import ledger_of
-from privatelr.cli.option_readers import Parser
-from privatelr.cli.options import add_command, add_options, around_options
-from privatelr.cli.outcomes import DONE, InputError, be_quiet, reason_of, run_safely
-from privatelr.errors import PrivacyWarning
+from privatelr.cli.options import LedgerOptions, Output, Whole, group_of_options
+from privatelr.cli.outcomes import DONE, STDIN, InputError, reason_of
+from privatelr.errors import ArgumentError, PrivacyWarning
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 from privatelr.selection.c_programs import (
     ALL,
@@ -30,92 +28,89 @@ from privatelr.selection.c_programs import (
 )
 from privatelr.selection.matrix_text import MatrixFileError
 
-_TEXT = """\
-Private {model} of a file in the published format:
-numbers separated by any white space, first {numbers}, then n rows of
-d features, then n labels, each -1 or 1.
 
-Prints three lines: the plain fit, output perturbation, objective perturbation.
-Each is d coefficients and a return code, 0 when converged (a plain fit that
-did not converge is d times nan, and 1; a private line always is 0). There is no
-intercept, and rows longer than 1 are shortened to 1.
+@group_of_options("Output")
+@dataclass(frozen=True, kw_only=True)
+class Lines(Output):
+    """The lines of a published program."""
 
-
-what is private:
-  The first line is not; --released-only leaves it out. Each of the other two
-  alone is eps-differentially private when one row and its label are replaced;
-  to publish both costs 2 eps, and so does each further run. The header is taken
-  to be public. An error about the rest of the file, or a refusal by --strict,
-  depends on the data, and nothing covers it: do not publish it.
-
-exit status:
-  0 done; 1 refused, where eps' is below 1e-4; 2 wrong command line or file, and
-  a row that --strict does not take; 3 the lines could not be written;
-  130 interrupted; 141 the reader of the lines left before their end
-
-Time grows with n d squared, and with d cubed: minutes where d is in the thousands.
-
-example:
-  {command} --released-only data.txt"""
+    released_only: bool = False
+    """Print the two private lines only, and not the plain fit, which is not private."""
+    line: Literal["output", "objective"] | None = None
+    """Print this private line only, at the price of eps."""
+    strict: bool = False
+    """Refuse rows longer than 1 + 1e-6 instead of shortening them."""
+    seed: Whole = None
+    """Repeat the noise of this number, for tests. It voids the guarantee."""
 
 
-def _text(program: CProgram, command: str) -> str:
-    return _TEXT.format(model=program.model, numbers=" ".join(program.numbers), command=command)
+_PROGRAM = """\
+Run the published program for {model}.
+
+The file has numbers separated by any white space: first {numbers}, then n rows of d
+features, then n labels, each -1 or 1; - reads it from standard input.
+
+Three lines are printed: the plain fit, output perturbation, objective perturbation. Each is d
+coefficients and a return code, 0 if the fit converged. A plain fit that did not is d times nan,
+and 1; a private line always is 0. There is no intercept, and rows longer than 1 are shortened to
+1. Time grows with n d squared, and with d cubed: minutes where d is in the thousands.
+
+The first line is not private; --released-only leaves it out. Each of the other two alone is
+eps-differentially private when one row and its label are replaced; to publish both costs 2 eps,
+and so does each further run. The header is taken to be public. An error about the rest of the
+file, or a refusal by --strict, depends on the data, and nothing covers it: do not publish it.
+
+For example:
+  privatelr {name} --released-only data.txt
+
+Parameters
+----------
+file
+    The file, or - for standard input.
+"""
 
 
-def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the subcommands ``lrsimple`` and ``svmsimple``."""
-    for program in (LRSIMPLE, SVMSIMPLE):
-        name, line = (
-            program.name,
-            f"{program.model} of a file in the format of the published program",
-        )
-        run, text = partial(_run, program), _text(program, f"privatelr {name}")
-        add_command(commands, name, run, line, text)
+def lrsimple(
+    file: str, /, *, lines: Lines = Lines(), charge: LedgerOptions = LedgerOptions()
+) -> int:
+    """Run the published program for logistic regression; its help is `_PROGRAM`."""
+    return _run(LRSIMPLE, file, lines, charge)
 
 
-def lrsimple(arguments: Sequence[str] | None = None) -> int:
-    """The command ``lrsimple``; returns the exit status."""
-    return _main(LRSIMPLE, arguments)
+def svmsimple(
+    file: str, /, *, lines: Lines = Lines(), charge: LedgerOptions = LedgerOptions()
+) -> int:
+    """Run the published program for the linear SVM; its help is `_PROGRAM`."""
+    return _run(SVMSIMPLE, file, lines, charge)
 
 
-def svmsimple(arguments: Sequence[str] | None = None) -> int:
-    """The command ``svmsimple``; returns the exit status."""
-    return _main(SVMSIMPLE, arguments)
+for program, command in ((LRSIMPLE, lrsimple), (SVMSIMPLE, svmsimple)):
+    command.__doc__ = _PROGRAM.format(
+        model=program.model, numbers=" ".join(program.numbers), name=program.name
+    )
 
 
-def _main(program: CProgram, arguments: Sequence[str] | None) -> int:
-    parser = Parser(prog=program.name, **around_options(_text(program, program.name)))
-    add_options(parser, program.name)
-
-    def parsed_and_run() -> int:
-        chosen = parser.parse_args(arguments)
-        if chosen.quiet:
-            be_quiet()
-        return _run(program, chosen)
-
-    return run_safely(program.name, parsed_and_run)
-
-
-def _run(program: CProgram, chosen: argparse.Namespace) -> int:
-    lines = [line for line in ALL if chosen.line in (None, line.title)]
-    if chosen.released_only:
-        lines.remove(NON_PRIVATE)
-    longest = STRICT_LENGTH if chosen.strict else math.inf
+def _run(program: CProgram, file: str, lines: Lines, charge: LedgerOptions) -> int:
+    if lines.line is not None and lines.released_only:
+        raise ArgumentError("--line and --released-only exclude each other.")
+    wanted = [line for line in ALL if lines.line in (None, line.title)]
+    if lines.released_only:
+        wanted.remove(NON_PRIVATE)
+    longest = STRICT_LENGTH if lines.strict else math.inf
     randomness: Randomness = SystemRandomness()
-    paid = ledger_of(chosen)
-    with _opened(chosen.file) as stream:
-        if chosen.seed is not None:
-            randomness = SeededRandomness(chosen.seed)
+    paid = ledger_of(charge)
+    with _opened(file) as stream:
+        if lines.seed is not None:
+            randomness = SeededRandomness(lines.seed)
             warnings.warn(
-                f"--seed {chosen.seed}: the noise can be replayed, so this output is not private; "
+                f"--seed {lines.seed}: the noise can be replayed, so this output is not private; "
                 "leave --seed out for a release.",
                 PrivacyWarning,
                 stacklevel=2,
             )
-        result = run_program(program, stream, randomness, lines, longest=longest, **paid)
-    if chosen.json:
-        print(json.dumps(record_of_result(program, result, chosen.seed), indent=2, allow_nan=False))
+        result = run_program(program, stream, randomness, wanted, longest=longest, **paid)
+    if lines.json:
+        print(json.dumps(record_of_result(program, result, lines.seed), indent=2, allow_nan=False))
     else:
         print(*result.lines, sep="\n")
     return DONE
@@ -124,10 +119,10 @@ def _run(program: CProgram, chosen: argparse.Namespace) -> int:
 @contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
     """Open a file or standard input; errors about its content begin with its name."""
-    name = "standard input" if path == "-" else path if path.isprintable() else repr(path)
-    if path == "-" and sys.stdin is None:
+    name = "standard input" if path == STDIN else path if path.isprintable() else repr(path)
+    if path == STDIN and sys.stdin is None:
         raise InputError("standard input: it is closed.")
-    with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as stream:
+    with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as stream:
         try:
             yield stream
         except MatrixFileError as error:

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import os
 import shlex
 import shutil
@@ -10,23 +9,18 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-import tomllib
 from pathlib import Path
 
 import pytest
-from command_lines import LINES, WRITING, prepare, run_each
+from command_lines import LINES, PAYING, WRITING, prepare, run_each
 from frames_for_laws import FORMULA, clinic, fit_clinic
 
 from privatelr import Ledger, cli, load
 from privatelr.audit import checks, run_audit
-from privatelr.cli.options import _OPTIONS
 from privatelr.cli.outcomes import in_shell
 from privatelr.planning import StudyPlan
 
 PROGRAMS = Path(sys.executable).parent
-UNBUFFERED = pytest.mark.parametrize("unbuffered", ["1", ""], ids=["unbuffered", "buffered"])
-FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="takes a device that is full")
 PRINTING = [
     *(f"privatelr {line}" for name, line in LINES.items() if name != "check"),
     "privatelr demo --json",
@@ -50,22 +44,8 @@ def home(tmp_path_factory):
     return folder
 
 
-def shell(line, folder, unbuffered=""):
-    """Run a line in a shell where the installed programs are found first."""
-    path = os.pathsep.join([str(PROGRAMS), os.environ["PATH"]])
-    return subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {line}"],
-        cwd=folder,
-        env={**os.environ, "PATH": path, "PYTHONUNBUFFERED": unbuffered},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=120,
-    )
-
-
 _DECLARED = "--bounds y=0:1 --bounds age=18:90 --bounds dose=0:5 --levels smoker=no,yes"
-DECLARED = _DECLARED.split()
+FIT = f"fit clinic.csv '{FORMULA}' {_DECLARED}"
 
 
 def heard(err):
@@ -79,11 +59,16 @@ def heard(err):
     return [line for line in lines if "--seed 3: the" not in line]
 
 
+def run(line):
+    program, *words = shlex.split(line)
+    return getattr(cli, program.replace("privatelr", "main"))(words)
+
+
 # -- every byte ------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def printing_to(target, monkeypatch, unbuffered):
+def printing_to(target, monkeypatch, unbuffered=""):
     """Standard output as Python opens it, with and without PYTHONUNBUFFERED."""
     raw = open(target, "wb", buffering=0)  # noqa: SIM115 - closed with the stream
     with (
@@ -95,62 +80,24 @@ def printing_to(target, monkeypatch, unbuffered):
         yield
 
 
+FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="takes a device that is full")
+
+
 @FULL
-@UNBUFFERED
 @pytest.mark.parametrize("line", PRINTING)
-def test_an_output_that_takes_nothing(line, unbuffered, home, monkeypatch, capsys):
+def test_an_output_that_takes_nothing_and_a_reader_that_left(line, home, monkeypatch, capsys):
     monkeypatch.chdir(home)
-    program, *arguments = shlex.split(line)
-    with printing_to("/dev/full", monkeypatch, unbuffered):
-        status = getattr(cli, program.replace("privatelr", "main"))(arguments)
-    assert status == 3
+    with printing_to("/dev/full", monkeypatch, "fit" in line):
+        assert run(line) == 3
     (said,) = heard(capsys.readouterr().err)
-    assert said.startswith(f"{program}: the ")
-    if "ledger" not in line:  # what was done to one is said first
-        assert said.startswith(f"{program}: the output")
+    program = line.partition(" ")[0]
+    assert said.startswith(f"{program}: the " if "ledger" in line else f"{program}: the output")
     assert said.endswith(" could not be written (no space left on device).")
-
-
-@FULL
-def test_an_installed_program_whose_output_takes_nothing(home):
-    found = shell("privatelr card model.json > /dev/full", home)
-    assert found.returncode == 3
-    said = "privatelr: the output could not be written (no space left on device)."
-    assert heard(found.stderr) == [said]
-
-
-@UNBUFFERED
-def test_an_output_that_takes_a_part(unbuffered, home, tmp_path):
-    """One write takes what there is place for; only the next one fails."""
-    line = f"ulimit -f 100; privatelr predict model.json many.csv > {tmp_path}/part.csv"
-    found = shell(line, home, unbuffered)
-    assert (tmp_path / "part.csv").stat().st_size == 100 * 1024
-    assert found.returncode == 3
-    assert heard(found.stderr) == ["privatelr: the output could not be written (file too large)."]
-
-
-@UNBUFFERED
-def test_every_byte_arrives(unbuffered, home, tmp_path, monkeypatch):
-    monkeypatch.chdir(home)
-    predict = ["predict", "model.json", "many.csv"]
-    with printing_to(tmp_path / "printed.csv", monkeypatch, unbuffered):
-        assert cli.main(predict) == 0
-    assert cli.main([*predict, "--out", f"{tmp_path}/written.csv"]) == 0
-    assert (tmp_path / "printed.csv").read_bytes() == (tmp_path / "written.csv").read_bytes()
-
-
-@FULL
-@UNBUFFERED
-def test_a_page_that_is_lost_beside_a_file_that_is_not(
-    unbuffered, home, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(home)
-    target = str(tmp_path / "model.json")
-    with printing_to("/dev/full", monkeypatch, unbuffered):
-        assert cli.main(["fit", "clinic.csv", FORMULA, *DECLARED, "--out", target]) == 3
-    said = f"--out {target!r} was written, but the page could not be written"
-    assert heard(capsys.readouterr().err) == [f"privatelr: {said} (no space left on device)."]
-    assert load(target).nobs == 600
+    read, write = os.pipe()
+    os.close(read)
+    with printing_to(write, monkeypatch):
+        assert run(line) == 141
+    assert heard(capsys.readouterr().err) == []
 
 
 @FULL
@@ -158,10 +105,8 @@ def test_a_page_that_is_lost_beside_a_file_that_is_not(
     ("line", "done"),
     [
         ("ledger create new.ledger --eps 2", "the ledger was created"),
-        (
-            f"fit clinic.csv '{FORMULA}' {_DECLARED} --ledger own.ledger",
-            "the charge stands in the ledger",
-        ),
+        (f"{FIT} --ledger own.ledger", "the charge stands in the ledger"),
+        (f"{FIT} --out own.json", "--out 'own.json' was written"),
     ],
 )
 def test_what_was_done_is_said_where_its_page_is_lost(line, done, tmp_path, monkeypatch, capsys):
@@ -169,35 +114,84 @@ def test_what_was_done_is_said_where_its_page_is_lost(line, done, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     clinic().to_csv("clinic.csv", index=False)
     Ledger.create("own.ledger", 3)
-    with printing_to("/dev/full", monkeypatch, ""):
-        assert cli.main(shlex.split(line)) == 3
+    with printing_to("/dev/full", monkeypatch):
+        assert run(f"privatelr {line}") == 3
     said = f"privatelr: {done}, but the page could not be written (no space left on device)."
     assert heard(capsys.readouterr().err) == [said]
 
 
-@FULL
-def test_a_check_whose_page_is_lost(home):
-    assert shell(f"privatelr {LINES['check']} 2> /dev/full", home).returncode == 3
+def test_a_reader_that_leaves_a_fit_whose_file_is_written(home, tmp_path, monkeypatch, capsys):
+    """A retry would pay twice."""
+    monkeypatch.chdir(home)
+    read, write = os.pipe()
+    os.close(read)
+    with printing_to(write, monkeypatch):
+        assert run(f"privatelr {FIT} --out {tmp_path}/model.json") == 0
+    assert heard(capsys.readouterr().err) == []
+    assert load(tmp_path / "model.json").nobs == 600
 
 
-@FULL
-def test_a_page_without_what_is_said_beside_it(home):
-    """A fit that is paid for and printed is done, though its messages are lost."""
-    found = shell(f"privatelr {LINES['fit']} 2> /dev/full", home)
-    assert found.returncode == 0
-    assert FORMULA.replace("+ smoker", "+ smoker + größe") in found.stdout
-
-
-@pytest.mark.parametrize("command", WRITING)
-def test_a_file_that_a_disk_has_no_place_for(command, home, tmp_path):
+def test_a_file_that_a_disk_has_no_place_for(home, tmp_path, monkeypatch, capsys):
     """As far as a process can make one: a file may not grow."""
-    target = tmp_path / "out"
-    found = shell(f"ulimit -f 0; privatelr {LINES[command]} --out {target} | cat", home)
-    assert found.returncode == 3
-    assert heard(found.stderr) == [
-        f"privatelr: --out {str(target)!r} was not written (file too large)."
-    ]
-    assert [*tmp_path.iterdir()] == []
+    resource = pytest.importorskip("resource")
+    monkeypatch.chdir(home)
+    target, before = tmp_path / "out", resource.getrlimit(resource.RLIMIT_FSIZE)
+    for command in WRITING:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+        try:
+            status = run(f"privatelr {LINES[command]} --out {target}")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert status == 3, command
+        said = f"privatelr: --out {str(target)!r} was not written (file too large)."
+        assert heard(capsys.readouterr().err) == [said]
+        assert [*tmp_path.iterdir()] == []
+
+
+# -- processes -------------------------------------------------------------------------------
+
+
+def shell(line, folder, **environment):
+    """Run a line in a shell where the installed programs are found first."""
+    path = os.pathsep.join([str(PROGRAMS), os.environ["PATH"]])
+    return subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"],
+        cwd=folder,
+        env={**os.environ, "PATH": path, **environment},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
+    )
+
+
+@FULL
+def test_an_installed_program_ends_as_its_function_does(home, tmp_path):
+    full = shell("privatelr card model.json > /dev/full", home)
+    said = "privatelr: the output could not be written (no space left on device)."
+    assert (full.returncode, heard(full.stderr)) == (3, [said])
+    left = shell("privatelr predict model.json many.csv | true", home, PYTHONUNBUFFERED="1")
+    assert (left.returncode, left.stderr) == (141, "")
+    part = f"ulimit -f 100; privatelr predict model.json many.csv > {tmp_path}/part.csv"
+    cut = shell(part, home)  # one write takes what there is place for; only the next one fails
+    assert (tmp_path / "part.csv").stat().st_size == 100 * 1024
+    assert cut.returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "said"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM")],
+)
+def test_a_signal_while_it_works_is_one_line(number, status, said, home):
+    """Of a command that waits for its standard input."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    command = [sys.executable, "-m", "privatelr", "predict", "model.json", "-"]
+    with subprocess.Popen(command, cwd=home, encoding="utf-8", **pipes) as process:
+        process.stdin.write("y,age,dose,smoker\n" * 5000)  # more than fits before it is read
+        process.stdin.flush()
+        process.send_signal(number)
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, out, err) == (status, "", f"privatelr: {said}.\n")
 
 
 # -- places that take nothing, and surroundings that lack something --------------------------
@@ -232,14 +226,6 @@ def as_nobody():
     return ("setpriv", f"--bounding-set={rights}", f"--inh-caps={rights}")
 
 
-def test_files_that_may_not_be_read(locked):
-    for name, (status, out, err) in zip(
-        READING, run_each([*READING.values()], locked, before=as_nobody()), strict=True
-    ):
-        assert (status, out, err.count("\n")) == (2, "", 1), (name, err)
-        assert "(permission denied)" in err.lower()
-
-
 WRONG = {
     f"{name}: {word}": (line, word)
     for name, line in READING.items()
@@ -249,82 +235,50 @@ WRONG = {
 """Each command, with each file that it reads."""
 
 
+def test_files_and_folders_of_others(locked):
+    written = [f"{LINES[name]} --out {locked}/out" for name in WRITING]
+    for lines, status, words, mode in (
+        ([*READING.values()], 2, "(permission denied)", 0o444),
+        (written, 1, "the folder may not be written to", 0),
+    ):
+        ends = run_each(lines, locked, before=as_nobody())
+        for line, (ended, out, err) in zip(lines, ends, strict=True):
+            assert (ended, out, err.count("\n")) == (status, "", 1), (line, err)
+            assert words in err.lower()
+        for path in locked.iterdir():
+            path.chmod(mode)
+
+
 @pytest.mark.parametrize("instead", ["missing", "folder", "empty", "other"])
-def test_a_wrong_file_is_a_wrong_input(instead, home):
+def test_a_wrong_file_is_a_wrong_input(instead, home, monkeypatch, capsys):
     """As the table of statuses says, of a ledger as of every other file."""
+    monkeypatch.chdir(home)
     (home / "folder").mkdir(exist_ok=True)
     (home / "empty").touch()
     (home / "other").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
     lines = [line.replace(word, instead, 1) for line, word in WRONG.values()]
     lines += [f"{LINES[name]} --ledger {instead}" for name in PAYING]
-    for line, (status, out, err) in zip(lines, run_each(lines, home), strict=True):
-        assert (status, out, len(heard(err))) == (2, "", 1), (line, err)
+    for line in lines:
+        status, told = run(f"privatelr {line}"), capsys.readouterr()
+        assert (status, told.out, len(heard(told.err))) == (2, "", 1), (line, told.err)
 
 
-PAYING = [
-    name for name, groups in _OPTIONS.items() if any("--ledger" in row.split() for _, row in groups)
-]
-
-
-def test_every_command_that_pays_is_refused_alike(home):
+def test_every_command_that_pays_is_refused_alike(home, monkeypatch, capsys):
     """The status 1 is of what is understood: a budget that is spent, or a file that is there."""
+    monkeypatch.chdir(home)
     Ledger.create(home / "spent.ledger", 1e-6)
     lines = [f"{LINES[name].replace(' --seed 3', '')} --ledger spent.ledger" for name in PAYING]
     lines = [f"{line} --released-only" if "simple" in line else line for line in lines]
     lines += [f"{LINES[name]} --out clinic.csv" for name in WRITING]
-    for line, (status, out, err) in zip(lines, run_each(lines, home), strict=True):
-        assert (status, out, len(heard(err))) == (1, "", 1), (line, err)
+    for line in lines:
+        status, told = run(f"privatelr {line}"), capsys.readouterr()
+        assert (status, told.out, len(heard(told.err))) == (1, "", 1), (line, told.err)
     (home / "spent.ledger").unlink()
 
 
-IN_BYTES = """
-import os, sys
-from privatelr.cli import main
-note = os.fsdecode("gr\\xf6\\xdfe".encode(sys.argv[1]))
-fit = ["fit", "clinic.csv", "--schema", "study.toml", "--eps", "0.1", "--ledger", "bytes.ledger"]
-status = main([*fit, "--note", note, "--quiet"])
-status = status or main(["ledger", "show", "bytes.ledger"])
-sys.exit(status)
-"""
-
-
-@pytest.mark.parametrize(("coded", "status"), [("utf-8", 0), ("latin-1", 2)])
-@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
-def test_a_note_in_bytes_is_utf8_in_the_ledger(coded, status, locale, home):
-    (home / "bytes.ledger").unlink(missing_ok=True)
-    ledger = Ledger.create(home / "bytes.ledger", 1.0)
-    done = subprocess.run(
-        [sys.executable, "-c", IN_BYTES, coded],
-        cwd=home,
-        env={**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == status, done.stderr
-    told = ledger._book.store.rows()[-1].body.encode()
-    assert (json.loads(told).get("note") == "größe") is (status == 0)
-    if status:
-        assert b"--note: takes text in UTF-8, and these bytes are not" in done.stderr
-    else:
-        shown = b"gr\\xf6\\xdfe" if locale == "C" else "größe".encode()
-        assert shown in done.stdout
-
-
-def test_folders_that_may_not_be_written_to(locked):
-    for path in locked.iterdir():
-        path.chmod(0o444)
-    lines = [f"{LINES[name]} --out {locked}/out" for name in WRITING]
-    for name, (status, out, err) in zip(
-        WRITING, run_each(lines, locked, before=as_nobody()), strict=True
-    ):
-        said = f"privatelr: --out '{locked}/out': the folder may not be written to.\n"
-        assert (status, out, err) == (1, "", said), name
-
-
-@pytest.mark.parametrize("surroundings", [{}, {"HOME": "/proc/1"}], ids=["no HOME", "bad HOME"])
-def test_the_c_locale_and_no_home(surroundings, home, tmp_path):
+def test_the_c_locale_and_no_home(home, tmp_path):
     """All commands do their work, with pictures, and say what they say in ASCII."""
-    rest = {**surroundings, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    rest = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "HOME": "/proc/1"}
     lines = [*LINES.values()]
     lines += [f"{LINES[name]} --out {tmp_path}/{place}" for place, name in enumerate(WRITING)]
     lines += [f"roc lr.json clinic.csv --eps 1 --seed 3 --plot {tmp_path}/roc.png"]
@@ -337,97 +291,19 @@ def test_the_c_locale_and_no_home(surroundings, home, tmp_path):
         assert out.isascii()
     assert (tmp_path / "roc.png").stat().st_size > 1000
     assert "größe" in (tmp_path / str(WRITING.index("schema init"))).read_text(encoding="utf-8")
-    wrong = [f"{line} --no-such" for line in LINES.values()]
-    wrong += [
-        "fit gr\u00f6\u00dfe.csv 'y ~ age'",
-        "predict lr.json gr\u00f6.csv",
-        "roc l.json c.csv",
-    ]
+    wrong = [f"{line} --no-such" for line in LINES.values()] + ["predict lr.json gr\u00f6.csv"]
     for line, (status, out, err) in zip(
         wrong, run_each(wrong, home, encoding="ascii", **rest), strict=True
     ):
         assert (status, out, err.count("\n")) == (2, "", 1), (line, err)
 
 
-# -- readers that leave ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("line", "unbuffered"), [("fit --help", ""), ("predict model.json many.csv", "1")]
-)
-def test_a_reader_that_wants_nothing(line, unbuffered, home):
-    found = shell(f"privatelr {line} | true", home, unbuffered)
-    assert found.stderr == ""
-    assert found.returncode == 141
-
-
-@pytest.mark.parametrize("line", PRINTING)
-def test_a_reader_that_left_before(line, home, monkeypatch, capsys):
-    monkeypatch.chdir(home)
-    read, write = os.pipe()
-    os.close(read)
-    program, *arguments = shlex.split(line)
-    with printing_to(write, monkeypatch, ""):
-        status = getattr(cli, program.replace("privatelr", "main"))(arguments)
-    assert (status, heard(capsys.readouterr().err)) == (141, [])
-
-
-@pytest.mark.parametrize(("options", "unbuffered"), [("", "1"), ("--json", "")])
-def test_a_reader_that_leaves_a_fit_whose_file_is_written(options, unbuffered, home, tmp_path):
-    """A retry would pay twice."""
-    fit = f"privatelr fit clinic.csv '{FORMULA}' {_DECLARED} --out {tmp_path}/model.json {options}"
-    found = shell(f"{fit} | true", home, unbuffered)
-    assert (found.returncode, heard(found.stderr)) == (0, [])
-    assert load(tmp_path / "model.json").nobs == 600
+def test_words_that_are_not_text_are_refused(capsys):
+    assert cli.main(["card", os.fsdecode(b"gr\xf6\xdfe")]) == 2
+    assert "takes text in UTF-8" in capsys.readouterr().err
 
 
 # -- interrupts ------------------------------------------------------------------------------
-
-
-def started(*command, folder):
-    """A command that waits for its standard input, and so for a signal."""
-    return subprocess.Popen(
-        command,
-        cwd=folder,
-        env={**os.environ, "PATH": os.pathsep.join([str(PROGRAMS), os.environ["PATH"]])},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    )
-
-
-def ended(process, number):
-    """Exit status, standard output and standard error of what is sent a signal."""
-    process.send_signal(number)
-    out, err = process.communicate(timeout=120)
-    return process.returncode, out, err
-
-
-STARTED = {
-    **{name: name for name in ("lrsimple", "privatelr", "svmsimple")},
-    f"{sys.executable} -m privatelr": "privatelr",
-}
-
-
-def test_every_installed_program_is_one_of_these():
-    project = Path(__file__).parents[2] / "pyproject.toml"
-    scripts = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["scripts"]
-    assert {place.partition(":")[0] for place in scripts.values()} == {"privatelr.cli"}
-    assert {place.partition(":")[2] for place in scripts.values()} == set(cli.__all__)
-    assert {*scripts} == {*STARTED.values()}
-
-
-@pytest.mark.parametrize(
-    ("number", "status", "said"),
-    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM")],
-)
-def test_a_signal_while_it_works_is_one_line(number, status, said, home):
-    with started("privatelr", "predict", "model.json", "-", folder=home) as process:
-        process.stdin.write("y,age,dose,smoker\n" * 5000)  # more than fits before it is read
-        process.stdin.flush()
-        found = ended(process, number)
-    assert found == (status, "", f"privatelr: {said}.\n")
 
 
 def test_an_interrupt_of_an_audit_is_one_line(monkeypatch, capsys, tmp_path):
@@ -467,15 +343,6 @@ def test_an_interrupt_of_a_picture_leaves_none(line, home, tmp_path, monkeypatch
     assert ("roc.json" in line) is (tmp_path / "roc.json").exists()
 
 
-def test_an_interrupt_that_is_ignored_stays_ignored(home):
-    """As behind nohup, or for what a shell runs in the background."""
-    process = started("bash", "-c", "trap '' INT; exec privatelr demo", folder=home)
-    time.sleep(0.3)
-    status, out, err = ended(process, signal.SIGINT)
-    assert (status, err) == (0, "")
-    assert "epsilon = 1 (pure)" in out
-
-
 @pytest.mark.parametrize(
     ("python", "option"),
     [
@@ -501,7 +368,7 @@ def test_an_argument_is_spelled_as_an_option(python, option):
     assert in_shell(python) == option
 
 
-@pytest.mark.parametrize("rest", ["", "--spend inference", "--row-norm 1", "--model svm"])
+@pytest.mark.parametrize("rest", ["", "--spend inference", "--row-norm 1", "--method svm"])
 def test_pages_name_options_and_commands(rest, home, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(home)
     declared = "--bounds y=0:1 --bounds age=18:90" if "row-norm" in rest else _DECLARED

@@ -56,11 +56,11 @@ def test_the_page_is_that_of_the_function(capsys):
             ["--eps", "2", "--delta", "1e-6", "--lambda", "0.1"],
             {"eps": 2, "delta": 1e-6, "lambda_": 0.1},
         ),
-        (["--model", "svm", "--output-perturbation"], {"loss": "softplus", "op": False}),
-        (["--model", "svm", "--analysis", "cms11"], {"loss": "huber", "analysis": "cms11"}),
-        (["--model", "svm", "--eps", "0"], {"loss": "huber", "eps": 0}),
+        (["--method", "svm", "--output-perturbation"], {"loss": "softplus", "op": False}),
+        (["--method", "svm", "--analysis", "cms11"], {"loss": "huber", "analysis": "cms11"}),
+        (["--method", "svm", "--eps", "0"], {"loss": "huber", "eps": 0}),
         (["--do-scale", "no"], {"do_scale": False}),
-        (["--model", "svm", "--loss", "softplus", "--h", "0.2"], {"loss": "softplus", "h": 0.2}),
+        (["--method", "svm", "--loss", "softplus", "--h", "0.2"], {"loss": "softplus", "h": 0.2}),
         (["--row-norm", "1", "--intercept-scale", "1"], {"row_norm": 1, "intercept_scale": 1}),
         (
             ["--balance", "0.1", "--spread", "0.2", "--c-index", "0.6", "--correlation", "0"],
@@ -183,7 +183,7 @@ def test_a_picture_is_written_and_nothing_is_replaced(tmp_path, capsys):
 
 def test_help_has_an_example(capsys):
     assert run("plan", "--help") == 0
-    assert "examples:" in capsys.readouterr().out
+    assert "For example:" in capsys.readouterr().out
 
 
 CLASSES = [*("--levels", "stage=one,two,three"), "--bounds", "age=15:65", "--method", "multinomial"]

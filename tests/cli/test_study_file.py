@@ -10,10 +10,9 @@ import pandas as pd
 import pytest
 from frames_for_laws import FORMULA, clinic, fixed_noise
 
-import privatelr
 from privatelr import cli, load
-from privatelr.cli import main_command, model_commands, study_file
-from privatelr.cli.options import METHODS
+from privatelr.cli import model_commands
+from privatelr.cli.options import STUDY_KEYS
 
 TABLES = """
 [bounds]
@@ -23,8 +22,6 @@ dose = [0, 5]
 y = [0, 1]
 smoker = ["no", "yes"]
 """
-FUNCTIONS = {"lr": "dplr", "svm": "dpsvm", "lp": "dplpsvm", "simplex": "dpsimplex"}
-FUNCTIONS |= {"multinomial": "dpmultinom"}
 
 
 @pytest.fixture
@@ -39,10 +36,7 @@ def study(text="", tables=TABLES):
 
 
 def run(line):
-    try:
-        return cli.main(shlex.split(line))
-    except SystemExit as stop:
-        return stop.code
+    return cli.main(shlex.split(line))
 
 
 @pytest.fixture
@@ -68,7 +62,6 @@ SAME = [
     ("", "spend = {coefficients = 0.7, inference = 0.3}", "--spend coefficients=.7,inference=.3"),
     ("", "spend = {roc = 0.25}", "--spend roc=.25"),
     ("", 'method = "svm"', "--method svm"),
-    ("", 'model = "svm"', "--method svm"),
     ("--method svm", 'loss = "huber"', "--loss huber"),
     ("--method svm", "h = 0.3", "--h .3"),
     ("", "lambda = 0.1", "--lambda .1"),
@@ -111,41 +104,13 @@ def test_a_key_says_what_its_option_says(base, text, options, home, saved):
     assert saved(f"fit clinic.csv --schema study.toml {base}") == line
 
 
-def test_a_share_of_the_smaller_class_warns(home, capsys):
-    study(f'formula = "{FORMULA}"\nmethod = "lp"\ndensity = 0.3\nminority = 0.1\n')
-    assert run("fit clinic.csv --schema study.toml") == 0
-    assert "--density 0.3 is above twice --minority 0.1" in capsys.readouterr().err
-
-
-def parameters(function):
-    return inspect.signature(getattr(privatelr, function)).parameters
-
-
 def test_every_public_argument_of_a_fit_is_a_key():
     """But data, what a study does not repeat, and what only Python can say."""
-    python = {"data", "target", "solver", "verbose", "seed", "na_action", "ledger"}
-    of_persons = {"person", "records_per_person"}
+    python = {"data", "target", "solver", "verbose", "seed", "na_action"}
     spelled = {"op": "output_perturbation", "lambda_": "lambda"}
-    keys = study_file.study_keys()
-    for function in FUNCTIONS.values():
-        for name in {*parameters(function)} - python - of_persons:
-            assert spelled.get(name, name) in keys, (function, name)
-
-
-def test_methods_are_the_functions():
-    found = {name: fit.__name__ for name, fit in model_commands._fitters().items()}
-    assert found == {**FUNCTIONS, "logistic": "dplr"}
-    assert (*FUNCTIONS,) == METHODS
-
-
-def test_an_option_of_a_file_has_no_default():
-    """Or the file would never be heard, or the command line could not prevail over it."""
-    _, commands = main_command.parsers()
-    for command in ("plan", "check", "fit", "bounds", "levels"):
-        for action in commands.choices[command]._actions:
-            key = study_file._key(study_file._name(action))
-            if key in study_file.study_keys():
-                assert action.default in (None, []), (command, key)
+    for function in model_commands._fitters().values():
+        for name in {*inspect.signature(function).parameters} - python:
+            assert spelled.get(name, name) in STUDY_KEYS, (function, name)
 
 
 # -- what prevails ---------------------------------------------------------------------------
@@ -159,8 +124,7 @@ def test_an_option_of_a_file_has_no_default():
         ("eps = 2\ndelta = 1e-6", "--rho .5", "--rho .5"),
         ("eps = 2\ndelta = 1e-6", "--eps 3", "--eps 3 --delta 1e-6"),
         ("rho = 0.5", "--eps 3", "--eps 3"),
-        ('method = "svm"', "--model logistic", ""),
-        ('model = "svm"', "--method lr", ""),
+        ('method = "svm"', "--method lr", ""),
         ("output_perturbation = true", "--no-output-perturbation", ""),
         ('spend = "inference"', "--spend roc=.25", "--spend roc=.25"),
         ("prior = {age = 1}", "--prior dose=.1", "--prior dose=.1"),
@@ -179,7 +143,7 @@ def test_a_formula_may_stand_behind_options(home, capsys):
     assert run("fit clinic.csv --schema study.toml 'y ~ dose' --out m.json") == 0
     assert load("m.json").formula == "y ~ dose"
     assert run("fit clinic.csv --schema study.toml 'y ~ dose' again") == 2
-    assert "unrecognized arguments: again" in capsys.readouterr().err
+    assert "there is no such file" in capsys.readouterr().err
 
 
 def test_each_command_takes_what_it_knows(home, capsys):
@@ -224,18 +188,16 @@ def test_the_price_of_a_fit_is_not_that_of_bounds(home, capsys):
         ("epsilon = 1", 2, ["'epsilon'", "none of what a schema takes"]),
         ("seed = 3", 2, ["'seed'"]),
         ("out = 'm.json'", 2, ["'out'"]),
-        ("eps = 'much'", 2, ["eps: 'much' is not a number"]),
-        ("eps = true", 2, ["eps: it takes"]),
-        ("eps = [1]", 2, ["eps: it takes"]),
-        ("eps = 2024-01-01", 2, ["eps: it takes"]),
+        ("eps = 'much'", 2, ["eps in schema", '"much" into float']),
+        ("eps = true", 2, ["eps in schema", "it takes"]),
+        ("eps = [1]", 2, ["it takes"]),
+        ("eps = 2024-01-01", 2, ["it takes"]),
         ("eps = -1", 2, ["eps=-1"]),
-        ("eps = 1\nrho = 1", 2, ["eps: it and rho exclude each other"]),
+        ("eps = 1\nrho = 1", 2, ["--eps and --rho exclude each other"]),
         ("rho = 1\ndelta = 1e-6", 2, ["--delta goes with --eps"]),
-        ("method = 'SVM'", 2, ["method: ", "did you mean 'svm'?"]),
-        ("method = 'svm'\nmodel = 'svm'", 2, ["exclude each other"]),
-        ("output_perturbation = 'yes'", 2, ["takes true or false"]),
-        ("do_scale = true", 2, ["do_scale: it takes"]),
-        ("spend = {roc = 'a'}", 2, ["spend: it takes"]),
+        ("method = 'SVM'", 2, ["method in schema", '"svm"']),
+        ("do_scale = true", 2, ["do_scale in schema"]),
+        ("spend = {roc = 'a'}", 2, ["spend in schema"]),
         ("method = 'lp'\nspend = 'inference'", 2, ["no share where columns are chosen"]),
         ("method = 'lp'\nrow_norm = 2", 2, ["--row-norm goes with --method lr or svm"]),
         ("method = 'lp'\nweights = 'dose'", 2, ["--weights goes with --method lr or svm"]),
@@ -264,7 +226,7 @@ def test_without_a_formula(home, capsys):
     study("eps = 1\n")
     assert run("fit clinic.csv --schema study.toml") == 2
     said = capsys.readouterr().err
-    assert "FORMULA, or the key formula in the file of --schema" in said
+    assert "the key formula of --schema" in said
     assert said.count("\n") == 1
 
 
@@ -306,17 +268,6 @@ def test_a_template_has_the_types_of_a_file_that_has_them(ending, home, capsys):
     assert told[0]["type"] == "double"
 
 
-def test_a_template_replaces_nothing(home, capsys):
-    study("# mine\n")
-    before = Path("study.toml").read_bytes()
-    assert run("schema init clinic.csv --out study.toml") == 1
-    assert "--force" in capsys.readouterr().err
-    assert Path("study.toml").read_bytes() == before
-    assert run("schema init clinic.csv --out study.toml --force") == 0
-    assert capsys.readouterr().out == ""
-    assert "# age = " in Path("study.toml").read_text(encoding="utf-8")
-
-
 def test_a_template_that_is_filled_in_is_a_run(home, capsys):
     assert run("schema init clinic.csv --out study.toml") == 0
     text = Path("study.toml").read_text(encoding="utf-8")
@@ -333,11 +284,3 @@ def test_a_template_that_is_filled_in_is_a_run(home, capsys):
     assert run("fit clinic.csv --schema study.toml --out m.json") == 0
     assert load("m.json").formula == FORMULA
     assert load("m.json").spec.variables["age"].bounds == (18, 90)
-
-
-def test_a_parser_keeps_its_other_arguments():
-    """The file is read by keys, so no two arguments of a command may share one."""
-    _, commands = main_command.parsers()
-    for name, parser in commands.choices.items():
-        keys = [study_file._key(study_file._name(action)) for action in parser._actions]
-        assert len({*keys}) == len(keys), name

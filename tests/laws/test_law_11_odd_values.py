@@ -425,7 +425,7 @@ def masked_arrays(columns):
 def from_file(ending, write):
     def read(columns, folder):
         write(columns, folder / f"table{ending}")
-        with open_table(str(folder / f"table{ending}"), None) as table:
+        with open_table([str(folder / f"table{ending}")]) as table:
             return table.read({name: by_levels(name, LEVELS.get(name)) for name in columns})[0]
 
     return read

@@ -1,14 +1,16 @@
 """One line for each command of ``privatelr``, and a folder in which it can be run."""
 
+import inspect
 import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 
 from frames_for_laws import SCHEMA, clinic_by_age
 
 from privatelr import ZCDP, Ledger, dplpsvm, dplr, dpsimplex, dpsvm
-from privatelr.cli.options import _OPTIONS
+from privatelr.cli.app import COMMANDS
 
 FORMULA = "y ~ age + dose + smoker + größe"
 POINTS = "4 2 0.5 1  .5 .5  .1 .2  .3 .4  .2 .1  1 -1 1 -1"
@@ -44,11 +46,21 @@ LINES = {
     "ledger export": "ledger export clinic.ledger",
 }
 """But for the audit, which takes minutes, and a command that runs once on a name of a file."""
-assert {*LINES, "audit", "ledger create"} == {*_OPTIONS}
-WRITING = [
-    name for name, groups in _OPTIONS.items() if any("--out" in row.split() for _, row in groups)
-]
-"""Commands with an option for a file."""
+assert {*LINES, "audit", "ledger create"} == {*COMMANDS}
+
+
+def taking(option):
+    """Commands that take an option."""
+    found = []
+    for name, (place, _) in COMMANDS.items():
+        module, function = place.split(":")
+        command = getattr(import_module(f"privatelr.cli.{module}"), function)
+        groups = [one.default for one in inspect.signature(command).parameters.values()]
+        found += [name] if any(hasattr(group, option) for group in groups) else []
+    return found
+
+
+WRITING, PAYING = taking("out"), taking("ledger")
 
 
 def people():
