@@ -224,7 +224,8 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
         loose, tally, scale, bar = None, None, None, options.verbose > 0
         mapped: Any = None
         watched = Watched(several=spec is not ready.declared or by is not None)
-        data = data.held(ready.declared)
+        if data.is_in_parts:
+            data = data.held(ready.declared)
         if spec is not ready.declared:
             loose, tally = data.loose(ready.declared, bar=bar)
             watched.add(loose)

@@ -287,13 +287,9 @@ def scale_sensitivity(facts: ScaleFacts) -> float:
                 distance, largest = distance + min(group.size, 2), largest + 1.0
             case "product":
                 distance, largest = distance + 4 * r2 + 2 * of_squares, largest + r2 + of_squares
-    lost = 2 * mean_error(_summed(facts), facts.p + 1)
+    records = MOST_IN_MEMORY if facts.persons else facts.n  # that of persons is not public
+    lost = 2 * mean_error(records, facts.p + 1)
     return math.sqrt(distance) * (1 + ROUNDING) / facts.n + lost * math.sqrt(largest)
-
-
-def _summed(facts: ScaleFacts) -> int:
-    """Bound the number of records that are summed, which is not public for persons."""
-    return MOST_IN_MEMORY if facts.persons else facts.n
 
 
 def deciding_price(facts: ScaleFacts, target: Guarantee) -> Guarantee:
@@ -320,7 +316,8 @@ def scale_blocks(facts: ScaleFacts) -> tuple[Block, ...]:
     """
     k = len(facts.columns_of("number"))
     ends = [2.0] * k + [1.0] * k
-    lost = 2 * mean_error(_summed(facts), facts.p + 1)
+    records = MOST_IN_MEMORY if facts.persons else facts.n  # that of persons is not public
+    lost = 2 * mean_error(records, facts.p + 1)
     return tuple(Block(1, end * (1 + ROUNDING) / facts.n + lost) for end in ends)
 
 
@@ -517,21 +514,21 @@ def sums_of_loose(persons: bool) -> Kernel:
     Examples
     --------
     >>> import numpy as np
-    >>>     >>> weighted = np.array([1.0, 2.0])  # the second record counts a quarter
+    >>> from privatelr.mechanisms.stages.scale import sums_of_loose
+    >>> weighted = np.array([1.0, 2.0])  # the second record counts a quarter
     >>> sums_of_loose(True)(np.array([[0.5], [1.0]]), weighted)
     (array([0.75]), array([0.5]))
     """
-    return partial(_sums_of_loose, persons)
-
-
-def _sums_of_loose(persons: bool, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    return _sums(persons, x * _roots(y)[:, None] if persons else x, y)
+    return partial(_sums, persons, are_loose=True)
 
 
 def _sums(
-    persons: bool, x: FloatArray, y: FloatArray, z: Offset = 0.0
+    persons: bool, x: FloatArray, y: FloatArray, z: Offset = 0.0, *, are_loose: bool = False
 ) -> tuple[FloatArray, FloatArray]:
-    return column_sums(x, _roots(y) if persons else None)
+    if not persons:
+        return column_sums(x)
+    roots = _roots(y)
+    return column_sums(x * roots[:, None] if are_loose else x, roots)
 
 
 def _roots(y: FloatArray) -> FloatArray:
