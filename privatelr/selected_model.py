@@ -143,8 +143,8 @@ def dplpsvm(
     options = read_options(na_action, seed, ledger, verbose, threshold)
     found: Any = WorstMargins(density)
     stages = calibrated, draw_stages, release_stage(release_program)
-    chosen = Method(SelectedFit, found, goal, facts, *stages, True, "roc" in shares)
-    return fit(chosen, source, schema, options)
+    chosen = Method(found, goal, facts, *stages, True, "roc" in shares)
+    return fit(SelectedFit, chosen, source, schema, options)
 
 
 @suggests_arguments
@@ -249,8 +249,8 @@ def dpsimplex(
     schema = declare_schema(bounds, levels, None, intercept_scale)
     options = read_options(na_action, seed, ledger, verbose, threshold)
     stages = calibrated, draw_stages, release_stage(release_simplex)
-    chosen = Method(SelectedFit, found, goal, facts, *stages, True, "roc" in shares)
-    return fit(chosen, source, schema, options)
+    chosen = Method(found, goal, facts, *stages, True, "roc" in shares)
+    return fit(SelectedFit, chosen, source, schema, options)
 
 
 def _require_density(density: Any, minority: Any) -> None:

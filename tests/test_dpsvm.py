@@ -563,7 +563,7 @@ def test_a_saved_fit_is_the_same_fit(loss, price, op, tmp_path):
     fit.save(path)
     document = json.loads(path.read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator(JSON_SCHEMA).validate(document)
-    assert document["calibration"]["loss"] == {"name": loss, "h": 0.2}
+    assert document["call"]["loss"] == {"name": loss, "h": 0.2}
     for other in (load(path), copy.copy(fit)):
         assert other.calibration == fit.calibration
         assert other.calibration.problem.loss == fit.calibration.problem.loss

@@ -23,7 +23,7 @@ from privatelr.mechanisms.calibration import certified_norm
 from privatelr.mechanisms.perturbation import release_minimiser
 from privatelr.numerics.solve import Newton
 from privatelr.privacy.noise import SystemRandomness
-from privatelr.results.release_files.document import content_hash
+from privatelr.results.release_files import content_hash
 from privatelr.sources import declare_schema
 
 N = 3000
@@ -256,8 +256,8 @@ def test_a_saved_fit_is_the_same(tmp_path, options: dict) -> None:
     assert again.calibration == fit.calibration
     assert np.array_equal(again.release.centre, fit.release.centre)
     document = json.loads((tmp_path / "fit.json").read_text())
-    for change in ({"x": 0.5, "z": 1.0}, {"x": 1e6}):
-        document["design"]["prior"]["means"] = change
+    for change in ([["x", 0.5], ["z", 1.0]], [["x", 1e6]]):
+        document["call"]["design"]["prior"]["means"] = change
         document["sha256"] = content_hash(document)
         (tmp_path / "bad.json").write_text(json.dumps(document))
         with pytest.raises(ReleaseFileError):

@@ -30,7 +30,7 @@ from privatelr.numerics.solve import Newton
 from privatelr.numerics.solve.ball_newton import ExactObjective, enclose, precise_minimum
 from privatelr.numerics.solve.certified import gradient_bound
 from privatelr.privacy.noise import SystemRandomness
-from privatelr.results.release_files.document import content_hash
+from privatelr.results.release_files import content_hash
 from privatelr.sources import declare_schema
 
 SDS = {"(Intercept)": (-3.0, 0.2), "x": (1.0, 0.05), "u": (-0.5, 0.02)}
@@ -313,8 +313,8 @@ def test_a_saved_fit_is_the_same(tmp_path, options: dict) -> None:
     assert again.calibration == fit.calibration
     assert np.array_equal(again.release.stiff, fit.release.stiff)
     document = json.loads((tmp_path / "fit.json").read_text())
-    for change in ({"x": 1e-9}, {"u": 1.0}, {"x": -1.0}, {}):
-        document["design"]["prior"]["sds"] = change
+    for change in ([["x", 1e-9]], [["u", 1.0]], [["x", -1.0]], []):
+        document["call"]["design"]["prior"]["sds"] = change
         document["sha256"] = content_hash(document)
         (tmp_path / "bad.json").write_text(json.dumps(document))
         with pytest.raises(ReleaseFileError):

@@ -39,7 +39,7 @@ from privatelr.errors import ArgumentError, PrivateLRError, require_number
 from privatelr.lazy_import import lazy_import
 from privatelr.model import dplr
 from privatelr.privacy.accounting import NAMED, ledger_rows, of_public_data
-from privatelr.results.release_files import release_bytes
+from privatelr.results.release_files import file_bytes
 
 if TYPE_CHECKING:
     import argcomplete
@@ -90,7 +90,7 @@ def demo(chosen: argparse.Namespace) -> int:
     """Fit iris with its public schema and print the summary."""
     with of_public_data():
         model = dplr(DEMO_FORMULA, load_dataset("iris"), **load_schema("iris"))
-    print(release_bytes(model).decode().removesuffix("\n") if chosen.json else in_shell(model))
+    print(file_bytes(model).decode().removesuffix("\n") if chosen.json else in_shell(model))
     if os.environ.get(NAMED):
         if chosen.json:
             outcomes.note("privatelr", _UNCHARGED)

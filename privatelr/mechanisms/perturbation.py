@@ -44,6 +44,7 @@ from privatelr.types import FloatArray, Offset, Rows
 if TYPE_CHECKING:
     import flint
 
+    from privatelr.mechanisms.request import Request
     from privatelr.mechanisms.scale_release import ScaleRelease
     from privatelr.mechanisms.score_histogram import HistogramRelease
     from privatelr.numerics.solve import softmax_minimum
@@ -114,6 +115,8 @@ class Release:
         The coefficients to which the penalty draws, in scaled units; None for zero.
     stiff : ndarray of shape (k, d) or None
         G of a prior, which adds ``|G (w - centre)|**2 / 2`` to the mean objective.
+    request : Request or None
+        What was calibrated for, from which a release file calibrates again.
 
     Examples
     --------
@@ -133,6 +136,7 @@ class Release:
     histogram: HistogramRelease | None = None
     centre: FloatArray | None = None
     stiff: FloatArray | None = None
+    request: Request | None = None
 
     def __post_init__(self) -> None:
         self.coef.flags.writeable = False

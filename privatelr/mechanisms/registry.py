@@ -170,6 +170,7 @@ class StagedCalibration:
     moments: MomentsCalibration | None
     scale: ScaleCalibration | None = None
     histogram: HistogramCalibration | None = None
+    request: Request | None = None
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -252,7 +253,7 @@ def calibrate_all(
         else:
             mechanism = find_mechanism(asked)
             stages = coefficients, last, first, counts
-            found.append(StagedCalibration(request.target, mechanism, *stages))
+            found.append(StagedCalibration(request.target, mechanism, *stages, request))
     if not found:
         raise refusal
     return found[0] if len(found) == 1 else min(found, key=_noise)
@@ -367,7 +368,8 @@ def release_all(
     """
     drawn = {} if centre is None else {"centre": centre, "stiff": stiff}
     released = plan.mechanism.release(rows, plan.coefficients, draws, solver, **drawn)
+    released = replace(released, guarantee=plan.target, request=plan.request)
     if plan.moments is None or draws.moments is None:
-        return replace(released, guarantee=plan.target)
+        return released
     moments = release_moments(rows, released.coef, plan.moments, draws.moments)
-    return replace(released, guarantee=plan.target, moments=moments)
+    return replace(released, moments=moments)

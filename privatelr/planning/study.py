@@ -51,7 +51,7 @@ class Study:
     worse: Population | None = None
 
     @property
-    def method(self) -> Method[Any]:
+    def method(self) -> Method:
         """The mechanism of a fit."""
         asked, prior = (self.request, self.schema, self.do_scale), self.spec.prior
         if self.classes:

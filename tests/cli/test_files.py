@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from privatelr import cli, dplr, load, locks
 from privatelr.cli import model_commands
-from privatelr.results.release_files import create_file, release_bytes, replace_file
+from privatelr.results.release_files import create_file, file_bytes, replace_file
 
 DECLARED = ["--bounds", "age=18:90", "--bounds", "dose=0:5", "--bounds", "y=0:1"]
 DECLARED += ["--levels", "smoker=no,yes"]
@@ -246,5 +246,5 @@ def test_predictions_and_cards_are_written_the_same_way(home, capsys):
 def test_a_model_file_is_what_save_writes(tmp_path):
     model = fit_clinic(clinic())
     model.save(tmp_path / "model.json")
-    assert (tmp_path / "model.json").read_bytes() == release_bytes(model)
-    assert json.loads(release_bytes(model))["format"] == "privatelr release"
+    assert (tmp_path / "model.json").read_bytes() == file_bytes(model)
+    assert json.loads(file_bytes(model))["format"] == "privatelr release"

@@ -122,7 +122,7 @@ def test_numbers_are_compared_in_their_own_type(paths, tmp_path, monkeypatch, ca
     told = []
     for term in ("I(x == 0.1)", f"I(site == {2**53 + 1})"):
         assert cli.main(["fit", *paths, f"y ~ {term}", "--eps", "0", "--json", "--quiet"]) == 0
-        told.append(json.loads(capsys.readouterr().out)["coefficients"]["user_units"])
+        told.append(json.loads(capsys.readouterr().out)["derived"]["fits"][0]["user_units"])
     assert told[0] == told[1]
     assert told[0][1] != 0
 
@@ -224,7 +224,7 @@ def parts(tmp_path, monkeypatch):
 
 def coefficients(capsys, *arguments):
     assert cli.main([*arguments, "--seed", "1", "--json", *DECLARED]) == 0
-    return json.loads(capsys.readouterr().out)["coefficients"]["user_units"]
+    return json.loads(capsys.readouterr().out)["derived"]["fits"][0]["user_units"]
 
 
 WAYS = [

@@ -32,7 +32,7 @@ from privatelr.mechanisms.score_histogram import achieved_histogram, cells_of
 from privatelr.privacy import implies, join
 from privatelr.results import predict
 from privatelr.results.answers import scored_records
-from privatelr.results.release_files import document as documents
+from privatelr.results.release_files import content_hash
 
 FORMULA, MANY = "y ~ age + dose + smoker", 600
 SPEND = {"coefficients": 0.75, "roc": 0.25}
@@ -204,11 +204,11 @@ def test_a_saved_fit_has_the_same_curve(frame, name, price, tmp_path):
 
 
 def louder(entry):
-    entry["roc"]["noise"]["rate"] *= 2
+    entry["derived"]["roc_noise"]["rate"] *= 2
 
 
 def dearer(entry):
-    entry["roc"]["target"]["epsilon"] *= 2
+    entry["call"]["roc_target"]["epsilon"] *= 2
 
 
 @pytest.mark.parametrize("change", [louder, dearer])
@@ -217,9 +217,9 @@ def test_a_file_whose_noise_is_not_enough_is_refused(fit, tmp_path, change):
     fit.save(path)
     document = json.loads(path.read_text("utf-8"))
     change(document)
-    document["sha256"] = documents.content_hash(document)
+    document["sha256"] = content_hash(document)
     path.write_text(json.dumps(document), "utf-8")
-    with pytest.raises(ReleaseFileError, match=r"roc: the noise gives|guarantee|beside choices"):
+    with pytest.raises(ReleaseFileError, match=r"the other entries give|guarantee|next to"):
         load(path)
 
 

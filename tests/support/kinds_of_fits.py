@@ -211,6 +211,7 @@ def facts_of(fit, rows):
     return {
         "rows": rows,
         "predicted": without_nan(predicted.tolist()),
+        "threshold": [one.threshold for one in each],
         "coef": np.asarray(fit.coef, dtype=float).tolist(),
         "guarantee": str(fit.guarantee),
         "formula": [one.formula for one in each] if isinstance(fit, Strata) else fit.formula,
