@@ -66,32 +66,24 @@ def verdicts(tree, cases):
 
 
 def tampered(count, seed=1):
-    """Documents with one or two entries changed, anywhere, in the promise, or by very little."""
+    """Documents with one or two entries changed, or one by very little."""
     sys.path[:0] = [str(TESTS), str(TESTS / "support")]
-    from results.test_release_file_fuzz import broken, rehashed, spelled, what_is_promised
+    from results.test_release_file_fuzz import broken, rehashed, spelled
 
     rng, whole = random.Random(seed), documents()
     for index in range(count):
         document = whole[index % len(whole)]
-        match index // len(whole) % 3:
-            case 0:
-                changed = broken(document, rng)
-            case 1:
-                changed = broken(document, rng, what_is_promised)
-            case _:
-                changed = moved(document, rng)
-        yield spelled(rehashed(changed), rng)
+        change = moved if index // len(whole) % 3 == 2 else broken
+        yield spelled(rehashed(change(document, rng)), rng)
 
 
 def documents():
-    """Fresh fits, and the files that are kept of every version of the format."""
-    from results.test_release_file_fuzz import OPTIONS, model
+    """A fresh fit of each kind."""
+    from kinds_of_fits import FITS
 
     from privatelr.results.release_files import release_document
 
-    fresh = [json.loads(json.dumps(release_document(model(**options)))) for options in OPTIONS]
-    kept = sorted((TESTS / "results/frozen").glob("*/*.json"))
-    return fresh + [json.loads(path.read_text(encoding="utf-8")) for path in kept]
+    return [json.loads(json.dumps(release_document(make()))) for make in FITS.values()]
 
 
 def moved(document, rng):
