@@ -171,6 +171,7 @@ class StagedCalibration:
     scale: ScaleCalibration | None = None
     histogram: HistogramCalibration | None = None
     request: Request | None = None
+    """What these stages alone are calibrated for: the promise, and the laws of the chosen way."""
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -234,7 +235,8 @@ def calibrate_all(
     found, refusal = [], GuaranteeError("spend: no noise is proven for these shares.")
     for parts, meant in divide(request.target, request.spend, facts.loss, scaled=scale is not None):
         kinds = tuple(kind for kind in meant if not request.kinds or kind in request.kinds)
-        if meant and not kinds:
+        is_pure = _promise_of(request.target, parts["coefficients"]) != request.target
+        if (meant and not kinds) or (is_pure and request.kinds):  # laws are those of a shared delta
             continue
         asked = replace(request, target=parts["coefficients"], kinds=kinds or request.kinds)
         try:
@@ -253,10 +255,18 @@ def calibrate_all(
         else:
             mechanism = find_mechanism(asked)
             stages = coefficients, last, first, counts
-            found.append(StagedCalibration(request.target, mechanism, *stages, request))
+            meant_for = replace(asked, target=_promise_of(request.target, asked.target))
+            found.append(StagedCalibration(request.target, mechanism, *stages, meant_for))
     if not found:
         raise refusal
     return found[0] if len(found) == 1 else min(found, key=_noise)
+
+
+def _promise_of(target: Guarantee, part: Guarantee) -> Guarantee:
+    """Return what a target was divided as: pure epsilon where its parts are pure."""
+    if isinstance(target, ApproxDP) and isinstance(part, PureDP):
+        return PureDP(target.epsilon, target.neighbours)
+    return target
 
 
 def _noise(plan: StagedCalibration) -> float:

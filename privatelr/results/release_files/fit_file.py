@@ -201,6 +201,9 @@ def _call_of(fit: NoisyRecord, text: str) -> dict[str, Any]:
         usual = calibration.usual_rows(*known, has_intervals=request.buys_intervals)
         length = spec.standard.length
         row_norm = None if (length, spec.standard.unit) == usual else length
+    shares: Any = request.spend
+    if shares != "inference":
+        shares = [(name, float(share)) for name, share in shares]
     return entries.written(
         FitCall,
         made.problem,
@@ -209,7 +212,7 @@ def _call_of(fit: NoisyRecord, text: str) -> dict[str, Any]:
         design=design_entry(spec, text, row_norm),
         analysis=request.analysis,
         promise=request.target,
-        shares=request.spend,
+        shares=shares,
         laws=[law.__name__ for law in request.kinds],
         scaled=fit.release.scale is not None,
         threshold=fit.threshold,
