@@ -5,6 +5,7 @@ fit = dplr("Species != 'setosa' ~ .", load_dataset("iris"), **load_schema("iris"
 print(fit)
 """
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from privatelr.errors import (
     SchemaError,
     SchemaWarning,
 )
+from privatelr.lazy_import import lazy_import
 
 if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     from privatelr import audit
@@ -30,8 +32,6 @@ if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     from privatelr.design import ScaledData, scaled
     from privatelr.mechanisms import Release
     from privatelr.mechanisms.calibration import Calibration
-    from privatelr.mechanisms.linear_programs import constraint_private_lp
-    from privatelr.mechanisms.online import PrivateFTRL
     from privatelr.model import check, dplr, dpsvm
     from privatelr.multinomial_model import dpmultinom
     from privatelr.numerics.solve import Newton
@@ -57,13 +57,23 @@ if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     from privatelr.results.pages.comparison import Comparison, compare
     from privatelr.results.pages.forest import plot_coefficients
     from privatelr.results.release_files import load
-    from privatelr.results.selected import SelectedFit
     from privatelr.results.strata_of_fits import Strata
-    from privatelr.selected_model import dplpsvm, dpsimplex
+    from privatelr.selection import files as files_of_choices
+    from privatelr.selection.constraint_private import constraint_private_lp
+    from privatelr.selection.models import dplpsvm, dpsimplex
+    from privatelr.selection.online import PrivateFTRL
+    from privatelr.selection.selected_fit import SelectedFit
     from privatelr.sources import stream
     from privatelr.suggestions import levels_from, suggest_bounds
+else:
+    files_of_choices = lazy_import("privatelr.selection.files")
 
 __version__ = "0.2.0"
+
+kinds_of_files: dict[str, Callable[[], Any]] = {
+    "selection": lambda: files_of_choices.SELECTION,
+}
+"""Kinds of release files that the core does not know; each is imported at first use."""
 
 __all__ = ["SelectedFit", "__version__", "dplpsvm", "dplr", "dpsimplex", "dpsvm"]
 __all__ += ["MultinomialFit", "dpmultinom"]
@@ -85,8 +95,6 @@ _FOLDERS = {
     "design": ("ScaledData", "scaled"),
     "mechanisms": ("Release",),
     "mechanisms.calibration": ("Calibration",),
-    "mechanisms.linear_programs": ("constraint_private_lp",),
-    "mechanisms.online": ("PrivateFTRL",),
     "model": ("check", "dplr", "dpsvm"),
     "multinomial_model": ("dpmultinom",),
     "numerics.solve": ("Newton",),
@@ -104,9 +112,11 @@ _FOLDERS = {
     "results.multinomial_fit": ("MultinomialFit",),
     "results.pages.forest": ("plot_coefficients",),
     "results.release_files": ("load",),
-    "results.selected": ("SelectedFit",),
     "results.strata_of_fits": ("Strata",),
-    "selected_model": ("dplpsvm", "dpsimplex"),
+    "selection.constraint_private": ("constraint_private_lp",),
+    "selection.models": ("dplpsvm", "dpsimplex"),
+    "selection.online": ("PrivateFTRL",),
+    "selection.selected_fit": ("SelectedFit",),
     "sources": ("stream",),
     "suggestions": ("levels_from", "suggest_bounds"),
 }

@@ -80,7 +80,7 @@ _TELLS_PERSONS = f"the fit of {_TWO} takes person=, the values that tell persons
 OF_FIT = {
     "sample_weight": "LP-SVM and the simplex classifier take no weights, so that every record "
     f"counts once; leave it out, or take {_TWO}",
-    "classes": "the constructor takes them, as in PrivateLPSVC(classes=('no', 'yes'))",
+    "classes": "the constructor takes them, as in PrivateLinearSVC(classes=('no', 'yes'))",
     **dict.fromkeys(("groups", "person"), _TELLS_PERSONS),
 }
 """Sentences about arguments that `fit` of an estimator does not have, or not that of each."""

@@ -68,6 +68,10 @@ class PartitionedData(FrameData):
     def __len__(self) -> int:
         return len(self.table)
 
+    @property
+    def is_in_parts(self) -> bool:
+        return True
+
     def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
         if do_scale is True:
             raise ArgumentError(

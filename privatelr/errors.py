@@ -98,7 +98,7 @@ class LedgerError(GuaranteeError):
 
 
 class WrongLedgerError(LedgerError):
-    """What was named as a ledger, or an allowance in it, is none, is damaged or cannot be read."""
+    """What was named as a ledger is not one, is damaged or cannot be read."""
 
 
 class NoRelease(GuaranteeError):  # noqa: N818

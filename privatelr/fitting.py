@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 import numpy as np
 
 from privatelr.design import (
+    AnySpec,
+    DesignSpec,
     Prior,
     prior_of,
     project,
@@ -42,7 +44,7 @@ from privatelr.mechanisms import (
     warn_of_noise,
     warn_of_one_record,
 )
-from privatelr.mechanisms.request import read_account, read_seed, require_no_account
+from privatelr.mechanisms.request import SCALE, read_account, read_seed, require_no_account
 from privatelr.method import Method, standardised
 from privatelr.numerics import label
 from privatelr.numerics.rows import Watched
@@ -58,6 +60,7 @@ from privatelr.sources import Schema
 if TYPE_CHECKING:
     from privatelr import results
     from privatelr.formula import By
+    from privatelr.mechanisms.score_histogram import ScoreScale
     from privatelr.model_data import FrameData
     from privatelr.results import fit_record, strata_of_fits
     from privatelr.results.answers import scored_records
@@ -185,7 +188,7 @@ class _Ready:
     """
 
     declared: Any
-    spec: Any
+    spec: AnySpec
     calibration: Any
     guarantee: Guarantee
     cut: Any
@@ -215,13 +218,13 @@ def fit(
     guarantee = unless_seeded(method.target, not options.randomness.is_secret)
     if options.do_scale is True and method.target.is_private:
         guarantee = void("scaled by the data")
-    with charged_if_unread(options.ledger, guarantee):
+    with charged_if_unread(options.ledger, guarantee, is_read=data.is_in_parts):
         ready = _prepare(method, data, schema, options, guarantee)
     spec, calibration = ready.spec, ready.calibration
     strata: By | None = spec.formula.by
     by = strata if strata is not None and strata.level is None else None
     named = label(spec.formula.text, method.loss)
-    whose = spec.formula.person and spec.formula.person.column
+    whose = None if spec.formula.person is None else spec.formula.person.column
     entry = charge(options.ledger, ready.guarantee, calibration.events, named, whose)
     draws = method.draw(calibration, options.randomness)
     fits = dict[Any, Any]()
@@ -233,13 +236,13 @@ def fit(
         if spec is not ready.declared:
             loose, tally = data.loose(ready.declared, bar=bar)
             watched.add(loose)
-            scale = release_scale(loose, calibration.scale, draws.scale)
+            scale = release_scale(loose, calibration.scale, draws.others[SCALE])
             mapped = scale_map(scale)
-            spec = standardise(spec, *mapped)
+            spec = standardise(cast("DesignSpec", spec), *mapped)
         for level in (None,) if by is None else spec.variables[by.column].levels:
             at = spec if by is None else spec.at_level(level)
             if fits:  # the scale is that of all strata, and was drawn once
-                draws = method.draw(replace(calibration, scale=None), options.randomness)
+                draws = method.draw(calibration.having(scale=None), options.randomness)
             rows: Any
             if loose is not None and by is None:
                 rows = data.standardised(loose, at, *mapped, bar=bar)
@@ -248,16 +251,18 @@ def fit(
                 rows, tally = read(at)
             loose = None  # frees the memory
             watched.add(rows)
-            drawn = {} if at.prior is None else prior_of(at, calibration.coefficients.problem)
-            release = method.release(rows, calibration, draws, **drawn)
-            release = replace(release, guarantee=ready.guarantee, entry=entry)
+            drawn: dict[str, Any] = (
+                {} if at.prior is None else prior_of(at, calibration.coefficients.problem)
+            )
             if scale is not None:
-                release = replace(release, scale=scale)
-            if method.buys_roc:
+                drawn["before"] = {SCALE: scale}
+
+            def expected(release: Any, at: Any = at) -> ScoreScale:
                 made: Any = kind(at, release, ready.cut, None)
-                given = rows, calibration.histogram, draws.histogram
-                counts = scored_records.count_training_scores(made, *given)
-                release = replace(release, histogram=counts)
+                return scored_records.score_scale(made)
+
+            paid = {"guarantee": ready.guarantee, "entry": entry}
+            release = method.release(rows, calibration, draws, **drawn, **paid, expected=expected)
             told = at, tally
             found = (
                 results.diagnose(rows, release.coef, method.loss, *told)
@@ -311,7 +316,7 @@ def _prepare(
     return _Ready(declared, spec, calibration, guarantee, cut, scored)
 
 
-def _require_no_subset(ledger: Account | None, spec: Any) -> None:
+def _require_no_subset(ledger: Account | None, spec: AnySpec) -> None:
     """Refuse a subset of a part: one replaced record may leave a subset and enter another one.
 
     Weights of 0 leave records out as well, and so does a stratum alone.

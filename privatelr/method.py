@@ -8,7 +8,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from privatelr.design import LONGEST_MARGIN, most_stiffness, plan_standard
+from privatelr.design import LONGEST_MARGIN, RowSpec, most_stiffness, plan_standard
 from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, show
 from privatelr.mechanisms import (
     Problem,
@@ -79,7 +79,7 @@ class Method:
     facts: Callable[[int, Any], Any]
     calibrate: Callable[..., Any]
     draw: Callable[[Any, Randomness], Any]
-    release: Callable[[Any, Any, Any], Any]
+    release: Callable[..., Any]
     by_entries: bool = False
     buys_roc: bool = False
     standard: tuple[Way, ...] = ()
@@ -113,14 +113,14 @@ def perturbation(
             "no share; take do_scale='private', or no share for the scale."
         )
 
-    def facts(n: int, spec: Any) -> Problem:
+    def facts(n: int, spec: RowSpec) -> Problem:
         if (spec.formula.person is not None) is not about_persons:
             says = "has no person(...)" if about_persons else "says who records are of"
             raise GuaranteeError(
                 f"person: the formula {says}, and the guarantee is about neighbours that "
                 f"{target.neighbours.value}; this takes both to be about persons, or neither."
             )
-        moved = {"weighted": spec.weighted, "offset": spec.offset_bound}
+        moved: dict[str, Any] = {"weighted": spec.weighted, "offset": spec.offset_bound}
         if prior is not None:
             held = most_stiffness(spec, standardised=spec.standard is not None)
             moved |= {"centre": LONGEST_MARGIN / spec.radius, "stiffness": held}

@@ -81,6 +81,11 @@ class FrameData:
         return len(self.batch) if self.persons is None else self.persons
 
     @property
+    def is_in_parts(self) -> bool:
+        """Whether records are in partitions or in a stream, and are read to count them."""
+        return False
+
+    @property
     def neighbours(self) -> Neighbours:
         """What neighbouring data differ in."""
         return neighbours_about(self.persons)

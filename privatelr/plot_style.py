@@ -6,9 +6,10 @@ The colours are of Okabe and Ito (2008), who chose them for people who see no re
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from privatelr.errors import ArgumentError, MissingDependencyError
+from privatelr.errors import ArgumentError, MissingDependencyError, show
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +29,32 @@ QUIET, BROKEN = "#9aa5b1", "#d55e00"
 _LIGHT, _MIDDLE = (0.2126, 0.7152, 0.0722), 0.179
 """What red, green and blue add to the light of a colour, and the light that has as much contrast
 with black as with white, by WCAG 2."""
+_FORMATS = (".pdf", ".png", ".svg")
+"""Suffixes of files of pictures."""
+
+
+def require_plot(path: str | Path) -> Path:
+    """Return the path of a picture if it can be written; this is checked before any work is done.
+
+    Raises
+    ------
+    ArgumentError
+        If the name has another suffix, or its directory does not exist.
+    MissingDependencyError
+        If matplotlib is not installed.
+    """
+    target, given = Path(path), f"plot={show(str(path))}: plot takes a name in"
+    if target.suffix.lower() not in _FORMATS:
+        raise ArgumentError(f"{given} {', '.join(_FORMATS)}.")
+    if not target.parent.is_dir():
+        raise ArgumentError(f"{given} a directory that exists.")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as missing:
+        raise MissingDependencyError(
+            "plot: takes matplotlib; install it, or privatelr[plots]."
+        ) from missing
+    return target
 
 
 def axes_for(caller: str, size: tuple[float, float], ax: Any) -> Axes:

@@ -122,7 +122,7 @@ def suggest_bounds(
     owned = None if person is None else _read_persons(data, source, person)
     account, randomness = read_account(ledger), _randomness(seed)
     guarantee = unless_seeded(target, not randomness.is_secret)
-    with charged_if_unread(account, guarantee):
+    with charged_if_unread(account, guarantee, is_read=source.is_in_parts):
         n = len(source) if owned is None else owned.persons
     ends = {name: candidate_ends(*pair) for name, pair in outer.items()}
     calibration = calibrate_ranges(n, [len(found) - 1 for found in ends.values()], target)
@@ -243,7 +243,7 @@ def levels_from(
     account, randomness = read_account(ledger), _randomness(seed)
     calibration = calibrate_levels(target)
     guarantee = unless_seeded(target, not randomness.is_secret)
-    with charged_if_unread(account, guarantee):
+    with charged_if_unread(account, guarantee, is_read=source.is_in_parts):
         n = len(source) if owned is None else owned.persons
     require_below_one_record(target, n)
     require_possible(n, calibration)

@@ -40,7 +40,7 @@ from privatelr.numerics import LOSSES, Objective, hessian, mean_change, threads,
 from privatelr.numerics.rows import RowFacts, additions, checksum
 from privatelr.numerics.rows.dask_partitions import computed, constant, tree_sum
 from privatelr.numerics.solve import Newton, certified_minimum, gradient_bound, precise_minimum
-from privatelr.sources import declare_schema, is_dask
+from privatelr.sources import declare_schema
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
 da = pytest.importorskip("dask.array", reason="needs the extra [dask]")
@@ -326,24 +326,7 @@ def test_what_is_no_table_is_refused_in_one_sentence(case):
     assert "memory" not in case or case in str(caught.value)
 
 
-def test_the_type_is_told_without_importing_dask():
-    assert is_dask(da.zeros(3))
-    assert not any(map(is_dask, (None, "y ~ x", np.zeros(3), clinic(3), {"a": [1]})))
-
-
 SECRET = 0.123456789
-
-
-def test_a_failure_quotes_no_value():
-    rows, _ = both(clinic(50), 20)
-
-    def kernel(x, y):
-        raise ValueError(f"{SECRET} is in row 3")
-
-    with pytest.raises(SchemaError) as caught:
-        rows.fold(kernel)
-    chain = [caught.value, caught.value.__cause__, caught.value.__context__]
-    assert not any(str(SECRET) in str(error) for error in chain)
 
 
 @pytest.mark.parametrize(("memory", "reads"), [(KEPT, 1), (STREAMED, 3)])
@@ -392,7 +375,7 @@ CHANGES = [fewer, one_value, one_label, unusable, values_in_other_places, swappe
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("after", [2, 3, 6])
+@pytest.mark.parametrize("after", [2, 6])
 def test_data_that_change_between_passes_end_a_fit_in_the_next(change, after):
     """One reading counts the records; the first that follows says what the data are."""
     lazy, readings = changing(clinic(50), change, after)
@@ -420,15 +403,6 @@ def test_records_that_change_places_are_noticed(apart):
     y[5] = -1
     order[[5, 5 + apart]] = 5 + apart, 5
     assert (checksum(x, y) != checksum(x[order], y[order])).all()
-
-
-def test_what_changes_is_told_in_the_same_words_whatever_it_is():
-    def told(change):
-        with pytest.raises(SchemaError) as error:
-            dplr(FORMULA, changing(clinic(50), change, 2)[0], **SCHEMA)
-        return str(error.value)
-
-    assert len({told(change) for change in CHANGES}) == 1
 
 
 def test_partitions_that_are_drawn_at_each_reading_are_refused_in_bounded_time():
@@ -526,9 +500,8 @@ def test_kernels_travel_without_the_data():
         left.fold(lambda x, y: (0,))
 
 
-@EVERY_MEMORY
 @pytest.mark.parametrize("cell", [b"\xff", "\ud800", Decimal("sNaN"), 3, None], ids=repr)
-def test_objects_are_not_made_into_text_on_the_way(cell, memory):
+def test_objects_are_not_made_into_text_on_the_way(cell):
     """Dask would, and fail for a cell that cannot be spelled: an error about one record."""
     x = pd.Series(["a", "b", "a", cell, *["a", "b"] * 18], dtype=object)
     frame = pd.DataFrame({"x": x, "y": [0, 1, 1, 0] * 10})
@@ -538,8 +511,7 @@ def test_objects_are_not_made_into_text_on_the_way(cell, memory):
         dd.from_delayed(parts, meta=frame.iloc[:0]),
         dd.from_pandas(frame.assign(z=1), npartitions=2)[["y", "x"]],
     ):
-        with dask.config.set({"privatelr.memory": memory}):
-            found = dplr("y ~ x", lazy, levels={"x": ["a", "b"]}, bounds={"y": (0, 1)})
+        found = dplr("y ~ x", lazy, levels={"x": ["a", "b"]}, bounds={"y": (0, 1)})
         expected = dplr("y ~ x", frame, levels={"x": ["a", "b"]}, bounds={"y": (0, 1)})
         np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
 
@@ -567,8 +539,7 @@ def test_a_bar_moves_and_goes_away(capfd, monkeypatch):
     check_that_a_bar_moves_and_goes_away(capfd)
 
 
-@EVERY_MEMORY
-@pytest.mark.parametrize("after", [0, 2])
+@pytest.mark.parametrize(("after", "memory"), [(0, KEPT), (2, STREAMED)])
 @pytest.mark.parametrize(
     "error",
     [

@@ -15,7 +15,6 @@ from dask_for_tests import (
     KEPT,
     balls,
     both,
-    check_that_a_bar_moves_and_goes_away,
     in_parts,
     local_cluster,
     objectives,
@@ -105,19 +104,6 @@ def test_a_cluster_says_how_much_memory_it_has(on):
     assert distributed.futures_of(rows.parts[0]), "kept by the workers"
 
 
-def test_a_failure_on_a_cluster_quotes_no_value(on, caplog):
-    rows, _ = both(clinic(50), 20)
-
-    def kernel(x, y):
-        raise ValueError(f"{x[0, 1]} is in row 3")
-
-    with pytest.raises(SchemaError) as caught:
-        rows.fold(kernel)
-    assert str(caught.value) == "data: a partition could not be read or summed."
-    logged = "".join(line for _, lines in on.get_worker_logs().items() for _, line in lines)
-    assert "Compute Failed" not in logged
-
-
 @pytest.mark.parametrize("error", [ValueError, SchemaError, ClusterError, NotConvergedError])
 @EVERY_MEMORY
 def test_errors_of_other_peoples_tasks_quote_nothing(on, memory, error):
@@ -132,10 +118,6 @@ def test_errors_of_other_peoples_tasks_quote_nothing(on, memory, error):
         dplr(FORMULA, lazy, **SCHEMA)
     assert "SECRET" not in f"{told.value}{told.value.__cause__}"
     assert told.value.__context__ is None
-
-
-def test_a_bar_moves_and_goes_away(on, capfd):
-    check_that_a_bar_moves_and_goes_away(capfd)
 
 
 def test_workers_read_files_and_predict(on, tmp_path):
@@ -230,9 +212,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize(
-    ("when", "left"), [("in a pass", 0.0), ("while it is asked", 1.0), ("before it answers", 1.0)]
-)
+@pytest.mark.parametrize(("when", "left"), [("in a pass", 0.0), ("before it answers", 1.0)])
 def test_a_scheduler_that_dies_ends_a_fit(tmp_path, when, left):
     """A charge stands; while the records are counted, nothing is charged yet."""
     script = tmp_path / "dies.py"

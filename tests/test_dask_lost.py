@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from dask_for_tests import EVERY_MEMORY, in_parts, local_cluster, one_noise
+from dask_for_tests import KEPT, STREAMED, in_parts, local_cluster, one_noise
 from frames_for_laws import FORMULA, SCHEMA
 from repeated_noise import trial
 
@@ -84,8 +84,7 @@ def patient():
         yield
 
 
-@EVERY_MEMORY
-@pytest.mark.parametrize("when", ["before", "between"])
+@pytest.mark.parametrize(("memory", "when"), [(KEPT, "between"), (STREAMED, "before")])
 def test_the_tasks_of_a_frozen_worker_move_to_the_others(patient, memory, when):
     """Rows that it keeps are read again, and long before its scheduler gives it up."""
     frame, held = trial(100), ExitStack()
@@ -193,8 +192,7 @@ def client(cluster):
         yield made
 
 
-@EVERY_MEMORY
-@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.7])
+@pytest.mark.parametrize(("memory", "seconds"), [(KEPT, 0.0), (STREAMED, 0.1), (KEPT, 0.7)])
 def test_a_client_that_is_closed_during_a_fit_is_named(client, memory, seconds):
     """It is the default client, so that there is none afterwards."""
 

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pandas as pd
 import pytest
-from dask_for_tests import EVERY_MEMORY, one_noise
+from dask_for_tests import KEPT, STREAMED, one_noise
 from frames_for_laws import FORMULA, SCHEMA
 from repeated_noise import trial
 
@@ -29,8 +29,7 @@ def written(folder, frame, size, **options):
     return folder
 
 
-@SYSTEMS
-@EVERY_MEMORY
+@pytest.mark.parametrize(("system", "memory"), [("fsspec", KEPT), ("arrow", STREAMED)])
 def test_few_columns_of_many_small_files(tmp_path, system, memory):
     """Dask reads several such files at once, and more of them the fewer columns are asked for.
 

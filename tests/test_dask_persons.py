@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from dask_for_tests import EVERY_MEMORY, KEPT, one_noise
+from dask_for_tests import KEPT, STREAMED, one_noise
 
 from privatelr import ArgumentError, FormulaError, dplr, dpsvm
 from privatelr.call_data import read_data
@@ -57,9 +57,10 @@ def test_the_line_about_a_pass_tells_of_persons(capfd, monkeypatch):
     assert "records" not in shown
 
 
-@EVERY_MEMORY
 @pytest.mark.parametrize("given", SPENDS.values(), ids=SPENDS)
-@pytest.mark.parametrize(("fitting", "most"), [(dplr, 1), (dplr, 3), (dpsvm, 3)])
+@pytest.mark.parametrize(
+    ("fitting", "most", "memory"), [(dplr, 1, KEPT), (dplr, 3, STREAMED), (dpsvm, 3, KEPT)]
+)
 def test_releases_are_those_of_a_fit_in_memory(fitting, most, given, memory):
     frame, given = visits(), given | {"records_per_person": most, **PERSON}
     with dask.config.set({"privatelr.memory": memory}):

@@ -326,14 +326,6 @@ def test_views_of_two_classes_refuse_several():
             view()
 
 
-def test_dask_and_sparse_rows_give_the_same_fit():
-    dd = pytest.importorskip("dask.dataframe")
-    data = study()
-    whole = plain(data, lambda_=0.01)
-    parts = plain(dd.from_pandas(data, npartitions=3), lambda_=0.01)
-    np.testing.assert_allclose(parts.coef, whole.coef, atol=1e-9)
-
-
 def test_arguments_of_the_two_models_are_the_same_but_for_what_is_not_built():
     ours, theirs = (set(inspect.signature(f).parameters) for f in (dpmultinom, lr.dplr))
     assert ours < theirs

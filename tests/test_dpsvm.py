@@ -1,16 +1,10 @@
 """`dpsvm`: the arguments, results and guarantees of `dplr` with another loss."""
 
-import ast
-import copy
 import inspect
-import json
 import math
 import re
 from dataclasses import dataclass
-from importlib.resources import files
-from pathlib import Path
 
-import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,23 +13,16 @@ from flint import arb
 from frames_for_laws import clinic, fit_clinic, replaced, require_fresh
 from scipy import optimize
 
-import privatelr.fitting
-import privatelr.method
-import privatelr.model
 from privatelr import (
     ZCDP,
     ApproxDP,
     ArgumentError,
     GuaranteeError,
-    NonPrivate,
-    PrivacyWarning,
     PureDP,
     audit,
     dplr,
     dpsvm,
     load,
-    load_dataset,
-    load_schema,
 )
 from privatelr.design import read_design
 from privatelr.mechanisms import Problem
@@ -83,81 +70,7 @@ def test_the_arguments_are_those_of_dplr_with_a_loss():
     )
 
 
-def test_the_title_call():
-    fit = dpsvm("Species != 'setosa' ~ .", load_dataset("iris"), **load_schema("iris"))
-    assert fit.guarantee == PureDP(1.0)
-    assert list(fit.coef.index) == [
-        "(Intercept)",
-        "Sepal.Length",
-        "Sepal.Width",
-        "Petal.Length",
-        "Petal.Width",
-    ]
-    assert type(fit) is type(dplr("Species != 'setosa' ~ .", load_dataset("iris")))
-
-
-def test_ways_to_call():
-    frame = clinic()[["y", "age", "dose"]]
-    x = frame[["age", "dose"]].to_numpy()
-    assert dpsvm(frame, target="y", levels={"y": [0, 1]}).formula == "y ~ age + dose"
-    assert dpsvm(np.column_stack([x, frame["y"]]), levels={"X3": [0, 1]}).formula == "X3 ~ X1 + X2"
-    assert list(dpsvm(frame["y"], x, 1.0, 0.5, False, levels={"y": [0, 1]}).coef.index) == [
-        "(Intercept)",
-        "X1",
-        "X2",
-    ]
-
-
 # -- one line about losses would be one too many -----------------------------------------------
-
-SOURCES = [
-    ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
-    for module in (privatelr.model, privatelr.method, privatelr.fitting)
-]
-BRANCHES = (ast.If, ast.IfExp, ast.While, ast.Match, ast.Assert, ast.BoolOp, ast.Compare)
-
-
-def mentions_of_losses(tree):
-    """Where a branch depends on a loss or its name, and where a loss is not just passed on."""
-    names = {*LOSSES, *HINGES}
-    found = [
-        node
-        for branch in ast.walk(tree)
-        if isinstance(branch, BRANCHES)
-        for node in ast.walk(getattr(branch, "test", getattr(branch, "subject", branch)))
-        if (isinstance(node, ast.Name) and node.id in ("loss", "h"))
-        or (isinstance(node, ast.Constant) and node.value in names)
-    ]
-    passed = {
-        id(argument)
-        for call in ast.walk(tree)
-        if isinstance(call, ast.Call)
-        for argument in [*call.args, *(keyword.value for keyword in call.keywords)]
-    } | {id(node.target) for node in ast.walk(tree) if isinstance(node, ast.AnnAssign)}
-    return found + [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and node.id in ("loss", "h") and id(node) not in passed
-    ]
-
-
-def test_the_front_door_does_not_look_at_the_loss():
-    assert [mentions_of_losses(source) for source in SOURCES] == [[], [], []]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "if loss.probability is None: pass",
-        "x = 1 if loss == 'huber' else 2",
-        "y = find('x') if name == 'softplus' else z",
-        "loss.joint_factor",
-        "match loss:\n    case _: pass",
-        "other = loss",
-    ],
-)
-def test_a_planted_branch_is_seen(line):
-    assert mentions_of_losses(ast.parse(line))
 
 
 # -- what is refused ---------------------------------------------------------------------------
@@ -266,14 +179,6 @@ def test_the_exact_loss_of_a_fit_keeps_the_promise(price, op, options):
     neighbour = replaced(frame, 0, age=18.0, dose=5.0, smoker="yes", y=1.0 - frame["y"][0])
     fit = svm(frame, op=op, lambda_="free", **options, **price)
     assert audit.privacy_loss(fit, frame, neighbour).holds
-
-
-def test_a_plain_fit_and_a_seeded_one_promise_nothing():
-    assert isinstance(svm(eps=0).guarantee, NonPrivate)
-    with pytest.warns(PrivacyWarning, match="seed=1"):
-        fits = [svm(seed=1, h=0.25), svm(seed=1, h=0.25)]
-    np.testing.assert_array_equal(fits[0].coef, fits[1].coef)
-    assert fits[0].guarantee == NonPrivate("void: seeded noise")
 
 
 # -- lambda (privacy.md 3.2) -------------------------------------------------------------------
@@ -456,13 +361,6 @@ def test_glance_and_tidy(loss):
     np.testing.assert_array_equal(fit.tidy()["estimate"], fit.coef)
 
 
-def test_odds_ratios_are_refused():
-    fit = svm()
-    for ask in (lambda: fit.odds_ratios, lambda: fit.tidy(exponentiate=True)):
-        with pytest.raises(ArgumentError, match="are not logarithms of odds; dplr fits a model"):
-            ask()
-
-
 def test_margins_are_in_the_users_units():
     frame = clinic()
     fit = svm(frame)
@@ -548,32 +446,6 @@ def test_one_class_falls_back_to_a_margin_of_zero(rule):
 
 
 # -- files -------------------------------------------------------------------------------------
-
-JSON_SCHEMA = json.loads(
-    (files("privatelr.results") / "release.schema.json").read_text(encoding="utf-8")
-)
-
-
-@EVERY_LOSS
-@EVERY_PRICE
-@EVERY_PLACEMENT
-def test_a_saved_fit_is_the_same_fit(loss, price, op, tmp_path):
-    frame, path = clinic(), tmp_path / "model.json"
-    fit = svm(frame, loss=loss, h=0.2, op=op, threshold=0.125, **price)
-    fit.save(path)
-    document = json.loads(path.read_text(encoding="utf-8"))
-    jsonschema.Draft202012Validator(JSON_SCHEMA).validate(document)
-    assert document["call"]["loss"] == {"name": loss, "h": 0.2}
-    for other in (load(path), copy.copy(fit)):
-        assert other.calibration == fit.calibration
-        assert other.calibration.problem.loss == fit.calibration.problem.loss
-        assert other.guarantee == fit.guarantee
-        for type in ("margins", "classes"):
-            pd.testing.assert_series_equal(
-                other.predict(frame, type), fit.predict(frame, type), check_exact=True
-            )
-        with pytest.raises(ArgumentError, match="has no probabilities"):
-            other.predict(frame, "probabilities")
 
 
 # -- a new loss is one class -------------------------------------------------------------------
@@ -670,7 +542,7 @@ def test_the_plain_fit_of_a_new_loss():
 
 @pytest.mark.usefixtures("hyperbolic")
 def test_a_new_loss_is_audited_by_being_listed():
-    effort = audit.Effort((audit.Setting(small=2.0),), 0, 20_000, 1, 20)
+    effort = audit.Effort((audit.Setting(small=2.0),), 0, 2_000, 1, 20)
     found = audit.run(effort=effort, losses=["hyperbolic"], rng=np.random.default_rng(0))
     assert found.ok
     assert {row.loss for row in found.rows} == {"hyperbolic(0.5)"}

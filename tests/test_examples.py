@@ -110,25 +110,6 @@ def test_every_function_of_the_package_has_an_example_of_its_own():
             assert path in uses(examples_of(WORDS[path])), name
 
 
-def test_a_name_that_nothing_shows_is_noticed():
-    bare = WORDS | {"privatelr.dpsvm": ""}
-    assert "privatelr.dpsvm" in unseen(EVERY, [], bare)
-    assert "privatelr.dpsvm" not in unseen(EVERY, [], WORDS)
-    assert "privatelr.dpsvm" in unseen(EVERY, ["dpsvm = 3\nprint(dpsvm)"], bare)
-    assert "privatelr.dpsvm" not in unseen(EVERY, ["import privatelr as a\na.dpsvm()"], bare)
-    inner = WORDS | {"privatelr.privacy.split": ""}
-    assert "privatelr.privacy.split" in unseen(EVERY, [], inner)
-    assert "privatelr.privacy.split" not in unseen(
-        EVERY, ["from privatelr.privacy import split\nsplit()"], inner
-    )
-    # what only a docstring of another name shows, or the type of a result, is not enough
-    assert "privatelr.Fit" in unseen(EVERY, [], WORDS)
-    # a constant and an alias of a type have no docstring, so that a page has to use them
-    without_audit = [code for code in on_pages() if "audit.FULL" not in code]
-    bare = {"privatelr.audit.FULL", "privatelr.audit.QUICK", "privatelr.audit.Mechanism"}
-    assert bare <= unseen(EVERY, without_audit)
-
-
 def test_a_name_that_is_assigned_is_not_one_of_the_package():
     code = "from privatelr import plan, scaled, audit\nscaled = plan = [plan(3)]\nplan, scaled\n"
     assert uses(code) == {"privatelr.plan"}

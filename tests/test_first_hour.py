@@ -19,7 +19,7 @@ from privatelr import (
     load_schema,
     plan,
 )
-from privatelr.planning.study import rows_of
+from privatelr.planning.forecast import rows_of
 
 FIT = fit_clinic(clinic(), eps=4.0, spend="inference")
 BY_SMOKER = {**SCHEMA, "by": "smoker"}

@@ -12,7 +12,6 @@ from scipy import optimize
 
 import privatelr
 from privatelr import dplr, dpsvm
-from privatelr.audit.fits import audit_offsets
 from privatelr.call_data import read_data
 from privatelr.design import read_offset
 from privatelr.errors import ArgumentError, FormulaError, SchemaError
@@ -33,7 +32,6 @@ N = 1500
 BOUNDS = {"x": (-1, 1), "u": (0, 3), "z": (0.5, 4), "y": (0, 1)}
 FORMULA = "y ~ x + u + offset(log(z))"
 TINY = 1e-9
-TIMES = 40
 
 
 def made(n: int = N) -> pd.DataFrame:
@@ -102,17 +100,6 @@ def test_wide_factors_take_an_offset() -> None:
     assert np.abs(fit.coef.to_numpy() - expected).max() < 1e-5
     link = sm.add_constant(covariates.astype(float)).to_numpy() @ fit.coef + np.log(frame["z"])
     assert np.allclose(fit.predict(frame, "link"), link)
-
-
-def test_partitions_take_an_offset() -> None:
-    dd = pytest.importorskip("dask.dataframe")
-    fits = [
-        dplr(FORMULA, data, eps=0, lambda_=TINY, bounds=BOUNDS)
-        for data in (FRAME, dd.from_pandas(FRAME.drop(columns="g"), npartitions=3))
-    ]
-    assert np.abs(fits[0].coef - fits[1].coef).max() < 1e-9
-    lazy = fits[0].predict(dd.from_pandas(FRAME.drop(columns="g"), npartitions=3), "link")
-    assert np.array_equal(lazy.compute(), fits[0].predict(FRAME, "link"))
 
 
 @pytest.mark.parametrize("loss", ["softplus", "huber"])
@@ -283,16 +270,6 @@ def test_prediction_takes_the_column_and_intervals_move_with_it() -> None:
     assert np.array_equal(pieces, fit.predict(FRAME, "link")[:20])
 
 
-def test_a_saved_fit_predicts_alike(tmp_path) -> None:
-    for do_scale in (False, "private"):
-        fit = dplr(FORMULA, FRAME, eps=1.0, bounds=BOUNDS, do_scale=do_scale)
-        fit.save(tmp_path / f"{do_scale}.json")
-        again = privatelr.load(tmp_path / f"{do_scale}.json")
-        assert np.array_equal(again.predict(FRAME), fit.predict(FRAME))
-        assert again.calibration == fit.calibration
-        assert again.spec.offset_bound == pytest.approx(np.log(4))
-
-
 def test_pages_name_the_offset_and_its_range() -> None:
     fit = dplr(FORMULA, FRAME, eps=1.0, bounds=BOUNDS)
     for page in (str(fit), str(fit.card())):
@@ -310,13 +287,6 @@ def test_partitions_whose_offsets_change_end_a_fit() -> None:
     other[[3, 8]] = other[[8, 3]]
     assert checksum(x, y, z) != checksum(x, y, other)
     assert checksum(x, y, z) != checksum(x, y)
-
-
-@pytest.mark.quick
-def test_a_kernel_that_does_not_know_of_offsets_cannot_run() -> None:
-    _, rows = rows_of(FORMULA)
-    with pytest.raises(TypeError):
-        rows.fold(lambda x, y: (y.sum(),))
 
 
 @pytest.mark.quick
@@ -402,15 +372,12 @@ def test_what_has_no_offset_is_refused_in_one_sentence(call, message: str) -> No
 # --- plans, commands, audits ----------------------------------------------------------------
 
 
-def test_a_plan_names_the_offset_and_counts_it_in() -> None:
+def test_a_plan_names_the_offset() -> None:
     given = {"eps": 1.0, "bounds": BOUNDS}
     plain = privatelr.plan("y ~ x + u", 2000, **given)
     moved = privatelr.plan("y ~ x + u + offset(4 * z)", 2000, **given)
     assert "4 * z between 2 and 16" in " ".join(str(moved).split())
     assert "Offset" not in str(plain)
-    # an offset that is known to tell the classes apart leaves records that say less
-    sampling = [made.to_frame()["sampling_sd"].to_numpy() for made in (plain, moved)]
-    assert (sampling[1] > 1.3 * sampling[0]).all()
 
 
 def test_made_up_classes_follow_the_offset() -> None:
@@ -429,20 +396,6 @@ def test_made_up_classes_follow_the_offset() -> None:
     assert np.array_equal(plain, positive_shares(x, guesses, np.zeros(4000)))
 
 
-def test_commands_take_offsets(tmp_path, capsys) -> None:
-    from privatelr.cli import main
-
-    table, model = tmp_path / "table.csv", tmp_path / "model.json"
-    FRAME.drop(columns="g").to_csv(table, index=False)
-    bounds = [part for k, (a, b) in BOUNDS.items() for part in ("--bounds", f"{k}={a}:{b}")]
-    assert main(["fit", str(table), FORMULA, "--eps", "1", *bounds, "--out", str(model)]) == 0
-    assert "log(z) between -0.693 and 1.39" in " ".join(capsys.readouterr().out.split())
-    assert main(["predict", str(model), str(table), "--type", "link"]) == 0
-    lines = capsys.readouterr().out.split()
-    expected = privatelr.load(model).predict(FRAME, "link")
-    assert np.allclose([float(line) for line in lines[1:]], expected)
-
-
 def test_the_loss_between_tables_that_differ_in_an_offset_keeps_the_claim() -> None:
     first = FRAME.head(40).drop(columns="g")
     second = first.copy()
@@ -457,15 +410,6 @@ def test_the_loss_between_tables_that_differ_in_an_offset_keeps_the_claim() -> N
         at = {"output": np.array([0.1, 0.2])}
         here, without = (privatelr.audit.privacy_loss(fit, *both, **at).found for both in sides)
         assert abs(here - without) > 1e-3
-
-
-def test_pairs_with_offsets_attain_the_bound_in_one_column_and_do_not_exceed_it() -> None:
-    found = list(audit_offsets(1.0, np.random.default_rng(0)))
-    assert len(found) == 12
-    assert all(check.holds for check in found)
-    pure = [check.found for check in found if "objective, epsilon" in check.subject]
-    assert len(pure) == 3
-    assert min(pure) > 0.999
 
 
 def test_what_simulates_records_refuses_an_offset() -> None:

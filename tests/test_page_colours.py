@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from colours import contrast, shares
 
 from privatelr import page_model
@@ -94,12 +93,6 @@ def test_words_and_lines_can_be_read_in_documents():
     assert faults(document, schemes) == {}
     for ground, text in schemes.values():
         assert contrast(shares(ground), shares(text)) >= 7  # level AAA, for what is read at length
-
-
-@pytest.mark.parametrize("colour", ["#b30000", "#d32f2f"])
-def test_a_planted_red_for_light_alone_is_caught(colour):
-    planted = f'<p style="color:{colour}">listen</p>'
-    assert {*faults(planted, NOTEBOOKS)} & {"JupyterLab, dark", "VS Code, dark"}
 
 
 def test_tables_scroll_by_themselves_where_the_page_is_narrow():

@@ -14,14 +14,12 @@ from privatelr import (
     ArgumentError,
     FormulaError,
     GuaranteeError,
-    PureDP,
     ReleaseFileError,
     SchemaError,
     choose,
     dplpsvm,
     dplr,
     dpsvm,
-    load,
 )
 from privatelr.call_data import read_data
 from privatelr.formula import Person
@@ -262,29 +260,7 @@ def test_values_beside_a_formula_are_refused_and_not_quoted():
         assert "Ann" not in said
 
 
-def test_a_dask_column_of_persons_is_refused_beside_a_matrix():
-    dask = pytest.importorskip("dask.dataframe")
-    whose = dask.from_pandas(pd.Series(WHOSE), npartitions=2)
-    with pytest.raises(SchemaError, match="Dask"):
-        dplr(Y, sparse.csr_array(X), 1, person=whose)
-
-
 # -- files ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("bought", [{}, INFERENCE, ROC], ids=["plain", "inference", "roc"])
-def test_a_fit_comes_back_from_its_file(kind, bought, tmp_path):
-    given = {"row_norm": 1.0, "records_per_person": 3, **bought}
-    fitted = dplr(Y, KINDS[kind](X), 1, person=pd.Series(WHOSE, name="whose"), **given)
-    fitted.save(tmp_path / "fit.json")
-    again = load(tmp_path / "fit.json")
-    assert again.guarantee == fitted.guarantee == PureDP(1, REPLACE_PERSON)
-    assert again.calibration == fitted.calibration
-    assert again.spec.formula.person == Person("whose", 3)
-    assert f"one of m = {M} persons" in " ".join(str(again).split())
-    np.testing.assert_array_equal(again.predict(KINDS[kind](X)), fitted.predict(KINDS[kind](X)))
-    assert "Records are of one person where 'whose'" in " ".join(fitted.card().split())
 
 
 def changed(document, change):
@@ -375,15 +351,6 @@ def test_a_ledger_takes_no_persons_without_a_name(kind, values):
         choose({"a": fitted, "b": fitted}, x, 1, response=Y, person=values, ledger=ledger)
     fitted.private_roc(x, response=Y, person=values)
     assert ledger.entries == opened.entries == ()
-
-
-def test_a_series_of_polars_has_its_name():
-    polars = pytest.importorskip("polars")
-    ledger = Ledger(9.0, neighbours="person")
-    dplr(Y, X, 1, row_norm=1.0, person=polars.Series("clinic", WHOSE), ledger=ledger)
-    assert ledger.person == "clinic"
-    with pytest.raises(GuaranteeError, match="have no name"):
-        dplr(Y, X, 1, row_norm=1.0, person=polars.Series(WHOSE), ledger=ledger)
 
 
 @pytest.mark.parametrize("kind", KINDS)

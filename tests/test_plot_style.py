@@ -43,11 +43,6 @@ def test_colours_of_one_plot_are_told_apart(colours, eyes):
     assert nearest(colours, eyes) >= APART
 
 
-def test_red_and_green_would_not_be():
-    assert nearest(("#d62728", "#2ca02c"), "everybody") >= APART
-    assert nearest(("#c0504d", "#7f8f3f"), "deuteranopia") < APART
-
-
 def test_colours_stand_in_one_place():
     """Those of pages in HTML are in style sheets, and of plots in one module."""
     spelled = re.compile(r"\"#[0-9a-f]{6}\"")

@@ -326,19 +326,6 @@ def test_predictions_are_those_of_the_coefficients_in_the_users_units(formula, t
     np.testing.assert_allclose(by_hand, rows_under(fit, frame) @ fit.release.coef, atol=1e-9)
 
 
-def test_predictions_of_one_formula_in_words():
-    frame = people()
-    fit = fitted("y ~ age * smoker + dose", frame, row_norm=LONG)
-    found = pd.Series(np.asarray(fit.coef), fit.spec.columns.names)
-    yes = (frame["smoker"] == "yes").to_numpy()
-    age, dose = frame["age"].to_numpy(), frame["dose"].to_numpy()
-    smoker = next(name for name in found.index if name.startswith("smoker"))
-    both = next(name for name in found.index if name.startswith("age:"))
-    link = found.iloc[0] + found["age"] * age + found["dose"] * dose
-    link += found[smoker] * yes + found[both] * yes * age
-    np.testing.assert_allclose(fit.predict(frame, type="link"), link, atol=1e-10)
-
-
 @pytest.mark.parametrize("model", [dplr, dpsvm])
 def test_predictions_for_a_record_do_not_depend_on_the_others(model):
     frame, view = people(), "link" if model is dplr else "margins"

@@ -48,8 +48,7 @@ def fitted(model, target, **options):
     return model(FORMULA, people(), target, **SCHEMA, **options)
 
 
-@pytest.mark.parametrize("model", [dplr, dpsvm])
-@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize(("model", "target"), [(dplr, TARGETS[0]), (dpsvm, TARGETS[1])])
 def test_stages_are_pure_and_imply_the_promise(model, target, tmp_path):
     ledger = Ledger(2.0, 1e-6)
     fit = fitted(model, target, ledger=ledger)

@@ -93,16 +93,6 @@ def test_every_entry_of_the_reference_shows_an_example_that_runs():
 
 
 @needs_mkdocs
-def test_entries_that_nothing_shows_are_noticed():
-    import site_pages
-
-    bare = unshown(lambda path: path.endswith("shares_of") and site_pages._used_in_example(path))
-    assert {"privatelr.privacy.split", "privatelr.inference.infer"} <= bare
-    assert "privatelr.mechanisms.shares_of" not in bare
-    assert "privatelr.privacy.renyi" not in bare  # parts.md uses it
-
-
-@needs_mkdocs
 @pytest.mark.parametrize(
     ("name", "page"),
     [

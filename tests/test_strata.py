@@ -210,36 +210,6 @@ def test_no_page_shows_how_many_records_a_stratum_has(fits, table, tmp_path):
         assert not any(size in text.replace(".", " ").split() for text in shown)
 
 
-def test_one_file_holds_all_strata(fits, table, tmp_path):
-    path = tmp_path / "strata.json"
-    fits.save(path)
-    found = load(path)
-    assert isinstance(found, Strata)
-    assert found.by == "sex"
-    pd.testing.assert_frame_equal(found.coef, fits.coef)
-    pd.testing.assert_series_equal(found.predict(table), fits.predict(table))
-    assert found.summary().guarantee == PureDP(1.0)
-    assert found["male"].origin is not None
-    pd.testing.assert_frame_equal(found.tidy(), fits.tidy())
-
-
-@pytest.mark.parametrize("price", PRICES, ids=str)
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"op": False},
-        {"do_scale": "private", "spend": "inference"},
-        {"spend": {"coefficients": 0.7, "roc": 0.3}},
-        {"prior": {"age": (0.03, 0.01)}, "do_scale": "private", "spend": "inference"},
-    ],
-    ids=str,
-)
-def test_files_of_every_kind_are_read_back(price, asked, table, tmp_path):
-    given = dplr("y ~ age", table, price, by="sex", ledger=Ledger(50, 0.01), **asked, **DECLARED)
-    given.save(tmp_path / "strata.json")
-    pd.testing.assert_frame_equal(load(tmp_path / "strata.json").coef, given.coef)
-
-
 def test_a_changed_file_is_refused(fits, table, tmp_path):
     path = tmp_path / "strata.json"
     fits.save(path)
@@ -354,16 +324,6 @@ def test_a_single_stratum_can_be_asked_for(table):
     one = dplr("y ~ age + by(sex, 'male')", table, 0, 1e-6, **DECLARED)
     both = dplr("y ~ age", table, 0, 1e-6, by="sex", **DECLARED)
     np.testing.assert_allclose(one.coef, both["male"].coef)
-
-
-def test_dask_data_have_strata(table):
-    dask = pytest.importorskip("dask.dataframe")
-    lazy = dask.from_pandas(table.assign(sex=table.sex.astype("string")), npartitions=3)
-    one = dplr("y ~ age", lazy, 0, 1e-4, by="sex", **DECLARED)
-    other = dplr("y ~ age", table, 0, 1e-4, by="sex", **DECLARED)
-    np.testing.assert_allclose(one.coef, other.coef, rtol=1e-6)
-    found = one.predict(lazy).compute()
-    pd.testing.assert_series_equal(found, one.predict(table))
 
 
 def test_unknown_levels_are_named(fits):

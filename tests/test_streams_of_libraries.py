@@ -18,7 +18,6 @@ from privatelr import (
     check,
     dplpsvm,
     dplr,
-    dpmultinom,
     dpsimplex,
     levels_from,
     stream,
@@ -182,30 +181,6 @@ def test_columns_are_chosen_of_rows_in_memory(model):
     frame = trial(400)
     found = model(FORMULA, ds.dataset(arrow(frame)), 1.0, seed=1, **SCHEMA)
     assert found.coef.equals(model(FORMULA, frame, 1.0, seed=1, **SCHEMA).coef)
-
-
-@EVERY_MEMORY
-def test_offsets_weights_strata_and_classes_are_those_of_a_frame(memory):
-    frame = trial(600).assign(w=np.linspace(0, 1, 600), kind=list("abc") * 200)
-    source = stream(ds.dataset(arrow(frame)), memory=memory)
-    schema = {**SCHEMA, "bounds": {**SCHEMA["bounds"], "w": (0, 1)}}
-    levels = {**SCHEMA["levels"], "kind": ["a", "b", "c"]}
-    for text, more in (
-        (f"{FORMULA} + offset(w)", {}),
-        (FORMULA, {"weights": "w"}),
-        (FORMULA, {"subset": "age > 30"}),
-    ):
-        found, expected = (dplr(text, data, **schema, **more) for data in (source, frame))
-        np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
-    strata = [dplr("y ~ age", data, by="smoker", **SCHEMA) for data in (source, frame)]
-    for level in ("no", "yes"):
-        np.testing.assert_allclose(*(fit[level].coef for fit in strata), rtol=0, atol=1e-9)
-    pd.testing.assert_series_equal(strata[0].predict(source), strata[0].predict(frame))
-    several = [
-        dpmultinom("kind ~ age", data, bounds=SCHEMA["bounds"], levels=levels)
-        for data in (source, frame)
-    ]
-    np.testing.assert_allclose(*(fit.coef for fit in several), rtol=0, atol=1e-9)
 
 
 @EVERY_MEMORY

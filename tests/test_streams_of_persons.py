@@ -11,6 +11,7 @@ from streams_for_tests import CHANGES, EVERY_MEMORY, arrow, changing, in_batches
 
 import privatelr.fitting
 from privatelr import (
+    GuaranteeError,
     Ledger,
     PureDP,
     SchemaError,
@@ -22,7 +23,7 @@ from privatelr import (
     progress_line,
     stream,
 )
-from privatelr.design import persons, stream_design
+from privatelr.design import persons
 from privatelr.numerics import threads
 from privatelr.numerics.rows import person_sums
 from privatelr.privacy import REPLACE_PERSON
@@ -261,6 +262,24 @@ def test_a_source_that_fails_while_persons_are_counted_is_charged_as_the_call():
         assert entry.guarantee == PureDP(1.0, REPLACE_PERSON)
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_ledger_without_room_refuses_before_records_are_counted(fails):
+    """So its refusal tells nothing of a record, whatever the count would give."""
+    readings = []
+
+    def source():
+        readings.append(1)
+        if fails and len(readings) > 1:
+            raise ValueError("row 20")
+        return arrow(visits((2,) * 25)).to_reader()
+
+    ledger = Ledger(epsilon=0.5, neighbours="person")
+    with pytest.raises(GuaranteeError, match=r"what is left is epsilon 0\.5"):
+        dplr("y ~ x", stream(source, memory=0), ledger=ledger, **PERSON)
+    assert not ledger.entries
+    assert len(readings) == 1, "for the columns and their types"
+
+
 def test_columns_that_tell_no_persons_are_refused_before_they_are_read():
     frame = visits((2,) * 25).assign(patient=pd.Timestamp("2020"))
     for memory in ("1GiB", 0):
@@ -328,11 +347,3 @@ def test_long_names_of_persons_take_no_memory_that_is_not_there(memory):
     np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
     moments = (fit.release.moments.values for fit in (found, expected))
     np.testing.assert_allclose(*moments, rtol=0, atol=1e-9)
-
-
-def test_a_mark_that_is_not_compared_lets_a_change_through(monkeypatch):
-    """The law of sources that change catches its absence."""
-    source, _ = changing(visits((2,) * 25), another_person, 4)
-    for module in (persons, stream_design):
-        monkeypatch.setattr(module, "marked", lambda column, first: 0)
-    dplr("y ~ x", stream(source, memory=0), do_scale=False, **PERSON)

@@ -10,7 +10,7 @@ print(audit.run())                                  # every mechanism, from form
 from privatelr.audit.audit_table import Audit, Row
 from privatelr.audit.checks import FULL, QUICK, Check, Effort, Setting
 from privatelr.audit.density.loss import PrivacyLoss
-from privatelr.audit.density.pairs import Pair, SignedRows
+from privatelr.audit.density.pairs import Pair
 from privatelr.audit.density.search import Finding, privacy_loss, search
 from privatelr.audit.enumeration.discrete import ChoiceLoss
 from privatelr.audit.run_audit import run
@@ -22,6 +22,7 @@ from privatelr.audit.sampling.lower_bounds import (
     rho_from_outputs,
 )
 from privatelr.audit.sampling.outputs import Mechanism, Outputs, outputs_of
+from privatelr.mechanisms.signed_rows import SignedRows
 
 __all__ = [
     "FULL",

@@ -26,7 +26,6 @@ from privatelr.audit.checks import Check, guarded
 from privatelr.audit.enumeration.discrete import epsilon_of_outcomes
 from privatelr.audit.worth import epsilon_of_gaussian
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.online import PrivateFTRL
 from privatelr.model import dplr
 from privatelr.privacy import (
     REPLACE_PERSON,
@@ -39,10 +38,9 @@ from privatelr.privacy import (
     PureDP,
 )
 from privatelr.privacy.accounting import Entry, Ledger
-from privatelr.privacy.accounting.ledger_books import DiskPage
-from privatelr.privacy.accounting.ledger_checks import findings, in_place
-from privatelr.privacy.accounting.ledger_rows import LedgerRow, chained
+from privatelr.privacy.accounting.ledger_store import DiskPage, LedgerRow, chained, findings
 from privatelr.privacy.noise import log_delta
+from privatelr.selection.online import PrivateFTRL
 
 _LARGE, _DELTA = 1000.0, 1e-6
 _SEVERAL = 9
@@ -264,14 +262,12 @@ def _on_disk(rng: np.random.Generator) -> Iterator[Check]:
         whole = {**entry["guarantee"], "epsilon": 1.0}
         cheap = {**entry, "events": [{**whole, "epsilon": 1e-9}]}
         dear = {**entry, "guarantee": whole, "times": 2000, "events": []}
-        forged = [[*rows, {**rows[-1], "entry": one}] for one in (cheap, dear)]
-        missed = sum(not [*findings(_chain(bodies))] for bodies in forged)
+        forged = [_table(_chain([*rows, {**rows[-1], "entry": one}])) for one in (cheap, dear)]
+        missed = sum(not [*findings(table)] for table in forged)
         yield Check("ledger", "on disk: forged rows with right hashes that were believed", missed)
-        whole_chain = _chain(rows)
-        head = (0, str(len(rows)), whole_chain[-1].hash)
-        cut = [*whole_chain[:2], *whole_chain[3:]]
-        short = [head, *((number, *row) for number, row in enumerate(whole_chain[:-1], 1))]
-        gone = (not [*findings(cut)]) + (not in_place(short)[1])
+        chain = _chain(rows)
+        tables = (_table([*chain[:2], *chain[3:]]), _table(chain)[:-1])
+        gone = sum(not [*findings(table)] for table in tables)
         yield Check("ledger", "on disk: rows that are gone unseen", gone)
 
 
@@ -314,7 +310,9 @@ def _one_at_a_time(ledger: Ledger, path: str) -> Iterator[Check]:
 
 def _count_rows(path: str) -> int:
     with closing(sqlite3.connect(path)) as other:
-        (count,) = other.execute("SELECT count(*) FROM rows WHERE number > 0").fetchone()
+        (count,) = other.execute(
+            "SELECT count(*) FROM privatelr_ledger WHERE number > 0"
+        ).fetchone()
     return int(count)
 
 
@@ -325,3 +323,8 @@ def _chain(bodies: list[dict[str, Any]]) -> list[LedgerRow]:
         head = rows[-1].hash if rows else ""
         rows.append(chained(json.dumps(body, sort_keys=True), head))
     return rows
+
+
+def _table(rows: list[LedgerRow]) -> list[tuple[int, str, str]]:
+    """Number rows, and add their head."""
+    return [(0, str(len(rows)), rows[-1].hash), *((at, *row) for at, row in enumerate(rows, 1))]

@@ -14,7 +14,6 @@ import pandas as pd
 
 from privatelr.audit.checks import OK, VIOLATION, Check, could_not, ruled, short, table_of
 from privatelr.audit.density.loss import claimed_number
-from privatelr.errors import ArgumentError, MissingDependencyError, show
 from privatelr.plot_style import (
     BROKEN,
     MAIN,
@@ -24,6 +23,7 @@ from privatelr.plot_style import (
     ground_of,
     ink_of,
     literal,
+    require_plot,
 )
 from privatelr.privacy import Guarantee
 from privatelr.results.release_files import replace_file
@@ -279,33 +279,6 @@ class Audit:
         legends += [LAPLACE_MARK] if marked else []
         legends += [DIFFERS] if any(row.verdict == DIFFERS for row in self.rows) else []
         return "\n".join([*lines, *table_of(self.checks), *(_LEGENDS[due] for due in legends)])
-
-
-_FORMATS = (".pdf", ".png", ".svg")
-
-
-def require_plot(path: str | Path) -> Path:
-    """Return the path of a picture if it can be written; this is checked before any work is done.
-
-    Raises
-    ------
-    ArgumentError
-        If the name has another suffix, or its directory does not exist.
-    MissingDependencyError
-        If matplotlib is not installed.
-    """
-    target, given = Path(path), f"plot={show(str(path))}: plot takes a name in"
-    if target.suffix.lower() not in _FORMATS:
-        raise ArgumentError(f"{given} {', '.join(_FORMATS)}.")
-    if not target.parent.is_dir():
-        raise ArgumentError(f"{given} a directory that exists.")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as missing:
-        raise MissingDependencyError(
-            "plot: takes matplotlib; install it, or privatelr[plots]."
-        ) from missing
-    return target
 
 
 def _draw(axes: Axes, rows: Sequence[Row]) -> None:

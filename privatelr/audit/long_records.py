@@ -8,7 +8,7 @@ the two, under the noise that was really handed along, is the exact privacy loss
 
 from __future__ import annotations
 
-import math
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -24,7 +24,15 @@ import pandas as pd
 from privatelr.audit import worth
 from privatelr.audit.checks import Check, claims_of_size, guarded, largest, short
 from privatelr.audit.density.exact import candidate_margins
-from privatelr.mechanisms import Problem, mean_moments, perturbation, scale_release, score_histogram
+from privatelr.audit.law_definitions import definition_of
+from privatelr.mechanisms import (
+    STAGES,
+    Problem,
+    mean_moments,
+    perturbation,
+    scale_release,
+    score_histogram,
+)
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, calibrate_moments
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import LOSSES
@@ -38,8 +46,8 @@ from privatelr.privacy import (
     Promise,
     PureDP,
 )
-from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, SphericalLaplace
-from privatelr.types import FloatArray, parts_of
+from privatelr.privacy.noise import NoiseLaw
+from privatelr.types import FloatArray
 
 _LARGE = 1e4
 """An epsilon, or a rho, at which fits take rows much longer than usual ones."""
@@ -50,29 +58,9 @@ _LENGTHS = (1.0, 0.5, 0.38)
 _OTHERS = 20
 
 
-def loss_of_noise(law: NoiseLaw, changes: list[FloatArray]) -> tuple[float, float]:
-    """The epsilon and the mu of independent noise of one law on vectors that change so far."""
-    match law:
-        case GaussianNoise():
-            return 0.0, float(np.linalg.norm(np.concatenate(changes))) / law.sd
-        case SphericalLaplace():
-            return law.rate * sum(float(np.linalg.norm(change)) for change in changes), 0.0
-        case BlockLaplace():
-            orders = {"l1": 1, "l2": 2}
-            norms = [
-                max(
-                    float(np.linalg.norm(change[columns], orders[part.norm])) / part.bound
-                    for columns, part in parts_of(law.blocks)
-                )
-                for change in changes
-            ]
-            return law.rate * sum(norms), 0.0
-    return math.inf, 0.0
-
-
 def share_of_changes(law: NoiseLaw, target: Guarantee, changes: list[FloatArray]) -> float:
     """The share of a claim that noise on these changes spends."""
-    return worth.share_of(target, *loss_of_noise(law, changes))
+    return worth.share_of(target, *definition_of(law).cost_of(law, changes))
 
 
 # -- the matrices of inference --------------------------------------------------------------------
@@ -190,7 +178,9 @@ class _Watch:
 def _watched(fit_by: Callable[..., Any], case: FarCase, claim: Promise, w: float, side: int) -> Any:
     watch = _Watch(w)
     with ExitStack() as patched:
-        for module in (scale_release, score_histogram):
+        own = {sys.modules[type(stage).__module__] for stage in STAGES.values()}
+        rounding = {module for module in own if hasattr(module, "rounded_sum")}
+        for module in {scale_release, score_histogram, *rounding}:
             patched.enter_context(mock.patch.object(module, "rounded_sum", watch.rounded))
         patched.enter_context(mock.patch.object(perturbation, "rounded_sum", watch.minimiser))
         patched.enter_context(warnings.catch_warnings())
@@ -206,8 +196,7 @@ def _fits(
     for fit_by, w in product((dplr, dpsvm), (0.0, 0.3, -3.0)):
         (fit, first), (_, second) = (_watched(fit_by, case, claim, w, side) for side in (0, 1))
         release = fit.release
-        plans = [made.calibration for made in (release.scale, release.moments, release.histogram)]
-        stages = {plan.noise: plan for plan in plans}
+        stages = {part.calibration.noise: part.calibration for part in release.parts.values()}
         assert len(first) == len(second) == len(stages)
         for (law, one), (_, other) in zip(first, second, strict=True):
             shares.append(share_of_changes(law, stages[law].target, [one - other]))

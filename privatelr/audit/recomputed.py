@@ -21,7 +21,7 @@ from privatelr.audit import checks, worth
 from privatelr.audit.checks import MISSING, Check, Setting, claims_of_size, guarded, short
 from privatelr.audit.density.exact import candidate_margins
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms import Spend, linear_programs
+from privatelr.mechanisms import Spend
 from privatelr.mechanisms.calibration import (
     GAUSSIAN,
     LAPLACE,
@@ -30,8 +30,7 @@ from privatelr.mechanisms.calibration import (
     laws_hiding,
     proven,
 )
-from privatelr.mechanisms.calibration.lambda_rules import Kinds
-from privatelr.mechanisms.online import RELATIONS, OnlineProblem, calibrate_online
+from privatelr.mechanisms.calibration.lambda_rules import Kinds, within
 from privatelr.numerics import LOSSES
 from privatelr.privacy import (
     ZCDP,
@@ -48,11 +47,12 @@ from privatelr.privacy import (
 from privatelr.privacy.accounting import Ledger
 from privatelr.privacy.events import tilt_survival
 from privatelr.privacy.noise import (
-    GaussianNoise,
     gaussian_epsilon,
     log_delta,
 )
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
+from privatelr.selection import constraint_private, multiplicative_weights, thesis
+from privatelr.selection.online import RELATIONS, OnlineProblem, calibrate_online
 from privatelr.types import Block, ColumnGroup, Placement
 
 _SLACK, _DELTA = 1e-6, 1e-6
@@ -198,7 +198,7 @@ def plans_of_laws(epsilon: float) -> Iterator[tuple[str, mechanisms.StagedCalibr
             plan = _plan_of(_SPENDS[spend], claim, kinds, facts, "objective", (_NUMBER, _NUMBER))
             assert plan is not None
             laws = [stage.noise for stage in plan.stages]
-            key = spend, *((type(law), getattr(law, "copies", 1), facts.d) for law in laws)
+            key = spend, *((type(law), len(law.parts), facts.d) for law in laws)
             if key not in seen and (k == 2 or plan.coefficients.noise.title != "Gaussian"):
                 seen.add(key)
                 titles = " and ".join(dict.fromkeys(law.title for law in laws))
@@ -223,7 +223,7 @@ def _plan_of(
     )
     with suppress(GuaranteeError):
         ways = mechanisms.divide(target, spend, facts.loss, scaled=scaled)
-        parts = next((parts for parts, meant in ways if set(meant) & set(kinds)), ways[0][0])
+        parts = next((parts for parts, meant in ways if kinds and within(kinds, meant)), ways[0][0])
         part: Any = parts["coefficients"]
         penalty = free_penalty(facts, part, proven(None, facts.loss), kinds=kinds) / 2
         request = mechanisms.Request(target, place, None, penalty / facts.n, "keep", spend, kinds)
@@ -241,9 +241,9 @@ def _choices(made: Callable[[_Claims], _Choices], claims: _Claims, subject: str)
 
 
 def _columns(claims: _Claims) -> _Choices:
-    facts = linear_programs.ProgramFacts(1000, 20, 3.0, 0.25)
-    for claim, score in product(claims, linear_programs.SCORES):
-        found = linear_programs.calibrate_program(facts, claim, 30, score=score, slack=0.25)
+    facts = multiplicative_weights.ProgramFacts(1000, 20, 3.0, 0.25)
+    for claim, score in product(claims, multiplicative_weights.SCORES):
+        found = multiplicative_weights.calibrate_program(facts, claim, 30, score=score, slack=0.25)
         # a weight is at most 1/s, and a score is a weighted mean of numbers in an interval
         width = 2 * facts.x_bound if score == "margin" else 1.0
         yield found.eta * width / facts.s / found.sensitivity, found.rounds, claim
@@ -260,8 +260,8 @@ def _experts(claims: _Claims) -> _Choices:
 
 
 def _corners(claims: _Claims) -> _Choices:
-    for claim, private in product(claims, linear_programs.PRIVATE):
-        found = linear_programs.calibrate_constraints(
+    for claim, private in product(claims, constraint_private.PRIVATE):
+        found = constraint_private.calibrate_constraints(
             (50, 4), claim, private, width=2.0, violated=12, reach=3.0, size=2.0, rounds=30
         )
         yield found.eta * 3.0 / found.s / found.sensitivity, found.rounds, claim
@@ -326,7 +326,7 @@ def _tilts(_: float, subject: str) -> Iterator[Check]:
 def _published(epsilon: float, subject: str) -> Iterator[Check]:
     """Check that the stated true epsilon of the published program covers that of known runs."""
     for score, share in (("margin", 2 / 3), ("count", 1 / 2)):  # of the sensitivity that it states
-        said = linear_programs.true_epsilon(epsilon, _USUAL, score, max(_RUNS))
+        said = thesis.true_epsilon(epsilon, _USUAL, score, max(_RUNS))
         shown = []
         for times in _RUNS:
             eta = share * epsilon / math.sqrt(8 * times * math.log(1 / _USUAL))
@@ -475,13 +475,12 @@ def _opendp() -> Iterator[Check]:
 
 def _scale(epsilon: float) -> float:
     """The scale of Laplace noise for vectors at the distance `_DISTANCE`."""
-    (noise,) = laws_hiding(_DISTANCE, 1, PureDP(epsilon))
-    return 1 / noise.rate  # type: ignore[attr-defined,no-any-return]
+    return laws_hiding(_DISTANCE, 1, PureDP(epsilon))[0].scale
 
 
 def _gaussian_sd(target: ZCDP | ApproxDP) -> float:
     laws = laws_hiding(_DISTANCE, 1, target)
-    return next(law.sd for law in laws if isinstance(law, GaussianNoise))
+    return next(law.scale for law in laws if not law.is_pure)
 
 
 def _epsilon(rho: float) -> float:

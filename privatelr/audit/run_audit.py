@@ -54,7 +54,7 @@ from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spen
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Calibration, ScaleFacts
 from privatelr.numerics import LOSSES, Loss
 from privatelr.privacy import ApproxDP, Guarantee
-from privatelr.privacy.noise import NoiseLaw, SphericalLaplace
+from privatelr.privacy.noise import NoiseLaw
 from privatelr.types import ColumnGroup, FloatArray
 
 _FEWER = 10
@@ -216,7 +216,7 @@ def audit_one(
     first, losses = found[0][1], [each.loss for *_, each in found]
     claim: Guarantee = plan.proven if bought else plan.coefficients.proven
     label = checks.short(claim) + (", delta unused" if claim != request.target else "")
-    if isinstance(claim, ApproxDP) and SphericalLaplace in request.kinds:
+    if isinstance(claim, ApproxDP) and request.kinds == LAPLACE:
         label += LAPLACE_MARK
     share = checks.largest(each.parts[1].ratio for each in losses) if bought else math.nan
     sampled, differs = math.nan, math.nan

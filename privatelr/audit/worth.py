@@ -19,18 +19,14 @@ import numpy as np
 from scipy import special, stats
 
 from privatelr.audit.density.exact import candidate_margins
+from privatelr.audit.law_definitions import definition_of
 from privatelr.mechanisms import Problem, StagedCalibration
 from privatelr.mechanisms.calibration import Calibration, MomentsCalibration, ScaleCalibration
 from privatelr.mechanisms.score_histogram import HistogramCalibration
+from privatelr.mechanisms.stages import StageCalibration
 from privatelr.numerics import Loss
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP
-from privatelr.privacy.noise import (
-    BlockLaplace,
-    CopiedNoise,
-    GaussianNoise,
-    NoiseLaw,
-    SphericalLaplace,
-)
+from privatelr.privacy.noise import NoiseLaw
 from privatelr.types import ColumnGroup, FloatArray
 
 _JOINT_ROUNDING = 1e-9
@@ -65,7 +61,7 @@ def share_of_plan(plan: StagedCalibration) -> float:
     }
     # of each other stage its part, its epsilon and its mu
     stages = [stage for stage in plan.stages if stage is not plan.coefficients]
-    others = [(stage.target, *spends[type(stage)](stage)) for stage in stages]
+    others = [(stage.target, *spends.get(type(stage), _spends)(stage)) for stage in stages]
     coefficients, mu = plan.coefficients, math.hypot(0.0, *(mu for *_, mu in others))
     if isinstance(coefficients.target, SharedApproxDP):
         target = replace(coefficients.target, beside=mu)  # what the others really spend
@@ -75,6 +71,11 @@ def share_of_plan(plan: StagedCalibration) -> float:
     shares = [share_spent(coefficients), *(share_of(*each) for each in others)]
     shares.append(share_of_parts(plan.target, tuple(s.target for s in plan.stages)))
     return float(np.max(shares))
+
+
+def _spends(stage: StageCalibration) -> tuple[float, float]:
+    """The epsilon and the mu of the noise on a vector that moves as far as its stage says."""
+    return definition_of(stage.noise).cost(stage.noise, stage.sensitivity)
 
 
 def _moments_spend(moments: MomentsCalibration) -> tuple[float, float]:
@@ -92,11 +93,10 @@ def _moments_spend(moments: MomentsCalibration) -> tuple[float, float]:
         bend, steep = np.minimum(bend, most / square), np.minimum(steep, largest / square)
     heaviest = float(np.hypot(bend, moments.balance * steep).max())
     one = heaviest * square / problem.n
-    if isinstance(moments.noise, GaussianNoise):
-        apart = math.sqrt(2) if problem.d > 1 or problem.touched > 1 else 1.0
-        return 0.0, apart * one / moments.noise.sd
-    apart = 2.0 if problem.touched > 1 else math.sqrt(2) if problem.d > 1 else 1.0
-    return _laplace_spends(moments.noise, apart * one), 0.0
+    apart = math.sqrt(2) if problem.d > 1 or problem.touched > 1 else 1.0
+    if problem.touched > 1 and moments.noise.is_pure:
+        apart = 2.0
+    return definition_of(moments.noise).cost(moments.noise, apart * one)
 
 
 def _counts_spend(made: HistogramCalibration) -> tuple[float, float]:
@@ -104,12 +104,8 @@ def _counts_spend(made: HistogramCalibration) -> tuple[float, float]:
 
     In two fits it leaves and enters a cell of each.
     """
-    moves = np.tile([1.0, -1.0], min(made.touched, 2))
-    if isinstance(made.noise, GaussianNoise):
-        return 0.0, math.sqrt(moves @ moves) / made.noise.sd
-    if not isinstance(made.noise, BlockLaplace) or len(made.noise.blocks) != 1:
-        return math.inf, 0.0
-    return made.noise.rate * float(np.abs(moves).sum()) / made.noise.blocks[0].bound, 0.0
+    moves = np.eye(1, made.noise.dimension)[0] - np.eye(1, made.noise.dimension, 1)[0]
+    return definition_of(made.noise).cost_of(made.noise, [moves] * min(made.touched, 2))
 
 
 def share_of_scale(scale: ScaleCalibration) -> float:
@@ -123,17 +119,14 @@ def _scale_spends(scale: ScaleCalibration) -> tuple[float, float]:
     The worst case is a record at its worst in every group of columns.
     """
     groups, noise, n = scale.facts.groups, scale.noise, scale.facts.n
-    if isinstance(noise, BlockLaplace):
+    if scale.of_numbers:
         numbers = sum(group.kind == "number" for group in groups)
         ends = [2.0] * numbers + [scale.weight] * numbers  # of a number, and of its square
-        if len(ends) != len(noise.blocks):
+        if len(ends) != noise.dimension:
             return math.inf, 0.0
-        widest = max(end / block.bound for end, block in zip(ends, noise.blocks, strict=True))
-        return noise.rate * widest / n, 0.0
-    if not isinstance(noise, GaussianNoise):
-        return math.inf, 0.0
+        return definition_of(noise).cost_of(noise, [np.array(ends) / n])
     moved = math.sqrt(math.fsum(_moved(group, scale.weight) for group in groups)) / n
-    return 0.0, moved / noise.sd
+    return definition_of(noise).cost(noise, moved)
 
 
 def _moved(group: ColumnGroup, weight: float) -> float:
@@ -177,23 +170,7 @@ def share_of_parts(whole: Guarantee, parts: tuple[Guarantee, ...]) -> float:
 
 def _share(noise: NoiseLaw, target: Guarantee, moved: float) -> float:
     """The share of a claim that noise spends if the vector under it moves by this distance."""
-    if isinstance(noise, GaussianNoise):
-        return share_of(target, 0.0, moved / noise.sd)
-    return share_of(target, _laplace_spends(noise, moved), 0.0)
-
-
-def _laplace_spends(noise: NoiseLaw, moved: float) -> float:
-    """The epsilon of Laplace noise on a vector that moves by this distance in any direction."""
-    match noise:
-        case SphericalLaplace():
-            return moved * noise.rate
-        case BlockLaplace():
-            roots = [1.0 if b.norm == "l2" else math.sqrt(b.size) for b in noise.blocks]
-            widest = max(root / b.bound for root, b in zip(roots, noise.blocks, strict=True))
-            return moved * noise.rate * widest
-        case CopiedNoise():  # the lengths of all copies add up, which is worst if they are equal
-            return _laplace_spends(noise.each, moved * math.sqrt(noise.copies))
-    return math.inf
+    return share_of(target, *definition_of(noise).cost(noise, moved))
 
 
 def share_of(target: Guarantee, epsilon: float, mu: float) -> float:
@@ -293,19 +270,16 @@ def _epsilon_of_two(tilt: float, eta: float, times: int, delta: float, pure: flo
 def _share_of_tilt(calibration: Calibration) -> float:
     problem, noise, target = calibration.problem, calibration.noise, calibration.target
     shield, apart = calibration.shield, 2 * calibration.tau * problem.touched / problem.penalty
-    mu = apart / shield.scale if shield.scale else math.inf
-    match noise, target:
-        case GaussianNoise(), ZCDP():
-            return (_rho_of_gaussian(problem, noise.sd) + mu * mu / 2) / target.rho
-        case GaussianNoise(), ApproxDP():
+    epsilon, mu = definition_of(shield).cost(shield, apart)
+    match noise.is_pure, target:
+        case False, ZCDP() if epsilon == 0:
+            return (_rho_of_gaussian(problem, noise.scale) + mu * mu / 2) / target.rho
+        case False, ApproxDP() if epsilon == 0:
             beside = math.hypot(mu, target.beside)
-            return _delta_of_gaussian(problem, noise.sd, target.epsilon, beside) / target.delta
-        case GaussianNoise(), _:
+            return _delta_of_gaussian(problem, noise.scale, target.epsilon, beside) / target.delta
+        case False, _:
             return math.inf
-    epsilon = epsilon_of_laplace(problem, noise)
-    if isinstance(shield, SphericalLaplace):
-        epsilon, mu = epsilon + apart * shield.rate, 0.0
-    return share_of(target, epsilon, mu)
+    return share_of(target, epsilon + epsilon_of_laplace(problem, noise), mu)
 
 
 def epsilon_of_laplace(problem: Problem, noise: NoiseLaw) -> float:
@@ -320,7 +294,7 @@ def epsilon_of_laplace(problem: Problem, noise: NoiseLaw) -> float:
     slopes = np.abs(problem.loss.slope(margins))
     bends = problem.radius**2 / problem.penalty * problem.loss.curvature(margins)
     bends = bends if problem.persons else np.log1p(bends)
-    charge = _charge(problem, noise)
+    charge = definition_of(noise).charge(noise, problem)
     return float((charge * slopes + bends).max() + charge * slopes.max())
 
 
@@ -330,9 +304,10 @@ def _epsilon_of_classes(problem: Problem, noise: NoiseLaw) -> float:
     The other classes have equal chances, at which the determinant of the curvature is largest; it
     is computed as one.
     """
-    if not isinstance(noise, CopiedNoise) or noise.copies != problem.classes:
+    k = problem.classes
+    if len(noise.parts) != k:
         return math.inf
-    k, charge = problem.classes, _charge(problem, noise.each)
+    charge = definition_of(noise).charge(noise, problem)
     s = _CHANCES[:, None, None]
     chances = np.where(np.arange(k) == 0, 1 - s, s / (k - 1))
     curvature = np.swapaxes(chances, 1, 2) * np.eye(k) - np.swapaxes(chances, 1, 2) * chances
@@ -343,25 +318,6 @@ def _epsilon_of_classes(problem: Problem, noise: NoiseLaw) -> float:
         else np.linalg.slogdet(np.eye(k) + bend)[1]
     )
     return float((2 * charge * s.ravel() + bends).max() + 2 * charge)
-
-
-def _charge(problem: Problem, noise: NoiseLaw) -> float:
-    """The largest log ratio that the noise adds for an admissible row at a slope of one."""
-    if isinstance(noise, SphericalLaplace):
-        return noise.rate * problem.radius
-    if not isinstance(noise, BlockLaplace) or not problem.blocks:
-        return math.inf
-    # the largest noise norm of an admissible row in each block; all "l2" blocks count together
-    charges, squares = [0.0], {"l1": 0.0, "l2": 0.0}
-    for shape, block in zip(noise.blocks, problem.blocks, strict=True):
-        if shape.norm == "l1":
-            most = 1.0 if block.norm == "l1" else math.sqrt(block.size)
-            charges.append(most * block.bound / shape.bound)
-        elif block.norm == "l1":
-            squares["l1"] += (block.bound / shape.bound) ** 2
-        else:  # all "l2" blocks of a row share one bound on their length
-            squares["l2"] = max(squares["l2"], (block.bound / shape.bound) ** 2)
-    return noise.rate * max(*charges, math.sqrt(sum(squares.values())))
 
 
 def _length(problem: Problem) -> float:

@@ -14,11 +14,11 @@ from privatelr.lazy_import import lazy_import
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from privatelr.cli import c_programs as _programs
     from privatelr.cli import main_command as _commands
     from privatelr.cli import outcomes as _outcomes
+    from privatelr.cli import program_commands as _programs
 else:
-    _programs = lazy_import("privatelr.cli.c_programs")
+    _programs = lazy_import("privatelr.cli.program_commands")
     _commands = lazy_import("privatelr.cli.main_command")
     _outcomes = lazy_import("privatelr.cli.outcomes")
 

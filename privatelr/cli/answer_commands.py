@@ -23,13 +23,13 @@ from privatelr.cli.schema_commands import content_of, read_price, seed_said
 from privatelr.cli.tables import DeclaredColumn, by_variable, describe, open_table
 from privatelr.errors import ArgumentError
 from privatelr.lazy_import import lazy_import
+from privatelr.plot_style import require_plot
 from privatelr.privacy import Guarantee, neighbours_about, to_json
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.release_files import charge_of, hash_in
 from privatelr.results.strata_of_fits import Strata
 
 if TYPE_CHECKING:
-    from privatelr.audit import audit_table
     from privatelr.results import declarations
     from privatelr.results.answers import chosen_fit, private_roc
     from privatelr.results.pages import comparison
@@ -37,7 +37,6 @@ else:
     chosen_fit = lazy_import("privatelr.results.answers.chosen_fit")
     private_roc = lazy_import("privatelr.results.answers.private_roc")
     comparison = lazy_import("privatelr.results.pages.comparison")
-    audit_table = lazy_import("privatelr.audit.audit_table")
     declarations = lazy_import("privatelr.results.declarations")
 
 _COMPARE = f"""\
@@ -131,9 +130,7 @@ def roc(chosen: argparse.Namespace) -> int:
     """Score the records of a table, release the scores by class, and print what follows."""
     _require_options(chosen)
     if not chosen.data:
-        for option in given(
-            chosen, *("eps", "rho", "delta", "seed", "ledger", "allowance", "note", "out")
-        ):
+        for option in given(chosen, *("eps", "rho", "delta", "seed", "ledger", "note", "out")):
             raise ArgumentError(f"--{option}: it takes a table whose records are scored.")
         found, _ = files.read_release(chosen.model)
         if isinstance(found, declarations.ReleasedDeclaration):
@@ -156,7 +153,7 @@ def _require_options(chosen: argparse.Namespace) -> None:
     """Refuse options that have no part in what is released, before anything is read."""
     if chosen.plot is None:
         return
-    if Path(audit_table.require_plot(chosen.plot)).exists():
+    if Path(require_plot(chosen.plot)).exists():
         raise OutputError(f"--plot {chosen.plot!r}: the file exists, and roc replaces none.")
 
 

@@ -24,7 +24,7 @@ from privatelr.privacy.accounting import (
     entry_to_json,
     ledger_page,
 )
-from privatelr.privacy.accounting.ledger_rows import Charge
+from privatelr.privacy.accounting.ledger_store import Charge
 from privatelr.results.release_files import charge_of
 
 _NARROWEST, _WIDEST = 40, 100
@@ -46,68 +46,35 @@ examples:
   privatelr ledger show clinic.ledger
 
 {STATUSES}"""
-_ACTIONS: dict[str, tuple[str, str]] = {
-    "create": (
-        "open an account with a budget, in a new file",
-        'privatelr ledger create clinic.ledger --eps 3 --delta 1e-6 --dataset "clinic 2026"',
-    ),
-    "show": (
-        "show what is spent, by whom, and what is left",
-        "privatelr ledger show clinic.ledger",
-    ),
-    "entries": (
-        "list all charges, with the releases that were saved of them",
-        "privatelr ledger entries clinic.ledger",
-    ),
-    "check": (
-        "look at every row, and whether a noted head and saved models are known; the exit status "
-        "is 1 if not",
-        "privatelr ledger check clinic.ledger model.json",
-    ),
-    "export": (
-        "print all rows with their hashes as JSON, to be kept elsewhere; no account is made of it",
-        "privatelr ledger export clinic.ledger --out clinic-2026.json",
-    ),
-    "allow": (
-        "give an allowance, or change it: a limit of its own within the account",
-        "privatelr ledger allow clinic.ledger ann --eps 0.5",
-    ),
-    "budget": (
-        "change the budget from here on, with the reason",
-        'privatelr ledger budget clinic.ledger --eps 4 --reason "second wave"',
-    ),
-}
 
 
 def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add ``ledger`` with its own subcommands."""
     line = "keep one account of all releases about a data set, on disk"
     actions = add_group(commands, "ledger", line, _TEXT)
-    for name, (told, example) in _ACTIONS.items():
+    for run, told, example in _ACTIONS:
         text = f"{told[0].upper()}{told[1:]}.\n\n\nexample:\n  {example}\n\n{STATUSES}"
-        add_command(actions, f"ledger {name}", _RUN[name], told, text)
+        add_command(actions, f"ledger {run.__name__}", run, told, text)
 
 
 def ledger_of(chosen: argparse.Namespace) -> dict[str, Any]:
     """Keyword for a function that pays: the ledger of ``--ledger``, opened before any other work.
 
-    An allowance and a note without ``--ledger`` are about the ledger of PRIVATELR_LEDGER, which
-    is charged once.
+    A note without ``--ledger`` is about the ledger of PRIVATELR_LEDGER, which is charged once.
 
     Raises
     ------
     LedgerError
         If it cannot be opened.
     ArgumentError
-        If there is an allowance or a note, and no ledger.
+        If there is a note, and no ledger.
     """
-    options = given(chosen, "allowance", "note")
-    named = (os.environ.get(NAMED) or None) if options else None
-    path = named if chosen.ledger is None else chosen.ledger
+    named = os.environ.get(NAMED) or None
+    path = named if chosen.ledger is None and chosen.note is not None else chosen.ledger
     if path is not None:
-        return {"ledger": Ledger.open(path, **options)}
-    for name in options:
-        raise ArgumentError(f"--{name} goes with --ledger, or with {NAMED}.")
+        return {"ledger": Ledger.open(path, note=chosen.note)}
+    if chosen.note is not None:
+        raise ArgumentError(f"--note goes with --ledger, or with {NAMED}.")
     return {}
 
 
@@ -118,28 +85,22 @@ def _path(chosen: argparse.Namespace) -> str:
     return str(path)
 
 
-def _require_limit(chosen: argparse.Namespace, needed: str) -> None:
-    """Refuse a limit that is none: the command line is wrong then, and no ledger refuses it."""
-    if chosen.eps is None:
-        raise ArgumentError(f"--eps: {needed}.")
-    require_number(ArgumentError, "--eps", chosen.eps, "a finite number above 0", above=0)
-    if chosen.delta is not None:
-        takes, below = "a number from 0 to below 1", math.nextafter(1.0, 0.0)
-        require_number(ArgumentError, "--delta", chosen.delta, takes, at_least=0, at_most=below)
-
-
 def create(chosen: argparse.Namespace) -> int:
     """Create a ledger, and print its page."""
-    _require_limit(chosen, "a budget is needed, such as --eps 3")
+    if chosen.eps is None:
+        raise ArgumentError("--eps: a budget is needed, such as --eps 3.")
+    require_number(ArgumentError, "--eps", chosen.eps, "a finite number above 0", above=0)
     options = given(chosen, "delta", "dataset", "neighbours", "account")
-    made = Ledger.create(chosen.file, chosen.eps, **options)
-    _print(made, chosen, "the ledger was created")
+    if delta := options.get("delta"):
+        takes, below = "a number from 0 to below 1", math.nextafter(1.0, 0.0)
+        require_number(ArgumentError, "--delta", delta, takes, at_least=0, at_most=below)
+    _print(Ledger.create(chosen.file, chosen.eps, **options), chosen, "the ledger was created")
     return DONE
 
 
 def show(chosen: argparse.Namespace) -> int:
     """Print what is spent, by whom, and what is left."""
-    _print(Ledger.open(_path(chosen), allowance=chosen.allowance), chosen)
+    _print(Ledger.open(_path(chosen)), chosen)
     return DONE
 
 
@@ -211,32 +172,34 @@ def export(chosen: argparse.Namespace) -> int:
     return DONE
 
 
-def allow(chosen: argparse.Namespace) -> int:
-    """Give an allowance, and print its page."""
-    _require_limit(chosen, "a limit is needed, such as --eps 0.5")
-    own = Ledger.open(chosen.file).allow(chosen.name, chosen.eps, chosen.delta or 0.0)
-    _print(own, chosen, "the allowance was given")
-    return DONE
-
-
-def budget(chosen: argparse.Namespace) -> int:
-    """Change the budget, and print the page."""
-    _require_limit(chosen, "a budget is needed, such as --eps 4")
-    ledger = Ledger.open(chosen.file)
-    ledger.change_budget(chosen.eps, chosen.delta, reason=chosen.reason)
-    _print(ledger, chosen, "the budget was changed")
-    return DONE
-
-
-_RUN: dict[str, Callable[[argparse.Namespace], int]] = {
-    "create": create,
-    "show": show,
-    "entries": entries,
-    "check": check,
-    "export": export,
-    "allow": allow,
-    "budget": budget,
-}
+_ACTIONS: tuple[tuple[Callable[[argparse.Namespace], int], str, str], ...] = (
+    (
+        create,
+        "open an account with a budget, in a new file",
+        'privatelr ledger create clinic.ledger --eps 3 --delta 1e-6 --dataset "clinic 2026"',
+    ),
+    (
+        show,
+        "show what is spent, by whom, and what is left",
+        "privatelr ledger show clinic.ledger",
+    ),
+    (
+        entries,
+        "list all charges, with the releases that were saved of them",
+        "privatelr ledger entries clinic.ledger",
+    ),
+    (
+        check,
+        "look at every row, and whether a noted head and saved models are known; the exit status "
+        "is 1 if not",
+        "privatelr ledger check clinic.ledger model.json",
+    ),
+    (
+        export,
+        "print all rows with their hashes as JSON, to be kept elsewhere; no account is made of it",
+        "privatelr ledger export clinic.ledger --out clinic-2026.json",
+    ),
+)
 
 
 # -- printing ------------------------------------------------------------------------------------
@@ -271,7 +234,6 @@ def _record(charge: Charge) -> dict[str, Any]:
         **entry_to_json(charge.entry),
         "person": charge.entry.person,
         "price": prices(charge.entry.guarantee),
-        "allowance": charge.allowance,
         "note": charge.note,
         "privatelr": charge.software,
         "release": charge.release,

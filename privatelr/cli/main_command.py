@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from privatelr import __version__
 from privatelr.cli import (
     answer_commands,
-    c_programs,
     ledger_commands,
     model_commands,
     outcomes,
     plan_command,
+    program_commands,
     schema_commands,
     study_file,
 )
@@ -38,7 +38,8 @@ from privatelr.datasets import load_dataset, load_schema
 from privatelr.errors import ArgumentError, PrivateLRError, require_number
 from privatelr.lazy_import import lazy_import
 from privatelr.model import dplr
-from privatelr.privacy.accounting import NAMED, ledger_rows, of_public_data
+from privatelr.plot_style import require_plot
+from privatelr.privacy.accounting import NAMED, of_public_data
 from privatelr.results.release_files import file_bytes
 
 if TYPE_CHECKING:
@@ -81,8 +82,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     if chosen.quiet:
         outcomes.be_quiet()
     study_file.complete(chosen)
-    with ledger_rows.watched(outcomes.progress):
-        status: int = chosen.run(chosen)
+    status: int = chosen.run(chosen)
     return status
 
 
@@ -127,7 +127,7 @@ def parsers() -> tuple[Parser, argparse._SubParsersAction[Parser]]:
     model_commands.add_commands(commands)
     answer_commands.add_commands(commands)
     ledger_commands.add_commands(commands)
-    c_programs.add_commands(commands)
+    program_commands.add_commands(commands)
     _add_audit(commands)
     return parser, commands
 
@@ -168,7 +168,7 @@ def _audit(chosen: argparse.Namespace) -> int:
     takes = "a number from 0.01 to 10"
     require_number(ArgumentError, "--eps", chosen.eps, takes, at_least=0.01, at_most=10)
     if chosen.plot is not None:
-        audit_table.require_plot(chosen.plot)  # an error must not come after minutes of work
+        require_plot(chosen.plot)  # an error must not come after minutes of work
     rows: list[audit_table.Row] = []
     others: list[checks.Check] = []
 

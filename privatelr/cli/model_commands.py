@@ -52,7 +52,6 @@ from privatelr.formula import (
 )
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import USUAL_DELTA, read_request, read_target
-from privatelr.mechanisms.selection_release import read_roc_share
 from privatelr.model import check as check_data
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import ThresholdRule, find_hinge
@@ -60,12 +59,14 @@ from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.results import DataCheck
 from privatelr.results.release_files import charge_of, file_bytes, hash_in
 from privatelr.results.strata_of_fits import Strata
+from privatelr.selection.choices import read_roc_share
 
 if TYPE_CHECKING:
-    from privatelr import multinomial_model, selected_model
+    from privatelr import multinomial_model
+    from privatelr.selection import models as selection_models
 else:
     multinomial_model = lazy_import("privatelr.multinomial_model")
-    selected_model = lazy_import("privatelr.selected_model")
+    selection_models = lazy_import("privatelr.selection.models")
 
 _RECORDS = "records_per_person"
 OF_RECORDS = ("weights", "subset", "by", "person", _RECORDS)
@@ -236,8 +237,8 @@ def _file_of(model: Any) -> bytes:
 def _fitters() -> dict[str, Callable[..., Any]]:
     """The function behind each ``--method``, and behind ``--model logistic``."""
     chosen: dict[str, Callable[..., Any]] = {
-        "lp": selected_model.dplpsvm,
-        "simplex": selected_model.dpsimplex,
+        "lp": selection_models.dplpsvm,
+        "simplex": selection_models.dpsimplex,
         "multinomial": multinomial_model.dpmultinom,
     }
     return {"lr": dplr, "svm": dpsvm, "logistic": dplr} | chosen

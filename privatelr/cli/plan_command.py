@@ -18,20 +18,19 @@ from privatelr.cli.tables import by_levels, open_table
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.formula import tokenize, with_person
 from privatelr.lazy_import import lazy_import
+from privatelr.plot_style import require_plot
 from privatelr.privacy import ZCDP
 
 if TYPE_CHECKING:
-    from privatelr.audit import audit_table
     from privatelr.planning import make_plan
     from privatelr.planning.study_plan import StudyPlan
 else:
     make_plan = lazy_import("privatelr.planning.make_plan")
-    audit_table = lazy_import("privatelr.audit.audit_table")
 
 _PLAN = f"""\
 Plan a private study before any data is touched: the noise, standard errors, and the
-length of 95% intervals that "privatelr fit ... --spend inference" will give, beside
-other promises, mechanisms and penalties.
+length of 95% intervals that "privatelr fit ... --spend inference" will give, and what
+another epsilon or delta would change.
 
 No data is read. Every covariate of the formula takes --bounds or --levels; the
 response need not be declared, but for --method multinomial. Where FORMULA is a whole
@@ -66,7 +65,7 @@ def plan_study(chosen: argparse.Namespace) -> int:
     if chosen.share is not None and chosen.width is None:
         raise ArgumentError("--share goes with --width.")
     arguments = _read(chosen)
-    if chosen.plot is not None and Path(audit_table.require_plot(chosen.plot)).exists():
+    if chosen.plot is not None and Path(require_plot(chosen.plot)).exists():
         raise OutputError(f"--plot {chosen.plot!r}: the file exists, and plan replaces none.")
     text = chosen.formula
     is_number = text.isascii() and text.isdigit() and len(text) < 10

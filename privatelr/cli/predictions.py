@@ -13,7 +13,7 @@ import pandas as pd
 from privatelr.errors import ArgumentError
 from privatelr.results import Fit
 from privatelr.results.multinomial_fit import MultinomialFit
-from privatelr.results.selected import SelectedFit
+from privatelr.selection.selected_fit import SelectedFit
 
 
 def predicted_text(

@@ -85,3 +85,10 @@ from privatelr.design.variables import (
     read_variable,
     require_types,
 )
+
+RowSpec = DesignSpec | NormBoundedMatrix
+"""The plan of rows whose length is bounded: by a formula, or of a matrix."""
+EntrySpec = DesignSpec | EntryBoundedMatrix
+"""The plan of rows whose entries are bounded."""
+AnySpec = RowSpec | EntryBoundedMatrix
+"""The plan of the rows of a fit."""

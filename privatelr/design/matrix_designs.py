@@ -108,6 +108,7 @@ class NumberedSpec:
     weighted: ClassVar[bool] = False
     touched: ClassVar[int] = 1
     offset_bound: ClassVar[float] = 0.0
+    offsets: ClassVar[tuple[Factor, ...]] = ()
     weight: ClassVar[None] = None
     prior: ClassVar[None] = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -13,6 +13,9 @@ from scipy.sparse import linalg
 from privatelr.design.terms import Columns
 from privatelr.errors import ArgumentError, listed, or_meant
 from privatelr.types import FloatArray
+
+if TYPE_CHECKING:
+    from privatelr.design import RowSpec
 
 LONGEST_MARGIN = 100.0
 """No coefficients of a prior give a row a margin beyond this."""
@@ -44,7 +47,7 @@ class Prior:
     uncovered: bool = False
 
     @np.errstate(over="ignore", invalid="ignore")  # what is too large is refused in a sentence
-    def for_plan(self, spec: Any, *, only_shared: bool) -> Prior:
+    def for_plan(self, spec: RowSpec, *, only_shared: bool) -> Prior:
         """Check the means against a plan; if asked, drop those that it has no coefficient for.
 
         Raises
@@ -116,7 +119,7 @@ def said_about(prior: Prior, was: Any, names: Sequence[str], now: Any) -> Prior:
     return replace(prior, source=told)
 
 
-def _precisions(spec: Any) -> tuple[FloatArray, FloatArray]:
+def _precisions(spec: RowSpec) -> tuple[FloatArray, FloatArray]:
     """Return directions ``(k, d)`` of length 1, and the precision along each ``(k,)``.
 
     A coefficient in the user's units is ``u.w`` with a row u of the map, so that a deviation s is a
@@ -125,7 +128,10 @@ def _precisions(spec: Any) -> tuple[FloatArray, FloatArray]:
     it would count W times as much beside them as beside the weights that the user gave. Records of
     persons count 1 / k or less, by `records_per_person`, and so does the prior.
     """
-    prior, place = spec.prior, {name: index for index, name in enumerate(spec.columns.names)}
+    prior, place = (
+        cast("Prior", spec.prior),
+        {name: index for index, name in enumerate(spec.columns.names)},
+    )
     units = spec.user_map()[np.array([place[name] for name in prior.sds], dtype=np.intp)]
     rows = np.asarray(units.toarray() if sparse.issparse(units) else units)
     lengths = np.linalg.norm(rows, axis=1)
@@ -134,7 +140,7 @@ def _precisions(spec: Any) -> tuple[FloatArray, FloatArray]:
     return rows / lengths[:, None], (lengths / sds) ** 2 / most
 
 
-def most_stiffness(spec: Any, *, standardised: bool) -> float:
+def most_stiffness(spec: RowSpec, *, standardised: bool) -> float:
     """Return what the precisions of a prior add up to at most, whatever scale is released.
 
     A column that is `_NARROWEST` times as narrow as its bounds gets as much longer when it is
@@ -147,7 +153,7 @@ def most_stiffness(spec: Any, *, standardised: bool) -> float:
     return total * _NARROWEST**2 if standardised else total
 
 
-def prior_of(spec: Any, problem: Any) -> dict[str, Any]:
+def prior_of(spec: RowSpec, problem: Any) -> dict[str, Any]:
     """Return the arguments `centre` and `stiff` of a release, for the penalty of its problem.
 
     The precision of a coefficient is ``max(Lambda, 1 / sd**2)``. What it has beyond Lambda is never
@@ -171,7 +177,7 @@ def beyond_penalty(precisions: FloatArray, penalty: float) -> FloatArray:
     return np.maximum(precisions - penalty, 0.0)
 
 
-def centre_of(spec: Any) -> FloatArray | None:
+def centre_of(spec: RowSpec) -> FloatArray | None:
     """Return the design coefficients w0 ``(d,)`` whose values in the user's units are the prior's.
 
     Other design coefficients are 0, as without a prior. None for a plan that has no prior. They are
@@ -185,7 +191,7 @@ def centre_of(spec: Any) -> FloatArray | None:
     return found if length < longest else found * (longest / length * (1 - 1e-12))
 
 
-def _centre(spec: Any, means: Mapping[str, float]) -> FloatArray:
+def _centre(spec: RowSpec, means: Mapping[str, float]) -> FloatArray:
     place = {name: index for index, name in enumerate(spec.columns.names)}
     given = np.array([place[name] for name in means], dtype=np.intp)
     found, units = np.zeros(spec.d), spec.user_map()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -15,6 +15,7 @@ from privatelr.formula import MEMBERSHIPS, Expression, Node, constants
 from privatelr.sources import Batch, Schema
 
 if TYPE_CHECKING:
+    from privatelr.design import AnySpec
     from privatelr.design.variables import Variable
 
 
@@ -90,13 +91,13 @@ _LONGEST, _LONGEST_RAW = 10.0, 1000.0
 typical row, and in lengths of a row whose entries are 1."""
 
 
-def warn_of_doubts(spec: Any, batch: Batch, schema: Schema, stacklevel: int) -> None:
+def warn_of_doubts(spec: AnySpec, batch: Batch, schema: Schema, stacklevel: int) -> None:
     """Warn of each of `doubts` with a `SchemaWarning`."""
     for doubt in doubts(spec, batch, schema):
         warnings.warn(f"{doubt}.", SchemaWarning, stacklevel=stacklevel + 1)
 
 
-def doubts(spec: Any, batch: Batch, schema: Schema) -> list[str]:
+def doubts(spec: AnySpec, batch: Batch, schema: Schema) -> list[str]:
     """List the likely mistakes in a plan, each as a sentence without its full stop.
 
     Parameters
@@ -124,10 +125,10 @@ def doubts(spec: Any, batch: Batch, schema: Schema) -> list[str]:
             f"{{{names[0]!r}: (lo, hi)}} from what is publicly known, which need not be exact"
         )
     numbered = not factors and spec.unbounded  # a matrix, whose columns are no terms
-    if numbered and hasattr(spec, "bound_source") and schema.row_norm is None:
+    if numbered and (bound := getattr(spec, "bound", None)) and schema.row_norm is None:
         found.append(
             f"row_norm=None: no limit on rows is declared for {spec.unbounded[0]}, so each is "
-            f"shortened to a length of {spec.bound:g} in the columns' own units; declare row_norm= "
+            f"shortened to a length of {bound:g} in the columns' own units; declare row_norm= "
             "from what is publicly known"
         )
     found += _doubts_of_length(spec)
@@ -163,7 +164,7 @@ def doubts(spec: Any, batch: Batch, schema: Schema) -> list[str]:
     return found
 
 
-def _doubts_of_length(spec: Any) -> list[str]:
+def _doubts_of_length(spec: AnySpec) -> list[str]:
     """Doubts about a limit on rows that is far above what rows of that kind have."""
     held = getattr(spec, "standard", None)
     if held is not None:
@@ -175,7 +176,7 @@ def _doubts_of_length(spec: Any) -> list[str]:
         ]
     limit = getattr(spec, "unbounded_norm", None)
     if limit is None and getattr(spec, "bound_source", None) == "row_norm":
-        limit = spec.bound
+        limit = getattr(spec, "bound", None)
     if limit is None or limit <= _LONGEST_RAW * math.sqrt(spec.p):
         return []
     units = f"the units of {_listed(spec.unbounded)}" if spec.unbounded else "their own units"

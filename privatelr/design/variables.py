@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -78,7 +78,12 @@ def describe_variables(batch: Batch, names: Iterable[str], schema: Schema) -> di
                     f"{argument} names {name!r}, which is not a column of the data; it has "
                     f"{listed(batch.names)}{or_meant(name, batch.names)}"
                 )
-    return {name: _describe(name, batch.column(name).dtype, schema) for name in names}
+    variables = {name: _describe(name, batch.column(name).dtype, schema) for name in names}
+    for name, variable in variables.items():
+        if variable.kind == "numeric" and not variable.is_bounded and batch.is_coded(name):
+            # its numbers may be categories or amounts, which only a declaration tells
+            variables[name] = replace(variable, kind="text")
+    return variables
 
 
 def require_usable(names: Iterable[str], batch: Batch, schema: Schema) -> None:

@@ -1,4 +1,4 @@
-"""scikit-learn's classifiers over `dplr`, `dpmultinom`, `dpsvm`, `dplpsvm` and `dpsimplex`.
+"""scikit-learn's classifiers over `dplr`, `dpmultinom` and `dpsvm`.
 
 An estimator stores its parameters, hands them to the function with the data, and keeps the fit as
 ``result_``. Its parameters are the function's own, by the same names, but for the few that
@@ -14,9 +14,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, require_number
 from privatelr.estimators.classifier_base import PrivateClassifier
 from privatelr.formula import require_most
-from privatelr.mechanisms import USUAL_DELTA
 from privatelr.model import dplr, dpsvm
-from privatelr.selected_model import dplpsvm, dpsimplex
 
 
 @suggests_arguments
@@ -186,121 +184,3 @@ class PrivateLinearSVC(_NoisyClassifier):
 
     loss: str | None = None
     h: float = 0.5
-
-
-@suggests_arguments
-@dataclass(kw_only=True, eq=False, repr=False)
-class _SelectingClassifier(PrivateClassifier):
-    """The classifiers that choose columns, which take neither weights nor persons."""
-
-    delta: float = USUAL_DELTA
-    intercept_scale: float = 1.0
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model, after the ledger is charged.
-
-        Parameters
-        ----------
-        X, y
-            As in `PrivateLogisticRegression.fit`.
-
-        Returns
-        -------
-        The estimator
-
-        Raises
-        ------
-        ArgumentError, FormulaError, GuaranteeError, SchemaError
-            As the function, on public facts alone; also if the classes are not declared.
-
-        Notes
-        -----
-        **Privacy.** As of `PrivateLogisticRegression.fit`.
-        """
-        return self._fit(X, y)
-
-
-@suggests_arguments
-@dataclass(kw_only=True, eq=False, repr=False)
-class PrivateLPSVC(_SelectingClassifier):
-    """The linear-program support vector machine of `dplpsvm` as a classifier of scikit-learn.
-
-    Parameters
-    ----------
-    eps, delta, density, rounds, step, slack, minority, intercept_scale, spend, ledger, threshold
-        As in `dplpsvm`.
-    round_score : {"margin", "count"}
-        The ``score`` of `dplpsvm`, which is a method here.
-    bounds, levels, classes, missing
-        As in `PrivateLogisticRegression`, which also describes the attributes. It is about two
-        classes.
-    seed, verbose
-        As in `dplpsvm`.
-
-    Notes
-    -----
-    **Privacy.** As of `PrivateLogisticRegression`; folds take ``cv=KFold(3)``, and not ``cv=3``.
-
-    Examples
-    --------
-    >>> from privatelr import load_dataset, load_schema
-    >>> from privatelr.estimators import PrivateLPSVC
-    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
-    >>> model = PrivateLPSVC(eps=4.0, **public)
-    >>> covariates = votes.drop(columns="vote")
-    >>> model.fit(covariates, votes["vote"]).predict(covariates).shape
-    (944,)
-    """
-
-    _function = dplpsvm
-    _beside = ("classes", "round_score")
-
-    density: float = 0.25
-    rounds: int | str = "auto"
-    step: float | str = "auto"
-    round_score: str = "margin"
-    slack: float = 0.0
-    minority: float | None = None
-
-    def _options(self) -> dict[str, Any]:
-        return {**super()._options(), "score": self.round_score}
-
-
-@suggests_arguments
-@dataclass(kw_only=True, eq=False, repr=False)
-class PrivateSimplexClassifier(_SelectingClassifier):
-    """The logistic regression or SVM with few columns of `dpsimplex` as a classifier.
-
-    Parameters
-    ----------
-    loss : {"huber", "logistic"}
-        As in `dpsimplex`; only ``"logistic"`` has ``predict_proba``.
-    eps, delta, h, radius, lambda_, draws, intercept_scale, spend, ledger, threshold, seed, verbose
-        As in `dpsimplex`.
-    bounds, levels, classes, missing
-        As in `PrivateLogisticRegression`, which also describes the attributes. It is about two
-        classes.
-
-    Notes
-    -----
-    **Privacy.** As of `PrivateLogisticRegression`; folds take ``cv=KFold(3)``, and not ``cv=3``.
-
-    Examples
-    --------
-    >>> from privatelr import load_dataset, load_schema
-    >>> from privatelr.estimators import PrivateSimplexClassifier
-    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
-    >>> model = PrivateSimplexClassifier(eps=4.0, **public)
-    >>> covariates = votes.drop(columns="vote")
-    >>> model.fit(covariates, votes["vote"]).predict(covariates).shape
-    (944,)
-    """
-
-    _function = dpsimplex
-    _probabilities = True
-
-    loss: str = "huber"
-    h: float = 0.5
-    radius: float = 1.0
-    lambda_: float | str = "auto"
-    draws: int | str = "auto"

@@ -12,7 +12,6 @@ from privatelr.inference.error_distribution import (
     PUBLIC_SEED,
     Matrices,
     carriers,
-    mixture_of,
     points_of,
 )
 from privatelr.inference.guessed_columns import Guesses, spread_quantiles
@@ -23,7 +22,7 @@ from privatelr.inference.intervals import (
     estimates,
     infer,
 )
-from privatelr.inference.joint_tests import JointTest, deviance_test, joint_test
+from privatelr.inference.joint_tests import Equations, JointTest, deviance_test, joint_test
 from privatelr.inference.noise_forecast import expected_noise
 from privatelr.inference.noisy_moments import (
     FRAGILE,

@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from privatelr.inference.error_distribution import SMALLEST, bisect, mixture_of
+from privatelr.inference.error_distribution import SMALLEST, bisect
 from privatelr.inference.noisy_moments import NoisyMoments, floored, is_exact
 from privatelr.privacy.noise import NoiseLaw
 from privatelr.types import FloatArray
@@ -96,7 +96,7 @@ def limits_of(evidence: NoisyMoments, beta: float) -> NoiseLimits:
 
 @lru_cache(maxsize=64)
 def _limits(noise: NoiseLaw, d: int, share: float) -> tuple[float, ...]:
-    scales = mixture_of(noise, _SCALES)
+    scales = noise.mixture(_SCALES)
     assert scales is not None  # the noise of moments is always spherical or normal
     deviations, weight = np.sqrt(scales[0])[:, None], scales[1]
     reach = 60 * deviations.max() * np.ones(1)
@@ -141,7 +141,7 @@ class WorstErrors:
         """Bound the probability ``(m,)`` of an error of at least `size` ``(m,)`` from above."""
         calibration = self.evidence.calibration
         total = np.maximum(self.sampling + self.privacy, SMALLEST)
-        scales = mixture_of(calibration.noise)
+        scales = calibration.noise.mixture()
         if scales is None:
             return heaviest_tail(size / np.sqrt(total))
         nodes, weight = scales

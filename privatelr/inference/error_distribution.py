@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from privatelr.privacy.noise import GaussianNoise, NoiseLaw, NoNoise, SphericalLaplace, draw_many
+from privatelr.privacy.noise import NODES, NoiseLaw, draw_many
 from privatelr.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -24,11 +24,8 @@ if TYPE_CHECKING:
 
 PUBLIC_SEED = 20_190_901
 """The seed of the points that represent known laws: public, and the same at every call."""
-_NODES, _FEW_NODES = 40, 12
-"""Number of normal laws in a mixture; the smaller one is for many matrices, which mix by
-themselves."""
-_LARGEST_ORDER = 100.0
-"""Largest order of Laguerre polynomials whose weights do not overflow."""
+_FEW_NODES = 12
+"""Number of normal laws in a mixture for many matrices, which mix by themselves."""
 _POINTS, _DRAWS = 8192, 20_000
 """Number of points that represent a law of noise, and of draws of joint errors."""
 _WIDE = 60.0
@@ -243,7 +240,7 @@ def law_of(
     sampling, privacy = variances_of(evidence, solved, carried, matrices, contrasts)
     fixed = sampling + contrasts**2 @ shield.variances
     means = np.broadcast_to(centre, sampling.shape)[:, None, :]
-    scales = mixture_of(noise, _NODES if len(solved) == 1 else _FEW_NODES)
+    scales = noise.mixture(NODES if len(solved) == 1 else _FEW_NODES)
     if scales is not None:
         nodes, weight = scales
         squared = np.einsum("kdm,kdm->km", carried, carried)
@@ -277,40 +274,6 @@ def variances_of(
     spread = np.einsum("kdm,kdm->km", solved, matrices.scores @ solved)
     sampling = np.maximum(spread, 0.0) / evidence.problem.n
     return sampling, noise.variances @ carried**2 + contrasts**2 @ shield.variances
-
-
-def mixture_of(noise: NoiseLaw, count: int = _NODES) -> tuple[FloatArray, FloatArray] | None:
-    """Return variances and weights ``(j,)`` of at most `count` normal laws that make up `noise`.
-
-    They approximate the mixture. The result is None if the noise is not a scale mixture.
-
-    Examples
-    --------
-    >>> from privatelr.inference import mixture_of
-    >>> from privatelr.privacy.noise import SphericalLaplace
-    >>> variances, weights = mixture_of(SphericalLaplace(3, 1.0), 5)
-    >>> float((weights @ variances).round(6))  # the variance of each of its coordinates
-    4.0
-    """
-    match noise:
-        case NoNoise():
-            return np.zeros(1), np.ones(1)
-        case GaussianNoise():
-            return np.array([noise.sd**2]), np.ones(1)
-        case SphericalLaplace():
-            nodes, weight = _gamma_nodes((noise.dimension + 1) / 2, count)
-            return nodes * (2 / noise.rate / noise.rate), weight
-    return None
-
-
-@lru_cache(maxsize=64)
-def _gamma_nodes(shape: float, count: int) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights of a quadrature for a Gamma variable of scale 1."""
-    if shape - 1 <= _LARGEST_ORDER:
-        nodes, weight = scipy.special.roots_genlaguerre(count, shape - 1)
-        return nodes, weight / weight.sum()
-    middles = (np.arange(count) + 0.5) / count  # nearly constant: any fine rule will do
-    return scipy.special.gammaincinv(shape, middles), np.full(count, 1 / count)
 
 
 @lru_cache(maxsize=8)
@@ -348,7 +311,7 @@ def errors_of(
     values, vectors = np.linalg.eigh(matrices.scores)
     root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
     gradients = rng.standard_normal((*size, d)) @ np.swapaxes(root, 1, 2)
-    scales = mixture_of(law)
+    scales = law.mixture()
     if scales is None:
         noise = draw_many(law, size[0] * size[1], rng).reshape(*size, -1)
     else:

@@ -9,9 +9,10 @@ noise in w, and the sandwich, neither form has a chi-square law.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import scipy
@@ -37,7 +38,9 @@ from privatelr.inference.question import (
     matrices_without_step,
 )
 from privatelr.mechanisms import Release
-from privatelr.types import FloatArray
+from privatelr.types import FloatArray, IntArray
+
+Test = Literal["wald", "deviance"]
 
 _ALIKE = 1e-10
 """Ratio of smallest to largest singular value below which equations count as dependent."""
@@ -111,90 +114,120 @@ def joint_test(
     >>> print(round(found.p_value, 2))
     0.85
     """
-    return _tested(release, contrasts, null, Question(mode=mode, target=target), _wald)
+    question = Question(mode=mode, target=target)
+    equations = Equations(release, *combinations(contrasts, null), question)
+    return equations.tested(range(len(equations.rows)), "wald")
 
 
-def _tested(
-    release: Release,
-    contrasts: FloatArray,
-    null: FloatArray | None,
-    question: Question,
-    by: Callable[[Release, Question, Inference, FloatArray], JointTest],
-) -> JointTest:
-    """Test the rows ``(q, d)``; numbers that the question withholds are NaN.
-
-    Equations of which the data say nothing are left out, as in R; a test of them alone is NaN.
-    """
-    rows, values = independent(contrasts, null)
-    asked = answerable(release, question)
-    if asked.withheld:
-        return JointTest(np.nan, len(rows), np.nan, np.nan, asked.mode, str(asked.target))
-    seen = ~is_unseen(evidence_of(release), rows, asked.target)
-    if seen.any():
-        rows, values = rows[seen], values[seen]
-    found = by(release, asked, infer(release, rows, replace(asked, untested=False), values), rows)
-    return replace(found, p_value=np.nan, critical=np.nan) if asked.untested else found
-
-
-def _wald(release: Release, asked: Question, single: Inference, rows: FloatArray) -> JointTest:
-    """Wald's statistic, whose law is a chi-square or simulated."""
-    off, q = single.estimate - single.null, len(rows)
-    spread = rows @ covariance(release, asked) @ rows.T
-    weight = np.asarray(np.linalg.pinv(spread, hermitian=True), dtype=np.float64)
-    matrices, scales = (
-        matrices_for(release, asked),
-        distribution.mixture_of(release.calibration.noise),
-    )
-    is_normal = len(matrices.curvature) == 1 and scales is not None and len(scales[0]) == 1
-    if q > 1 and is_normal and asked.mode != "conservative":
-        # the errors have a single normal law, so the statistic has a chi-square law
-        statistic = float(off @ weight @ off)
-        p_value = float(scipy.special.chdtrc(q, statistic))
-        critical = float(scipy.special.chdtri(q, _USUAL))
-        return JointTest(statistic, q, p_value, critical, asked.mode, asked.target)
-    if q == 1:  # where errors have long tails, a standard error is less than the root of a mean
-        weight = 1 / np.maximum(single.sd[:, None] ** 2, distribution.SMALLEST)
-    return form_test(release, asked, single, rows, weight)
-
-
-def independent(contrasts: Any, null: Any) -> tuple[FloatArray, FloatArray]:
-    """`combinations`, which raises `ArgumentError` if some follow from others."""
-    rows, values = combinations(contrasts, null)
-    lengths = np.linalg.svd(rows, compute_uv=False)
-    if len(lengths) < len(rows) or lengths[-1] <= _ALIKE * lengths[0]:
-        raise ArgumentError("hypotheses: an equation follows from the others, or says nothing.")
-    return rows, values
-
-
-def form_test(
-    release: Release, asked: Question, single: Inference, rows: FloatArray, weight: FloatArray
-) -> JointTest:
-    """Test `rows` ``(q, d)`` together by a quadratic form ``(q, q)`` of their distance from null.
+class Equations:
+    """Equations about a release, whose tests share what is inferred of each of them.
 
     Parameters
     ----------
-    single : Inference
-        What `infer` found of each of the rows.
+    release : Release
+    rows : ndarray of shape (m, d)
+    null : ndarray of shape (m,)
+        What the equations say of the combinations `rows`.
+    question : Question
+
+    Raises
+    ------
+    GuaranteeError
+        As `infer`.
     """
-    off, q = single.estimate - single.null, len(rows)
-    statistic = float(off @ weight @ off)
-    if q == 1:
-        p_value = float(single.p_value[0])
-        # errors up and down may differ; the interval at the usual level ends where p is .05
-        reach = single.estimate - single.lower if off[0] > 0 else single.upper - single.estimate
-        critical = float(reach @ weight @ reach)
-    elif asked.mode == "conservative":
-        p_value, critical = min(1.0, q * float(single.p_value.min())), np.nan
-    else:
-        evidence, matrices = evidence_of(release), matrices_for(release, asked)
-        solved, carried, biases = factors_of(evidence, matrices, rows, asked.target)
-        point = mean_of(matrices_without_step(release, asked))
-        left = biases - bias_at(evidence, point, rows, asked.target)
-        errors = distribution.errors_of(evidence, solved, carried, matrices, rows, left)
+
+    def __init__(
+        self, release: Release, rows: FloatArray, null: FloatArray, question: Question
+    ) -> None:
+        self.release, self.rows, self.null = release, rows, null
+        self.asked = answerable(release, question)
+
+    @cached_property
+    def single(self) -> Inference:
+        """What `infer` says of each equation."""
+        return infer(self.release, self.rows, replace(self.asked, untested=False), self.null)
+
+    @cached_property
+    def matrices(self) -> distribution.Matrices:
+        """The curvatures and scores to average over."""
+        return matrices_for(self.release, self.asked)
+
+    @cached_property
+    def factors(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """`factors_of` the matrices and all rows."""
+        evidence = evidence_of(self.release)
+        return factors_of(evidence, self.matrices, self.rows, self.asked.target)
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """The covariance ``(d, d)`` of the estimates."""
+        return covariance(self.release, self.asked)
+
+    def tested(self, places: Sequence[int], test: Test) -> JointTest:
+        """Test the equations at these places together; numbers that are withheld are NaN.
+
+        Equations of which the data say nothing are left out, as in R; a test of them alone is NaN.
+
+        Raises
+        ------
+        ArgumentError
+            If the equations are not independent of each other.
+        """
+        here, asked = np.array(places), self.asked
+        lengths = np.linalg.svd(self.rows[here], compute_uv=False)
+        if len(lengths) < len(here) or lengths[-1] <= _ALIKE * lengths[0]:
+            raise ArgumentError("hypotheses: an equation follows from the others, or says nothing.")
+        if asked.withheld:
+            return JointTest(np.nan, len(here), np.nan, np.nan, asked.mode, str(asked.target))
+        seen = ~is_unseen(evidence_of(self.release), self.rows[here], asked.target)
+        here = here[seen] if seen.any() else here
+        weight = self._wald(here) if test == "wald" else self._deviance(here)
+        off = (self.single.estimate - self.single.null)[here]
+        statistic = float(off @ weight @ off)
+        p_value, critical = self._judged(here, weight, statistic, test)
+        if asked.untested:
+            p_value = critical = np.nan
+        return JointTest(statistic, len(here), p_value, critical, asked.mode, str(asked.target))
+
+    def _wald(self, here: IntArray) -> FloatArray:
+        """The inverse ``(q, q)`` of the covariance of the equations."""
+        if len(here) == 1:  # where errors have long tails, an sd is less than the root of a mean
+            return 1 / np.maximum(self.single.sd[here][:, None] ** 2, distribution.SMALLEST)
+        rows = self.rows[here]
+        return np.asarray(np.linalg.pinv(rows @ self.covariance @ rows.T, hermitian=True))
+
+    def _deviance(self, here: IntArray) -> FloatArray:
+        """``n (A H^-1 A')^-1`` ``(q, q)``, a mean over the curvatures that the noise allows."""
+        inner = self.rows[here] @ self.factors[0][:, :, here]
+        n = evidence_of(self.release).problem.n
+        return np.asarray(n * np.linalg.inv(inner).mean(axis=0))
+
+    def _judged(
+        self, here: IntArray, weight: FloatArray, statistic: float, test: Test
+    ) -> tuple[float, float]:
+        """The p-value of a statistic, and the statistic beyond which it is below .05."""
+        single, q, law = self.single, len(here), self.release.calibration.noise
+        if q == 1:
+            low, middle = single.lower[here], single.estimate[here]
+            # errors up and down may differ; the interval at the usual level ends where p is .05
+            is_above = (middle - single.null[here])[0] > 0
+            reach = middle - low if is_above else single.upper[here] - middle
+            return float(single.p_value[here][0]), float(reach @ weight @ reach)
+        if self.asked.mode == "conservative":
+            return min(1.0, q * float(single.p_value[here].min())), np.nan
+        scales = law.mixture()
+        is_normal = len(self.matrices.curvature) == 1 and scales is not None and len(scales[0]) == 1
+        if test == "wald" and is_normal:
+            # the errors have a single normal law, so the statistic has a chi-square law
+            return float(scipy.special.chdtrc(q, statistic)), float(scipy.special.chdtri(q, _USUAL))
+        evidence, rows = evidence_of(self.release), self.rows[here]
+        solved, carried, biases = (part[..., here] for part in self.factors)
+        point = mean_of(matrices_without_step(self.release, self.asked))
+        left = biases - bias_at(evidence, point, rows, self.asked.target)
+        errors = distribution.errors_of(evidence, solved, carried, self.matrices, rows, left)
         drawn = np.einsum("ca,ab,cb->c", errors, weight, errors)
         p_value = (1 + int((drawn >= statistic).sum())) / (1 + len(drawn))
-        critical = float(np.quantile(drawn, 1 - _USUAL))
-    return JointTest(statistic, q, p_value, critical, asked.mode, asked.target)
+        return p_value, float(np.quantile(drawn, 1 - _USUAL))
 
 
 def deviance_test(
@@ -237,15 +270,6 @@ def deviance_test(
     >>> print(found.df, round(found.statistic, 1))
     2 237.5
     """
-    return _tested(release, contrasts, null, Question(mode=mode, target=target), _deviance)
-
-
-def _deviance(release: Release, asked: Question, single: Inference, rows: FloatArray) -> JointTest:
-    return form_test(release, asked, single, rows, deviance_form(release, asked, rows))
-
-
-def deviance_form(release: Release, asked: Question, rows: FloatArray) -> FloatArray:
-    """``n (A H^-1 A')^-1`` ``(q, q)``, a mean over the curvatures that the noise allows."""
-    evidence, matrices = evidence_of(release), matrices_for(release, asked)
-    inner = rows @ factors_of(evidence, matrices, rows, asked.target)[0]
-    return np.asarray(evidence.problem.n * np.linalg.inv(inner).mean(axis=0))
+    question = Question(mode=mode, target=target)
+    equations = Equations(release, *combinations(contrasts, null), question)
+    return equations.tested(range(len(equations.rows)), "deviance")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from scipy import optimize
 
 from privatelr.design import (
+    AnySpec,
     DesignSpec,
     in_standard_units,
     read_covariates,
@@ -36,7 +36,7 @@ _SMALLEST = 1e-300
 # -- the forecast ------------------------------------------------------------------------------
 
 
-def expected_noise(release: Release, spec: Any) -> FloatArray | None:
+def expected_noise(release: Release, spec: AnySpec) -> FloatArray | None:
     """Forecast the standard deviation that a tilt adds to each coefficient in the user's units.
 
     It is that of a linear function of the tilt, by the curvature of the expected objective of
@@ -78,7 +78,7 @@ def _expected(release: Release, spec: DesignSpec) -> FloatArray | None:
     return np.asarray(np.sqrt(variance)) if np.isfinite(variance).all() else None
 
 
-def _can_be_made_up(spec: Any) -> bool:
+def _can_be_made_up(spec: AnySpec) -> bool:
     """Whether declarations say what the covariates of a record may be."""
     if not isinstance(spec, DesignSpec) or spec.d > _MOST_COLUMNS:
         return False

@@ -31,7 +31,7 @@ from privatelr.mechanisms import (
     matrix_of,
 )
 from privatelr.mechanisms.calibration import Calibration
-from privatelr.privacy.noise import NoiseLaw, NoNoise, SphericalLaplace
+from privatelr.privacy.noise import NoiseLaw
 from privatelr.types import FloatArray
 
 Mode = Literal["posterior", "conservative", "plug-in"]
@@ -336,7 +336,7 @@ def step_error(known: Quality) -> float:
 
 def is_exact(evidence: NoisyMoments) -> bool:
     """Whether the matrices have no noise, as in a plain fit."""
-    return isinstance(evidence.noise, NoNoise)
+    return evidence.noise.scale == 0
 
 
 @lru_cache(maxsize=_KEPT)
@@ -381,9 +381,9 @@ def plausible(evidence: NoisyMoments, noise_to_signal: float) -> Matrices:
     if noise_to_signal >= FRAGILE:
         return spread_again(evidence, posterior(evidence, rng), rng)
     scales = np.full(count, law.scale)
-    if isinstance(law, SphericalLaplace):
+    if law.radial_rate is not None:
         shape = (law.dimension + 1) / 2
-        scales = np.sqrt(rng.gamma(shape, 2 / law.rate / law.rate, count))
+        scales = np.sqrt(rng.gamma(shape, 2 / law.radial_rate / law.radial_rate, count))
     sd, size = scales[:, None], (count, law.dimension // 2)
     curvature = evidence.curvature - matrix_of(sd * rng.standard_normal(size))
     scores = evidence.scores - matrix_of(sd / evidence.balance * rng.standard_normal(size))

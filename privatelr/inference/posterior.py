@@ -24,14 +24,13 @@ import numpy as np
 import scipy
 
 from privatelr.inference.error_distribution import Matrices
-from privatelr.privacy.noise import SphericalLaplace
 from privatelr.progress_line import ProgressLine, somebody_watches
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
     from privatelr.inference.noisy_moments import NoisyMoments
 
-_FEWEST, _USUAL, _MOST, _ENTRIES, _SQUARES = 12, 32, 128, 768, 51_200
+_FEWEST, _USUAL, _MOST, _ENTRIES, _SQUARES = 4, 32, 128, 768, 51_200
 """Least, usual and largest number of chains, their number times d where it is larger than usual,
 and times the square of d where it is smaller: a move of a chain costs the third power of d."""
 _LONG = 40
@@ -123,7 +122,7 @@ def posterior(evidence: NoisyMoments, rng: np.random.Generator) -> Matrices:
     noisy = np.stack([evidence.curvature - penalty, balance * evidence.scores]) / sd
     largest = np.array([evidence.largest_trace, balance * evidence.largest_scores]) / sd
     values, vectors = (part[..., ::-1] for part in np.linalg.eigh(noisy))
-    rate = law.rate * sd if isinstance(law, SphericalLaplace) else None
+    rate = None if law.radial_rate is None else law.radial_rate * sd
     determinants = np.array([evidence.determinant, 0.0])
     drawn = sampled(MomentsPosterior(values, largest, rate, determinants), rng)
     found = sd * (vectors @ drawn @ np.swapaxes(vectors, 1, 2))

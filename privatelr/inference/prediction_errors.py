@@ -18,7 +18,6 @@ import numpy as np
 import scipy
 
 from privatelr.inference.conservative import SHARE, NoiseLimits, WorstErrors, limits_of
-from privatelr.inference.error_distribution import mixture_of
 from privatelr.inference.intervals import MatrixErrors, errors_by_matrices, is_unseen
 from privatelr.inference.noisy_moments import NoisyMoments, evidence_of, floored, is_exact
 from privatelr.inference.question import Question, answerable
@@ -212,7 +211,7 @@ def _squared_reach(
         return np.asarray(mean / miss)  # Chebyshev's inequality
     # noise that is not a mixture of normal laws is treated as a Laplace number, which has the
     # heaviest tails that a log-concave law can have
-    mixed = mixture_of(noise) or mixture_of(SphericalLaplace(1, 1.0))
+    mixed = noise.mixture() or SphericalLaplace(1, 1.0).mixture()
     assert mixed is not None
     nodes, weight = mixed
     size = float(weight @ nodes)

@@ -21,7 +21,6 @@ from privatelr.mechanisms import (
     spread_to_noise,
     variance_sd,
 )
-from privatelr.privacy.noise import SphericalLaplace
 from privatelr.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -158,8 +157,8 @@ def spread_again(evidence: NoisyMoments, matrices: Matrices, rng: np.random.Gene
         top = min(max(noisy[column, column], 0.0) + _BEYOND, most)
         logs = np.linspace(np.log(_LEAST * top), np.log(top), _CELLS)
         square = elsewhere[:, None] + _square(away, own, column, np.exp(logs) / own[:, [column]])
-        if isinstance(evidence.noise, SphericalLaplace):
-            energy = evidence.noise.rate * sd * np.sqrt(np.maximum(square, 0.0))
+        if (rate := evidence.noise.radial_rate) is not None:
+            energy = rate * sd * np.sqrt(np.maximum(square, 0.0))
         else:
             energy = square / 2
         density = (1 + evidence.resolved[column] * power) * logs - energy

@@ -12,14 +12,10 @@ from privatelr.mechanisms.perturbation import (
 from privatelr.mechanisms.price_shares import divide, shares_of
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.registry import (
-    MECHANISMS,
-    Mechanism,
     StagedCalibration,
-    calibrate,
     calibrate_all,
     draw_all,
-    find_mechanism,
-    mechanism_of,
+    in_order,
     promises_for,
     relative_noise,
     release_all,
@@ -49,5 +45,13 @@ from privatelr.mechanisms.scale_release import (
     spread_to_noise,
     variance_sd,
     warn_of_noise,
+)
+from privatelr.mechanisms.stages import STAGES
+from privatelr.mechanisms.stages.coefficients import (
+    MECHANISMS,
+    Mechanism,
+    calibrate,
+    find_mechanism,
+    mechanism_of,
 )
 from privatelr.numerics.rows import matrix_of, vector_of

@@ -14,11 +14,10 @@ from typing import Literal
 import numpy as np
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration.proven_noise import DOWN
 from privatelr.mechanisms.score_histogram import share_grid
 from privatelr.numerics import twice_concordant, weighted_concordant
 from privatelr.privacy import Event, PureDP
-from privatelr.privacy.noise import Randomness
+from privatelr.privacy.noise import DOWN, Randomness
 from privatelr.privacy.noise.exponential_mechanism import PermuteAndFlip
 from privatelr.types import FloatArray
 

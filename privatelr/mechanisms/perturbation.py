@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from privatelr.lazy_import import lazy_import
 from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
 from privatelr.mechanisms.problem import Problem
+from privatelr.mechanisms.request import INFERENCE, ROC, SCALE
 from privatelr.numerics import Objective, value_and_gradient
 from privatelr.numerics.rows import (
     DaskRows,
@@ -105,12 +106,8 @@ class Release:
         All numbers of the mechanism that released `coef`.
     entry : Entry or None
         The entry that a ledger was charged with, for all of it.
-    moments : Moments or None
-        The noisy matrices for inference, if they were requested.
-    scale : ScaleRelease or None
-        The noisy moments of the columns that standardised the rows, if they were released.
-    histogram : HistogramRelease or None
-        The noisy counts of the rows' scores by class, if a ROC curve was requested.
+    parts : mapping
+        What the other stages released, by the names of their shares.
     centre : ndarray of shape (d,) or None
         The coefficients to which the penalty draws, in scaled units; None for zero.
     stiff : ndarray of shape (k, d) or None
@@ -131,9 +128,7 @@ class Release:
     guarantee: Guarantee
     calibration: Calibration
     entry: Entry | None = None
-    moments: Moments | None = None
-    scale: ScaleRelease | None = None
-    histogram: HistogramRelease | None = None
+    parts: Mapping[str, Any] = field(default_factory=dict)
     centre: FloatArray | None = None
     stiff: FloatArray | None = None
     request: Request | None = None
@@ -141,20 +136,38 @@ class Release:
     def __post_init__(self) -> None:
         self.coef.flags.writeable = False
 
+    def having(self, **parts: Any) -> Release:
+        """Return the same release with other parts; None leaves a part out."""
+        every = {**self.parts, **parts}
+        return replace(self, parts={name: part for name, part in every.items() if part is not None})
+
+    @property
+    def moments(self) -> Moments | None:
+        """The noisy matrices for inference, if they were requested."""
+        return self.parts.get(INFERENCE)
+
+    @property
+    def scale(self) -> ScaleRelease | None:
+        """The noisy moments of the columns that standardised the rows, if they were released."""
+        return self.parts.get(SCALE)
+
+    @property
+    def histogram(self) -> HistogramRelease | None:
+        """The noisy counts of the rows' scores by class, if a ROC curve was requested."""
+        return self.parts.get(ROC)
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Draws:
     """The noise of one release, drawn once.
 
-    There is a draw of the calibration's `noise`, one of its `shield`, and one each for the moments,
-    the scale of the columns and the counts of scores if these are released.
+    There is a draw of the calibration's `noise`, one of its `shield`, and one for each of the
+    `others` that are released, by the names of their shares.
     """
 
     noise: Draw
     shield: Draw
-    moments: Draw | None = None
-    scale: Draw | None = None
-    histogram: Draw | None = None
+    others: Mapping[str, Draw] = field(default_factory=dict)
 
 
 def draw(calibration: Calibration, randomness: Randomness) -> Draws:

@@ -7,10 +7,9 @@ import math
 from privatelr import privacy
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.lambda_rules import GAUSSIAN, LAPLACE, Kinds
-from privatelr.mechanisms.calibration.proven_noise import UP
-from privatelr.mechanisms.request import Spend
+from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, ROC, SCALE, Spend
 from privatelr.numerics import Loss
-from privatelr.privacy.noise import gaussian_mu, mu_beside_pure
+from privatelr.privacy.noise import UP, gaussian_mu, mu_beside_pure
 
 Division = tuple[dict[str, privacy.Guarantee], Kinds]
 """The part of a target for each stage, which `privacy.join` makes whole again, and the laws of
@@ -44,15 +43,15 @@ def divide(
     if not isinstance(target, privacy.ApproxDP) or len(shares) == 1:
         return [(by_share, ())]
     epsilon, delta = target.epsilon, target.delta
-    parts, first = dict(shares), shares["coefficients"]
-    del parts["coefficients"]
-    pure = by_share["coefficients"].epsilon  # type: ignore[union-attr]
+    parts, first = dict(shares), shares[COEFFICIENTS]
+    del parts[COEFFICIENTS]
+    pure = by_share[COEFFICIENTS].epsilon  # type: ignore[union-attr]
     mus = {
         GAUSSIAN: gaussian_mu(epsilon, delta) * math.sqrt(1 - first),
         LAPLACE: mu_beside_pure(epsilon, delta, pure),
     }
     ways = [_shared(target, parts, mu, kinds) for kinds, mu in mus.items()]
-    if shares.keys() == {"coefficients", "roc"} and epsilon > 0:
+    if shares.keys() == {COEFFICIENTS, ROC} and epsilon > 0:
         ways.insert(0, (privacy.split(privacy.PureDP(epsilon, target.neighbours), shares), ()))
     return ways
 
@@ -72,7 +71,7 @@ def _shared(
     # enough for the parts as they were rounded
     mu = math.sqrt(2 * sum(part.rho for part in parts.values())) * UP
     rest = privacy.SharedApproxDP(target.epsilon, target.delta, target.neighbours, beside=mu)
-    return {"coefficients": rest, **parts}, kinds
+    return {COEFFICIENTS: rest, **parts}, kinds
 
 
 SHARE_OF_SCALE = 0.1
@@ -105,22 +104,22 @@ def shares_of(
     {'scale': 0.1, 'coefficients': 0.63, 'inference': 0.27}
     """
     shares = usual_shares(target, loss) if spend == "inference" else dict(spend)
-    if scaled and "scale" not in shares:
-        if "roc" in shares:
-            first = shares.pop("coefficients")
+    if scaled and SCALE not in shares:
+        if ROC in shares:
+            first = shares.pop(COEFFICIENTS)
             # decimals that a double holds, so that what is left makes the sum 1
-            kept = {"scale": SHARE_OF_SCALE * first, **shares}
+            kept = {SCALE: SHARE_OF_SCALE * first, **shares}
             parts = {name: round(privacy.exact(x), _DIGITS) for name, x in kept.items()}
-            whole = {"coefficients": 1 - sum(parts.values()), **parts}
+            whole = {COEFFICIENTS: 1 - sum(parts.values()), **parts}
             return {name: float(part) for name, part in whole.items()}
         rest = 1 - privacy.exact(SHARE_OF_SCALE)
         # decimals that a double holds, so that what is left makes the sum 1 as it is read again
         parts = {
             name: round(privacy.exact(share) * rest, _DIGITS) for name, share in shares.items()
         }
-        parts["coefficients"] += rest - sum(parts.values())
-        return {"scale": SHARE_OF_SCALE} | {name: float(part) for name, part in parts.items()}
-    if not scaled and "scale" in shares:
+        parts[COEFFICIENTS] += rest - sum(parts.values())
+        return {SCALE: SHARE_OF_SCALE} | {name: float(part) for name, part in parts.items()}
+    if not scaled and SCALE in shares:
         raise GuaranteeError(
             "spend: the scale of the columns has a share; do_scale='private' releases it."
         )
@@ -134,7 +133,7 @@ def usual_shares(target: privacy.Guarantee, loss: Loss) -> dict[str, float]:
     epsilon they therefore get half of the price.
     """
     if not isinstance(target, privacy.PureDP | privacy.NonPrivate):
-        return {"coefficients": 0.7, "inference": 0.3}
+        return {COEFFICIENTS: 0.7, INFERENCE: 0.3}
     if loss.joint_factor is None:
-        return {"coefficients": 0.5, "inference": 0.5}
-    return {"coefficients": 0.65, "inference": 0.35}
+        return {COEFFICIENTS: 0.5, INFERENCE: 0.5}
+    return {COEFFICIENTS: 0.65, INFERENCE: 0.35}

@@ -127,7 +127,7 @@ class Problem:
     @property
     def pull(self) -> float:
         """The largest sum of the sizes of a record's slopes: L, or 2 for several classes."""
-        return 2.0 if self.is_multinomial else self.loss.slope_bound
+        return 2.0 if self.classes > 2 else self.loss.slope_bound
 
     @property
     def reach(self) -> float:

@@ -1,20 +1,16 @@
-"""The table of mechanisms: one for each placement and kind of guarantee.
+"""All stages of a fit: they are calibrated, drawn and released one after the other.
 
-Every loss goes with every row of the table, and the tests of the laws run over all rows. To add a
-mechanism, write its formulas in `privatelr.mechanisms.calibration` and its release in
-`privatelr.mechanisms.perturbation`, and list both here.
-
-A price may pay for four releases: the scale of the columns, the coefficients, the matrices that
-inference needs, and counts of scores for a ROC curve. Each sees those before it as public, so their
-guarantees add up (adaptive composition).
+A price may pay for several releases, which `privatelr.mechanisms.stages` lists: the scale of the
+columns, the coefficients, the matrices that inference needs, and counts of scores for a ROC curve.
+Each sees those before it as public, so their guarantees add up (adaptive composition).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import (
@@ -23,130 +19,32 @@ from privatelr.mechanisms.calibration import (
     MomentsCalibration,
     ScaleCalibration,
     ScaleFacts,
-    calibrate_moments,
-    calibrate_objective,
-    calibrate_output,
-    calibrate_plain,
-    calibrate_scale,
     is_worth_it,
     lambda_rules,
-    proven,
 )
-from privatelr.mechanisms.perturbation import (
-    Draws,
-    Release,
-    draw,
-    release_minimiser,
-    release_moments,
-    release_plain,
-)
+from privatelr.mechanisms.perturbation import Draws, Release, draw
 from privatelr.mechanisms.price_shares import divide
 from privatelr.mechanisms.problem import Problem
-from privatelr.mechanisms.request import SMALLEST_EPSILON, Request, require_usual
-from privatelr.mechanisms.score_histogram import HistogramCalibration, calibrate_histogram
-from privatelr.numerics.solve import Solver
-from privatelr.privacy import (
-    ZCDP,
-    ApproxDP,
-    Event,
-    Guarantee,
-    NonPrivate,
-    Promise,
-    PureDP,
-    pure_within,
+from privatelr.mechanisms.request import (
+    COEFFICIENTS,
+    INFERENCE,
+    ROC,
+    SCALE,
+    SMALLEST_EPSILON,
+    Request,
+    require_usual,
 )
+from privatelr.mechanisms.score_histogram import HistogramCalibration, ScoreScale
+from privatelr.mechanisms.stages import STAGES, Known, Seen, StageCalibration
+from privatelr.mechanisms.stages.coefficients import Mechanism, find_mechanism
+from privatelr.numerics.solve import Solver
+from privatelr.privacy import ZCDP, ApproxDP, Event, Guarantee, PureDP, pure_within
+from privatelr.privacy.accounting import Entry
 from privatelr.privacy.noise import Randomness, mean_square
-from privatelr.types import FloatArray, Placement, Rows
+from privatelr.types import FloatArray, Rows
 
 _SMALLEST = 1e-12
 """A second moment of a column is at least this where one divides by it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mechanism:
-    """Two functions: one calibrates a request, the other releases under the calibration.
-
-    Examples
-    --------
-    >>> from privatelr import PureDP
-    >>> from privatelr.mechanisms import mechanism_of
-    >>> mechanism = mechanism_of("objective", PureDP(1.0))
-    >>> mechanism.calibrate.__name__, mechanism.release.__name__
-    ('calibrate_objective', 'release_minimiser')
-    """
-
-    calibrate: Callable[[Problem, Request, str], Calibration]
-    release: Callable[..., Release]
-
-
-MECHANISMS: dict[tuple[Placement, type[Any]], Mechanism] = {
-    ("objective", PureDP): Mechanism(calibrate_objective, release_minimiser),
-    ("objective", ZCDP): Mechanism(calibrate_objective, release_minimiser),
-    ("objective", ApproxDP): Mechanism(calibrate_objective, release_minimiser),
-    ("output", PureDP): Mechanism(calibrate_output, release_minimiser),
-    ("output", ZCDP): Mechanism(calibrate_output, release_minimiser),
-    ("output", ApproxDP): Mechanism(calibrate_output, release_minimiser),
-    ("objective", NonPrivate): Mechanism(calibrate_plain, release_plain),
-    ("output", NonPrivate): Mechanism(calibrate_plain, release_plain),
-}
-
-
-def find_mechanism(request: Request) -> Mechanism:
-    """Return the mechanism for a request; raise `GuaranteeError` if none is proven.
-
-    Examples
-    --------
-    >>> from privatelr.mechanisms import find_mechanism, read_request
-    >>> request = read_request(1.0, 0, None, None, True, None, "increase")
-    >>> find_mechanism(request).release.__name__
-    'release_minimiser'
-    """
-    return mechanism_of(request.placement, request.target)
-
-
-def mechanism_of(placement: Placement, target: Guarantee) -> Mechanism:
-    """Return the mechanism for a guarantee; a shared one is approximate.
-
-    Examples
-    --------
-    >>> from privatelr import ApproxDP, PureDP
-    >>> from privatelr.mechanisms import mechanism_of
-    >>> mechanism_of("output", PureDP(1.0)) is mechanism_of("output", ApproxDP(1.0, 1e-6))
-    False
-    >>> mechanism_of("output", PureDP(1.0)).calibrate.__name__
-    'calibrate_output'
-    """
-    key = (placement, ApproxDP if isinstance(target, ApproxDP) else type(target))
-    if key not in MECHANISMS:
-        raise GuaranteeError(f"{placement} perturbation is not available under {target}.")
-    return MECHANISMS[key]
-
-
-def calibrate(request: Request, facts: Problem) -> Calibration:
-    """Choose lambda by its rule, if one was asked for, and calibrate; takes no data."""
-    mechanism, target, asked = find_mechanism(request), request.target, request.lambda_
-    if isinstance(target, NonPrivate):
-        if not isinstance(asked, str):
-            return mechanism.calibrate(facts.with_lambda(asked), request, "as given")
-        plain = facts.with_lambda(lambda_rules.PLAIN_LAMBDA)
-        return mechanism.calibrate(plain, request, "the default of a plain fit")
-    analysis = proven(request.analysis, facts.loss)
-    known = facts, target, analysis, request.placement
-    rules = lambda_rules.all_rules(*known, request.kinds)
-    if not isinstance(asked, str):
-        problem, origin = facts.with_lambda(asked), "as given"
-    else:
-        if asked not in rules:  # raise the error that says why the rule has no answer
-            lambda_rules.lambda_by_rule(asked, *known)
-        problem = facts.with_lambda(rules[asked])
-        origin = lambda_rules.origin_of(asked, rules, *known)
-        if asked != "PrivateLR" and analysis != "cms11":  # R's rule may give too small a lambda
-            request = replace(request, on_small_lambda="keep")
-    found = mechanism.calibrate(problem, request, origin)
-    return replace(found, lambda_rules=tuple(rules.items()))
-
-
-Stage = ScaleCalibration | Calibration | MomentsCalibration | HistogramCalibration
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,18 +64,40 @@ class StagedCalibration:
 
     target: Guarantee
     mechanism: Mechanism
-    coefficients: Calibration
-    moments: MomentsCalibration | None
-    scale: ScaleCalibration | None = None
-    histogram: HistogramCalibration | None = None
+    parts: Mapping[str, Any] = field(hash=False)
+    """The calibration of each stage by the name of its share, in the order of their releases."""
     request: Request | None = None
     """What these stages alone are calibrated for: the promise, and the laws of the chosen way."""
 
+    def having(self, **parts: Any) -> StagedCalibration:
+        """Return the same calibration with other stages; None leaves a stage out."""
+        return replace(self, parts=in_order({**self.parts, **parts}))
+
     @property
-    def stages(self) -> tuple[Stage, ...]:
+    def coefficients(self) -> Calibration:
+        """The calibration of the coefficients."""
+        found: Calibration = self.parts[COEFFICIENTS]
+        return found
+
+    @property
+    def moments(self) -> MomentsCalibration | None:
+        """The calibration of the matrices for inference."""
+        return self.parts.get(INFERENCE)
+
+    @property
+    def scale(self) -> ScaleCalibration | None:
+        """The calibration of the scale of the columns."""
+        return self.parts.get(SCALE)
+
+    @property
+    def histogram(self) -> HistogramCalibration | None:
+        """The calibration of the counts of scores."""
+        return self.parts.get(ROC)
+
+    @property
+    def stages(self) -> tuple[StageCalibration, ...]:
         """The stages in the order of their releases."""
-        order = (self.scale, self.coefficients, self.moments, self.histogram)
-        return tuple(stage for stage in order if stage)
+        return tuple(self.parts.values())
 
     @property
     def is_scale_worth_it(self) -> bool:
@@ -212,6 +132,18 @@ class StagedCalibration:
         return "\n".join(map(str, self.stages))
 
 
+def in_order(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what there is of each stage, in the order of their releases.
+
+    Examples
+    --------
+    >>> from privatelr.mechanisms import in_order
+    >>> in_order({"roc": 0.25, "coefficients": 0.75, "inference": None})
+    {'coefficients': 0.75, 'roc': 0.25}
+    """
+    return {name: parts[name] for name in STAGES if parts.get(name) is not None}
+
+
 def calibrate_all(
     request: Request, facts: Problem, scale: ScaleFacts | None = None
 ) -> StagedCalibration:
@@ -234,29 +166,23 @@ def calibrate_all(
     """
     found, refusal = [], GuaranteeError("spend: no noise is proven for these shares.")
     for parts, meant in divide(request.target, request.spend, facts.loss, scaled=scale is not None):
-        kinds = tuple(kind for kind in meant if not request.kinds or kind in request.kinds)
-        is_pure = _promise_of(request.target, parts["coefficients"]) != request.target
+        kinds = lambda_rules.within(request.kinds, meant) if meant else request.kinds
+        promise = _promise_of(request.target, parts[COEFFICIENTS])
+        is_pure = promise != request.target
         if (meant and not kinds) or (is_pure and request.kinds):  # laws are those of a shared delta
             continue
-        asked = replace(request, target=parts["coefficients"], kinds=kinds or request.kinds)
+        asked = replace(request, target=parts[COEFFICIENTS], kinds=kinds)
+        beside, made = GAUSSIAN if meant else request.kinds, dict[str, Any]()
         try:
             require_usual(parts)
-            coefficients, first, last, counts = calibrate(asked, facts), None, None, None
-            if scale is not None:
-                first = calibrate_scale(scale, cast("Promise", parts["scale"]))
-            beside = GAUSSIAN if meant else request.kinds  # stages that share a delta
-            if "roc" in parts:
-                counts = calibrate_histogram(facts.n, parts["roc"], beside, facts.moved)
-            if "inference" in parts:
-                usual = None if first is None else first.typical
-                last = calibrate_moments(coefficients.problem, parts["inference"], beside, usual)
+            for name in in_order(parts):
+                known = Known(asked, facts, scale, beside, made)
+                made[name] = STAGES[name].calibrate(parts[name], known)
         except GuaranteeError as error:
             refusal = error
         else:
-            mechanism = find_mechanism(asked)
-            stages = coefficients, last, first, counts
-            meant_for = replace(asked, target=_promise_of(request.target, asked.target))
-            found.append(StagedCalibration(request.target, mechanism, *stages, meant_for))
+            mechanism, meant_for = find_mechanism(asked), replace(asked, target=promise)
+            found.append(StagedCalibration(request.target, mechanism, made, meant_for))
     if not found:
         raise refusal
     return found[0] if len(found) == 1 else min(found, key=_noise)
@@ -346,14 +272,12 @@ def draw_all(plan: StagedCalibration, randomness: Randomness) -> Draws:
     >>> from privatelr.privacy.noise import SystemRandomness
     >>> study = plan("ill ~ age", n=5_000, eps=1.0, bounds={"age": (18, 99)}, do_scale=False)
     >>> draws = draw_all(study.calibration, SystemRandomness())
-    >>> draws.moments is not None, draws.scale is None  # intervals are bought, no scale
-    (True, True)
+    >>> sorted(draws.others)  # intervals are bought, no scale
+    ['inference']
     """
-    moments = randomness.draw(plan.moments.noise) if plan.moments else None
-    scale = randomness.draw(plan.scale.noise) if plan.scale else None
-    counts = randomness.draw(plan.histogram.noise) if plan.histogram else None
-    made = draw(plan.coefficients, randomness)
-    return replace(made, moments=moments, scale=scale, histogram=counts)
+    names = sorted(plan.parts.keys() - {COEFFICIENTS}, key=lambda name: STAGES[name].drawn)
+    others = {name: randomness.draw(plan.parts[name].noise) for name in names}
+    return replace(draw(plan.coefficients, randomness), others=others)
 
 
 def release_all(
@@ -363,13 +287,18 @@ def release_all(
     solver: Solver,
     centre: FloatArray | None = None,
     stiff: FloatArray | None = None,
+    *,
+    before: Mapping[str, Any] | None = None,
+    expected: Callable[[Release], ScoreScale] | None = None,
+    guarantee: Guarantee | None = None,
+    entry: Entry | None = None,
 ) -> Release:
-    """Release the coefficients, and at them the moments if they were requested.
+    """Release the coefficients, and at them the later stages that were requested.
 
-    If `plan` has a scale, it was released before, and the rows are those that it standardised.
-    Counts of scores come last, by `release_scores`: their bins follow from the coefficients. The
-    penalty draws to `centre` ``(d,)``, which is public, and by default zero; `stiff` ``(k, d)`` is
-    that of `release_minimiser`.
+    If `plan` has a scale, it was released `before`, and the rows are those that it standardised.
+    The penalty draws to `centre` ``(d,)``, which is public, and by default zero; `stiff` ``(k, d)``
+    is that of `release_minimiser`. Bins of scores are made where they are `expected`. What a
+    ledger was charged with is the `entry`, for the `guarantee` or the target.
 
     Notes
     -----
@@ -378,8 +307,11 @@ def release_all(
     """
     drawn = {} if centre is None else {"centre": centre, "stiff": stiff}
     released = plan.mechanism.release(rows, plan.coefficients, draws, solver, **drawn)
-    released = replace(released, guarantee=plan.target, request=plan.request)
-    if plan.moments is None or draws.moments is None:
-        return released
-    moments = release_moments(rows, released.coef, plan.moments, draws.moments)
-    return replace(released, moments=moments)
+    covered = guarantee or plan.target
+    released = replace(released, guarantee=covered, entry=entry, request=plan.request)
+    released = replace(released, parts=before or {})
+    for name, calibration in plan.parts.items():
+        if STAGES[name].at_coefficients:
+            seen = Seen(rows, released, draws.others[name], expected)
+            released = released.having(**{name: STAGES[name].release(calibration, seen)})
+    return released

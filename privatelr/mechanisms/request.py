@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from privatelr import privacy
 from privatelr.errors import (
@@ -26,6 +26,7 @@ from privatelr.errors import (
     require_number,
     show,
 )
+from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms.calibration.lambda_rules import (
     LAMBDA_RULES,
     LambdaRule,
@@ -34,6 +35,11 @@ from privatelr.mechanisms.calibration.lambda_rules import (
 from privatelr.mechanisms.calibration.pure import ANALYSES, Analysis
 from privatelr.privacy.accounting import Account, account_with
 from privatelr.types import Placement
+
+if TYPE_CHECKING:
+    from privatelr.mechanisms import stages
+else:
+    stages = lazy_import("privatelr.mechanisms.stages")
 
 USUAL_DELTA = 1e-6
 """The default delta of a request, a probability; it causes no warning if it is below ``1/n``."""
@@ -86,14 +92,15 @@ Shares = tuple[tuple[str, float], ...]
 Spend = Shares | Literal["inference"]
 """Shares, or the usual ones if inference is requested."""
 
-_GOODS = ("scale", "coefficients", "inference", "roc")
+SCALE, COEFFICIENTS, INFERENCE, ROC = "scale", "coefficients", "inference", "roc"
+"""The names of the stages by which they take shares."""
 _TAKES = (
     "None (all for the coefficients), 'inference' (the usual shares), or shares that add up to 1, "
     "such as {'coefficients': 0.6, 'inference': 0.4}; {'roc': 0.25} leaves the rest to coefficients"
 )
 _NEARLY = 1e-9
 """Largest difference between a sum of shares and 1 that is taken for rounding."""
-ALL_FOR_COEFFICIENTS: Shares = (("coefficients", 1.0),)
+ALL_FOR_COEFFICIENTS: Shares = ((COEFFICIENTS, 1.0),)
 
 
 def read_spend(spend: Any) -> Spend:
@@ -112,27 +119,28 @@ def read_spend(spend: Any) -> Spend:
     if not isinstance(spend, Mapping):
         meant = or_meant(spend, ["inference"])
         raise GuaranteeError(f"spend={show(spend)}: spend takes {_TAKES}{meant}")
-    if unknown := [name for name in spend if name not in _GOODS]:
+    goods = tuple(stages.STAGES)
+    if unknown := [name for name in spend if name not in goods]:
         raise GuaranteeError(
             f"spend: {show(unknown[0])} is not a part of a fit, and takes no share; the parts are "
-            f"{listed(_GOODS)}{or_meant(unknown[0], _GOODS)}"
+            f"{listed(goods)}{or_meant(unknown[0], goods)}"
         )
-    if "coefficients" not in spend and all(type(one) is float for one in spend.values()):
+    if COEFFICIENTS not in spend and all(type(one) is float for one in spend.values()):
         rest = 1 - sum(spend.values())
         if 0 < rest < 1:  # what is left is for what everything else is about
-            return read_spend({"coefficients": rest, **spend})
-    if "coefficients" not in spend:
+            return read_spend({COEFFICIENTS: rest, **spend})
+    if COEFFICIENTS not in spend:
         raise GuaranteeError(
             "spend: there is no share for the coefficients, which everything else is about; "
             f"spend takes {_TAKES}."
         )
     shares = dict(spend)
-    others = [share for name, share in shares.items() if name != "coefficients"]
+    others = [share for name, share in shares.items() if name != COEFFICIENTS]
     are_floats = all(isinstance(share, float) for share in shares.values())
     nearly = are_floats and abs(sum(shares.values()) - 1) <= _NEARLY
     if others and nearly and all(0 < share < 1 for share in others):
         # decimals such as 0.667 and 0.333 add up nearly: the first share becomes the exact rest
-        shares["coefficients"] = float(1 - sum(map(privacy.exact, others)))
+        shares[COEFFICIENTS] = float(1 - sum(map(privacy.exact, others)))
     privacy.split(privacy.NonPrivate(), shares)  # refuses invalid shares
     return tuple(shares.items())
 
@@ -181,6 +189,11 @@ class Request:
     kinds: tuple[type[Any], ...] = ()
 
     @property
+    def shares(self) -> dict[str, float]:
+        """The shares that are written out; none where the usual ones are asked for."""
+        return {} if self.spend == "inference" else dict(self.spend)
+
+    @property
     def is_published(self) -> bool:
         """Whether a published analysis or the plain fit is asked for, whose defaults stay."""
         return self.analysis == "cms11" or not self.target.is_private
@@ -188,17 +201,17 @@ class Request:
     @property
     def pays_for_scale(self) -> bool:
         """Whether the scale of the columns has a share of the price of its own."""
-        return self.target.is_private and self.spend != "inference" and "scale" in dict(self.spend)
+        return self.target.is_private and SCALE in self.shares
 
     @property
     def buys_intervals(self) -> bool:
         """Whether the matrices of inference have a share of the price."""
-        return self.spend == "inference" or "inference" in dict(self.spend)
+        return self.spend == "inference" or INFERENCE in self.shares
 
     @property
     def buys_roc(self) -> bool:
         """Whether the counts of scores have a share of the price."""
-        return self.spend != "inference" and "roc" in dict(self.spend)
+        return ROC in self.shares
 
     @property
     def may_scale(self) -> bool:

@@ -13,33 +13,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration.calibration_record import event_of
+from privatelr.mechanisms.calibration.calibration_record import events_of
 from privatelr.mechanisms.calibration.proven_noise import (
-    DOWN,
     laws_hiding,
-    pure_part,
     require_law,
     worth_hiding,
+    worth_of,
 )
 from privatelr.mechanisms.perturbation import rounded_sum
 from privatelr.numerics.rows import BoundedEntries, row_products
 from privatelr.privacy import (
     REPLACE_PERSON,
-    ApproxDP,
     Event,
     Guarantee,
     NonPrivate,
     PureDP,
-    SharedApproxDP,
 )
 from privatelr.privacy.accounting import Entry
-from privatelr.privacy.noise import BlockLaplace, Draw, GaussianNoise, NoiseLaw, NoNoise
+from privatelr.privacy.noise import DOWN, BlockLaplace, Draw, NoiseLaw, NoNoise, pure_part
 from privatelr.types import Block, FloatArray, IntArray, Offset, Rows
 
 L1_SENSITIVITY, L2_SENSITIVITY = 2.0, math.sqrt(2)
@@ -128,11 +125,16 @@ class HistogramCalibration:
     touched: int = 1
 
     @property
+    def sensitivity(self) -> float:
+        """The length by which one record moves the counts of all fits together."""
+        return _moved(self.touched)
+
+    @property
     def proven(self) -> Guarantee:
         """The guarantee that the noise is proven to give: that of Laplace noise is pure."""
-        if _is_gaussian(self.noise) or isinstance(self.target, NonPrivate):
-            return self.target
-        return PureDP(pure_part(self.target), self.target.neighbours)
+        if self.noise.is_pure and not isinstance(self.target, NonPrivate):
+            return PureDP(pure_part(self.target), self.target.neighbours)
+        return self.target
 
     @property
     def persons(self) -> bool:
@@ -148,16 +150,12 @@ class HistogramCalibration:
     @property
     def noise_name(self) -> str:
         """The law of the noise on one count, in words."""
-        if isinstance(self.noise, NoNoise):
-            return self.noise.title
-        return f"{'Gaussian' if _is_gaussian(self.noise) else 'Laplace'} noise"
+        return f"{self.noise.family} noise"
 
     @property
     def events(self) -> tuple[Event, ...]:
         """The events that a ledger composes for this release."""
-        if isinstance(self.proven, PureDP | NonPrivate):
-            return (self.proven,) if isinstance(self.proven, PureDP) else ()
-        return (event_of(self.noise, _moved(self.touched), self.target.neighbours),)
+        return events_of(self.noise, self.sensitivity, self.proven)
 
     def __str__(self) -> str:
         whose = f"m = {self.n} persons" if self.persons else f"n = {self.n} records"
@@ -191,7 +189,7 @@ def _law(
 ) -> NoiseLaw:
     if isinstance(target, NonPrivate):
         return NoNoise(cells)
-    laws = [law for law in laws_hiding(_moved(touched), cells, target) if _is_gaussian(law)]
+    laws = [law for law in laws_hiding(_moved(touched), cells, target) if not law.is_pure]
     laplace = _laplace(cells, pure_part(target) / touched)
     return require_law([laplace, *laws], target, kinds)
 
@@ -201,13 +199,9 @@ def _laplace(cells: int, epsilon: float) -> NoiseLaw:
     return BlockLaplace((Block(cells, 1.0),), epsilon / L1_SENSITIVITY * DOWN)
 
 
-def _is_gaussian(law: NoiseLaw) -> bool:
-    return isinstance(law, GaussianNoise)
-
-
 def _bins(n: int, law: NoiseLaw) -> int:
     """Return the number of bins; Gaussian noise counts as Laplace noise of the same sd."""
-    if isinstance(law, NoNoise):
+    if law.scale == 0:
         return _MOST
     epsilon = L1_SENSITIVITY * math.sqrt(2 / float(law.variances[0]))
     return int(min(max((n * epsilon) ** _GROWTH, _FEWEST), _MOST))
@@ -222,17 +216,11 @@ def achieved_histogram(calibration: HistogramCalibration) -> Guarantee:
         If no proof covers the noise.
     """
     noise, target = calibration.noise, calibration.target
-    is_shared = isinstance(target, SharedApproxDP)
-    # for an (epsilon, delta) target, too, because a pure guarantee is stronger
-    if isinstance(noise, BlockLaplace) and isinstance(target, PureDP | ApproxDP) and not is_shared:
-        (cells,) = noise.blocks
-        spent = L1_SENSITIVITY * calibration.touched * noise.rate / cells.bound
-        return PureDP(spent, target.neighbours)
-    reach = _moved(calibration.touched)
-    found = worth_hiding(noise, reach, target) if _is_gaussian(noise) else None
-    if found is None:
-        raise GuaranteeError(f"score counts with {noise.title} noise under {target}: no proof.")
-    return found
+    all_cells = Block(noise.dimension, L1_SENSITIVITY * calibration.touched)
+    epsilon = noise.epsilon_within((all_cells,))
+    if math.isinf(epsilon):
+        return worth_hiding(noise, calibration.sensitivity, target, "score counts")
+    return worth_of(PureDP(epsilon, target.neighbours), target, "score counts")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -260,6 +248,19 @@ class HistogramRelease:
 
     def __post_init__(self) -> None:
         self.counts.flags.writeable = False
+
+
+class Released(Protocol):
+    """Coefficients that were paid for."""
+
+    @property
+    def coef(self) -> FloatArray: ...
+
+    @property
+    def guarantee(self) -> Guarantee: ...
+
+    @property
+    def entry(self) -> Entry | None: ...
 
 
 def cells_of(link: FloatArray, label: FloatArray, edges: FloatArray) -> IntArray:
@@ -350,6 +351,25 @@ def release_scores(
     if calibration.persons != (persons is not None):
         raise GuaranteeError("rows of persons take counts about persons, and other rows do not.")
     return release_histogram(counts, calibration, noise)
+
+
+def count_scores(
+    rows: Rows | BoundedEntries,
+    release: Released,
+    scale: ScoreScale,
+    calibration: HistogramCalibration,
+    noise: Draw,
+) -> HistogramRelease:
+    """Release the scores by class of the rows that a release was made of, which it paid for.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: the counts, by ``calibration.target``, next to the coefficients.
+    *Neighbours*: those of the fit. *Assumed public*: as for the fit. *Not covered*: time and
+    memory.
+    """
+    counts = release_scores(rows, release.coef, scale, calibration, noise)
+    return HistogramRelease(counts, scale, calibration, release.guarantee, release.entry)
 
 
 def score_counts(rows: Rows | BoundedEntries, coef: FloatArray, edges: FloatArray) -> FloatArray:

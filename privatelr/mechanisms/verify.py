@@ -6,14 +6,8 @@ from dataclasses import replace
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import Calibration, gaussian_objective, proven_noise, pure
-from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP, to_zcdp
-from privatelr.privacy.noise import (
-    BlockLaplace,
-    CopiedNoise,
-    GaussianNoise,
-    NoNoise,
-    SphericalLaplace,
-)
+from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, Guarantee, PureDP, to_zcdp
+from privatelr.privacy.noise import NoNoise
 
 _ROUNDING = 1e-9
 """Largest relative difference that is accepted between the same numbers on two machines."""
@@ -33,8 +27,7 @@ def achieved(calibration: Calibration) -> Guarantee:
     problem, noise, target = calibration.problem, calibration.noise, calibration.target
     if not target.is_private:
         return target
-    one = noise.each if isinstance(noise, CopiedNoise) else noise
-    copies = noise.copies if isinstance(noise, CopiedNoise) else 1
+    copies = len(noise.parts)
     if (copies > 1 and copies != problem.classes) or (
         problem.is_multinomial and {noise.dimension, calibration.shield.dimension} != {problem.size}
     ):
@@ -42,22 +35,21 @@ def achieved(calibration: Calibration) -> Guarantee:
             f"noise: a law of {noise.dimension} coordinates is not one for {problem.classes} "
             "classes."
         )
-    found, tilt = None, noise if calibration.placement == "objective" else NoNoise(1)
+    tilt = noise if calibration.placement == "objective" else NoNoise(1)
     if not calibration.tau >= proven_noise.certified_norm(problem, tilt) * (1 - _ROUNDING):
         raise GuaranteeError(
             f"tau={calibration.tau:g}: no minimum is certified to a gradient as small as that."
         )
     if calibration.placement == "output":
         reach = proven_noise.output_sensitivity(problem, calibration.tau)
-        found = proven_noise.worth_hiding(noise, reach, target)
-    elif calibration.analysis in pure.ANALYSES and (
-        not isinstance(one, BlockLaplace) or one.blocks == problem.blocks
-    ):
+        return proven_noise.worth_hiding(noise, reach, target, "output perturbation")
+    found = None
+    if calibration.analysis in pure.ANALYSES and noise.fits(problem.blocks):
         found = _worth_of_tilt(calibration)
     if found is None:
         raise GuaranteeError(
-            f"{calibration.placement} perturbation with {noise.title} noise under {target}: "
-            "nothing is proven about it."
+            f"objective perturbation with {noise.title} noise under {target}: nothing is proven "
+            "about it."
         )
     return found
 
@@ -65,29 +57,25 @@ def achieved(calibration: Calibration) -> Guarantee:
 def _worth_of_tilt(calibration: Calibration) -> Guarantee | None:
     """Return the guarantee of a tilt and its shield together; None if nothing is proven."""
     problem, noise, target = calibration.problem, calibration.noise, calibration.target
-    shield, apart, analysis = calibration.shield, calibration.distance, calibration.analysis
-    match noise, shield, target:
-        case (
-            SphericalLaplace() | BlockLaplace() | CopiedNoise(),
-            SphericalLaplace(),
-            PureDP() | ApproxDP(),
-        ):
-            # for an (epsilon, delta) target, too, because a pure guarantee is stronger
-            tilt = proven_noise.tilt_epsilon(noise, problem, analysis) + apart * shield.rate
-            if isinstance(target, SharedApproxDP):
-                return proven_noise.shared_worth(target, tilt)
-            return PureDP(tilt, target.neighbours)
-        case (SphericalLaplace() | BlockLaplace() | CopiedNoise(), GaussianNoise(), ZCDP()):
-            rho = to_zcdp(PureDP(proven_noise.tilt_epsilon(noise, problem, analysis))).rho
-            return replace(target, rho=rho + (apart / shield.sd) ** 2 / 2)
-        case GaussianNoise(), GaussianNoise(), ZCDP():
-            rho = gaussian_objective.objective_rho(problem, noise.sd, analysis)
-            return replace(target, rho=rho + (apart / shield.sd) ** 2 / 2)
-        case GaussianNoise(), GaussianNoise(), ApproxDP():
-            ratio = apart / shield.sd / (problem.reach / noise.sd)
-            beside = {"shield_ratio": ratio, "beside": target.beside}
+    analysis = calibration.analysis
+    shield = calibration.shield.event(calibration.distance, target.neighbours)
+    if noise.is_pure:
+        spent = proven_noise.tilt_epsilon(noise, problem, analysis)
+        match shield, target:
+            case PureDP(), PureDP() | ApproxDP():
+                both = PureDP(spent + shield.epsilon, target.neighbours)
+                return proven_noise.worth_of(both, target, "a tilt")
+            case GaussianEvent(), ZCDP():
+                return replace(target, rho=to_zcdp(PureDP(spent)).rho + shield.mu**2 / 2)
+        return None
+    match noise.event(problem.reach, target.neighbours), shield, target:
+        case GaussianEvent(), GaussianEvent(), ZCDP():
+            rho = gaussian_objective.objective_rho(problem, noise.scale, analysis)
+            return replace(target, rho=rho + shield.mu**2 / 2)
+        case GaussianEvent(mu=mu), GaussianEvent(), ApproxDP():
+            beside = {"shield_ratio": shield.mu / mu, "beside": target.beside}
             log_delta = gaussian_objective.objective_log_delta(
-                problem, target.epsilon, noise.sd, analysis=analysis, **beside
+                problem, target.epsilon, noise.scale, analysis=analysis, **beside
             )
             return replace(target, delta=proven_noise.delta_of(log_delta))
     return None

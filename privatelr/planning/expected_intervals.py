@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -17,22 +17,21 @@ from typing import Any
 import numpy as np
 
 from privatelr import inference, mechanisms
-from privatelr.audit.density.exact import matrix_weights, minimisers
-from privatelr.audit.density.pairs import SignedRows
 from privatelr.design import prior_of
 from privatelr.inference import PUBLIC_SEED, Mode, Question
 from privatelr.inference.intervals import factors_of
-from privatelr.planning.forecast import Errors, Simulator, errors, moments_of, simulate
+from privatelr.mechanisms.signed_rows import SignedRows, matrix_weights, minimisers
+from privatelr.planning.forecast import Simulator, moments_of, simulate
 from privatelr.privacy.noise import NoiseLaw, draw_many
 from privatelr.types import FloatArray, IntArray
 
+MOST_COLUMNS = 20
+"""Intervals are forecast for designs of at most so many columns. Their time is that of a posterior
+of two matrices, and grows with the third power of the columns."""
 _PAIRS = 40
 """This number of pairs of releases with opposite noise is simulated."""
-_NEAR_ENOUGH = 0.05
-"""Standard deviation of a log length because intervals are computed for a part of them only."""
-_FEW, MOST, _ENTRIES = 5, 16, 100
-"""They are computed for the first number of them, and for more, up to the second, if what they
-leave over needs it, but for d columns up to the third over d."""
+_FEW = 5
+"""Intervals are computed for so many of them."""
 _LIFT = 0.5
 """What noise adds to small eigenvalues, in squares of its deviation; see `_lifted`."""
 _SLOPES = (0.25, 3.0)
@@ -43,8 +42,6 @@ _WITHHELD = 2
 """The kind of a release that has no intervals."""
 TYPICAL, NEARLY_ALL = 0.5, 0.9
 """Shares of studies: half of them, for what is typical, and those that a pessimist counts on."""
-_PLANS = 16
-"""What was computed for so many plans is kept."""
 _SMALLEST = 1e-300
 """In a logarithm, this replaces a length of 0."""
 _FLAT = 1e-12
@@ -81,9 +78,7 @@ class Intervals:
     thin: tuple[int, ...] = ()
 
 
-def intervals(
-    sim: Simulator, rows: Sequence[int], share: float = TYPICAL, most: int = MOST
-) -> Intervals:
+def intervals(sim: Simulator, rows: Sequence[int], share: float = TYPICAL) -> Intervals:
     """The lengths that a share of the studies reach, by simulated releases.
 
     Conservative intervals count as longer than others, so that the share decides of which kind the
@@ -96,34 +91,28 @@ def intervals(
     ----------
     rows
         Positions of the coefficients.
-    most
-        Intervals of so many releases are computed at most.
     """
     known, contrasts = _simulated(sim), sim.units[list(rows)]
-    releases, asked = known.releases, known.asked
-    kinds = np.array([_kind(one) for one in asked])
+    asked, kinds = known.asked, known.kinds
     kind = min(kind for kind in {*kinds.tolist()} if (kinds <= kind).mean() >= share)
     having = np.flatnonzero(kinds == kind)
     rank = (share - float((kinds < kind).mean())) / float((kinds == kind).mean())
-    targets = [str(one.target) for one in asked]
-    near = _log_errors(releases, contrasts, targets)[having]
-
-    def log_lengths(places: IntArray) -> FloatArray:
-        found = [inference.infer(releases[at], contrasts, asked[at]) for at in having[places]]
-        return np.log([np.maximum(one.upper - one.lower, _SMALLEST) for one in found])
-
-    noise = math.exp(np.median(np.log(np.maximum(known.ratios, _SMALLEST))))
     facts: dict[str, Any] = {
         "mode": asked[having[0]].mode,
-        "target": Counter(targets[at] for at in having).most_common(1)[0][0],
+        "target": Counter(str(asked[at].target) for at in having).most_common(1)[0][0],
         "sturdy": float((kinds == 0).mean()),
-        "noise_to_signal": noise,
+        "noise_to_signal": math.exp(np.median(np.log(np.maximum(known.ratios, _SMALLEST)))),
         "thin": _mostly(known.thin),
     }
     if kind == _WITHHELD:
         return Intervals(width=np.full(len(contrasts), np.inf), widest=np.inf, **facts)
-    affordable = int(np.clip(_ENTRIES / sim.problem.d, _FEW, most))
-    lengths = _lengths_of_all(near, log_lengths, affordable).reshape(-1, len(contrasts))
+    near = _log_errors(known, contrasts)[having]
+    order = np.argsort(near.mean(axis=1), kind="stable")
+    places = order[_spread_evenly(_FEW, len(order))]
+    found = [inference.infer(known.releases[at], contrasts, asked[at]) for at in having[places]]
+    each = np.log([np.maximum(one.upper - one.lower, _SMALLEST) for one in found])
+    slope = _slope(near[places], each)
+    lengths = (slope * near[:, None] + each - slope * near[places]).reshape(-1, len(contrasts))
     return Intervals(
         width=np.exp(np.quantile(lengths, rank, axis=0)),
         widest=math.exp(np.quantile(lengths.max(axis=1), rank)),
@@ -131,37 +120,29 @@ def intervals(
     )
 
 
-def _kind(asked: Question) -> int:
-    """How long intervals are by their kind: averaged, conservative, or none, in this order."""
-    return _WITHHELD if asked.withheld else int(asked.mode == "conservative")
+def has_intervals(sim: Simulator) -> bool:
+    """Whether a fit reports intervals that can be forecast."""
+    return sim.stages.moments is not None and sim.spec.d <= MOST_COLUMNS
 
 
-@lru_cache(maxsize=_PLANS)
-def expected(sim: Simulator) -> Intervals:
-    """The lengths of all intervals of a study that a half of the studies reach."""
-    return intervals(sim, range(len(sim.study.terms)))
+def typical_errors(sim: Simulator, rows: Sequence[int]) -> FloatArray:
+    """The median standard errors ``(m,)`` that fits report; infinite if most have none."""
+    if not has_intervals(sim):
+        return np.full(len(rows), np.inf)
+    known = _simulated(sim)
+    near = np.exp(_log_errors(known, sim.units[list(rows)]))
+    near[known.kinds == _WITHHELD] = np.inf
+    return np.asarray(np.median(near, axis=0))
 
 
-@lru_cache(maxsize=_PLANS)
-def worst_of(sim: Simulator) -> Simulator:
-    """The same study under pessimistic guesses; the study itself if its guesses are a pilot's."""
-    return simulate(replace(sim.study, population=sim.study.worse or sim.study.population))
+def pessimistic(sim: Simulator, usual: Intervals) -> Intervals:
+    """What nine of ten studies reach under pessimistic guesses, at least what is usual.
 
-
-@lru_cache(maxsize=_PLANS)
-def pessimistic(sim: Simulator) -> Intervals:
-    """What nine of ten studies reach under pessimistic guesses, at least what is expected."""
-    usual = expected(sim)
-    found = intervals(worst_of(sim), range(len(sim.study.terms)), NEARLY_ALL)
+    A pilot with a response leaves nothing to guess, so the guesses are the same.
+    """
+    worse = simulate(replace(sim.study, population=sim.study.worse))
+    found = intervals(worse, range(len(sim.units)), NEARLY_ALL)
     return replace(found, width=np.maximum(found.width, usual.width))
-
-
-@lru_cache(maxsize=_PLANS)
-def expected_errors(sim: Simulator) -> Errors:
-    """The errors of the coefficients for the target of their intervals."""
-    if sim.stages.moments is None:
-        return errors(sim, target="penalised")
-    return errors(sim, target=expected(sim).target)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,6 +154,8 @@ class _Simulated:
     releases : list of Release
     asked : list of Question
         What intervals of each answer.
+    kinds : ndarray of shape (h,)
+        How long intervals are by their kind: averaged, conservative, or none, in this order.
     ratios : ndarray of shape (h,)
         Ratios of noise to signal.
     thin : list of list of int
@@ -181,19 +164,22 @@ class _Simulated:
 
     releases: list[mechanisms.Release]
     asked: list[Question]
+    kinds: IntArray
     ratios: FloatArray
     thin: list[list[int]]
 
 
-@lru_cache(maxsize=2)  # a plan asks for its own and for the pessimistic ones, each several times
+@lru_cache(maxsize=1)  # the intervals of a plan and what compares them with other promises
 def _simulated(sim: Simulator) -> _Simulated:
-    found = _Simulated(_releases(sim), [], np.empty(2 * _PAIRS), [])
-    for place, release in enumerate(found.releases):
-        found.asked.append(inference.answerable(release, ASKED))
-        found.ratios[place] = inference.quality(release).noise_to_signal
-        evidence = inference.evidence_of(release)
-        found.thin.append(inference.thin_numbers(release.scale, evidence))
-    return found
+    releases = _releases(sim)
+    asked = [inference.answerable(release, ASKED) for release in releases]
+    kinds = [_WITHHELD if one.withheld else int(one.mode == "conservative") for one in asked]
+    ratios = [inference.quality(release).noise_to_signal for release in releases]
+    thin = [
+        inference.thin_numbers(release.scale, inference.evidence_of(release))
+        for release in releases
+    ]
+    return _Simulated(releases, asked, np.array(kinds), np.array(ratios), thin)
 
 
 def _mostly(places: Sequence[Sequence[int]]) -> tuple[int, ...]:
@@ -204,35 +190,7 @@ def _mostly(places: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 def nonconservative_share(sim: Simulator) -> float:
     """The share of simulated releases that have intervals, and not conservative ones."""
-    return float(np.mean([_kind(asked) == 0 for asked in _simulated(sim).asked]))
-
-
-def _lengths_of_all(
-    near: FloatArray, log_lengths: Callable[[IntArray], FloatArray], most: int
-) -> FloatArray:
-    """Log lengths ``(h, k, m)`` of h releases, of each with what is left over of k of them.
-
-    Parameters
-    ----------
-    near : ndarray of shape (h, m)
-        Approximate log lengths.
-    log_lengths : callable
-        Returns the log lengths ``(k, m)`` of k releases, given their places.
-    most
-        The largest k.
-    """
-    order = np.argsort(near.mean(axis=1), kind="stable")
-    places = order[_spread_evenly(_FEW, len(order))]
-    each = log_lengths(places)
-    slope = _slope(near[places], each)
-    sd = float((each - slope * near[places]).std(axis=0).mean())
-    more = int(min((sd / _NEAR_ENOUGH) ** 2, most)) - len(places)
-    others = order[~np.isin(order, places)]
-    if more > 0 and len(others):
-        added = others[_spread_evenly(more, len(others))]
-        places, each = np.append(places, added), np.concatenate([each, log_lengths(added)])
-        slope = _slope(near[places], each)
-    return np.asarray(slope * near[:, None] + each - slope * near[places])
+    return float(np.mean(_simulated(sim).kinds == 0))
 
 
 def _spread_evenly(count: int, of: int) -> IntArray:
@@ -249,21 +207,20 @@ def _slope(near: FloatArray, each: FloatArray) -> float:
     return float(np.clip((off * (each - each.mean(axis=0))).sum() / square, *_SLOPES))
 
 
-def _log_errors(
-    releases: Sequence[mechanisms.Release], contrasts: FloatArray, targets: Sequence[str]
-) -> FloatArray:
+def _log_errors(known: _Simulated, contrasts: FloatArray) -> FloatArray:
     """Log standard errors ``(h, m)`` of h releases of one calibration, each of its own target.
 
     They are those at one pair of matrices of a release, near the mean of what it leaves possible.
     """
-    read = [inference.evidence_of(release) for release in releases]
-    found, first = np.empty((len(releases), len(contrasts))), read[0]
+    read = [inference.evidence_of(release) for release in known.releases]
+    targets = np.array([str(one.target) for one in known.asked])
+    found, first = np.empty((len(read), len(contrasts))), read[0]
     least, floor = _FLAT * first.largest_trace, first.floor * np.eye(len(first.w))
     bare = np.array([one.curvature for one in read]) - floor
     curvature = _lifted(bare, first.curvature_sd, least) + floor
     scores = _lifted(np.array([one.scores for one in read]), first.scores_sd, 0.0)
-    for target in set(targets):
-        those = np.array([each == target for each in targets])
+    for target in set(targets.tolist()):
+        those = targets == target
         matrices = inference.Matrices(curvature[those], scores[those])
         # of the evidence it takes what all releases of a calibration have in common
         solved, carried, _ = factors_of(first, matrices, contrasts, target)
@@ -287,31 +244,29 @@ def _lifted(matrices: FloatArray, sd: float, least: float) -> FloatArray:
 
 def _releases(sim: Simulator) -> list[mechanisms.Release]:
     """Simulated releases, in pairs with opposite noise and samples with opposite errors."""
-    calibration, moments = sim.stages.coefficients, sim.stages.moments
+    calibration, moments, data = sim.stages.coefficients, sim.stages.moments, sim.data
     assert moments is not None
-    assert isinstance(sim.data, SignedRows)
-    problem, rows, rng = sim.problem, sim.data.rows, np.random.default_rng(PUBLIC_SEED)
-    sizes = sim.data.sizes
+    assert isinstance(data, SignedRows)
+    problem, rows, rng = sim.problem, data.rows, np.random.default_rng(PUBLIC_SEED)
     noise, is_tilt = _opposite(calibration.noise, rng), calibration.placement == "objective"
-    shares = sim.data.counts / sim.data.counts.sum()
-    off = rng.multinomial(problem.n, shares, _PAIRS) - sim.data.counts
+    off = rng.multinomial(problem.n, data.counts / data.counts.sum(), _PAIRS) - data.counts
     off = np.concatenate([off, -off])
     # the sample moves the minimiser as a tilt by its gradient would, up to its share in H
-    slopes = problem.loss.slope(sim.data.margins(sim.moved)) / sizes
+    slopes = problem.loss.slope(data.margins(sim.moved)) / data.sizes
     sampled = (off * slopes) @ rows
-    w = minimisers(sim.data, problem, sampled + noise if is_tilt else sampled)
+    w = minimisers(data, problem, sampled + noise if is_tilt else sampled)
     w = w if is_tilt else w + noise
     squares = mechanisms.vector_of(rows[:, :, None] * rows[:, None, :])
-    weights = matrix_weights(moments, sim.data.margins(w), (rows**2).sum(axis=1), sizes)
-    values = np.hstack([(part * (sim.data.counts + off)) @ squares for part in weights]) / problem.n
+    weights = matrix_weights(moments, data.margins(w), (rows**2).sum(axis=1), data.sizes)
+    values = np.hstack([(part * (data.counts + off)) @ squares for part in weights]) / problem.n
     values += _opposite(moments.noise, rng)
     noisy, held = [mechanisms.Moments(value, moments) for value in values], sim.stages.scale
     scale = None if held is None else mechanisms.ScaleRelease(moments_of(sim.study, held), held)
-    prior: dict[str, Any] = {}
-    if sim.spec.prior is not None:
-        prior = prior_of(sim.spec, problem)
+    prior: dict[str, Any] = {} if sim.spec.prior is None else prior_of(sim.spec, problem)
     return [
-        mechanisms.Release(coef, sim.stages.target, calibration, moments=one, scale=scale, **prior)
+        mechanisms.Release(coef, sim.stages.target, calibration, **prior).having(
+            inference=one, scale=scale
+        )
         for coef, one in zip(w + sim.drawn, noisy, strict=True)
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from privatelr import errors
-from privatelr.audit.density.pairs import SignedRows
 from privatelr.design import DesignSpec, Variable, read_design, read_values, with_equal_weights
 from privatelr.errors import ArgumentError, SchemaError
 from privatelr.inference import PUBLIC_SEED, Guesses
@@ -23,9 +23,9 @@ from privatelr.inference.guessed_columns import (
     level_shares,
     positive_shares,
 )
-from privatelr.numerics.rows import DenseRows
-from privatelr.numerics.softmax_objective import classes_of
-from privatelr.planning.several_classes import ClassRows, class_shares
+from privatelr.mechanisms.signed_rows import SignedRows
+from privatelr.numerics.rows import LEAST_SHARE, DenseRows
+from privatelr.numerics.softmax_objective import SoftmaxObjective, classes_of, softmax
 from privatelr.sources import Batch, as_batch, constant_column
 from privatelr.types import FloatArray, IntArray
 
@@ -33,6 +33,8 @@ _LEAST_OF_PILOT, _MOST_OF_PILOT = 2000, 20_000
 _PILOT_WORK = 2e6
 """Of a pilot so many rows are used that their outer products have about this number of entries."""
 _SPREAD_WORDS = "a standard deviation over half the width of the bounds, a number from {} to {}"
+_SPREADS = "standard deviations of numeric columns over half the width of their bounds (spread)"
+_UNBOUNDED = "columns without bounds are normal, and rows of them have a root mean square length of"
 _PESSIMISTIC = "pessimistic: what nine of ten studies reach"
 _GUESSES = {
     "balance": (0.001, 0.999, "the share of the positive class, a number from {} to {}"),
@@ -40,6 +42,10 @@ _GUESSES = {
     "correlation": (0.0, 0.95, "that of two numeric columns, a number from {} to {}"),
 }
 """Each guess has two limits, and words for an error message about it."""
+_ROUNDS = 200
+"""The intercepts of several classes are fitted to their shares in this number of rounds."""
+_SMALLEST = 1e-300
+"""In a logarithm, this replaces a share of 0."""
 
 
 def pessimistic(guesses: Guesses) -> Guesses:
@@ -81,6 +87,51 @@ def _number(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ClassRows:
+    """Records of several classes.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (m, d)
+    shares : ndarray of shape (m, K)
+        The probabilities of the classes; 0 for a record that is not usable.
+    sizes : ndarray of shape (m,)
+        Sizes of the labels; larger ones than 1 are those of rows with weights
+        (`privatelr.numerics.rows.row_bounds`).
+    """
+
+    rows: FloatArray
+    shares: FloatArray
+    sizes: FloatArray
+
+    @property
+    def classes(self) -> int:
+        """K."""
+        return int(self.shares.shape[1])
+
+    def objective(self, lambda_: float) -> SoftmaxObjective:
+        """The mean objective over K, in which each record is K rows weighted by its shares."""
+        root = np.sqrt(np.maximum(self.shares, LEAST_SHARE)).T.ravel()
+        x, sizes = np.tile(self.rows, (self.classes, 1)), np.tile(self.sizes, self.classes)
+        own = np.repeat(np.arange(float(self.classes)), len(self.rows))
+        limits: dict[str, Any] = {"bound": math.inf, "intercept": None, "offset_bound": math.inf}
+        # rows are multiplied by the roots of their weights, as those of x are already
+        rows = DenseRows(x * sizes[:, None], sizes / root, own, **limits)
+        tilt = np.zeros(self.classes * self.rows.shape[1])
+        return SoftmaxObjective(rows, self.classes, lambda_ / self.classes, tilt)
+
+    def scores(self, w: FloatArray) -> FloatArray:
+        """The mean ``(K d, K d)`` of the squares of gradients of records at w ``(K d,)``."""
+        likely = softmax(self.sizes[:, None] * (self.rows @ w.reshape(self.classes, -1).T))
+        total = np.zeros((len(w), len(w)))
+        for own, share in zip(np.eye(self.classes), self.shares.T, strict=True):
+            slopes = (likely - own) * (np.sqrt(share) / self.sizes)[:, None]
+            each = (slopes[:, :, None] * self.rows[:, None, :]).reshape(len(self.rows), -1)
+            total += each.T @ each
+        return total / len(self.rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Population:
     """Made-up records, or those of a public pilot.
 
@@ -102,27 +153,29 @@ class Population:
         assert isinstance(rows, DenseRows)
         return rows
 
-    def signed(self, spec: DesignSpec) -> SignedRows | ClassRows:
-        """Rows ``y x`` whose counts are shares that add up to 1; of several classes, rows x.
+    def signed(self, spec: DesignSpec) -> SignedRows:
+        """Rows ``y x`` whose counts are shares that add up to 1.
 
-        Without classes each record has all of them, weighted by their probabilities.
+        Without a response each record has both classes, weighted by their probabilities.
         """
         rows = self.rows(spec)
         sizes = np.maximum(np.abs(rows.y), 1.0)
-        if spec.response.kind == "classes":
-            shares = self.positive
-            if shares is None:
-                shares = np.eye(len(spec.response.levels))[classes_of(rows.y, rows.offset)]
-            return ClassRows(rows.x, shares * (rows.y != 0)[:, None] / rows.n, sizes)
         offset = np.zeros(rows.n) if rows.offset is None else rows.offset
         if self.positive is None:
             signs = np.sign(rows.y)
             signed = rows.x * signs[:, None]
             return SignedRows(signed, np.full(rows.n, 1 / rows.n), sizes, signs * offset)
         shares = np.concatenate([self.positive, 1 - self.positive]) / rows.n
-        both = (np.concatenate([part, -part]) for part in (rows.x, offset))
-        signed, shifts = both
+        signed, shifts = (np.concatenate([part, -part]) for part in (rows.x, offset))
         return SignedRows(signed, shares, np.tile(sizes, 2), shifts)
+
+    def by_class(self, spec: DesignSpec) -> ClassRows:
+        """Rows x with the probabilities of several classes."""
+        rows, shares = self.rows(spec), self.positive
+        if shares is None:
+            shares = np.eye(len(spec.response.levels))[classes_of(rows.y, rows.offset)]
+        sizes = np.maximum(np.abs(rows.y), 1.0)
+        return ClassRows(rows.x, shares * (rows.y != 0)[:, None], sizes)
 
 
 def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> Population:
@@ -169,6 +222,25 @@ def population_of(spec: DesignSpec, guesses: Guesses, pilot: Batch | None) -> Po
         return replace(found, positive=class_shares(rows.x, guesses, len(spec.response.levels)))
     offset = 0.0 if rows.offset is None else rows.offset * np.maximum(np.abs(rows.y), 1.0)
     return replace(found, positive=positive_shares(rows.x, guesses, offset))
+
+
+def class_shares(x: FloatArray, guesses: Guesses, classes: int) -> FloatArray:
+    """Probabilities ``(m, K)`` of the classes at rows ``(m, d)``, by a multinomial model.
+
+    Their shares fall by one factor from each class to the next, as those of the levels of a factor
+    do. Each class is told from the first with about the guessed C-index: by the sum of all columns,
+    and every other one by its negative, so that the first class lies between the others.
+    """
+    shares = level_shares(classes)[:: -1 if guesses.rare_first else 1]
+    links = np.zeros((len(x), classes))
+    for k in range(1, classes):
+        pair = replace(guesses, balance=shares[k] / (shares[0] + shares[k]))
+        positive = positive_shares(x if k % 2 else -x, pair)
+        tiny = np.finfo(float).tiny
+        links[:, k] = np.log(np.maximum(positive, tiny) / np.maximum(1 - positive, tiny))
+    for _ in range(_ROUNDS):
+        links += np.log(shares / np.maximum(softmax(links).mean(axis=0), _SMALLEST))
+    return softmax(links)
 
 
 def _coded(spec: DesignSpec, batch: Batch) -> Batch:
@@ -219,35 +291,34 @@ def assumptions_of(
         like = f"covariates are like those of the {len(pilot):,} records of the public pilot"
         return (like, *moments, *labels, f"{doubtful}, where {both}")
     variables = [spec.variables[name] for name in spec.formula.guessed]
-    numbers = [v for v in variables if not v.levels and v.is_bounded]
-    limit = spec.bound if spec.unbounded_norm is None else spec.unbounded_norm
-    spreads = ", ".join(f"{guesses.spread_of(v):.2g} ({v.name})" for v in numbers)
-    skewed = [
-        v.name for v in numbers if is_skewed(*v.bounds) and guesses.spread_of(v) <= MOST_SKEWED
-    ]
-    by = spec.formula.by
-    strata = [v for v in variables if by is not None and v.name == by.column]
+    strata = [v for v in variables if spec.formula.by and v.name == spec.formula.by.column]
     factors = [v for v in variables if v.levels and v not in strata]
-    rarest = ", ".join(f"{level_shares(len(v.levels))[-1]:.2g} ({v.name})" for v in factors)
+    numbers = [v for v in variables if not v.levels and v.is_bounded]
+    skewed = [v for v in numbers if is_skewed(*v.bounds) and guesses.spread_of(v) <= MOST_SKEWED]
     several = sum(not v.levels for v in variables) > 1
-    clauses = {
-        "standard deviations of numeric columns over half the width of their bounds (spread): "
-        f"{spreads}": bool(numbers),
-        "columns lie around the middle of their bounds": len(numbers) > len(skewed),
-        "amounts that begin near 0 are log-normal: " + ", ".join(skewed): bool(skewed),
-        "columns without bounds are normal, and rows of them have a root mean square length of "
-        f"{length_of_rows(guesses):g} (spread) of the limit {limit:g}": any(
-            not v.is_bounded for v in variables
-        ),
-        "every stratum has as many records, "
-        + ", ".join(f"1/{len(v.levels)} of n ({v.name})" for v in strata): bool(strata),
-        f"shares of levels fall by one factor, to that of the rarest: {rarest}": bool(factors),
-        f"numeric columns have a correlation of {guesses.correlation:g} (correlation), and others "
-        "none": several,
-    }
-    holding = (clause for clause, holds in clauses.items() if holds)
-    spread = f"spreads are {worse.narrowing:g} times as large, " if len(numbers) else ""
-    corr = f"the correlation is {worse.correlation:.3g}, " if several else ""
+    clauses = []
+    if numbers:
+        spreads = ", ".join(f"{guesses.spread_of(v):.2g} ({v.name})" for v in numbers)
+        clauses.append(f"{_SPREADS}: {spreads}")
+    if len(numbers) > len(skewed):
+        clauses.append("columns lie around the middle of their bounds")
+    if skewed:
+        named = ", ".join(v.name for v in skewed)
+        clauses.append(f"amounts that begin near 0 are log-normal: {named}")
+    if any(not v.is_bounded for v in variables):
+        limit = spec.bound if spec.unbounded_norm is None else spec.unbounded_norm
+        length = f"{length_of_rows(guesses):g} (spread) of the limit {limit:g}"
+        clauses.append(f"{_UNBOUNDED} {length}")
+    for v in strata:
+        clauses.append(f"every stratum has as many records, 1/{len(v.levels)} of n ({v.name})")
+    if factors:
+        rarest = ", ".join(f"{level_shares(len(v.levels))[-1]:.2g} ({v.name})" for v in factors)
+        clauses.append(f"shares of levels fall by one factor, to that of the rarest: {rarest}")
+    if several:
+        told = f"numeric columns have a correlation of {guesses.correlation:g} (correlation)"
+        clauses.append(f"{told}, and others none")
+    spread = f"spreads are {worse.narrowing:g} times as large, " * bool(numbers)
+    corr = f"the correlation is {worse.correlation:.3g}, " * several
     rare = "the first level of a factor is the rarest, " * bool(factors)
     doubts = f"{doubtful}, where {spread}{corr}{rare}{both}"
-    return (*holding, *moments, *labels, "no value is missing", doubts)
+    return (*clauses, *moments, *labels, "no value is missing", doubts)

@@ -34,7 +34,7 @@ from privatelr.mechanisms import find_mechanism, read_request, warn_of_one_recor
 from privatelr.method import Method, perturbation
 from privatelr.multinomial_model import several_classes
 from privatelr.numerics import LOSSES, Loss, find_hinge, find_loss
-from privatelr.planning import forecast
+from privatelr.planning.forecast import Study, simulate
 from privatelr.planning.made_up_records import (
     assumptions_of,
     pessimistic,
@@ -42,7 +42,6 @@ from privatelr.planning.made_up_records import (
     read_guesses,
 )
 from privatelr.planning.needed_records import read_size
-from privatelr.planning.study import Study
 from privatelr.planning.study_plan import StudyPlan
 from privatelr.privacy import REPLACE_ONE, Guarantee, Neighbours, neighbours_about
 from privatelr.sources import Batch, BoundsLike, LevelsLike, Schema, as_batch, declare_schema
@@ -280,15 +279,9 @@ def plan(
             spec = _with_prior(spec, asked, chosen)
     population = population_of(spec, guesses, records)
     worse = population_of(spec, pessimistic(guesses), records)
-    study = Study(spec, chosen, request, size, population, schema, scaling, worse)
-    sim = forecast.simulate(study)
-    return StudyPlan(
-        study,
-        spec=sim.spec,
-        calibration=sim.stages,
-        assumptions=assumptions_of(spec, guesses, records, scaled=sim.stages.scale is not None),
-        simulator=sim,
-    )
+    sim = simulate(Study(spec, chosen, request, size, population, worse, schema, scaling))
+    scaled = sim.stages.scale is not None
+    return StudyPlan(assumptions_of(spec, guesses, records, scaled=scaled), sim)
 
 
 def _read_loss(loss: str, h: float | None) -> Loss:

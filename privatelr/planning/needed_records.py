@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privatelr import plot_style
 from privatelr.errors import ArgumentError, GuaranteeError, require_number, require_whole
 from privatelr.inference import STANDARD_LEVEL
-from privatelr.planning import forecast
-from privatelr.planning.expected_intervals import TYPICAL, intervals, nonconservative_share
-from privatelr.planning.forecast import simulate
-from privatelr.planning.study import Study, at_price, price_of, rows_of
-from privatelr.plot_style import (
-    HIGHLIGHT,
-    add_legend,
-    axes_for,
-    ground_of,
-    ink_of,
-    literal,
-    shades_of,
-)
+from privatelr.planning import expected_intervals, forecast
+from privatelr.planning.expected_intervals import MOST_COLUMNS, TYPICAL, intervals
+from privatelr.planning.forecast import Study, at_price, price_of, rows_of, simulate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,65 +27,7 @@ _LARGEST_STEP = 8.0
 """Two successive points of a search have at most this ratio."""
 _USUAL_POWER = 0.75
 """Widths decrease about with this power of n, between the power of sampling and that of noise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """The range of a search, and the rounding of its points."""
-
-    low: float
-    high: float
-    rounded: Callable[[float], float]
-
-    def nearest(self, x: float) -> float:
-        """The rounded point within the limits."""
-        return min(max(self.rounded(x), self.low), self.high)
-
-
-def three_digits(x: float) -> float:
-    """The nearest number with three digits."""
-    return float(f"{x:.3g}")
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The result of a search: a point with a short enough width or None, and the least width."""
-
-    place: float | None
-    least: float
-
-
-def crossing(width_at: Callable[[float], float], width: float, start: float, axis: Axis) -> Found:
-    """The point from which on ``width_at(x) <= width``.
-
-    From `start` on the widths decrease, nearly along a straight line on logarithmic scales. If the
-    width at `start` is short enough, the search goes down to the last point where it is not.
-    """
-    least = math.inf
-    wide: tuple[float, float] | None = None
-    short: tuple[float, float] | None = None
-    x = axis.nearest(start)
-    for _ in range(_STEPS):
-        height = width_at(x)
-        excess, least = math.log(height / width), min(least, height)
-        wide, short = ((x, excess), short) if excess > 0 else (wide, (x, excess))
-        if short and (short[1] > -_ENOUGH or short[0] == axis.low):
-            return Found(short[0], least)
-        if wide and wide[0] == axis.high:
-            break
-        if wide and short:  # the next point is between them, on the straight line
-            share = 0.5 if math.isinf(wide[1]) else (wide[1] + _ENOUGH / 2) / (wide[1] - short[1])
-            x = wide[0] * math.pow(short[0] / wide[0], min(max(share, 0.02), 0.98))
-        else:  # otherwise it is a little beyond the straight line, to get a point on either side
-            step = math.exp(1.1 * excess / _USUAL_POWER + math.copysign(0.05, excess))
-            x *= min(max(step, 1 / _LARGEST_STEP), _LARGEST_STEP)
-        x = axis.nearest(x)
-        if x in [end[0] for end in (wide, short) if end]:
-            break  # there is no rounded point between the two
-    return Found(short[0] if short else None, least)
-
-
-SURE = 0.9
+_SURE = 0.9
 """A search starts where at least this share of simulated releases has no conservative intervals."""
 _SHARES = (0.05, 0.95)
 """Limits to a share of the studies; 80 are simulated."""
@@ -102,26 +35,67 @@ _STRIDE = 3.0
 """A point is increased by this factor while the intervals there are conservative."""
 _MOSTLY_KEPT = 0.7
 """Below this share of an effect under the penalty, widths may rise with the point."""
-SMALLEST_N, LARGEST_N = 10, 10**8
-"""A search covers numbers of records in this range."""
-SMALLEST_PRICE, LARGEST_PRICE = 0.001, 1000.0
-"""A search covers epsilons, or rhos, in this range."""
-SIZES = Axis(SMALLEST_N, LARGEST_N, lambda n: float(round(three_digits(n))))
-PRICES = Axis(SMALLEST_PRICE, LARGEST_PRICE, three_digits)
+SIZES, PRICES = (10.0, 1e8), (0.001, 1000.0)
+"""A search covers numbers of records, and epsilons or rhos, in these ranges."""
+SMALLEST_KEPT = 0.5
+"""An interval is not drawn if less than this share of an effect remains under the penalty."""
+_MULTIPLES = (1 / 3, 1.0, 3.0, 10.0)
+"""The plot has lines for these multiples of the plan's number of records."""
+_POINTS = 9
+"""The plot has this number of epsilons."""
 
 
 def read_size(n: Any) -> int:
     """Read a number of records, or of persons; raises `ArgumentError`."""
-    takes = f"a whole number from 1 to {LARGEST_N:.0e}"
-    return require_whole(ArgumentError, "n", n, takes, at_least=1, at_most=LARGEST_N)
+    takes = f"a whole number from 1 to {SIZES[1]:.0e}"
+    return require_whole(ArgumentError, "n", n, takes, at_least=1, at_most=int(SIZES[1]))
+
+
+def three_digits(x: float) -> float:
+    """The nearest number with three digits."""
+    return float(f"{x:.3g}")
+
+
+def crossing(
+    width_at: Callable[[float], float], width: float, start: float, ends: tuple[float, float]
+) -> tuple[float | None, float]:
+    """The point of three digits from which on ``width_at(x) <= width``, and the least width.
+
+    From `start` on the widths decrease, nearly along a straight line on logarithmic scales. If the
+    width at `start` is short enough, the search goes down to the last point where it is not. The
+    point is None if no width within the ends is short enough.
+    """
+    least, x = math.inf, start
+    wide: tuple[float, float] | None = None
+    short: tuple[float, float] | None = None
+    for _ in range(_STEPS):
+        x = min(max(three_digits(x), ends[0]), ends[1])
+        if x in [point[0] for point in (wide, short) if point]:
+            break  # there is no rounded point between the two, or none beyond
+        height = width_at(x)
+        excess, least = math.log(height / width), min(least, height)
+        wide, short = ((x, excess), short) if excess > 0 else (wide, (x, excess))
+        if short and short[1] > -_ENOUGH:
+            break
+        if wide and short:  # the next point is between them, on the straight line
+            share = 0.5 if math.isinf(wide[1]) else (wide[1] + _ENOUGH / 2) / (wide[1] - short[1])
+            x = wide[0] * math.pow(short[0] / wide[0], min(max(share, 0.02), 0.98))
+        else:  # otherwise it is a little beyond the straight line, to get a point on either side
+            step = math.exp(1.1 * excess / _USUAL_POWER + math.copysign(0.05, excess))
+            x *= min(max(step, 1 / _LARGEST_STEP), _LARGEST_STEP)
+    return (short[0] if short else None), least
+
+
+def with_size(study: Study, n: float) -> Study:
+    """The same study with another number of records."""
+    return replace(study, n=round(n))
 
 
 def needed_n(study: Study, width: Any, term: str | None, share: Any = TYPICAL) -> int:
     """The smallest number of records for a width; see `StudyPlan.needed_n`."""
-    rows, asked, named, reached = _read(study, width, term, share)
-    found = _search(lambda n: replace(study, n=int(n)), rows, asked, study.n, SIZES, reached)
-    if found.place is not None:
-        return int(found.place)
+    found, told = _search(study, with_size, study.n, SIZES, width, term, share)
+    if found is not None:
+        return round(found)
     remedy = "take a larger eps or a larger width"
     if study.request.placement == "output" and isinstance(study.request.lambda_, str):
         remedy = (
@@ -129,43 +103,52 @@ def needed_n(study: Study, width: Any, term: str | None, share: Any = TYPICAL) -
             "it, so take op=True or a number as lambda_"
         )
     raise GuaranteeError(
-        f"width={asked:g}: no n up to {LARGEST_N:.0e} is enough, since the interval of {named} "
-        f"would still be {found.least:.3g} long; {remedy}."
+        f"width={width:g}: no n up to {SIZES[1]:.0e} is enough, since the interval of {told} long; "
+        f"{remedy}."
     )
 
 
 def needed_eps(study: Study, width: Any, term: str | None, share: Any = TYPICAL) -> float:
     """The smallest epsilon or rho for a width; see `StudyPlan.needed_eps`."""
-    rows, asked, named, reached = _read(study, width, term, share)
     currency, price = price_of(study)
-    found = _search(lambda x: at_price(study, x), rows, asked, price, PRICES, reached)
-    if found.place is not None:
-        return found.place
+    found, told = _search(study, at_price, price, PRICES, width, term, share)
+    if found is not None:
+        return found
     raise GuaranteeError(
-        f"width={asked:g}: no {currency} up to {LARGEST_PRICE:g} is enough for n={study.n}, since "
-        f"the interval of {named} would still be {found.least:.3g} long; take more records (see "
-        "needed_n) or a larger width."
+        f"width={width:g}: no {currency} up to {PRICES[1]:g} is enough for n={study.n}, since the "
+        f"interval of {told} long; take more records (see needed_n) or a larger width."
     )
 
 
-def _read(
-    study: Study, width: Any, term: str | None, share: Any
-) -> tuple[list[int], float, str, float]:
-    """Positions of the coefficients, the width, the name for an error message, and the share."""
+def _search(
+    study: Study,
+    at: Callable[[Study, float], Study],
+    start: float,
+    ends: tuple[float, float],
+    width: Any,
+    term: str | None,
+    share: Any,
+) -> tuple[float | None, str]:
+    """The smallest point for a width, and words about the least width that was found."""
     rows = rows_of(study, term)
     takes = "a number above 0, the length of an interval in the units of the coefficient"
     asked = require_number(ArgumentError, "width", width, takes, above=0)
     low, high = _SHARES
     takes = f"a number from {low:g} to {high:g}, the share of studies that reach the width"
-    limits = {"at_least": low, "at_most": high}
-    reached = require_number(ArgumentError, "share", share, takes, **limits)
+    reached = require_number(ArgumentError, "share", share, takes, at_least=low, at_most=high)
     require_intervals(study)
+    place, least = crossing(
+        lambda x: intervals(simulate(at(study, x)), rows, reached).widest,
+        asked,
+        beyond_conservative(study, at, start, ends),
+        ends,
+    )
     named = repr(study.terms[rows[0]]) if len(rows) == 1 else "the widest covariate"
-    return rows, asked, named, reached
+    return place, f"{named} would still be {least:.3g}"
 
 
 def require_intervals(study: Study) -> None:
-    """Raise an error if a plan requests no inference."""
+    """Raise an error if no intervals of a plan are forecast."""
     if study.classes:
         raise GuaranteeError(
             "loss: intervals of several classes are not built; a plan of one class against the "
@@ -176,87 +159,73 @@ def require_intervals(study: Study) -> None:
             "spend: this plan requests the coefficients alone, which have no intervals; plan with "
             "spend='inference'."
         )
+    if study.spec.d > MOST_COLUMNS:
+        raise GuaranteeError(
+            f"formula: it has {study.spec.d} columns, and intervals are forecast for at most "
+            f"{MOST_COLUMNS}; plan with fewer."
+        )
 
 
-def _search(
-    at: Callable[[float], Study],
-    rows: list[int],
-    width: float,
+def beyond_conservative(
+    study: Study,
+    at: Callable[[Study, float], Study],
     start: float,
-    axis: Axis,
-    share: float,
-) -> Found:
-    def widest(x: float) -> float:
-        return intervals(simulate(at(x)), rows, share).widest
-
-    return crossing(widest, width, beyond_conservative(at, start, axis), axis)
-
-
-def beyond_conservative(at: Callable[[float], Study], start: float, axis: Axis) -> float:
+    ends: tuple[float, float],
+) -> float:
     """A point from which on widths decrease.
 
     Below it, the penalty may hold the coefficients so close to 0 that even conservative intervals
     are short, although they are not informative.
     """
-    x = start
-    while x < axis.high and not _is_informative(simulate(at(axis.nearest(x)))):
-        x *= _STRIDE
+    x = min(max(start, ends[0]), ends[1])
+    while x < ends[1]:
+        sim = simulate(at(study, x))
+        if (
+            expected_intervals.nonconservative_share(sim) >= _SURE
+            and (forecast.kept_by_penalty(sim) >= _MOSTLY_KEPT).all()
+        ):
+            break
+        x = min(_STRIDE * x, ends[1])
     return x
-
-
-def _is_informative(sim: forecast.Simulator) -> bool:
-    kept = forecast.kept_by_penalty(sim)
-    return nonconservative_share(sim) >= SURE and bool((kept >= _MOSTLY_KEPT).all())
-
-
-SMALLEST_KEPT = 0.5
-"""An interval is not drawn if less than this share of an effect remains under the penalty."""
-_SIZES = (1 / 3, 1.0, 3.0, 10.0)
-"""The plot has lines for these multiples of the plan's number of records."""
-_PRICES = 9
-"""The plot has this number of epsilons."""
 
 
 def plot_widths(study: Study, term: str | None, n: Any, eps: Any, ax: Axes | None) -> Axes:
     """Draw widths against epsilon; see `StudyPlan.plot`."""
     require_intervals(study)
-    row = rows_of(study, term)[0]
-    usual = dict.fromkeys(
-        study.n if factor == 1 else round(three_digits(study.n * factor)) for factor in _SIZES
-    )
-    sizes = [int(size) for size in _listed("n", n, list(usual), SIZES)]
-    currency, price = price_of(study)
-    prices = _listed("eps", eps, list(price * np.logspace(-1, 1, _PRICES)), PRICES)
-    axes = axes_for("plot", (7.0, 4.5), ax)
-    hollow_shown, shades, ground = False, shades_of(axes), ground_of(axes)
+    row, (currency, price) = rows_of(study, term)[0], price_of(study)
+    usual = {study.n if by == 1 else round(three_digits(study.n * by)): None for by in _MULTIPLES}
+    sizes = _listed("n", n, list(usual), SIZES)
+    prices = _listed("eps", eps, list(price * np.logspace(-1, 1, _POINTS)), PRICES)
+    axes, hollow = plot_style.axes_for("plot", (7.0, 4.5), ax), False
+    shades = plot_style.shades_of(axes)
+    look: dict[str, Any] = {"mfc": plot_style.ground_of(axes), "markersize": 5}
     for index, size in enumerate(sizes):
-        colour = shades[index % len(shades)]
-        points = [_point(replace(at_price(study, x), n=size), row) for x in prices]
-        axes.plot(prices, [width for width, _ in points], color=colour, label=f"n = {size:,}")
-        for hollow, face in ((False, colour), (True, ground)):
-            at = [i for i, (_, is_conservative) in enumerate(points) if is_conservative == hollow]
-            x, y = [prices[i] for i in at], [points[i][0] for i in at]
-            hollow_shown |= hollow and not all(map(math.isnan, y))
-            axes.plot(x, y, "o", mfc=face, mec=colour, markersize=5)
-    axes.plot(price, _point(study, row)[0], "D", color=HIGHLIGHT, zorder=4, label="the plan")
-    if hollow_shown:
-        look: dict[str, Any] = {"mfc": ground, "mec": ink_of(axes), "markersize": 5}
-        axes.plot([], [], "o", label="conservative", **look)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+        colour, of_size = shades[index % len(shades)], with_size(study, size)
+        points = [_point(at_price(of_size, x), row) for x in prices]
+        widths = np.array([width for width, _ in points])
+        kinds = np.array([is_conservative for _, is_conservative in points])
+        (line,) = axes.plot(prices, widths, "o-", color=colour, label=f"n = {int(size):,}")
+        line.set(markersize=5, markevery=list(~kinds))
+        axes.plot(np.array(prices)[kinds], widths[kinds], "o", mec=colour, **look)
+        hollow |= bool(np.isfinite(widths[kinds]).any())
+    axes.plot(
+        price, _point(study, row)[0], "D", color=plot_style.HIGHLIGHT, zorder=4, label="the plan"
+    )
+    if hollow:
+        axes.plot([], [], "o", mec=plot_style.ink_of(axes), label="conservative", **look)
+    axes.set(xscale="log", yscale="log", xlabel="epsilon" if currency == "eps" else "rho")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")  # 0.1 and 1, and not powers of ten
-    axes.set_xlabel("epsilon" if currency == "eps" else "rho")
     interval = f"{STANDARD_LEVEL:.0%} confidence interval"  # two lines, as names may be long
-    axes.set_ylabel(f"expected length of the\n{interval} of {literal(study.terms[row])}")
-    add_legend(axes, loc="best", fontsize="x-small", handlelength=1.2)
+    axes.set_ylabel(f"expected length of the\n{interval} of {plot_style.literal(study.terms[row])}")
+    plot_style.add_legend(axes, loc="best", fontsize="x-small", handlelength=1.2)
     axes.grid(which="major", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     return axes
 
 
-def _listed(name: str, given: Any, usual: list[float], axis: Axis) -> list[float]:
-    low, high = axis.low, axis.high
+def _listed(name: str, given: Any, usual: list[float], ends: tuple[float, float]) -> list[float]:
+    low, high = ends
     if given is None:
         return [float(min(max(value, low), high)) for value in usual]
     takes = f"numbers from {low:g} to {high:g}"

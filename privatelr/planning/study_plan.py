@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,74 +15,121 @@ import pandas as pd
 
 from privatelr.arguments import suggests_arguments
 from privatelr.design import DesignSpec
-from privatelr.errors import count_of
+from privatelr.errors import ArgumentError, GuaranteeError, count_of
 from privatelr.inference import STANDARD_LEVEL
-from privatelr.mechanisms import StagedCalibration
-from privatelr.numerics import describe
+from privatelr.mechanisms import USUAL_DELTA, StagedCalibration, in_order, read_target
+from privatelr.mechanisms.request import COEFFICIENTS, SCALE
+from privatelr.mechanisms.score_histogram import calibrate_histogram
 from privatelr.page_model import Bullets, Code, FactList, Heading, Piece, Table, as_html, as_text
-from privatelr.planning import needed_records
-from privatelr.planning.alternatives import alternatives, table_of
-from privatelr.planning.expected_area import ExpectedCurves, entries_of
-from privatelr.planning.expected_intervals import (
-    Intervals,
-    expected,
-    expected_errors,
-    pessimistic,
-)
-from privatelr.planning.forecast import Errors, Simulator
-from privatelr.planning.study import Study, counted
+from privatelr.planning import expected_intervals, forecast, needed_records
+from privatelr.planning.expected_intervals import MOST_COLUMNS, Intervals, typical_errors
+from privatelr.planning.forecast import Errors, ExpectedArea, Simulator, Study, linear_sd
+from privatelr.privacy import ApproxDP, Guarantee, PureDP
 from privatelr.privacy import to_json as guarantee_json
 from privatelr.results.pages import sentences
 from privatelr.results.pages.beside_terms import beside_terms, paid_before
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 @suggests_arguments
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class StudyPlan(ExpectedCurves):
+@dataclass(frozen=True, eq=False, repr=False)
+class StudyPlan:
     """A forecast of the errors of a private fit, made before any data is read.
+
+    Errors and intervals are computed when they are asked for.
 
     Attributes
     ----------
-    study : Study
-        The design, the request, and made-up records in place of the data.
-    spec : DesignSpec
-        The rows that a fit will have.
-    calibration : StagedCalibration
-        The numbers that a fit will have: noise, lambda, and the parts of the guarantee.
     assumptions : tuple of str
         The assumptions of the forecast, in words.
     simulator : Simulator
         The calibrated study on its made-up records.
     """
 
-    study: Study
-    spec: DesignSpec
-    calibration: StagedCalibration
     assumptions: tuple[str, ...]
     simulator: Simulator
 
     @property
+    def study(self) -> Study:
+        """The design, the request, and made-up records in place of the data."""
+        return self.simulator.study
+
+    @property
+    def spec(self) -> DesignSpec:
+        """The rows that a fit will have."""
+        return self.simulator.spec
+
+    @property
+    def calibration(self) -> StagedCalibration:
+        """The numbers that a fit will have: noise, lambda, and the parts of the guarantee."""
+        return self.simulator.stages
+
+    @cached_property
     def errors(self) -> Errors:
-        """The errors of the coefficients, in the user's units."""
-        return expected_errors(self.simulator)
+        """The errors of the coefficients, in the user's units.
 
-    @property
+        They are about the target of the intervals, or the penalised coefficients without any.
+        """
+        target = "penalised" if self.intervals is None else self.intervals.target
+        return forecast.errors(self.simulator, target)
+
+    @cached_property
     def intervals(self) -> Intervals | None:
-        """The expected intervals; None if inference is not requested."""
-        return None if self.calibration.moments is None else expected(self.simulator)
+        """The expected intervals.
 
-    @property
+        None if inference is not requested, and for designs of more than 20 columns.
+        """
+        if not expected_intervals.has_intervals(self.simulator):
+            return None
+        return expected_intervals.intervals(self.simulator, range(len(self.terms)))
+
+    @cached_property
     def pessimistic(self) -> Intervals | None:
-        """What nine of ten studies reach under pessimistic guesses."""
-        return None if self.calibration.moments is None else pessimistic(self.simulator)
+        """What nine of ten studies reach under pessimistic guesses; None without intervals."""
+        usual = self.intervals
+        return usual and expected_intervals.pessimistic(self.simulator, usual)
 
     @property
     def terms(self) -> tuple[str, ...]:
         """Names of the coefficients, the intercept first."""
         return self.study.terms
+
+    @property
+    def roc(self) -> ExpectedArea | None:
+        """What the curve that the fit buys is expected to say; None if it buys none.
+
+        It has the ``value`` of the area, its ``std_error``, and the parts of that: ``sampling_sd``,
+        ``privacy_sd`` and ``binning_sd``.
+        """
+        counts = None if self.study.classes else self.calibration.histogram
+        return None if counts is None else forecast.expected_area(self.simulator, counts)
+
+    def private_roc(
+        self, eps: float | Guarantee = 1.0, *, delta: float = 0.0, n: int | None = None
+    ) -> ExpectedArea:
+        """What `Fit.private_roc` is expected to say of other records, at a price of its own.
+
+        Parameters
+        ----------
+        eps, delta
+            The price, as in `Fit.private_roc`.
+        n : int, optional
+            The number of records that are scored; by default that of the plan.
+
+        Raises
+        ------
+        ArgumentError, GuaranteeError
+            As in `Fit.private_roc`.
+        """
+        if self.study.classes:
+            raise ArgumentError("a ROC curve is about two classes, and this plan is about more.")
+        size = needed_records.read_size(self.study.n if n is None else n)
+        about = self.study.request.target.neighbours
+        target = read_target(eps, delta, plain=None, neighbours=about)
+        return forecast.expected_area(self.simulator, calibrate_histogram(size, target))
 
     def to_frame(self) -> pd.DataFrame:
         """One row per coefficient, in the user's units.
@@ -105,12 +154,13 @@ class StudyPlan(ExpectedCurves):
         )
 
     def table(self) -> pd.DataFrame:
-        """The plan and alternatives with other guarantees, mechanisms, shares or penalties.
+        """What another delta or another epsilon would change, with the plan itself first.
 
-        Each has one row. Standard deviations and widths are relative to those of the plan, as
-        geometric means over the covariates. The first call takes some seconds.
+        Each promise has one row, with its lambda. ``privacy_sd`` and, for inference, the
+        ``std_error`` that fits report are multiples of the plan's, as geometric means over the
+        covariates, by formulas that are linear in the noise. Promises are not equally strong.
         """
-        return pd.DataFrame([asdict(row) for row in alternatives(self.simulator)])
+        return pd.DataFrame(_promises(self.simulator))
 
     def needed_n(self, width: float, term: str | None = None, *, share: float = 0.5) -> int:
         """The smallest number of records for which an interval has at most this length.
@@ -204,43 +254,67 @@ class StudyPlan(ExpectedCurves):
         return as_html(_page(self))
 
 
+def _promises(sim: Simulator) -> Iterator[dict[str, Any]]:
+    """The plan, and the same study with other promises, where one is possible."""
+    rows, study, target = forecast.rows_of(sim.study, None), sim.study, sim.study.request.target
+    others = [study]
+    if target.is_private:
+        price = forecast.price_of(study)[1]
+        others += [forecast.at_price(study, 2 * price), forecast.at_price(study, price / 2)]
+    if isinstance(target, PureDP | ApproxDP):
+        plain = PureDP(target.epsilon, target.neighbours)
+        approximate = ApproxDP(target.epsilon, USUAL_DELTA, target.neighbours)
+        swapped = plain if isinstance(target, ApproxDP) else approximate
+        others.append(replace(study, request=replace(study.request, target=swapped)))
+    noise, whole = linear_sd(sim)[rows], typical_errors(sim, rows)
+    for other in others:
+        with suppress(GuaranteeError):  # no noise is enough, or none is proven to be
+            made = sim if other is study else forecast.simulate(other)
+            yield {
+                "guarantee": str(made.study.request.target),
+                "lambda_": made.problem.lambda_,
+                "privacy_sd": _ratio(linear_sd(made)[rows], noise),
+                "std_error": _ratio(typical_errors(made, rows), whole),
+            }
+
+
+def _ratio(of: FloatArray, over: FloatArray) -> float:
+    """The geometric mean of ratios."""
+    with np.errstate(all="ignore"):  # there may be no noise, or no standard error
+        return float(np.exp(np.mean(np.log(of / over))))
+
+
+def _parts(plan: StudyPlan) -> dict[str, Guarantee]:
+    """The parts of the guarantee."""
+    stages = plan.calibration
+    bought = {name: stage.target for name, stage in stages.parts.items()}
+    return in_order({**bought, COEFFICIENTS: stages.coefficients.proven})
+
+
 def _document(plan: StudyPlan) -> dict[str, Any]:
-    """The content of the page as a dict."""
-    study, calibration = plan.study, plan.calibration.coefficients
-    intervals, moments, scale = plan.intervals, plan.calibration.moments, plan.calibration.scale
-    counts = plan.calibration.histogram
+    """The content of the page as a dict, with the numbers of its sentences."""
+    study, calibration, intervals = plan.study, plan.calibration.coefficients, plan.intervals
+    numbers, area = forecast.counted(study), plan.roc
     return {
         "formula": study.spec.formula.text,
-        "loss": describe(study.loss),
-        **({"classes": list(study.classes)} if study.classes else {}),
+        "classes": list(study.classes),
         "n": study.n,
-        "counted": None if (found := counted(study)) is None else found._asdict(),
         "d": plan.spec.d,
         "radius": plan.spec.radius,
         "guarantee": guarantee_json(study.request.target),
-        "parts": {
-            "scale": guarantee_json(scale.target) if scale else None,
-            "coefficients": guarantee_json(calibration.target),
-            "inference": guarantee_json(moments.target) if moments else None,
-            "roc": guarantee_json(counts.target) if counts else None,
-        },
-        "placement": calibration.placement,
-        "analysis": calibration.analysis,
-        "noise": calibration.noise.title,
-        "noise_scale": calibration.noise.scale,
+        "parts": {name: guarantee_json(part) for name, part in _parts(plan).items()},
         "lambda": calibration.lambda_,
-        "lambda_origin": calibration.lambda_origin,
-        "scale_mean_sd": scale.mean_sd if scale else None,
-        "moments_noise_sd": moments.entry_sd if moments else None,
-        "score_bins": counts.bins if counts else None,
-        "score_count_sd": counts.count_sd if counts else None,
-        **entries_of(plan.roc),
-        "mode": intervals.mode if intervals else None,
-        "target": intervals.target if intervals else None,
-        "noise_to_signal": intervals.noise_to_signal if intervals else None,
-        "assumptions": list(plan.assumptions),
+        "noise_scale": calibration.noise.scale,
+        "counted": numbers and numbers._asdict(),
+        "auc": area and area.value,
+        "auc_std_error": area and area.std_error,
+        "mode": intervals and intervals.mode,
+        "target": intervals and intervals.target,
+        "noise_to_signal": intervals and intervals.noise_to_signal,
+        "facts": dict(_facts(plan)),
         "terms": plan.to_frame().to_dict(orient="records"),
-        "alternatives": [asdict(row) for row in alternatives(plan.simulator)],
+        "promises": list(_promises(plan.simulator)),
+        "assumptions": list(plan.assumptions),
     }
 
 
@@ -253,7 +327,7 @@ def _finite(value: Any) -> Any:
 
 
 def _page(plan: StudyPlan) -> list[Piece]:
-    """The page: the plan, its alternatives, and the assumptions of both."""
+    """The page: the plan, what other promises would change, and the assumptions."""
     several = bool(plan.study.classes)
     return [
         Heading(f"Plan of a {'multinomial ' * several}{plan.study.loss.title}, before any data"),
@@ -263,9 +337,7 @@ def _page(plan: StudyPlan) -> list[Piece]:
         "",
         _coefficients(plan),
         *_notes(plan),
-        "",
-        " ".join(_words_on_alternatives(plan)),
-        table_of(alternatives(plan.simulator)),
+        *_changes(plan),
         "",
         "Assumed:",
         Bullets(plan.assumptions),
@@ -274,33 +346,25 @@ def _page(plan: StudyPlan) -> list[Piece]:
 
 
 def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
-    study, calibration = plan.study, plan.calibration.coefficients
-    moments, scale, intervals = plan.calibration.moments, plan.calibration.scale, plan.intervals
-    counts = plan.calibration.histogram
-    target = study.request.target
+    study, stages, intervals = plan.study, plan.calibration, plan.intervals
+    calibration, target = stages.coefficients, plan.study.request.target
     facts = [("Promise", sentences.neighbours(str(target), study.n, target.neighbours))]
     if target.is_private:
-        bought = {
-            "scale": scale and scale.target,
-            "coefficients": calibration.proven,
-            "inference": moments and moments.target,
-            "roc": counts and counts.target,
-        }
-        parts = sentences.divided({name: part for name, part in bought.items() if part})
-        if moments is None:
-            alone = parts if scale or counts else "the coefficients alone"
-            more = "spend='inference' adds intervals"
-            if plan.study.classes:
-                more = "standard errors of several classes are not built"
-            parts = f"{alone}: {more}"
-        facts.append(("Spent on", parts))
+        parts = _parts(plan)
+        words = sentences.divided(parts) if len(parts) > 1 else "the coefficients alone"
+        if study.classes:
+            words += ": standard errors of several classes are not built"
+        elif stages.moments is None:
+            words += ": spend='inference' adds intervals"
+        facts.append(("Spent on", words))
     facts += paid_before([plan.spec], target)
     facts.append(("Mechanism", sentences.mechanism(calibration)))
-    if scale is not None:
-        beside = [stage.target for stage in (moments, counts) if stage]
-        facts.append(("Scale", sentences.scale(scale, calibration, beside)))
-    if counts is not None:
-        facts.append(("ROC curve", f"{sentences.scores(counts)}; {plan.roc}"))
+    if stages.scale is not None:
+        others = (name for name in stages.parts if name not in (SCALE, COEFFICIENTS))
+        beside = [stages.parts[name].target for name in others]
+        facts.append(("Scale", sentences.scale(stages.scale, calibration, beside)))
+    if stages.histogram is not None:
+        facts.append(("ROC curve", f"{sentences.scores(stages.histogram)}; {plan.roc}"))
     facts += [
         ("Rows", _rows(plan.spec)),
         *beside_terms(plan.spec),
@@ -309,20 +373,25 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
         ("Lambda", sentences.lambda_(calibration)),
     ]
     if intervals is not None and calibration.noise.scale != 0:
-        share = max(intervals.sturdy, 1 - intervals.sturdy)
-        is_short = intervals.mode != "conservative"
-        other = "longer or none" if is_short else "posterior and shorter"
-        kind = intervals.mode if math.isfinite(intervals.widest) else "none (shrunk estimates)"
-        sure = "" if share == 1 else f" in {share:.0%} of simulated fits, else {other}"
-        noise = f"about {intervals.noise_to_signal:.2g} times its smallest eigenvalue"
-        words = f"{kind}{sure}; the noise in the information matrix is {noise}"
+        facts.append(("Intervals", _kind_of(intervals)))
+    elif intervals is None and stages.moments is not None:
+        words = f"not forecast for more than {MOST_COLUMNS} columns; a fit reports them"
         facts.append(("Intervals", words))
     return facts
 
 
+def _kind_of(intervals: Intervals) -> str:
+    share = max(intervals.sturdy, 1 - intervals.sturdy)
+    other = "longer or none" if intervals.mode != "conservative" else "posterior and shorter"
+    kind = intervals.mode if math.isfinite(intervals.widest) else "none (shrunk estimates)"
+    sure = "" if share == 1 else f" in {share:.0%} of simulated fits, else {other}"
+    noise = f"about {intervals.noise_to_signal:.2g} times its smallest eigenvalue"
+    return f"{kind}{sure}; the noise in the information matrix is {noise}"
+
+
 def _counted(study: Study) -> list[tuple[str, str]]:
     """The line about how many records count, if some count less; nothing if all do."""
-    found = counted(study)
+    found = forecast.counted(study)
     if found is None:
         return []
     who = "records" if study.spec.formula.person is None else "persons"
@@ -348,51 +417,58 @@ def _coefficients(plan: StudyPlan) -> Table:
     return Table(plan.terms, (*columns, "kept"), cells)
 
 
-def _words_on_alternatives(plan: StudyPlan) -> list[str]:
-    words = [
-        "Alternatives: privacy sd and width are multiples of the plan's, over the covariates. "
-        "Promises with another epsilon, delta or rho are not equally strong."
-    ]
-    if plan.study.method.standard:
-        words.append("A lambda is about the rows of its line, on the scale that is released there.")
-    if plan.calibration.moments is not None:
-        words.append("Shares are in the order of what they are spent on.")
-    return words
+def _changes(plan: StudyPlan) -> list[Piece]:
+    """What another delta or epsilon would change; nothing of a plan without privacy."""
+    rows = list(_promises(plan.simulator))
+    if len(rows) < 2:
+        return []
+    columns = {"lambda": "lambda_", "privacy sd": "privacy_sd"}
+    columns |= {"Std. Error": "std_error"} if plan.intervals is not None else {}
+    cells = tuple(tuple(_number(row[name]) for name in columns.values()) for row in rows)
+    words = (
+        "Another promise instead, which is stronger or weaker: errors are about these multiples of "
+        "the plan's, over the covariates."
+    )
+    return ["", words, Table(tuple(row["guarantee"] for row in rows), tuple(columns), cells)]
 
 
 def _notes(plan: StudyPlan) -> list[str]:
-    both = "privacy sd: what the noise adds to a coefficient; Std. Error: noise and sample together"
+    intervals = plan.intervals
+    is_shrunk = intervals is None or intervals.target == "penalised"
     effect = "effect" if plan.spec.prior is None else "difference from the prior"
-    kept = f"kept: the share of a small {effect} that the penalty leaves"
-    if plan.intervals is None or plan.intervals.target == "penalised":
-        notes = [f"{kept}, since all of this is about the penalised coefficients."]
-    else:
-        notes = [f"{kept}; errors and widths are about the coefficients without it."]
     width = "width: that of the interval that half of all studies report; pessimistic: see below; "
-    notes = [f"{both}; {width if plan.intervals else ''}{notes[0]}"]
-    if plan.intervals is not None and plan.intervals.mode == "conservative":
+    subject = (
+        ", since all of this is about the penalised coefficients"
+        if is_shrunk
+        else "; errors and widths are about the coefficients without it"
+    )
+    notes = [
+        "privacy sd: what the noise adds to a coefficient; Std. Error: noise and sample together; "
+        f"{width if intervals else ''}kept: the share of a small {effect} that the penalty leaves"
+        f"{subject}."
+    ]
+    if intervals is not None and intervals.mode == "conservative":
         notes.append(
             "Conservative intervals allow for the worst data that the noise does not rule out, and "
             "are far longer than the standard errors here. More records, a larger eps, fewer "
             "columns or a larger share for inference lead to the shorter kind."
         )
-    if plan.intervals is not None and plan.intervals.thin:
-        names = ", ".join(plan.terms[place] for place in plan.intervals.thin)
+    if intervals is not None and intervals.thin:
+        names = ", ".join(plan.terms[place] for place in intervals.thin)
         notes.append(
             f"The noise would hide how much {names} varies, which leaves the penalised "
             f"coefficients alone. Narrower bounds for {names} help most."
         )
     if plan.errors.kept.min() < needed_records.SMALLEST_KEPT:
-        if plan.intervals is not None and math.isinf(plan.intervals.widest):
-            told = "most studies would have shrunk estimates alone, without intervals."
-        elif plan.intervals is None or plan.intervals.target == "penalised":
+        told = "taking the penalty off multiplies the noise, and intervals are wide"
+        if intervals is not None and math.isinf(intervals.widest):
+            told = "most studies would have shrunk estimates alone, without intervals"
+        elif is_shrunk:
             told = (
                 "an interval is short because the penalty holds the coefficient near 0, and not "
-                "because much is known."
+                "because much is known"
             )
-        else:
-            told = "taking the penalty off multiplies the noise, and intervals are wide."
-        notes.append(f"Where little is kept, {told}")
+        notes.append(f"Where little is kept, {told}.")
     return notes
 
 

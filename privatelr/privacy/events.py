@@ -32,7 +32,7 @@ from privatelr.privacy.guarantees import (
     from_json,
     to_json,
 )
-from privatelr.privacy.noise.person_tilt import person_survival
+from privatelr.privacy.person_tilt import person_survival
 from privatelr.privacy.renyi_divergence import renyi_of_draw, renyi_of_range, require_times
 from privatelr.types import FloatArray
 

@@ -44,8 +44,7 @@ def conversion_cost(excess: FloatArray, delta: float) -> FloatArray:
     return np.asarray((log_factor(excess) - math.log(delta)) / excess)
 
 
-_LOG_FACTOR = log_factor(EXCESSES)
-for _array in (EXCESSES, ORDERS, _LOG_FACTOR):
+for _array in (EXCESSES, ORDERS):
     _array.flags.writeable = False
 
 
@@ -62,13 +61,6 @@ def epsilon_of_curve(curve: FloatArray, delta: float) -> float:
     if delta <= 0:
         return math.inf
     return max(0.0, float((curve + conversion_cost(EXCESSES, delta)).min()))
-
-
-def delta_of_curve(curve: FloatArray, epsilon: float) -> float:
-    """Return the smallest delta at this epsilon over the orders of a curve, at most 1."""
-    with np.errstate(over="ignore"):  # an order that overflows gives no bound
-        log_bounds = EXCESSES * (curve - epsilon) + _LOG_FACTOR
-    return math.exp(min(0.0, float(log_bounds.min())))
 
 
 _ROUNDING = 2.0**-49

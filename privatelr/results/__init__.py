@@ -8,5 +8,5 @@ from privatelr.results.diagnostics import (
     diagnose,
 )
 from privatelr.results.fit import Fit
-from privatelr.results.fit_record import FitRecord, SelectedRecord
+from privatelr.results.fit_record import FitRecord
 from privatelr.results.predict import PredictionType, read_threshold

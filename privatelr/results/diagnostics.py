@@ -14,7 +14,7 @@ import pandas as pd
 
 from privatelr import numerics
 from privatelr.arguments import suggests_arguments
-from privatelr.design import Response, Variable
+from privatelr.design import AnySpec, Response, Variable
 from privatelr.errors import GuaranteeError
 from privatelr.lazy_import import lazy_import
 from privatelr.results.predict import scale_of, score
@@ -245,7 +245,7 @@ class Diagnostics(NeverSaved):
 
 
 def diagnose(
-    rows: ScoredRows, coef: FloatArray, loss: numerics.Loss, spec: Any, tally: Tally | None
+    rows: ScoredRows, coef: FloatArray, loss: numerics.Loss, spec: AnySpec, tally: Tally | None
 ) -> Diagnostics:
     """Score the training rows; unusable rows have no score, and are counted.
 

@@ -13,13 +13,19 @@ import pandas as pd
 import scipy
 
 from privatelr.arguments import suggests_arguments
-from privatelr.design import DesignSpec, EntryBoundedMatrix, Prior, require_same_bases, said_about
+from privatelr.design import (
+    DesignSpec,
+    Prior,
+    RowSpec,
+    require_same_bases,
+    said_about,
+)
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import Release
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.numerics import Loss, describe
-from privatelr.numerics.rows import bounded_entries, bounded_rows
+from privatelr.numerics.rows import bounded_rows
 from privatelr.privacy import Guarantee
 from privatelr.results.answers.evaluated import Evaluated
 from privatelr.types import FloatArray
@@ -29,10 +35,10 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from privatelr.mechanisms.selection_release import SelectionCalibration, Selections
-    from privatelr.results import fit_tables, scale_table
+    from privatelr.results import fit_tables, noisy_kind, scale_table
     from privatelr.results import odds_ratios as odds
     from privatelr.results.diagnostics import Diagnostics
+    from privatelr.results.fit_kind import FitKind
     from privatelr.results.pages import card, term_plot
     from privatelr.results.pages.card import CardFormat
     from privatelr.results.pages.summary import FitSummary
@@ -44,6 +50,7 @@ else:
     card = lazy_import("privatelr.results.pages.card")
     release_file = lazy_import("privatelr.results.release_files.release_file")
     fit_tables = lazy_import("privatelr.results.fit_tables")
+    noisy_kind = lazy_import("privatelr.results.noisy_kind")
     odds = lazy_import("privatelr.results.odds_ratios")
     scale_table = lazy_import("privatelr.results.scale_table")
     term_plot = lazy_import("privatelr.results.pages.term_plot")
@@ -63,9 +70,9 @@ class ModelRecord(Evaluated, ABC):
 
     Attributes
     ----------
-    spec : DesignSpec or EntryBoundedMatrix
+    spec : DesignSpec or a plan of numbered columns
         The plan: formula, bounds, levels, coding.
-    release : Release or Selections
+    release : Release, or that of another kind of fit
         The coefficients in scaled units (bounded variables go from -1 to 1), the guarantee, and
         the calibration.
     threshold : float or str
@@ -209,6 +216,11 @@ class ModelRecord(Evaluated, ABC):
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 
+    @property
+    @abstractmethod
+    def kind(self) -> FitKind[Any]:
+        """How fits of this kind are described, shown and applied."""
+
     @abstractmethod
     def bounded(self, covariates: FloatArray) -> FloatArray:
         """Design rows ``(n, d)`` of covariates, with the same bounds as the rows of the fit."""
@@ -240,6 +252,11 @@ class NoisyRecord(ModelRecord):
 
     spec: DesignSpec
     release: Release
+
+    @property
+    def kind(self) -> FitKind[Any]:
+        """How fits with noise are described, shown and applied."""
+        return noisy_kind.NOISY
 
     @property
     def scale(self) -> pd.DataFrame | None:
@@ -327,25 +344,6 @@ class FitRecord(NoisyRecord):
         return self._named(fit_tables.foreseen_noise(self), "privacy_sd_expected")
 
 
-@suggests_arguments
-class SelectedRecord(ModelRecord):
-    """A model that was released as choices of columns, in rounds or by independent draws."""
-
-    __slots__ = ()
-
-    spec: DesignSpec | EntryBoundedMatrix
-    release: Selections
-
-    @property
-    def calibration(self) -> SelectionCalibration:
-        """The number of choices, their law, and the facts from which these were computed."""
-        return self.release.calibration
-
-    def bounded(self, covariates: FloatArray) -> FloatArray:
-        """Design rows ``(n, d)`` of covariates, with each entry clipped as in the fit."""
-        return bounded_entries(covariates, self.calibration.problem.x_bound, self.spec.intercept)
-
-
 def in_user_units(fit: ModelRecord) -> FloatArray:
     """The values of `coef` without names, because an index of millions of names is slow."""
     return np.asarray(fit.spec.user_map() @ fit.release.coef)
@@ -369,7 +367,7 @@ def _asked(loss: Any) -> str:
     return f"loss={loss.name!r}, h={loss.parameters['h']:g}"
 
 
-def prior_of_fit(earlier: FitRecord, given: Prior, spec: Any, loss: Any) -> Prior:
+def prior_of_fit(earlier: FitRecord, given: Prior, spec: RowSpec, loss: Any) -> Prior:
     """Return the prior for a plan; coefficients of another response or loss mean something else."""
     if earlier.loss != loss:
         remedy = "prior takes a fit by the same loss, or numbers by names of coefficients"

@@ -24,7 +24,7 @@ from privatelr.inference.question import USUAL
 from privatelr.mechanisms import Release
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.results.equations import Hypotheses, read_hypotheses, vocabulary_of
-from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord, SelectedRecord
+from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord
 from privatelr.results.odds_ratios import odds_units, require_odds, spans_of
 from privatelr.types import FloatArray
 
@@ -162,29 +162,6 @@ def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -
     return table
 
 
-def tidy_selected(fit: SelectedRecord) -> pd.DataFrame:
-    """One row per coefficient, with the number of choices of its column by either sign."""
-    plus, minus = np.split(fit.release.counts, 2)
-    names, estimate = list(fit.spec.columns.names), fit.coef.to_numpy()
-    columns = {"term": names, "estimate": estimate, "times_plus": plus, "times_minus": minus}
-    return pd.DataFrame(columns)
-
-
-def selected(fit: SelectedRecord) -> pd.DataFrame:
-    """The chosen columns; see `SelectedFit.selected`."""
-    counts, names = fit.release.counts, fit.spec.columns.names
-    d = len(names)
-    order = np.argsort(-counts, kind="stable")
-    chosen = [int(option) for option in order if counts[option] > 0]
-    return pd.DataFrame(
-        {
-            "term": [names[option % d] for option in chosen],
-            "sign": ["+" if option < d else "-" for option in chosen],
-            "times": [int(counts[option]) for option in chosen],
-        }
-    )
-
-
 def glance(fit: ModelRecord) -> pd.DataFrame:
     """One row about the fit: its sizes, its guarantee in words and in numbers, its mechanism."""
     guarantee, problem = fit.guarantee, fit.release.calibration.problem
@@ -197,33 +174,29 @@ def glance(fit: ModelRecord) -> pd.DataFrame:
             epsilon, delta, rho = np.nan, np.nan, guarantee.rho
         case NonPrivate():
             epsilon, delta, rho = np.inf, np.nan, np.nan
-    loss = {"loss": problem.loss.name, **problem.loss.parameters}
-    if isinstance(fit, NoisyRecord):
-        calibration, noise = fit.calibration, fit.calibration.noise
-        known = None if fit.release.moments is None else inference.quality(fit.release)
-        own = {
-            "mechanism": f"{calibration.placement} perturbation" if noise.scale else "none",
-            "analysis": calibration.analysis,
-            "noise": noise.title,
-            "noise_scale": noise.scale,
-            "lambda": calibration.lambda_,
-            "radius": problem.radius,
-            **loss,
-            "inference": None if known is None else known.mode,
-            "target": None if known is None else known.target,
-            "noise_to_signal": np.nan if known is None else known.noise_to_signal,
-            "relative_bias": np.nan if known is None else known.relative_bias,
-        }
-    else:
-        own = {
-            "mechanism": fit.release.calibration.mechanism,
-            "choices": int(fit.release.counts.sum()),
-            "nonzero": int(np.count_nonzero(fit.release.coef)),
-            "x_bound": problem.x_bound,
-            **loss,
-        }
+    own = fit.kind.glance(fit)
     sizes = {"nobs": problem.n, "d": problem.d, "guarantee": str(guarantee)}
     return pd.DataFrame([{**sizes, "epsilon": epsilon, "delta": delta, "rho": rho, **own}])
+
+
+def glance_of_noise(fit: NoisyRecord) -> dict[str, object]:
+    """Entries of `glance` about noise and inference."""
+    calibration, noise, problem = fit.calibration, fit.calibration.noise, fit.calibration.problem
+    known = None if fit.release.moments is None else inference.quality(fit.release)
+    return {
+        "mechanism": f"{calibration.placement} perturbation" if noise.scale else "none",
+        "analysis": calibration.analysis,
+        "noise": noise.title,
+        "noise_scale": noise.scale,
+        "lambda": calibration.lambda_,
+        "radius": problem.radius,
+        "loss": problem.loss.name,
+        **problem.loss.parameters,
+        "inference": None if known is None else known.mode,
+        "target": None if known is None else known.target,
+        "noise_to_signal": np.nan if known is None else known.noise_to_signal,
+        "relative_bias": np.nan if known is None else known.relative_bias,
+    }
 
 
 _SHOWN = 10

@@ -21,11 +21,13 @@ from privatelr.sources import as_batch
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
-    from privatelr.results import fit_tables
+    from privatelr.results import fit_tables, noisy_kind
+    from privatelr.results.fit_kind import FitKind
     from privatelr.results.pages import multinomial_page
     from privatelr.results.pages.summary import FitSummary
 else:
     fit_tables = lazy_import("privatelr.results.fit_tables")
+    noisy_kind = lazy_import("privatelr.results.noisy_kind")
     multinomial_page = lazy_import("privatelr.results.pages.multinomial_page")
 
 ClassPrediction = Literal["probabilities", "classes", "link", "probs", "class", "response", "prob"]
@@ -77,6 +79,11 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
     """
 
     __slots__ = ()
+
+    @property
+    def kind(self) -> FitKind[Any]:
+        """How fits of several classes are described, shown and applied."""
+        return noisy_kind.CLASSES
 
     @property
     def classes(self) -> tuple[Any, ...]:

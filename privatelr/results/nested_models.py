@@ -37,7 +37,7 @@ _POWER = (
     "of what there is: it counts each coefficient by its whole error"
 )
 _WALD = "Wald's quadratic form, by the errors of sampling and noise"
-_TESTS = {"deviance": inference.deviance_test, "wald": inference.joint_test}
+_TESTS = ("deviance", "wald")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -77,12 +77,11 @@ def deviance_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) ->
 def anova(fit: FitRecord, *, test: Any, mode: Any, target: Any) -> pd.DataFrame:
     """Test each term given all others; see `Fit.anova`."""
     inference.require_moments(fit.release)
-    by = _TESTS[require_choice(ArgumentError, "test", test, tuple(_TESTS))]
-    rows = rows_of(fit, Question(mode=mode, target=target))
-    found = {
-        label: by(fit.release, rows[places], np.zeros(len(places)), mode=mode, target=target)
-        for label, places in terms_of(fit).items()
-    }
+    require_choice(ArgumentError, "test", test, _TESTS)
+    question = Question(mode=mode, target=target)
+    rows = rows_of(fit, question)
+    equations = inference.Equations(fit.release, rows, np.zeros(len(rows)), question)
+    found = {label: equations.tested(at, test) for label, at in terms_of(fit).items()}
     numbers = {"df": int, "statistic": float, "critical_5%": float, "p_value": float}
     table = pd.DataFrame(
         [[one.df, one.statistic, one.critical, one.p_value] for one in found.values()],

@@ -14,8 +14,8 @@ from privatelr import design
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
 from privatelr.lazy_import import lazy_import
 from privatelr.numerics import Loss, ThresholdRule, in_order
-from privatelr.numerics.rows import EntryRows, SparseRows, linear_predictor, piece_rows
-from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
+from privatelr.numerics.rows import SparseRows, linear_predictor, piece_rows
+from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord
 from privatelr.sources import (
     Batch,
     as_batch,
@@ -286,19 +286,17 @@ def of_pieces(
     return [np.concatenate(parts) for parts in zip(*found, strict=True)], np.concatenate(usable)
 
 
-def _of_matrix(fit: ModelRecord, matrix: Any, labels: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Linear predictors of sparse rows, with the same bounds as in the fit; and the usable rows.
+def link_of_bounded_rows(
+    fit: NoisyRecord, matrix: Any, labels: FloatArray
+) -> tuple[FloatArray, BoolArray]:
+    """Linear predictors of sparse rows, whose length is bounded as in the fit; the usable rows."""
+    rows = SparseRows(matrix, labels, **fit.spec.limits)
+    return np.asarray(rows.x @ fit.release.coef) * np.abs(rows.y), rows.y != 0
 
-    A row with the label 0 is not usable.
-    """
-    coef, intercept = fit.release.coef, fit.spec.intercept
-    if isinstance(fit, SelectedRecord):
-        largest = fit.calibration.problem.x_bound
-        held = EntryRows(matrix, labels, x_bound=largest, intercept=intercept)
-        link, known = held.margins(coef), held.y != 0
-    else:
-        long = SparseRows(matrix, labels, **fit.spec.limits)
-        link, known = np.asarray(long.x @ coef) * np.abs(long.y), long.y != 0
+
+def _of_matrix(fit: ModelRecord, matrix: Any, labels: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Linear predictors of sparse rows, NaN for rows with the label 0; and the usable rows."""
+    link, known = fit.kind.link_of_matrix(fit, matrix, labels)
     return np.where(known, link, np.nan), known
 
 

@@ -6,11 +6,9 @@ from functools import lru_cache
 
 import numpy as np
 import pandas as pd
-from scipy import optimize, special
 
 from privatelr.mechanisms import ScaleRelease, scale_map, scale_moments
 from privatelr.mechanisms.calibration import ScaleCalibration
-from privatelr.privacy.noise import BlockLaplace
 from privatelr.results.fit_record import NoisyRecord
 from privatelr.types import FloatArray
 
@@ -102,25 +100,7 @@ def _ends_from(
 
 @lru_cache(maxsize=64)
 def noise_reach(calibration: ScaleCalibration, count: int) -> tuple[float, float]:
-    """Return how far noise moves means and mean squares, `count` of them together, with `SURE`.
-
-    For Gaussian noise they are independent. Block Laplace noise is ``r b_j U_j`` with uniform
-    numbers U between -1 and 1 and r from a Gamma law of shape ``d + 1``, so that the largest of
-    ``|U_j|`` is at most ``t / r`` with probability ``min(1, t / r)**count``.
-    """
-    noise = calibration.noise
-    if isinstance(noise, BlockLaplace):
-        d, bounds = noise.dimension, [block.bound for block in noise.blocks]
-        factor = np.exp(special.gammaln(d + 1 - count) - special.gammaln(d + 1))
-
-        def missed(t: float) -> float:
-            beyond = factor * t**count * special.gammaincc(d + 1 - count, t)
-            return float(special.gammainc(d + 1, t) + beyond - SURE)
-
-        t = optimize.brentq(missed, 0.0, 50.0 * (d + 1)) / noise.rate
-        ends = t * bounds[0], t * bounds[-1]
-    else:
-        end = calibration.mean_sd * float(special.ndtri((1 + SURE ** (1 / count)) / 2))
-        ends = end, end
+    """Return how far noise moves means and mean squares, `count` of them together, with `SURE`."""
     # a released number is rounded to the grid
-    return ends[0] + calibration.grid, (ends[1] + calibration.grid) / calibration.weight
+    first, last = (end + calibration.grid for end in calibration.noise.reach(count, SURE))
+    return first, last / calibration.weight

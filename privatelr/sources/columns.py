@@ -216,6 +216,10 @@ class Batch:
         stated = name in self.frame.attrs.get(ORDERED, ())
         return stated or bool(getattr(self.frame[name].dtype, "ordered", False))
 
+    def is_coded(self, name: str) -> bool:
+        """Whether Arrow holds a column as a dictionary, which lists values and declares none."""
+        return name in self.frame.attrs.get(CODED, ())
+
     @property
     def index(self) -> pd.Index[Any]:
         """Labels of all rows, which predictions keep."""
@@ -301,6 +305,8 @@ def _address(array: np.ndarray[Any, Any]) -> int:
 
 ORDERED = "privatelr: columns with an order"
 """Where a frame says which dictionaries of Arrow had an order in their type, as R's factors do."""
+CODED = "privatelr: columns of dictionaries"
+"""Where a frame says which columns are dictionaries of Arrow."""
 _LONG = 8
 """Bytes of a number type whose memory pandas can share with Arrow, with nulls or without."""
 
@@ -333,9 +339,19 @@ def of_table(table: Any) -> pd.DataFrame:
     """Convert a table of pyarrow to pandas, as `from_foreign`."""
     columns = dict(zip(table.column_names, map(_of_arrow, table.columns), strict=True))
     frame = pd.DataFrame(columns, copy=False, index=pd.RangeIndex(len(table)))
-    if ordered := [one.name for one in table.schema if getattr(one.type, "ordered", False)]:
-        frame.attrs[ORDERED] = ordered
+    note_dictionaries(frame, {one.name: one.type for one in table.schema})
     return frame
+
+
+def note_dictionaries(frame: pd.DataFrame, kinds: Mapping[str, Any]) -> None:
+    """Note which columns are dictionaries by their type in Arrow, and which of these are ordered.
+
+    The values of the columns do not tell it once they are decoded.
+    """
+    coded = [name for name, kind in kinds.items() if hasattr(kind, "index_type")]
+    for key, names in ((CODED, coded), (ORDERED, [name for name in coded if kinds[name].ordered])):
+        if names:
+            frame.attrs[key] = [*frame.attrs.get(key, ()), *names]
 
 
 def foreign_column(name: str, values: Any) -> Any:

@@ -18,13 +18,13 @@ from privatelr.formula import Formula, Person, spell_person
 from privatelr.sources.arrow_files import is_pattern, require_local
 from privatelr.sources.coded_columns import decoded_or_left
 from privatelr.sources.columns import (
-    ORDERED,
     Batch,
     as_column,
     constant_column,
     from_foreign,
     is_plain,
     name_of,
+    note_dictionaries,
     of_array,
     require_distinct,
 )
@@ -146,8 +146,7 @@ def _decoded(frame: pd.DataFrame) -> pd.DataFrame:
     if not changed:
         return frame
     batch = Batch(frame, range(len(frame))).assign(changed)
-    ordered = [name for name in changed if getattr(coded[name].pyarrow_dtype, "ordered", False)]
-    batch.frame.attrs[ORDERED] = [*frame.attrs.get(ORDERED, ()), *ordered]
+    note_dictionaries(batch.frame, {name: coded[name].pyarrow_dtype for name in changed})
     return batch.frame
 
 

@@ -7,7 +7,7 @@ from privatelr.audit.checks import Check
 from privatelr.audit.enumeration.answers import audit_answers
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 10.0])
+@pytest.mark.parametrize("epsilon", [0.01, 10.0])
 def test_every_claim_holds_and_is_nearly_reached(epsilon):
     found = list(audit_answers(np.random.default_rng(1), epsilon))
     assert all(isinstance(check, Check) and check.holds for check in found), found

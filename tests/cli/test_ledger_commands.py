@@ -12,12 +12,11 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from ledgers_at_work import check_kills_of_saves
 
 import privatelr.fitting
 from privatelr import Ledger, load
 from privatelr.cli import ledger_commands, lrsimple, main
-from privatelr.privacy.accounting import ledger_books, ledger_file, ledger_rows
+from privatelr.privacy.accounting import ledger_store
 from privatelr.results.release_files import content_hash
 
 FIT = ["fit", "table.csv", "y ~ age", "--bounds", "age=18:90", "--bounds", "y=0:1"]
@@ -66,13 +65,6 @@ def test_a_days_work(home, capsys):
     assert "1 charge has no saved release" in said(capsys, 0, "ledger", "entries", "c.ledger")
     told = said(capsys, 1, *FIT, *price)
     assert told.startswith("privatelr: ledger: eps=1 more would make 4 of 3; what is left is ")
-    reason = ["--reason", "second wave"]
-    assert "second wave" in said(capsys, 0, "ledger", "budget", "c.ledger", "--eps", "4", *reason)
-    said(capsys, 0, "ledger", "allow", "c.ledger", "ann", "--eps", "0.5")
-    told = said(capsys, 1, *FIT, *price, "--allowance", "ann")
-    assert told.startswith("privatelr: allowance 'ann': eps=1 more would make 1 of 0.5")
-    said(capsys, 0, *FIT, "--eps", "0.5", "--ledger", "c.ledger", "--allowance", "ann")
-    assert "0.5" in said(capsys, 0, "ledger", "show", "c.ledger", "--allowance", "ann")
 
 
 def test_the_variable_names_a_ledger_for_every_command(home, monkeypatch, capsys):
@@ -96,18 +88,12 @@ def test_the_variable_names_a_ledger_for_every_command(home, monkeypatch, capsys
     assert "PRIVATELR_LEDGER: ledger" in said(capsys, 2, *FIT)
 
 
-def test_a_note_and_an_allowance_are_of_the_ledger_that_the_variable_names(
-    home, ledger, monkeypatch, capsys
-):
-    ledger.allow("ann", 1.0)
+def test_a_note_is_of_the_ledger_that_the_variable_names(home, ledger, monkeypatch, capsys):
     monkeypatch.setenv("PRIVATELR_LEDGER", "clinic.ledger")
-    said(capsys, 0, *FIT, "--eps", "0.5", "--note", "a wave", "--allowance", "ann")
-    said(capsys, 0, *FIT, "--eps", "0.25", "--note", "a wave")
-    told = [(one.note, one.allowance) for one in ledger.charges]
-    assert told == [("a wave", "ann"), ("a wave", None)]
+    said(capsys, 0, *FIT, "--eps", "0.5", "--note", "a wave")
+    said(capsys, 0, *FIT, "--eps", "0.25")
+    assert [one.note for one in ledger.charges] == ["a wave", ""]
     assert ledger.spent() == 0.75
-    assert ledger.allowance("ann").spent() == 0.5
-    assert "allowance 'ann'" in said(capsys, 1, *FIT, "--eps", "0.6", "--allowance", "ann")
 
 
 def test_public_tables_are_not_charged(home, ledger, monkeypatch, capsys):
@@ -129,9 +115,8 @@ def test_a_refused_fit_reads_nothing(home, ledger, capsys, monkeypatch):
         raise AssertionError("the table was read")
 
     monkeypatch.setattr("privatelr.cli.model_commands.open_table", unread)
-    for options in (["--ledger", "none"], ["--ledger", "clinic.ledger", "--allowance", "bob"]):
-        said(capsys, 2, *FIT, *options)
-    said(capsys, 2, *FIT, "--ledger", "")
+    for name in ("none", ""):
+        said(capsys, 2, *FIT, "--ledger", name)
     assert "--note goes with --ledger" in said(capsys, 2, *FIT, "--note", "a")
 
 
@@ -163,8 +148,8 @@ def test_an_export_has_every_row_and_is_no_ledger(home, ledger, capsys):
 
 def tamper(path):
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
-        raw.execute("DROP TRIGGER fixed")
-        raw.execute("UPDATE rows SET body = replace(body, '0.5', '0.1') WHERE number = 2")
+        changed = "body = replace(body, '0.5', '0.1')"
+        raw.execute(f"UPDATE privatelr_ledger SET {changed} WHERE number = 2")
 
 
 def test_check_finds_what_was_changed(home, ledger, capsys):
@@ -221,7 +206,7 @@ def test_check_compares_a_head_that_was_noted(home, ledger, capsys):
     assert "a head that was noted elsewhere" in found
     later = re.search("The head is ([0-9a-f]{64})", found)[1]
     (home / "clinic.ledger").write_bytes(backup)
-    ledger_books._reader.cache_clear()
+    ledger_store._SEEN.clear()
     said(capsys, 0, *check, "--head", noted)
     assert main([*check, "--head", later]) == 1
     assert f"no row has the hash {later[:12]} that was noted" in capsys.readouterr().out
@@ -258,22 +243,6 @@ def test_a_model_that_was_printed_into_a_file_is_saved(home, ledger, capsys, mon
     assert ledger.charges[-1].release is None
 
 
-def test_a_long_ledger_says_how_far_it_is_read(home, ledger, capsys, monkeypatch):
-    for _ in range(5):
-        ledger.charge(privatelr.PureDP(0.1))
-    monkeypatch.setattr(ledger_rows, "PATIENCE", 0.0)
-    for words in (["show", "clinic.ledger"], ["check", "clinic.ledger"]):
-        for quiet in ([], ["--quiet"]):
-            ledger_books._reader.cache_clear()
-            assert main(["ledger", *words, *quiet]) == 0
-            told = capsys.readouterr().err
-            assert ("ledger: 3 of 6 rows are read\n" in told) is (not quiet)
-            assert "\r" not in told
-    ledger_books._reader.cache_clear()
-    assert ledger.spent() == 0.5
-    assert capsys.readouterr().err == ""  # a notebook is not told
-
-
 @pytest.mark.parametrize(
     ("status", "words"),
     [
@@ -285,15 +254,10 @@ def test_a_long_ledger_says_how_far_it_is_read(home, ledger, capsys, monkeypatch
         (2, ["show", "none"]),
         (2, ["show"]),
         (2, ["show", "table.csv"]),
-        (2, ["show", "clinic.ledger", "--allowance", "bob"]),
         (2, ["entries", "none"]),
         (2, ["check", "none"]),
         (2, ["check", "clinic.ledger", "none.json"]),
         (2, ["export", "none"]),
-        (2, ["allow", "clinic.ledger", "ann", "--eps", "0"]),
-        (2, ["allow", "clinic.ledger", "ann"]),
-        (1, ["budget", "clinic.ledger", "--eps", "2", "--reason", " "]),
-        (2, ["budget", "clinic.ledger", "--reason", "a"]),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else None,
 )
@@ -345,17 +309,8 @@ def test_one_of_a_kind_is_said_to_be_one(ledger, capsys, monkeypatch):
     assert repr(ledger).endswith("2 entries>")
 
 
-def test_kills_of_saves_leave_nothing_half(home, ledger):
-    check_kills_of_saves(home, "clinic.ledger", kills=6, seed=1)
-
-
-@pytest.mark.full
-def test_many_kills_of_saves_leave_nothing_half(home, ledger):
-    check_kills_of_saves(home, "clinic.ledger", kills=200, seed=2)
-
-
 def test_a_file_that_is_held_is_one_line(home, ledger, capsys, monkeypatch):
-    monkeypatch.setattr(ledger_file, "WAIT", 0.1)
+    monkeypatch.setattr(ledger_store, "WAIT", 0.1)
     with contextlib.closing(sqlite3.connect("clinic.ledger", isolation_level=None)) as raw:
         raw.execute("BEGIN IMMEDIATE")
         told = said(capsys, 1, *FIT, "--ledger", "clinic.ledger")

@@ -66,16 +66,17 @@ def require_same(column, other, pairs):
 def test_long_whole_numbers_are_told_apart(kind):
     levels = [FIRST + k for k in range(4)]
     wide = {"bounds": {"s": (0, 2**60)}}
+    bare = wide if kind == "dictionary" else {}  # a dictionary says nothing of its numbers
     require_same(
         LONG[kind],
         pd.Series(K),
         [
-            ((f"I(s == {FIRST + 1})", {}), ("I(s == 1)", {})),
+            ((f"I(s == {FIRST + 1})", bare), ("I(s == 1)", {})),
             ((f"I(s == {FIRST + 1})", wide), ("I(s == 1)", {})),
-            ((f"I({FIRST + 2} > s)", {}), ("I(s < 2)", {})),
-            ((f"s %in% c({FIRST + 1}, {FIRST + 3})", {}), ("s %in% c(1, 3)", {})),
+            ((f"I({FIRST + 2} > s)", bare), ("I(s < 2)", {})),
+            ((f"s %in% c({FIRST + 1}, {FIRST + 3})", bare), ("s %in% c(1, 3)", {})),
             (("s", {"levels": {"s": levels}}), ("s", {"levels": {"s": [0, 1, 2, 3]}})),
-            ((f"1 + subset(s != {FIRST})", {}), ("1 + subset(s != 0)", {})),
+            ((f"1 + subset(s != {FIRST})", bare), ("1 + subset(s != 0)", {})),
         ],
     )
 

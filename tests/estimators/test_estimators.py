@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import inspect
 import pickle
-import re
 import sys
 import warnings
 from collections import deque
 from copy import copy
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,7 +24,6 @@ from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import StackingClassifier, VotingClassifier
-from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, KFold, check_cv, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
@@ -43,9 +40,7 @@ from privatelr.estimators import (
     PrivateLPSVC,
     PrivateSimplexClassifier,
     classifier_base,
-    training_tables,
 )
-from privatelr.sources import as_batch
 
 QUICK = {
     "PrivateLogisticRegression": PrivateLogisticRegression,
@@ -285,15 +280,6 @@ def test_an_argument_that_fit_lacks_is_told_in_one_sentence(name):
     assert not hasattr(model, "result_")
 
 
-@pytest.mark.quick
-def test_sentences_about_fit_are_needed():
-    for argument in OF_FIT:
-        assert any(
-            argument not in inspect.signature(kind().fit).parameters for kind in QUICK.values()
-        )
-    assert "take no weights" in OF_FIT["sample_weight"]
-
-
 UNDECLARED = {
     "numbers": (Y.to_numpy(), np.where(np.arange(60) == 3, 7, Y)),
     "texts": (np.where(Y, "yes", "no"), np.where(np.arange(60) == 3, "HIV+", "no")),
@@ -402,26 +388,6 @@ def check_one_odd_cell(name, place, rows):
 @pytest.mark.parametrize("rows", ["list", "array"])
 def test_one_odd_cell_is_seen_in_nothing(name, place, rows):
     check_one_odd_cell(name, place, rows)
-
-
-@pytest.mark.parametrize("place", ["X", "y"])
-def test_planted_types_of_values_are_caught(monkeypatch, place):
-    """A table and labels by the type that NumPy infers from all values."""
-    if place == "X":
-        monkeypatch.setattr(training_tables, "_cells", np.array)
-        monkeypatch.setattr(training_tables, "_numbers", lambda cells: cells.astype(float))
-    else:
-        monkeypatch.setattr(
-            training_tables,
-            "as_batch",
-            lambda held: as_batch(
-                {name: pd.Series([*values]) for name, values in held.items()}
-                if isinstance(held, dict)
-                else held
-            ),
-        )
-    with pytest.raises((AssertionError, ArithmeticError, ValueError, TypeError)):
-        check_one_odd_cell("PrivateLogisticRegression", place, "list")
 
 
 @KINDS
@@ -642,12 +608,6 @@ def test_constants_of_three_classes():
     check_constants("PrivateLogisticRegression", np.array(["a", "b", "c"])[THREE], ("a", "b", "c"))
 
 
-def test_a_planted_prediction_without_constants_is_caught(monkeypatch):
-    monkeypatch.setattr(classifier_base, "with_constants", lambda table, rows, _: table[rows])
-    with pytest.raises(AssertionError):
-        check_constants("PrivateLogisticRegression", Y, (0, 1))
-
-
 @KINDS
 def test_a_fit_does_not_depend_on_what_is_missing_in_predictions(monkeypatch, name):
     holes, _ = with_holes()
@@ -747,12 +707,6 @@ def test_a_simplex_of_the_logistic_loss_has_probabilities():
     assert model.fit(X, Y).predict_proba(X).shape == (60, 2)
 
 
-@KINDS
-def test_nothing_is_predicted_before_a_fit(name):
-    with pytest.raises(NotFittedError):
-        QUICK[name]().predict(X)
-
-
 @pytest.mark.quick
 @KINDS
 def test_a_pickle_predicts_and_holds_no_record(name):
@@ -794,19 +748,6 @@ def test_a_fit_is_paid_before_its_rows_are_read(monkeypatch, name):
     check_paid_before(monkeypatch, name)
 
 
-def test_a_planted_fit_on_the_house_is_caught(monkeypatch):
-    monkeypatch.setattr(privatelr.fitting, "charge", lambda *_: None)
-    with pytest.raises(AssertionError, match="spent"):
-        check_paid_before(monkeypatch, "PrivateLinearSVC")
-
-
-def test_a_clone_has_the_same_ledger():
-    ledger = lr.Ledger(1.0)
-    model = PrivateLogisticRegression(**PUBLIC, ledger=ledger)
-    assert clone(model).ledger is ledger
-    assert clone(clone(make_pipeline(model)))[-1].ledger is ledger
-
-
 def test_a_clone_has_the_same_part_of_a_ledger():
     ledger = lr.Ledger(1.0)
     part = ledger.part("s")
@@ -834,14 +775,6 @@ def test_every_fit_of_a_search_is_charged_or_refused():
     assert len(ledger.entries) == 7
 
 
-@pytest.mark.filterwarnings("ignore:score:privatelr.PrivacyWarning")
-def test_a_ledger_around_a_search_is_charged():
-    with lr.Ledger(2.0) as ledger:
-        model = PrivateLinearSVC(bounds=BOUNDS, classes=(0, 1), eps=0.5)
-        cross_val_score(model, NUMBERS, Y, cv=4, error_score="raise")
-    assert ledger.spent() == 2.0
-
-
 @pytest.mark.slow
 def test_workers_charge_a_ledger_on_disk_and_are_refused_by_one_in_memory(tmp_path):
     memory, disk = lr.Ledger(5.0), lr.Ledger.create(tmp_path / "study.ledger", 5.0)
@@ -862,9 +795,6 @@ def test_a_score_warns_that_it_is_exact():
     assert told[0].filename == __file__
 
 
-PAGE = Path(__file__).resolve().parents[2] / "vignettes" / "scikit-learn.md"
-
-
 @pytest.mark.quick
 @KINDS
 def test_folds_by_labels_are_said_to_be_uncovered(name):
@@ -881,13 +811,6 @@ def test_folds_by_labels_are_said_to_be_uncovered(name):
     assert "``cv=3``" in privacy
     with pytest.warns(lr.PrivacyWarning, match=r"by the labels, as by cv=3; cv=KFold\(3\)"):
         cross_val_score(model, NUMBERS, Y, cv=3)
-
-
-def test_the_page_says_in_a_sentence_how_folds_are_cut():
-    page = PAGE.read_text(encoding="utf-8")
-    assert "**Pass `cv=KFold(3)`, and not `cv=3`, which cuts the folds of a classifier by" in page
-    code = "".join(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
-    assert not re.search(r"cv=\d", code)  # its blocks do as it says
 
 
 # -- pipelines -------------------------------------------------------------------------------------
@@ -983,17 +906,6 @@ def test_records_without_a_class_are_left_out_of_a_score(blank):
     weights = np.arange(1.0, len(y) + 1)
     expected = model.score(rows, y[known], sample_weight=weights[known])
     assert model.score(X, gaps, sample_weight=weights) == expected
-
-
-def test_columns_of_polars_are_told_by_their_names_whatever_scikit_learn_knows():
-    pl = pytest.importorskip("polars")
-    frame = pl.DataFrame({"a": [0.1, 0.9] * 50, "b": [0.5, 0.2] * 50})
-    y = [0, 1] * 50
-    model = PrivateLogisticRegression(eps=0, bounds={"a": (0, 1), "b": (0, 1)}, classes=[0, 1])
-    model.fit(frame, y)
-    assert model.feature_names_in_.tolist() == ["a", "b"]
-    with pytest.raises(ValueError, match="feature names should match"):
-        model.predict(frame.select("b", "a"))
 
 
 ENCODING = {

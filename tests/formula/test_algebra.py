@@ -219,7 +219,7 @@ def test_a_fit_has_formulaic_read_its_formula_once(monkeypatch):
 @pytest.mark.parametrize(
     ("formula", "command"),
     [
-        *(("y ~ x * g", command) for command in ("fit", "plan", "plan --pilot")),
+        *(("y ~ x * g", command) for command in ("fit", "plan --pilot")),
         *((formula, "fit") for formula in ("y ~ x + . - z", "y ~ x:g + I(x^2)")),
     ],
 )

@@ -52,7 +52,7 @@ def evidence_with(curvature, floor):
 def check_bound(d, size):
     rng = np.random.default_rng(int(10 * d + 100 * size))
     limits = NoiseLimits(across=1.2 * size, along=size, scores=0.0)
-    for _ in range(60):
+    for _ in range(30):
         truth, floor, form = random_truth(rng, d)
         a = rng.standard_normal(d)
         v = np.linalg.solve(truth, a)

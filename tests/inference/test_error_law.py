@@ -8,7 +8,6 @@ from scipy import stats
 from privatelr.inference import (
     Matrices,
     evidence_of,
-    mixture_of,
     plausible,
     plug_in,
     points_of,
@@ -31,7 +30,7 @@ LEVELS = (0.5, 0.9, 0.95, 0.99)
 def test_the_mixture_is_the_spherical_law(d):
     """Test T2 of inference.md: variance, kurtosis 6 / (d + 1), quantiles."""
     law = SphericalLaplace(d, 0.7)
-    variances, weight = mixture_of(law)
+    variances, weight = law.mixture()
     assert weight.sum() == pytest.approx(1)
     assert weight @ variances == pytest.approx(law.variances[0], rel=1e-3)
     kurtosis = 3 * (weight @ variances**2) / (weight @ variances) ** 2 - 3
@@ -45,10 +44,10 @@ def test_the_mixture_is_the_spherical_law(d):
 
 
 def test_other_laws_of_noise():
-    assert mixture_of(GaussianNoise(3, 2.0))[0] == pytest.approx([4.0])
-    assert mixture_of(NoNoise(3))[0] == pytest.approx([0.0])
+    assert GaussianNoise(3, 2.0).mixture()[0] == pytest.approx([4.0])
+    assert NoNoise(3).mixture()[0] == pytest.approx([0.0])
     law = BlockLaplace((Block(1, 0.5), Block(2, 1.0)), 0.7)
-    assert mixture_of(law) is None
+    assert law.mixture() is None
     points = points_of(law, 4)
     assert points.shape[0] == 4
     np.testing.assert_allclose(points.mean(axis=(0, 1)), 0, atol=1e-12)

@@ -1,7 +1,5 @@
 """Intervals and tests: what they are about, how they hang together, and what is refused."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from releases_for_inference import covariance, infer, release_of, rows_of
@@ -223,7 +221,7 @@ def test_the_posterior_is_about_as_wide_as_the_plug_in_where_noise_is_moderate()
 
 def test_inference_that_was_not_bought_is_refused():
     with pytest.raises(GuaranteeError, match="spend='inference'"):
-        infer(replace(release_of(PureDP(1.0)), moments=None), EVERY)
+        infer(release_of(PureDP(1.0)).having(inference=None), EVERY)
 
 
 @pytest.mark.parametrize("target", ["penalised", "unpenalised"])

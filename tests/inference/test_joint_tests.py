@@ -117,7 +117,7 @@ def test_each_joint_error_has_the_law_of_its_interval(budget, op, target):
 
 
 TRUTH = np.array([0, 1.5, 0.25, -1])
-RUNS = 200
+RUNS = 140
 CELLS = {
     "objective, zcdp": (ZCDP(0.125), True, 5000),
     "objective, pure": (PureDP(1.0), True, 5000),
@@ -128,14 +128,18 @@ TESTS = {"deviance": deviance_test, "wald": joint_test}
 
 def p_values(cell, test, target, spoil=lambda release: release):
     """P-values of the truth about two coefficients in repetitions with other rows and noise."""
-    budget, op, n = CELLS[cell]
-    released = (release_of(budget, n, 4, op=op, seed=s, noise=s + 1000) for s in range(RUNS))
     return np.array(
         [
             test(spoil(r), EVERY[2:], TRUTH[2:], mode="posterior", target=target).p_value
-            for r in released
+            for r in releases(cell)
         ]
     )
+
+
+@cache
+def releases(cell):
+    budget, op, n = CELLS[cell]
+    return [release_of(budget, n, 4, op=op, seed=s, noise=s + 1000) for s in range(RUNS)]
 
 
 def check_level(found):
@@ -149,10 +153,13 @@ def without_noise(release):
     return replace(release, calibration=replace(release.calibration, noise=noise))
 
 
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize(
+    ("cell", "test"),
+    [*((cell, deviance_test) for cell in CELLS), ("objective, zcdp", joint_test)],
+    ids=["objective, zcdp", "objective, pure", "output, pure", "objective, zcdp, wald"],
+)
 def test_the_truth_is_rejected_as_often_as_the_level_says(cell, test):
-    found = p_values(cell, TESTS[test], "unpenalised")
+    found = p_values(cell, test, "unpenalised")
     check_level(found)
     assert (found <= 0.5).mean() > 0.3
 

@@ -135,15 +135,20 @@ def check(law):
         assert (np.abs(found.mean(axis=0) - others.mean(axis=0)) <= 6 * error).all()
 
 
-# of one law with determinants the draws by rejection take half a minute; the other one is here
+LONG = [
+    ("away from singular ones", False),
+    ("away from singular ones", True),
+    ("away from them, near the trace", True),
+]
+# the draws by rejection take long of laws with determinants; one of them is here
 DRAWN = [
-    pytest.param(name, marks=[pytest.mark.full] * (name == "away from singular ones"))
+    pytest.param(name, laplace, marks=[pytest.mark.full] * ((name, laplace) in LONG))
     for name in LAWS
+    for laplace in (False, True)
 ]
 
 
-@EACH_NOISE
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize(("name", "laplace"), DRAWN)
 def test_draws_are_those_of_the_posterior(name, laplace):
     check(law_of(*LAWS[name], laplace=laplace))
 

@@ -44,8 +44,9 @@ def widths(release, level=0.95, **asked):
 
 @EVERY_RELEASE
 @EVERY_TARGET
-@pytest.mark.parametrize("mode", ["posterior", "plug-in"])
-@pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
+@pytest.mark.parametrize(
+    ("mode", "level"), [("posterior", 0.8), ("posterior", 0.99), ("plug-in", 0.95)]
+)
 def test_never_shorter_than_one_by_one(options, target, mode, level):
     release = release_of(**options)
     together, alone = widths(release, level, mode=mode, target=target)
@@ -70,7 +71,7 @@ def check_misses(release, level, target):
 
 @EVERY_RELEASE
 @EVERY_TARGET
-@pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
+@pytest.mark.parametrize("level", [0.8, 0.99])
 def test_no_combination_is_missed_more_often_than_the_level_says(options, target, level):
     if not options.get("blocks"):
         check_misses(release_of(**options), level, target)
@@ -205,4 +206,4 @@ def test_refusals():
     with pytest.raises(ArgumentError, match="level=95"):
         row_errors(release, level=95)
     with pytest.raises(GuaranteeError, match="not requested"):
-        row_errors(replace(release, moments=None), level=0.95)
+        row_errors(release.having(inference=None), level=0.95)

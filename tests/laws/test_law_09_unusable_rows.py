@@ -9,8 +9,8 @@ from case_names import case_name
 from frames_for_laws import MODELS, SVMS, clinic, fit_clinic, replaced
 
 import privatelr.design.formula_design
-import privatelr.mechanisms.registry
 from privatelr.design import read_design
+from privatelr.mechanisms import stages
 from privatelr.numerics.rows import DenseRows
 from privatelr.sources import as_batch
 
@@ -98,13 +98,13 @@ def test_unusable_records_add_nothing_to_the_moments(model):
 
 def test_planted_mean_over_usable_records_is_caught(monkeypatch):
     """It would tell how many records are unusable, without noise."""
-    honest = privatelr.mechanisms.registry.release_moments
+    honest = stages.matrices.release_moments
 
     def learned(rows, coef, calibration, noise):
         released = honest(rows, coef, calibration, noise)
         return replace(released, values=released.values * rows.n / np.count_nonzero(rows.y))
 
-    monkeypatch.setattr(privatelr.mechanisms.registry, "release_moments", learned)
+    monkeypatch.setattr(stages.matrices, "release_moments", learned)
     with pytest.raises(AssertionError):
         check_moments_of_unusable(MODELS["dplr"])
 

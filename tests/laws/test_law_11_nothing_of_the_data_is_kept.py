@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise, replaced, scores, stored
 
-import privatelr.mechanisms.registry
 import privatelr.model_data
 from privatelr import ZCDP, GuaranteeError, ReleaseFileError
+from privatelr.mechanisms import stages
 from privatelr.mechanisms.score_histogram import ScoreScale
 from privatelr.results.answers import scored_records
 from privatelr.results.release_files import release_file
@@ -41,12 +41,12 @@ def blanked(fit):
         assert counts.scale == scored_records.score_scale(fit)
         counts = replace(counts, counts=np.zeros_like(counts.counts))
     coef = np.zeros_like(fit.release.coef)
-    release = replace(fit.release, coef=coef, moments=moments, histogram=counts)
+    release = replace(fit.release, coef=coef).having(inference=moments, roc=counts)
     blank = replace(fit, release=release)
     if counts is None:
         return blank
     counts = replace(counts, scale=scored_records.score_scale(blank))
-    return replace(blank, release=replace(release, histogram=counts))
+    return replace(blank, release=release.having(roc=counts))
 
 
 def run(frame, **options):
@@ -232,13 +232,13 @@ def test_planted_bug_in_the_file_is_caught(monkeypatch, tmp_path):
 
 def test_planted_notes_about_the_moments_are_caught(monkeypatch, tmp_path):
     """A grid that follows the labels, as a rounding to the precision of the data would."""
-    honest = privatelr.mechanisms.registry.release_moments
+    honest = stages.matrices.release_moments
 
     def adaptive(rows, coef, calibration, noise):
         finer = calibration.grid / (1 + np.count_nonzero(rows.y > 0) % 2)
         return honest(rows, coef, replace(calibration, grid=finer), noise)
 
-    monkeypatch.setattr(privatelr.mechanisms.registry, "release_moments", adaptive)
+    monkeypatch.setattr(stages.matrices, "release_moments", adaptive)
     options, other = {"spend": "inference"}, 1 - clinic()["y"][0]
     with pytest.raises(AssertionError):
         check_nothing_kept(monkeypatch, options=options, y=other)
@@ -249,30 +249,27 @@ def test_planted_notes_about_the_moments_are_caught(monkeypatch, tmp_path):
 
 def test_planted_bins_that_follow_the_scores_are_caught(monkeypatch):
     """Bins over the range of the scores, as other software makes them."""
-    honest = scored_records.count_training_scores
+    honest = stages.histogram.count_scores
 
-    def adaptive(made, rows, *given):
-        link, _ = rows.scores(made.release.coef)
-        with monkeypatch.context() as patch:
-            seen = ScoreScale(float(link.mean()), float(link.std()))
-            patch.setattr(scored_records, "score_scale", lambda _: seen)
-            return honest(made, rows, *given)
+    def adaptive(rows, release, scale, *given):
+        link, _ = rows.scores(release.coef)
+        return honest(rows, release, ScoreScale(float(link.mean()), float(link.std())), *given)
 
-    monkeypatch.setattr(scored_records, "count_training_scores", adaptive)
+    monkeypatch.setattr(stages.histogram, "count_scores", adaptive)
     with pytest.raises(AssertionError, match="middle"):
         check_nothing_kept(monkeypatch, options={"spend": ROC}, age=90.0)
 
 
 def test_planted_numbers_of_bins_are_caught(monkeypatch):
     """A calibration that is written with the number of positive records."""
-    honest = scored_records.count_training_scores
+    honest = stages.histogram.count_scores
 
-    def talkative(made, rows, *given):
-        counts = honest(made, rows, *given)
+    def talkative(rows, *given):
+        counts = honest(rows, *given)
         n = counts.calibration.n + np.count_nonzero(rows.y > 0) % 2
         return replace(counts, calibration=replace(counts.calibration, n=n))
 
-    monkeypatch.setattr(scored_records, "count_training_scores", talkative)
+    monkeypatch.setattr(stages.histogram, "count_scores", talkative)
     other = 1 - clinic()["y"][0]
     with pytest.raises(AssertionError):
         check_nothing_kept(monkeypatch, options={"spend": ROC}, y=other)

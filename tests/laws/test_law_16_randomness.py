@@ -129,7 +129,7 @@ def test_planted_reuse_for_the_moments_is_caught(monkeypatch):
 
     def reusing(plan, randomness):
         drawn = honest(plan, randomness)
-        return replace(drawn, moments=SeededRandomness(1).draw(plan.moments.noise))
+        return replace(drawn, others={"inference": SeededRandomness(1).draw(plan.moments.noise)})
 
     monkeypatch.setattr(privatelr.method, "draw_all", reusing)
     with pytest.raises(AssertionError):

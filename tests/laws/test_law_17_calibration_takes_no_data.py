@@ -22,6 +22,7 @@ from privatelr.mechanisms import (
     verify,
 )
 from privatelr.mechanisms.calibration import gaussian_objective
+from privatelr.mechanisms.stages import coefficients
 from privatelr.results.release_files import release_file
 
 FILES = [found.name for found in pkgutil.iter_modules(calibration.__path__)]
@@ -52,7 +53,7 @@ def check_same_calibration(frames, **options):
 
 def public_functions():
     found = [
-        registry.calibrate,
+        coefficients.calibrate,
         registry.calibrate_all,
         price_shares.divide,
         price_shares.usual_shares,
@@ -89,7 +90,7 @@ def test_law_of_hinges(model, options):
 
 
 def test_formulas_import_neither_arrays_nor_frames():
-    for module in (*FORMULAS, request, registry):
+    for module in (*FORMULAS, request, registry, coefficients):
         allowed = {"np"} if module is gaussian_objective else set()  # adds up logarithms
         assert not {"np", "pd", "numpy", "pandas"} & set(vars(module)) - allowed
 

@@ -17,7 +17,7 @@ from scipy import special, stats
 
 from privatelr import GuaranteeError, Ledger, PureDP
 from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent
-from privatelr.privacy.accounting import Entry, epsilon_of, fits
+from privatelr.privacy.accounting import Entry, epsilon_of
 from privatelr.privacy.noise import gaussian_epsilon, log_delta
 
 COUNTEREXAMPLE = (3.402, 1.7e-3, 0.007, (3.3983, 1), (0.1, 126))
@@ -64,7 +64,7 @@ class LeastOfAccounts:
 
     def charge(self, guarantee, events=(), label="", *, times=1):
         after = [*self.entries, Entry(label, guarantee, tuple(events), None, times)]
-        if not fits(after, self.epsilon, self.delta):
+        if epsilon_of(after, self.delta) > self.epsilon:
             raise GuaranteeError("ledger: no.")
         self.entries = after
 

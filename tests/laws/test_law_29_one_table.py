@@ -115,6 +115,28 @@ def test_row_labels_of_pandas_are_those_of_its_file(name, tmp_path, capsys):
     assert sorted(by_command(path, bounds, capsys)) == right
 
 
+@pytest.mark.parametrize("declared", [{}, {"bounds": (1, 3)}, {"levels": [1, 2, 3]}])
+def test_a_dictionary_of_numbers_is_declared(declared):
+    """Whether it is a factor, as in pandas, or a number: its type in Arrow does not say."""
+    labels = pa.array(np.arange(N) % 3 + 1).dictionary_encode()
+    table = pa.table({"u": labels, "y": Y})
+    one = {name: {"u": value} for name, value in declared.items()}
+    bounds = {"y": (0, 1), **one.get("bounds", {})}
+    doors = {
+        "pyarrow": table,
+        "reader": table.to_reader,
+        "pandas of Arrow": table.to_pandas(types_mapper=pd.ArrowDtype),
+    }
+    given = {"eps": 0, "bounds": bounds, "levels": one.get("levels", {})}
+    for data in doors.values():
+        if declared:
+            width = len(dplr("y ~ .", data, **given).coef)
+            assert width == (3 if "levels" in declared else 2)
+        else:
+            with pytest.raises(SchemaError, match="would read its levels off the data"):
+                dplr("y ~ .", data, **given)
+
+
 def test_row_numbers_of_r_are_in_no_model(tmp_path, capsys):
     path = tmp_path / "r.csv"
     rows = "".join(f'"{i + 1}",{a},{b}\n' for i, (a, b) in enumerate(zip(U, Y, strict=True)))

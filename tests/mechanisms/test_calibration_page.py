@@ -74,7 +74,9 @@ def test_alternatives_are_rows_beside_the_chosen_noise(options):
 @pytest.mark.parametrize("model", [dplpsvm, dpsimplex])
 def test_calibrations_of_choices_too(model):
     calibration = fit_clinic(clinic(), model=model).calibration
-    assert rows(calibration) == {"Target": str(calibration.target), **dict(calibration.facts)}
+    found = rows(calibration)
+    assert found.pop("Rows") == "n = 40, d = 4, no entry above 1 in size"
+    assert found == {"Target": str(calibration.target), **dict(calibration.facts)}
     assert calibration.title in calibration._repr_html_()
 
 

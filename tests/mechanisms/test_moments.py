@@ -392,10 +392,10 @@ def test_the_coefficients_are_those_of_a_fit_for_their_share():
     drawn = draw_all(both, noise)
     rows = rows_of(200, 3)
     released = release_all(rows, both, drawn, Newton())
-    same = release_all(rows, alone, replace(drawn, moments=None), Newton())
+    same = release_all(rows, alone, replace(drawn, others={}), Newton())
     np.testing.assert_array_equal(released.coef, same.coef)
     assert (released.guarantee, same.guarantee) == (PureDP(1.0), PureDP(0.65))
-    again = release_moments(rows, released.coef, both.moments, drawn.moments)
+    again = release_moments(rows, released.coef, both.moments, drawn.others["inference"])
     np.testing.assert_array_equal(released.moments.values, again.values)
     assert same.moments is None
 

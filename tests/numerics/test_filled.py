@@ -5,7 +5,6 @@ import pytest
 from scipy import sparse
 
 from privatelr.numerics import Logistic, Objective, filled_part, gradient_of
-from privatelr.numerics.objective import spread
 from privatelr.numerics.rows import DenseRows, SparseRows
 from privatelr.numerics.solve import Newton, descend
 
@@ -31,17 +30,6 @@ def test_the_minimum_is_that_of_the_whole(tilt):
     assert exact <= minimum.gradient_norm * (1 + 1e-6) + 1e-13 * (1 + tilt)
     apart = np.linalg.norm(minimum.w - alone.w)
     assert apart <= (minimum.gradient_norm + alone.gradient_norm) / whole.lambda_ + 1e-12
-
-
-def test_a_forgotten_tilt_is_caught():
-    whole = objective(tilt=1.0)
-    _, columns = filled_part(whole)
-    found, norm = spread(whole, columns, np.zeros(len(columns)), 0.0)
-    assert norm < 1e-12
-    rest = np.ones(whole.rows.d, dtype=bool)
-    rest[columns] = False
-    np.testing.assert_allclose(found[rest], -whole.tilt[rest] / whole.lambda_)
-    assert np.linalg.norm(gradient_of(whole, found)[rest]) < 1e-12
 
 
 def test_tables_that_gain_nothing_are_left_alone():

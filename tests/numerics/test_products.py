@@ -74,8 +74,3 @@ def test_other_threads_run_during_a_product(product):
         rough_gram: lambda: rough_gram(x, weight),
     }
     assert others_run(calls[product])
-
-
-def test_a_product_that_keeps_the_lock_is_caught():
-    numbers = list(range(200_000))
-    assert not others_run(lambda: sum(numbers))

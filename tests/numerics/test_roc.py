@@ -36,20 +36,6 @@ def test_threshold_reaches_the_optimum(scored, rule):
     check_optimum(scored, rule)
 
 
-def test_planted_bug_is_caught(monkeypatch):
-    """A threshold at the score itself, with ``>``: the optimal positive is called negative."""
-    honest = roc.roc_curve
-
-    def at_the_score(score, positive):
-        curve = honest(score, positive)
-        values = np.sort(np.unique(score))[::-1]
-        return roc.RocCurve(np.append([1.0], values), curve.false_positive, curve.true_positive)
-
-    monkeypatch.setattr(roc, "roc_curve", at_the_score)
-    with pytest.raises(AssertionError):
-        check_optimum([(0.2, False), (0.4, False), (0.6, True), (0.8, True)], "youden")
-
-
 @given(SCORED)
 def test_c_index_is_the_share_of_ordered_pairs(scored):
     score = np.array([s for s, _ in scored])
@@ -157,15 +143,3 @@ def test_a_curve_is_shown_on_another_scale():
         np.testing.assert_array_equal(getattr(curve, name), getattr(expected, name))
     turned = roc.roc_curve(score, positive, shown=lambda link: np.array([0.5, 0.6, 0.4, 0.3, 0.1]))
     assert (np.diff(turned.threshold) < 0).all()
-
-
-def test_a_long_curve_of_ties_that_are_split_is_caught(monkeypatch):
-    """Each record its own point, whatever the others score."""
-    honest = roc._part
-
-    def split(falling, hits):
-        return honest(falling + np.arange(len(falling), 0, -1) * 1e-12, hits)
-
-    monkeypatch.setattr(roc, "_part", split)
-    with pytest.raises(AssertionError):
-        test_long_curves_are_those_of_one_sort("two values", 50_001, 0.5)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privatelr.numerics.rows.row_bounds as within_module
 from privatelr import dplr
 from privatelr.design import read_design
 from privatelr.numerics.rows import DenseRows, RowBounds, bounded_rows, held_in_blocks
@@ -133,21 +132,6 @@ def test_labels_of_the_user_stay_writeable():
     labels = np.ones(3)
     DenseRows(np.zeros((3, 2)), labels, bound=1.0, intercept=None)
     assert labels.flags.writeable
-
-
-@pytest.mark.parametrize("slack", ["_longest", "blocks"])
-def test_planted_bug_is_caught(monkeypatch, slack):
-    """A limit without its margin for rounding, and blocks that nobody looks at."""
-    if slack == "blocks":
-        monkeypatch.setattr(within_module, "keep_blocks", lambda *_: np.True_)
-        x, limits = np.full((2, 2), 0.6), RowBounds(2.0, None, blocks=(Block(2, 1.0),))
-        with pytest.raises(AssertionError):
-            check_hold(x, limits, "C")
-        return
-    honest = within_module.keep_length
-    monkeypatch.setattr(within_module, "keep_length", lambda x, limit: honest(x, limit * 1.001))
-    with pytest.raises(AssertionError):
-        test_rows_at_the_bound_are_bounded()
 
 
 @pytest.mark.parametrize("columns", [3, 20_000])

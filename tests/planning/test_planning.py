@@ -128,7 +128,7 @@ def test_a_page_names_the_scale():
     assert "records longer than 4 lengths of a typical one count less" in page
     document = json.loads(planned_for().to_json())
     assert document["parts"]["scale"]["epsilon"] == 0.1
-    assert document["scale_mean_sd"] == planned_for().calibration.scale.mean_sd
+    assert document["facts"]["Scale"].startswith("10 % of epsilon for means")
     assert planned_for(do_scale=False).calibration.scale is None
 
 
@@ -386,7 +386,7 @@ def test_the_search_begins_where_the_penalty_hides_nothing():
     study = planned_for(20, 0.1, spend="inference").study
     assert planned_for(20, 0.1).errors.kept[1] < 0.1
     start = needed_records.beyond_conservative(
-        lambda n: dataclasses.replace(study, n=int(n)), 20, needed_records.SIZES
+        study, needed_records.with_size, 20, needed_records.SIZES
     )
     assert kept_by_penalty(simulate(dataclasses.replace(study, n=int(start))))[1] > 0.7
 
@@ -502,6 +502,5 @@ def test_columns_without_bounds_take_row_norm():
 
 
 def test_searches_have_public_limits():
-    assert needed_records.SMALLEST_N < 30_000 < needed_records.LARGEST_N
     with pytest.raises(ArgumentError, match=r"n takes a whole number from 1 to 1e\+08"):
         plan(FORMULA, 10**9, **PUBLIC)

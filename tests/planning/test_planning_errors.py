@@ -153,24 +153,6 @@ def test_so_many_real_studies_reach_the_width(share):
     assert reached == pytest.approx(share, abs=3 * (share * (1 - share) / 120) ** 0.5)
 
 
-def test_lengths_of_all_follow_from_those_of_a_few():
-    rng, asked = np.random.default_rng(1), []
-    near = rng.normal(0.0, [0.3, 0.5, 0.4], (80, 3))
-    for left, most in [(0.0, 5), (0.2, 16)]:
-        true = 1.0 + 1.3 * near + left * rng.standard_normal(near.shape)
-        asked.clear()
-
-        def lengths(places, true=true):
-            asked.extend(places)
-            return true[places]
-
-        found = expected_intervals._lengths_of_all(near, lengths, 16).reshape(-1, 3)
-        assert len(asked) == len({*asked}) == most
-        for share in (0.5, 0.9):
-            near_by = np.quantile(found, share, axis=0) - np.quantile(true, share, axis=0)
-            assert np.abs(near_by).max() < 0.5 * left + 1e-9
-
-
 INTERACTIONS = [PureDP(4.0), ApproxDP(1.0, 1e-6), ZCDP(0.5)]
 
 

@@ -1,4 +1,4 @@
-"""What a plan shows: alternatives, page, files, picture."""
+"""What a plan shows: other promises, page, files, picture."""
 
 import json
 import math
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privatelr import ZCDP, ArgumentError, plan
+from privatelr import ZCDP, ApproxDP, ArgumentError, GuaranteeError, PureDP, plan
 from privatelr.planning import needed_records
 
 SHORT = "chd ~ age"
@@ -20,74 +20,48 @@ def planned_for(n=30_000, eps=1.0, formula=SHORT, **options):
     return plan(formula, n, eps, **PUBLIC, **options)
 
 
-# -- alternatives -------------------------------------------------------------------------------
-
-
-def rows_of(outlook):
-    return outlook.table().set_index("title")
-
-
-def test_the_plan_is_marked_among_its_alternatives():
-    table = rows_of(planned_for())
-    assert list(table.index[table["is_chosen"]]) == ["this plan"]
-    chosen = table.loc["this plan"]
-    assert (chosen["privacy_sd"], chosen["width"]) == (1, 1)
-    assert chosen["lambda_"] == planned_for().calibration.coefficients.lambda_
-    assert chosen["coefficients"] == pytest.approx(0.9 * 0.65)
+# -- other promises -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("options", "titles"),
+    ("options", "promises"),
     [
-        ({}, ["delta = 1e-06", "rho = 0.462"]),
-        ({"delta": 1e-5}, ["delta = 0", "rho = "]),
-        ({"eps": ZCDP(0.5)}, ["epsilon = 1.04", "epsilon = 5.22, delta = 1e-06"]),
+        ({}, [PureDP(1.0), PureDP(2.0), PureDP(0.5), ApproxDP(1.0, 1e-6)]),
+        (
+            {"delta": 1e-5},
+            [ApproxDP(1.0, 1e-5), ApproxDP(2.0, 1e-5), ApproxDP(0.5, 1e-5), PureDP(1.0)],
+        ),
+        ({"eps": ZCDP(0.5)}, [ZCDP(0.5), ZCDP(1.0), ZCDP(0.25)]),
     ],
 )
-def test_promises_and_places_are_compared(options, titles):
-    outlook = planned_for(**options)
-    found = [row for row in rows_of(outlook).index if "perturbation" not in row]
-    assert found[:2] == ["this plan", "pessimistic guesses"]
-    for title, row in zip(titles, found[2:], strict=False):
-        assert row.startswith(title)
-    assert "output perturbation" in rows_of(outlook).index
-    assert f"output perturbation, {found[2]}" in rows_of(outlook).index
+def test_other_promises_are_plans_of_their_own(options, promises):
+    chosen = planned_for(**options)
+    table = chosen.table()
+    assert list(table["guarantee"]) == [str(promise) for promise in promises]
+    assert tuple(table.loc[0, ["privacy_sd", "std_error"]]) == (1, 1)
+    for promise, row in zip(promises, table.itertuples(), strict=True):
+        other = planned_for(eps=promise)
+        assert row.lambda_ == other.calibration.coefficients.lambda_
+        by_noise = other.errors.privacy_sd[1:] / chosen.errors.privacy_sd[1:]
+        assert row.privacy_sd == pytest.approx(np.exp(np.log(by_noise).mean()), rel=0.05)
+        widths = other.intervals.width[1:] / chosen.intervals.width[1:]
+        assert row.std_error == pytest.approx(np.exp(np.log(widths).mean()), rel=0.1)
 
 
-def test_an_alternative_is_a_plan_of_its_own():
-    table, chosen = rows_of(planned_for()), planned_for()
-    for title, options in [
-        ("delta = 1e-06", {"delta": 1e-6}),
-        ("output perturbation", {"op": False}),
-        (
-            "shares 0.1, 0.45 and 0.45",
-            {"spend": {"scale": 0.1, "coefficients": 0.45, "inference": 0.45}},
-        ),
-        ("do_scale=False", {"do_scale": False}),
-    ]:
-        other = plan(SHORT, 30_000, **options, **PUBLIC)
-        assert table.loc[title, "lambda_"] == other.calibration.coefficients.lambda_
-        assert table.loc[title, "noise_scale"] == other.calibration.coefficients.noise.scale
-        ratios = other.errors.privacy_sd[1:] / chosen.errors.privacy_sd[1:]
-        assert table.loc[title, "privacy_sd"] == pytest.approx(
-            np.exp(np.log(ratios).mean()), rel=0.02
-        )
-        ratios = other.intervals.width[1:] / chosen.intervals.width[1:]
-        assert table.loc[title, "width"] == pytest.approx(np.exp(np.log(ratios).mean()), rel=0.1)
+def test_a_plan_without_privacy_is_compared_with_no_promise():
+    assert len(planned_for(eps=0).table()) == 1
+    assert "Another promise" not in str(planned_for(eps=0))
 
 
-def test_a_lambda_of_ones_own_is_compared_with_the_rules():
-    table = rows_of(planned_for(lambda_=0.1))
-    assert table.loc["lambda by the rule 'auto'", "lambda_"] < 0.1
-    assert table.loc["lambda by the rule 'auto'", "kept"] > table.loc["this plan", "kept"]
-    assert not any(title.startswith("lambda") for title in rows_of(planned_for()).index)
-
-
-def test_no_privacy_is_the_same_penalty_without_noise():
-    row = rows_of(planned_for()).loc["no privacy, the same lambda"]
-    assert (row["privacy_sd"], row["mode"], row["placement"]) == (0, "exact", "none")
-    assert row["lambda_"] == planned_for().calibration.coefficients.lambda_
-    assert row["width"] < 1
+def test_wide_designs_have_errors_and_no_intervals():
+    wide = plan(21, 5000, 1.0)
+    assert wide.intervals is None
+    assert wide.pessimistic is None
+    assert wide.to_frame()["width"].isna().all()
+    assert "not forecast for more than 20 columns" in flat(wide)
+    for ask in (wide.needed_n, wide.needed_eps):
+        with pytest.raises(GuaranteeError, match=r"21 columns.* at most 20"):
+            ask(0.1)
 
 
 # -- the page -----------------------------------------------------------------------------------
@@ -131,9 +105,7 @@ def test_words_about_standardised_rows_are_true(spend):
     )
     assert scaled.calibration.scale is not None
     assert "the scale that standardises the rows is that of these records" in flat(scaled)
-    assert "A lambda is about the rows of its line" in flat(scaled)
-    for words in ("the scale that standardises", "about the rows of its line"):
-        assert words not in flat(declared)
+    assert "the scale that standardises" not in flat(declared)
     # a pure scale is that of numbers, and a factor has a block of its own
     assert NUMBERS_APART in flat(scaled)
     assert "other columns times 2" in flat(scaled)
@@ -141,8 +113,6 @@ def test_words_about_standardised_rows_are_true(spend):
     gaussian = planned_for(MANY, ZCDP(0.5), FACTOR, spend="inference", do_scale="private")
     for outlook in (alone, gaussian):
         assert "columns centred and scaled by the released moments, records" in flat(outlook)
-    for outlook in (scaled, declared):
-        assert ("Shares are in the order" in flat(outlook)) == (spend == "inference")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +144,7 @@ def test_json_has_what_is_on_the_page():
     assert [row["term"] for row in found["terms"]] == list(outlook.terms)
     assert {row["width"] for row in found["terms"]} == {None}
     assert found["terms"][1]["privacy_sd"] == outlook.errors.privacy_sd[1]
-    assert found["alternatives"][0]["is_chosen"]
+    assert found["promises"][0]["privacy_sd"] == 1
     assert found["assumptions"] == list(outlook.assumptions)
     assert json.loads(planned_for().to_json())["mode"] == "posterior"
 

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, Ledger, PureDP
 from privatelr.mechanisms import Problem, Request, calibrate_all, read_spend
-from privatelr.mechanisms.online import PrivateFTRL
-from privatelr.mechanisms.simplex import SimplexProblem, calibrate_simplex
 from privatelr.numerics import LOSSES, Huber
 from privatelr.privacy import (
     BoundedRangeEvent,
@@ -24,6 +22,8 @@ from privatelr.privacy.accounting import Entry, in_agreement, require_agreement,
 from privatelr.privacy.accounting import account as ledger_module
 from privatelr.privacy.accounting.agreement import implied
 from privatelr.privacy.noise import gaussian_epsilon, gaussian_sd
+from privatelr.selection.online import PrivateFTRL
+from privatelr.selection.simplex import SimplexProblem, calibrate_simplex
 
 MU = 1 / gaussian_sd(1.0, 1e-6, 1.0)
 

@@ -27,8 +27,8 @@ from privatelr.privacy import (
     to_approximate,
     to_json,
 )
-from privatelr.privacy.accounting import Entry, Ledger, account_with, active_ledger, statement
-from privatelr.privacy.accounting import ledger_books as ledger_module
+from privatelr.privacy.accounting import Ledger, account_with, active_ledger, statement
+from privatelr.privacy.accounting import account as account_module
 from privatelr.privacy.noise import gaussian_sd
 
 
@@ -240,14 +240,14 @@ def test_eight_threads_spend_exactly_the_budget(repetition):
 
 
 def test_a_missing_lock_is_caught(monkeypatch):
-    honest = ledger_module.charged
+    honest = account_module.charged
 
     def slow(*arguments):
         after = honest(*arguments)
         time.sleep(1e-4)
         return after
 
-    monkeypatch.setattr(ledger_module, "charged", slow)
+    monkeypatch.setattr(account_module, "charged", slow)
     monkeypatch.setattr(locks.ForkSafeLock, "held", lambda _: contextlib.nullcontext())
     with pytest.raises(AssertionError):
         check_threads()
@@ -595,35 +595,6 @@ def test_a_cheaper_epsilon_in_the_file_of_a_plan_is_not_believed():
     ledger = Ledger.plan([PureDP(0.5)] * 4)
     value = ledger.to_json() | {"epsilon": 0.01}
     assert Ledger.from_json(value).epsilon == 2.0
-
-
-# -- files of the version before ------------------------------------------------------------------
-
-
-def first_version(ledger):
-    value = {key: entry for key, entry in ledger.to_json().items() if key != "account"}
-    return json.loads(json.dumps(value | {"version": 1}))
-
-
-def test_a_file_of_version_1_is_counted_by_the_account_of_its_first_entry():
-    ledger = study()
-    resumed = Ledger.from_json(first_version(ledger))
-    assert resumed.entries == ledger.entries
-    assert (resumed.account, resumed.spent()) == (ledger.account, ledger.spent())
-    pure = Ledger(1.0)
-    pure.charge(PureDP(0.25))
-    assert Ledger.from_json(first_version(pure)).left() == 0.75
-
-
-def test_a_file_of_version_1_that_no_account_covers_is_read_and_not_charged():
-    """As the least of accounts let it through: one price by its losses, then others."""
-    value = first_version(Ledger(1.0, 1e-6))
-    entry = Entry("fit", PureDP(0.5))
-    value["entries"] = [statement.entry_to_json(entry)] * 3
-    resumed = Ledger.from_json(value)
-    assert len(resumed.entries) == 3
-    assert resumed.left() == 0 < 1 < resumed.spent()
-    refusal(resumed, PureDP(1e-9))
 
 
 # -- in a notebook --------------------------------------------------------------------------------

@@ -1,11 +1,17 @@
-"""The ledger on disk: charged before the data are read, by every process, and never less."""
+"""The ledger on disk, in a file and on a server: charged before the data are read, never less.
+
+The tests start a PostgreSQL server of their own where it is installed.
+"""
 
 import contextlib
 import io
 import json
 import os
 import pickle
+import pwd
 import shutil
+import signal
+import socket
 import sqlite3
 import stat
 import subprocess
@@ -22,8 +28,9 @@ import ledgers_at_work
 import numpy as np
 import pandas as pd
 import pytest
+import sqlalchemy
 from frames_for_laws import SCHEMA, clinic, fit_clinic
-from ledgers_at_work import check_crowd, check_kills
+from ledgers_at_work import check_crowd, check_kills, check_kills_of_saves
 
 import privatelr
 import privatelr.model_data
@@ -44,18 +51,83 @@ from privatelr import (
 )
 from privatelr.errors import WrongLedgerError
 from privatelr.privacy import GaussianEvent
-from privatelr.privacy.accounting import (
-    account_with,
-    active_ledger,
-    ledger_books,
-    ledger_checks,
-    ledger_file,
-    ledger_rows,
-)
+from privatelr.privacy.accounting import active_ledger, ledger_store
 from privatelr.privacy.accounting import statement as statements
 
 TENTH = PureDP(0.1)
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+
+
+# -- a server --------------------------------------------------------------------------------------
+
+
+def program(name):
+    """Debian keeps those of a server apart."""
+    apart = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return shutil.which(name) or (str(apart[-1]) if apart else None)
+
+
+def as_its_user():
+    """A server does not run as root."""
+    if os.getuid() != 0:
+        return {}
+    user = next(u for u in ("postgres", "nobody") if u in {p.pw_name for p in pwd.getpwall()})
+    return {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
+
+
+@pytest.fixture(scope="module")
+def server():
+    """The URL of a server of its own, without its database."""
+    pytest.importorskip("psycopg", reason="needs psycopg")
+    initdb, postgres = program("initdb"), program("postgres")
+    if not (initdb and postgres):
+        pytest.skip("needs the programs initdb and postgres")
+    home = Path(tempfile.mkdtemp(prefix="pg-"))
+    how = {**as_its_user(), "cwd": home, "env": {**os.environ, "LC_ALL": "C"}}
+    if "user" in how:
+        os.chown(home, pwd.getpwnam(how["user"]).pw_uid, how["group"])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    data = str(home / "data")
+    made = [initdb, "-D", data, "-U", "tester", "-A", "trust", "-E", "UTF8"]
+    subprocess.run(made, check=True, capture_output=True, **how)
+    options = ["-p", str(port), "-h", "127.0.0.1", "-k", str(home), "-c", "max_connections=80"]
+    options += ["-c", "fsync=off"]  # clients are killed, and the machine is not
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    running = subprocess.Popen([postgres, "-D", data, *options], **quiet, **how)
+    try:
+        url = f"postgresql+psycopg://tester:secret@127.0.0.1:{port}"
+        wait_for(f"{url}/postgres")
+        yield url
+    finally:
+        running.send_signal(signal.SIGINT)  # without waiting for clients
+        try:
+            running.wait(60)
+        except subprocess.TimeoutExpired:  # a busy machine; nobody wants its data any more
+            running.send_signal(signal.SIGQUIT)
+            running.wait()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def wait_for(url):
+    for _ in range(300):
+        try:
+            return run_sql(url)
+        except sqlalchemy.exc.OperationalError:
+            time.sleep(0.1)
+    raise TimeoutError("the server did not start")
+
+
+def run_sql(address, *commands):
+    """Run statements on a ledger, or on the database of one, as one who tampers with it."""
+    engine = ledger_store._engine(str(address)).execution_options(isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        for command in commands:
+            if isinstance(command, str):
+                connection.exec_driver_sql(command)
+            else:
+                connection.execute(sqlalchemy.text(command[0]), command[1])
 
 
 @pytest.fixture
@@ -66,6 +138,23 @@ def path(tmp_path):
 @pytest.fixture
 def ledger(path):
     return Ledger.create(path, epsilon=1.0, dataset="clinic")
+
+
+@pytest.fixture(params=["file", "server"])
+def address(request, tmp_path):
+    """Where a ledger can be created: a file, or a database."""
+    if request.param == "file":
+        return str(tmp_path / "clinic.ledger")
+    url = request.getfixturevalue("server")
+    name = f"t{abs(hash(request.node.name))}"
+    run_sql(f"{url}/postgres", f"CREATE DATABASE {name}")
+    return f"{url}/{name}"
+
+
+@pytest.fixture
+def stored(address):
+    """A ledger in a file, and one on a server."""
+    return Ledger.create(address, epsilon=1.0, dataset="clinic")
 
 
 def one_sentence(error):
@@ -79,15 +168,13 @@ def one_sentence(error):
 # -- creating and opening ---------------------------------------------------------------------
 
 
-def test_what_is_created_is_opened_as_it_was(path):
-    made = Ledger.create(path, 3.0, 1e-6, dataset="clinic 2026", neighbours="zero-out")
-    opened = Ledger.open(str(path))
-    assert opened is made
+def test_what_is_created_is_opened_as_it_was(address):
+    made = Ledger.create(address, 3.0, 1e-6, dataset="clinic 2026", neighbours="zero-out")
+    opened = Ledger.open(address)
     assert (opened.epsilon, opened.delta, opened.dataset) == (3.0, 1e-6, "clinic 2026")
     assert opened.neighbours is made.neighbours
     assert opened.entries == opened.charges == ()
     assert "Renyi divergence of order" in opened.account
-    assert os.listdir(path.parent) == [path.name]
 
 
 def test_no_other_user_may_read_it(path):
@@ -97,29 +184,16 @@ def test_no_other_user_may_read_it(path):
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-
-
-def test_a_file_is_not_replaced(path, ledger):
-    ledger.charge(TENTH)
-    with pytest.raises(LedgerError) as caught:
-        Ledger.create(path, 9.0)
-    assert "a ledger replaces none" in one_sentence(caught)
-    assert ledger.spent() == 0.1
-
-
-def test_of_two_that_create_it_at_once_one_does(path, monkeypatch):
-    """The name is taken between the look and the link."""
-    honest = ledger_file._fill
-
-    def slow(made, body):
-        honest(made, body)
-        path.write_text("theirs")
-
-    monkeypatch.setattr(ledger_file, "_fill", slow)
-    with pytest.raises(LedgerError, match="replaces none"):
-        Ledger.create(path, 1.0)
     assert os.listdir(path.parent) == [path.name]
-    assert path.read_text() == "theirs"
+
+
+def test_a_ledger_replaces_none(address, stored):
+    stored.charge(TENTH)
+    with pytest.raises(LedgerError) as caught:
+        Ledger.create(address, 9.0)
+    assert "a ledger replaces none" in one_sentence(caught)
+    assert "secret" not in str(caught.value) + repr(stored) + str(stored)
+    assert stored.spent() == 0.1
 
 
 @pytest.mark.parametrize(
@@ -131,6 +205,7 @@ def test_of_two_that_create_it_at_once_one_does(path, monkeypatch):
         ({"epsilon": 1.0, "delta": 1}, "delta takes"),
         ({"epsilon": 1.0, "account": "least"}, "account takes"),
         ({"epsilon": 1.0, "dataset": 7}, "dataset takes text"),
+        ({"epsilon": 1.0, "note": 5}, "note takes text"),
     ],
 )
 def test_a_wrong_budget_makes_no_file(path, options, told):
@@ -145,43 +220,135 @@ def test_what_is_no_path_is_refused(name):
         Ledger.open(name)
 
 
+EARLIER = {
+    "of the first layout": (
+        "CREATE TABLE rows (number INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)",
+    ),
+    "with another first row": (
+        "CREATE TABLE privatelr_ledger (number INTEGER PRIMARY KEY, body TEXT, hash TEXT)",
+        *(
+            ("INSERT INTO privatelr_ledger VALUES (:number, :body, :hash)", row)
+            for body in ['{"kind": "opened", "format": "privatelr-ledger-rows", "version": 1}']
+            for made in [ledger_store.chained(body, "")]
+            for row in (
+                {"number": 0, "body": "1", "hash": made.hash},
+                {"number": 1, "body": body, "hash": made.hash},
+            )
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("commands", EARLIER.values(), ids=EARLIER)
+def test_a_ledger_of_an_earlier_version_is_refused_in_one_sentence(path, commands):
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)):
+        path.touch()
+    run_sql(path, *commands)
+    with pytest.raises(WrongLedgerError, match=r"of an earlier version|no earlier ledger") as error:
+        Ledger.open(path)
+    one_sentence(error)
+
+
 def test_what_is_no_ledger_is_refused(tmp_path):
     (tmp_path / "text").write_text("a,b\n1,2\n" * 100)
     sqlite3.connect(tmp_path / "other").execute("CREATE TABLE t (x)").connection.close()
     (tmp_path / "empty").touch()
     for name, told in {
         "missing": "there is no such ledger",
-        "text": "the file is not a ledger.",
-        "other": "the file is not a ledger.",
-        "empty": "the file is not a ledger.",
-        ".": "it cannot be read (it is a folder).",
+        "text": "there is no sound ledger in it",
+        "other": "there is no sound ledger in it",
+        "empty": "there is no sound ledger in it",
+        ".": "it cannot be read (is a directory).",
     }.items():
-        with pytest.raises(LedgerError) as caught:
+        with pytest.raises(WrongLedgerError) as caught:
             Ledger.open(tmp_path / name)
         assert told in one_sentence(caught)
     (tmp_path / "f").touch()
     with pytest.raises(LedgerError) as caught:
         Ledger.create(tmp_path / "f" / "g", 1.0)
     assert "it cannot be created (not a directory)." in one_sentence(caught)
-    with pytest.raises(LedgerError, match="there is such a folder, and a ledger replaces none"):
+    with pytest.raises(LedgerError, match="a file or folder, and a ledger replaces none"):
         Ledger.create(tmp_path, 1.0)
 
 
-def test_a_ledger_in_a_closed_folder_is_not_said_to_be_missing(path, ledger, monkeypatch):
-    """As of a folder without permission, which os.path.exists takes for an absence."""
+def test_what_a_server_refuses_is_one_sentence(address, server):
+    if address.startswith("postgresql"):
+        gone = "postgresql+psycopg://tester:secret@127.0.0.1:1/none"
+        for url, told in [
+            (address, "there is no sound ledger in it"),
+            (f"{server}/none", "does not exist"),
+            (gone, "it cannot be read"),
+        ]:
+            with pytest.raises(LedgerError, match=told) as caught:
+                Ledger.open(url)
+            assert "secret" not in one_sentence(caught)
+        with pytest.raises(LedgerError, match=r"it cannot be written .* may count\.$"):
+            Ledger.create(gone, 1.0)
 
-    def closed(name, *_, **__):
-        raise PermissionError(13, "Permission denied", name)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "stat", closed)
-        with pytest.raises(LedgerError) as caught:
-            Ledger.open(path)
-    assert one_sentence(caught).endswith(": it cannot be read (permission denied).")
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("postgresql+psycopg://h:notaport/db", "postgresql://h:1:2/db", "mysql://h/db"),
+        *("postgres://h/db", "sqlite:///x.db", "http://h/db", "://h", "nonsense://x"),
+    ],
+)
+def test_a_wrong_url_is_one_sentence(url):
+    with pytest.raises(LedgerError, match="or the URL of a PostgreSQL database") as error:
+        Ledger.open(url)
+    one_sentence(error)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ann:SECRET@host/clinic",
+        "postgresql://host/clinic?user=ann&password=SECRET",
+        "postgresql://ann:SECRET?a@host/clinic",
+    ],
+)
+def test_no_password_is_shown(url):
+    assert ledger_store.shown(url) == repr("postgresql://host/clinic")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("postgresql:/u:SECRET@h/db", "host=h password=SECRET", "password = SECRET host = h"),
+        *("postgresql://u:p@SECRET@h/db", "postgresql://u:p@h/SECRET@h/db", "//u:SECRET@h/db"),
+        *("postgresql://u:SECRET/db", "postgresql://h/db password=SECRET", "u:SECRET@h/db"),
+        *("postgresql+psycopg:u:SECRET@h", "postgresql+none://u:SECRET@h/db", " = SECRET"),
+        *("postgresql//u:SECRET@h/db", "postgresql;//u:SECRET@h/db", "u SECRET@h db"),
+        *("'postgresql://u:SECRET@127.0.0.1:1/db'", '"postgresql://u:SECRET@127.0.0.1:1/db"'),
+    ],
+)
+def test_what_looks_like_an_address_and_is_none_is_not_quoted(address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRIVATELR_LEDGER", address)
+    for call in (
+        lambda: Ledger.open(address),
+        lambda: Ledger.create(address, 1.0),
+        active_ledger,
+    ):
+        with pytest.raises(LedgerError, match="or the URL of a PostgreSQL database") as told:
+            call()
+        assert "SECRET" not in f"{told.value}{told.value.__context__}"
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_file_whose_name_looks_like_an_address_is_named_from_its_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Ledger.create("./eps=3:final", 3.0)
+    assert Ledger.open(tmp_path / "eps=3:final").epsilon == 3.0
+
+
+def test_a_driver_that_is_missing_is_named():
+    with pytest.raises(privatelr.MissingDependencyError, match=r"privatelr\[server\]"):
+        Ledger.open("postgresql+asyncpg://host/clinic")
 
 
 @FORKS
-def test_a_closed_folder_is_told_of_to_one_who_is_not_root(tmp_path):
+def test_a_closed_folder_is_told_of_to_one_who_is_not_root():
     folder = Path(tempfile.mkdtemp())
     try:
         Ledger.create(folder / "clinic.ledger", 1.0)
@@ -194,30 +361,22 @@ def test_a_closed_folder_is_told_of_to_one_who_is_not_root(tmp_path):
     assert said.endswith("it cannot be read (permission denied).")
 
 
-def test_a_text_without_a_form_in_utf8_is_refused(path, tmp_path, ledger):
+def test_a_text_without_a_form_in_utf8_is_refused(address, stored, tmp_path):
     """As the C locale makes of bytes beyond ASCII: half a character is in no file."""
-    half = os.fsdecode(b"gr\xff") if sys.getfilesystemencoding() == "utf-8" else "gr\udcff"
+    half = "gr\udcff"
     for work in (
-        lambda: ledger.charge(TENTH, label=half),
-        lambda: ledger.part(half).charge(TENTH),
-        lambda: Ledger.open(path, note=half).charge(TENTH),
-        lambda: ledger.change_budget(2.0, reason=half),
+        lambda: stored.charge(TENTH, label=half),
+        lambda: stored.part(half).charge(TENTH),
+        lambda: Ledger.open(address, note=half).charge(TENTH),
         lambda: Ledger.create(tmp_path / "new", 1.0, dataset=half),
     ):
         with pytest.raises(LedgerError, match="holds bytes that are not UTF-8") as error:
             work()
         one_sentence(error)
-    assert len(ledger.rows) == 1
+    assert len(stored.rows) == 1
     assert not (tmp_path / "new").exists()
-    ledger.charge(TENTH, label="größe \U0001f600")  # a pair of halves in JSON is a character
-    assert ledger.charges[0].entry.label == "größe \U0001f600"
-
-
-def test_the_name_of_a_user_is_text_in_every_locale(monkeypatch):
-    monkeypatch.setattr("getpass.getuser", lambda: "j\udcc3\udcb6rg")
-    assert ledger_books.note_of(True).startswith("jörg@")
-    monkeypatch.setattr("getpass.getuser", lambda: "j\udcffrg")
-    assert ledger_books.note_of(True).startswith("j\ufffdrg@")
+    stored.charge(TENTH, label="\0 größe \U0001f600")
+    assert stored.charges[0].entry.label == "\0 größe \U0001f600"
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
@@ -231,63 +390,36 @@ def test_the_page_is_printed_in_every_encoding(path, monkeypatch, encoding):
         assert b"Ledger of gr" in stream.buffer.getvalue()
 
 
-def told_of(work):
-    """What a call says is wrong, as in a process that has not read the ledger before."""
-    ledger_books._reader.cache_clear()
-    try:
-        found = work()
-    except WrongLedgerError as error:
-        return str(error)
-    return " ".join(found) if isinstance(found, tuple) else ""
-
-
-RAW = ("malformed", "disk image", "no such", "tree", "page", "decode", "unable", "syntax")
-"""Words of SQLite."""
-
-
-def test_a_flipped_bit_is_told_of_in_our_words(path, ledger):
-    """Wherever it is in the file, it ends in no other error, and the sentence has a remedy."""
+def test_a_flipped_bit_is_never_another_budget(path, ledger):
+    """Wherever it is in the file, it is found, or is in no row; and it ends in no other error."""
     for _ in range(3):
         ledger.charge(TENTH, label="x" * 40)
-    good, damaged = path.read_bytes(), 0
+    good, found = path.read_bytes(), 0
     for at in (*range(0, 108, 18), *range(108, len(good), len(good) // 24)):
         path.write_bytes(good[:at] + bytes([good[at] ^ 1 << at % 8]) + good[at + 1 :])
-        for work in (
-            lambda: Ledger.open(path).spent(),
-            lambda: Ledger.check(path),
-        ):
-            told = told_of(work)
-            damaged += "is damaged; put a copy in its place" in told
-            assert not any(raw in told.replace(str(path), "").lower() for raw in RAW), (at, told)
-    assert damaged > 3
+        ledger_store._SEEN.clear()
+        try:
+            assert Ledger.check(path) or Ledger.open(path).spent() == 0.3
+        except WrongLedgerError:
+            found += 1
+    assert found
     path.write_bytes(good)
-    assert told_of(lambda: Ledger.check(path)) == ""
-
-
-def test_a_newer_schema_is_named(path, ledger):
-    with contextlib.closing(sqlite3.connect(path)) as raw:
-        raw.execute("PRAGMA user_version = 2")
-    with pytest.raises(LedgerError, match="newer version") as caught:
-        ledger.charge(TENTH)
-    one_sentence(caught)
+    assert Ledger.check(path) == ()
 
 
 def test_a_network_file_system_is_told_of(path, monkeypatch):
-    monkeypatch.setattr(ledger_file, "network_of", lambda _: "nfs4")
+    assert ledger_store.network_of(str(path)) is None
+    monkeypatch.setattr(ledger_store, "network_of", lambda _: "nfs4")
     with pytest.warns(PrivacyWarning, match="nfs4, whose locks"):
         Ledger.create(path, 1.0)
-
-
-def test_no_network_is_seen_where_there_is_none(path):
-    assert ledger_file.network_of(path) is None
 
 
 # -- charging -----------------------------------------------------------------------------------
 
 
-def test_charges_are_those_of_a_ledger_in_memory(path):
+def test_charges_are_those_of_a_ledger_in_memory(address):
     """The same entries, the same refusals in the same words, by the same rule."""
-    kept, memory = Ledger.create(path, 2.0, 1e-6), Ledger(2.0, 1e-6, account="renyi")
+    kept, memory = Ledger.create(address, 2.0, 1e-6), Ledger(2.0, 1e-6, account="renyi")
     for guarantee, events in [
         (PureDP(0.2), ()),
         (ZCDP(0.02), ()),
@@ -308,112 +440,42 @@ def test_charges_are_those_of_a_ledger_in_memory(path):
     assert (kept.spent(), kept.left()) == (memory.spent(), memory.left())
 
 
-def test_a_charge_has_its_place(ledger):
-    entry = ledger.charge(TENTH, label="y ~ age")
+def test_a_charge_has_its_place(stored):
+    entry = stored.charge(TENTH, label="y ~ age")
     (receipt,) = entry.receipts
-    (charge,) = ledger.charges
-    assert (receipt.row, receipt.head, receipt.dataset) == (charge.number, ledger.head, "clinic")
+    (charge,) = stored.charges
+    assert (receipt.row, receipt.head, receipt.dataset) == (charge.number, stored.head, "clinic")
     assert charge.software == privatelr.__version__
     assert charge.note == ""
-    assert ledger.knows(entry)
-    assert not ledger.knows(replace(entry, receipts=()))
+    assert stored.knows(entry)
+    assert not stored.knows(replace(entry, receipts=()))
+    assert Ledger.check(stored._book.address) == ()
 
 
-def test_a_note_is_kept_if_asked_for(path, ledger):
-    Ledger.open(path, note="second analysis").charge(TENTH)
-    Ledger.open(path, note=True).charge(TENTH)
-    ledger.charge(TENTH)
-    first, second, third = (charge.note for charge in ledger.charges)
+def test_a_note_is_kept_if_asked_for(address, stored):
+    Ledger.open(address, note="second analysis").charge(TENTH)
+    Ledger.open(address, note=True).charge(TENTH)
+    stored.charge(TENTH)
+    first, second, third = (charge.note for charge in stored.charges)
     assert (first, third) == ("second analysis", "")
     assert "@" in second
+    with pytest.raises(ArgumentError, match="note takes text"):
+        Ledger.open(address, note=["ann"])
 
 
-def test_parts_add_up_as_in_memory(ledger):
-    ledger.part("first").charge(PureDP(0.7))
-    ledger.part("second").charge(PureDP(0.8))
-    assert ledger.spent() == 0.8
-    assert ledger.part("first").left() == pytest.approx(0.3)
+def test_parts_add_up_as_in_memory(stored):
+    stored.part("first").charge(PureDP(0.7))
+    stored.part("second").charge(PureDP(0.8))
+    assert stored.spent() == 0.8
+    assert stored.part("first").left() == pytest.approx(0.3)
     with pytest.raises(GuaranteeError, match="would make"):
-        ledger.charge(PureDP(0.3))
-
-
-@pytest.mark.parametrize(
-    ("url", "told"),
-    [
-        ("postgresql://ann:SECRET@host/clinic", "postgresql://host/clinic"),
-        ("postgresql://host/clinic?user=ann&password=SECRET", "postgresql://host/clinic"),
-        ("postgresql://host/clinic?password=a@SECRET", "postgresql://host/clinic"),
-        ("postgresql://ann:SECRET?a@host/clinic", "postgresql://host/clinic"),
-    ],
-)
-def test_no_password_is_shown(url, told):
-    pytest.importorskip("sqlalchemy")
-    assert ledger_file.shown(url) == repr(told)
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        *("postgresql+psycopg://h:notaport/db", "postgresql://h:1:2/db", "mysql://h/db"),
-        *("postgres://h/db", "mssql+pyodbc://h/db", "oracle://h/db", "http://h/db", "://h"),
-    ],
-)
-def test_a_wrong_url_is_one_sentence(address, monkeypatch):
-    if address.startswith("postgresql"):
-        pytest.importorskip("sqlalchemy")
-    else:  # no driver of another database is asked for
-        monkeypatch.setitem(sys.modules, "sqlalchemy", None)
-    with pytest.raises(LedgerError, match="or the URL of a PostgreSQL database") as error:
-        Ledger.open(address)
-    one_sentence(error)
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        *("postgresql:/u:SECRET@h/db", "host=h password=SECRET", "password = SECRET host = h"),
-        *("postgresql://u:p@SECRET@h/db", "postgresql://u:p@h/SECRET@h/db", "//u:SECRET@h/db"),
-        *("postgresql://u:SECRET/db", "postgresql://h/db password=SECRET", "u:SECRET@h/db"),
-        *("postgresql+psycopg:u:SECRET@h", "postgresql+none://u:SECRET@h/db", " = SECRET"),
-        *("postgresql//u:SECRET@h/db", "postgresql;//u:SECRET@h/db", "u SECRET@h db"),
-        *("'postgresql://u:SECRET@127.0.0.1:1/db'", '"postgresql://u:SECRET@127.0.0.1:1/db"'),
-    ],
-)
-def test_what_looks_like_an_address_and_is_none_is_not_quoted(address, tmp_path, monkeypatch):
-    pytest.importorskip("sqlalchemy")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PRIVATELR_LEDGER", address)
-    for call in (
-        lambda: Ledger.open(address),
-        lambda: Ledger.create(address, 1.0),
-        active_ledger,
-    ):
-        with pytest.raises(LedgerError, match="or the URL of a PostgreSQL database") as told:
-            call()
-        assert "SECRET" not in f"{told.value}{told.value.__context__}"
-    assert [*tmp_path.iterdir()] == []
-
-
-def test_a_file_whose_name_looks_like_an_address_is_named_from_its_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Ledger.create("./eps=3:final", 3.0)
-    assert Ledger.open(tmp_path / "eps=3:final").epsilon == 3.0
-
-
-@pytest.mark.parametrize("note", [5, b"ann", ["ann"]])
-def test_a_note_is_text(path, tmp_path, ledger, note):
-    for make in (Ledger.open, lambda name, note: Ledger.create(tmp_path / "new", 1.0, note=note)):
-        with pytest.raises(ArgumentError, match="note takes text") as error:
-            make(path, note=note)
-        one_sentence(error)
-    assert not (tmp_path / "new").exists()
+        stored.charge(PureDP(0.3))
 
 
 def test_no_text_in_a_ledger_steers_a_terminal(tmp_path):
     steering = "a\x1b[2Jb\x9b1mc\u202ed\x00e\né"
     named = Ledger.create(tmp_path / "named", 1.0, dataset=steering, note=steering)
     named.charge(TENTH, label=steering)
-    named.change_budget(2.0, reason=steering)
     check_steers_nothing(str(named))
     fit = fit_clinic(clinic(), eps=0.4, ledger=named)
     for form in ("markdown", "html"):
@@ -433,22 +495,18 @@ def test_persons_of_different_columns_are_never_added_up_on_disk(path):
     whose = {"person": "patient"}
     ledger = Ledger.create(path, 3.0, neighbours="person")
     about = PureDP(0.5, "person")
-    ledger.charge(about)  # as rows of earlier versions, which do not state it
-    ledger.allow("registry", 1.0)
+    ledger.charge(about)
     entry = Ledger.open(path).charge(about, **whose)
     with pytest.raises(GuaranteeError, match="'clinic' tells apart are not those of 'patient'"):
-        Ledger.open(path, allowance="registry").charge(about, person="clinic")
+        Ledger.open(path).charge(about, person="clinic")
     ledger.charge(about, **whose)
     assert (ledger.person, ledger.spent(), ledger.knows(entry)) == ("patient", 1.5, True)
     assert "column 'patient', which 1 of 3 entries do not state" in " ".join(str(ledger).split())
     assert [line.split()[-1] for line in str(ledger).splitlines() if "eps=" in line] == [
         *("release", "patient", "patient")
     ]
-    assert "person" not in json.loads(ledger.rows[1].body)["entry"]
-    bodies = [row.body.replace('"patient"', '"clinic"') for row in ledger.rows[-1:]]
-    forged = [*(row.body for row in ledger.rows[:-1]), *bodies]
-    rows = list(ledger_checks._rechained([ledger_rows.LedgerRow(body, "") for body in forged]))
-    assert ["row 5: ledger: persons" in told for told in ledger_checks.findings(rows)] == [True]
+    forged(ledger, lambda rows: rows[-1]["entry"].update(person="clinic"))
+    assert ["ledger: persons" in told for told in Ledger.check(path)] == [True]
 
 
 def test_every_release_about_persons_states_their_column(path):
@@ -462,30 +520,7 @@ def test_every_release_about_persons_states_their_column(path):
     levels_from(frame, "y", delta=1e-6, **price, **about)
     fit.private_roc(frame, **price)
     choose({"fit": fit, "other": other}, frame, **price)
-    assert [entry.person for entry in ledger.entries] == ["who"] * 6
     assert [entry.person for entry in Ledger.open(path).entries] == ["who"] * 6
-
-
-@pytest.mark.parametrize("name", ["", " ", "ann\n", " ann", "a\x1b[2J", "a\u202eb"])
-def test_an_allowance_has_a_name_that_can_be_typed_again(ledger, name):
-    with pytest.raises(GuaranteeError, match="takes a name without line breaks") as error:
-        ledger.allow(name, 0.5)
-    one_sentence(error)
-    with pytest.raises(ArgumentError, match="name takes text"):
-        ledger.allow(7, 0.5)
-
-
-def test_an_allowance_is_within_the_budget(path, ledger):
-    for limit in ({"epsilon": 1.1}, {"epsilon": 0.5, "delta": 1e-9}):
-        with pytest.raises(
-            GuaranteeError, match=r"at most the budget, which is epsilon 1, delta 0\.$"
-        ):
-            ledger.allow("ann", **limit)
-    assert len(ledger.rows) == 1
-    assert ledger.allow("ann", 1.0).left() == 1
-    ledger.change_budget(0.5, reason="less")  # an earlier allowance stays, and the whole limits it
-    assert ledger.allowance("ann").left() == 0.5
-    assert Ledger.check(path) == ()
 
 
 @pytest.mark.parametrize("inside", [False, True])
@@ -509,18 +544,14 @@ def test_a_part_takes_no_choice_of_records(ledger, monkeypatch, inside, chosen):
     assert len(ledger.entries) == 2
 
 
-def test_a_plan_is_kept(path):
+def test_a_plan_is_kept(address):
     prices = [ZCDP(0.01)] * 3
-    ledger = Ledger.create(path, prices=prices, delta=1e-6)
+    ledger = Ledger.create(address, prices=prices, delta=1e-6)
     assert ledger.epsilon == Ledger.plan(prices, 1e-6).epsilon
     for _ in range(3):
         ledger.charge(ZCDP(0.01))
     with pytest.raises(GuaranteeError, match="not among the declared prices"):
         ledger.charge(ZCDP(0.01))
-    with pytest.raises(GuaranteeError, match="plan"):
-        ledger.change_budget(9, reason="more")
-    with pytest.raises(GuaranteeError, match="plan"):
-        ledger.allow("ann", 0.1)
     assert "Left: 0 of 3 prices" in str(ledger)
 
 
@@ -532,51 +563,8 @@ def test_events_that_cost_too_little_are_not_believed(ledger):
     assert ledger.entries == ()
 
 
-def test_a_change_of_budget_has_its_reason(ledger):
-    ledger.charge(PureDP(0.6))
-    for wrong in ({"epsilon": 0.5}, {"epsilon": -1.0}, {"epsilon": 2.0, "reason": " "}):
-        with pytest.raises(GuaranteeError):
-            ledger.change_budget(**{"reason": "because", **wrong})
-    ledger.change_budget(2.0, reason="the board agreed")
-    ledger.charge(PureDP(1.4))
-    assert ledger.epsilon == 2.0
-    assert ledger.left() == 0
-    assert "to epsilon 2, delta 0: the board agreed" in str(ledger)
-
-
-def test_an_allowance_is_a_limit_of_its_own(path, ledger):
-    ann = ledger.allow("ann", 0.3)
-    assert ledger.allowance("ann") is ann is Ledger.open(path, allowance="ann")
-    ann.charge(PureDP(0.2))
-    with pytest.raises(GuaranteeError, match=r"^allowance 'ann': .* left is epsilon 0\.1"):
-        ann.charge(PureDP(0.2))
-    assert (ann.epsilon, ann.spent(), ann.left()) == (0.3, 0.2, pytest.approx(0.1))
-    assert (ledger.spent(), len(ledger.entries)) == (0.2, 1)
-    ledger.charge(PureDP(0.75))
-    assert ann.left() == pytest.approx(0.05)
-    with pytest.raises(GuaranteeError, match=r"^ledger: .* of 1;"):
-        ann.charge(PureDP(0.06))
-    with pytest.raises(GuaranteeError, match="is spent already"):
-        ledger.allow("ann", 0.1)
-    with pytest.raises(LedgerError, match="no allowance 'bob'"):
-        ledger.allowance("bob")
-    assert "allowance 'ann': epsilon 0.3" in str(ann)
-
-
-def test_allowances_count_once_in_blocks(ledger):
-    ann, bob = ledger.allow("ann", 0.5), ledger.allow("bob", 0.5)
-    with ledger:
-        account_with(ann).charge(TENTH)
-        account_with(ann.part("a")).charge(TENTH)
-    with ann:
-        account_with(ledger).charge(TENTH)
-        with pytest.raises(GuaranteeError, match="one to both"):
-            account_with(bob)
-    assert [charge.allowance for charge in ledger.charges] == ["ann", "ann", "ann"]
-
-
 def test_a_ledger_in_memory_is_told_apart():
-    for work in (lambda x: x.head, lambda x: x.allow("a", 1.0), lambda x: x.charges):
+    for work in (lambda x: x.head, lambda x: x.rows, lambda x: x.charges):
         with pytest.raises(LedgerError, match=r"Ledger\.create"):
             work(Ledger(1.0))
 
@@ -606,14 +594,14 @@ def test_a_path_is_charged_before_the_data_are_read(monkeypatch, path, ledger):
 
 
 def test_planted_charge_after_read_is_caught(monkeypatch, path, ledger):
-    honest = ledger_books.DiskPage.commit
+    honest = ledger_store.DiskPage.commit
     kept = []
 
     def late(page):
         kept.append(page)
         return honest(page) if len(kept) > 1 else None
 
-    monkeypatch.setattr(ledger_books.DiskPage, "commit", late)
+    monkeypatch.setattr(ledger_store.DiskPage, "commit", late)
     with pytest.raises(AssertionError):
         check_charged_and_durable_before_reading(monkeypatch, path, ledger=path)
 
@@ -683,7 +671,7 @@ def test_a_saved_fit_completes_its_charge(tmp_path, path, ledger):
         fit.save(tmp_path / name, overwrite=True)
     saved = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))
     assert ledger.charges[0].release == saved["sha256"]
-    assert len(ledger._book.store.rows()) == 3  # a second save of the same release adds nothing
+    assert len(ledger.rows) == 3  # a second save of the same release adds nothing
     assert "no saved release" not in str(ledger)
 
 
@@ -737,7 +725,7 @@ def test_the_first_of_two_releases_of_one_charge_is_kept(tmp_path, path, ledger)
 def test_a_row_about_a_release_has_no_time(tmp_path, path, ledger):
     """From a charge to its release the data are read, so the time between tells of them."""
     fit_clinic(clinic(), eps=0.4, ledger=path).save(tmp_path / "fit.json")
-    written = json.loads(ledger._book.store.rows()[-1].body)
+    written = json.loads(ledger.rows[-1].body)
     assert written.keys() == {"kind", "charge", "sha256"}
 
 
@@ -745,13 +733,12 @@ def test_a_row_about_a_release_has_no_time(tmp_path, path, ledger):
 
 
 def test_pickles_reopen_it(path, ledger):
-    part = ledger.allow("ann", 0.5).part("a")
-    assert pickle.loads(pickle.dumps(ledger)) is ledger
+    part = ledger.part("a")
     child = "import pickle, sys; from privatelr import PureDP\n"
     child += "for a in pickle.load(sys.stdin.buffer): a.charge(PureDP(0.1))"
     page = pickle.dumps([ledger, part])
     subprocess.run([sys.executable, "-c", child], input=page, check=True)
-    assert [(c.entry.part, c.allowance) for c in ledger.charges] == [(None, None), ("a", "ann")]
+    assert [charge.entry.part for charge in ledger.charges] == [None, "a"]
     path.rename(path.with_name("moved"))
     with pytest.raises(LedgerError, match="no such ledger"):
         pickle.loads(page)
@@ -798,13 +785,6 @@ def test_a_process_that_starts_inside_a_block_charges_it(ledger):
     assert (ledger.spent(), memory.spent()) == (0.5, 0)
 
 
-@pytest.mark.parametrize("mark", ["1", "{", '[[1, "/nowhere"]]', '[["a", "b", 3, "d"]]', "[null]"])
-def test_a_mark_that_cannot_be_read_is_a_refusal(monkeypatch, mark):
-    monkeypatch.setenv("PRIVATELR_OPEN_BLOCKS", mark)
-    with pytest.raises(GuaranteeError):
-        fit_clinic(clinic())
-
-
 def test_threads_share_the_file(path, ledger):
     def work(_):
         with contextlib.suppress(GuaranteeError):
@@ -817,40 +797,27 @@ def test_threads_share_the_file(path, ledger):
 
 
 @FORKS
-def test_many_processes_spend_exactly_the_budget(path):
-    check_crowd(path, processes=10, charges=6, budget=20)
+def test_many_processes_spend_exactly_the_budget(address):
+    check_crowd(address, processes=8, charges=5, budget=15)
 
 
 @FORKS
 @pytest.mark.full
-def test_fifty_processes_spend_exactly_the_budget(path):
-    check_crowd(path, processes=50, charges=20, budget=100)
+def test_fifty_processes_spend_exactly_the_budget(address):
+    check_crowd(address, processes=50, charges=20, budget=100)
 
 
 @FORKS
-def test_planted_missing_lock_is_caught(path, monkeypatch, tmp_path):
-    """Read, compose and write without the lock of writers, as two sessions did with JSON."""
-    (tmp_path / "unlocked.py").write_text(
+def test_planted_missing_lock_is_caught(path, monkeypatch):
+    """Read and compose without the lock of writers, as two sessions did with JSON."""
+    unlocked = (
         "import time\n"
-        "from privatelr.privacy.accounting import ledger_file, ledger_books\n"
-        "class Store(ledger_file.LedgerFile):\n"
-        "    def exclusively(self):\n"
-        "        return Unlocked(self)\n"
-        "class Unlocked:\n"
-        "    def __init__(self, store): self.store, self.new = store, []\n"
-        "    def __enter__(self): self.found = self.store.rows(); return self\n"
-        "    def __exit__(self, *_): return False\n"
-        "    def rows(self): return [*self.found, *self.new]\n"
-        "    def append(self, body):\n"
-        "        row = ledger_file.chained(body, self.rows()[-1].hash)\n"
-        "        self.new.append(row)\n"
-        "        return row\n"
-        "    def commit(self):\n"
-        "        time.sleep(0.01)\n"
-        "ledger_file.LedgerFile = Store\n"
+        "from privatelr.privacy.accounting import ledger_store\n"
+        "ledger_store._BEGIN['sqlite'] = ('BEGIN',)\n"
+        "honest = ledger_store.charged\n"
+        "ledger_store.charged = lambda *given: (time.sleep(0.02), honest(*given))\n"
     )
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-    monkeypatch.setattr(ledgers_at_work, "CROWD", f"import unlocked\n{ledgers_at_work.CROWD}")
+    monkeypatch.setattr(ledgers_at_work, "CROWD", f"{unlocked}{ledgers_at_work.CROWD}")
     with pytest.raises(AssertionError):
         check_crowd(path, processes=4, charges=4, budget=5)
 
@@ -859,14 +826,14 @@ def test_planted_missing_lock_is_caught(path, monkeypatch, tmp_path):
 def test_a_fork_waits_for_a_charge_of_another_thread(path, ledger, monkeypatch):
     """So the child has no connection of its parent, and can charge."""
     begun = threading.Event()
-    honest = ledger_books.DiskPage.add
+    honest = ledger_store.DiskPage.add
 
     def slow(page, entry):
         begun.set()
         time.sleep(0.3)
         honest(page, entry)
 
-    monkeypatch.setattr(ledger_books.DiskPage, "add", slow)
+    monkeypatch.setattr(ledger_store.DiskPage, "add", slow)
     thread = threading.Thread(target=ledger.charge, args=(TENTH,))
     thread.start()
     begun.wait()
@@ -876,7 +843,6 @@ def test_a_fork_waits_for_a_charge_of_another_thread(path, ledger, monkeypatch):
     if child == 0:
         status = 1
         with contextlib.suppress(BaseException):
-            ledger_file.WAIT = 5.0
             ledger.charge(TENTH)
             status = 0
         os._exit(status)
@@ -888,28 +854,52 @@ def test_a_fork_waits_for_a_charge_of_another_thread(path, ledger, monkeypatch):
 # -- what goes wrong ------------------------------------------------------------------------------
 
 
-def test_a_lock_that_is_not_given_back_is_told_of(path, ledger, monkeypatch):
-    monkeypatch.setattr(ledger_file, "WAIT", 0.2)
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
-        raw.execute("BEGIN IMMEDIATE")
-        with pytest.raises(LedgerError, match=r"held it for 0\.2 seconds") as caught:
-            ledger.charge(TENTH)
+def test_a_lock_that_is_not_given_back_is_told_of(stored, monkeypatch):
+    """Another process is held up for some seconds; reading goes on."""
+    monkeypatch.setattr(ledger_store, "WAIT", 0.2)
+    engine = ledger_store._engine(stored._book.address)
+    with engine.connect() as other:
+        for command in ledger_store._BEGIN[other.dialect.name]:
+            other.exec_driver_sql(command.format(wait=200))
+        table = ledger_store._table()
+        other.execute(sqlalchemy.select(table).where(table.c.number == 0).with_for_update())
+        with pytest.raises(LedgerError, match=r"held it for 0\.2 seconds; nothing was") as caught:
+            stored.charge(TENTH)
         one_sentence(caught)
-        assert ledger.spent() == 0  # reading goes on
-    ledger.charge(TENTH)
+        assert stored.spent() == 0
+    stored.charge(TENTH)
 
 
-def test_a_wait_can_be_interrupted(path, ledger, monkeypatch):
-    def interrupt(_):
-        raise KeyboardInterrupt
+def test_a_killed_process_leaves_nothing_half(stored):
+    """Its transaction is rolled back, by the next one or by the server."""
+    killed = (
+        "import os, sys\n"
+        "from privatelr import PureDP\n"
+        "from privatelr.privacy.accounting import Entry, ledger_store\n"
+        "with ledger_store.DiskBook(sys.argv[1]).exclusively() as page:\n"
+        "    page.add(Entry('half', PureDP(0.1)))\n"
+        "    os._exit(9)\n"
+    )
+    subprocess.run([sys.executable, "-c", killed, stored._book.address], check=False)
+    assert len(stored.rows) == 1
+    stored.charge(TENTH)
+    assert Ledger.check(stored._book.address) == ()
 
-    monkeypatch.setattr(ledger_file.time, "sleep", interrupt)
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
-        raw.execute("BEGIN IMMEDIATE")
-        with pytest.raises(KeyboardInterrupt):
-            ledger.charge(TENTH)
-    ledger.charge(TENTH)
-    assert ledger.spent() == 0.1
+
+def test_a_connection_that_ends_during_a_charge_is_one_sentence(server):
+    run_sql(f"{server}/postgres", "CREATE DATABASE ended")
+    ledger = Ledger.create(f"{server}/ended", 1.0)
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'ended'"
+
+    def charge():
+        with ledger._book.exclusively() as page:
+            page.add(privatelr.privacy.accounting.Entry("half", TENTH))
+            run_sql(f"{server}/postgres", end)
+            page.commit()
+
+    with pytest.raises(LedgerError, match=r"no data were read, and the charge may count\.$"):
+        charge()
+    assert len(ledger.rows) == 1
 
 
 def as_nobody(work):
@@ -946,7 +936,7 @@ def test_a_file_that_may_only_be_read_is_shown_and_not_charged(ledger, path, tmp
     path.chmod(0o444)
     said = as_nobody(lambda: ledger.charge(TENTH))
     assert said.startswith("LedgerError: ledger ")
-    assert "cannot be read or written (attempt to write a readonly database)" in said
+    assert "cannot be written (attempt to write a readonly database)" in said
     assert as_nobody(lambda: ledger.show()) == "done"
     path.chmod(0o000)
     assert as_nobody(lambda: ledger.spent()).startswith("WrongLedgerError: ledger ")
@@ -980,8 +970,8 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_half_written(path):
     command = [sys.executable, "-c", FULL, str(path), limit]
     done = subprocess.run(command, capture_output=True, check=True, text=True)
     told, counts = done.stdout.splitlines()
-    assert "cannot be read or written" in told
-    assert told.endswith("nothing was charged.")
+    assert "cannot be written" in told
+    assert told.endswith("no data were read, and the charge may count.")
     made, kept = map(int, counts.split())
     assert kept == made + 1
     assert 0 < made < 400
@@ -990,92 +980,97 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_half_written(path):
 
 
 @FORKS
-def test_kills_lose_no_charge(path):
-    check_kills(path, kills=20, seed=1)
-    assert [name for name in os.listdir(path.parent) if name.startswith(path.name)] == [path.name]
+def test_kills_lose_no_charge(address):
+    check_kills(address, kills=15, seed=1)
 
 
 @FORKS
 @pytest.mark.full
-def test_many_kills_lose_no_charge(path):
-    check_kills(path, kills=200, seed=2)
+def test_many_kills_lose_no_charge(address):
+    check_kills(address, kills=200, seed=2)
+
+
+def prepared(folder):
+    """The folder of a table whose fits are charged to a ledger."""
+    frame = pd.DataFrame({"age": [20.0, 30.0, 40.0, 50.0] * 100, "y": [0, 1] * 200})
+    frame.to_csv(folder / "table.csv", index=False)
+    return folder
+
+
+def test_kills_of_saves_leave_nothing_half(address, tmp_path):
+    Ledger.create(address, 10.0)
+    check_kills_of_saves(prepared(tmp_path), address, kills=4, seed=1)
+
+
+@pytest.mark.full
+def test_many_kills_of_saves_leave_nothing_half(address, tmp_path):
+    Ledger.create(address, 10.0)
+    check_kills_of_saves(prepared(tmp_path), address, kills=200, seed=2)
 
 
 # -- what was changed -----------------------------------------------------------------------------
 
 
-def tampered(path, *statements):
-    """Run statements on a ledger whose triggers are away meanwhile."""
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
-        guards = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY rowid"
-        for name, _ in (found := raw.execute(guards).fetchall()):
-            raw.execute(f"DROP TRIGGER {name}")
-        for statement in statements:
-            raw.execute(*([statement] if isinstance(statement, str) else statement))
-        for _, made in found:
-            raw.execute(made)
-
-
 # a hash may hold any digit, or not
 OTHER_HASH = "hash = (CASE substr(hash, 1, 1) WHEN 'a' THEN 'b' ELSE 'a' END) || substr(hash, 2)"
+SET = "UPDATE privatelr_ledger SET"
+GONE = "DELETE FROM privatelr_ledger WHERE number"
 CHANGES = {
-    "a price": "UPDATE rows SET body = replace(body, '0.3', '0.1') WHERE number = 3",
-    "a hash": f"UPDATE rows SET {OTHER_HASH} WHERE number = 3",
-    "a label": "UPDATE rows SET body = replace(body, 'second', 'first') WHERE number = 3",
-    "a row is gone": "DELETE FROM rows WHERE number = 3",
-    "the first row is gone": "DELETE FROM rows WHERE number = 1",
-    "another order": "UPDATE rows SET number = 9 WHERE number = 2",
-    "the budget": "UPDATE rows SET body = replace(body, '1.0', '9.0') WHERE number = 1",
-    "the last row is gone": "DELETE FROM rows WHERE number = 4",
-    "the last rows are gone": "DELETE FROM rows WHERE number > 2",
-    "the last row has another number": "UPDATE rows SET number = 7 WHERE number = 4",
-    "all rows have other numbers": "UPDATE rows SET number = number + 9 WHERE number > 0",
-    "the head is gone": "DELETE FROM rows WHERE number = 0",
-    "the head counts less": "UPDATE rows SET body = '3' WHERE number = 0",
-    "the head has another hash": f"UPDATE rows SET {OTHER_HASH} WHERE number = 0",
+    "a price": f"{SET} body = replace(body, '0.3', '0.1') WHERE number = 3",
+    "a hash": f"{SET} {OTHER_HASH} WHERE number = 3",
+    "a label": f"{SET} body = replace(body, 'second', 'first') WHERE number = 3",
+    "a row is gone": f"{GONE} = 3",
+    "the first row is gone": f"{GONE} = 1",
+    "another order": f"{SET} number = 9 WHERE number = 2",
+    "the budget": f"{SET} body = replace(body, '1.0', '9.0') WHERE number = 1",
+    "the last row is gone": f"{GONE} = 4",
+    "the last rows are gone": f"{GONE} > 2",
+    "the last row has another number": f"{SET} number = 7 WHERE number = 4",
+    "all rows have other numbers": f"{SET} number = number + 90 WHERE number > 0",
+    "the head is gone": f"{GONE} = 0",
+    "the head counts less": f"{SET} body = '3' WHERE number = 0",
+    "the head has another hash": f"{SET} {OTHER_HASH} WHERE number = 0",
 }
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_tampered_row_is_found(path, ledger, change):
-    ledger.charge(PureDP(0.2), label="first")
-    ledger.charge(PureDP(0.3), label="second")
-    ledger.charge(PureDP(0.1), label="third")
-    assert Ledger.check(path) == ()
-    tampered(path, change)
-    assert Ledger.check(path) != ()
-    for work in (lambda: ledger.charge(TENTH), ledger.spent):
-        with pytest.raises(LedgerError) as caught:
+def test_a_tampered_row_is_found(address, stored, change):
+    stored.charge(PureDP(0.2), label="first")
+    stored.charge(PureDP(0.3), label="second")
+    stored.charge(PureDP(0.1), label="third")
+    assert Ledger.check(address) == ()
+    run_sql(address, change)
+    assert Ledger.check(address) != ()
+    for work in (lambda: stored.charge(TENTH), stored.spent):
+        with pytest.raises(LedgerError, match="`privatelr ledger check` looks at") as caught:
             work()
         one_sentence(caught)
-    ledger_books._reader.cache_clear()  # as another process
+    ledger_store._SEEN.clear()  # as another process
     with pytest.raises(LedgerError):
-        Ledger.open(path)
+        Ledger.open(address)
 
 
 def rewritten(ledger, change):
     """Return a last row that was changed, with the hash that follows."""
     *_, before, last = ledger.rows
-    return ledger_rows.chained(change(last.body), before.hash)
+    return ledger_store.chained(change(last.body), before.hash)
 
 
-def test_a_last_row_with_a_right_hash_is_found(path, ledger):
+ROW = f"{SET} body = :body, hash = :hash WHERE number = :number"
+
+
+def test_a_last_row_with_a_right_hash_is_found(address, stored):
     """A chain of hashes has nothing after its last row, so the head stands for that."""
-    ledger.charge(TENTH)
-    ledger.charge(PureDP(0.5), label="dear")
-    row = rewritten(ledger, lambda body: body.replace("0.5", "0.1"))
-    tampered(path, ("UPDATE rows SET body = ?, hash = ? WHERE number = 3", row))
-    assert [*ledger_checks.findings(ledger_checks.in_place(read_raw(path))[0])] == []
-    assert "the head says that row '3' is the last" in Ledger.check(path)[0]
-    ledger_books._reader.cache_clear()
-    with pytest.raises(LedgerError, match="the head says") as error:
-        Ledger.open(path)
+    stored.charge(TENTH)
+    stored.charge(PureDP(0.5), label="dear")
+    row = rewritten(stored, lambda body: body.replace("0.5", "0.1"))
+    run_sql(address, (ROW, {"number": 3, **row._asdict()}))
+    (told,) = Ledger.check(address)
+    assert told.startswith("the head does not say that row 3 is the last")
+    ledger_store._SEEN.clear()
+    with pytest.raises(LedgerError, match="the head does not say") as error:
+        Ledger.open(address)
     one_sentence(error)
-
-
-def read_raw(path):
-    with contextlib.closing(sqlite3.connect(path)) as raw:
-        return raw.execute("SELECT number, body, hash FROM rows ORDER BY number").fetchall()
 
 
 @pytest.mark.parametrize("last", ["another price", "gone"])
@@ -1085,20 +1080,12 @@ def test_a_noted_head_finds_one_who_computes_all_anew(path, ledger, last):
     entry = ledger.charge(PureDP(0.5), label="dear")
     noted, earlier = ledger.head, ledger.rows[1].hash
     if last == "gone":
-        row = ledger.rows[1]
-        tampered(
-            path,
-            "DELETE FROM rows WHERE number = 3",
-            ("UPDATE rows SET body = '2', hash = ? WHERE number = 0", (row.hash,)),
-        )
+        run_sql(path, f"{GONE} = 3", (ROW, {"number": 0, "body": "2", "hash": earlier}))
     else:
         row = rewritten(ledger, lambda body: body.replace("0.5", "0.1"))
-        tampered(
-            path,
-            ("UPDATE rows SET body = ?, hash = ? WHERE number = 3", row),
-            ("UPDATE rows SET hash = ? WHERE number = 0", (row.hash,)),
-        )
-    ledger_books._reader.cache_clear()
+        head = {"number": 0, "body": "3", "hash": row.hash}
+        run_sql(path, (ROW, {"number": 3, **row._asdict()}), (ROW, head))
+    ledger_store._SEEN.clear()
     assert Ledger.check(path) == ()  # as SECURITY.md says
     assert Ledger.check(path, head=earlier) == ()
     assert "no row has the hash" in Ledger.check(path, head=noted)[0]
@@ -1117,59 +1104,25 @@ def test_a_noted_head_is_an_earlier_row(path, ledger):
         one_sentence(error)
 
 
-def test_rows_are_neither_changed_nor_deleted_by_chance(path, ledger):
-    ledger.charge(TENTH)
-    statements = {
-        "DELETE FROM rows": "no row of a ledger",
-        "UPDATE rows SET body = ''": "no row of a ledger",
-        "UPDATE rows SET number = 9 WHERE number = 0": "no row of a ledger",
-        "UPDATE rows SET body = '1' WHERE number = 0": "no row of a ledger",
-        "INSERT INTO rows VALUES (5, '', '')": "follows the last one",
-        "INSERT OR REPLACE INTO rows VALUES (2, '', '')": "follows the last one",
-        "INSERT OR REPLACE INTO rows VALUES (0, '1', '')": "follows the last one",
-    }
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
-        for statement, told in statements.items():
-            with pytest.raises(sqlite3.IntegrityError, match=told):
-                raw.execute(statement)
-    assert Ledger.check(path) == ()
-
-
-@pytest.mark.parametrize("name", ["kept", "fixed", "following", "headed"])
-def test_a_dropped_trigger_is_found(path, ledger, name):
-    ledger.charge(TENTH)
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
-        (made,) = raw.execute("SELECT sql FROM sqlite_master WHERE name = ?", (name,)).fetchone()
-        raw.execute(f"DROP TRIGGER {name}")
-    told = f"the trigger '{name}' of the database is gone, changed or new"
-    assert Ledger.check(path) == (told,)
-    refused = name == "headed"  # else the next reader would find one row too many
-    with pytest.raises(LedgerError, match="a trigger") if refused else contextlib.nullcontext():
-        ledger.charge(TENTH)
-    assert ledger.spent() == (0.1 if refused else 0.2)
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
-        raw.execute(made.replace("BEGIN", "BEGIN /* */"))
-    assert Ledger.check(path) == (told,)
-
-
-def forged(ledger, path, change):
+def forged(ledger, change):
     """Write rows and the head anew with right hashes, as one who knows how they are made."""
-    rows, head = [json.loads(row.body) for row in ledger._book.store.rows()], ""
+    rows, head = [json.loads(row.body) for row in ledger.rows], ""
     change(rows)
-    statements_ = ["DELETE FROM rows"]
+    added = "INSERT INTO privatelr_ledger VALUES (:number, :body, :hash)"
+    commands = ["DELETE FROM privatelr_ledger"]
     for number, body in enumerate(rows, 1):
-        row = ledger_rows.chained(json.dumps(body, sort_keys=True), head)
-        statements_.append(("INSERT INTO rows VALUES (?, ?, ?)", (number, *row)))
+        row = ledger_store.chained(json.dumps(body, sort_keys=True), head)
+        commands.append((added, {"number": number, **row._asdict()}))
         head = row.hash
-    statements_.append(("INSERT INTO rows VALUES (0, ?, ?)", (len(rows), head)))
-    tampered(path, *statements_)
-    ledger_books._reader.cache_clear()
+    commands.append((added, {"number": 0, "body": str(len(rows)), "hash": head}))
+    run_sql(ledger._book.address, *commands)
+    ledger_store._SEEN.clear()
 
 
 @pytest.mark.parametrize("line", [7, None, "kind", ["kind"], {}, {"kind": ["opened"]}])
 def test_a_line_that_is_no_row_is_one_sentence(path, ledger, line):
     ledger.charge(TENTH)
-    forged(ledger, path, lambda rows: rows.append(line))
+    forged(ledger, lambda rows: rows.append(line))
     assert "row 3" in Ledger.check(path)[0]
     with pytest.raises(LedgerError, match="row 3") as error:
         Ledger.open(path)
@@ -1182,7 +1135,7 @@ def cheap_event(rows):
 
 def test_an_event_that_costs_too_little_is_found_with_right_hashes(path, ledger):
     ledger.charge(PureDP(0.2))
-    forged(ledger, path, cheap_event)
+    forged(ledger, cheap_event)
     assert "row 2" in Ledger.check(path)[0]
     with pytest.raises(LedgerError, match="row 2"):
         Ledger.open(path)
@@ -1190,7 +1143,7 @@ def test_an_event_that_costs_too_little_is_found_with_right_hashes(path, ledger)
 
 def check_overdraft_is_found(path, ledger):
     ledger.charge(PureDP(0.9))
-    forged(ledger, path, lambda rows: rows.append(rows[1]))
+    forged(ledger, lambda rows: rows.append(rows[1]))
     assert "more than the budget" in Ledger.check(path)[0]
 
 
@@ -1212,7 +1165,7 @@ def test_a_backup_that_was_put_back_shows(tmp_path, path, ledger):
     path.write_bytes(backup)
     with pytest.raises(LedgerError, match="gone or others, as in a backup"):
         ledger.charge(TENTH)
-    ledger_books._reader.cache_clear()  # another process cannot know, but for the card
+    ledger_store._SEEN.clear()  # another process cannot know, but for the card
     restored = Ledger.open(path)
     assert Ledger.check(path) == ()
     restored.charge(PureDP(0.3))
@@ -1235,7 +1188,7 @@ def test_the_card_and_the_file_have_the_place_of_the_charge(tmp_path, path, ledg
     for one in (fit, loaded):
         for kept in (ledger, other):
             assert kept.knows(one.release.entry)
-            head = kept._book.store.rows()[1].hash
+            head = kept.rows[1].hash
             assert f"head {head}" in one.card()
     document = json.loads((tmp_path / "fit.json").read_text(encoding="utf-8"))
     assert str(path) not in json.dumps(document)

@@ -6,7 +6,7 @@ import pytest
 
 from privatelr.errors import ArgumentError
 from privatelr.privacy import ZCDP, PureDP
-from privatelr.privacy.accounting import Ledger, ledger_plot
+from privatelr.privacy.accounting import Ledger, ledger_page
 
 pytest.importorskip("matplotlib").use("agg")
 
@@ -35,7 +35,7 @@ def check_every_charge_is_drawn():
 
 def test_every_charge_is_drawn_from_what_was_spent_to_what_is(monkeypatch):
     check_every_charge_is_drawn()
-    monkeypatch.setattr(ledger_plot, "replace", lambda one, entries: one)  # all charges at once
+    monkeypatch.setattr(ledger_page, "replace", lambda one, entries: one)  # all charges at once
     with pytest.raises(AssertionError):
         check_every_charge_is_drawn()
 

@@ -20,7 +20,7 @@ from privatelr.numerics import LOSSES
 from privatelr.privacy.guarantees import KINDS as GUARANTEES
 from privatelr.results.release_files.design_file import FormulaEntry, MatrixEntry
 from privatelr.results.release_files.entries import VERSION, Document, ReceiptEntry
-from privatelr.results.release_files.release_file import KINDS
+from privatelr.results.release_files.release_file import kinds
 
 _ATTRIBUTE = re.compile(r"^(\w+(?:, \w+)*)\n    (.*?)(?=\n\w|\Z)", re.MULTILINE | re.DOTALL)
 _GUARANTEES = ("guarantee", "promise", "target", "roc_target", "fit_guarantee", "choice_guarantee")
@@ -28,8 +28,8 @@ _GUARANTEES = ("guarantee", "promise", "target", "roc_target", "fit_guarantee", 
 
 def document_schema() -> dict[str, Any]:
     """JSON Schema of the format."""
-    calls = [call for kind in KINDS.values() for call in get_args(kind.call) or (kind.call,)]
-    numbers = [kind.released for kind in KINDS.values()]
+    calls = [call for kind in kinds().values() for call in get_args(kind.call) or (kind.call,)]
+    numbers = [kind.released for kind in kinds().values()]
     whole = Document[Any, Any]
     types = (*calls, *numbers, FormulaEntry, MatrixEntry, ReceiptEntry, whole)
     (*parts, reference), defined = msgspec.json.schema_components(types)

@@ -11,7 +11,6 @@ import pytest
 from frames_for_laws import FORMULA, SCHEMA, clinic, fit_clinic
 from scipy import sparse
 
-import privatelr.design.column_plan
 from privatelr import (
     GuaranteeError,
     Ledger,
@@ -60,7 +59,6 @@ DECLARED = {
     "bounds": {**NUMERIC, "x2": (-9, 9)},
     "levels": {"y": [0, 1], **{name: LEVELS for name in ("text", "string", "category")}},
 }
-FEW = {"x1": (-0.5, 2), "object": (0, 1)}
 
 
 def number(value):
@@ -117,12 +115,6 @@ def test_counts_are_those_of_a_look_at_each_value(formula, bounds, monkeypatch):
         assert list(counts.classes) == list(whole.classes)
 
 
-def test_counts_that_miss_clipped_values_are_caught(monkeypatch):
-    monkeypatch.setattr(privatelr.design.column_plan, "beyond", lambda *_: 0)
-    with pytest.raises(AssertionError):
-        check_counts(check("y ~ .", odd(), **DECLARED).counts, odd(), **DECLARED)
-
-
 def test_rows_of_zeros_are_those_that_no_model_can_use():
     frame = odd()
     found = check(
@@ -172,19 +164,6 @@ def test_everything_that_a_fit_takes():
     thin = check(frame["y"].to_numpy(), x, levels={"y": [0, 1]})
     assert list(thin.classes) == [int((frame["y"] == value).sum()) for value in (0, 1)]
     assert "every record" not in str(thin)
-
-
-class Collection:
-    """What every Dask collection has."""
-
-    def __dask_graph__(self):
-        raise AssertionError("the data were looked at")
-
-
-def test_unknown_dask_collections_are_refused_in_one_sentence():
-    for call in (("y ~ age", Collection()), (Collection(), Collection())):
-        with pytest.raises(SchemaError, match="of Dask, data takes a dataframe"):
-            check(*call)
 
 
 def test_partitions_are_counted_as_a_frame_is():
@@ -255,15 +234,6 @@ def test_columns_without_a_usable_value_are_named():
     assert "y is 1 (positive) in 0 usable ones and 0 in 0; 40 cannot be used" in " ".join(
         str(found).split()
     )
-
-
-def test_many_columns_leave_room_for_those_with_something_to_tell():
-    frame = pd.DataFrame(np.ones((9, 300)), columns=[f"x{i}" for i in range(300)])
-    frame["y"] = 1.0
-    frame.loc[2, "x250"] = np.nan
-    page = str(check("y ~ .", frame, levels={"y": [0, 1]}))
-    assert "100 of 301 variables are shown" in page
-    assert any(line.startswith("x250") for line in page.splitlines())
 
 
 # -- nothing is charged, saved or warned of -----------------------------------------------------

@@ -17,7 +17,6 @@ from privatelr import (
     average_marginal_effects,
     compare,
     dpsvm,
-    plan,
     plot_coefficients,
     progress_line,
 )
@@ -46,7 +45,7 @@ def triples(fit, level):
         yield average_marginal_effects(fit, reference, level=level, variables=["age", "dose"]).table
 
 
-@pytest.mark.parametrize("eps", [0.5, 1.0, 10.0, ZCDP(0.3)], ids=str)
+@pytest.mark.parametrize("eps", [0.5, 10.0, ZCDP(0.3)], ids=str)
 def test_z_p_and_interval_never_contradict_each_other(eps):
     shown = blank = 0
     for noise_seed in range(3):
@@ -69,7 +68,7 @@ def test_z_p_and_interval_never_contradict_each_other(eps):
                     assert ((distance - half).abs() <= 0.100001 * half).all()
                 shown, blank = shown + len(given), blank + len(table) - len(given)
     assert blank > 0
-    assert shown > 0 or eps in (0.5, 1.0)
+    assert shown > 0 or eps == 0.5
 
 
 def answer(lower, upper, p_value):
@@ -196,17 +195,14 @@ def test_draws_of_many_columns_cost_no_more_than_a_second_or_two():
     assert [chains_of(d) for d in (1, 6, 15, 24, 40)] == [128, 128, 51, 32, 32]
     costs = [chains_of(d) * d**3 for d in (24, 40, 60, 101)]
     assert max(costs) < 1.3e7
-    assert chains_of(500) >= 12
+    assert chains_of(500) >= 4
 
 
 def test_what_may_take_long_shows_how_far_it_is(monkeypatch, capsys):
-    for watched in ("privatelr.inference.posterior", "privatelr.planning.alternatives"):
-        monkeypatch.setattr(f"{watched}.somebody_watches", lambda: True)
+    monkeypatch.setattr(posterior, "somebody_watches", lambda: True)
     monkeypatch.setattr(progress_line, "OFTEN", 0.0)
     monkeypatch.setattr(posterior, "_LONG", 1)
     str(fitted(noise_seed=77, eps=0.5))
-    assert "averaging over matrices |" in capsys.readouterr().err
-    str(plan("y ~ age", n=200, eps=1.0, bounds={"age": (18, 90)}))
     shown = capsys.readouterr().err
-    assert "comparing alternatives |" in shown
+    assert "averaging over matrices |" in shown
     assert shown.endswith("\r")

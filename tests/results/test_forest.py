@@ -9,16 +9,13 @@ import pytest
 from frames_for_laws import fit_clinic
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from repeated_noise import drawn, trial
 from scipy import sparse
 
-import privatelr
 from privatelr import ArgumentError, GuaranteeError, MissingDependencyError, dplr, dpsvm
 from privatelr import plot_coefficients as plot
-from privatelr.plot_style import COLOURS
-from privatelr.results.odds_ratios import units_of_bounds, with_unit
+from privatelr.results.odds_ratios import units_of_bounds
 from privatelr.results.pages.forest import ratio_ticks
 
 mpl.use("Agg")
@@ -89,14 +86,6 @@ def test_the_tones_of_the_legend_are_those_of_the_bars(axes):
 def test_what_was_not_counted_has_no_tone(axes):
     plot(FIT, ax=axes, mode="plug-in")
     assert labels(axes) == ["sampling error", "added by the noise"]
-
-
-def test_a_row_is_a_coefficient_as_the_page_has_it(axes):
-    plot(FIT, ax=axes)
-    assert [t.get_text() for t in axes.get_yticklabels()] == ["age", "dose", "smoker[T.yes]"]
-    np.testing.assert_allclose(
-        [bar[0] for bar in bars(axes)[:3]], FIT.tidy(conf_int=True)[1:]["conf_low"]
-    )
 
 
 def test_the_axis_names_intervals_as_the_page_does(axes):
@@ -289,12 +278,6 @@ def test_odds_ratios_are_those_that_the_page_prints(axes):
     assert all(f"\n{name} " in str(FIT.summary(exponentiate=True)) for name in shown)
 
 
-def test_the_name_of_a_row_says_its_unit():
-    assert with_unit("age", 0.1) == "age (per 10)"
-    assert with_unit("share", 10.0**2) == "share (per 0.01)"
-    assert with_unit("age", 1.0) == "age"
-
-
 def test_an_own_figure():
     found = FIT.plot(mode="posterior")
     assert found.figure is not None
@@ -303,14 +286,6 @@ def test_an_own_figure():
     only = dplr("y ~ 1", FRAME, eps=2.0, spend="inference", levels={"y": [0, 1]}).plot()
     assert [t.get_text() for t in only.get_yticklabels()] == ["(Intercept)"]
     mpl.pyplot.close(only.figure)
-
-
-def test_it_is_drawn(tmp_path, axes):
-    plot(FIT, OUTPUT, ax=axes)
-    axes.figure.savefig(tmp_path / "forest.png")
-    pixels = mpl.image.imread(tmp_path / "forest.png")
-    blue = np.array(to_rgba(COLOURS[0]))
-    assert (np.abs(pixels - blue).max(axis=2) < 0.02).sum() > 50
 
 
 def test_what_it_refuses(monkeypatch):
@@ -333,9 +308,3 @@ def test_what_it_refuses(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(MissingDependencyError, match=r"install it, or privatelr\[plots\]"):
         plot(FIT)
-
-
-def test_the_package_does_not_load_matplotlib():
-    assert privatelr.plot_coefficients is plot
-    source = sys.modules["privatelr.results.pages.forest"].__dict__
-    assert "matplotlib" not in source

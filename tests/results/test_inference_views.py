@@ -1,8 +1,6 @@
 """What a user calls on a fit that bought inference, in the names of R and of statsmodels."""
 
-import copy
 import re
-import time
 from functools import lru_cache
 
 import numpy as np
@@ -469,11 +467,6 @@ def test_bootstrap_takes_no_bought_inference():
     np.testing.assert_allclose(row[["conf_low", "conf_high"]].to_numpy(float), found.loc["age"])
 
 
-def test_copies_and_loaded_fits_say_the_same():
-    fit = bought("pure")
-    pd.testing.assert_frame_equal(copy.deepcopy(fit).conf_int(), fit.conf_int())
-
-
 # -- hypotheses ------------------------------------------------------------------------------
 
 COLUMNS = [
@@ -702,24 +695,6 @@ def test_prediction_intervals(name, mode, target):
     if found.attrs["mode"] != "conservative" and found.attrs["target"] == "penalised":
         given = alone["std_error"].notna().to_numpy()
         np.testing.assert_allclose(shown["std_error"][given], alone["std_error"][given], rtol=1e-6)
-
-
-@EVERY_FIT
-def test_predictions_are_about_what_the_tables_are(name):
-    fit, frame = bought(name), trial(9, seed=4)
-    found = fit.predict(frame, interval=0.9)
-    known = fit.glance().loc[0]
-    assert found.attrs == {"mode": known["inference"], "target": known["target"]}
-    same = fit.predict(frame, interval=0.9, target=known["target"])
-    pd.testing.assert_frame_equal(found, same, check_exact=True)
-
-
-def test_many_predictions_are_fast():
-    fit, frame = bought("pure"), trial(100_000)
-    fit.predict(frame[:1], interval=0.95)
-    start = time.perf_counter()
-    assert len(fit.predict(frame, interval=0.95)) == 100_000
-    assert time.perf_counter() - start < 2
 
 
 # -- marginal effects ------------------------------------------------------------------------

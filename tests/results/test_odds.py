@@ -96,22 +96,6 @@ def test_what_it_refuses():
         bought().summary(exponentiate="yes")
 
 
-def test_errors_that_stay_on_the_logarithm_say_so():
-    fit = bought()
-    odds, plain = fit.tidy(conf_int=True, exponentiate=True), fit.tidy(conf_int=True)
-    for name in ("std_error", "sampling_sd", "privacy_sd", "unknown_sd"):
-        np.testing.assert_array_equal(odds[f"{name}_log"], plain[name])
-        assert name not in odds
-    bare = drawn(fit_clinic, trial())
-    tidy = bare.tidy(exponentiate=True)
-    ends = ("expected", "limit")
-    assert list(tidy.columns) == ["term", "estimate", *(f"privacy_sd_{end}_log" for end in ends)]
-    for end in ends:
-        np.testing.assert_array_equal(
-            tidy[f"privacy_sd_{end}_log"], bare.tidy()[f"privacy_sd_{end}"]
-        )
-
-
 @pytest.mark.parametrize(
     ("value", "sd", "shown"),
     [

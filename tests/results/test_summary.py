@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from repeated_noise import drawn, trial
 
-import privatelr.results.pages.summary
 from privatelr import (
     ZCDP,
     ArgumentError,
@@ -110,15 +109,6 @@ class Forbidden(Diagnostics):
         raise AssertionError(f"{name} was looked at")
 
 
-def test_a_page_that_looks_is_caught(monkeypatch):
-    def talkative(fit, computed, *, has_below):
-        return [f"C-index {fit.diagnostics.c_index:.3f}."]
-
-    monkeypatch.setattr(privatelr.results.pages.summary, "above", talkative)
-    with pytest.raises(AssertionError, match="looked at"):
-        test_no_number_of_the_training_data_is_on_a_page_that_nobody_asked_for({})
-
-
 @pytest.mark.parametrize("model", [dplr, dpsvm, dpsimplex], ids=["dplr", "dpsvm", "dpsimplex"])
 def test_diagnostics_stand_below_the_rule_where_they_are_asked_for(model):
     fit = page(threshold="topleft", model=model)
@@ -147,13 +137,6 @@ def test_a_loaded_fit_has_no_rule_and_says_why_there_is_nothing_below_it(tmp_pat
         loaded.summary(diagnostics=True)
     with pytest.raises(ArgumentError, match="diagnostics takes True or False"):
         loaded.summary(diagnostics="yes")
-
-
-def test_the_promise_is_on_the_page():
-    text = " ".join(str(page()).split())
-    assert "epsilon = 1 (pure), coefficients only" in text
-    assert "replace one of n = 40 records" in text
-    assert "but the estimates and their odds ratios was computed from the data." in text
 
 
 @pytest.mark.parametrize(
@@ -186,13 +169,6 @@ def test_the_promise_is_on_the_page():
 )
 def test_words(options, words):
     assert words in " ".join(str(page(**options)).split())
-
-
-def test_other_formats_keep_the_promise():
-    summary = page().summary()
-    for text in (summary.as_text(), summary.as_html()):
-        assert "epsilon = 1 (pure)" in text
-        assert "smoker" in text
 
 
 def test_no_promise_where_there_is_none():
@@ -235,20 +211,6 @@ def test_html_has_the_words_of_the_text(options):
     assert html.words == text.split()
 
 
-def test_html_is_escaped():
-    fit = dplr("y < 1 ~ `a<b>`", {"y": np.array([0, 1, 0]), "a<b>": np.array([1.0, 2.0, 3.0])})
-    html = fit._repr_html_()
-    assert "<b>" not in html
-    assert "a&lt;b&gt;" in html
-
-
-def test_long_names_keep_the_width():
-    table = load_dataset("breast_cancer")
-    fit = dplr("diagnosis ~ .^2", table, **load_schema("breast_cancer"))
-    assert max(len(line) for line in str(fit).splitlines()) <= 79
-    assert "mean radius:mean texture" in fit.coef.index
-
-
 def test_repr_is_one_line_without_data():
     fit = fit_clinic(clinic())
     assert repr(fit) == "<Fit of 'y ~ age + dose + smoker', epsilon = 1 (pure)>"
@@ -272,7 +234,7 @@ def shown_numbers(table, name):
 @pytest.mark.parametrize("options", INFERRED, ids=case_name)
 def test_the_table_of_inference(options):
     """In the layout of peers.md, without stars; the parts of the errors have their own table."""
-    fit = page(**options)
+    fit = drawn(page, **options)
     summary = fit.summary()
     head = next(line for line in str(fit).splitlines() if "Estimate" in line)
     known = quality(fit.release)
@@ -503,11 +465,6 @@ def check_digits(figures, column):
 @given(NUMBERS)
 def test_numbers_show_three_digits_and_stand_below_each_other(column):
     check_digits(figures, column)
-
-
-def test_numbers_of_three_decimals_are_caught():
-    with pytest.raises(AssertionError):
-        check_digits(lambda column: [f"{value:.3f}" for value in column], [0.0123, 1.0])
 
 
 def test_small_coefficients_show_their_digits():

@@ -10,7 +10,7 @@ from scipy import special, stats
 
 from privatelr import average_marginal_effects
 
-RUNS, ONE_IN_A_THOUSAND = 40, 1e-3
+RUNS, ONE_IN_A_THOUSAND = 30, 1e-3
 LEAST = 0.92
 NEW = trial(30, seed=500)
 

@@ -33,13 +33,13 @@ import numpy as np
 from privatelr.datasets import fetch_cod_rna
 from privatelr.mechanisms import Problem, calibrate, read_request
 from privatelr.mechanisms.calibration import penalty_costing
-from privatelr.mechanisms.simplex import SimplexProblem, calibrate_simplex, draw_histogram
 from privatelr.numerics import Huber, Objective
 from privatelr.numerics.rows import DenseRows, EntryRows
 from privatelr.numerics.solve import Newton
-from privatelr.numerics.solve.entropic import Entropic, entropic_minimum
 from privatelr.privacy import ApproxDP
 from privatelr.privacy.noise import GaussianNoise, NoNoise, SeededRandomness, SphericalLaplace
+from privatelr.selection.entropic import Entropic, entropic_minimum
+from privatelr.selection.simplex import SimplexProblem, calibrate_simplex, draw_histogram
 
 from .stored import store
 

@@ -31,17 +31,17 @@ from scipy import sparse
 from privatelr import GuaranteeError
 from privatelr.datasets import fetch_adult, fetch_kddcup99, load_schema
 from privatelr.mechanisms import Problem, calibrate, read_request
-from privatelr.mechanisms.linear_programs import (
-    ProgramFacts,
-    calibrate_program,
-    dmw_svm_thesis,
-    release_program,
-)
 from privatelr.numerics import Huber, Objective
 from privatelr.numerics.rows import DenseRows, EntryRows, few_are_filled
 from privatelr.numerics.solve import Newton
 from privatelr.privacy import ApproxDP, NonPrivate
 from privatelr.privacy.noise import SeededRandomness
+from privatelr.selection.multiplicative_weights import (
+    ProgramFacts,
+    calibrate_program,
+    release_program,
+)
+from privatelr.selection.thesis import dmw_svm_thesis
 
 from .high_dimension import first_coordinates
 from .stored import store
@@ -49,7 +49,7 @@ from .stored import store
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from privatelr.mechanisms.linear_programs import ThesisFit
+    from privatelr.selection.thesis import ThesisFit
     from privatelr.types import FloatArray, IntArray
 
 H = 0.5

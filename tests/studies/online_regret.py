@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.mechanisms.online import calibrate_online, read_problem, read_promise
+from privatelr.selection.online import calibrate_online, read_problem, read_promise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from privatelr.mechanisms.online import OnlineCalibration
+    from privatelr.selection.online import OnlineCalibration
     from privatelr.types import FloatArray
 
 DELTA = 1e-6

@@ -233,7 +233,7 @@ def widths_of(
     for _ in range(fits):
         draws = draw_all(outlook.calibration, randomness)
         spec, rows, scale = _reader(cell, outlook, records(cell.kind, cell.d, cell.n, data))(draws)
-        release = replace(release_all(rows, outlook.calibration, draws, Newton()), scale=scale)
+        release = release_all(rows, outlook.calibration, draws, Newton()).having(scale=scale)
         inferred = infer(release, spec.user_map(), asked)
         widths.append(inferred.upper - inferred.lower)
         modes.append(quality(release).mode)
@@ -252,8 +252,7 @@ def _reader(
         return lambda _: (declared_spec, rows, None)
 
     def read(draws: Draws) -> tuple[DesignSpec, Rows, ScaleRelease]:
-        assert draws.scale is not None
-        scale = release_scale(rows, calibration, draws.scale)
+        scale = release_scale(rows, calibration, draws.others["scale"])
         # the map of the plan is that of made-up records
         spec = outlook.spec
         plain = replace(

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privatelr.mechanisms.simplex import SimplexProblem, calibrate_simplex, release_simplex
 from privatelr.numerics import Huber, Logistic
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import ApproxDP, NonPrivate
 from privatelr.privacy.noise import SeededRandomness
+from privatelr.selection.simplex import SimplexProblem, calibrate_simplex, release_simplex
 
 from .high_dimension import simplex_cells, standard_table
 from .stored import store

@@ -8,10 +8,10 @@ from functools import lru_cache
 import numpy as np
 
 from privatelr.audit.checks import label
-from privatelr.audit.density.exact import minimisers
 from privatelr.audit.density.pairs import signed_rows
 from privatelr.mechanisms import Problem, Request, calibrate, calibrate_all
 from privatelr.mechanisms.calibration import free_penalty, laws_hiding, moments_sensitivity, proven
+from privatelr.mechanisms.signed_rows import minimisers
 from privatelr.numerics import LOSSES, Huber, SoftplusHinge
 from privatelr.privacy import ApproxDP, PureDP
 from privatelr.privacy.noise import (
@@ -197,7 +197,7 @@ def planned(
 
 def with_moments(plan, **changes):
     """A plan whose moments have other noise, or weigh their two matrices otherwise."""
-    return replace(plan, moments=replace(plan.moments, **changes))
+    return plan.having(inference=replace(plan.moments, **changes))
 
 
 def hiding_moments(plan, distance):

@@ -42,8 +42,6 @@ LINES = {
     "ledger entries": "ledger entries clinic.ledger",
     "ledger check": "ledger check clinic.ledger charged.json",
     "ledger export": "ledger export clinic.ledger",
-    "ledger allow": "ledger allow clinic.ledger ann --eps 2",
-    "ledger budget": "ledger budget clinic.ledger --eps 100 --reason audit",
 }
 """But for the audit, which takes minutes, and a command that runs once on a name of a file."""
 assert {*LINES, "audit", "ledger create"} == {*_OPTIONS}

@@ -100,6 +100,10 @@ FITS = {
     "seeded": iris(dplr, seed=1),
     "plain": iris(dplr, eps=0, spend="inference"),
     "prior": iris(dplr, prior={"Petal.Width": 1.5, "(Intercept)": -2.0}, spend="inference"),
+    "offset": iris(dplr, FLOWER + "Petal.Width + offset(Petal.Length)", do_scale="private"),
+    "splines": iris(
+        dplr, FLOWER + "ns(Petal.Width, knots = c(1, 1.5)) + cut(Petal.Length, c(1, 3, 7))"
+    ),
     "weights": iris(dplr, weights="Petal.Length", subset="Petal.Width < 2.2"),
     "lambda_of_the_other_way": iris(
         dplr,

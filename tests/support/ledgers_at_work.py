@@ -15,6 +15,7 @@ from privatelr import GuaranteeError, Ledger, PureDP, load
 path, processes, charges = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 reading, writing = os.pipe()
 children = []
+Ledger.open(path)  # what it needs is imported once, before the forks
 for _ in range(processes):
     if (child := os.fork()) == 0:
         for _ in range(charges):

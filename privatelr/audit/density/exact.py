@@ -14,55 +14,32 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privatelr.errors import NotConvergedError
+from privatelr.audit.law_definitions import definition_of
 from privatelr.mechanisms import Problem, StagedCalibration, vector_of
 from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
+from privatelr.mechanisms.signed_rows import (
+    SignedRows,
+    gradient,
+    hessian,
+    matrix_weights,
+    minimisers,
+    solve_each,
+)
 from privatelr.numerics import Loss
-from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoiseLaw, SphericalLaplace
-from privatelr.types import BoolArray, FloatArray
+from privatelr.privacy.noise import NoiseLaw
+from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
-    from privatelr.audit.density.pairs import Pair, SignedRows
+    from privatelr.audit.density.pairs import Pair
 
-_CHUNK = 20_000
-"""Minimisers are computed for at most this number of tilts at once."""
 _SLACK = 1e-7
 """Losses count as equal to the largest one up to this relative difference."""
-_ENOUGH = 1e-11
-"""Newton's method ends after a step of at most this length, relative to the minimiser."""
-_PATIENCE, _COARSE = 100, 1e-7
-"""After this number of steps, a step of this larger relative length ends Newton's method, too."""
-_LONGEST, _HALVINGS = 500, 50
-"""Newton's method has failed after this number of steps, each of which is halved so often."""
 _WIDEST = 60.0
 """At margins of at least this size every loss is linear."""
 _FLAT = 60.0
 """At this margin every loss has slope and curvature zero, up to rounding."""
 _SMALLEST = 1e-300
 """A squared length that is divided by is replaced by this if it is smaller."""
-_SMALL, _MANY = 8, 100
-"""Elimination in all matrices at once is fast up to the first number of columns, and from the
-second number of matrices on."""
-
-
-def gradient(data: SignedRows, problem: Problem, w: FloatArray) -> FloatArray:
-    """Gradient ``(m, d)`` of the sum form without a tilt."""
-    slopes = problem.loss.slope(data.margins(w)) * data.counts / data.sizes
-    total = slopes @ data.rows + problem.penalty * w
-    return total if data.held is None else total + w @ data.held
-
-
-def hessian(data: SignedRows, problem: Problem, w: FloatArray) -> FloatArray:
-    """Second derivative ``(m, d, d)`` of the sum form."""
-    weight = problem.loss.curvature(data.margins(w)) * data.counts
-    d = data.rows.shape[1]
-    if len(w) < d:  # to make all products of columns takes longer than to scale the rows
-        total = (weight[:, None, :] * data.rows.T) @ data.rows
-    else:
-        products = data.rows[:, :, None] * data.rows[:, None, :]
-        total = (weight @ products.reshape(len(products), d * d)).reshape(-1, d, d)
-    total += problem.penalty * np.eye(d)
-    return np.asarray(total if data.held is None else total + data.held)
 
 
 def tilt_losses(pair: Pair, problem: Problem, noise: NoiseLaw, w: FloatArray) -> FloatArray:
@@ -91,108 +68,13 @@ def record_gradients(pair: Pair, loss: Loss, w: FloatArray) -> tuple[FloatArray,
 
 def log_ratios(noise: NoiseLaw, b: FloatArray, change: FloatArray) -> FloatArray:
     """``noise.log_ratio`` ``(m,)`` of each row of `b` and `change` ``(m, d)``."""
-    match noise:
-        case SphericalLaplace() | GaussianNoise():
-            products = np.einsum("ij,ij->i", change, 2 * b - change)
-            if isinstance(noise, GaussianNoise):
-                return np.asarray(-products / (2 * noise.sd**2))
-            both = np.linalg.norm(b, axis=1) + np.linalg.norm(b - change, axis=1)
-            return np.asarray(-noise.rate * products / np.where(both > 0, both, 1.0))
-        case BlockLaplace():
-            return np.asarray(noise.rate * (_norms(noise, b - change) - _norms(noise, b)))
-    return np.array([noise.log_ratio(*both) for both in zip(b, change, strict=True)])
-
-
-def _norms(noise: BlockLaplace, b: FloatArray) -> FloatArray:
-    """The norm ``(m,)`` of each row under block noise, without the code of the noise law."""
-    starts = np.cumsum([0, *(block.size for block in noise.blocks[:-1])])
-    bounds = np.array([block.bound for block in noise.blocks])
-    ball = np.array([block.norm == "l2" for block in noise.blocks])
-    sums = np.add.reduceat(np.abs(b), starts, axis=1) / bounds
-    if ball.any():
-        squares = np.add.reduceat(b * b, starts, axis=1)[:, ball] / bounds[ball] ** 2
-        sums[:, ball] = np.sqrt(squares.sum(axis=1))[:, None]
-    return np.asarray(sums.max(axis=1))
-
-
-def solve_each(matrices: FloatArray, right: FloatArray) -> FloatArray:
-    """Solutions ``(m, d, k)`` of positive definite systems ``(m, d, d)``.
-
-    For many small matrices, elimination in all of them at once is several times as fast as the
-    linear algebra library.
-    """
-    d = matrices.shape[1]
-    if d > _SMALL or len(matrices) < _MANY:
-        return np.asarray(np.linalg.solve(matrices, right))
-    a, x = (np.array(np.moveaxis(part, 0, -1), order="C") for part in (matrices, right))
-    for i in range(d):
-        for j in range(i + 1, d):
-            share = a[j, i] / a[i, i]
-            a[j, i + 1 :] -= share * a[i, i + 1 :]
-            x[j] -= share * x[i]
-    for i in reversed(range(d)):
-        for j in range(i + 1, d):
-            x[i] -= a[i, j] * x[j]
-        x[i] /= a[i, i]
-    return np.asarray(np.moveaxis(x, -1, 0))
-
-
-def minimisers(
-    data: SignedRows, problem: Problem, tilts: FloatArray, near: FloatArray | None = None
-) -> FloatArray:
-    """Exact minimisers ``(m, d)`` of the sum form under the tilts ``(m, d)``.
-
-    The search begins at `near` ``(d,)``, where the minimiser without a tilt is about known.
-    """
-    none = np.zeros((1, tilts.shape[1]))
-    start = _solve(data, problem, none, none if near is None else near[None])
-    if not tilts.any():
-        return np.repeat(start, len(tilts), axis=0)
-    cuts = range(0, len(tilts), _CHUNK)
-    parts = [_solve(data, problem, tilts[at : at + _CHUNK], start) for at in cuts]
-    return np.concatenate(parts) if parts else tilts
+    return definition_of(noise).log_ratios(noise, b, change)
 
 
 def centres(pair: Pair, problem: Problem) -> FloatArray:
     """The minimisers ``(2, d)`` of the two datasets without noise."""
     none = np.zeros((1, pair.d))
     return np.vstack([minimisers(side, problem, none) for side in (pair.first(), pair.second())])
-
-
-def _solve(data: SignedRows, problem: Problem, tilts: FloatArray, start: FloatArray) -> FloatArray:
-    """Minimisers ``(m, d)`` under the tilts, by Newton steps for all of them at once."""
-    found = np.repeat(start, len(tilts), axis=0)
-    left = np.arange(len(tilts))
-    w, b = found, tilts
-    g = gradient(data, problem, w) + b
-    least = 1e-3 / problem.radius
-    for taken in range(_LONGEST):
-        step = -solve_each(hessian(data, problem, w), g[:, :, None])[:, :, 0]
-        # a step is halved while the slope at its end is positive and above half of that at its
-        # start; values of the objective are no criterion, because at large counts their rounding
-        # exceeds their changes
-        turned = 0.5 * np.abs(np.einsum("ij,ij->i", g, step))
-        g = gradient(data, problem, w + step) + b
-        over = np.flatnonzero(np.einsum("ij,ij->i", g, step) > turned)
-        for _ in range(_HALVINGS):
-            if over.size == 0:
-                break
-            step[over] /= 2
-            turned[over] /= 2
-            g[over] = gradient(data, problem, w[over] + step[over]) + b[over]
-            over = over[np.einsum("ij,ij->i", g[over], step[over]) > turned[over]]
-        w = w + step
-        # at large counts the rounding error of a step may exceed the usual limit
-        enough = _ENOUGH if taken < _PATIENCE else _COARSE
-        size = np.linalg.norm(step, axis=1) / (np.linalg.norm(w, axis=1) + least)
-        more: BoolArray = size > enough
-        if more.all():
-            continue
-        found[left[~more]] = w[~more]
-        if not more.any():
-            return found
-        left, w, b, g = left[more], w[more], b[more], g[more]
-    raise NotConvergedError(f"audit: a minimiser was not found in {_LONGEST} Newton steps.")
 
 
 Charge = Callable[[FloatArray], FloatArray]
@@ -227,22 +109,6 @@ def query(data: SignedRows, calibration: MomentsCalibration, w: FloatArray) -> F
     weights = matrix_weights(calibration, margins, lengths, data.sizes)
     total = np.hstack([(part * data.counts) @ squares for part in weights])
     return np.asarray(total / calibration.problem.n)
-
-
-def matrix_weights(
-    calibration: MomentsCalibration,
-    margins: FloatArray,
-    squares: FloatArray | float,
-    sizes: FloatArray | float = 1.0,
-) -> tuple[FloatArray, FloatArray]:
-    """The weights of rows with these margins and squared lengths in H, and those in eta S."""
-    loss = calibration.problem.loss
-    bend, steep = loss.curvature(margins), (loss.slope(margins) / sizes) ** 2
-    if calibration.typical is not None:
-        most, largest = calibration.traces
-        length = np.maximum(squares, _SMALLEST)
-        bend, steep = np.minimum(bend, most / length), np.minimum(steep, largest / length)
-    return bend, calibration.balance * steep
 
 
 def query_change(pair: Pair, calibration: MomentsCalibration, w: FloatArray) -> FloatArray:

@@ -13,9 +13,7 @@ import numpy as np
 from scipy import optimize
 
 from privatelr.audit.checks import Check, Setting, guarded, largest, short
-from privatelr.audit.density import exact
 from privatelr.audit.density.loss_profile import FINE, PrivacyLossDistribution, integrated
-from privatelr.audit.density.pairs import SignedRows
 from privatelr.audit.density.worst_persons import (
     SignedPerson,
     adversarial,
@@ -25,9 +23,9 @@ from privatelr.audit.density.worst_persons import (
 from privatelr.mechanisms import Request, calibrate
 from privatelr.mechanisms.calibration import Calibration, free_penalty, proven
 from privatelr.mechanisms.calibration.lambda_rules import GAUSSIAN
+from privatelr.mechanisms.signed_rows import SignedRows, minimisers
 from privatelr.numerics import LOSSES, Loss
 from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP
-from privatelr.privacy.noise import GaussianNoise
 from privatelr.types import FloatArray
 
 _TILTS = 200
@@ -52,18 +50,17 @@ def person_law(
     It is integrated on a grid of this step, in standard deviations of the noise.
     """
     problem, noise = calibration.problem, calibration.noise
-    assert isinstance(noise, GaussianNoise)
     first = SignedRows(
         np.vstack([shared.rows, old.rows]), np.concatenate([shared.counts, old.shares])
     )
 
     def released(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
-        w = exact.minimisers(first, problem, drawn)
+        w = minimisers(first, problem, drawn)
         return w, person_losses(calibration, shared, old, new, w)
 
-    w, _ = released(noise.sd * rng.standard_normal((_TILTS, problem.d)))
+    w, _ = released(noise.scale * rng.standard_normal((_TILTS, problem.d)))
     change = new.pull(problem.loss, w) - old.pull(problem.loss, w)
-    furthest = 2 * problem.reach / noise.sd
+    furthest = 2 * problem.reach / noise.scale
     return integrated(released, noise, change.mean(axis=0), furthest, rng, step=step)
 
 

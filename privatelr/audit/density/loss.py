@@ -23,7 +23,7 @@ from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import Calibration, MomentsCalibration
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP, to_zcdp
-from privatelr.privacy.noise import GaussianNoise, NoiseLaw, log_delta
+from privatelr.privacy.noise import NoiseLaw, log_delta
 from privatelr.types import FloatArray
 
 SLACK = 1e-6
@@ -175,12 +175,12 @@ def shown(noise: NoiseLaw, claim: Guarantee, distance: float) -> float:
     over the standard deviation.
     """
     pure = -noise.log_density(distance * np.eye(1, noise.dimension)[0])
-    match claim, noise:
+    match claim, noise.is_pure:
         case PureDP(), _:
             return pure
-        case ZCDP(), GaussianNoise():
+        case ZCDP(), False:
             return (distance / noise.scale) ** 2 / 2
-        case ZCDP(), _:
+        case ZCDP(), True:
             return to_zcdp(PureDP(pure)).rho if pure > 0 else 0.0
     epsilon, beside = (claim.epsilon, claim.beside) if isinstance(claim, ApproxDP) else (0.0, 0.0)
     return math.exp(log_delta(epsilon, math.hypot(distance / noise.scale, beside)))
@@ -242,7 +242,7 @@ def laws_of(
     def mu_of_moments(w: FloatArray) -> FloatArray:
         assert moments is not None
         distance = exact.query_distance(pair, moments, w) / moments.noise.scale
-        if isinstance(moments.noise, GaussianNoise):
+        if not moments.noise.is_pure:
             return distance
         if isinstance(moments.target, ZCDP):  # the mu of a Gaussian release with the same rho
             return np.asarray(np.sqrt(2 * distance * np.tanh(distance / 2)))

@@ -19,13 +19,13 @@ from scipy import special
 from privatelr.audit.density.exact import (
     centres,
     log_ratios,
-    minimisers,
     record_gradients,
     tilt_losses,
 )
 from privatelr.audit.density.pairs import Pair
 from privatelr.mechanisms.calibration import Calibration
-from privatelr.privacy.noise import GaussianNoise, draw_many
+from privatelr.mechanisms.signed_rows import minimisers
+from privatelr.privacy.noise import NoiseLaw, draw_many
 from privatelr.types import FloatArray
 
 ORDERS = (1.0, 1.1, 1.5, 2.0, 3.0, 5.0)
@@ -140,24 +140,24 @@ def loss_law(
         def released(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
             return first + drawn, log_ratios(noise, drawn, np.broadcast_to(shift, drawn.shape))
 
-    if not isinstance(noise, GaussianNoise):
+    if noise.is_pure:
         w, losses = released(draw_many(noise, _DRAWS, rng))
         weights, follows = np.full(_DRAWS, 1 / _DRAWS), None if beside is None else beside(w)
         return PrivacyLossDistribution(losses, weights, 1 / math.sqrt(_DRAWS), follows)
     if calibration.placement == "output":
-        furthest = float(np.linalg.norm(shift)) / noise.sd
+        furthest = float(np.linalg.norm(shift)) / noise.scale
         return integrated(released, noise, -shift, furthest, rng, beside)
-    w, _ = released(noise.sd * rng.standard_normal((200, pair.d)))
+    w, _ = released(noise.scale * rng.standard_normal((200, pair.d)))
     old, new = record_gradients(pair, problem.loss, w)
     change = new - old
     # a Renyi divergence of order a weighs losses by a density that is shifted by a times 2 m
-    furthest = 2 * problem.loss.slope_bound * problem.radius / noise.sd
+    furthest = 2 * problem.loss.slope_bound * problem.radius / noise.scale
     return integrated(released, noise, change.mean(axis=0), furthest, rng, beside)
 
 
 def integrated(
     released: Released,
-    noise: GaussianNoise,
+    noise: NoiseLaw,
     apart: FloatArray,
     furthest: float,
     rng: np.random.Generator,
@@ -183,7 +183,7 @@ def integrated(
         across, shares = rng.standard_normal((_LINES, d - 1)), np.full(_LINES, 1 / _LINES)
     basis = np.linalg.qr(np.column_stack([along, np.eye(d)]))[0][:, 1:d]
     z = (across @ basis.T)[:, None, :] + line[:, None] * along
-    w, losses = released(noise.sd * z.reshape(-1, d))
+    w, losses = released(noise.scale * z.reshape(-1, d))
     finer = np.linspace(line[0], line[-1], _BETWEEN * (len(line) - 1) + 1)
 
     def between(values: FloatArray) -> FloatArray:

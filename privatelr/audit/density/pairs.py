@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from privatelr.audit.density.exact import margin_at
+from privatelr.audit.law_definitions import definition_of
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms.calibration import Calibration
-from privatelr.privacy.noise import BlockLaplace
-from privatelr.types import FloatArray, parts_of
+from privatelr.mechanisms.signed_rows import SignedRows
+from privatelr.types import FloatArray
 
 RIGHT = math.pi / 2
 WIDER = math.radians(110)
@@ -31,53 +32,6 @@ TURN = -40.0
 """Rows that turn the tilt have this margin, where no loss has curvature."""
 _DEEPEST = 4000.0
 """A pair of opposite records has an output w with ``R |w|`` of at most this."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SignedRows:
-    """A dataset as distinct signed rows ``u = y x`` and their counts.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (k, d)
-    counts : ndarray of shape (k,)
-        Not negative. They may be so large that the records could not be listed one by one.
-    sizes : ndarray of shape (k,), optional
-        Sizes of the labels, by default 1; larger ones are those of rows with weights
-        (`privatelr.numerics.rows.row_bounds`).
-    shifts : ndarray of shape (k,), optional
-        Offsets times the sign of the label, over its size; by default 0.
-    held : ndarray of shape (d, d) or None
-        What a prior adds to the penalty of the sum form.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from privatelr.audit import SignedRows
-    >>> SignedRows(np.array([[0.6, 0.8]]), np.array([30.0])).sizes
-    array([1.])
-    """
-
-    rows: FloatArray
-    counts: FloatArray
-    sizes: FloatArray = field(default_factory=lambda: np.ones(0))
-    shifts: FloatArray = field(default_factory=lambda: np.zeros(0))
-    held: FloatArray | None = None
-
-    def __post_init__(self) -> None:
-        if len(self.sizes) == 0:
-            object.__setattr__(self, "sizes", np.ones(len(self.rows)))
-        if len(self.shifts) == 0:
-            object.__setattr__(self, "shifts", np.zeros(len(self.rows)))
-        if self.rows.ndim != 2 or self.counts.shape != (len(self.rows),):
-            raise ArgumentError(
-                f"rows of shape {self.rows.shape} and counts of shape {self.counts.shape}: takes "
-                "(k, d) and (k,)."
-            )
-
-    def margins(self, w: FloatArray) -> FloatArray:
-        """Margins ``(..., k)`` of the records at coefficients ``(..., d)``."""
-        return np.asarray(self.sizes * (w @ self.rows.T + self.shifts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,11 +203,7 @@ def crossed_pair(
         The output w.
     """
     problem, old = calibration.problem, longest_row(calibration)
-    if isinstance(calibration.noise, BlockLaplace):
-        new = _at_angle(calibration.noise, old, math.cos(angle))
-    else:
-        along, across = np.cos(angle / 2) * old, np.sin(angle / 2) * np.roll(old, 1)
-        old, new = along + across, along - across
+    old, new = definition_of(calibration.noise).at_angle(calibration.noise, old, angle)
     middle = (old + new) / 2
     square = float(middle @ middle)
     w = margin / square * middle
@@ -263,25 +213,6 @@ def crossed_pair(
     holds = pull / back if pull > 0 else -pull / slope
     rows = np.array([old, new, -np.sign(pull) * middle, turning])
     return Pair(rows, np.array([copies, copies, holds, turns]), old, new), w
-
-
-def _at_angle(noise: BlockLaplace, row: FloatArray, cosine: float) -> FloatArray:
-    """Another corner, at about this angle to a corner of the blocks.
-
-    The parts of the row, largest first, keep their entry, change its sign, or move it to another
-    column, whichever brings the angle nearest.
-    """
-    turned = row.copy()
-    missing = (1 - cosine) * float(row @ row)
-    for columns, part in sorted(parts_of(noise.blocks), key=lambda part: -part[1].bound):
-        square, own = part.bound**2, row[columns]
-        ways = {0.0: own, 2 * square: -own}
-        if part.size > 1:
-            ways[square] = np.roll(own, 1)
-        gone = min(ways, key=lambda change: abs(missing - change))
-        turned[columns] = ways[gone]
-        missing -= gone
-    return turned
 
 
 def opposed_pair(
@@ -359,20 +290,13 @@ def straight_pair(
 
 def longest_row(calibration: Calibration) -> FloatArray:
     """An admissible row ``(d,)`` of length R; if rows have blocks, it is a corner of them."""
-    noise = calibration.noise
-    if isinstance(noise, BlockLaplace):
-        row = np.zeros(noise.dimension)
-        for columns, part in parts_of(noise.blocks):
-            row[columns[0]] = part.bound
-        return row
-    return np.asarray(calibration.problem.radius * np.eye(1, calibration.problem.d)[0])
+    return definition_of(calibration.noise).longest_row(calibration.noise, calibration.problem)
 
 
 def row_size(calibration: Calibration, row: FloatArray) -> float:
     """The size of a row relative to its bounds; at most 1 if the row is admissible."""
     size = float(np.linalg.norm(row)) / calibration.problem.radius
-    noise = calibration.noise
-    return max(size, noise.norm(row)) if isinstance(noise, BlockLaplace) else size
+    return max(size, definition_of(calibration.noise).row_size(calibration.noise, row))
 
 
 def pinned_boundary(n: int, scale: float = 1.0, size: float = 1.0) -> Pair:

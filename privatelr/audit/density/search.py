@@ -13,22 +13,24 @@ from privatelr.arguments import suggests_arguments
 from privatelr.audit.density import exact, pairs, staged_loss
 from privatelr.audit.density import loss as losses
 from privatelr.audit.density.loss import PrivacyLoss
-from privatelr.audit.density.pairs import Pair, SignedRows
+from privatelr.audit.density.pairs import Pair
 from privatelr.audit.enumeration.discrete import ChoiceLoss, choice_loss
 from privatelr.design import BatchReader, read_design, unstandardised
 from privatelr.errors import ArgumentError, count_of, show
-from privatelr.mechanisms import StagedCalibration, mechanism_of
+from privatelr.mechanisms import StagedCalibration, in_order, mechanism_of
 from privatelr.mechanisms.calibration import Calibration
+from privatelr.mechanisms.request import COEFFICIENTS
 from privatelr.mechanisms.scale_release import (
     ScaleRelease,
     mean_squares,
     scale_map,
     sums_of_loose,
 )
+from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.numerics.rows import DenseRows, LooseRows
 from privatelr.privacy import ApproxDP, Guarantee, PureDP
-from privatelr.privacy.noise import BlockLaplace, GaussianNoise
-from privatelr.results import FitRecord, SelectedRecord
+from privatelr.results import FitRecord
+from privatelr.selection.selected_fit import SelectedFit
 from privatelr.sources import as_batch
 from privatelr.types import FloatArray
 
@@ -51,7 +53,7 @@ Candidate = tuple[str, Pair, FloatArray | None]
 
 @suggests_arguments
 def privacy_loss(
-    subject: FitRecord | SelectedRecord | StagedCalibration | Calibration,
+    subject: FitRecord | SelectedFit | StagedCalibration | Calibration,
     data: Any,
     neighbour: Any,
     *,
@@ -97,9 +99,9 @@ def privacy_loss(
     **Privacy.** *Covered*: nothing; run it on made-up data. *Neighbours*: replace one record.
     *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
     """
-    if isinstance(subject, FitRecord | SelectedRecord) and not subject.guarantee.is_private:
+    if isinstance(subject, FitRecord | SelectedFit) and not subject.guarantee.is_private:
         raise losses.no_claim(subject.guarantee)
-    if isinstance(subject, SelectedRecord):
+    if isinstance(subject, SelectedFit):
         if output is not None:
             raise ArgumentError("output: takes None beside a fit that chose columns.")
         return choice_loss(subject, data, neighbour)
@@ -154,11 +156,9 @@ def _read_subject(subject: Any) -> tuple[StagedCalibration | None, Calibration]:
     match subject:
         case FitRecord(calibration=calibration, release=release):
             mechanism = mechanism_of(calibration.placement, calibration.target)
-            others: list[Any] = [
-                None if bought is None else bought.calibration
-                for bought in (release.moments, release.scale, release.histogram)
-            ]
-            plan = StagedCalibration(subject.guarantee, mechanism, calibration, *others)
+            parts = {name: part.calibration for name, part in release.parts.items()}
+            parts = in_order({**parts, COEFFICIENTS: calibration})
+            plan = StagedCalibration(subject.guarantee, mechanism, parts)
         case StagedCalibration():
             plan = subject
         case Calibration():
@@ -186,7 +186,7 @@ def _read_rows(calibration: Calibration, name: str, data: Any) -> SignedRows:
     if signed.rows.shape[1] != d:
         raise ArgumentError(f"{name} of {count_of(signed.rows.shape[1], 'column')}: takes d={d}.")
     if any(not pairs.row_size(calibration, row) <= 1 + _ROUNDING for row in signed.rows):
-        blocks = " or outside its blocks" if isinstance(calibration.noise, BlockLaplace) else ""
+        blocks = " or outside its blocks" if calibration.problem.blocks else ""
         raise ArgumentError(
             f"{name} has signed rows longer than the radius {calibration.problem.radius:.6g} of "
             f"the calibration{blocks}: {name} takes rows that it was made for."
@@ -325,7 +325,7 @@ def _attaining(calibration: Calibration) -> Iterator[Candidate]:
         yield "opposed", deep_pair(calibration), None
     if calibration.placement == "output":
         return
-    if not isinstance(noise, GaussianNoise):
+    if noise.is_pure:
         # the loss of a Laplace tilt is largest at certain slopes and curvatures together
         charge = -noise.log_density(pairs.longest_row(calibration))
         old, new = exact.margins_of_most(loss, charge, problem.kappa)
@@ -339,7 +339,7 @@ def _attaining(calibration: Calibration) -> Iterator[Candidate]:
     # epsilon of the claim
     reach = loss.slope_bound * problem.radius
     epsilon = target.epsilon if isinstance(target, ApproxDP) else 0.0
-    turns = max(2.0, (epsilon * noise.sd**2 / reach - 2 * reach) / (2 * reach))
+    turns = max(2.0, (epsilon * noise.scale**2 / reach - 2 * reach) / (2 * reach))
     yield "straight", pairs.straight_pair(calibration, 0.0, turns)[0], None
     for old in (exact.margin_at(loss, share) for share in _SHARES if not is_flat):
         new = min(old, exact.margin_at(loss, _STEEP))
@@ -354,7 +354,7 @@ def _shifted(calibration: Calibration) -> Candidate:
     """
     problem, noise = calibration.problem, calibration.noise
     old, new = exact.margin_at(problem.loss, _SHARES[1]), exact.margin_at(problem.loss, _STEEP)
-    if not isinstance(noise, GaussianNoise):
+    if noise.is_pure:
         charge = -noise.log_density(pairs.longest_row(calibration))
         old, new = exact.margins_of_most(problem.loss, charge, problem.kappa)
     pair, w = pairs.straight_pair(calibration, old)

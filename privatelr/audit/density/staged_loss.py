@@ -39,7 +39,7 @@ from privatelr.mechanisms import StagedCalibration
 from privatelr.mechanisms.calibration import MomentsCalibration, ScaleCalibration
 from privatelr.mechanisms.score_histogram import HistogramCalibration
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, to_zcdp
-from privatelr.privacy.noise import GaussianNoise, NoiseLaw
+from privatelr.privacy.noise import NoiseLaw
 from privatelr.types import ColumnGroup, FloatArray
 
 # -- the scale of columns -----------------------------------------------------------------------
@@ -94,10 +94,10 @@ def counts_loss(made: HistogramCalibration) -> PrivacyLoss:
 def _loss_of_change(
     change: FloatArray, noise: NoiseLaw, claim: Guarantee, named: str
 ) -> PrivacyLoss:
-    if isinstance(noise, GaussianNoise):
-        found = shown(noise, claim, float(np.linalg.norm(change)))
-    else:
+    if noise.is_pure:
         found = -noise.log_density(change)
+    else:
+        found = shown(noise, claim, float(np.linalg.norm(change)))
     return PrivacyLoss(claim, found, found, claimed_number(claim), of=named)
 
 
@@ -258,7 +258,7 @@ def _profile_of_all(pair: Pair, plan: StagedCalibration, change: FloatArray | No
     three = found = largest(laws, claim, math.hypot(mu, beside), off + further)
     if plan.histogram is not None:
         parts.append(counts_loss(plan.histogram))
-        if isinstance(plan.histogram.noise, GaussianNoise):
+        if not plan.histogram.noise.is_pure:
             beside = math.hypot(beside, math.sqrt(2) / plan.histogram.noise.scale)
         elif isinstance(claim, ApproxDP):
             further += parts[-1].found

@@ -20,7 +20,6 @@ from privatelr.mechanisms import Request, calibrate
 from privatelr.mechanisms.calibration import Calibration, pure
 from privatelr.numerics import LOSSES
 from privatelr.privacy import PureDP
-from privatelr.privacy.noise import CopiedNoise
 from privatelr.types import FloatArray, IntArray
 
 _DEPTH = 4000.0
@@ -107,10 +106,7 @@ def classes_loss(
     pulled = old.gradient(vectors)
     change = new.gradient(vectors) - pulled
     b = -problem.penalty * vectors - shared.gradient(vectors) - pulled
-    if isinstance(noise, CopiedNoise):
-        ratio = float(exact.log_ratios(noise.each, b, change).sum())
-    else:
-        ratio = float(exact.log_ratios(noise, b.reshape(1, -1), change.reshape(1, -1))[0])
+    ratio = float(exact.log_ratios(noise, b.reshape(1, -1), change.reshape(1, -1))[0])
     others = shared.hessian(vectors) + problem.penalty * np.eye(vectors.size)
     return number(ratio + old.log_det(vectors, others) - new.log_det(vectors, others))
 

@@ -16,10 +16,11 @@ from scipy import optimize
 
 from privatelr.audit.checks import Check, Setting, guarded, largest, number
 from privatelr.audit.density import exact
-from privatelr.audit.density.pairs import PULL, TURN, SignedRows
+from privatelr.audit.density.pairs import PULL, TURN
 from privatelr.design import shares_of
 from privatelr.mechanisms import Request, calibrate
 from privatelr.mechanisms.calibration import Calibration, pure
+from privatelr.mechanisms.signed_rows import SignedRows, gradient, hessian
 from privatelr.numerics import LOSSES, Loss
 from privatelr.privacy import REPLACE_PERSON, PureDP
 from privatelr.types import FloatArray
@@ -69,9 +70,9 @@ def person_losses(
     problem = calibration.problem
     loss = problem.loss
     pulled, pulls = old.pull(loss, w), new.pull(loss, w)
-    b = -exact.gradient(shared, problem, w) - pulled
+    b = -gradient(shared, problem, w) - pulled
     ratios = exact.log_ratios(calibration.noise, b, pulls - pulled)
-    others = exact.hessian(shared, problem, w)
+    others = hessian(shared, problem, w)
     return ratios + old.log_det(loss, w, others) - new.log_det(loss, w, others)
 
 

@@ -16,7 +16,7 @@ from privatelr.mechanisms import candidate_choice
 from privatelr.mechanisms.candidate_choice import ScoreName, calibrate_choice
 from privatelr.mechanisms.score_histogram import calibrate_histogram, counts_in, release_histogram
 from privatelr.privacy import ApproxDP, Promise, PureDP
-from privatelr.privacy.noise import GaussianNoise, NoiseLaw, SystemRandomness
+from privatelr.privacy.noise import NoiseLaw, SystemRandomness
 from privatelr.privacy.noise.exponential_mechanism import PermuteAndFlip
 from privatelr.privacy.noise.gaussian_delta import log_delta
 from privatelr.types import FloatArray
@@ -50,8 +50,8 @@ def _counts(claim: Promise) -> Iterator[Check]:
     """The loss of the two counts that move when one record is replaced."""
     made = calibrate_histogram(_RECORDS, claim)
     subject = f"score counts, {short(claim)}: loss of two counts"
-    if isinstance(made.noise, GaussianNoise):
-        mu = math.hypot(1, -1) / made.noise.sd
+    if not made.noise.is_pure:
+        mu = math.hypot(1, -1) / made.noise.scale
         found = mu**2 / 2
         if isinstance(claim, ApproxDP):
             found = math.exp(log_delta(claim.epsilon, mu))

@@ -22,13 +22,14 @@ from scipy import special, stats
 from privatelr.audit.density.loss import SLACK, no_claim
 from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError
-from privatelr.mechanisms.linear_programs import ProgramCalibration, lower, require_x_bound, scorer
-from privatelr.mechanisms.simplex import SimplexCalibration, minimiser_logs
 from privatelr.model_data import FrameData
 from privatelr.numerics.rows import EntryRows
-from privatelr.numerics.solve.dense_weights import dense_projection
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, to_approximate
-from privatelr.results import SelectedRecord
+from privatelr.selection.choices import require_x_bound
+from privatelr.selection.dense_weights import dense_projection
+from privatelr.selection.multiplicative_weights import ProgramCalibration, lower, scorer
+from privatelr.selection.selected_fit import SelectedFit
+from privatelr.selection.simplex import SimplexCalibration, minimiser_logs
 from privatelr.sources import as_batch
 from privatelr.types import FloatArray, IntArray
 
@@ -215,7 +216,7 @@ class ChoiceLoss:
         )
 
 
-def choice_loss(fit: SelectedRecord, data: Any, neighbour: Any) -> ChoiceLoss:
+def choice_loss(fit: SelectedFit, data: Any, neighbour: Any) -> ChoiceLoss:
     """The privacy loss of the choices of a fit between two frames, for `audit.privacy_loss`."""
     spec, release, claim = fit.spec, fit.release, fit.guarantee
     if not isinstance(spec, DesignSpec):

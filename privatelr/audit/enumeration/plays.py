@@ -20,13 +20,14 @@ from privatelr.audit.checks import Check, claims_of_size, guarded, largest, shor
 from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.enumeration.discrete import log_chances_of, loss_of_outcomes, nearest_dense
 from privatelr.audit.enumeration.tiny_cases import exact_minimiser
-from privatelr.mechanisms import linear_programs as programs
-from privatelr.mechanisms import online, simplex
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import ZERO_OUT, Promise, PureDP
 from privatelr.privacy.noise import Draw, FloatDraw, Randomness, RandomVector, SystemRandomness
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
+from privatelr.selection import constraint_private as lp
+from privatelr.selection import multiplicative_weights as programs
+from privatelr.selection import online, simplex
 from privatelr.types import FloatArray
 
 PART = "choices"
@@ -133,7 +134,7 @@ def audit_plays(rng: np.random.Generator, epsilon: float, cases: int = 6) -> Ite
         yield from guarded(PART, subject, work, rng, epsilon)
     for claim in claims_of_size(epsilon):
         yield from guarded(PART, f"experts, {short(claim)}", _laws_of_experts, claim, rng, cases)
-        for private in programs.PRIVATE:
+        for private in lp.PRIVATE:
             subject = f"corners, private {private}, {short(claim)}"
             given = claim, private, subject, rng, 2 * cases
             yield from guarded(PART, subject, _laws_of_corners, *given)
@@ -284,24 +285,24 @@ def _losses_against(first: FloatArray, table: FloatArray, past: list[int]) -> Fl
 
 
 def _corners(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
-    for private in programs.PRIVATE:
+    for private in lp.PRIVATE:
         a, b = rng.uniform(-1, 1, (_RECORDS, 3)), rng.uniform(-1, 1, _RECORDS)
         corners, made = _corners_of(a, PureDP(epsilon), private)
-        play = partial(programs.play_constraints, corners, b, made)
+        play = partial(lp.play_constraints, corners, b, made)
         missed = follows(play, partial(_exponents_of_corners, corners, b, made), (3, 5), rng)
         yield _followed(f"corners, {private}", missed)
 
 
 def _corners_of(
-    a: FloatArray, claim: Promise, private: programs.Private
-) -> tuple[programs.Corners, programs.ConstraintCalibration]:
+    a: FloatArray, claim: Promise, private: lp.Private
+) -> tuple[lp.Corners, lp.ConstraintCalibration]:
     """The corners of constraints ``(n, d)``, and a calibration of five rounds on them."""
     ones = np.ones(a.shape[1])
     if private == "bounds":
-        corners = programs.public_corners(a, ones)
+        corners = lp.public_corners(a, ones)
     else:
-        corners = programs.private_corners(a, ones, 1.0, (-1.0, 1.0))
-    made = programs.calibrate_constraints(
+        corners = lp.private_corners(a, ones, 1.0, (-1.0, 1.0))
+    made = lp.calibrate_constraints(
         corners.values.shape,
         claim,
         private,
@@ -315,9 +316,12 @@ def _corners_of(
 
 
 def _exponents_of_corners(
-    corners: programs.Corners, b: FloatArray, made: programs.ConstraintCalibration, past: list[int]
+    corners: lp.Corners,
+    b: FloatArray,
+    made: lp.ConstraintCalibration,
+    past: list[int],
 ) -> FloatArray:
-    held = programs.held_bounds(b, corners, made.width)
+    held = lp.held_bounds(b, corners, made.width)
     slack = np.zeros(len(held))
     for option in past:
         slack += np.clip(held - corners.values[:, option], -made.width, made.width)
@@ -326,7 +330,11 @@ def _exponents_of_corners(
 
 
 def _laws_of_corners(
-    claim: Promise, private: programs.Private, subject: str, rng: np.random.Generator, cases: int
+    claim: Promise,
+    private: lp.Private,
+    subject: str,
+    rng: np.random.Generator,
+    cases: int,
 ) -> Iterator[Check]:
     worst = 0.0
     for _ in range(cases):

@@ -20,22 +20,18 @@ from privatelr.audit.enumeration.discrete import (
     path_pvalue,
 )
 from privatelr.errors import ArgumentError
-from privatelr.mechanisms.linear_programs import (
+from privatelr.numerics import LOSSES, Loss
+from privatelr.numerics.rows import EntryRows
+from privatelr.privacy import Promise, PureDP
+from privatelr.privacy.noise import SystemRandomness
+from privatelr.selection.multiplicative_weights import (
     SCORES,
     ProgramCalibration,
     ProgramFacts,
     calibrate_program,
     release_program,
 )
-from privatelr.mechanisms.simplex import (
-    SimplexProblem,
-    calibrate_simplex,
-    release_simplex,
-)
-from privatelr.numerics import LOSSES, Loss
-from privatelr.numerics.rows import EntryRows
-from privatelr.privacy import Promise, PureDP
-from privatelr.privacy.noise import SystemRandomness
+from privatelr.selection.simplex import SimplexProblem, calibrate_simplex, release_simplex
 from privatelr.types import FloatArray, IntArray
 
 _RECORDS, _DENSITY = 4, 0.75

@@ -21,8 +21,8 @@ import numpy as np
 
 from privatelr import mechanisms
 from privatelr.audit.checks import Check, guarded, label
-from privatelr.audit.density.exact import minimisers, moments_of, query
-from privatelr.audit.density.pairs import SignedRows, signed_rows
+from privatelr.audit.density.exact import query
+from privatelr.audit.density.pairs import signed_rows
 from privatelr.audit.density.worst_classes import ClassedRows
 from privatelr.audit.sampling.drawn_noise import draw_by_definition, same_law
 from privatelr.mechanisms import Problem, Request, StagedCalibration, draw_all
@@ -33,6 +33,7 @@ from privatelr.mechanisms.calibration import (
     calibrate_scale,
 )
 from privatelr.mechanisms.scale_release import release_scale
+from privatelr.mechanisms.signed_rows import SignedRows, minimisers
 from privatelr.numerics import LOSSES, Loss
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
@@ -252,8 +253,7 @@ def _fresh(epsilon: float) -> Iterator[Check]:
     used = [
         (plan.coefficients.noise, draws.noise),
         (plan.coefficients.shield, draws.shield),
-        (moments_of(plan).noise, draws.moments),
-        *([] if plan.scale is None else [(plan.scale.noise, draws.scale)]),
+        *((plan.parts[name].noise, drawn) for name, drawn in draws.others.items()),
     ]
     stale = sum(
         not any(law == drawn and draw is found for drawn, found in recorded.given)

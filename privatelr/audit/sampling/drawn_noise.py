@@ -13,7 +13,7 @@ import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from unittest import mock
@@ -23,14 +23,13 @@ import pandas as pd
 from scipy import special
 
 from privatelr.audit.checks import Check, guarded
+from privatelr.audit.law_definitions import definition_of
 from privatelr.audit.recomputed import plans_of_laws
 from privatelr.mechanisms import StagedCalibration, draw_all
-from privatelr.mechanisms.online import PrivateFTRL
 from privatelr.model import dplr
 from privatelr.multinomial_model import dpmultinom
 from privatelr.privacy.noise import (
-    BlockLaplace,
-    CopiedNoise,
+    LAWS,
     GaussianNoise,
     NoiseLaw,
     NoNoise,
@@ -39,7 +38,8 @@ from privatelr.privacy.noise import (
     SystemRandomness,
 )
 from privatelr.privacy.noise.blockwise import MANY
-from privatelr.types import FloatArray, parts_of
+from privatelr.selection.online import PrivateFTRL
+from privatelr.types import FloatArray
 
 _MODELLED = 20
 """For each real draw this number of draws is made by NumPy."""
@@ -55,34 +55,9 @@ _COINCIDE = 2
 """So many released numbers may coincide by chance, because they lie on a grid."""
 
 
-def draw_by_definition(law: RandomVector, count: int, rng: np.random.Generator) -> FloatArray:
+def draw_by_definition(law: NoiseLaw, count: int, rng: np.random.Generator) -> FloatArray:
     """Draws ``(count, dimension)`` by the definition of the law and NumPy's samplers."""
-    match law:
-        case NoNoise():
-            return np.zeros((count, law.dimension))
-        case SphericalLaplace():
-            direction = rng.standard_normal((count, law.dimension))
-            length = rng.gamma(law.dimension, 1 / law.rate, (count, 1))
-            return np.asarray(length * direction / np.linalg.norm(direction, axis=1)[:, None])
-        case GaussianNoise():
-            return law.sd * rng.standard_normal((count, law.dimension))
-        case CopiedNoise():
-            return np.hstack([draw_by_definition(law.each, count, rng) for _ in range(law.copies)])
-        case BlockLaplace():
-            reach = rng.gamma(law.dimension + 1, 1 / law.rate, (count, 1))
-            unit = np.empty((count, law.dimension))
-            for columns, part in parts_of(law.blocks):
-                # uniform in the unit ball of the norm of this part
-                if part.norm == "l1":
-                    sizes = rng.dirichlet(np.ones(part.size + 1), count)[:, :-1]
-                    within = rng.choice(np.array([-1.0, 1.0]), sizes.shape) * sizes
-                else:
-                    within = rng.standard_normal((count, part.size))
-                    within /= np.linalg.norm(within, axis=1)[:, None]
-                    within *= rng.random((count, 1)) ** (1 / part.size)
-                unit[:, columns] = part.bound * within
-            return np.asarray(reach * unit)
-    raise TypeError(f"{type(law).__name__}: the audit has no definition of this law.")
+    return definition_of(law).draw(law, count, rng)
 
 
 # -- the laws of draws ----------------------------------------------------------------------------
@@ -95,13 +70,13 @@ class Drawing:
     Attributes
     ----------
     name : str
-    laws : tuple of RandomVector
+    laws : tuple of NoiseLaw
     draw : callable
         Returns one draw of each law, end to end.
     """
 
     name: str
-    laws: tuple[RandomVector, ...]
+    laws: tuple[NoiseLaw, ...]
     draw: Callable[[], FloatArray]
 
 
@@ -112,20 +87,16 @@ def drawings() -> Iterator[Drawing]:
 
 
 def _laws(plan: StagedCalibration) -> Iterator[NoiseLaw]:
-    """The laws of a plan in the order of the fields of its draws."""
-    stages: dict[str, Any] = {"moments": plan.moments, "scale": plan.scale}
-    stages |= {"histogram": plan.histogram, "noise": plan.coefficients}
-    for field in fields(draw_all(plan, SystemRandomness())):
-        if field.name == "shield":
-            yield plan.coefficients.shield
-        elif stages[field.name] is not None:
-            yield stages[field.name].noise
+    """The laws of a plan in the order of its draws."""
+    yield plan.coefficients.noise
+    yield plan.coefficients.shield
+    yield from (plan.parts[name].noise for name in draw_all(plan, SystemRandomness()).others)
 
 
 def _draw_plan(plan: StagedCalibration) -> FloatArray:
     draws = draw_all(plan, SystemRandomness())
-    drawn = [getattr(draws, field.name) for field in fields(draws)]
-    return np.concatenate([each.nearest() for each in drawn if each is not None])
+    drawn = (draws.noise, draws.shield, *draws.others.values())
+    return np.concatenate([each.nearest() for each in drawn])
 
 
 def _draw_law(law: RandomVector) -> FloatArray:
@@ -147,7 +118,7 @@ def _drawn(rng: np.random.Generator, count: int, only: str) -> Iterator[Check]:
         if only in drawing.name:
             subject = f"{drawing.name}: digits of evidence that they have another law"
             yield from guarded("draws", subject, _compare, drawing, subject, rng, count)
-    missing = {law.__name__ for law in _kinds_of(NoiseLaw)} - seen
+    missing = {law.__name__ for law in LAWS.values()} - seen
     yield Check("draws", "laws of noise that no fit was seen to draw from", len(missing))
     for law in (SphericalLaplace(_BLOCKWISE, 2.0), GaussianNoise(_BLOCKWISE, 0.7)):
         subject = f"{law.title} in blocks: digits of evidence that it has another law"
@@ -156,12 +127,6 @@ def _drawn(rng: np.random.Generator, count: int, only: str) -> Iterator[Check]:
     if only in "uniform numbers":
         subject = "uniform numbers: digits of evidence that they are not"
         yield from guarded("draws", subject, _uniform, subject)
-
-
-def _kinds_of(kind: type[Any]) -> Iterator[type[Any]]:
-    for each in kind.__subclasses__():
-        yield each
-        yield from _kinds_of(each)
 
 
 def _compare(
@@ -180,15 +145,14 @@ def _evidence(pvalues: FloatArray) -> float:
     return max(0.0, -math.log10(max(len(pvalues) * float(pvalues.min()), 1e-300)))
 
 
-def _views(laws: Sequence[RandomVector], draws: FloatArray) -> Iterator[FloatArray]:
+def _views(laws: Sequence[NoiseLaw], draws: FloatArray) -> Iterator[FloatArray]:
     """Functions of draws whose laws are compared: coordinates, lengths, shares of the largest."""
     yield from draws.T
     start = 0
     for law in laws:
-        copies = law.copies if isinstance(law, CopiedNoise) else 1
         part = draws[:, start : start + law.dimension]
         start += law.dimension
-        for copy in np.split(part, copies, axis=1):
+        for copy in np.split(part, len(law.parts), axis=1):
             length = np.linalg.norm(copy, axis=1)
             yield length
             yield np.abs(copy).max(axis=1) / length
@@ -236,15 +200,15 @@ def _products(first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatA
     return mean, (first**2).T @ second**2 / len(first) - mean**2 + 1e-12
 
 
-def _in_blocks(law: SphericalLaplace | GaussianNoise, subject: str) -> Iterator[Check]:
+def _in_blocks(law: NoiseLaw, subject: str) -> Iterator[Check]:
     """Check one draw of very many coordinates: their law, and their dependence at any distance."""
     drawn, d = _draw_law(law), law.dimension
     square = float(drawn @ drawn)
-    if isinstance(law, GaussianNoise):
-        normal, off = drawn / law.sd, (square / law.sd**2 - d) / math.sqrt(2 * d)
-    else:
+    if law.is_pure:
         normal = drawn * math.sqrt(d / square)
-        off = (math.sqrt(square) * law.rate - d) / math.sqrt(d)
+        off = (math.sqrt(square) / law.scale - d) / math.sqrt(d)
+    else:
+        normal, off = drawn / law.scale, (square / law.scale**2 - d) / math.sqrt(2 * d)
     pvalues = np.append(_of_uniforms(special.ndtr(normal)), special.erfc(abs(off) / math.sqrt(2)))
     yield Check("draws", subject, _evidence(pvalues), _EVIDENCE)
 

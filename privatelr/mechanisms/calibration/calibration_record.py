@@ -16,11 +16,11 @@ from privatelr.mechanisms.calibration.lambda_rules import require_tilt, settle_l
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import Request
 from privatelr.privacy.noise import (
-    GaussianNoise,
     NoiseLaw,
     NoNoise,
     gaussian_epsilon,
     mean_square,
+    pure_part,
     shortest,
 )
 from privatelr.types import Placement
@@ -119,6 +119,11 @@ class Calibration:
         return proven_by(self.noise, self.target)
 
     @property
+    def sensitivity(self) -> float:
+        """How far one record moves the minimiser."""
+        return proven_noise.output_sensitivity(self.problem, self.tau)
+
+    @property
     def distance(self) -> float:
         """``2 tau / Lambda``, the sensitivity of an inexact minimum (theory.md 5).
 
@@ -138,11 +143,11 @@ class Calibration:
         if self.placement == "output":
             return target.epsilon
         beside = self.distance / self.shield.scale
-        if isinstance(target, privacy.ApproxDP) and isinstance(noise, GaussianNoise):
+        if isinstance(target, privacy.ApproxDP) and not noise.is_pure:
             mu = math.hypot(2 * (problem.reach / noise.scale), beside)
             return min(target.epsilon, gaussian_epsilon(mu, target.delta))
-        tilt = 2 * problem.pull * proven_noise.relative_rate(noise, problem)
-        return min(proven_noise.pure_part(target), tilt + beside)
+        tilt = 2 * problem.pull * noise.rate_along(problem)
+        return min(pure_part(target), tilt + beside)
 
     @property
     def coefficient_sd(self) -> float:
@@ -166,13 +171,9 @@ class Calibration:
         if isinstance(target, privacy.PureDP | privacy.NonPrivate):
             return (target,) if isinstance(target, privacy.PureDP) else ()
         if self.placement == "output":
-            return (
-                event_of(
-                    noise, proven_noise.output_sensitivity(problem, self.tau), target.neighbours
-                ),
-            )
+            return events_of(noise, self.sensitivity, target)
         shield = privacy.GaussianEvent(self.distance / self.shield.scale, target.neighbours)
-        if not isinstance(noise, GaussianNoise):
+        if noise.is_pure:
             spent = proven_noise.tilt_epsilon(noise, problem, self.analysis)
             return (privacy.PureDP(spent, target.neighbours), shield)
         # any proven bound holds, whichever the analysis took
@@ -248,16 +249,19 @@ class Calibration:
 
 def proven_by(noise: NoiseLaw, target: privacy.Guarantee) -> privacy.Guarantee:
     """Return the target, or pure epsilon if Laplace noise was made for (epsilon, delta)."""
-    if isinstance(target, privacy.ApproxDP) and not isinstance(noise, GaussianNoise):
-        return privacy.PureDP(proven_noise.pure_part(target), target.neighbours)
+    if isinstance(target, privacy.ApproxDP) and noise.is_pure:
+        return privacy.PureDP(pure_part(target), target.neighbours)
     return target
 
 
-def event_of(noise: NoiseLaw, reach: float, neighbours: privacy.Neighbours) -> privacy.Event:
-    """Return the event of spherical noise on a vector of sensitivity `reach`."""
-    if isinstance(noise, GaussianNoise):
-        return privacy.GaussianEvent(reach / noise.sd, neighbours)
-    return privacy.PureDP(reach / noise.scale, neighbours)
+def events_of(
+    noise: NoiseLaw, reach: float, proven: privacy.Guarantee
+) -> tuple[privacy.Event, ...]:
+    """Return what a ledger composes for noise on a vector of sensitivity `reach`."""
+    if isinstance(proven, privacy.PureDP):
+        return (proven,)
+    event = noise.event(reach, proven.neighbours)
+    return () if event is None else (event,)
 
 
 def facts_html(title: str, facts: Sequence[tuple[str, str]], *below: Piece) -> str:
@@ -305,7 +309,7 @@ def calibrate_output(problem: Problem, request: Request, lambda_origin: str) -> 
     tau = proven_noise.certified_norm(problem, nothing)
     laws = _laws_of_output(problem, tau, target)
     noise = proven_noise.require_law(laws, target, request.kinds)
-    by_profile = isinstance(target, privacy.ApproxDP) and isinstance(noise, GaussianNoise)
+    by_profile = isinstance(target, privacy.ApproxDP) and not noise.is_pure
     return Calibration(
         problem=problem,
         target=target,
@@ -340,12 +344,12 @@ def _other_tilts(
     laws = proven_noise.candidates(problem, target, chosen)
     yield from _others(laws, noise)
     may_be_gaussian = isinstance(target, privacy.ZCDP | privacy.ApproxDP)
-    if may_be_gaussian and not any(isinstance(law, GaussianNoise) for law in laws):
+    if may_be_gaussian and all(law.is_pure for law in laws):
         yield "Gaussian noise", math.inf
     for analysis in pure.ANALYSES:
         unproven = analysis == "joint" and problem.loss.joint_factor is None
         # R's bound is proven for pure epsilon alone
-        other_noise = isinstance(target, privacy.ApproxDP) or isinstance(noise, GaussianNoise)
+        other_noise = isinstance(target, privacy.ApproxDP) or not noise.is_pure
         unproven |= (other_noise or problem.is_multinomial) and analysis == "cms11"
         if analysis != chosen and not unproven:
             law = shortest(proven_noise.candidates(problem, target, analysis))

@@ -4,7 +4,7 @@ The symbols are those of `privatelr.mechanisms.calibration.pure`, and ``m = L R 
 of standard deviation sigma per coordinate, in the sum form. The bounds of Theorem 4.2 on
 (epsilon, delta), with a Gaussian shield of mu_out on the minimiser, are in
 `privatelr.privacy.noise.gaussian_delta`; the zCDP of section 4.3 is in `objective_rho`. Where
-neighbours replace a person, both have the bounds of `privatelr.privacy.noise.person_tilt`.
+neighbours replace a person, both have the bounds of `privatelr.privacy.person_tilt`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def tilt_event(
     """Return what a tilt of this sigma is to a ledger; only "joint" uses the joint bound.
 
     Persons are neighbours of their own, and their events have bounds of their own
-    (`privatelr.privacy.noise.person_tilt`).
+    (`privatelr.privacy.person_tilt`).
     """
     whose = problem.neighbours if problem.persons else neighbours
     m, loss = problem.reach / sigma, problem.loss

@@ -14,16 +14,15 @@ from typing import Literal
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import gaussian_objective, proven_noise, pure
-from privatelr.mechanisms.calibration.proven_noise import gaussian_tilts, laplace_tilts, pure_part
+from privatelr.mechanisms.calibration.proven_noise import gaussian_tilts, laplace_tilts
 from privatelr.mechanisms.problem import Problem
 from privatelr.privacy import ZCDP, ApproxDP, Promise, PureDP, pure_within
 from privatelr.privacy.noise import (
-    BlockLaplace,
-    CopiedNoise,
     GaussianNoise,
+    LaplaceNoise,
     NoiseLaw,
-    SphericalLaplace,
     mean_square,
+    pure_part,
     shortest,
 )
 from privatelr.types import Placement
@@ -34,7 +33,7 @@ LAMBDA_RULES: tuple[LambdaRule, ...] = ("auto", "free", "PrivateLR")
 Kinds = tuple[type[NoiseLaw], ...]
 """Laws of noise to choose from; all of them if there are none."""
 GAUSSIAN: Kinds = (GaussianNoise,)
-LAPLACE: Kinds = (SphericalLaplace, BlockLaplace, CopiedNoise)
+LAPLACE: Kinds = (LaplaceNoise,)
 PLAIN_LAMBDA = 0.001
 """Penalty of the mean objective of a plain fit for which none is given, as in R."""
 _ROUNDING = 1e-12
@@ -65,7 +64,7 @@ def free_penalty(
     """
     epsilon = pure_part(target)
     laplace = max(at_least, pure.laplace_free_penalty(facts, epsilon, analysis))
-    if not isinstance(target, ApproxDP) or not _among(GAUSSIAN, kinds):
+    if not isinstance(target, ApproxDP) or not within(kinds, GAUSSIAN):
         return laplace
     at = facts.with_lambda(laplace / facts.n)
     found = {laplace: laplace_tilts(at, epsilon, analysis, proven_noise.BESIDE_SHIELD)}
@@ -120,7 +119,7 @@ def lambda_by_rule(
         # takes a part of it
         return balanced(free, laplace_tilts(at, target.epsilon, analysis)[0])
     laplace = lambda_by_rule("auto", facts, PureDP(pure_part(target)), analysis)
-    if not _among(GAUSSIAN, kinds):
+    if not within(kinds, GAUSSIAN):
         return laplace
     found = [(laplace, LAPLACE)]
     with suppress(GuaranteeError):
@@ -133,7 +132,7 @@ def lambda_by_rule(
         value, kinds = candidate
         return expected_excess(facts.with_lambda(value), target, analysis, kinds)
 
-    meant = [one for one in found if _among(one[1], kinds)]
+    meant = [one for one in found if within(kinds, one[1])]
     return min(meant or found, key=excess)[0]
 
 
@@ -152,9 +151,9 @@ def output_balance(facts: Problem, target: Promise, kinds: Kinds = ()) -> float:
     return math.sqrt(math.sqrt(mean_square(noise)) * facts.n * curvature * math.sqrt(square))
 
 
-def _among(laws: Kinds, kinds: Kinds) -> bool:
-    """Whether any of these laws may be chosen."""
-    return not kinds or bool(set(laws) & set(kinds))
+def within(kinds: Kinds, meant: Kinds) -> Kinds:
+    """Return those of these kinds that are also of a kind in `meant`; no kinds stand for all."""
+    return tuple(kind for kind in kinds if issubclass(kind, meant)) if kinds else meant
 
 
 def expected_excess(

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration.calibration_record import event_of, proven_by
+from privatelr.mechanisms.calibration.calibration_record import events_of, proven_by
 from privatelr.mechanisms.calibration.proven_noise import (
     grid_for,
     laws_hiding,
@@ -15,8 +15,8 @@ from privatelr.mechanisms.calibration.proven_noise import (
 )
 from privatelr.mechanisms.problem import Problem
 from privatelr.numerics.rows import additions
-from privatelr.privacy import Event, Guarantee, NonPrivate, PureDP
-from privatelr.privacy.noise import GaussianNoise, NoiseLaw, NoNoise, SphericalLaplace
+from privatelr.privacy import Event, Guarantee, NonPrivate
+from privatelr.privacy.noise import LAWS, GaussianNoise, NoiseLaw, NoNoise
 
 MOST_COLUMNS = 1000
 """Largest number of columns for which the ``d (d + 1)`` moments fit into a release file."""
@@ -74,6 +74,11 @@ class MomentsCalibration:
         return largest_traces(self.problem, self.typical)
 
     @property
+    def sensitivity(self) -> float:
+        """How far one record moves both matrices; see `moments_sensitivity`."""
+        return moments_sensitivity(self.problem, self.typical, type(self.noise))
+
+    @property
     def proven(self) -> Guarantee:
         """The guarantee that the noise is proven to give; see `Calibration.proven`."""
         return proven_by(self.noise, self.target)
@@ -89,11 +94,7 @@ class MomentsCalibration:
     @property
     def events(self) -> tuple[Event, ...]:
         """The events that a ledger composes for this release."""
-        target = self.proven
-        if isinstance(target, PureDP | NonPrivate):
-            return (target,) if isinstance(target, PureDP) else ()
-        reach = moments_sensitivity(self.problem, self.typical, type(self.noise))
-        return (event_of(self.noise, reach, target.neighbours),)
+        return events_of(self.noise, self.sensitivity, self.proven)
 
     def __str__(self) -> str:
         return (
@@ -161,7 +162,7 @@ def moments_sensitivity(
     largest *= 1 + ROUNDING
     records = MOST_IN_MEMORY if problem.persons else problem.n  # that of persons is not public
     lost = 2 * mean_error(records, problem.d)
-    if problem.touched > 1 and law is not GaussianNoise:
+    if problem.touched > 1 and law.is_pure:
         return largest * (problem.moved / problem.n + problem.touched * lost)
     return largest * (math.sqrt(2) / problem.n + problem.touched * lost)
 
@@ -212,9 +213,9 @@ def calibrate_moments(
     if not isinstance(target, NonPrivate):
         laws: list[NoiseLaw] = [
             law
-            for kind in (SphericalLaplace, GaussianNoise)
-            for law in laws_hiding(moments_sensitivity(problem, typical, kind), size, target)
-            if isinstance(law, kind)
+            for kind in LAWS.values()
+            if kind.is_spherical  # as the posterior of the matrices takes them
+            for law in laws_hiding(moments_sensitivity(problem, typical, kind), size, target, kind)
         ]
         noise = require_law(laws, target, kinds)
     balance = moments_balance(problem, typical)
@@ -233,11 +234,6 @@ def achieved_moments(calibration: MomentsCalibration) -> Guarantee:
     if isinstance(target, NonPrivate):
         return target
     problem, typical = calibration.problem, calibration.typical
-    reach = moments_sensitivity(problem, typical, type(noise))
-    known = calibration.balance == moments_balance(problem, typical)
-    found = worth_hiding(noise, reach, target) if known else None
-    if found is None:
-        raise GuaranteeError(
-            f"moments with {noise.title} noise under {target}: nothing is proven about it."
-        )
-    return found
+    if calibration.balance != moments_balance(problem, typical):
+        raise GuaranteeError(f"moments of balance {calibration.balance:g}: nothing is proven.")
+    return worth_hiding(noise, calibration.sensitivity, target, "moments")

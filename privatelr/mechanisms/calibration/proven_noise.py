@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import cast
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import gaussian_objective, pure
@@ -20,6 +21,8 @@ from privatelr.numerics.solve import EXACT_COLUMNS, resolved_norm
 from privatelr.privacy import (
     ZCDP,
     ApproxDP,
+    Event,
+    GaussianEvent,
     Guarantee,
     Promise,
     PureDP,
@@ -28,23 +31,20 @@ from privatelr.privacy import (
     to_zcdp,
 )
 from privatelr.privacy.noise import (
-    BlockLaplace,
+    DOWN,
+    LAWS,
+    UP,
     CopiedNoise,
     GaussianNoise,
+    LaplaceNoise,
     NoiseLaw,
-    NoNoise,
-    SphericalLaplace,
-    gaussian_mu,
-    gaussian_sd,
     log_delta,
     log_delta_beside_pure,
     mean_square,
-    pure_beside,
+    pure_part,
     shortest,
 )
 
-UP, DOWN = 1 + 2.0**-50, 1 - 2.0**-50
-"""Factors that round a positive number up and down, in the direction of more noise."""
 _SHIELD_SHARE = 0.01
 """Share of the rate of a Laplace tilt, or of rho, that is left to the shield."""
 BESIDE_SHIELD = 1 - _SHIELD_SHARE
@@ -82,18 +82,14 @@ def laplace_tilts(
     Spherical noise is valid for all rows (Theorems 3.1 and 3.2 of theory.md), and noise in the
     shape of the blocks for a design that has blocks (Theorem 3.1b). The length is ``E|b|^2``, a
     public fact. The rate is `share` of the largest one. There are none if the curvature leaves
-    nothing of epsilon.
+    nothing of epsilon. Every law with a method `tilting` is tried.
     """
     rate = pure.objective_rate(problem, epsilon, analysis) * share * DOWN
     if not rate * 2 * problem.pull > _NO_USE * epsilon:
         return []
-    laws: list[SphericalLaplace | BlockLaplace] = [
-        SphericalLaplace(problem.d, rate / problem.radius * DOWN)
-    ]
-    if problem.blocks:
-        laws.append(BlockLaplace(problem.blocks, rate))
+    laws = [law for kind in LAWS.values() if (law := kind.tilting(rate, problem))]
     if problem.is_multinomial:  # each class by itself, which `softmax` is about
-        return sorted((CopiedNoise(law, problem.classes) for law in laws), key=mean_square)
+        laws = [CopiedNoise(cast("LaplaceNoise", law), problem.classes) for law in laws]
     return sorted(laws, key=mean_square)
 
 
@@ -110,29 +106,13 @@ def gaussian_tilts(problem: Problem, target: ApproxDP, analysis: pure.Analysis) 
     return _gaussian(problem, gaussian_objective.tilt_sigma(problem, target, analysis))
 
 
-def pure_part(target: Promise) -> float:
-    """The pure epsilon that implies a target; of a shared one, beside what it is shared with."""
-    if isinstance(target, ZCDP):
-        return pure_within(target.rho)
-    if isinstance(target, PureDP):
-        return target.epsilon
-    return pure_beside(target.epsilon, target.delta, target.beside)
-
-
 def _gaussian(problem: Problem, sigma: float) -> list[NoiseLaw]:
     return [GaussianNoise(problem.size, sigma)] if math.isfinite(sigma) else []
 
 
 def tilt_epsilon(noise: NoiseLaw, problem: Problem, analysis: str) -> float:
     """Return the epsilon that a Laplace tilt spends, without its shield."""
-    return pure.objective_epsilon(relative_rate(noise, problem), problem, analysis)
-
-
-def relative_rate(noise: NoiseLaw, problem: Problem) -> float:
-    """Return the rate of a Laplace tilt of any shape, relative to R; see `calibration.pure`."""
-    rate = 1.0 / noise.scale
-    one = noise.each if isinstance(noise, CopiedNoise) else noise
-    return rate * problem.radius if isinstance(one, SphericalLaplace) else rate
+    return pure.objective_epsilon(noise.rate_along(problem), problem, analysis)
 
 
 # -- noise on a vector ----------------------------------------------------------------------------
@@ -149,24 +129,16 @@ def output_sensitivity(problem: Problem, tau: float = 0.0) -> float:
     return 2 * (problem.reach + problem.touched * tau) / problem.penalty * UP
 
 
-def laws_hiding(sensitivity: float, d: int, target: Promise) -> list[NoiseLaw]:
+def laws_hiding(
+    sensitivity: float, d: int, target: Promise, *kinds: type[NoiseLaw]
+) -> list[NoiseLaw]:
     """Return the laws of noise for a vector ``(d,)`` of this Euclidean sensitivity.
 
-    There is spherical Laplace noise for the pure epsilon that implies the target and, unless the
-    target is pure, Gaussian noise by its exact profile (theory.md 4.1).
+    All laws are tried, or these kinds: spherical Laplace noise for the pure epsilon that
+    implies the target and, unless the target is pure, Gaussian noise.
     """
-    laplace = SphericalLaplace(d, pure_part(target) / sensitivity * DOWN)
-    match target:
-        case PureDP():
-            return [laplace]
-        case ZCDP():
-            return [laplace, gaussian_within(sensitivity, d, target)]
-        case SharedApproxDP(beside=beside):
-            mu = gaussian_mu(target.epsilon, target.delta)
-            rest = math.sqrt(max(mu * mu - beside * beside, 0.0)) * DOWN
-            return [laplace, *([GaussianNoise(d, sensitivity / rest * UP)] if rest > 0 else [])]
-    sd = gaussian_sd(target.epsilon, target.delta, sensitivity) * UP
-    return [laplace, GaussianNoise(d, sd)]
+    found = (kind.hiding(sensitivity, d, target) for kind in kinds or LAWS.values())
+    return [law for law in found if law is not None]
 
 
 def require_law(
@@ -179,30 +151,35 @@ def require_law(
     return noise
 
 
-def gaussian_within(sensitivity: float, d: int, target: ZCDP) -> GaussianNoise:
-    """Return the Gaussian noise for rho (Bun and Steinke 2016, Proposition 1.6)."""
-    return GaussianNoise(d, sensitivity / math.sqrt(2 * target.rho) * UP)
-
-
-def worth_hiding(noise: NoiseLaw, reach: float, target: Guarantee) -> Guarantee | None:
+def worth_hiding(noise: NoiseLaw, reach: float, target: Guarantee, of: str = "noise") -> Guarantee:
     """Return the guarantee of noise on a vector of sensitivity `reach`, in terms of a target.
 
-    A pure guarantee is stronger than (epsilon, delta) and is returned as it is. The result is None
-    if nothing is proven about the noise for such a target.
+    Raises
+    ------
+    GuaranteeError
+        If nothing is proven about the noise for such a target.
     """
-    match noise, target:
-        case SphericalLaplace(), SharedApproxDP():
-            return shared_worth(target, reach * noise.rate)
-        case SphericalLaplace(), PureDP() | ApproxDP():
-            return PureDP(reach * noise.rate, target.neighbours)
-        case SphericalLaplace(), ZCDP():
-            return to_zcdp(PureDP(reach * noise.rate, target.neighbours))
-        case GaussianNoise(), ZCDP():
-            return replace(target, rho=(reach / noise.sd) ** 2 / 2)
-        case GaussianNoise(), ApproxDP():
-            mu = math.hypot(reach / noise.sd, target.beside)
+    return worth_of(noise.event(reach, target.neighbours), target, f"{of} with {noise.title} noise")
+
+
+def worth_of(event: Event | None, target: Guarantee, of: str) -> Guarantee:
+    """Return the guarantee of an event in terms of a target; `of` is the subject of an error.
+
+    A pure guarantee is stronger than (epsilon, delta) and is returned as it is.
+    """
+    match event, target:
+        case PureDP(epsilon=epsilon), SharedApproxDP():
+            return shared_worth(target, epsilon)
+        case PureDP(), PureDP() | ApproxDP():
+            return event
+        case PureDP(), ZCDP():
+            return to_zcdp(event)
+        case GaussianEvent(mu=mu), ZCDP():
+            return replace(target, rho=mu**2 / 2)
+        case GaussianEvent(mu=mu), ApproxDP():
+            mu = math.hypot(mu, target.beside)
             return replace(target, delta=delta_of(log_delta(target.epsilon, mu)))
-    return None
+    raise GuaranteeError(f"{of} under {target}: nothing is proven about it.")
 
 
 def shared_worth(target: SharedApproxDP, epsilon: float) -> SharedApproxDP:
@@ -278,8 +255,9 @@ def shield_for(
     """
     reach = 2 * tau * problem.touched / problem.penalty
     if isinstance(target, ZCDP):
-        return gaussian_within(reach, problem.size, replace(target, rho=_SHIELD_SHARE * target.rho))
-    if isinstance(noise, GaussianNoise):
+        share = replace(target, rho=_SHIELD_SHARE * target.rho)
+        return require_law(laws_hiding(reach, problem.size, share), share, (GaussianNoise,))
+    if not noise.is_pure:
         mu = SHIELD_RATIO * problem.reach / noise.scale
         return GaussianNoise(problem.size, reach / mu * UP)
     epsilon = pure_part(target)
@@ -292,7 +270,7 @@ def grid_for(noise: NoiseLaw) -> float:
 
     It is at most a thousandth of the noise's smallest standard deviation, a public fact.
     """
-    if isinstance(noise, NoNoise):
+    if noise.scale == 0:
         return 0.0
     spread = math.sqrt(float(noise.variances.min()))
     if not math.isfinite(spread):

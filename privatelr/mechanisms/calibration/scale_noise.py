@@ -16,19 +16,19 @@ from typing import cast
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import (
     Calibration,
-    event_of,
+    events_of,
     proven_by,
 )
-from privatelr.mechanisms.calibration.lambda_rules import nominal_epsilon
+from privatelr.mechanisms.calibration.lambda_rules import GAUSSIAN, nominal_epsilon
 from privatelr.mechanisms.calibration.moment_noise import (
     MOST_IN_MEMORY,
     ROUNDING,
     mean_error,
 )
 from privatelr.mechanisms.calibration.proven_noise import (
-    DOWN,
-    gaussian_within,
     grid_for,
+    laws_hiding,
+    require_law,
     worth_hiding,
 )
 from privatelr.numerics import Loss
@@ -41,7 +41,7 @@ from privatelr.privacy import (
     PureDP,
     SharedApproxDP,
 )
-from privatelr.privacy.noise import BlockLaplace, NoiseLaw, gaussian_mu
+from privatelr.privacy.noise import DOWN, BlockLaplace, NoiseLaw, gaussian_mu
 from privatelr.types import Block, ColumnGroup
 
 SQUARE_WEIGHT = 1.66
@@ -178,6 +178,11 @@ class ScaleCalibration:
         return math.sqrt(square + self.facts.intercept**2)
 
     @property
+    def sensitivity(self) -> float:
+        """How far one record moves all means and mean squares."""
+        return scale_sensitivity(self.facts)
+
+    @property
     def proven(self) -> Guarantee:
         """The guarantee that the noise is proven to give; see `Calibration.proven`."""
         return proven_by(self.noise, self.target)
@@ -185,9 +190,7 @@ class ScaleCalibration:
     @property
     def events(self) -> tuple[Event, ...]:
         """What a ledger composes for this release."""
-        if isinstance(self.target, PureDP):
-            return (self.target,)
-        return (event_of(self.noise, scale_sensitivity(self.facts), self.target.neighbours),)
+        return events_of(self.noise, self.sensitivity, self.target)
 
     def __str__(self) -> str:
         return (
@@ -324,7 +327,8 @@ def calibrate_scale(facts: ScaleFacts, target: Promise) -> ScaleCalibration:
     else:
         assert isinstance(target, ZCDP)
         size = facts.p + len(facts.columns_of("number", "product"))
-        noise = gaussian_within(scale_sensitivity(facts), size, target)
+        laws = laws_hiding(scale_sensitivity(facts), size, target)
+        noise = require_law(laws, target, GAUSSIAN)
     return ScaleCalibration(facts, target, noise, grid_for(noise))
 
 
@@ -362,12 +366,9 @@ def achieved_scale(calibration: ScaleCalibration) -> Guarantee:
         If no proof covers the noise.
     """
     facts, noise, target = calibration.facts, calibration.noise, calibration.target
-    if isinstance(noise, BlockLaplace) and isinstance(target, PureDP):
-        needed = scale_blocks(facts)
-        if len(needed) == len(noise.blocks):
-            ratios = [b.bound / own.bound for b, own in zip(needed, noise.blocks, strict=True)]
-            return PureDP(max(ratios) * noise.rate, target.neighbours)
-    found = worth_hiding(noise, scale_sensitivity(facts), target)
-    if found is None or isinstance(target, PureDP):
+    if not isinstance(target, PureDP):
+        return worth_hiding(noise, calibration.sensitivity, target, "scale")
+    epsilon = noise.epsilon_within(scale_blocks(facts))
+    if math.isinf(epsilon):
         raise GuaranteeError(f"scale with {noise.title} noise under {target}: nothing is proven.")
-    return found
+    return PureDP(epsilon, target.neighbours)

@@ -32,7 +32,7 @@ and the Renyi divergence of order a is at most ``2 a m^2 + C + sqrt(2) m E max(Z
 ``(K - 1) log(1 + kappa / K)``, and 0 where ``kappa <= m^2 / 4``, but not for long rows.
 
 **Persons.** With ``q(s) = 2 s - s^2 K / (K - 1)`` the tilt costs ``g + max_s [g s + kappa q(s)]``,
-or by one term ``2 g + kappa (K - 1) / K``. For Gaussian tilts `privatelr.privacy.noise.person_tilt`
+or by one term ``2 g + kappa (K - 1) / K``. For Gaussian tilts `privatelr.privacy.person_tilt`
 averages over records, whose vertices are those above, with ``C = kappa (K - 1) / K`` or 0.
 """
 

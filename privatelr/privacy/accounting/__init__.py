@@ -15,10 +15,10 @@ from privatelr.privacy.accounting.charged_accounts import (
     charged_if_unread,
     of_public_data,
 )
-from privatelr.privacy.accounting.composition_bounds import delta_of, epsilon_of, fits
+from privatelr.privacy.accounting.composition_bounds import epsilon_of
 from privatelr.privacy.accounting.filters import ACCOUNTS, kept_delta
 from privatelr.privacy.accounting.ledger import Ledger, PartAccount
-from privatelr.privacy.accounting.ledger_books import complete
 from privatelr.privacy.accounting.ledger_entry import Entry, Receipt, column_of_persons
+from privatelr.privacy.accounting.ledger_store import complete
 from privatelr.privacy.accounting.statement import entry_from_json, entry_to_json, is_within, price
 from privatelr.privacy.conversions import join, split

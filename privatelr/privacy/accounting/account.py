@@ -1,27 +1,90 @@
-"""What can be charged, and the one place where a charge is made."""
+"""What can be charged, the one place where a charge is made, and the blocks that are open."""
 
 from __future__ import annotations
 
+import json
+import os
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from privatelr.arguments import suggests_arguments
+from privatelr.errors import GuaranteeError
 from privatelr.locks import ForkSafeLock
 from privatelr.privacy.accounting.agreement import require_agreement
-from privatelr.privacy.accounting.ledger_entry import Entry, priced
+from privatelr.privacy.accounting.ledger_entry import Entry, Receipt, priced
+from privatelr.privacy.accounting.statement import Statement, charged
 from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import Guarantee
 
 if TYPE_CHECKING:
     from privatelr.privacy.accounting.ledger import Ledger
-    from privatelr.privacy.accounting.ledger_books import Page
 
 LOCK = ForkSafeLock()
 """One lock for all ledgers: a charge to several of them is all or nothing, without deadlock."""
 Places = tuple[tuple["Ledger", "str | None"], ...]
+ELSEWHERE = (
+    "ledger: it is kept in another process, and this one can only read it; charge it there "
+    "(threads share it), or resume it with Ledger.from_json(ledger.to_json()) once that process "
+    "is gone; a ledger on disk (Ledger.create) is charged by all processes."
+)
+ACTIVE: list[Ledger] = []
+"""The ledgers of open blocks in this process, the innermost last."""
+_MARK = "PRIVATELR_OPEN_BLOCKS"
+"""By this environment variable a process that is started inside a block learns of its ledger."""
+
+
+class Page(Protocol):
+    """A ledger while nobody else can charge it."""
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry; raises `GuaranteeError` if it does not fit."""
+
+    def commit(self) -> Receipt | None:
+        """Keep what was added."""
+
+
+class MemoryBook:
+    """Entries in one process; others have a copy that refuses charges."""
+
+    is_on_disk = False
+    address = None
+
+    def __init__(self, statement: Statement, key: str = "", keeper: int | None = None) -> None:
+        self.statement, self.keeper = statement, keeper
+        self.key = key or uuid.uuid4().hex
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether this process keeps the entries."""
+        return self.keeper == os.getpid()
+
+    def require_kept(self) -> None:
+        """Refuse what this process cannot charge.
+
+        It is asked before the lock, which another thread may have held when this process forked.
+        """
+        if not self.is_kept:
+            raise GuaranteeError(ELSEWHERE)
+
+    @contextmanager
+    def exclusively(self) -> Iterator[Page]:
+        """Open the entries for a charge, under the lock of all ledgers."""
+        yield _MemoryPage(self)
+
+
+class _MemoryPage:
+    def __init__(self, book: MemoryBook) -> None:
+        self._book, self._after = book, book.statement
+
+    def add(self, entry: Entry) -> None:
+        self._after = charged(self._after, entry)
+
+    def commit(self) -> None:
+        self._book.statement = self._after
 
 
 @suggests_arguments
@@ -61,7 +124,7 @@ class Account(ABC):
             The guarantee of the release.
         events
             The same release in more detail, which may compose to less. Together they must imply
-            the guarantee, and must not imply half of it: low costs that are stated beside a high
+            the guarantee, and must not imply half of it: low costs that are stated next to a high
             price are not believed.
         label
             A description of the release for the page; it must not depend on private values.
@@ -123,3 +186,40 @@ class Account(ABC):
                 pages.append(opened.enter_context(ledger._book.exclusively()))
                 pages[-1].add(entry if part == entry.part else replace(entry, part=part))
             yield pages
+
+
+# -- blocks --------------------------------------------------------------------------------------
+
+
+def enter_block(ledger: Ledger) -> None:
+    """Open a block, and leave word for processes that are started inside it."""
+    with LOCK.held():
+        ACTIVE.append(ledger)
+        _leave_word()
+
+
+def leave_block(ledger: Ledger) -> None:
+    """Close the innermost block of a ledger."""
+    with LOCK.held():
+        del ACTIVE[-1 - ACTIVE[::-1].index(ledger)]
+        _leave_word()
+
+
+def blocks_above() -> list[str | None]:
+    """Return the addresses of blocks of the processes that started this one.
+
+    None stands for a ledger in the memory of one of them.
+    """
+    return [address for process, address in _marks() if process != os.getpid()]
+
+
+def _marks() -> list[tuple[int, str | None]]:
+    return [(process, address) for process, address in json.loads(os.environ.get(_MARK) or "[]")]
+
+
+def _leave_word() -> None:
+    above = [mark for mark in _marks() if mark[0] != os.getpid()]
+    if marks := above + [(os.getpid(), ledger._book.address) for ledger in ACTIVE]:
+        os.environ[_MARK] = json.dumps(marks)
+    else:
+        os.environ.pop(_MARK, None)

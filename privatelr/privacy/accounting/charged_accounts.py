@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from privatelr.errors import GuaranteeError, LedgerError, ReaderError
-from privatelr.privacy.accounting import open_blocks
-from privatelr.privacy.accounting.account import Account, Places
+from privatelr.privacy.accounting.account import ACTIVE, ELSEWHERE, Account, Places, blocks_above
 from privatelr.privacy.accounting.ledger import Ledger
-from privatelr.privacy.accounting.ledger_books import ELSEWHERE
 from privatelr.privacy.accounting.ledger_entry import Entry
 from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import Guarantee
@@ -44,11 +42,9 @@ def active_ledger() -> Account | None:
     """Return what a fitting function charges without a ledger; None if there is none to charge.
 
     It charges all ledgers whose blocks are open in this process, whichever thread opened them, and
-    the one of PRIVATELR_LEDGER. In a process that was started inside a block it charges the ledger
-    of the block if that is on disk, and refuses otherwise, and so it does on Linux in a worker
-    that was started before the block. (Elsewhere, on another machine, or two processes down, a
-    worker of an earlier pool cannot know of the block; give these ``ledger=``, which charges or
-    refuses, or set PRIVATELR_LEDGER before the pool is started.)
+    the one of PRIVATELR_LEDGER. A process that was started inside a block charges the ledger of the
+    block if that is on disk, and refuses otherwise. A process that was started before the block
+    cannot know of it. Give it ``ledger=``, or set PRIVATELR_LEDGER before it is started.
     """
     return account_with(None)
 
@@ -66,18 +62,15 @@ def account_with(ledger: AnyLedger | None) -> Account | None:
     """
     if isinstance(ledger, str | os.PathLike):
         ledger = Ledger.open(ledger)
-    around = open_blocks.inherited()
-    if around is None:  # the block of another process, whose ledger cannot be charged here
+    if None in (above := blocks_above()):  # the ledger of a block cannot be charged here
         return _SeveralLedgers()
-    others = [Ledger.open(where, allowance=name, note=note) for where, name, note in around]
-    others += open_blocks.ACTIVE
+    others = [*map(Ledger.open, filter(None, above)), *ACTIVE]
     if named := os.environ.get(NAMED):
         others.append(_opened(named))
     given = {} if ledger is None else {place[0]._key: place for place in ledger.places}
     places = dict(given)
     for other in others:
-        before = places.setdefault(other._key, (other, None))
-        places[other._key] = _narrowed(before, other)
+        places.setdefault(other._key, (other, None))
     if ledger is not None and places == given:
         return ledger
     match [*places.values()]:
@@ -101,12 +94,22 @@ def charge(
 
 
 @contextmanager
-def charged_if_unread(ledger: Account | None, guarantee: Guarantee) -> Iterator[None]:
-    """Charge a call whose records could not be read, before the error is told.
+def charged_if_unread(
+    ledger: Account | None, guarantee: Guarantee, *, is_read: bool
+) -> Iterator[None]:
+    """Charge a call whose records could not be counted, before the error is raised.
 
     Records of a stream and of Dask are counted before the charge, because the noise depends on
-    their number. That the count fails is a fact about a record, which is paid for as the call is.
+    their number. A count may fail because of one record, so a failure is charged as the call is.
+
+    Parameters
+    ----------
+    is_read
+        Whether records are read to count them. Then a ledger without room for the guarantee
+        refuses the call before they are read.
     """
+    if is_read and ledger is not None:
+        ledger.require_room(guarantee)
     try:
         yield
     except ReaderError:
@@ -130,15 +133,3 @@ def _opened(named: str) -> Ledger:
         return Ledger.open(named)
     except LedgerError as error:
         raise type(error)(f"{NAMED}: {error}") from None
-
-
-def _narrowed(place: tuple[Ledger, str | None], other: Ledger) -> tuple[Ledger, str | None]:
-    """Return the place of a charge to two accounts of one ledger: an allowance counts, too."""
-    ledger, part = place
-    own, outer = ledger._book.allowance, other._book.allowance
-    if own is not None and outer is not None and own != outer:
-        raise GuaranteeError(
-            f"ledger: a charge to the allowance {own!r} inside of a block of the allowance "
-            f"{outer!r} would be one to both; charge it outside of the block."
-        )
-    return (other, part) if own is None and outer is not None else place

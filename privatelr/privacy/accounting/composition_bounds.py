@@ -1,12 +1,20 @@
-"""Bounds on the price of several releases together, by several methods, and the best of them.
+"""Bounds on the price of several releases together, and the least of them.
 
 An entry has a guarantee, and may have events that say how it is kept. Both are valid prices, so
 the lower one is used.
 
-The methods are sums of decimals (three times 0.1 makes 0.3), the exact formula for Gaussian
-releases, Renyi divergences, and loss distributions if dp-accounting is installed. Only the
-distributions of that library are used, not its events: these double the sensitivity for
-REPLACE_ONE, while the sensitivity here is already that of REPLACE_ONE (privacy.md 9).
+dp-accounting is optional, and it composes one thing here: the distributions of losses. These are
+for prices that were fixed before the first release. Three bounds do not use it, because it lacks
+them or because a base install needs them for every ledger:
+
+- Sums of decimals, in which three times 0.1 makes 0.3. Its accountants have no sums.
+- The exact formula for Gaussian releases, next to a pure one if there is one. That library has
+  them on a grid of losses.
+- Renyi divergences of one order, by which a ledger counts. A base install needs them, and that
+  library has none for the events of tilts and of draws from a simplex.
+
+Only the distributions of that library are used, not its events. These double the sensitivity for
+REPLACE_ONE, while the sensitivity here is already that of REPLACE_ONE.
 """
 
 from __future__ import annotations
@@ -27,12 +35,8 @@ from privatelr.privacy.accounting.ledger_entry import Entry
 from privatelr.privacy.conversions import to_approximate
 from privatelr.privacy.events import Event, GaussianEvent, TiltEvent, tilt_survival
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
-from privatelr.privacy.noise.gaussian_delta import (
-    epsilon_beside_pure,
-    gaussian_epsilon,
-    log_delta_beside_pure,
-)
-from privatelr.privacy.renyi_divergence import delta_of_curve, epsilon_of_curve
+from privatelr.privacy.noise.gaussian_delta import epsilon_beside_pure, gaussian_epsilon
+from privatelr.privacy.renyi_divergence import epsilon_of_curve
 from privatelr.types import FloatArray
 
 _STEPS = 20_000
@@ -162,15 +166,6 @@ def epsilon_by_losses(total: Composition, delta: float) -> float:
     return math.inf if losses is None else float(losses.get_epsilon_for_delta(spare))
 
 
-def delta_by_losses(total: Composition, epsilon: float) -> float:
-    """Return delta at this epsilon by privacy loss distributions; 1 if they are not available."""
-    losses = _losses(total.counts, epsilon)
-    if losses is None:
-        return 1.0
-    found = float(losses.get_delta_for_epsilon(epsilon))
-    return max(found * (1 + _SLACK) + _ROUNDING * (1 + len(total.counts)), _SMALLEST_DELTA)
-
-
 def _losses(counts: Mapping[Event, int], scale: float) -> Any | None:
     """Compose the distribution of the sum of losses, rounded up to a grid; None without library."""
     known = all(isinstance(event, PureDP | GaussianEvent | TiltEvent) for event in counts)
@@ -240,39 +235,6 @@ def epsilon_of(entries: Iterable[Entry], delta: float) -> float:
     negative, and is infinite if no bound holds at so small a delta.
     """
     return min(_epsilons(list(entries), delta), default=math.inf)
-
-
-def fits(entries: Iterable[Entry], epsilon: float, delta: float) -> bool:
-    """Whether ``epsilon_of(entries, delta) <= epsilon``; slow bounds are tried last."""
-    return any(bound <= epsilon for bound in _epsilons(list(entries), delta))
-
-
-def delta_of(entries: Iterable[Entry], epsilon: float) -> float:
-    """Return a delta at which all entries together are approximately private with this epsilon.
-
-    The result is never negative, and is 1 if no bound is lower.
-    """
-    bounds = [
-        at_least(total.lost + Fraction(rest))
-        for total in _readings(list(entries))
-        for rest in _deltas(total, epsilon)
-    ]
-    return min([*bounds, 1.0])
-
-
-def _deltas(total: Composition, epsilon: float) -> Iterator[float]:
-    """Yield bounds on the delta at this epsilon; `lost` has to be added to them."""
-    others = total.others
-    left = exact(epsilon) - total.pure
-    match list(others.counts):
-        case [GaussianEvent(mu=mu)]:  # for every epsilon, as in `epsilon_by_sum`
-            yield math.exp(log_delta_beside_pure(epsilon, at_least(total.pure), mu))
-        case [] if left >= 0:
-            yield 0.0
-        case _ if left >= 0:
-            yield delta_of_curve(renyi_total(others), at_most(left))
-    yield delta_of_curve(renyi_total(total), epsilon)
-    yield delta_by_losses(total, epsilon)
 
 
 def _epsilons(entries: Sequence[Entry], delta: float) -> Iterator[float]:

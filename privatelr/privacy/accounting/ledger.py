@@ -8,23 +8,39 @@ file, and every process that has its path can charge it.
 
 from __future__ import annotations
 
+import getpass
 import os
+import platform
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakValueDictionary
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import GuaranteeError, LedgerError, count_of, require_number
+from privatelr.errors import (
+    ArgumentError,
+    GuaranteeError,
+    LedgerError,
+    PrivacyWarning,
+    count_of,
+    require_number,
+    show,
+)
 from privatelr.lazy_import import lazy_import
-from privatelr.privacy.accounting import open_blocks
+from privatelr.privacy.accounting import ledger_store
 from privatelr.privacy.accounting import statement as statements
-from privatelr.privacy.accounting.account import Account, Places
-from privatelr.privacy.accounting.filters import named_rule
-from privatelr.privacy.accounting.ledger_books import DiskBook, MemoryBook
+from privatelr.privacy.accounting.account import (
+    Account,
+    MemoryBook,
+    Places,
+    enter_block,
+    leave_block,
+)
+from privatelr.privacy.accounting.filters import named_rule, renyi_rule
 from privatelr.privacy.accounting.ledger_entry import Entry
-from privatelr.privacy.accounting.ledger_on_disk import LedgerOnDisk
+from privatelr.privacy.accounting.ledger_store import Charge, DiskBook, LedgerRow
 from privatelr.privacy.accounting.statement import Statement, left
 from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours
@@ -33,20 +49,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from privatelr import page_model
-    from privatelr.privacy.accounting import ledger_file, ledger_page, ledger_plot
+    from privatelr.privacy.accounting import ledger_page
 else:
-    ledger_file = lazy_import("privatelr.privacy.accounting.ledger_file")
     ledger_page = lazy_import("privatelr.privacy.accounting.ledger_page")
-    ledger_plot = lazy_import("privatelr.privacy.accounting.ledger_plot")
     page_model = lazy_import("privatelr.page_model")
 
-_OPEN: WeakValueDictionary[tuple[str, str, str | None, str], Ledger] = WeakValueDictionary()
-"""The ledgers of this process by name, address, allowance and note, so that a pickle or a path
-finds its ledger again."""
+_IN_MEMORY: WeakValueDictionary[str, Ledger] = WeakValueDictionary()
+"""The ledgers in the memory of this process by name, so that a pickle finds its ledger again."""
 
 
 @suggests_arguments
-class Ledger(LedgerOnDisk):
+class Ledger(Account):
     """A privacy budget that is charged before data is touched.
 
     Parameters
@@ -57,7 +70,7 @@ class Ledger(LedgerOnDisk):
         The delta at which the budget is counted; with 0, only pure releases fit.
     neighbours : {"replace", "zero-out", "person"} or Neighbours
         The neighbours that every guarantee in it is about: one record replaced by another one, as
-        for fits without ``person=``, or by zeros, as for `PrivateFTRL`, or all of one person's.
+        for fits without ``person=``, or by zeros, as in online play, or all of one person's.
     account : {"renyi", "sum"}, optional
         The rule by which a budget with a delta is counted. ``"renyi"`` counts the Renyi
         divergence of one order at 80 % of delta, with 10 % for releases that have a delta of
@@ -78,9 +91,8 @@ class Ledger(LedgerOnDisk):
     on disk, for all processes that have its path, which may stand in its place as ``ledger=``.
 
     As a context (``with Ledger(1.0):``) it is charged by every fitting function, in every thread
-    of the process. Nested blocks charge all their ledgers or none, so that an inner block can be
-    an allowance within the outer budget. A charge is never taken back, not even if the release
-    fails afterwards.
+    of the process. Nested blocks charge all their ledgers or none. A charge is never taken back,
+    not even if the release fails afterwards.
 
     **Privacy.** *Covered*: all recorded releases together, by the budget. Each release, and its
     price, may be chosen by the results of earlier ones. *Neighbours*: one record, the same in all
@@ -113,8 +125,8 @@ class Ledger(LedgerOnDisk):
 
     def _open(self, book: MemoryBook | DiskBook) -> None:
         self._book = book
-        if book.is_kept:
-            _OPEN[self._identity] = self
+        if isinstance(book, MemoryBook) and book.is_kept:
+            _IN_MEMORY[book.key] = self
 
     @classmethod
     def _of(cls, book: MemoryBook | DiskBook) -> Self:
@@ -122,35 +134,14 @@ class Ledger(LedgerOnDisk):
         ledger._open(book)
         return ledger
 
-    @classmethod
-    def _at(cls, book: DiskBook) -> Self:
-        """Return the ledger of a book that was opened, which may be open in this process already.
-
-        An account is one object, so that two names of it in one call are charged once.
-        """
-        kept = _OPEN.get((book.key, book.store.address, book.allowance, book.note))
-        return kept if type(kept) is cls else cls._of(book)
-
     @property
     def _key(self) -> str:
         """The name that no other ledger has."""
         return self._book.key
 
     @property
-    def _address(self) -> tuple[str, str | None, str] | None:
-        """How another process opens it; None for a ledger in memory."""
-        book = self._book
-        if isinstance(book, MemoryBook):
-            return None
-        return book.store.address, book.allowance, book.note
-
-    @property
-    def _identity(self) -> tuple[str, str, str | None, str]:
-        return (self._key, *(self._address or ("", None, "")))
-
-    @property
     def _statement(self) -> Statement:
-        return self._book.statements()[-1]
+        return self._book.statement
 
     @classmethod
     def plan(
@@ -185,6 +176,126 @@ class Ledger(LedgerOnDisk):
         """
         planned = statements.planned(prices, delta, read_neighbours(neighbours))
         return cls._of(MemoryBook(planned, keeper=os.getpid()))
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        *,
+        dataset: str = "",
+        neighbours: Neighbours | str = REPLACE_ONE,
+        account: str | None = None,
+        prices: Iterable[Guarantee | tuple[Guarantee, Sequence[Event]]] | None = None,
+        note: str | bool | None = None,
+    ) -> Self:
+        """Create a ledger on disk, which every process charges that is given its path.
+
+        A charge is on the disk before the data are read. The file is an SQLite database, and it
+        takes no other file's place.
+
+        Parameters
+        ----------
+        path
+            Name of the file; or with the extra `server` the URL of a PostgreSQL database, such as
+            ``postgresql+psycopg://host/clinic``, which then holds this one ledger.
+        epsilon, delta, neighbours, account
+            The budget, as for `Ledger`, except that the account is fixed here and not by the first
+            charge: with a delta it is ``"renyi"`` unless ``"sum"`` is asked for.
+        dataset
+            What the ledger is about, as people call it.
+        prices
+            Prices that are declared in advance, in place of `epsilon`; see `plan`.
+        note
+            As for `open`.
+
+        Raises
+        ------
+        LedgerError
+            If there is such a file, or if it cannot be written.
+        GuaranteeError
+            If the budget is invalid.
+
+        Warns
+        -----
+        PrivacyWarning
+            If the file is on a network file system, whose locks are not to be trusted.
+        """
+        relation, noted = read_neighbours(neighbours), _note(note)
+        if (prices is None) == (epsilon is None):
+            raise GuaranteeError("create: takes either epsilon or prices.")
+        if prices is not None:
+            budget = statements.planned(prices, delta, relation)
+        else:
+            budget = Statement(epsilon or 0.0, delta, relation)
+            rule = named_rule(account, budget.epsilon, budget.delta)
+            budget = replace(budget, rule=rule or renyi_rule(budget.epsilon, budget.delta))
+        address = _path(path)
+        ledger_store.create(address, budget, _text("dataset", dataset))
+        if kind := ledger_store.network_of(address):
+            warnings.warn(
+                f"ledger: the file is on a file system of the kind {kind}, whose locks may let two "
+                "processes charge it at once; keep it on a disk of one machine, or on a server.",
+                PrivacyWarning,
+                stacklevel=3,
+            )
+        return cls.open(address, note=noted)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        note: str | bool | None = None,
+    ) -> Self:
+        """Open a ledger on disk.
+
+        Parameters
+        ----------
+        path
+            Name of the file, or URL of the database.
+        note
+            A text that is kept with every charge that is made by the returned ledger. True stands
+            for the names of the user and of the host; by default no name is kept.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such ledger, if it cannot be read, if a row of it was changed, or if it
+            was made by an earlier version.
+        """
+        return cls._of(DiskBook(_path(path), _note(note)))
+
+    @staticmethod
+    def check(path: str | os.PathLike[str], *, head: str | None = None) -> tuple[str, ...]:
+        """Return a sentence for everything that is wrong with a ledger on disk; empty if sound.
+
+        The chain of hashes is computed again, and so is what all charges compose to. Every event is
+        compared with the guarantee it stands for, every row with its number, and the last row with
+        what the ledger holds as its head.
+
+        Parameters
+        ----------
+        path
+            Name of the file, or URL of the database.
+        head
+            The hash of the last row (`head`), as it was noted elsewhere. Rows may have followed it.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such ledger, or `head` is no hash.
+
+        Notes
+        -----
+        That finds accidents, and edits of one who does not compute anew all that an edit changes.
+        One who does, or puts a backup back, is found by what was noted outside of the file: by
+        `head`, up to the row that had it, and by `knows`, up to the charge of a saved release.
+        """
+        if head is not None:
+            ledger_store.require_sha256(head, "head")
+        return tuple(ledger_store.findings(ledger_store.table_at(_path(path)), head))
 
     @property
     def epsilon(self) -> float:
@@ -221,11 +332,6 @@ class Ledger(LedgerOnDisk):
         """The ledger itself, for all rows."""
         return ((self, None),)
 
-    @property
-    def can_be_charged(self) -> bool:
-        """Whether this process may charge it: in memory, the one that made it; on disk, all."""
-        return self._book.is_kept
-
     def part(self, name: str) -> PartAccount:
         """Return an account for some of the rows; disjoint parts cost as much as the dearest one.
 
@@ -250,7 +356,7 @@ class Ledger(LedgerOnDisk):
         return self._left(None, delta)
 
     def _left(self, part: str | None, delta: float) -> float:
-        return min(left(one, part, _delta(delta)) for one in self._book.statements())
+        return left(self._statement, part, _delta(delta))
 
     def to_json(self) -> dict[str, Any]:
         """Return the budget and every entry as plain values."""
@@ -265,13 +371,69 @@ class Ledger(LedgerOnDisk):
         """
         return cls._of(MemoryBook(statements.from_json(value), keeper=os.getpid()))
 
+    @property
+    def dataset(self) -> str:
+        """What a ledger on disk is about."""
+        return self._disk.content().dataset
+
+    @property
+    def head(self) -> str:
+        """The hash of the last row of a ledger on disk, which stands for all rows; see `check`."""
+        return self._disk.content().head
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """The entries of a ledger on disk, with their times, notes and releases."""
+        return self._disk.content().charges
+
+    @property
+    def rows(self) -> Sequence[LedgerRow]:
+        """All rows of a ledger on disk, as they are written, with their hashes."""
+        return self._disk.content().rows
+
+    def knows(self, entry: Entry) -> bool:
+        """Whether a charge that has a receipt of this ledger is in it, after the same rows.
+
+        If not, rows are missing or were changed after the charge, as in a restored backup.
+        """
+        hashes = [row.hash for row in self.rows]
+        own = [one for one in entry.receipts if one.ledger == self._key]
+        return bool(own) and all(hashes[one.row - 1 : one.row] == [one.head] for one in own)
+
+    def saved_as(self, entry: Entry) -> str | None:
+        """Return the SHA-256 of the saved release of a charge; None if none is noted."""
+        rows = {one.row for one in entry.receipts if one.ledger == self._key}
+        found = (one.release for one in self.charges if one.number in rows)
+        return next(found, None)
+
+    def complete(self, entry: Entry, sha256: str) -> None:
+        """Note the SHA-256 of a release by its charge, as saving a fit does.
+
+        Raises
+        ------
+        LedgerError
+            If it has no such charge, or if another hash was noted before, which it keeps.
+        """
+        ledger_store.require_sha256(sha256)
+        receipts = [one for one in entry.receipts if one.ledger == self._key]
+        if not receipts:
+            raise LedgerError("ledger: it has no such charge.")
+        for receipt in receipts:
+            self._disk.release(receipt, sha256)
+
+    @property
+    def _disk(self) -> DiskBook:
+        if isinstance(self._book, DiskBook):
+            return self._book
+        raise LedgerError("ledger: it is in memory; Ledger.create makes one on disk.")
+
     def __enter__(self) -> Ledger:
         self._book.require_kept()
-        open_blocks.enter(self)
+        enter_block(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        open_blocks.leave(self)
+        leave_block(self)
 
     def __copy__(self) -> Ledger:
         return self
@@ -280,21 +442,21 @@ class Ledger(LedgerOnDisk):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if address := self._address:
-            return _reopen, (self._key, *address)
+        if isinstance(book := self._book, DiskBook):
+            return _reopen, (book.key, book.address, book.note)
         return _unpickle, (self._key, self.to_json())
 
     def __repr__(self) -> str:
-        where = f"{ledger_file.shown(self._address[0])}, " if self._address else ""
+        address = self._book.address
+        where = "" if address is None else f"{ledger_store.shown(address)}, "
         budget = f"epsilon={self.epsilon!r}, delta={self.delta!r}"
         return f"<Ledger {where}{budget}, {count_of(len(self.entries), 'entry')}>"
 
     def page(self) -> list[page_model.Piece]:
         """Return its page in pieces, as `privatelr.page_model` writes them."""
-        book = self._book
-        if isinstance(book, MemoryBook):
-            return ledger_page.page_in_memory(book.statement)
-        return ledger_page.page(book.content(), book.allowance)
+        if isinstance(book := self._book, DiskBook):
+            return ledger_page.page(book.content())
+        return ledger_page.page_in_memory(book.statement)
 
     def __str__(self) -> str:
         return page_model.as_text(self.page())
@@ -318,7 +480,7 @@ class Ledger(LedgerOnDisk):
         MissingDependencyError
             If matplotlib is not installed.
         """
-        return ledger_plot.plot_ledger(self._statement, ax)
+        return ledger_page.plot_ledger(self._statement, ax)
 
     def show(self) -> None:
         """Print what is spent, by whom, and what is left."""
@@ -354,17 +516,36 @@ def _delta(delta: float) -> float:
     return require_number(GuaranteeError, "delta", delta, takes, at_least=0, at_most=1)
 
 
+def _path(path: str | os.PathLike[str]) -> str:
+    """Return the address of a ledger: the URL of a database, or the whole path of a file."""
+    text = os.fsdecode(path) if isinstance(path, str | os.PathLike) else ""
+    if not text or "\0" in text:
+        raise ArgumentError(f"path={show(path)}: path takes the name of a file.")
+    return text if ledger_store.is_server(text) else os.path.realpath(text)
+
+
+def _text(name: str, value: str) -> str:
+    if not isinstance(value, str):
+        raise ArgumentError(f"{name}={show(value)}: {name} takes text.")
+    return value
+
+
+def _note(note: str | bool | None) -> str:
+    """Return what charges are noted with: a sentence, or for True the user and the host."""
+    return f"{getpass.getuser()}@{platform.node()}" if note is True else _text("note", note or "")
+
+
 def _unpickle(key: str, value: Any) -> Ledger:
     """Return the ledger itself if this process has it; otherwise a copy that refuses charges."""
-    if kept := _OPEN.get((key, "", None, "")):
+    if kept := _IN_MEMORY.get(key):
         return kept
     return Ledger._of(MemoryBook(statements.from_json(value), key))
 
 
-def _reopen(key: str, address: str, allowance: str | None, note: str) -> Ledger:
+def _reopen(key: str, address: str, note: str) -> Ledger:
     """Open the ledger of a pickle, in whatever process this is."""
-    ledger = Ledger.open(address, allowance=allowance, note=note)
+    ledger = Ledger.open(address, note=note)
     if ledger._key != key:
-        where = ledger_file.shown(address)
+        where = ledger_store.shown(address)
         raise LedgerError(f"ledger {where}: another ledger has taken its place.")
     return ledger

@@ -1,4 +1,4 @@
-"""The page of a ledger: what is spent, by whom, what is left, and what has no release."""
+"""The page of a ledger: what is spent, by whom, what is left; and a plot of its charges."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import count_of
-from privatelr.page_model import Alarm, Heading, Indented, Listing, Piece, on_one_line
+from privatelr.page_model import Alarm, Heading, Indented, Listing, Piece, on_one_line, shorten
+from privatelr.plot_style import HIGHLIGHT, MAIN, add_legend, axes_for, literal
 from privatelr.privacy.accounting import statement as statements
 from privatelr.privacy.accounting.filters import DeclaredPrices, Renyi, unused
 from privatelr.privacy.accounting.ledger_entry import Entry
-from privatelr.privacy.accounting.ledger_rows import Charge, Content
+from privatelr.privacy.accounting.ledger_store import Charge, Content
 from privatelr.privacy.accounting.statement import Statement
 from privatelr.privacy.guarantees import REPLACE_PERSON
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _BAR = 40
 """Width of the bar, in characters."""
@@ -23,30 +29,29 @@ _WIDEST_ENTRY = (79, 6, 16, 24, 12, 12)
 _MOST_ROWS_IN_MEMORY = 20
 _WIDEST_IN_MEMORY = (79, 16, 34, 79)
 """Largest width of each column, in characters."""
+_MOST_BARS, _LONGEST_LABEL = 30, 40
 
 
-def page(content: Content, allowance: str | None = None) -> list[Piece]:
-    """Lay out a ledger, or the part of it that one allowance is about."""
-    *_, own = content.statements(allowance)
-    charges = [one for one in content.charges if allowance in (None, one.allowance)]
-    whose = "" if allowance is None else f", allowance {allowance!r}"
+def page(content: Content) -> list[Piece]:
+    """Lay out a ledger on disk."""
+    own, charges = content.statement, content.charges
     name = on_one_line(content.dataset) or "unnamed data"
     at = f" at delta {own.delta:.6g}" if own.delta > 0 else ""
     share = share_of(own)
     # the first release also pays for the conversion, which is no share of what an account holds
     whole = "of what the account holds is " if isinstance(own.rule, Renyi) else ""
     pieces: list[Piece] = [
-        Heading(f"Ledger of {name}{whose}: epsilon {own.epsilon:.6g}{at}"),
+        Heading(f"Ledger of {name}: epsilon {own.epsilon:.6g}{at}"),
         Indented(f"Neighbours: {_about(own)}", rest="  "),
         Indented(f"Account: {statements.account(own)}", rest="  "),
         Indented(f"Opened: {content.opened[:10]}", rest="  "),
-        Indented(f"Head: row {content.rows}, {content.head}", rest="  "),
+        Indented(f"Head: row {len(content.rows)}, {content.head}", rest="  "),
         f"{bar(share)} {percent(share)} {whole}spent",
         f"Spent: epsilon {statements.spent(own, own.delta):.6g}{at}",
-        _left(content.statements(allowance)),
+        _left(own),
     ]
     if charges:
-        pieces += ["", _by_whom(content, charges), "", entries(charges[-_MOST_ROWS:])]
+        pieces += ["", _by_whom(own, charges), "", entries(charges[-_MOST_ROWS:])]
         hidden = len(charges) - _MOST_ROWS
         if hidden > 0:
             pieces.append(
@@ -54,10 +59,6 @@ def page(content: Content, allowance: str | None = None) -> list[Piece]:
             )
     else:
         pieces.append("Nothing was charged.")
-    for change in content.changes:
-        to = f"epsilon {change.epsilon:.6g}, delta {change.delta:.6g}"
-        told = f"Budget changed on {change.time[:10]} to {to}: {on_one_line(change.reason)}"
-        pieces.append(Indented(told, rest="  "))
     if warning := unreleased(charges):
         pieces += ["", Alarm(warning)]
     return pieces
@@ -113,32 +114,26 @@ def entries(charges: Sequence[Charge]) -> Listing:
     return Listing(headers[:count], [row[:count] for row in rows], _WIDEST_ENTRY[:count])
 
 
-def _by_whom(content: Content, charges: Sequence[Charge]) -> Listing:
-    """List what each allowance and each note has spent, by the rule of the whole."""
+def _by_whom(budget: Statement, charges: Sequence[Charge]) -> Listing:
+    """List what the charges of each note have spent, by the rule of the whole."""
     rows = []
-    for who in dict.fromkeys((one.allowance, one.note) for one in charges):
-        own = [one for one in charges if (one.allowance, one.note) == who]
-        alone = replace(content.budget, entries=tuple(one.entry for one in own))
-        limit = content.allowances.get(who[0]) if who[0] else None
-        name = ", ".join(on_one_line(one) for one in who if one) or "(no note)"
-        spent = statements.spent(alone, alone.delta)
-        of = "" if limit is None else f" of {limit.epsilon:.6g}"
+    for note in dict.fromkeys(one.note for one in charges):
+        own = [one for one in charges if one.note == note]
+        alone = replace(budget, entries=tuple(one.entry for one in own))
         times = sum(one.entry.times for one in own)
-        if limit is not None:
-            mine = content.statements(who[0])[-1]
-            spent = statements.spent(mine, mine.delta)
-        told = f"epsilon {spent:.6g}{of}"
-        rows.append((name, str(times), told, str(sum(one.release is None for one in own))))
+        spent = f"epsilon {statements.spent(alone, alone.delta):.6g}"
+        unsaved = sum(one.release is None for one in own)
+        rows.append((on_one_line(note) or "(no note)", str(times), spent, str(unsaved)))
     return Listing(("by whom", "releases", "spent", "unsaved"), rows, (79, 8, 30, 8))
 
 
-def _left(limits: Sequence[Statement]) -> str:
-    rule = limits[-1].rule
+def _left(statement: Statement) -> str:
+    rule = statement.rule
     if isinstance(rule, DeclaredPrices):
-        free = unused(rule, limits[-1].entries)
+        free = unused(rule, statement.entries)
         count = 0 if free is None else free.total()
         return f"Left: {count} of {sum(one.times for one in rule.prices)} prices"
-    pure = min(statements.left(limit, None, 0.0) for limit in limits)
+    pure = statements.left(statement, None, 0.0)
     return f"Left: epsilon {statements.rounded_down(pure)} for one more pure release"
 
 
@@ -176,7 +171,7 @@ def page_in_memory(statement: Statement) -> list[Piece]:
         *(Indented(fact, rest="  ") for fact in facts),
         _entries_in_memory(statement),
         total,
-        _left([statement]),
+        _left(statement),
     ]
 
 
@@ -198,3 +193,43 @@ def _entries_in_memory(statement: Statement) -> Piece:
     return Listing(
         ("release", kind, "price", "times"), [*before, *cells[hidden:]], _WIDEST_IN_MEMORY
     )
+
+
+# -- plot -----------------------------------------------------------------------------------------
+
+
+def plot_ledger(statement: Statement, ax: Any) -> Axes:
+    """Draw a bar for each charge, from what was spent before to what is after; see `Ledger.plot`.
+
+    Of many charges the earlier ones share a bar.
+    """
+    count = len(statement.entries)
+    earlier = 0 if count <= _MOST_BARS else count - _MOST_BARS + 1
+    stops = [0, *([earlier] if earlier else []), *range(earlier + 1, count + 1)]
+    delta = statement.delta
+    after = [
+        statements.spent(replace(statement, entries=statement.entries[:stop]), delta)
+        for stop in stops
+    ]
+    names = [f"{earlier} earlier charges"] if earlier else []
+    names += [_label(entry) for entry in statement.entries[earlier:]]
+    axes = axes_for("plot", (7.0, 1.6 + 0.3 * max(len(names), 1)), ax)
+    widths = [end - start for start, end in pairwise(after)]
+    axes.barh(range(len(names)), widths, 0.7, left=after[:-1], color=MAIN, linewidth=0)
+    words = f"budget, epsilon {statement.epsilon:g}"
+    axes.axvline(statement.epsilon, color=HIGHLIGHT, linestyle="--", linewidth=1.5, label=words)
+    axes.set_yticks(range(len(names)), list(map(literal, names)))
+    axes.set_ylim(max(len(names), 1) - 0.5, -0.5)
+    axes.set_xlim(0, 1.04 * max(statement.epsilon, after[-1]))
+    at = f" at delta {delta:g}" if delta else ""
+    axes.set_xlabel(f"epsilon that is spent{at}")
+    add_legend(axes, loc="lower right", bbox_to_anchor=(1.0, 1.0))
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    return axes
+
+
+def _label(entry: Entry) -> str:
+    part = "" if entry.part is None else f" [{on_one_line(entry.part)}]"
+    times = "" if entry.times == 1 else f" x {entry.times}"
+    return shorten(f"{on_one_line(entry.label) or '(no label)'}{part}{times}", _LONGEST_LABEL)

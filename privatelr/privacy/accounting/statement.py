@@ -22,7 +22,7 @@ _VERSION = 2
 _KEYS = {"format", "version", "epsilon", "delta", "neighbours", "account", "entries"}
 _ENTRY_KEYS = {"label", "guarantee", "events", "part", "times"}
 _STATED = {"person"}
-"""What an entry has where it is stated; entries of earlier versions do not state it."""
+"""What an entry has where it is stated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,24 +298,17 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
 def from_json(value: Any) -> Statement:
     """Undo `to_json`; raise `GuaranteeError` for any other value.
 
-    Stated numbers of the account are computed again if possible. Version 1 took the least of
-    several accounts. Its entries are counted by the account that the first of them decides; if
-    the budget is overdrawn by that account, nothing more can be charged.
+    Stated numbers of the account are computed again if possible.
     """
-    if not isinstance(value, dict) or value.get("format") != _FORMAT:
-        raise GuaranteeError(f"ledger: takes an object with the format {_FORMAT!r}.")
-    version = value.get("version")
-    if type(version) is not int or not 1 <= version <= _VERSION:
-        raise GuaranteeError(
-            f"ledger: takes the format {_FORMAT!r} in versions 1 to {_VERSION}, which this "
-            "release of privatelr reads."
-        )
-    _require_keys("ledger", value, _KEYS if version > 1 else _KEYS - {"account"})
+    known = isinstance(value, dict) and (value.get("format"), value.get("version"))
+    if known != (_FORMAT, _VERSION):
+        raise GuaranteeError(f"ledger: takes the format {_FORMAT!r} in version {_VERSION}.")
+    _require_keys("ledger", value, _KEYS)
     if not isinstance(value["entries"], list):
         raise GuaranteeError("ledger: entries takes a list.")
     if value["neighbours"] not in [neighbours.name for neighbours in Neighbours]:
         raise GuaranteeError("ledger: neighbours takes the name of a relation.")
-    rule = _rule_from_json(value.get("account", {"kind": "first charge"}))
+    rule = _rule_from_json(value["account"])
     entries = tuple(entry_from_json(entry) for entry in value["entries"])
     neighbours = Neighbours[value["neighbours"]]
     read = Statement(value["epsilon"], value["delta"], neighbours, rule, entries)

@@ -16,15 +16,22 @@ from privatelr.privacy.noise.gaussian_delta import (
 )
 from privatelr.privacy.noise.noise_laws import (
     BALLS,
+    DOWN,
+    LAWS,
+    NODES,
+    UP,
     Arithmetic,
     BlockLaplace,
     GaussianNoise,
+    LaplaceNoise,
     NoiseLaw,
     NoNoise,
     RandomVector,
+    RowLimits,
     SphericalLaplace,
     draw_many,
     mean_square,
+    pure_part,
     shortest,
 )
 from privatelr.privacy.noise.randomness import (

@@ -9,29 +9,29 @@ from typing import Any
 import numpy as np
 
 from privatelr.privacy.noise.noise_laws import (
+    LAWS,
     Arithmetic,
-    BlockLaplace,
+    LaplaceNoise,
     NoiseLaw,
     Numbers,
-    SphericalLaplace,
-    mean_square,
+    RowLimits,
 )
-from privatelr.types import FloatArray
+from privatelr.types import Block, FloatArray
 
 
 @dataclass(frozen=True, slots=True)
-class CopiedNoise(NoiseLaw):
+class CopiedNoise(LaplaceNoise):
     """The law of several independent vectors of one law, one after the other.
 
     Its density falls with the sum of their norms.
 
     Attributes
     ----------
-    each : NoiseLaw
+    each : LaplaceNoise
     copies : int
     """
 
-    each: SphericalLaplace | BlockLaplace
+    each: LaplaceNoise
     copies: int
 
     @property
@@ -43,33 +43,37 @@ class CopiedNoise(NoiseLaw):
         return self.each.title
 
     @property
-    def scale(self) -> float:
-        return self.each.scale
+    def rate(self) -> float:  # type: ignore[override]
+        return self.each.rate
+
+    @property
+    def parts(self) -> tuple[NoiseLaw, ...]:
+        return (self.each,) * self.copies
 
     @property
     def variances(self) -> FloatArray:
         return np.tile(self.each.variances, self.copies)
 
     @property
-    def mean_length(self) -> float:
-        """The root of the mean square, an upper bound by Jensen's inequality."""
-        return math.sqrt(mean_square(self))
-
-    @property
     def lipschitz_sd(self) -> float:
-        """That of one copy for spherical noise, as constants of Poincare hold for products.
+        """That of one copy for spherical noise, because constants of Poincare hold for products.
 
-        For blocks the inequality of Efron and Stein adds up what the copies do.
+        For other laws the inequality of Efron and Stein adds up what the copies do.
         """
-        spherical = isinstance(self.each, SphericalLaplace)
-        return self.each.lipschitz_sd * (1.0 if spherical else math.sqrt(self.copies))
+        return self.each.lipschitz_sd * (1.0 if self.each.is_spherical else math.sqrt(self.copies))
 
-    def log_density(self, b: FloatArray) -> float:
-        return math.fsum(map(self.each.log_density, np.split(b, self.copies)))
+    def norm(self, b: FloatArray) -> float:
+        return math.fsum(map(self.each.norm, np.split(b, self.copies)))
 
     def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
         parts = zip(np.split(b, self.copies), np.split(change, self.copies), strict=True)
         return math.fsum(self.each.log_ratio(*part) for part in parts)
+
+    def rate_along(self, rows: RowLimits) -> float:
+        return self.each.rate_along(rows)
+
+    def fits(self, blocks: tuple[Block, ...]) -> bool:
+        return self.each.fits(blocks)
 
     @property
     def uniforms(self) -> int:
@@ -87,3 +91,6 @@ class CopiedNoise(NoiseLaw):
             used = uniforms[k * own : (k + 1) * own], signs[k * fair : (k + 1) * fair]
             found += self.each.transform(*used, arithmetic)
         return found
+
+
+LAWS[CopiedNoise.__name__] = CopiedNoise

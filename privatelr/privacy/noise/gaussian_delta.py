@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 
 from privatelr.privacy.guarantees import REPLACE_PERSON
-from privatelr.privacy.noise.person_tilt import person_log_delta
+from privatelr.privacy.person_tilt import person_log_delta
 
 if TYPE_CHECKING:
     from privatelr.privacy.events import TiltEvent

@@ -1,20 +1,35 @@
-"""Noise laws: each has a density, a spread, and a recipe to draw from it.
+"""Noise laws: each has a density, a recipe to draw from it, and a price.
 
 A recipe is a function of independent uniform numbers and signs. It works in the arithmetic in
-which they are given: doubles, arrays of doubles, or balls.
+which they are given: doubles, arrays of doubles, or balls. A new law is one class, and one line in
+the table `privatelr.privacy.noise.LAWS`.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import methodcaller
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
+import scipy
 
+from privatelr.privacy.conversions import pure_within
+from privatelr.privacy.events import GaussianEvent
+from privatelr.privacy.guarantees import ZCDP, Neighbours, Promise, PureDP, SharedApproxDP
+from privatelr.privacy.noise.gaussian_delta import gaussian_mu, gaussian_sd, pure_beside
 from privatelr.types import Block, FloatArray, parts_of
+
+UP, DOWN = 1 + 2.0**-50, 1 - 2.0**-50
+"""Factors that round a positive number up and down, in the direction of more noise."""
+NODES = 40
+"""Number of normal laws that stand for a mixture of them."""
+_LARGEST_ORDER = 100.0
+"""Largest order of Laguerre polynomials whose weights do not overflow."""
 
 Numbers = Sequence[Any]
 
@@ -91,14 +106,37 @@ def total(numbers: Numbers) -> Any:
     return sum(numbers[1:], start=numbers[0])
 
 
+class RowLimits(Protocol):
+    """What is public about the rows that a tilt has to hide."""
+
+    @property
+    def d(self) -> int: ...
+
+    @property
+    def radius(self) -> float:
+        """The largest Euclidean length of a row."""
+        ...
+
+    @property
+    def blocks(self) -> tuple[Block, ...]: ...
+
+
 class NoiseLaw(Protocol):
     """A distribution on vectors, symmetric about zero: a `RandomVector` and a hashable value."""
 
     dimension: int
     title: str
+    family: ClassVar[str]
+    """The name of the law of one coordinate, in the words of printed pages."""
+    is_pure: ClassVar[bool] = False
+    """Whether a bounded change of the vector costs a bounded epsilon."""
+    is_spherical: ClassVar[bool] = False
+    """Whether the density depends on the length alone, and is a mixture of normal densities."""
 
     def __hash__(self) -> int:
         return id(self)  # laws are frozen, and hashed by their numbers
+
+    # -- the distribution ---------------------------------------------------------------------
 
     @property
     def scale(self) -> float:
@@ -113,7 +151,7 @@ class NoiseLaw(Protocol):
     @property
     def mean_length(self) -> float:
         """The mean Euclidean length, or an upper bound on it."""
-        ...
+        return math.sqrt(mean_square(self))
 
     @property
     def lipschitz_sd(self) -> float:
@@ -126,7 +164,44 @@ class NoiseLaw(Protocol):
 
     def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
         """Return ``log_density(b) - log_density(b - change)``, accurate for a small change."""
-        ...
+        return self.log_density(b) - self.log_density(b - change)
+
+    @property
+    def parts(self) -> tuple[NoiseLaw, ...]:
+        """The independent laws of which this one consists, end to end; most laws are one."""
+        return (self,)
+
+    def mixture(self, count: int = NODES) -> tuple[FloatArray, FloatArray] | None:
+        """Return variances and weights ``(j,)`` of at most `count` normal laws.
+
+        Their mixture approximates the law. The result is None if the law is not `is_spherical`.
+
+        Examples
+        --------
+        >>> from privatelr.privacy.noise import SphericalLaplace
+        >>> variances, weights = SphericalLaplace(3, 1.0).mixture(5)
+        >>> float((weights @ variances).round(6))  # the variance of each of its coordinates
+        4.0
+        """
+        return None
+
+    @property
+    def radial_rate(self) -> float | None:
+        """The rate at which the log density falls with the length; None if it does not so."""
+        return None
+
+    def reach(self, count: int, probability: float) -> tuple[float, float]:
+        """Bound the sizes of the first and the last coordinate, with this probability.
+
+        The bounds hold for `count` coordinates together, if one bound is for each coordinate of
+        the first half and the other one for the second half. By default they follow from the
+        variances (Chebyshev's inequality).
+        """
+        factor = math.sqrt(count / (1 - probability))
+        first, last = np.sqrt(self.variances[[0, -1]]).tolist()
+        return factor * first, factor * last
+
+    # -- draws --------------------------------------------------------------------------------
 
     @property
     def uniforms(self) -> int:
@@ -138,7 +213,60 @@ class NoiseLaw(Protocol):
         """How many fair signs one vector takes."""
         return 0
 
-    def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]: ...
+    @abstractmethod
+    def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
+        """Return the coordinates of the vector, in the arithmetic of the uniforms."""
+        ...
+
+    # -- what it proves -----------------------------------------------------------------------
+
+    @classmethod
+    def hiding(cls, sensitivity: float, dimension: int, target: Promise) -> Self | None:
+        """Return the least noise on a vector of this Euclidean sensitivity; None if unproven."""
+        return None
+
+    @classmethod
+    def tilting(cls, rate: float, rows: RowLimits) -> Self | None:
+        """Return the law whose density falls by ``exp(-rate)`` at most along a row, if there is.
+
+        It tilts the objective (Theorem 3.1b of theory.md).
+        """
+        return None
+
+    def rate_along(self, rows: RowLimits) -> float:
+        """Return how far the log density falls at most along a row; infinite if unbounded."""
+        return math.inf
+
+    def fits(self, blocks: tuple[Block, ...]) -> bool:
+        """Return whether the law is one for rows with these blocks."""
+        return True
+
+    def event(self, sensitivity: float, neighbours: Neighbours) -> PureDP | GaussianEvent | None:
+        """Return what the noise costs on a vector of this Euclidean sensitivity, if it is proven.
+
+        Examples
+        --------
+        >>> from privatelr.privacy import REPLACE_ONE
+        >>> from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
+        >>> SphericalLaplace(3, 0.25).event(2.0, REPLACE_ONE).epsilon
+        0.5
+        >>> GaussianNoise(3, 4.0).event(2.0, REPLACE_ONE).mu
+        0.5
+        """
+        return None
+
+    def epsilon_within(self, blocks: tuple[Block, ...]) -> float:
+        """Return the epsilon for a vector that moves within these blocks; infinite if unproven."""
+        return math.inf
+
+
+def pure_part(target: Promise) -> float:
+    """Return the pure epsilon that implies a target; of a shared one, next to what it shares."""
+    if isinstance(target, ZCDP):
+        return pure_within(target.rho)
+    if isinstance(target, PureDP):
+        return target.epsilon
+    return pure_beside(target.epsilon, target.delta, target.beside)
 
 
 def mean_square(law: NoiseLaw) -> float:
@@ -152,8 +280,31 @@ def shortest(laws: Iterable[NoiseLaw], kinds: tuple[type[Any], ...] = ()) -> Noi
     return min(usual, key=mean_square, default=None)
 
 
+class LaplaceNoise(NoiseLaw):
+    """A law with density proportional to ``exp(-rate N(b))``, N a norm.
+
+    Its log ratio is largest far out along a change, where it is ``rate N(change)``.
+    """
+
+    rate: float
+    family = "Laplace"
+    is_pure = True
+
+    @abstractmethod
+    def norm(self, b: FloatArray) -> float:
+        """Return N of a vector ``(dimension,)``."""
+        ...
+
+    @property
+    def scale(self) -> float:
+        return 1.0 / self.rate
+
+    def log_density(self, b: FloatArray) -> float:
+        return -self.rate * self.norm(b)
+
+
 @dataclass(frozen=True, slots=True)
-class SphericalLaplace(NoiseLaw):
+class SphericalLaplace(LaplaceNoise):
     """The law with density proportional to ``exp(-rate |b|)`` on ``dimension`` coordinates.
 
     The direction is uniform on the sphere and the length is Gamma distributed with shape
@@ -163,10 +314,7 @@ class SphericalLaplace(NoiseLaw):
     dimension: int
     rate: float
     title = "spherical Laplace"
-
-    @property
-    def scale(self) -> float:
-        return 1.0 / self.rate
+    is_spherical = True
 
     @property
     def variances(self) -> FloatArray:
@@ -187,8 +335,8 @@ class SphericalLaplace(NoiseLaw):
         d = self.dimension
         return math.sqrt(d * (d + 1) / (d - 1) if d > 1 else 4.0) / self.rate
 
-    def log_density(self, b: FloatArray) -> float:
-        return -self.rate * float(np.linalg.norm(b))
+    def norm(self, b: FloatArray) -> float:
+        return float(np.linalg.norm(b))
 
     def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
         """Return the log ratio from the difference of squared lengths, in which nothing cancels."""
@@ -207,6 +355,40 @@ class SphericalLaplace(NoiseLaw):
         length = arithmetic.sqrt(total([x * x for x in direction]))
         return [x * gamma / length for x in direction]
 
+    @property
+    def radial_rate(self) -> float | None:
+        return self.rate
+
+    def mixture(self, count: int = NODES) -> tuple[FloatArray, FloatArray] | None:
+        """Return the normal laws: their variance is Gamma distributed."""
+        nodes, weight = _gamma_nodes((self.dimension + 1) / 2, count)
+        return nodes * (2 / self.rate / self.rate), weight
+
+    @classmethod
+    def hiding(cls, sensitivity: float, dimension: int, target: Promise) -> Self | None:
+        """Return the law for the pure epsilon that implies the target."""
+        return cls(dimension, pure_part(target) / sensitivity * DOWN)
+
+    @classmethod
+    def tilting(cls, rate: float, rows: RowLimits) -> Self | None:
+        return cls(rows.d, rate / rows.radius * DOWN)
+
+    def rate_along(self, rows: RowLimits) -> float:
+        return 1.0 / self.scale * rows.radius
+
+    def event(self, sensitivity: float, neighbours: Neighbours) -> PureDP | GaussianEvent | None:
+        return PureDP(sensitivity / self.scale, neighbours)
+
+
+@lru_cache(maxsize=64)
+def _gamma_nodes(shape: float, count: int) -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights of a quadrature for a Gamma variable of scale 1."""
+    if shape - 1 <= _LARGEST_ORDER:
+        nodes, weight = scipy.special.roots_genlaguerre(count, shape - 1)
+        return nodes, weight / weight.sum()
+    middles = (np.arange(count) + 0.5) / count  # nearly constant: any fine rule will do
+    return scipy.special.gammaincinv(shape, middles), np.full(count, 1 / count)
+
 
 @dataclass(frozen=True, slots=True)
 class GaussianNoise(NoiseLaw):
@@ -215,6 +397,8 @@ class GaussianNoise(NoiseLaw):
     dimension: int
     sd: float
     title = "Gaussian"
+    family = "Gaussian"
+    is_spherical = True
 
     @property
     def scale(self) -> float:
@@ -242,6 +426,34 @@ class GaussianNoise(NoiseLaw):
     def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
         return [x * self.sd for x in normals(uniforms, self.dimension, arithmetic)]
 
+    def mixture(self, count: int = NODES) -> tuple[FloatArray, FloatArray] | None:
+        return np.array([self.sd**2]), np.ones(1)
+
+    def reach(self, count: int, probability: float) -> tuple[float, float]:
+        """Return the bound of independent normal numbers."""
+        end = self.sd * float(scipy.special.ndtri((1 + probability ** (1 / count)) / 2))
+        return end, end
+
+    @classmethod
+    def hiding(cls, sensitivity: float, dimension: int, target: Promise) -> Self | None:
+        """Return the law by its exact profile (theory.md 4.1), or for rho.
+
+        For rho: Bun and Steinke 2016, Proposition 1.6.
+        """
+        match target:
+            case PureDP():
+                return None
+            case ZCDP(rho=rho):
+                return cls(dimension, sensitivity / math.sqrt(2 * rho) * UP)
+            case SharedApproxDP(beside=beside):
+                mu = gaussian_mu(target.epsilon, target.delta)
+                rest = math.sqrt(max(mu * mu - beside * beside, 0.0)) * DOWN
+                return cls(dimension, sensitivity / rest * UP) if rest > 0 else None
+        return cls(dimension, gaussian_sd(target.epsilon, target.delta, sensitivity) * UP)
+
+    def event(self, sensitivity: float, neighbours: Neighbours) -> PureDP | GaussianEvent | None:
+        return GaussianEvent(sensitivity / self.sd, neighbours)
+
 
 @dataclass(frozen=True, slots=True)
 class NoNoise(NoiseLaw):
@@ -249,6 +461,8 @@ class NoNoise(NoiseLaw):
 
     dimension: int
     title = "no noise"
+    family = "no"
+    is_spherical = True
     scale = mean_length = lipschitz_sd = 0.0
     uniforms = 0
 
@@ -265,9 +479,12 @@ class NoNoise(NoiseLaw):
     def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
         return [0.0] * self.dimension
 
+    def mixture(self, count: int = NODES) -> tuple[FloatArray, FloatArray] | None:
+        return np.zeros(1), np.ones(1)
+
 
 @dataclass(frozen=True, slots=True)
-class BlockLaplace(NoiseLaw):
+class BlockLaplace(LaplaceNoise):
     """The law with density proportional to ``exp(-rate N(b))``, N the norm of a design's blocks.
 
     ``N(b) = max over parts f of |b_f| / c_f``, where c_f is the largest norm that a row has in the
@@ -292,10 +509,6 @@ class BlockLaplace(NoiseLaw):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", sum(block.size for block in self.blocks))
-
-    @property
-    def scale(self) -> float:
-        return 1.0 / self.rate
 
     @property
     def variances(self) -> FloatArray:
@@ -343,11 +556,40 @@ class BlockLaplace(NoiseLaw):
             for columns, part in parts_of(self.blocks)
         )
 
-    def log_density(self, b: FloatArray) -> float:
-        return -self.rate * self.norm(b)
+    def reach(self, count: int, probability: float) -> tuple[float, float]:
+        """Return the bounds if every block is one column.
 
-    def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
-        return -self.rate * (self.norm(b) - self.norm(b - change))
+        Then the noise is ``r b_j U_j`` with uniform numbers U between -1 and 1 and r from a Gamma
+        law of shape ``d + 1``, so that the largest of ``|U_j|`` is at most ``t / r`` with
+        probability ``min(1, t / r)**count``.
+        """
+        d = self.dimension
+        factor = np.exp(scipy.special.gammaln(d + 1 - count) - scipy.special.gammaln(d + 1))
+
+        def missed(t: float) -> float:
+            beyond = factor * t**count * scipy.special.gammaincc(d + 1 - count, t)
+            return float(scipy.special.gammainc(d + 1, t) + beyond - probability)
+
+        t = scipy.optimize.brentq(missed, 0.0, 50.0 * (d + 1)) / self.rate
+        return t * self.blocks[0].bound, t * self.blocks[-1].bound
+
+    @classmethod
+    def tilting(cls, rate: float, rows: RowLimits) -> Self | None:
+        """Return noise in the shape of the blocks (Theorem 3.1b of theory.md)."""
+        return cls(rows.blocks, rate) if rows.blocks else None
+
+    def rate_along(self, rows: RowLimits) -> float:
+        return 1.0 / self.scale
+
+    def fits(self, blocks: tuple[Block, ...]) -> bool:
+        return self.blocks == blocks
+
+    def epsilon_within(self, blocks: tuple[Block, ...]) -> float:
+        """Return the rate times the norm of the largest change, if the blocks have these sizes."""
+        if [block.size for block in blocks] != [block.size for block in self.blocks]:
+            return math.inf
+        pairs = zip(blocks, self.blocks, strict=True)
+        return max(block.bound / own.bound for block, own in pairs) * self.rate
 
     @property
     def uniforms(self) -> int:
@@ -397,3 +639,9 @@ def _unit_variance(part: Block) -> float:
     if part.norm == "l1":
         return 2 * part.bound**2 / ((part.size + 1) * (part.size + 2))
     return part.bound**2 / (part.size + 2)
+
+
+LAWS: dict[str, type[NoiseLaw]] = {
+    law.__name__: law for law in (SphericalLaplace, BlockLaplace, GaussianNoise, NoNoise)
+}
+"""All laws by name, in the order in which they are tried; a new law is listed here."""

@@ -63,7 +63,7 @@ class ChosenFit(PaidAnswer):
         Which of the candidates was chosen, counted from 0.
     labels : tuple of str
         The labels of all candidates.
-    candidates : tuple of Fit and SelectedFit
+    candidates : tuple of ModelRecord
         All candidates, each of which was paid for by itself.
     calibration : ChoiceCalibration
         The score, the number of records that were scored, and the price of the choice.

@@ -24,16 +24,12 @@ from privatelr.mechanisms import (
 )
 from privatelr.mechanisms.request import read_account, read_seed, require_no_account
 from privatelr.mechanisms.score_histogram import (
-    HistogramCalibration,
-    HistogramRelease,
     ScoreScale,
     cells_of,
     counts_in,
     counts_of_shares,
     filled_up,
-    release_scores,
 )
-from privatelr.numerics.rows import BoundedEntries
 from privatelr.privacy import (
     REPLACE_ONE,
     REPLACE_PERSON,
@@ -48,7 +44,7 @@ from privatelr.privacy import (
     unless_seeded,
 )
 from privatelr.privacy.accounting import Account, Entry, charged_if_unread
-from privatelr.privacy.noise import Draw, Randomness, SeededRandomness, SystemRandomness
+from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 from privatelr.results import predict
 from privatelr.results.fit_record import ModelRecord
 from privatelr.sources import (
@@ -59,7 +55,7 @@ from privatelr.sources import (
     name_of_values,
     read_source,
 )
-from privatelr.types import FloatArray, Rows
+from privatelr.types import FloatArray
 
 _MOST_COLUMNS = 200
 """Designs with more columns have no made-up records, which would take longer than the answer."""
@@ -104,7 +100,7 @@ class Evaluation:
         Partitions send counts alone. If these are no longer of n records, the release fails.
         """
         given = self.fit, edges, self.n if self.persons else None
-        if not self.in_parts:
+        if not self.is_in_parts:
             return self._filled(_counts(*given, self.data, self.outcomes))
         formula = self.fit.spec.formula
         read = tuple(dict.fromkeys((*formula.scored, *formula.selecting)))
@@ -115,7 +111,7 @@ class Evaluation:
         return filled_up(counts, self.n) if self.persons else counts
 
     @property
-    def in_parts(self) -> bool:
+    def is_in_parts(self) -> bool:
         """Whether the records are in partitions or in a stream, of which counts alone come here."""
         return isinstance(self.data, design.DaskTable | design.StreamTable)
 
@@ -304,22 +300,6 @@ def score_scale(fit: ModelRecord) -> ScoreScale:
     return ScoreScale(middle, max(reach * float(np.linalg.norm(coef[first:])), _LEAST_SPREAD))
 
 
-def count_training_scores(
-    fit: ModelRecord, rows: Rows | BoundedEntries, calibration: HistogramCalibration, noise: Draw
-) -> HistogramRelease:
-    """Release the scores by class of the rows that a fit was made of, which it paid for.
-
-    Notes
-    -----
-    **Privacy.** *Covered*: the counts, by ``calibration.target``, beside the coefficients.
-    *Neighbours*: those of the fit. *Assumed public*: as for the fit. *Not covered*: time and
-    memory.
-    """
-    scale, release = score_scale(fit), fit.release
-    counts = release_scores(rows, release.coef, scale, calibration, noise)
-    return HistogramRelease(counts, scale, calibration, release.guarantee, release.entry)
-
-
 # -- what an answer costs --------------------------------------------------------------------------
 
 
@@ -365,7 +345,7 @@ def read_price(
         require_no_account(account)
     randomness = SystemRandomness() if replayed is None else SeededRandomness(replayed)
     price = Price(target, account, randomness, opened.column_of_persons)
-    with charged_if_unread(account, price.guarantee):
+    with charged_if_unread(account, price.guarantee, is_read=opened.is_in_parts):
         n = opened.n
     require_below_one_record(target, n)
     warn_of_large_delta(target, n, stacklevel=5)

@@ -22,7 +22,7 @@ def scored(opened: Mapping[str, Evaluation]) -> Iterator[tuple[FloatArray, Float
     next fit. They need 8 bytes for each record and fit in this process.
     """
     first = next(iter(opened.values()))
-    if not first.in_parts:
+    if not first.is_in_parts:
         yield from (evaluation.scores() for evaluation in opened.values())
         return
     fits = [evaluation.fit for evaluation in opened.values()]

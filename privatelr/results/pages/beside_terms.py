@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from privatelr.design import AnySpec
 from privatelr.errors import listed
 from privatelr.privacy import REPLACE_PERSON, Guarantee, NonPrivate, compose
 
 Facts = list[tuple[str, str]]
 
 
-def beyond_promise(spec: Any) -> str:
+def beyond_promise(spec: AnySpec) -> str:
     """What a promise leaves out because of the prior: records of an earlier fit without one."""
     if spec.prior is None or not spec.prior.uncovered:
         return ""
@@ -55,12 +56,12 @@ def sentences_of_paid(specs: Iterable[Any], guarantee: Guarantee) -> list[str]:
     return [f"{label}{':' * (label == 'In all')} {words}." for label, words in facts]
 
 
-def beside_terms(spec: Any) -> Facts:
+def beside_terms(spec: AnySpec) -> Facts:
     """What stands beside the terms: offsets, which records count and how much, and a prior."""
     facts, weight = [], spec.weight
     about_persons = getattr(spec.formula, "person", None) is not None
     counted = "their persons belong to m" if about_persons else "belong to n"
-    if getattr(spec, "offsets", ()):
+    if spec.offsets:
         ranges = ((part.expression.label, *part.interval) for part in spec.offsets)
         words = ", ".join(
             f"{label} between {low:.3g} and {high:.3g}" for label, low, high in ranges

@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-import numpy as np
-
 from privatelr import page_model
 from privatelr.design import Variable
 from privatelr.errors import ArgumentError, ReleaseFileError, require_choice
+from privatelr.mechanisms import STAGES, in_order
 from privatelr.page_model import Bullets, Code, Heading, Listing, Piece
 from privatelr.privacy import (
     REPLACE_PERSON,
@@ -24,7 +23,7 @@ from privatelr.privacy import (
     to_approximate,
 )
 from privatelr.results import fit_record
-from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord, SelectedRecord
+from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord
 from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.pages import multinomial_page, sentences
 from privatelr.results.pages.beside_terms import beyond_promise
@@ -75,13 +74,21 @@ def pieces_of(fit: ModelRecord) -> list[Piece]:
             [(v.name, v.kind, _range(v)) for v in fit.spec.variables.values()],
         ),
         f"Response {fit.spec.response.describe()}.",
-        "The promise takes these as public: they must come from knowledge of the subject, or from "
+        "A promise takes these as public: they must come from knowledge of the subject, or from "
         "a release that was paid for apart, such as suggest_bounds, and not from a look at the "
         "table. Values beyond a bound count as the bound.",
+        *_void_declarations(fit),
         Heading("What is released"),
-        *(_selected(fit) if isinstance(fit, SelectedRecord) else _perturbed(fit)),
+        *fit.kind.released(fit),
         *_checks(fit, document),
     ]
+
+
+def _void_declarations(fit: ModelRecord) -> list[str]:
+    """Say of a void fit that declarations may come from the data."""
+    if isinstance(fit.guarantee, NonPrivate) and fit.guarantee.reason.startswith("void: "):
+        return ["The fit is void for the reason above. Some declarations may come from the data."]
+    return []
 
 
 _UNCOVERED = (
@@ -106,11 +113,8 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
             f"The noise: {sentences.SOURCES[document['randomness']]}. The estimates may tell of "
             "single records. Treat this release as you treat the data that it was computed from.",
         ]
-    seen, exact = ["the estimates"], "Exact diagnostics" if fit.has_roc else "Diagnostics"
-    if isinstance(fit, NoisyRecord):
-        seen += ["the moments that standardised the rows"] if fit.release.scale else []
-        seen += ["the matrices for inference"] if fit.release.moments else []
-    seen += ["the counts of scores by class"] if fit.has_roc else []
+    exact = "Exact diagnostics" if fit.has_roc else "Diagnostics"
+    seen = ["the estimates", *fit.kind.seen(fit)]
     shown = " and ".join([", ".join(seen[:-1]), seen[-1]] if seen[1:] else seen)
     hidden = "the estimates and the ROC curve" if fit.has_roc else "the estimates"
     odds, groups = meaning(guarantee)
@@ -127,7 +131,7 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         "What holds for people in general is learned, as it is meant to be, and so it is learned "
         "about you as well.",
         f"{public}, and so are names, bounds and levels.",
-        *([] if isinstance(fit, MultinomialFit) else [_UNCOVERED.format(exact)]),
+        *([] if fit.spec.response.kind == "classes" else [_UNCOVERED.format(exact)]),
         "Time and memory of the computation are not covered, nor is the computer that holds the "
         "data.",
     ]
@@ -206,30 +210,18 @@ def _range(variable: Variable) -> str:
 # -- the release, and how to check it ----------------------------------------------------------
 
 
-def _selected(fit: SelectedRecord) -> list[Piece]:
-    """The nonzero coefficients, and how often their columns were chosen."""
-    d, estimates = fit.spec.d, fit.coef
-    plus, minus = np.split(fit.release.counts, 2)
-    shown = np.flatnonzero(fit.release.coef).tolist()
-    rows = [
-        (estimates.index[row], f"{estimates.iloc[row]:.6g}", str(plus[row]), str(minus[row]))
-        for row in shown[:_MOST_ROWS]
-    ]
-    ordered = ", the order of the choices" if fit.release.path is not None else ""
-    ordered += ", the counts of scores by class" if fit.has_roc else ""
-    more = f" The table shows {_MOST_ROWS} of {len(shown)}." if len(shown) > _MOST_ROWS else ""
-    return [
-        Listing(("Coefficient", "Estimate", "Times +", "Times -"), rows),
-        f"These numbers{ordered}, and whatever is computed from them, are all that was released. "
-        f"{d - len(shown)} of {d} coefficients are zero in the units of the design.{more}",
-    ]
+def seen_next_to_noise(fit: NoisyRecord) -> list[str]:
+    """What is released next to estimates with noise."""
+    return [STAGES[name].seen() for name in in_order(fit.release.parts)]
 
 
-def _perturbed(fit: ModelRecord) -> list[Piece]:
+def released_of_classes(fit: MultinomialFit) -> list[Piece]:
+    """The table of estimates of several classes, and the released scale."""
+    return [*multinomial_page.estimates_of_card(fit), *_moments_of_columns(fit)]
+
+
+def released_with_noise(fit: FitRecord) -> list[Piece]:
     """The table of estimates, and a description of the matrices of inference in words."""
-    if isinstance(fit, MultinomialFit):
-        return [*multinomial_page.estimates_of_card(fit), *_moments_of_columns(fit)]
-    assert isinstance(fit, FitRecord)
     estimates, headers, moments = (
         fit_record.in_user_units(fit),
         ["Coefficient", "Estimate"],

@@ -14,7 +14,7 @@ from privatelr.page_model import Table
 from privatelr.plot_style import PARTS
 from privatelr.privacy import NonPrivate
 from privatelr.results import fit_record, fit_tables, odds_ratios
-from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
+from privatelr.results.fit_record import FitRecord, ModelRecord
 from privatelr.types import FloatArray
 
 _USUAL = 13
@@ -51,27 +51,14 @@ _IN_UNITS = ("estimate", "null", "sampling_sd", "privacy_sd", "unknown_sd", "low
 def estimates_table(fit: ModelRecord) -> Table:
     """The table of estimates without standard errors.
 
-    Further columns are a forecast of the noise and an upper bound on it, or counts of choices, and
-    odds ratios. If the
-    odds ratio for one unit would be too near to 1 or too far from it to be read, a column has the
-    number of units for which it is shown.
+    Further columns are those of the kind of the fit, such as a forecast of the noise, and odds
+    ratios. If the odds ratio for one unit would be too near to 1 or too far from it to be read, a
+    column has the number of units for which it is shown.
     """
     estimates = fit_record.in_user_units(fit)
-    shown = rows_of_page(fit, estimates)
-    columns, sd = {"Estimate": figures(estimates[shown])}, np.zeros(len(shown))
-    if isinstance(fit, SelectedRecord) and fit.release.exact is None:
-        halves = np.split(fit.release.counts, 2)
-        for header, counts in zip(("times +", "times -"), halves, strict=True):
-            columns[header] = [str(times) for times in counts[shown]]
-    elif isinstance(fit, FitRecord) and not isinstance(fit.guarantee, NonPrivate):
-        sd = fit_record.limits_at(fit, shown)
-        expected = fit_tables.foreseen_noise(fit)[shown]
-        if fit.calibration.placement == "output":
-            columns[EXACT] = figures(sd)
-        elif np.isnan(expected).any():
-            columns[LIMIT] = figures(sd)
-        else:
-            columns |= {EXPECTED: figures(expected), LIMIT: figures(sd)}
+    shown = fit.kind.rows(fit, estimates)
+    further, sd = fit.kind.columns(fit, shown)
+    columns = {"Estimate": figures(estimates[shown]), **further}
     if fit.loss.probability is not None:
         logs = estimates[shown]
         units = odds_ratios.odds_units(logs, sd, odds_ratios.spans_of(fit)[shown])
@@ -92,12 +79,17 @@ def estimates_table(fit: ModelRecord) -> Table:
     return Table(names, tuple(columns), rows, None if is_wide else _USUAL)
 
 
-def rows_of_page(fit: ModelRecord, estimates: FloatArray) -> list[int]:
-    """Positions of the coefficients on the page of a fit; of many choices only those made."""
-    if isinstance(fit, SelectedRecord) and len(estimates) > FEW:
-        coef = fit.release.coef
-        return [row for row in shown_rows(coef, FEW) if coef[row] != 0] or [0]
-    return shown_rows(estimates)
+def noise_columns(fit: FitRecord, shown: list[int]) -> tuple[dict[str, list[str]], FloatArray]:
+    """A forecast of the noise and an upper bound on it; none without a guarantee."""
+    if isinstance(fit.guarantee, NonPrivate):
+        return {}, np.zeros(len(shown))
+    sd = fit_record.limits_at(fit, shown)
+    expected = fit_tables.foreseen_noise(fit)[shown]
+    if fit.calibration.placement == "output":
+        return {EXACT: figures(sd)}, sd
+    if np.isnan(expected).any():
+        return {LIMIT: figures(sd)}, sd
+    return {EXPECTED: figures(expected), LIMIT: figures(sd)}, sd
 
 
 def shown_rows(estimates: FloatArray, most: int = _MOST_SHOWN) -> list[int]:

@@ -21,10 +21,9 @@ from privatelr.privacy import REPLACE_PERSON, Event, Guarantee
 from privatelr.privacy.accounting import column_of_persons, joint_guarantee
 from privatelr.results import odds_ratios
 from privatelr.results.answers.named_fits import named_fits
-from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord
+from privatelr.results.fit_record import FitRecord, ModelRecord
 from privatelr.results.fit_tables import infer_coefficients
 from privatelr.results.pages.beside_terms import sentences_of_paid
-from privatelr.results.pages.coefficient_table import rows_of_page
 from privatelr.results.pages.comparison_table import (
     Statistic,
     as_frame,
@@ -126,7 +125,7 @@ def compare(
 
     Parameters
     ----------
-    fits, others : Fit, Strata, MultinomialFit or SelectedFit
+    fits, others : ModelRecord or Strata
         Several fits, or one list of fits, or one mapping from labels to fits. They may be of any
         model of the package, private or not, or from files. Strata are a fit for each level, and a
         term of several classes is a row for each of them but the reference.
@@ -193,7 +192,7 @@ def compare(
     pages = {
         own[row]: None
         for fit, own in zip(named.values(), names, strict=True)
-        for row in rows_of_page(fit, estimates_of(fit))
+        for row in fit.kind.rows(fit, estimates_of(fit))
     }
     shown, every = pd.Index(pages, name="term"), {name for own in names for name in own}
     columns = {label: column.reindex(shown) for label, column in columns.items()}
@@ -309,7 +308,7 @@ def together(
         raise GuaranteeError(f"{what}: the fits are about {told}.")
     stated = (one and one.column for one in (fit.spec.formula.person for fit in releases))
     column_of_persons(stated, what, f"{what} fits about persons of one column")
-    return joint_guarantee([*((fit.guarantee, _events(fit)) for fit in releases), *beside])
+    return joint_guarantee([*((fit.guarantee, fit.kind.events(fit)) for fit in releases), *beside])
 
 
 def paid_once(fits: Iterable[ModelRecord]) -> Sequence[ModelRecord]:
@@ -324,16 +323,6 @@ def _paid_by(fit: ModelRecord) -> int:
     """
     by = fit.spec.formula.by
     return id(fit.release if by is None else fit.release.calibration)
-
-
-def _events(fit: ModelRecord) -> tuple[Event, ...]:
-    """The events of all stages of a fit, in the order of their releases."""
-    release, stages = fit.release, [fit.release]
-    if isinstance(fit, NoisyRecord):
-        stages = [release.scale, release, release.moments, release.histogram]
-    elif release.calibration.events:
-        stages = [release, release.histogram]
-    return tuple(event for stage in stages if stage for event in stage.calibration.events)
 
 
 def _notes_on_sum(fits: Mapping[str, ModelRecord], whole: Guarantee) -> Iterator[str]:

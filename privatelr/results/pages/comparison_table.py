@@ -213,19 +213,8 @@ def fact_table(fits: Mapping[str, ModelRecord], found: Mapping[str, Inference]) 
 
 
 def _facts_of(fit: ModelRecord, found: Inference | None) -> dict[str, str]:
-    price, calibration = prices(fit.guarantee), fit.release.calibration
-    scale, mode = "", "" if found is None else found.mode
+    price = prices(fit.guarantee)
     kind = next(word for kind, word in _KINDS.items() if isinstance(fit.guarantee, kind))
-    if isinstance(fit, NoisyRecord):
-        mechanism = calibration.placement
-        if calibration.noise.scale == 0:
-            mechanism, mode = "none", mode and "without noise"
-        lambda_ = calibration.lambda_
-        scale = "released" if fit.release.scale is not None else "not released"
-        scale = "by the data" if fit.spec.scaled_by_data else scale
-    else:
-        mechanism = "none" if fit.release.exact is not None else calibration.mechanism
-        lambda_ = getattr(calibration.problem, "lambda_", None)  # not every choice has a penalty
     return {
         "n": "" if fit.spec.formula.by else f"{fit.nobs}",
         "response": fit.spec.response.expression.label,
@@ -234,11 +223,21 @@ def _facts_of(fit: ModelRecord, found: Inference | None) -> dict[str, str]:
         "prior": "" if fit.spec.prior is None else fit.spec.prior.source,
         "guarantee": kind,
         **{name: f"{price[name]:.6g}" if name in price else "" for name in _PRICES},
-        "mechanism": mechanism,
-        "loss": describe(fit.loss) if not isinstance(fit, MultinomialFit) else "softmax",
-        "lambda": "" if lambda_ is None else f"{lambda_:.3g}",
-        "scale": scale,
-        "inference": mode,
+        **fit.kind.compared(fit, "" if found is None else found.mode),
+    }
+
+
+def compared_noise(fit: NoisyRecord, mode: str) -> dict[str, str]:
+    """Facts about noise, loss, lambda, scale and inference in a comparison."""
+    calibration, scale = fit.calibration, fit.release.scale
+    plain, classes = calibration.noise.scale == 0, fit.spec.response.kind == "classes"
+    learned = "not released" if scale is None else "released"
+    return {
+        "mechanism": "none" if plain else calibration.placement,
+        "loss": "softmax" if classes else describe(fit.loss),
+        "lambda": f"{calibration.lambda_:.3g}",
+        "scale": "by the data" if fit.spec.scaled_by_data else learned,
+        "inference": "without noise" if plain and mode else mode,
     }
 
 

@@ -11,8 +11,10 @@ from privatelr.design import DesignSpec
 from privatelr.inference import Guesses, Inference, evidence_of, quality
 from privatelr.inference.noisy_moments import Quality
 from privatelr.inference.unresolved_columns import HIDDEN, thin_numbers
+from privatelr.page_model import Table
 from privatelr.privacy import ZCDP, NonPrivate
 from privatelr.results.fit_record import FitRecord
+from privatelr.results.pages.coefficient_table import NOISE
 
 _NAMED = 3
 """A page names at most so many hidden columns."""
@@ -29,20 +31,13 @@ _NOTHING = 5e-4
 # -- without standard errors -------------------------------------------------------------------
 
 
-def notes_without_errors(fit: FitRecord, shown: int, noise: Sequence[str]) -> list[str]:
-    """Sentences below a table of estimates without standard errors.
-
-    Parameters
-    ----------
-    shown
-        The number of estimates in the table.
-    noise
-        Headers of the columns with what the noise adds.
-    """
-    known, scale = len(fit.spec.columns.names), fit.release.scale
+def notes_without_errors(fit: FitRecord, table: Table) -> tuple[list[str], list[str]]:
+    """Sentences below a table without standard errors, and what the noise was computed from."""
+    known, scale, shown = len(fit.spec.columns.names), fit.release.scale, len(table.names)
+    noise = [name for name in NOISE if name in table.headers]
     few = [] if shown == known else [f"The {shown} largest of {known} coefficients."]
     if isinstance(fit.guarantee, NonPrivate):
-        return few
+        return few, []
     source = "computed without the data"
     source += ", but for the released scale of the columns." if scale is not None else "."
     limit = "what the noise adds has at most this standard deviation, whatever the data"
@@ -57,7 +52,8 @@ def notes_without_errors(fit: FitRecord, shown: int, noise: Sequence[str]) -> li
     missing = (
         f"Standard errors were not requested: spend='inference' splits {_price(fit)} and adds them."
     )
-    return [*few, *words, missing]
+    computed = [] if scale is None else ["what the noise adds (by the released scale)"]
+    return [*few, *words, missing], computed
 
 
 def _forecast(fit: FitRecord) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from privatelr.page_model import Listing, Piece, Table
 from privatelr.results.pages import sentences
+from privatelr.results.pages.beside_terms import paid_before
 from privatelr.results.pages.summary import FitSummary
 from privatelr.results.release_files.origin import source_fact
 
@@ -55,7 +56,8 @@ def summarise(fit: MultinomialFit) -> FitSummary:
         [
             ("Promise", sentences.promise(fit)),
             *source_fact(fit),
-            *sentences.facts_of_page(fit),
+            *paid_before([fit.spec], fit.guarantee),
+            *fit.kind.facts(fit, None),
         ],
         [table],
         notes,

@@ -6,14 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from privatelr.design import DesignSpec, EntryBoundedMatrix, NormBoundedMatrix
+from privatelr.design import DesignSpec, NormBoundedMatrix
 from privatelr.errors import count_of
 from privatelr.inference import Inference, quality
+from privatelr.mechanisms import STAGES, in_order
 from privatelr.mechanisms.calibration import (
     Calibration,
     ScaleCalibration,
     share_of_price,
 )
+from privatelr.mechanisms.request import COEFFICIENTS, SCALE
 from privatelr.mechanisms.score_histogram import HistogramCalibration
 from privatelr.numerics import Loss, describe
 from privatelr.page_model import on_one_line
@@ -21,13 +23,14 @@ from privatelr.privacy import (
     REPLACE_ONE,
     REPLACE_PERSON,
     ZCDP,
+    Event,
     Guarantee,
     Neighbours,
     NonPrivate,
     SharedApproxDP,
 )
 from privatelr.privacy.accounting import Receipt
-from privatelr.results.fit_record import ModelRecord, NoisyRecord, SelectedRecord
+from privatelr.results.fit_record import ModelRecord, NoisyRecord
 from privatelr.results.pages.beside_terms import (
     Facts,
     beside_terms,
@@ -43,21 +46,15 @@ SOURCES = {
     "no noise": "there is none",
 }
 _UNMOVED = "none: the minimiser of loss and penalty itself"
-_BY_BOUNDS = "declaring bounds={name: (lo, hi)} maps each variable onto [-1, 1]"
-_REMEDY = f"{_BY_BOUNDS}, and usually loses less than shortening"
-_UNSEEN = "the fit estimated none of it from the data"
-_GOODS = {
-    "scale": "scale of the columns",
-    "coefficients": "coefficients",
-    "inference": "matrices for inference",
-    "roc": "counts of scores by class",
-}
+BY_BOUNDS = "declaring bounds={name: (lo, hi)} maps each variable onto [-1, 1]"
+_REMEDY = f"{BY_BOUNDS}, and usually loses less than shortening"
+UNSEEN = "the fit estimated none of it from the data"
 
 
 def title(fit: ModelRecord) -> str:
     """The kind of the model, and whether its fit is private."""
     how = "Non-private" if isinstance(fit.guarantee, NonPrivate) else "Differentially private"
-    what = fit.calibration.title if isinstance(fit, SelectedRecord) else fit.loss.title
+    what = fit.kind.title(fit)
     what = f"multinomial {what}" if fit.spec.response.kind == "classes" else what
     return f"{how} {what}"
 
@@ -79,28 +76,27 @@ def promise(fit: ModelRecord) -> str:
     """The guarantee, and the releases that it covers."""
     if isinstance(fit.guarantee, NonPrivate):
         return f"{fit.guarantee}; nothing on this page is private"
-    bought = ", coefficients only"
-    if isinstance(fit, SelectedRecord):
-        bought = f": the choices{'' if fit.release.path is None else ' and their order'}"
-        if (counts := fit.release.histogram) is not None:
-            made = {"choices": fit.calibration.target, "roc": counts.calibration.target}
-            bought = f"{bought}, and counts of scores; {divided(made)}"
-    elif len(parts := targets(fit)) > 1:
-        bought = f": {divided(parts)}"
-    told = neighbours(f"{fit.guarantee}{bought}", fit.nobs, fit.guarantee.neighbours)
+    covered = f"{fit.guarantee}{fit.kind.bought(fit)}"
+    told = neighbours(covered, fit.nobs, fit.guarantee.neighbours)
     return "; ".join(filter(None, (told, beyond_promise(fit.spec))))
+
+
+def bought_with_noise(fit: NoisyRecord) -> str:
+    """The parts of a guarantee that was divided between stages."""
+    parts = targets(fit)
+    return f": {divided(parts)}" if len(parts) > 1 else ", coefficients only"
+
+
+def events_of_noise(fit: NoisyRecord) -> tuple[Event, ...]:
+    """The events of all stages, in the order of their releases."""
+    stages = in_order({**fit.release.parts, COEFFICIENTS: fit.release})
+    return tuple(event for stage in stages.values() for event in stage.calibration.events)
 
 
 def targets(fit: ModelRecord) -> dict[str, Guarantee]:
     """Return the part of each stage, in the order of their releases."""
-    scale, moments, counts = fit.release.scale, fit.release.moments, fit.release.histogram
-    found = {
-        "scale": scale and scale.calibration.target,
-        "coefficients": fit.release.calibration.proven,
-        "inference": moments and moments.calibration.target,
-        "roc": counts and counts.calibration.target,
-    }
-    return {name: target for name, target in found.items() if target is not None}
+    found = {name: part.calibration.target for name, part in fit.release.parts.items()}
+    return in_order({**found, COEFFICIENTS: fit.release.calibration.proven})
 
 
 def divided(parts: Mapping[str, Guarantee]) -> str:
@@ -145,32 +141,23 @@ def _projection(spec: DesignSpec) -> Facts:
     return [("Projection", f"{p} covariates onto {q} random directions, drawn without the data")]
 
 
-def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
-    """The lines under the title of the printed page, each a label and a text."""
-    response, paid = (
-        ("Response", fit.spec.response.describe()),
-        paid_before([fit.spec], fit.guarantee),
-    )
-    if isinstance(fit, SelectedRecord):
-        rows = ("Rows", _entry_bounds(fit.spec))
-        return [*paid, *fit.calibration.facts, rows, response, *_roc(fit)]
-    assert isinstance(fit, NoisyRecord)
+def facts_of_noise(fit: NoisyRecord, found: Inference | None) -> Facts:
+    """The lines of the page about noise, rows, lambda and inference."""
     calibration, moments = fit.calibration, fit.release.moments
     end = "zero" if fit.spec.prior is None else "the prior"
     shrunk = f"; coefficients are penalised by it, that is, shrunk towards {end}"
     if found is not None and found.target == "unpenalised":
         shrunk = "; it shrinks the released coefficients, which the table corrects"
     facts = [
-        *paid,
         ("Mechanism", mechanism(calibration)),
         *_scale(fit),
         ("Rows", _row_bounds(fit.spec)),
         *beside_terms(fit.spec),
-        response,
+        ("Response", fit.spec.response.describe()),
         *loss(fit.loss),
         ("Lambda", lambda_(calibration) + (shrunk if calibration.lambda_ else "")),
         *_projection(fit.spec),
-        *_roc(fit),
+        *roc_facts(fit),
     ]
     if moments is None or found is None:
         return facts
@@ -189,7 +176,7 @@ def facts_of_page(fit: ModelRecord, found: Inference | None = None) -> Facts:
     return [*facts, ("Inference", text)]
 
 
-def _roc(fit: ModelRecord) -> Facts:
+def roc_facts(fit: ModelRecord) -> Facts:
     """Return what was bought about how well the fit tells the classes apart, if it was."""
     if not fit.has_roc:
         return []
@@ -221,7 +208,7 @@ def _scale(fit: NoisyRecord) -> Facts:
     made = fit.release.scale
     if made is None:
         return []
-    beside = [part for name, part in targets(fit).items() if name in ("inference", "roc")]
+    beside = [part for name, part in targets(fit).items() if name not in (SCALE, COEFFICIENTS)]
     words = scale(made.calibration, fit.calibration, beside)
     return [("Scale", f"{words}; fit.scale has them")]
 
@@ -265,14 +252,14 @@ def _row_bounds(spec: DesignSpec) -> str:
     if spec.scaled_by_data:
         return f"{radius}; columns were scaled by the data's own means, deviations and longest row"
     if spec.bound_source == "declared bounds":
-        return f"{radius} from declared bounds; {_UNSEEN}"
+        return f"{radius} from declared bounds; {UNSEEN}"
     if spec.standard is not None:
         return f"{radius}; {standardised(spec)}"
     if spec.bound_source == "declared bounds and row_norm":
         return f"{radius} from declared bounds; {_shortened_apart(spec)}; {_REMEDY} them"
     shortened = f"{radius}, covariates shortened to length {spec.bound:.3g} (row_norm)"
     if isinstance(spec, NormBoundedMatrix):
-        return f"{shortened}; {_UNSEEN}"
+        return f"{shortened}; {UNSEEN}"
     if not spec.unbounded:
         return f"{shortened}, below what the declared bounds give"
     return f"{shortened}: no bounds for {', '.join(spec.unbounded)}; {_REMEDY} whole rows"
@@ -284,16 +271,6 @@ def _shortened_apart(spec: DesignSpec) -> str:
     if len(spec.unbounded) == 1:
         return f"{spec.unbounded[0]} has none and is shortened {length}"
     return f"{', '.join(spec.unbounded)} have none and are shortened together {length}"
-
-
-def _entry_bounds(spec: DesignSpec | EntryBoundedMatrix) -> str:
-    size = f"entries of size {spec.x_bound:.3g} at most"
-    if isinstance(spec, EntryBoundedMatrix):
-        return f"{size}, others are cut off there; {_UNSEEN}"
-    if not spec.unbounded:
-        return f"{size} from declared bounds; {_UNSEEN}"
-    names = ", ".join(spec.unbounded)
-    return f"{size}: no bounds for {names}, whose values are cut off there; {_BY_BOUNDS}"
 
 
 # -- lines of the card -------------------------------------------------------------------------
@@ -315,16 +292,7 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
         times = f", {entry.times} times" if entry.times > 1 else ""
         ledger = f"charged with {entry.guarantee} for {entry.label!r}{part}{times}"
         ledger += "".join(f"; {_place_of(receipt)}" for receipt in entry.receipts)
-    spent = "all of it on the coefficients"
-    if isinstance(fit, SelectedRecord):
-        problem, spent = fit.calibration.problem, "all of it on the choices"
-        rows = f"d = {count_of(problem.d, 'column')}, no entry above {problem.x_bound:.6g} in size"
-        own = [("Rows", rows), ("Loss", describe(fit.loss)), *fit.calibration.facts]
-    else:
-        assert isinstance(fit, NoisyRecord)
-        own = _perturbed_of_card(fit)
-        if len(parts := targets(fit)) > 1:
-            spent = "; ".join(f"{part} on the {_GOODS[name]}" for name, part in parts.items())
+    spent, own = fit.kind.card_facts(fit)
     persons = fit.guarantee.neighbours is REPLACE_PERSON
     return [
         ("Guarantee", str(fit.guarantee)),
@@ -346,8 +314,12 @@ def _place_of(receipt: Receipt) -> str:
     return f"row {receipt.row} of the ledger of {name} ({receipt.ledger}), head {receipt.head}"
 
 
-def _perturbed_of_card(fit: NoisyRecord) -> Facts:
-    calibration, moments, spec = fit.calibration, fit.release.moments, fit.spec
+def card_facts_of_noise(fit: NoisyRecord) -> tuple[str, Facts]:
+    """What the guarantee was spent on, and the lines of the card about rows and noise."""
+    parts, spent = targets(fit), "all of it on the coefficients"
+    if len(parts) > 1:
+        spent = "; ".join(f"{part} on the {STAGES[name].part}" for name, part in parts.items())
+    calibration, spec = fit.calibration, fit.spec
     problem, noise, shield = calibration.problem, calibration.noise, calibration.shield
     constant = "no intercept" if spec.intercept is None else f"intercept {spec.intercept:g}"
     source = "from the declared bounds and levels"
@@ -367,7 +339,7 @@ def _perturbed_of_card(fit: NoisyRecord) -> Facts:
         ("Loss", several if problem.is_multinomial else describe(problem.loss)),
         ("Lambda", lambda_(calibration, digits=6)),
         *_projection(spec),
-        *_roc(fit),
+        *roc_facts(fit),
     ]
     rounding = "to multiples of {:.6g}, decided exactly"
     if noise.scale > 0:
@@ -386,11 +358,6 @@ def _perturbed_of_card(fit: NoisyRecord) -> Facts:
         ]
     else:
         facts.append(("Mechanism", _UNMOVED))
-    if moments is not None and moments.calibration.noise.scale > 0:
-        noise, grid = moments.calibration.noise, moments.calibration.grid
-        text = (
-            f"{noise.title} noise, scale {noise.scale:.6g}, added to their {noise.dimension} "
-            f"numbers together; rounded {rounding.format(grid)}"
-        )
-        facts.append(("Matrices for inference", text))
-    return facts
+    for name, part in in_order(fit.release.parts).items():
+        facts += STAGES[name].facts(part)
+    return spent, facts

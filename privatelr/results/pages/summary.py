@@ -19,9 +19,10 @@ from privatelr.inference.question import USUAL
 from privatelr.page_model import Piece, Table
 from privatelr.privacy import NonPrivate
 from privatelr.results import fit_tables
-from privatelr.results.fit_record import FitRecord, ModelRecord, SelectedRecord
+from privatelr.results.fit_record import FitRecord, ModelRecord
 from privatelr.results.odds_ratios import read_exponentiate
 from privatelr.results.pages import coefficient_table, error_notes, sentences
+from privatelr.results.pages.beside_terms import paid_before
 from privatelr.results.predict import scale_of
 from privatelr.results.release_files.origin import source_fact
 
@@ -111,51 +112,32 @@ def summarise(
             is_renamed = tables[0].names != tuple(fit.spec.columns.names)
             odds = "Odds ratios are exponentials of coefficients." if found.is_withheld else _ODDS
             notes = [odds, *([_UNITS_IN_NAMES] if is_renamed else []), *notes]
-        facts = sentences.facts_of_page(fit, found)
+        facts = fit.kind.facts(fit, found)
         errors = [] if found.is_withheld else ["their standard errors, tests and intervals"]
         computed = [*errors, "the ratios under Inference"]
     else:
-        table, facts = coefficient_table.estimates_table(fit), sentences.facts_of_page(fit)
+        table, facts = coefficient_table.estimates_table(fit), fit.kind.facts(fit, None)
         tables = [table]
         named = {"odds ratio": "their odds ratios", coefficient_table.UNITS: "the units of those"}
         computed = [words for header, words in named.items() if header in table.headers]
         notes = [_ALONE] if as_odds else []
         if coefficient_table.UNITS in table.headers:
             notes.append(_UNITS_IN_COLUMN)
-        if isinstance(fit, SelectedRecord):
-            notes += _notes_on_choices(fit, len(table.names))
-            computed.append("the counts of choices")
-        elif isinstance(fit, FitRecord):
-            noise = [name for name in coefficient_table.NOISE if name in table.headers]
-            notes += error_notes.notes_without_errors(fit, len(table.names), noise)
-            if noise and fit.release.scale is not None:
-                computed.append("what the noise adds (by the released scale)")
+        own_notes, own_computed = fit.kind.notes(fit, table)
+        notes, computed = [*notes, *own_notes], [*computed, *own_computed]
     computed += ["the numbers under ROC curve"] if fit.has_roc else []
     return FitSummary(
         [sentences.title(fit), fit.formula],
-        [("Promise", sentences.promise(fit)), *source_fact(fit), *facts],
+        [
+            ("Promise", sentences.promise(fit)),
+            *source_fact(fit),
+            *paid_before([fit.spec], fit.guarantee),
+            *facts,
+        ],
         tables,
         [*notes, *above(fit, ["the estimates", *computed], has_below=has_below)],
         _below(fit) if has_below else [],
     )
-
-
-def _notes_on_choices(fit: SelectedRecord, shown: int) -> list[str]:
-    """Sentences below a table that shows this number of chosen columns."""
-    words, coef, unit = [], fit.release.coef, fit.calibration.unit
-    if shown < len(coef):
-        words.append(
-            f"{np.count_nonzero(coef)} of {len(coef)} coefficients are not zero; {shown} of them "
-            "are shown."
-        )
-    if fit.release.exact is None:
-        words.append(
-            "A column was chosen as it is (times +) or with its sign turned (times -). The "
-            f"difference over all choices{f', {unit:.3g} times,' if unit != 1 else ''} is its "
-            "coefficient where declared bounds are mapped to -1 and 1; the table has it in the "
-            "units of the column, and the intercept takes up the centres of the bounds."
-        )
-    return words
 
 
 # -- numbers that are not private --------------------------------------------------------------

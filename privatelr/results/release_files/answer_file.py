@@ -15,7 +15,6 @@ from msgspec import Meta
 from privatelr.errors import GuaranteeError, ReleaseFileError, show
 from privatelr.mechanisms.candidate_choice import calibrate_choice
 from privatelr.mechanisms.level_selection import are_in_order, calibrate_levels
-from privatelr.mechanisms.linear_programs.lp_calibration import WorstMargins
 from privatelr.mechanisms.range_selection import calibrate_ranges, candidate_ends
 from privatelr.mechanisms.score_histogram import HistogramRelease, ScoreScale, calibrate_histogram
 from privatelr.privacy import Guarantee, compose
@@ -104,7 +103,10 @@ def curve_parts(answer: PrivateRoc) -> entries.Parts:
     return call, {"counts": [int(count) for count in release.counts]}, derived
 
 
-def restore_curve(document: entries.Document[CurveCall, CurveReleased]) -> PrivateRoc:
+def restore_curve(
+    document: entries.Document[CurveCall, CurveReleased],
+    read_loss: Callable[[entries.LossEntry], Any],
+) -> PrivateRoc:
     """The curve of a document."""
     call = document.call
     target = entries.read_promise(call.target, "call.target")
@@ -116,17 +118,7 @@ def restore_curve(document: entries.Document[CurveCall, CurveReleased]) -> Priva
     )
     release = HistogramRelease(counts, place, made, *_paid(document, made))
     fit_guarantee = entries.read_guarantee(call.fit_guarantee, "call.fit_guarantee")
-    return PrivateRoc(release, _read_loss(call.loss), call.formula, call.positive, fit_guarantee)
-
-
-def _read_loss(entry: entries.LossEntry) -> Any:
-    """The loss of a fit, or what stands in its place where columns were chosen."""
-    if not isinstance(entry, dict) or entry.get("name") != WorstMargins.name:
-        return entries.read_loss(entry)
-    density = entry.get("density")
-    if entry.keys() != {"name", "density"} or not (isinstance(density, float) and 0 < density < 1):
-        raise ReleaseFileError("call.loss takes a density above 0 and below 1")
-    return WorstMargins(density)
+    return PrivateRoc(release, read_loss(call.loss), call.formula, call.positive, fit_guarantee)
 
 
 # -- a choice --------------------------------------------------------------------------------
@@ -325,9 +317,14 @@ def restore_levels(document: entries.Document[LevelsCall, LevelsReleased]) -> Re
     return ReleasedLevels(call.column, tuple(levels), call.n, made, *paid, identifier)
 
 
-ROC = entries.Kind(PrivateRoc, CurveCall, CurveReleased, curve_parts, restore_curve)
 BOUNDS = entries.Kind(SuggestedBounds, RangesCall, RangesReleased, ranges_parts, restore_ranges)
 LEVELS = entries.Kind(ReleasedLevels, LevelsCall, LevelsReleased, levels_parts, restore_levels)
+
+
+def curve_kind(read_loss: Callable[[entries.LossEntry], Any]) -> entries.Kind:
+    """A ROC curve of a fit that has a loss, or what stands in its place."""
+    restore = partial(restore_curve, read_loss=read_loss)
+    return entries.Kind(PrivateRoc, CurveCall, CurveReleased, curve_parts, restore)
 
 
 def choice_kind(write: Callable[[Any], Any], read: Callable[[Any], Any]) -> entries.Kind:

@@ -7,8 +7,8 @@ condition on more than one entry is checked when the release is restored.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
@@ -224,6 +224,8 @@ class Kind:
         Takes a result; returns its call, its numbers, and what follows from both.
     restore
         Takes a document; returns the result, calibrated again.
+    objectives
+        Reads what stands in place of a loss in these fits, by its name.
     """
 
     types: Any
@@ -231,6 +233,7 @@ class Kind:
     released: Any
     parts: Callable[[Any], Parts]
     restore: Callable[[Any], Any]
+    objectives: Mapping[str, Callable[[LossEntry], Any]] = field(default_factory=dict)
 
 
 # -- values ----------------------------------------------------------------------------------
@@ -247,7 +250,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     if is_dataclass(value):
-        numbers = {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        numbers = {one.name: plain(getattr(value, one.name)) for one in fields(value)}
         return {"kind": type(value).__name__, **numbers}
     if isinstance(value, dict):
         return {name: plain(item) for name, item in value.items()}

@@ -17,6 +17,7 @@ from privatelr import mechanisms
 from privatelr.design import DesignSpec, EntryBoundedMatrix, prior_of, standardise
 from privatelr.errors import ReleaseFileError
 from privatelr.mechanisms import Release, StagedCalibration, calibration
+from privatelr.mechanisms.request import COEFFICIENTS, SCALE
 from privatelr.mechanisms.score_histogram import HistogramCalibration, HistogramRelease
 from privatelr.method import perturbation
 from privatelr.privacy import Guarantee, noise
@@ -33,16 +34,6 @@ from privatelr.types import FloatArray
 
 FARTHEST = 1000.0
 """Noise beyond this number of standard deviations is never drawn, so a file with it is refused."""
-_LAWS: dict[str, type[noise.NoiseLaw]] = {
-    law.__name__: law
-    for law in (
-        noise.SphericalLaplace,
-        noise.BlockLaplace,
-        noise.CopiedNoise,
-        noise.GaussianNoise,
-    )
-}
-"""Laws of noise by the names of their classes."""
 _STAGE = ("target", "analysis", "noise", "shield", "tau", "grid", "balance", "typical", "bins")
 """What a file tells of the calibration of a stage, as far as the stage has it."""
 ThresholdEntry = Annotated[float, Meta(ge=-1e100, le=1e100)] | Literal["youden", "topleft"]
@@ -67,7 +58,7 @@ class FitCall(entries.FileEntry, frozen=True):
     shares
         The share of each part in the promise, or the usual ones.
     laws
-        The laws of noise to choose from; empty for all.
+        The laws of noise to choose from, by the names of their classes; empty for all.
     scaled
         Whether rows were standardised by means and mean squares that were released first.
     threshold
@@ -88,7 +79,7 @@ class FitCall(entries.FileEntry, frozen=True):
         Literal["inference"]
         | list[tuple[Literal["scale", "coefficients", "inference", "roc"], float]]
     )
-    laws: list[Literal["SphericalLaplace", "BlockLaplace", "CopiedNoise", "GaussianNoise"]]
+    laws: list[entries.Phrase]
     scaled: bool
     threshold: ThresholdEntry
 
@@ -236,9 +227,8 @@ def _numbers(release: Release) -> dict[str, Any]:
 
 
 def _stages(release: Release) -> dict[str, Any]:
-    parts = {"scale": release.scale, "inference": release.moments, "roc": release.histogram}
-    others = {name: part.calibration for name, part in parts.items() if part is not None}
-    return {"coefficients": release.calibration, **others}
+    others = {name: part.calibration for name, part in release.parts.items()}
+    return mechanisms.in_order({COEFFICIENTS: release.calibration, **others})
 
 
 def derived_of_plan(spec: Any) -> dict[str, Any]:
@@ -311,13 +301,14 @@ def restore_fit(document: entries.Document[FitCall, FitReleased]) -> Fit | Multi
             guarantee,
             staged.coefficients,
             entry,
-            moments=_read_moments(numbers.inference, staged.moments),
-            scale=scale,
             request=staged.request,
             **drawn,
         )
+        moments = _read_moments(numbers.inference, staged.moments)
+        release = release.having(scale=scale, inference=moments)
         fit = (MultinomialFit if plan.response.kind == "classes" else Fit)(plan, release, threshold)
-        fits[level] = with_counts(fit, numbers.roc, staged.histogram)
+        counts = read_histogram(fit, numbers.roc, staged.histogram)
+        fits[level] = replace(fit, release=release.having(roc=counts))
     return Strata(by.column, fits) if by is not None and by.level is None else fits[None]
 
 
@@ -333,7 +324,7 @@ def _calibrate_again(
         with named("call"), np.errstate(all="ignore"):
             shares: Any = call.shares
             spend = shares if shares == "inference" else mechanisms.read_spend(dict(shares))
-            laws = tuple(_LAWS[name] for name in call.laws)
+            laws = tuple(_read_law(name) for name in call.laws)
             asked = call.placement, call.analysis, call.lambda_, "keep", spend, laws
             request = mechanisms.Request(promise, *asked)  # type: ignore[arg-type]
             scaling = "private" if call.scaled else False
@@ -346,11 +337,19 @@ def _calibrate_again(
         raise
     except (ArithmeticError, ValueError):
         raise ReleaseFileError("call: nothing is proven about these numbers") from None
-    others = staged.moments, staged.histogram, spec.prior
-    if spec.response.kind == "classes" and any(part is not None for part in others):
+    others = staged.parts.keys() - {SCALE, COEFFICIENTS}
+    if spec.response.kind == "classes" and (others or spec.prior is not None):
         raise ReleaseFileError("call: several classes have no inference, no curve and no prior")
     coefficient_stage = replace(staged.coefficients, lambda_origin=call.lambda_origin)
-    return spec, replace(staged, coefficients=coefficient_stage)
+    return spec, staged.having(**{COEFFICIENTS: coefficient_stage})
+
+
+def _read_law(name: str) -> type[noise.NoiseLaw]:
+    every: tuple[type[noise.NoiseLaw], ...] = (noise.LaplaceNoise, *noise.LAWS.values())
+    laws = {law.__name__: law for law in every}
+    if name not in laws:
+        raise ReleaseFileError(f"call.laws takes names from {', '.join(laws)}")
+    return laws[name]
 
 
 def _read_coefficients(numbers: NumbersEntry, made: calibration.Calibration) -> FloatArray:
@@ -394,14 +393,15 @@ def _read_moments(
     return mechanisms.Moments(np.concatenate(halves), made)
 
 
-def with_counts(fit: Any, counts: list[int] | UnsetType, made: HistogramCalibration | None) -> Any:
-    """The fit with the counts of scores that it bought."""
+def read_histogram(
+    fit: Any, counts: list[int] | UnsetType, made: HistogramCalibration | None
+) -> HistogramRelease | None:
+    """The counts of scores that a fit bought."""
     _require_both(counts, made, "roc")
     if made is None or isinstance(counts, UnsetType):
-        return fit
+        return None
     paid = fit.release.guarantee, fit.release.entry
-    histogram = HistogramRelease(read_counts(counts, made), score_scale(fit), made, *paid)
-    return replace(fit, release=replace(fit.release, histogram=histogram))
+    return HistogramRelease(read_counts(counts, made), score_scale(fit), made, *paid)
 
 
 def read_counts(counts: list[int], made: HistogramCalibration) -> FloatArray:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from privatelr.page_model import Bullets, as_text
 from privatelr.privacy import REPLACE_PERSON, NonPrivate
-from privatelr.results.fit_record import ModelRecord, SelectedRecord
+from privatelr.results.fit_record import ModelRecord, NoisyRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,33 +57,26 @@ def recomputed(fit: ModelRecord) -> tuple[str, ...]:
         "The columns, their map to the units of the data and the length of a row are what "
         "formula, bounds and levels give.",
     ]
-    release, proof = fit.release, "by the proof that the fit itself used."
-    if isinstance(release.calibration.target, NonPrivate):
-        pass
-    elif isinstance(fit, SelectedRecord):
-        found += [
-            f"The number of choices and their law are enough for the guarantee, {proof}",
-            "The coefficients are what the counts of choices give.",
-        ]
-        if fit.has_roc:
-            found.append(
-                "So is the law of the noise on the counts of scores for its part, and the parts "
-                "add up to the whole."
-            )
-    else:
-        enough = f"The law of the noise is enough for the guarantee, {proof}"
-        if release.moments is not None or fit.has_roc:
-            enough = (
-                "The law of the noise of each part is enough for its part of the guarantee, and "
-                "the parts add up to the whole, by the proofs that the fit itself used."
-            )
-        found += [enough, "Every released number is a multiple of the stated rounding."]
-    if release.entry is not None:
+    if not isinstance(fit.release.calibration.target, NonPrivate):
+        found += fit.kind.checked(fit)
+    if fit.release.entry is not None:
         found.append(
             "The ledger entry has this guarantee, and its events, if it lists any, are those of "
             "the stated noise or choices."
         )
     return tuple(found)
+
+
+def checked_noise(fit: NoisyRecord) -> list[str]:
+    """Sentences about the noise that reading a file verifies."""
+    enough = "The law of the noise is enough for the guarantee, by the proof that the fit itself "
+    enough += "used."
+    if fit.release.moments is not None or fit.has_roc:
+        enough = (
+            "The law of the noise of each part is enough for its part of the guarantee, and "
+            "the parts add up to the whole, by the proofs that the fit itself used."
+        )
+    return [enough, "Every released number is a multiple of the stated rounding."]
 
 
 def stated(fit: ModelRecord) -> tuple[str, ...]:

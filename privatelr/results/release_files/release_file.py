@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import privatelr
 from privatelr.arguments import suggests_arguments
@@ -44,20 +44,25 @@ from privatelr.errors import (
     SchemaError,
     show,
 )
-from privatelr.lazy_import import lazy_import
 from privatelr.locks import has_file_locks, lock_file, still_has_name
 from privatelr.privacy import NonPrivate, void
-from privatelr.privacy.accounting import Entry, complete
+from privatelr.privacy.accounting import Entry, complete, ledger_store
 from privatelr.results.answers.chosen_fit import ChosenFit
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.answers.private_roc import PrivateRoc
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
-from privatelr.results.fit import Fit
 from privatelr.results.fit_record import ModelRecord
-from privatelr.results.multinomial_fit import MultinomialFit
-from privatelr.results.release_files import answer_file, fit_file, origin, selection_file
+from privatelr.results.release_files import answer_file, fit_file, origin
 from privatelr.results.release_files.design_file import DesignEntry, design_entry, plan_again
-from privatelr.results.release_files.entries import VERSION, Document, charge_entry, plain
+from privatelr.results.release_files.entries import (
+    VERSION,
+    Document,
+    Kind,
+    LossEntry,
+    charge_entry,
+    plain,
+    read_loss,
+)
 from privatelr.results.release_files.json_values import (
     CLOSE,
     LARGEST_FILE,
@@ -68,16 +73,10 @@ from privatelr.results.release_files.json_values import (
     require_version,
     spell_json,
 )
-from privatelr.results.selected import SelectedFit
 from privatelr.results.strata_of_fits import Strata
 
-if TYPE_CHECKING:
-    from privatelr.privacy.accounting import ledger_file
-else:
-    ledger_file = lazy_import("privatelr.privacy.accounting.ledger_file")
-
 AnyAnswer = PrivateRoc | ChosenFit | SuggestedBounds | ReleasedLevels
-AnyRelease = Fit | SelectedFit | MultinomialFit | Strata | AnyAnswer
+AnyRelease = ModelRecord | Strata | AnyAnswer
 _LIBRARIES = ("formulaic", "numpy", "pandas", "python-flint", "scipy")
 _OPEN = ("written_by", "sha256")
 """These entries are about the file and not about the release."""
@@ -112,7 +111,7 @@ def release_document(release: Any) -> dict[str, Any]:
                 "do_scale=True: the columns were scaled by means and deviations of the data, which "
                 "a release may not hold; declare bounds= instead, and fit again."
             )
-    name, kind = next(item for item in KINDS.items() if isinstance(release, item[1].types))
+    name, kind = next(item for item in kinds().items() if isinstance(release, item[1].types))
     call, released, derived = kind.parts(release)
     guarantee = own = release.guarantee
     if isinstance(release, ChosenFit):  # prices are added up, whoever reads the file
@@ -169,15 +168,16 @@ def restore(value: Any) -> Any:
         raise ReleaseFileError("the file is JSON, and not a release of privatelr")
     require_version(value, VERSION)
     kind = value.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise ReleaseFileError(f"kind takes one of {', '.join(KINDS)}")
-    call, released = KINDS[kind].call, KINDS[kind].released
+    every = kinds()
+    if not isinstance(kind, str) or kind not in every:
+        raise ReleaseFileError(f"kind takes one of {', '.join(every)}")
+    call, released = every[kind].call, every[kind].released
     document: Document[Any, Any] = read_entry(value, Document[call, released])  # type: ignore[valid-type]
     if document.sha256 != content_hash(value):
         raise ReleaseFileError(
             "its content does not have the hash that it states, so it was changed after saving"
         )
-    release = KINDS[kind].restore(document)
+    release = every[kind].restore(document)
     _require_derived(value, release)
     if isinstance(release, Strata):
         fits = {level: _with_origin(fit, document) for level, fit in release.fits.items()}
@@ -216,10 +216,21 @@ def _with_origin(fit: Any, document: Document[Any, Any]) -> Any:
     return replace(fit, origin=known)
 
 
-KINDS = {
+def _read_loss(entry: LossEntry) -> Any:
+    """The loss of a fit, or what stands in its place in another kind of fit."""
+    name = str(entry.get("name")) if isinstance(entry, dict) else entry
+    objectives = [kind.objectives[name] for kind in kinds().values() if name in kind.objectives]
+    return objectives[0](entry) if objectives else read_loss(entry)
+
+
+def kinds() -> dict[str, Kind]:
+    """All kinds of releases by their names, with those that the core does not know."""
+    return {**_KINDS, **{name: find() for name, find in privatelr.kinds_of_files.items()}}
+
+
+_KINDS = {
     "fit": fit_file.FIT,
-    "selection": selection_file.SELECTION,
-    "roc": answer_file.ROC,
+    "roc": answer_file.curve_kind(_read_loss),
     "choice": answer_file.choice_kind(release_document, restore),
     "bounds": answer_file.BOUNDS,
     "levels": answer_file.LEVELS,
@@ -247,7 +258,7 @@ def load(
 
     Returns
     -------
-    Fit, SelectedFit, MultinomialFit, Strata, or an answer
+    A fit, Strata, or an answer
         What was saved; an answer is a `PrivateRoc`, `ChosenFit`, `SuggestedBounds` or
         `ReleasedLevels`. The predictions of a fit are exactly those of the fit
         that was saved. It has no diagnostics, because these are computed from the training data
@@ -422,7 +433,7 @@ def _shown(name: str) -> str:
 
 def is_database(path: str | os.PathLike[str]) -> bool:
     """Whether there is such a file, and it is a ledger or another database."""
-    return os.path.isfile(path) and ledger_file.is_database(path)
+    return os.path.isfile(path) and ledger_store.is_database(path)
 
 
 def replace_file(target: Path, data: bytes) -> None:

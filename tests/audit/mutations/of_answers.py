@@ -55,7 +55,7 @@ def _(honest: Any, target: Any, *given: Any, **named: Any) -> Any:
     return [({**parts, "coefficients": target}, kinds) for parts, kinds in ways]
 
 
-@bug("counts of scores hide half of a record", registry.calibrate_histogram, SCORED_FITS)
+@bug("counts of scores hide half of a record", score_histogram.calibrate_histogram, SCORED_FITS)
 def _(honest: Any, *given: Any) -> Any:
     made = honest(*given)
     loud = made.noise

@@ -108,9 +108,9 @@ def _(honest: Any, plan: Any, source: Any) -> Any:
     found = honest(plan, source)
     if plan.histogram is None or plan.scale is None:
         return found
-    counts, scale = found.histogram.nearest(), found.scale.nearest()
+    counts, scale = found.others["roc"].nearest(), found.others["scale"].nearest()
     counts[: len(scale)] = scale / plan.scale.noise.scale * plan.histogram.noise.scale
-    return replace(found, histogram=laws.FloatDraw(counts))
+    return replace(found, others={**found.others, "roc": laws.FloatDraw(counts)})
 
 
 # -- stages under every promise -------------------------------------------------------------------

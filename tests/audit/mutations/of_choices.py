@@ -17,18 +17,9 @@ from privatelr import suggestions
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import (
     level_selection,
-    published,
     range_selection,
 )
-from privatelr.mechanisms.linear_programs import (
-    constraint_private,
-    lp_calibration,
-    lp_rounds,
-)
-from privatelr.mechanisms.online import OnlineProblem, PrivateFTRL, online_calibration
-from privatelr.mechanisms.simplex import number_of_draws, simplex_release
 from privatelr.numerics.rows import PartitionedRows
-from privatelr.numerics.solve.dense_weights import dense_projection
 from privatelr.privacy import accounting, renyi_divergence
 from privatelr.privacy.accounting import ledger_entry
 from privatelr.privacy.noise.exponential_mechanism import (
@@ -36,6 +27,9 @@ from privatelr.privacy.noise.exponential_mechanism import (
     ExponentialMechanism,
     Gumbel,
 )
+from privatelr.selection import constraint_private, multiplicative_weights, online, simplex, thesis
+from privatelr.selection.dense_weights import dense_projection
+from privatelr.selection.online import OnlineProblem, PrivateFTRL
 from privatelr.sources import of_array
 from privatelr.types import FloatArray, IntArray
 from tests.audit.mutations.planted import (
@@ -64,19 +58,23 @@ _COLUMNS, _CORNERS, _EXPERTS = (
 bug("choices are worth twice their range", renyi_divergence.range_within, _COLUMNS)(times(2))
 
 
-bug("the sensitivity of a score is halved", lp_calibration.score_sensitivity, _COLUMNS)(
+bug("the sensitivity of a score is halved", multiplicative_weights.score_sensitivity, _COLUMNS)(
     times(1 / 2)
 )
 
 
 bug(
     "the published program says a tenth too little",
-    published.true_epsilon,
+    thesis.true_epsilon,
     noise("published program"),
 )(times(1 / 1.1))
 
 
-@bug("scores are taken to move one way", (lp_calibration.SequentialChoices, "choice"), CHOICES)
+@bug(
+    "scores are taken to move one way",
+    (multiplicative_weights.SequentialChoices, "choice"),
+    CHOICES,
+)
 def _(honest: Any, made: Any) -> ExponentialMechanism:
     return ExponentialMechanism(made.eta, made.sensitivity)
 
@@ -115,7 +113,7 @@ def _fed_back(honest: Any, n: int, score: Any, fall: Any, s: float, *rest: Any) 
     return path
 
 
-bug("dense weights are fed back to columns", (lp_rounds, "play"), CHOICES)(_fed_back)
+bug("dense weights are fed back to columns", (multiplicative_weights, "play"), CHOICES)(_fed_back)
 bug("dense weights are fed back to corners", (constraint_private, "play"), CHOICES)(_fed_back)
 
 
@@ -132,7 +130,7 @@ def _(honest: Any, problem: Any) -> Any:
     return problem.steps
 
 
-@bug("one round is paid for all", (online_calibration, "range_within"), _EXPERTS)
+@bug("one round is paid for all", (online, "range_within"), _EXPERTS)
 def _(honest: Any, target: Any, times: int) -> Any:
     return honest(target, 1)
 
@@ -155,18 +153,18 @@ def _(honest: Any, play: PrivateFTRL, losses: Any) -> None:
 # -- the simplex --------------------------------------------------------------------------------
 
 
-@bug("the minimiser on the simplex is too cold", (simplex_release, "Entropic"), CHOICES)
+@bug("the minimiser on the simplex is too cold", (simplex, "Entropic"), CHOICES)
 def _(honest: Any, given: Any, loss: Any, radius: float, penalty: float, start: Any) -> Any:
     return honest(given, loss, radius, penalty / 2, start)
 
 
-@bug("four draws are made for one", simplex_release.calibrate_simplex, SIMPLEX)
+@bug("four draws are made for one", simplex.calibrate_simplex, SIMPLEX)
 def _(honest: Any, *given: Any, **named: Any) -> Any:
     found = honest(*given, **named)
     return replace(found, draws=4 * found.draws)
 
 
-@bug("the minimiser on the simplex moves half as far", number_of_draws.simplex_stability, SIMPLEX)
+@bug("the minimiser on the simplex moves half as far", simplex.simplex_stability, SIMPLEX)
 def _(honest: Any, *given: Any) -> Any:
     found = honest(*given)
     return replace(found, largest=found.largest / 2, width=found.width / 2, sd=found.sd / 2)
@@ -295,4 +293,4 @@ if find_spec("dp_accounting"):  # without it the accounts differ too little for 
     @bug("a ledger takes the least of accounts afterwards", accounting.is_within, LEDGER)
     def _least(honest: Any, kept: Any) -> Any:
         """The least of several accounts is taken after the prices were chosen by results."""
-        return accounting.fits(kept.entries, kept.epsilon, kept.delta or 0.0)
+        return accounting.epsilon_of(kept.entries, kept.delta or 0.0) <= kept.epsilon

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
-from privatelr.mechanisms import Problem, perturbation, registry
+from privatelr.mechanisms import Problem, matrix_of, perturbation, registry
 from privatelr.mechanisms.calibration import (
     Calibration,
     gaussian_objective,
@@ -19,6 +19,7 @@ from privatelr.mechanisms.calibration import (
     proven_noise,
     pure,
 )
+from privatelr.mechanisms.stages import coefficients
 from privatelr.numerics import Huber, Objective, gradient_of, value_and_gradient
 from privatelr.privacy import ZCDP, ApproxDP, PureDP, conversions
 from privatelr.privacy import noise as laws
@@ -48,7 +49,7 @@ def registered(
     """The same as `bug`, for one function of an entry of the table of mechanisms."""
 
     def plant(change: _Change) -> _Change:
-        @bug(name, (registry.MECHANISMS, (placement, kind)), *looks)
+        @bug(name, (coefficients.MECHANISMS, (placement, kind)), *looks)
         def _(honest: Any) -> Any:
             return replace(honest, **{part: partial(change, getattr(honest, part))})
 
@@ -122,14 +123,18 @@ def _with_blocks(found: Calibration, change: Callable[[Block], Block]) -> Calibr
     return replace(found, noise=replace(found.noise, blocks=blocks))
 
 
-@bug("a factor of two is lost in rho", proven_noise.gaussian_within, _HIDDEN)
-def _(honest: Any, sensitivity: float, d: int, target: ZCDP) -> laws.GaussianNoise:
-    return laws.GaussianNoise(d, sensitivity / math.sqrt(4 * target.rho))
+@bug("a factor of two is lost in rho", (laws.GaussianNoise, "hiding"), _HIDDEN)
+def _(honest: Any, cls: Any, sensitivity: float, d: int, target: Any) -> Any:
+    if not isinstance(target, ZCDP):
+        return honest(cls, sensitivity, d, target)
+    return cls(d, sensitivity / math.sqrt(4 * target.rho))
 
 
-@bug("a root is lost in rho", proven_noise.gaussian_within, _HIDDEN)
-def _(honest: Any, sensitivity: float, d: int, target: ZCDP) -> laws.GaussianNoise:
-    return laws.GaussianNoise(d, sensitivity / (2 * target.rho))
+@bug("a root is lost in rho", (laws.GaussianNoise, "hiding"), _HIDDEN)
+def _(honest: Any, cls: Any, sensitivity: float, d: int, target: Any) -> Any:
+    if not isinstance(target, ZCDP):
+        return honest(cls, sensitivity, d, target)
+    return cls(d, sensitivity / (2 * target.rho))
 
 
 bug(
@@ -273,7 +278,7 @@ def _(honest: Any, plan: Any, randomness: Any) -> Any:
     unit = first.noise.nearest() / plan.coefficients.noise.scale
     fresh = randomness.draw(plan.moments.noise).nearest()
     fresh[: len(unit)] = unit * plan.moments.noise.scale
-    return replace(first, moments=laws.FloatDraw(fresh))
+    return replace(first, others={**first.others, "inference": laws.FloatDraw(fresh)})
 
 
 # -- minima and releases ------------------------------------------------------------------------
@@ -380,3 +385,26 @@ def _(honest: Any, rows: Any, coef: FloatArray, calibration: Any) -> Any:
 def _(honest: Any, rows: Any, coef: FloatArray, made: Any, drawn: Any) -> Any:
     half = np.hsplit(drawn.nearest(), 2)[0]
     return honest(rows, coef, made, laws.FloatDraw(np.concatenate([half, half])))
+
+
+@bug("all entries of both matrices get one number", perturbation.release_moments, RELEASES)
+def _(honest: Any, rows: Any, coef: FloatArray, made: Any, drawn: Any) -> Any:
+    noise = drawn.nearest()
+    return honest(rows, coef, made, laws.FloatDraw(np.full_like(noise, noise[0])))
+
+
+@bug("matrices are released with half of their noise", perturbation.release_moments, RELEASES)
+def _(honest: Any, rows: Any, coef: FloatArray, made: Any, drawn: Any) -> Any:
+    return honest(rows, coef, made, laws.FloatDraw(drawn.nearest() / 2))
+
+
+@bug("the two matrices change places", perturbation.mean_moments, RELEASES)
+def _(honest: Any, rows: Any, *others: Any) -> Any:
+    found = honest(rows, *others)
+    return np.roll(found, len(found) // 2)
+
+
+@bug("entries beside the diagonal lack their root of two", perturbation.mean_moments, RELEASES)
+def _(honest: Any, rows: Any, *others: Any) -> FloatArray:
+    matrices = matrix_of(honest(rows, *others).reshape(2, -1))
+    return matrices[:, *np.triu_indices(matrices.shape[-1])].reshape(-1)

@@ -22,8 +22,7 @@ from privatelr.mechanisms.score_histogram import counts_of_shares, filled_up
 from privatelr.model_data import FrameData
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import column_sums, grams_of_persons
-from privatelr.privacy import TiltEvent
-from privatelr.privacy.noise import person_tilt
+from privatelr.privacy import TiltEvent, person_tilt
 from privatelr.types import FloatArray, IntArray
 from tests.audit.mutations.planted import Look, Mutation, list_bug
 

@@ -1,0 +1,234 @@
+"""What each law of noise is, written a second time for the audit.
+
+A definition shares no code with the law: it has its own sampler, its own norm, and its own bound on
+what a change costs. A law without a definition here is audited by its density alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from privatelr.mechanisms import Problem
+from privatelr.privacy.noise import (
+    BlockLaplace,
+    CopiedNoise,
+    GaussianNoise,
+    NoiseLaw,
+    NoNoise,
+    SphericalLaplace,
+)
+from privatelr.types import FloatArray, parts_of
+
+Law = TypeVar("Law", bound=NoiseLaw)
+_TRIED = 400
+"""Directions in which the largest cost of a change is looked for."""
+_PROPOSED = 20
+"""Directions that are proposed for each draw."""
+
+
+class Definition(Generic[Law]):
+    """A law by its density, which falls with a norm: ``exp(-rate N(b))``."""
+
+    def energies(self, law: Law, b: FloatArray) -> FloatArray:
+        """Minus the log density ``(m,)`` of each row of `b` ``(m, d)``."""
+        return np.array([-law.log_density(row) for row in b])
+
+    def log_ratios(self, law: Law, b: FloatArray, change: FloatArray) -> FloatArray:
+        """``law.log_ratio`` ``(m,)`` of each row of `b` and `change` ``(m, d)``."""
+        return np.asarray(self.energies(law, b - change) - self.energies(law, b))
+
+    def cost_of(self, law: Law, changes: list[FloatArray]) -> tuple[float, float]:
+        """The epsilon and the mu of independent noise on vectors that change so."""
+        return float(self.energies(law, np.array(changes)).sum()), 0.0
+
+    def cost(self, law: Law, moved: float) -> tuple[float, float]:
+        """The epsilon and the mu on a vector that moves by this length in any direction."""
+        rng, d = np.random.default_rng(1), law.dimension
+        tried = [np.eye(d), rng.choice([-1.0, 1.0], (_TRIED, d)), rng.standard_normal((_TRIED, d))]
+        directions = np.vstack(tried)
+        lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+        return float(self.energies(law, moved * directions / lengths).max()), 0.0
+
+    def charge(self, law: Law, problem: Problem) -> float:
+        """The largest log ratio that a tilt adds for an admissible row at a slope of one."""
+        return self.cost(law, problem.radius)[0]
+
+    def longest_row(self, law: Law, problem: Problem) -> FloatArray:
+        """An admissible row ``(d,)`` of length R."""
+        return np.asarray(problem.radius * np.eye(1, problem.d)[0])
+
+    def row_size(self, law: Law, row: FloatArray) -> float:
+        """The size of a row relative to the shape of the law; 0 if any row is admissible."""
+        return 0.0
+
+    def at_angle(self, law: Law, row: FloatArray, angle: float) -> tuple[FloatArray, FloatArray]:
+        """Two admissible rows at about this angle."""
+        along, across = np.cos(angle / 2) * row, np.sin(angle / 2) * np.roll(row, 1)
+        return along + across, along - across
+
+    def draw(self, law: Law, count: int, rng: np.random.Generator) -> FloatArray:
+        """Draws ``(count, dimension)``: a direction by its density, and a Gamma length."""
+        d = law.dimension
+        directions = rng.standard_normal((_PROPOSED * count, d))
+        directions /= np.linalg.norm(directions, axis=1)[:, None]
+        energies = self.energies(law, directions)
+        weights = energies ** (-float(d))
+        chosen = rng.choice(len(directions), count, p=weights / weights.sum())
+        lengths = rng.gamma(d, 1.0, count) / energies[chosen]
+        return np.asarray(lengths[:, None] * directions[chosen])
+
+
+class _Nothing(Definition[NoNoise]):
+    def draw(self, law: NoNoise, count: int, rng: np.random.Generator) -> FloatArray:
+        return np.zeros((count, law.dimension))
+
+    def cost(self, law: NoNoise, moved: float) -> tuple[float, float]:
+        return math.inf, 0.0
+
+
+class _Spherical(Definition[SphericalLaplace]):
+    def energies(self, law: SphericalLaplace, b: FloatArray) -> FloatArray:
+        return np.asarray(law.rate * np.linalg.norm(b, axis=1))
+
+    def log_ratios(self, law: SphericalLaplace, b: FloatArray, change: FloatArray) -> FloatArray:
+        products = np.einsum("ij,ij->i", change, 2 * b - change)
+        both = np.linalg.norm(b, axis=1) + np.linalg.norm(b - change, axis=1)
+        return np.asarray(-law.rate * products / np.where(both > 0, both, 1.0))
+
+    def cost(self, law: SphericalLaplace, moved: float) -> tuple[float, float]:
+        return moved * law.rate, 0.0
+
+    def draw(self, law: SphericalLaplace, count: int, rng: np.random.Generator) -> FloatArray:
+        direction = rng.standard_normal((count, law.dimension))
+        length = rng.gamma(law.dimension, 1 / law.rate, (count, 1))
+        return np.asarray(length * direction / np.linalg.norm(direction, axis=1)[:, None])
+
+
+class _Gaussian(Definition[GaussianNoise]):
+    def energies(self, law: GaussianNoise, b: FloatArray) -> FloatArray:
+        return np.asarray(np.einsum("ij,ij->i", b, b) / (2 * law.sd**2))
+
+    def log_ratios(self, law: GaussianNoise, b: FloatArray, change: FloatArray) -> FloatArray:
+        return np.asarray(-np.einsum("ij,ij->i", change, 2 * b - change) / (2 * law.sd**2))
+
+    def cost_of(self, law: GaussianNoise, changes: list[FloatArray]) -> tuple[float, float]:
+        return self.cost(law, float(np.linalg.norm(np.concatenate(changes))))
+
+    def cost(self, law: GaussianNoise, moved: float) -> tuple[float, float]:
+        return 0.0, moved / law.sd
+
+    def draw(self, law: GaussianNoise, count: int, rng: np.random.Generator) -> FloatArray:
+        return law.sd * rng.standard_normal((count, law.dimension))
+
+
+class _Blocks(Definition[BlockLaplace]):
+    def energies(self, law: BlockLaplace, b: FloatArray) -> FloatArray:
+        starts = np.cumsum([0, *(block.size for block in law.blocks[:-1])])
+        bounds = np.array([block.bound for block in law.blocks])
+        ball = np.array([block.norm == "l2" for block in law.blocks])
+        sums = np.add.reduceat(np.abs(b), starts, axis=1) / bounds
+        if ball.any():
+            squares = np.add.reduceat(b * b, starts, axis=1)[:, ball] / bounds[ball] ** 2
+            sums[:, ball] = np.sqrt(squares.sum(axis=1))[:, None]
+        return np.asarray(law.rate * sums.max(axis=1))
+
+    def cost(self, law: BlockLaplace, moved: float) -> tuple[float, float]:
+        roots = [1.0 if b.norm == "l2" else math.sqrt(b.size) for b in law.blocks]
+        widest = max(root / b.bound for root, b in zip(roots, law.blocks, strict=True))
+        return moved * law.rate * widest, 0.0
+
+    def charge(self, law: BlockLaplace, problem: Problem) -> float:
+        if not problem.blocks:
+            return math.inf
+        # the largest noise norm of an admissible row in each block; all "l2" blocks count together
+        charges, squares = [0.0], {"l1": 0.0, "l2": 0.0}
+        for shape, block in zip(law.blocks, problem.blocks, strict=True):
+            if shape.norm == "l1":
+                most = 1.0 if block.norm == "l1" else math.sqrt(block.size)
+                charges.append(most * block.bound / shape.bound)
+            elif block.norm == "l1":
+                squares["l1"] += (block.bound / shape.bound) ** 2
+            else:  # all "l2" blocks of a row share one bound on their length
+                squares["l2"] = max(squares["l2"], (block.bound / shape.bound) ** 2)
+        return law.rate * max(*charges, math.sqrt(sum(squares.values())))
+
+    def longest_row(self, law: BlockLaplace, problem: Problem) -> FloatArray:
+        row = np.zeros(law.dimension)
+        for columns, part in parts_of(law.blocks):
+            row[columns[0]] = part.bound
+        return row
+
+    def row_size(self, law: BlockLaplace, row: FloatArray) -> float:
+        return law.norm(row)
+
+    def at_angle(
+        self, law: BlockLaplace, row: FloatArray, angle: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """A corner, and another one at about this angle.
+
+        The parts of the row, largest first, keep their entry, change its sign, or move it to
+        another column, whichever brings the angle nearest.
+        """
+        turned = row.copy()
+        missing = (1 - math.cos(angle)) * float(row @ row)
+        for columns, part in sorted(parts_of(law.blocks), key=lambda part: -part[1].bound):
+            square, own = part.bound**2, row[columns]
+            ways = {0.0: own, 2 * square: -own}
+            if part.size > 1:
+                ways[square] = np.roll(own, 1)
+            gone = min(ways, key=lambda change: abs(missing - change))
+            turned[columns] = ways[gone]
+            missing -= gone
+        return row, turned
+
+    def draw(self, law: BlockLaplace, count: int, rng: np.random.Generator) -> FloatArray:
+        reach = rng.gamma(law.dimension + 1, 1 / law.rate, (count, 1))
+        unit = np.empty((count, law.dimension))
+        for columns, part in parts_of(law.blocks):
+            # uniform in the unit ball of the norm of this part
+            if part.norm == "l1":
+                sizes = rng.dirichlet(np.ones(part.size + 1), count)[:, :-1]
+                within = rng.choice(np.array([-1.0, 1.0]), sizes.shape) * sizes
+            else:
+                within = rng.standard_normal((count, part.size))
+                within /= np.linalg.norm(within, axis=1)[:, None]
+                within *= rng.random((count, 1)) ** (1 / part.size)
+            unit[:, columns] = part.bound * within
+        return np.asarray(reach * unit)
+
+
+class _Copies(Definition[CopiedNoise]):
+    def log_ratios(self, law: CopiedNoise, b: FloatArray, change: FloatArray) -> FloatArray:
+        each, k = law.each, law.copies
+        parts = zip(np.split(b, k, axis=1), np.split(change, k, axis=1), strict=True)
+        ratios = [definition_of(each).log_ratios(each, *part) for part in parts]
+        return np.asarray(np.sum(ratios, axis=0))
+
+    def cost(self, law: CopiedNoise, moved: float) -> tuple[float, float]:
+        # the lengths of all copies add up, which is worst if they are equal
+        return definition_of(law.each).cost(law.each, moved * math.sqrt(law.copies))
+
+    def charge(self, law: CopiedNoise, problem: Problem) -> float:
+        return definition_of(law.each).charge(law.each, problem)
+
+    def draw(self, law: CopiedNoise, count: int, rng: np.random.Generator) -> FloatArray:
+        drawn = [definition_of(law.each).draw(law.each, count, rng) for _ in range(law.copies)]
+        return np.hstack(drawn)
+
+
+DEFINITIONS: dict[type[NoiseLaw], Definition[Any]] = {
+    NoNoise: _Nothing(),
+    SphericalLaplace: _Spherical(),
+    GaussianNoise: _Gaussian(),
+    BlockLaplace: _Blocks(),
+    CopiedNoise: _Copies(),
+}
+_BY_DENSITY = Definition[NoiseLaw]()
+
+
+def definition_of(law: NoiseLaw) -> Definition[Any]:
+    """The audit's own definition of a law, or the one by its density."""
+    return DEFINITIONS.get(type(law), _BY_DENSITY)

@@ -1,0 +1,127 @@
+"""The coefficients: one mechanism for each placement and kind of guarantee.
+
+Every loss goes with every row of the table, and the tests of the laws run over all rows. To add a
+mechanism, write its formulas in `privatelr.mechanisms.calibration` and its release in
+`privatelr.mechanisms.perturbation`, and list both here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from privatelr.errors import GuaranteeError
+from privatelr.mechanisms.calibration import (
+    Calibration,
+    calibrate_objective,
+    calibrate_output,
+    calibrate_plain,
+    lambda_rules,
+    proven,
+)
+from privatelr.mechanisms.perturbation import Release, release_minimiser, release_plain
+from privatelr.mechanisms.problem import Problem
+from privatelr.mechanisms.request import COEFFICIENTS, Request
+from privatelr.mechanisms.stages.stage import Known, Stage
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
+from privatelr.types import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """Two functions: one calibrates a request, the other releases under the calibration.
+
+    Examples
+    --------
+    >>> from privatelr import PureDP
+    >>> from privatelr.mechanisms import mechanism_of
+    >>> mechanism = mechanism_of("objective", PureDP(1.0))
+    >>> mechanism.calibrate.__name__, mechanism.release.__name__
+    ('calibrate_objective', 'release_minimiser')
+    """
+
+    calibrate: Callable[[Problem, Request, str], Calibration]
+    release: Callable[..., Release]
+
+
+MECHANISMS: dict[tuple[Placement, type[Any]], Mechanism] = {
+    ("objective", PureDP): Mechanism(calibrate_objective, release_minimiser),
+    ("objective", ZCDP): Mechanism(calibrate_objective, release_minimiser),
+    ("objective", ApproxDP): Mechanism(calibrate_objective, release_minimiser),
+    ("output", PureDP): Mechanism(calibrate_output, release_minimiser),
+    ("output", ZCDP): Mechanism(calibrate_output, release_minimiser),
+    ("output", ApproxDP): Mechanism(calibrate_output, release_minimiser),
+    ("objective", NonPrivate): Mechanism(calibrate_plain, release_plain),
+    ("output", NonPrivate): Mechanism(calibrate_plain, release_plain),
+}
+
+
+def find_mechanism(request: Request) -> Mechanism:
+    """Return the mechanism for a request; raise `GuaranteeError` if none is proven.
+
+    Examples
+    --------
+    >>> from privatelr.mechanisms import find_mechanism, read_request
+    >>> request = read_request(1.0, 0, None, None, True, None, "increase")
+    >>> find_mechanism(request).release.__name__
+    'release_minimiser'
+    """
+    return mechanism_of(request.placement, request.target)
+
+
+def mechanism_of(placement: Placement, target: Guarantee) -> Mechanism:
+    """Return the mechanism for a guarantee; a shared one is approximate.
+
+    Examples
+    --------
+    >>> from privatelr import ApproxDP, PureDP
+    >>> from privatelr.mechanisms import mechanism_of
+    >>> mechanism_of("output", PureDP(1.0)) is mechanism_of("output", ApproxDP(1.0, 1e-6))
+    False
+    >>> mechanism_of("output", PureDP(1.0)).calibrate.__name__
+    'calibrate_output'
+    """
+    key = (placement, ApproxDP if isinstance(target, ApproxDP) else type(target))
+    if key not in MECHANISMS:
+        raise GuaranteeError(f"{placement} perturbation is not available under {target}.")
+    return MECHANISMS[key]
+
+
+def calibrate(request: Request, facts: Problem) -> Calibration:
+    """Calibrate the coefficients alone; takes no data."""
+    return CoefficientStage().calibrate(request.target, Known(request, facts, None, (), {}))
+
+
+class CoefficientStage(Stage[Calibration]):
+    """The coefficients, which a `Mechanism` releases; their draws are a tilt and a shield."""
+
+    name, part, at_coefficients = COEFFICIENTS, "coefficients", False
+
+    def calibrate(self, target: Guarantee, known: Known) -> Calibration:
+        """Choose lambda by its rule, if one was asked for, and calibrate; takes no data."""
+        request, facts = known.request, known.facts
+        mechanism, asked = find_mechanism(request), request.lambda_
+        if isinstance(target, NonPrivate):
+            if not isinstance(asked, str):
+                return mechanism.calibrate(facts.with_lambda(asked), request, "as given")
+            plain = facts.with_lambda(lambda_rules.PLAIN_LAMBDA)
+            return mechanism.calibrate(plain, request, "the default of a plain fit")
+        analysis = proven(request.analysis, facts.loss)
+        public = facts, target, analysis, request.placement
+        rules = lambda_rules.all_rules(*public, request.kinds)
+        if not isinstance(asked, str):
+            problem, origin = facts.with_lambda(asked), "as given"
+        else:
+            if asked not in rules:  # raise the error that says why the rule has no answer
+                lambda_rules.lambda_by_rule(asked, *public)
+            problem = facts.with_lambda(rules[asked])
+            origin = lambda_rules.origin_of(asked, rules, *public)
+            if asked != "PrivateLR" and analysis != "cms11":  # R's rule may give too small a lambda
+                request = replace(request, on_small_lambda="keep")
+        found = mechanism.calibrate(problem, request, origin)
+        return replace(found, lambda_rules=tuple(rules.items()))
+
+    def seen(self) -> str:
+        """Name the estimates, by which readers know them."""
+        return "the estimates"

@@ -1,0 +1,71 @@
+"""What differs between kinds of fits on pages and cards, in tables, predictions and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from privatelr.inference import Inference
+from privatelr.page_model import Piece, Table
+from privatelr.privacy import Event
+from privatelr.types import BoolArray, FloatArray
+
+Facts = list[tuple[str, str]]
+"""Lines of a page, each a label and a text."""
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitKind(Generic[Record]):
+    """How the fits of one kind are described, shown and applied; each attribute takes a fit.
+
+    Attributes
+    ----------
+    title
+        The kind of the model.
+    events
+        The events of all stages, in the order of their releases.
+    bought
+        What the guarantee covers, as it follows the guarantee on the page.
+    facts
+        The lines of the page; also takes the inference that the page shows, if there is one.
+    card_facts
+        What the guarantee was spent on, and the lines of the card.
+    rows
+        Positions of the coefficients on the page; also takes the estimates.
+    columns
+        Columns of the page next to the estimates, and the standard deviations of these for the
+        units of odds ratios; also takes the positions of the coefficients.
+    notes
+        Sentences below the table of the page, and what else on the page was computed from the
+        data; also takes the table.
+    seen
+        What is released next to the estimates, for the promise of the card.
+    released
+        The release on the card.
+    checked
+        What reading a file of a private fit verifies.
+    glance
+        Entries of `glance` about the mechanism.
+    compared
+        Facts about the mechanism in a comparison; also takes the mode of the inference.
+    link_of_matrix
+        Linear predictors of sparse rows, and the usable rows; also takes the rows and their labels,
+        which are 0 for rows that are not usable.
+    """
+
+    title: Callable[[Record], str]
+    events: Callable[[Record], tuple[Event, ...]]
+    bought: Callable[[Record], str]
+    facts: Callable[[Record, Inference | None], Facts]
+    card_facts: Callable[[Record], tuple[str, Facts]]
+    rows: Callable[[Record, FloatArray], list[int]]
+    columns: Callable[[Record, list[int]], tuple[dict[str, list[str]], FloatArray]]
+    notes: Callable[[Record, Table], tuple[list[str], list[str]]]
+    seen: Callable[[Record], list[str]]
+    released: Callable[[Record], list[Piece]]
+    checked: Callable[[Record], Sequence[str]]
+    glance: Callable[[Record], dict[str, object]]
+    compared: Callable[[Record, str], dict[str, str]]
+    link_of_matrix: Callable[[Record, Any, FloatArray], tuple[FloatArray, BoolArray]]

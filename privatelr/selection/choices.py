@@ -1,0 +1,211 @@
+"""The releases of mechanisms that choose columns, and their stages.
+
+Options are numbered ``0 ... 2 d - 1``. For k below d, option k is column k, and option d + k is
+column k with the opposite sign. A released coefficient is a difference of two counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from privatelr.errors import GuaranteeError
+from privatelr.mechanisms.calibration.calibration_record import facts_html
+from privatelr.mechanisms.perturbation import require_shape
+from privatelr.mechanisms.request import COEFFICIENTS, ROC, read_spend, require_usual
+from privatelr.mechanisms.score_histogram import (
+    HistogramCalibration,
+    HistogramRelease,
+    calibrate_histogram,
+)
+from privatelr.numerics.rows import BoundedEntries
+from privatelr.page_model import FactList, as_text
+from privatelr.privacy import Event, Guarantee, split
+from privatelr.privacy.accounting import Entry
+from privatelr.privacy.noise import Draw, Randomness
+from privatelr.types import FloatArray, IntArray
+
+
+class SelectionCalibration(Protocol):
+    """All numbers of a mechanism that chooses columns, computed before any data is touched.
+
+    Attributes
+    ----------
+    problem
+        The public facts: n, d, `x_bound` (the largest absolute value of an entry of a row), and
+        `loss` with a name, a title and a scale.
+    target : Guarantee
+        The guarantee that the release will satisfy.
+    unit : float
+        The size of a coefficient whose column is always chosen, in scaled units.
+    events : tuple of Event
+        The events that a ledger composes for this release.
+    title : str
+        The name of the model on printed pages.
+    mechanism : str
+        The key in the table of mechanisms, such as ``"multiplicative weights"``.
+    facts : tuple of (str, str)
+        Labels and sentences for printed pages.
+    """
+
+    @property
+    def problem(self) -> Any: ...
+    @property
+    def target(self) -> Guarantee: ...
+    @property
+    def unit(self) -> float: ...
+    @property
+    def events(self) -> tuple[Event, ...]: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def mechanism(self) -> str: ...
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]: ...
+
+
+class PrintedFacts:
+    """Prints a calibration: what was promised, sizes, and the facts of its pages."""
+
+    __slots__ = ()
+
+    def __str__(self: SelectionCalibration) -> str:
+        return as_text([self.title, FactList(_rows_of(self))])
+
+    def _repr_html_(self: SelectionCalibration) -> str:
+        return facts_html(self.title, _rows_of(self))
+
+
+def _rows_of(calibration: SelectionCalibration) -> list[tuple[str, str]]:
+    problem = calibration.problem
+    sizes = f"n = {problem.n}, d = {problem.d}, no entry above {problem.x_bound:.6g} in size"
+    return [("Target", str(calibration.target)), ("Rows", sizes), *calibration.facts]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selections:
+    """The choices of a mechanism, which are paid for and free to publish.
+
+    Attributes
+    ----------
+    counts : ndarray of int, shape (2 d,), read-only
+        How often each option was chosen.
+    calibration : SelectionCalibration
+        All numbers of the mechanism.
+    guarantee : Guarantee
+        The guarantee for `counts` and `path`.
+    entry : Entry or None
+        The entry that a ledger was charged with.
+    path : ndarray of int, shape (rounds,), read-only, or None
+        The options in the order in which they were chosen; None if the order is not released.
+    exact : ndarray of shape (d,), read-only, or None
+        The exact coefficients of a fit without a guarantee; None if they are made of `counts`.
+    histogram : HistogramRelease or None
+        The noisy counts of scores by class; None if no ROC curve was requested.
+    """
+
+    counts: IntArray
+    calibration: SelectionCalibration
+    guarantee: Guarantee
+    entry: Entry | None = None
+    path: IntArray | None = None
+    exact: FloatArray | None = None
+    histogram: HistogramRelease | None = None
+
+    def __post_init__(self) -> None:
+        for array in (self.counts, self.path, self.exact):
+            if array is not None:
+                array.flags.writeable = False
+
+    @property
+    def coef(self) -> FloatArray:
+        """The coefficients ``(d,)`` in scaled units, most of them zero."""
+        if self.exact is not None:
+            return self.exact
+        d = len(self.counts) // 2
+        times = max(int(self.counts.sum()), 1)
+        return np.asarray(
+            self.calibration.unit * (self.counts[:d] - self.counts[d:]) / times, dtype=np.float64
+        )
+
+
+# -- choices, and a ROC curve of what they make ---------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StagedSelection:
+    """All numbers of choices, and of the counts of scores if a ROC curve was requested."""
+
+    target: Guarantee
+    choices: SelectionCalibration
+    histogram: HistogramCalibration | None
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events that a ledger composes for both stages; none if the target is charged itself.
+
+        Draws from a minimiser have no events, and those of the counts alone would be too little.
+        """
+        counts, events = self.histogram, self.choices.events
+        return (*events, *counts.events) if events and counts is not None else events
+
+    def __str__(self) -> str:
+        return "\n".join(str(stage) for stage in (self.choices, self.histogram) if stage)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionDraws:
+    """What choices draw from, and the noise on the counts of scores, which is drawn once."""
+
+    choices: Randomness
+    histogram: Draw | None
+
+
+def read_roc_share(spend: Any) -> dict[str, float]:
+    """Read the shares of coefficients and ROC curve; raises `GuaranteeError` for other parts."""
+    shares = read_spend(spend)
+    parts: dict[str, float] = {shares: 1.0} if isinstance(shares, str) else dict(shares)
+    other = next((name for name in parts if name not in (COEFFICIENTS, ROC)), None)
+    if other is not None:
+        raise GuaranteeError(
+            f"spend: {other!r} takes no share where columns are chosen; spend takes "
+            "{'coefficients': 0.75, 'roc': 0.25}, or None for the coefficients alone."
+        )
+    return parts
+
+
+def calibrate_stages(
+    target: Guarantee,
+    shares: dict[str, float],
+    choices: Callable[[Guarantee], SelectionCalibration],
+    n: int,
+) -> StagedSelection:
+    """Divide the price by shares, and calibrate choices and counts for their parts of it.
+
+    The counts see the coefficients, so that both compose as releases one after the other.
+    """
+    if ROC not in shares:
+        return StagedSelection(target, choices(target), None)
+    parts = split(target, shares)
+    require_usual(parts)
+    return StagedSelection(target, choices(parts[COEFFICIENTS]), calibrate_histogram(n, parts[ROC]))
+
+
+def draw_stages(calibration: StagedSelection, randomness: Randomness) -> SelectionDraws:
+    """Return the randomness itself, because each choice draws, and the noise on the counts."""
+    counts = calibration.histogram
+    return SelectionDraws(randomness, None if counts is None else randomness.draw(counts.noise))
+
+
+def require_x_bound(rows: BoundedEntries, calibration: SelectionCalibration) -> None:
+    """Refuse rows that the calibration was not made for; compares public facts only."""
+    problem = calibration.problem
+    require_shape(rows, problem)
+    if rows.x_bound > problem.x_bound:
+        raise GuaranteeError(
+            f"rows with entries up to {rows.x_bound:g} are beyond x_bound={problem.x_bound:g}, "
+            "which the choices were calibrated for."
+        )
