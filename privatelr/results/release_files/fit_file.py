@@ -345,8 +345,8 @@ def _calibrate_again(
 
 
 def _read_law(name: str) -> type[noise.NoiseLaw]:
-    every: tuple[type[noise.NoiseLaw], ...] = (noise.LaplaceNoise, *noise.LAWS.values())
-    laws = {law.__name__: law for law in every}
+    every: tuple[Any, ...] = (noise.LaplaceNoise, *noise.LAWS.values())
+    laws: dict[str, type[noise.NoiseLaw]] = {law.__name__: law for law in every}
     if name not in laws:
         raise ReleaseFileError(f"call.laws takes names from {', '.join(laws)}")
     return laws[name]
