@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 
@@ -45,7 +45,7 @@ from privatelr.mechanisms import (
     warn_of_one_record,
 )
 from privatelr.mechanisms.request import SCALE, read_account, read_seed, require_no_account
-from privatelr.method import Fitted, Method, standardised
+from privatelr.method import Method, standardised
 from privatelr.numerics import label
 from privatelr.numerics.rows import Watched
 from privatelr.privacy import (
@@ -73,6 +73,8 @@ else:
     strata_of_fits = lazy_import("privatelr.results.strata_of_fits")
 
 
+Fitted = TypeVar("Fitted")
+"""The type of the result."""
 DoScale = bool | Literal["private"] | None
 
 
@@ -193,7 +195,13 @@ class _Ready:
     is_scored: bool
 
 
-def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Options) -> Fitted:
+def fit(
+    kind: Callable[..., Fitted],
+    method: Method,
+    data: FrameData,
+    schema: Schema,
+    options: Options,
+) -> Fitted:
     """Fit a method to data: first all steps on public facts, then the payment, then the data.
 
     If the formula has ``by(sex)`` there is a fit for each level, and one payment for all; the
@@ -251,7 +259,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
                 drawn["before"] = {SCALE: scale}
 
             def expected(release: Any, at: Any = at) -> ScoreScale:
-                made: Any = method.fit(at, release, ready.cut, None)
+                made: Any = kind(at, release, ready.cut, None)
                 return scored_records.score_scale(made)
 
             paid = {"guarantee": ready.guarantee, "entry": entry}
@@ -262,7 +270,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
                 if ready.is_scored
                 else None
             )
-            fits[level] = method.fit(at, release, ready.cut, found)
+            fits[level] = kind(at, release, ready.cut, found)
         watched.require_same()
     if by is None:
         only: Fitted = fits[None]
@@ -272,7 +280,7 @@ def fit(method: Method[Fitted], data: FrameData, schema: Schema, options: Option
 
 
 def _prepare(
-    method: Method[Any], data: FrameData, schema: Schema, options: Options, guarantee: Guarantee
+    method: Method, data: FrameData, schema: Schema, options: Options, guarantee: Guarantee
 ) -> _Ready:
     """Plan the rows and calibrate, from public facts alone."""
     cut = results.read_threshold(options.threshold, method.loss)

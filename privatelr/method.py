@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any
 
 from privatelr.design import LONGEST_MARGIN, RowSpec, most_stiffness, plan_standard
 from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, show
-from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import (
     Problem,
     Request,
@@ -36,24 +35,15 @@ from privatelr.privacy import REPLACE_PERSON, ApproxDP, Guarantee, NonPrivate, P
 from privatelr.privacy.noise import Randomness
 from privatelr.sources import Schema
 
-if TYPE_CHECKING:
-    from privatelr import results
-    from privatelr.results import Fit
-else:
-    results = lazy_import("privatelr.results")
-
-Fitted = TypeVar("Fitted")
 Way = Callable[[Any, int], tuple[Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Method(Generic[Fitted]):
+class Method:
     """The mechanism that a function such as `dplr` uses, set up before the data is seen.
 
     Attributes
     ----------
-    fit : type
-        Type of the result.
     loss : Loss
     target : Guarantee
     facts : callable
@@ -81,7 +71,6 @@ class Method(Generic[Fitted]):
         records by which diagnostics or a threshold are found.
     """
 
-    fit: Callable[..., Fitted]
     loss: Loss
     target: Guarantee
     facts: Callable[[int, Any], Any]
@@ -103,7 +92,7 @@ def perturbation(
     rp_dim: int = 0,
     solver: Any = Newton(),
     prior: Any = None,
-) -> Method[Fit]:
+) -> Method:
     """Set up objective or output perturbation; refuses choices that no theorem covers."""
     if not callable(solver) or isinstance(solver, type):
         raise ArgumentError(f"solver={show(solver)}: solver takes a minimiser such as Newton().")
@@ -171,7 +160,7 @@ def perturbation(
         return tuple(partial(standard, price, way) for way in product(promises, laws))
 
     stages = partial(calibrate_all, request), draw_all, partial(release_all, solver=solver)
-    method = Method(results.Fit, loss, target, facts, *stages, buys_roc=request.buys_roc)
+    method = Method(loss, target, facts, *stages, buys_roc=request.buys_roc)
     match do_scale:
         case "private":
             released = not isinstance(target, NonPrivate)
@@ -193,7 +182,7 @@ _Made = tuple[Any, Any]
 """A plan and its calibration."""
 
 
-def standardised(method: Method[Any], declared: Any, n: int) -> _Made | None:
+def standardised(method: Method, declared: Any, n: int) -> _Made | None:
     """Plan and calibrate standardised rows; takes no data.
 
     Of several ways the one with the least noise for its rows is taken.

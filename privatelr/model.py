@@ -217,7 +217,7 @@ def dplr(
     options = read_options(*chosen)
     asked = options.do_scale, options.rp_dim, solver, options.prior
     method = perturbation(found, request, schema, *asked)
-    return fit(method, source, schema, options)
+    return fit(results.Fit, method, source, schema, options)
 
 
 @suggests_arguments
@@ -320,7 +320,7 @@ def dpsvm(
     options = read_options(*chosen)
     asked = options.do_scale, options.rp_dim, solver, options.prior
     method = perturbation(found, request, schema, *asked)
-    return fit(method, source, schema, options)
+    return fit(results.Fit, method, source, schema, options)
 
 
 @suggests_arguments

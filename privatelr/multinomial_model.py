@@ -113,12 +113,12 @@ def dpmultinom(
     chosen = na_action, seed, ledger, verbose, "fixed", do_scale, rp_dim
     options = read_options(*chosen)
     method = several_classes(request, schema, options.do_scale, options.rp_dim)
-    return fit(method, source, schema, options)
+    return fit(MultinomialFit, method, source, schema, options)
 
 
 def several_classes(
     request: Request, schema: Schema, do_scale: bool | str | None, rp_dim: int = 0
-) -> Method[MultinomialFit]:
+) -> Method:
     """Set up the softmax of several classes; refuses what is not proven for it."""
     if request.buys_intervals or request.buys_roc:
         asked = "inference" if request.buys_intervals else "roc"
@@ -132,4 +132,4 @@ def several_classes(
             "'one-log'."
         )
     found = perturbation(find_loss("logistic"), request, schema, do_scale, rp_dim)
-    return replace(found, fit=MultinomialFit, by_class=True)  # type: ignore[arg-type, return-value]
+    return replace(found, by_class=True)

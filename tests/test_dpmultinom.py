@@ -18,7 +18,7 @@ import privatelr as lr
 from privatelr import dpmultinom
 from privatelr.cli import main
 from privatelr.privacy import ZCDP
-from privatelr.results.release_files.document import content_hash
+from privatelr.results.release_files import content_hash
 
 CLASSES = ("a", "b", "c")
 SCHEMA = {
@@ -252,12 +252,15 @@ def test_what_is_not_proven_or_built_is_refused_in_a_sentence(name):
     assert str(raised.value).count("\n") == 0
 
 
+PRIOR = {"means": [["age", 0.1]], "source": "as given", "sds": [], "uncovered": False}
+
+
 @pytest.mark.parametrize(
     ("part", "entry", "value", "said"),
     [
-        ("design", "prior", {"means": {"age": 0.1}, "source": "as given"}, "prior"),
+        ("design", "prior", PRIOR, "prior"),
         ("design", "formula", 'y ~ age + by(smoker, "no")', "change strata"),
-        ("calibration", "classes", 4, "classes"),
+        ("design", "several_classes", False, "takes 2 numbers"),
     ],
 )
 def test_a_file_of_what_is_not_proven_is_refused(part, entry, value, said, tmp_path):
@@ -265,7 +268,7 @@ def test_a_file_of_what_is_not_proven_is_refused(part, entry, value, said, tmp_p
     fit = dpmultinom("y ~ age", study(300), 1.0, subset="smoker == 'no'", do_scale=False, **SCHEMA)
     fit.save(path)
     document = json.loads(path.read_text())
-    document[part][entry] = value
+    document["call"][part][entry] = value
     document["sha256"] = content_hash(document)
     path.write_text(json.dumps(document))
     with pytest.raises(lr.ReleaseFileError, match=said):

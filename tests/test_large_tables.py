@@ -141,10 +141,10 @@ def test_noise_and_a_plan_of_entries_do_not_go_together(tmp_path):
     y, x = words()
     dplr(y, x, eps=1.0).save(tmp_path / "model.json")
     document = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
-    document["design"]["row_norm"] = None
+    document["call"]["design"]["row_norm"] = None
     document["sha256"] = content_hash(document)
     (tmp_path / "lie.json").write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(ReleaseFileError, match="row_norm takes a number beside noise"):
+    with pytest.raises(ReleaseFileError, match="row_norm takes a number next to noise"):
         load(tmp_path / "lie.json")
 
 

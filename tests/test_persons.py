@@ -61,8 +61,7 @@ from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import grams_of_persons
 from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP, NonPrivate
 from privatelr.privacy.accounting import Ledger
-from privatelr.results.release_files.document import content_hash, release_document
-from privatelr.results.release_files.restored_fit import restore
+from privatelr.results.release_files import content_hash, release_document, restore
 from privatelr.sources import as_batch, declare_schema
 from privatelr.types import ColumnGroup
 

@@ -26,8 +26,7 @@ from privatelr.formula import Person
 from privatelr.mechanisms.stages.histogram import score_counts
 from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.privacy.accounting import Ledger
-from privatelr.results.release_files.document import content_hash, release_document
-from privatelr.results.release_files.restored_fit import restore
+from privatelr.results.release_files import content_hash, release_document, restore
 from privatelr.sources import declare_schema
 
 SIZES = (3, 1, 2, 5, 1, 1, 4, 2) * 30
@@ -265,7 +264,7 @@ def test_values_beside_a_formula_are_refused_and_not_quoted():
 
 
 def changed(document, change):
-    change(document["design"])
+    change(document["call"]["design"])
     document["sha256"] = content_hash(document)
     return document
 
@@ -289,7 +288,7 @@ def test_a_file_cannot_say_less_than_its_noise(change, words):
 
 def test_a_file_of_records_has_no_person():
     plain = json.loads(json.dumps(release_document(dplr(Y, sparse.csr_array(X), 1))))
-    assert "person" not in plain["design"]
+    assert "person" not in plain["call"]["design"]
     whose = {"column": "person", "records_per_person": 1}
     with pytest.raises(ReleaseFileError, match="person"):
         restore(changed(plain, lambda design: design.update(person=whose)))

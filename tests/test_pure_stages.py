@@ -14,6 +14,7 @@ from privatelr import (
     ApproxDP,
     Ledger,
     PureDP,
+    ReleaseFileError,
     audit,
     dplr,
     dpsvm,
@@ -27,7 +28,7 @@ from privatelr.method import perturbation, standardised
 from privatelr.numerics import LOSSES
 from privatelr.planning.make_plan import formula_design
 from privatelr.privacy.noise import SphericalLaplace, log_delta_beside_pure
-from privatelr.results.release_files.restored_fit import is_implied
+from privatelr.results.release_files.entries import require_standing
 from privatelr.sources import declare_schema
 
 FORMULA = "y ~ age + dose + smoker + city"
@@ -178,7 +179,7 @@ def test_a_file_of_less_than_its_promise_is_refused():
     fit = fitted(dplr, ZCDP(0.01))
     total = fit.calibration.target.epsilon + fit.release.scale.calibration.target.epsilon
     assert to_zcdp(PureDP(total)).rho == pytest.approx(0.01, rel=1e-9)
-    assert is_implied(ZCDP(0.01), PureDP(total))
-    assert not is_implied(ZCDP(0.009), PureDP(total))
-    assert not is_implied(ApproxDP(total / 2, 1e-6), PureDP(total))
-    assert not is_implied(PureDP(total), PureDP(total))
+    require_standing(ZCDP(0.01), PureDP(total))
+    for stronger in (ZCDP(0.009), ApproxDP(total / 2, 1e-6), PureDP(total / 2)):
+        with pytest.raises(ReleaseFileError, match="the noise was made for"):
+            require_standing(stronger, PureDP(total))

@@ -28,7 +28,7 @@ from privatelr import (
 )
 from privatelr.call_data import read_data
 from privatelr.privacy.accounting.agreement import implied
-from privatelr.results.release_files.strata_file import _hash
+from privatelr.results.release_files import content_hash
 from privatelr.sources import declare_schema
 
 BOX = {"x": (0, 1), "y": (0, 1)}
@@ -217,21 +217,21 @@ def test_a_changed_file_is_refused(fits, table, tmp_path):
     other = dplr("y ~ age", table, 1.0, by="sex", spend="inference", lambda_=0.5, **DECLARED)
     other.save(path, overwrite=True)
     foreign = json.loads(path.read_text())
-    one, two = document["fits"]
+    released = document["released"]
+    one, two = released["fits"]
     for changed in (
-        {**document, "by": "age"},
         {**document, "version": 1},
-        {**document, "fits": []},
-        {**document, "fits": [one]},
-        {**document, "fits": [one, one]},
-        {**document, "fits": [two, one]},
-        {**document, "fits": [one, foreign["fits"][1]]},
+        *(
+            {**document, "released": {**released, "fits": fits}}
+            for fits in ([], [one], [one, one], [two, one], [one, foreign["released"]["fits"][1]])
+        ),
+        {**document, "call": foreign["call"]},
         {**document, "more": 1},
     ):
-        path.write_text(json.dumps({**changed, "sha256": _hash(changed)}))
+        path.write_text(json.dumps({**changed, "sha256": content_hash(changed)}))
         with pytest.raises(ReleaseFileError):
             load(path)
-    path.write_text(json.dumps({**document, "by": "age"}))
+    path.write_text(json.dumps({**document, "notice": "covered by angels"}))
     with pytest.raises(ReleaseFileError, match="hash"):
         load(path)
 

@@ -61,7 +61,7 @@ from privatelr.privacy.accounting import NAMED, of_public_data
 from privatelr.results import DataCheck, PredictionType
 from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.pages.card import CardFormat
-from privatelr.results.release_files import charge_of, file_bytes, release_bytes
+from privatelr.results.release_files import charge_of, file_bytes
 from privatelr.results.strata_of_fits import Strata
 from privatelr.selection.choices import read_roc_share
 
@@ -93,7 +93,7 @@ def demo(*, output: Output = Output()) -> int:
     with of_public_data():
         model = dplr(DEMO_FORMULA, load_dataset("iris"), **load_schema("iris"))
     if output.json:
-        print(release_bytes(model).decode().removesuffix("\n"))
+        print(file_bytes(model).decode().removesuffix("\n"))
     else:
         print(in_shell(model))
     if os.environ.get(NAMED):

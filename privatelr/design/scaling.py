@@ -172,7 +172,7 @@ def plan_standard(
         bound=bound,
         bound_source="private scale",
         intercept=intercept,
-        standard=Standard(groups, centred, length, unit, weighted, blocks),
+        standard=Standard(groups, centred, length, unit, weighted, intercept_scale, blocks),
     )
 
 

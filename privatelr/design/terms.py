@@ -119,6 +119,8 @@ class Standard:
         Whether every row is brought to that length, and not only longer ones.
     weighted : bool
         Whether longer rows are not shortened, but count less (`privatelr.numerics.rows`).
+    intercept_scale : float
+        The constant in the intercept column, in lengths of a row unless the promise is pure.
     blocks : tuple of Block
         The blocks of a standardised row; empty if only its length is bounded.
     """
@@ -128,6 +130,7 @@ class Standard:
     length: float
     unit: bool
     weighted: bool
+    intercept_scale: float
     blocks: tuple[Block, ...] = ()
 
 

@@ -45,6 +45,7 @@ from privatelr.types import FloatArray, Offset, Rows
 if TYPE_CHECKING:
     import flint
 
+    from privatelr.mechanisms.request import Request
     from privatelr.mechanisms.stages.histogram import HistogramRelease
     from privatelr.mechanisms.stages.matrices import MomentsCalibration
     from privatelr.mechanisms.stages.scale import ScaleRelease
@@ -112,6 +113,8 @@ class Release:
         The coefficients to which the penalty draws, in scaled units; None for zero.
     stiff : ndarray of shape (k, d) or None
         G of a prior, which adds ``|G (w - centre)|**2 / 2`` to the mean objective.
+    request : Request or None
+        What was calibrated for, from which a release file calibrates again.
 
     Examples
     --------
@@ -129,6 +132,7 @@ class Release:
     parts: Mapping[str, Any] = field(default_factory=dict)
     centre: FloatArray | None = None
     stiff: FloatArray | None = None
+    request: Request | None = None
 
     def __post_init__(self) -> None:
         self.coef.flags.writeable = False

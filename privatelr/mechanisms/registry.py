@@ -60,6 +60,8 @@ class StagedCalibration:
     mechanism: Mechanism
     parts: Mapping[str, Any] = field(hash=False)
     """The calibration of each stage by the name of its share, in the order of their releases."""
+    request: Request | None = None
+    """What these stages alone are calibrated for: the promise, and the laws of the chosen way."""
 
     def having(self, **parts: Any) -> StagedCalibration:
         """Return the same calibration with other stages; None leaves a stage out."""
@@ -159,7 +161,9 @@ def calibrate_all(
     found, refusal = [], GuaranteeError("spend: no noise is proven for these shares.")
     for parts, meant in divide(request.target, request.spend, facts.loss, scaled=scale is not None):
         kinds = lambda_rules.within(request.kinds, meant) if meant else request.kinds
-        if meant and not kinds:
+        promise = _promise_of(request.target, parts[COEFFICIENTS])
+        is_pure = promise != request.target
+        if (meant and not kinds) or (is_pure and request.kinds):  # laws are those of a shared delta
             continue
         asked = replace(request, target=parts[COEFFICIENTS], kinds=kinds)
         beside, made = GAUSSIAN if meant else request.kinds, dict[str, Any]()
@@ -172,12 +176,19 @@ def calibrate_all(
         except GuaranteeError as error:
             refusal = error
         else:
-            found.append(
-                StagedCalibration(request.target, mechanism_of(asked.placement, asked.target), made)
-            )
+            mechanism = mechanism_of(asked.placement, asked.target)
+            meant_for = replace(asked, target=promise)
+            found.append(StagedCalibration(request.target, mechanism, made, meant_for))
     if not found:
         raise refusal
     return found[0] if len(found) == 1 else min(found, key=_noise)
+
+
+def _promise_of(target: Guarantee, part: Guarantee) -> Guarantee:
+    """Return what a target was divided as: pure epsilon where its parts are pure."""
+    if isinstance(target, ApproxDP) and isinstance(part, PureDP):
+        return PureDP(target.epsilon, target.neighbours)
+    return target
 
 
 def _noise(plan: StagedCalibration) -> float:
@@ -294,7 +305,7 @@ def release_all(
     released = plan.mechanism.release(rows, plan.coefficients, draws, solver, **drawn)
     covered = guarantee or plan.target
     parts = dict(before or {})
-    released = replace(released, guarantee=covered, entry=entry, parts=parts)
+    released = replace(released, guarantee=covered, entry=entry, request=plan.request, parts=parts)
     for name, calibration in plan.parts.items():
         if STAGES[name].at_coefficients:
             noise = draws.others[name]

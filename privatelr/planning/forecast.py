@@ -87,7 +87,7 @@ class Study:
     do_scale: DoScale = None
 
     @property
-    def method(self) -> Method[Any]:
+    def method(self) -> Method:
         """The mechanism of a fit."""
         asked = (self.request, self.schema, self.do_scale)
         if self.classes:

@@ -253,7 +253,7 @@ def plan(
         raise ArgumentError("do_scale=True: it reads the data, and a plan has none.")
     size, chosen = read_size(n), _read_loss(loss, h)
     warn_of_one_record(request.target, size, stacklevel=3)
-    method: Method[Any] = perturbation(chosen, request, schema, scaling)
+    method: Method = perturbation(chosen, request, schema, scaling)
     if loss == _SOFTMAX:
         method = several_classes(request, schema, scaling)
         _require_classes(formula, balance, prior)

@@ -147,7 +147,8 @@ def dplpsvm(
     method = _method(WorstMargins(density), *price, facts, choices, release_program)
     source = read_data(formula, data, target)
     schema = declare_schema(bounds, levels, None, intercept_scale)
-    return fit(method, source, schema, read_options(na_action, seed, ledger, verbose, threshold))
+    options = read_options(na_action, seed, ledger, verbose, threshold)
+    return fit(SelectedFit, method, source, schema, options)
 
 
 @suggests_arguments
@@ -248,7 +249,8 @@ def dpsimplex(
     method = _method(margin_loss, *price, facts, choices, release_simplex)
     source = read_data(formula, data, target)
     schema = declare_schema(bounds, levels, None, intercept_scale)
-    return fit(method, source, schema, read_options(na_action, seed, ledger, verbose, threshold))
+    options = read_options(na_action, seed, ledger, verbose, threshold)
+    return fit(SelectedFit, method, source, schema, options)
 
 
 def _method(
@@ -258,7 +260,7 @@ def _method(
     facts: Callable[[int, Any], Known],
     choices: Callable[[Known, Guarantee], SelectionCalibration],
     release: Callable[[BoundedEntries, Any, Randomness], Selections],
-) -> Method[SelectedFit]:
+) -> Method:
     """Set up choices of columns; `choices` calibrates them for their part of the price."""
 
     def calibrate(known: Known) -> StagedSelection:
@@ -281,7 +283,6 @@ def _method(
         return replace(paid, histogram=count_scores(rows, paid, scale, *counted))
 
     return Method(
-        SelectedFit,
         loss,
         target,
         facts,

@@ -180,7 +180,7 @@ def test_a_saved_answer_is_shown_again_and_known_to_its_ledger(home, tmp_path, c
     assert "every model is known" in capsys.readouterr().out
     assert run(f"ledger check clinic.ledger {tmp_path}/r.json") == 1
     document = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
-    document["answer"]["formula"] = "y ~ 1"
+    document["call"]["formula"] = "y ~ 1"
     document["sha256"] = content_hash(document)
     (tmp_path / "r.json").write_text(json.dumps(document), encoding="utf-8")
     capsys.readouterr()
@@ -312,7 +312,7 @@ def test_a_table_may_come_in_any_form(command, home, capsys, monkeypatch):
             told = [one["name"] for one in told["columns"]]
         if command == "fit":  # what a column can hold is what its file says
             del told["sha256"]
-            for variable in told["design"]["variables"]:
+            for variable in told["call"]["design"]["variables"]:
                 del variable["content"]
         found[form] = told
     assert all(one == found["clinic.csv"] for one in found.values())

@@ -12,7 +12,7 @@ import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise, replaced, scores, stored
 
 import privatelr.model_data
-from privatelr import ZCDP, GuaranteeError
+from privatelr import ZCDP, GuaranteeError, ReleaseFileError
 from privatelr.mechanisms import stages
 from privatelr.mechanisms.stages.histogram import ScoreScale
 from privatelr.results.answers import scored_records
@@ -242,7 +242,8 @@ def test_planted_notes_about_the_moments_are_caught(monkeypatch, tmp_path):
     options, other = {"spend": "inference"}, 1 - clinic()["y"][0]
     with pytest.raises(AssertionError):
         check_nothing_kept(monkeypatch, options=options, y=other)
-    with pytest.raises(AssertionError):
+    # the file is read again before it is written, by a calibration that knows no labels
+    with pytest.raises((AssertionError, ReleaseFileError)):
         check_nothing_written(monkeypatch, tmp_path, options=options, y=other)
 
 

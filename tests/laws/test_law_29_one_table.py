@@ -40,8 +40,7 @@ def by_command(path, bounds, capsys):
     declared = [f"--bounds={name}={low}:{high}" for name, (low, high) in bounds.items()]
     if cli.main(["fit", str(path), "y ~ .", "--eps", "0", "--quiet", "--json", *declared]):
         return refusal(capsys.readouterr().err)
-    columns = json.loads(capsys.readouterr().out)["design"]["columns"]
-    return [column["name"] for column in columns][1:]
+    return json.loads(capsys.readouterr().out)["derived"]["names"][1:]
 
 
 def refusal(words):

@@ -39,12 +39,12 @@ def both(request, tmp_path):
 def relabelled(path):
     """Write over a seeded release one that says that the operating system drew its noise."""
     document = json.loads(path.read_text(encoding="utf-8"))
-    target = document["calibration"]["target"]
+    target = document["call"]["promise"]
     document["guarantee"] = target
     document["randomness"] = "operating system"
     document["notice"] = (
-        f"covered by {PureDP(target['epsilon'])}; holds no row of the data, and no moment of it "
-        "without noise"
+        f"covered by {PureDP(target['epsilon'])}; holds no number computed from records without "
+        "noise"
     )
     document["sha256"] = content_hash(document)
     path.write_text(json.dumps(document), encoding="utf-8")

@@ -52,7 +52,7 @@ def test_a_declaration_that_cost_nothing_changes_nothing(frame):
     for shown in lines(fit):
         assert "paid separately" not in shown
         assert "In all" not in shown
-    assert "paid" not in release_document(fit)["design"]
+    assert "paid" not in release_document(fit)["call"]["design"]
 
 
 @pytest.mark.parametrize("model", [lr.dplr, lr.dpsvm, lr.dplpsvm, lr.dpsimplex, lr.dpmultinom])
@@ -117,20 +117,23 @@ def test_the_file_has_what_was_paid(frame, bounds, levels, tmp_path):
     path, fit = tmp_path / "fit.json", fitted(frame, bounds=bounds, levels=levels)
     fit.save(path)
     document = json.loads(path.read_bytes())
-    assert [one["columns"] for one in document["design"]["paid"]] == [["age", "dose"], ["smoker"]]
+    assert [one["columns"] for one in document["call"]["design"]["paid"]] == [
+        ["age", "dose"],
+        ["smoker"],
+    ]
     found = lr.load(path)
     assert "epsilon = 7, delta = 1e-06" in lines(found)[0]
     found.save(tmp_path / "again.json")
     assert path.read_bytes() == (tmp_path / "again.json").read_bytes()
     for change, words in (
-        ({"columns": ["other"]}, r"paid\[0\].columns takes one of the variables"),
-        ({"n": 0}, "n takes"),
+        ({"columns": ["other"]}, "paid takes payments for some of the variables"),
+        ({"n": 0}, "paid"),
         ({"identifier": "A" * 32}, "identifier"),
         ({"guarantee": {"kind": "pure", "epsilon": -1.0, "neighbours": "REPLACE_ONE"}}, "epsilon"),
         ({"kind": "prices"}, "kind"),
     ):
         edited = copy.deepcopy(document)
-        edited["design"]["paid"][0].update(change)
+        edited["call"]["design"]["paid"][0].update(change)
         edited["sha256"] = content_hash(edited)
         path.write_text(json.dumps(edited), encoding="utf-8")
         with pytest.raises(lr.ReleaseFileError, match=words):

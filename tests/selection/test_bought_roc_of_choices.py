@@ -30,7 +30,7 @@ from privatelr import (
 from privatelr.mechanisms.stages.histogram import ScoreScale, achieved_histogram, cells_of
 from privatelr.privacy import implies, join
 from privatelr.results import predict
-from privatelr.results.release_files import document as documents
+from privatelr.results.release_files import content_hash
 from privatelr.selection import choices, models
 
 FORMULA, MANY = "y ~ age + dose + smoker", 600
@@ -203,11 +203,11 @@ def test_a_saved_fit_has_the_same_curve(frame, name, price, tmp_path):
 
 
 def louder(entry):
-    entry["roc"]["noise"]["rate"] *= 2
+    entry["derived"]["roc_noise"]["rate"] *= 2
 
 
 def dearer(entry):
-    entry["roc"]["target"]["epsilon"] *= 2
+    entry["call"]["roc_target"]["epsilon"] *= 2
 
 
 @pytest.mark.parametrize("change", [louder, dearer])
@@ -216,9 +216,9 @@ def test_a_file_whose_noise_is_not_enough_is_refused(fit, tmp_path, change):
     fit.save(path)
     document = json.loads(path.read_text("utf-8"))
     change(document)
-    document["sha256"] = documents.content_hash(document)
+    document["sha256"] = content_hash(document)
     path.write_text(json.dumps(document), "utf-8")
-    with pytest.raises(ReleaseFileError, match=r"roc: the noise gives|guarantee|beside choices"):
+    with pytest.raises(ReleaseFileError, match=r"the other entries give|guarantee|next to"):
         load(path)
 
 

@@ -1,7 +1,4 @@
-"""The core of the package does not know the mechanisms that choose, nor the names of their classes.
-
-Release files name them still; their module of selected fits is the door.
-"""
+"""The core of the package knows neither the mechanisms that choose nor their classes."""
 
 import ast
 import re
@@ -12,7 +9,7 @@ import privatelr
 PACKAGE = Path(privatelr.__file__).parent
 SELECTION = PACKAGE / "selection"
 APART = (
-    *("selection", "cli", "audit", "results/release_files"),
+    *("selection", "cli", "audit"),
     *("__init__.py", "estimators/__init__.py"),  # public names
 )
 

@@ -29,8 +29,7 @@ from privatelr import (
 )
 from privatelr.privacy import REPLACE_ONE, ZCDP, ZERO_OUT, ApproxDP, PureDP, to_json
 from privatelr.privacy.accounting import epsilon_of
-from privatelr.results.release_files import read_entry
-from privatelr.results.release_files.calibration_entries import GuaranteeEntry
+from privatelr.results.release_files.entries import read_guarantee
 from privatelr.selection import online
 from privatelr.selection.online import (
     OnlineProblem,
@@ -432,8 +431,8 @@ def test_a_guarantee_about_zeros_is_not_one_of_a_fit():
     about_zeros = PureDP(1.0, ZERO_OUT)
     with pytest.raises(GuaranteeError, match="replace one record"):
         fit_clinic(clinic(), eps=about_zeros)
-    with pytest.raises(ReleaseFileError, match="neighbours takes other words"):
-        read_entry(to_json(about_zeros), GuaranteeEntry, "guarantee")
+    with pytest.raises(ReleaseFileError, match="neighbours takes REPLACE_ONE"):
+        read_guarantee(to_json(about_zeros), "guarantee")
 
 
 def test_a_ledger_about_zeros_is_resumed():

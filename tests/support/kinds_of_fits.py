@@ -105,6 +105,24 @@ FITS = {
         dplr, FLOWER + "ns(Petal.Width, knots = c(1, 1.5)) + cut(Petal.Length, c(1, 3, 7))"
     ),
     "weights": iris(dplr, weights="Petal.Length", subset="Petal.Width < 2.2"),
+    "lambda_of_the_other_way": iris(
+        dplr,
+        eps=1.529098176421465,
+        delta=3.91724210556426e-08,
+        op=False,
+        analysis="cms11",
+        spend={"roc": 0.25},
+        do_scale=False,
+    ),
+    "scale_of_the_other_way": iris(
+        dplr,
+        eps=0.1524,
+        delta=8.5e-05,
+        lambda_="free",
+        analysis="one-log",
+        do_scale="private",
+    ),
+    "all_for_coefficients": iris(dplr, spend={"coefficients": 1}),
     "ledger": iris(dplr, ledger=Ledger(2.0).part("first half")),
     "huber": iris(dpsvm, loss="huber"),
     "softplus": iris(dpsvm, loss="softplus", h=0.2, spend="inference"),
@@ -215,6 +233,7 @@ def facts_of(fit, rows):
     return {
         "rows": rows,
         "predicted": without_nan(predicted.tolist()),
+        "threshold": [one.threshold for one in each],
         "coef": np.asarray(fit.coef, dtype=float).tolist(),
         "guarantee": str(fit.guarantee),
         "formula": [one.formula for one in each] if isinstance(fit, Strata) else fit.formula,

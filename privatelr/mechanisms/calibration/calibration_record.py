@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
 from privatelr import privacy
@@ -61,8 +61,6 @@ class Calibration:
         What decided lambda, in words.
     lambda_rules : tuple of (str, float)
         The lambda that each automatic rule would choose.
-    written : tuple of (str, float) or None
-        The `alternatives` in the words of the file that this was read from.
 
     Examples
     --------
@@ -83,7 +81,6 @@ class Calibration:
     grid: float
     lambda_origin: str
     lambda_rules: tuple[tuple[str, float], ...] = ()
-    written: tuple[tuple[str, float], ...] | None = field(default=None, compare=False)
 
     @property
     def lambda_(self) -> float:
@@ -104,8 +101,6 @@ class Calibration:
         Lengths are root mean squares. The ratio is infinite if noise is not possible at this
         lambda. Only pages show them, so they are worked out when one is made.
         """
-        if self.written is not None:
-            return self.written
         if isinstance(self.target, privacy.NonPrivate):
             return ()
         if self.placement == "output":

@@ -10,7 +10,7 @@ from privatelr.results.answers.chosen_fit import ChosenFit
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
 from privatelr.results.pages import card
-from privatelr.results.release_files.answer_file import answer_document
+from privatelr.results.release_files.release_file import release_document
 
 _LOAD = """\
 import privatelr
@@ -39,7 +39,7 @@ def write_card(answer: PaidAnswer, format: card.CardFormat) -> str:
     """The card as Markdown or as an HTML page; see `PaidAnswer.card`."""
     require_choice(ArgumentError, "format", format, ("markdown", "html"))
     try:
-        document = answer_document(answer)
+        document = release_document(answer)
     except ReleaseFileError as error:
         raise ReleaseFileError(f"card: {error}.") from None
     pieces: list[Piece] = [

@@ -28,8 +28,8 @@ from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.pages import multinomial_page, sentences
 from privatelr.results.pages.beside_terms import beyond_promise
 from privatelr.results.pages.coefficient_table import shown_rows
-from privatelr.results.release_files.document import release_document
 from privatelr.results.release_files.origin import recomputed, stated
+from privatelr.results.release_files.release_file import release_document
 
 CardFormat = Literal["markdown", "html"]
 _SCHEMA = (

@@ -1,271 +1,333 @@
-"""The file of a private answer: a ROC curve, a choice, or a declaration.
+"""The files of private answers: a ROC curve, a choice, suggested bounds, and released levels.
 
-It is written, hashed and read as the file of a fit is. What follows from the released
-numbers is in it as well, and has to follow when it is read. A choice has the release of each
-candidate in it, so that the price of all of them is added up again.
+A choice has the file of each candidate in it, so that the price of all of them is added up again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from msgspec import Meta
 
 from privatelr.errors import GuaranteeError, ReleaseFileError, show
 from privatelr.mechanisms.candidate_choice import calibrate_choice
-from privatelr.mechanisms.stages.histogram import HistogramRelease
-from privatelr.privacy import Guarantee, NonPrivate, PureDP, compose
+from privatelr.mechanisms.level_selection import are_in_order, calibrate_levels
+from privatelr.mechanisms.range_selection import calibrate_ranges, candidate_ends
+from privatelr.mechanisms.stages.histogram import HistogramRelease, ScoreScale, calibrate_histogram
+from privatelr.privacy import Guarantee, compose
 from privatelr.privacy.accounting import Entry
 from privatelr.results.answers.chosen_fit import ChosenFit
-from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.answers.private_roc import PrivateRoc
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.pages.comparison import paid_once
-from privatelr.results.release_files import answer_entries as entries
-from privatelr.results.release_files import calibration_file as parts
-from privatelr.results.release_files import declaration_file as declared
-from privatelr.results.release_files import document as documents
-from privatelr.results.release_files import json_values, release_file
-from privatelr.results.release_files.calibration_entries import ScoreCountsEntry
-from privatelr.results.release_files.restored_fit import is_implied, read_charge, require_column
-from privatelr.selection.multiplicative_weights import WorstMargins
-
-AnyAnswer = PrivateRoc | ChosenFit | SuggestedBounds | ReleasedLevels
-_OPEN = ("written_by", "sha256")
-"""These entries are about the file and not about the answer."""
+from privatelr.results.release_files import entries
+from privatelr.results.release_files.fit_file import read_counts
+from privatelr.results.release_files.json_values import named
+from privatelr.sources import declare_schema
 
 
-def is_answer(value: Any) -> bool:
-    """Whether a value that was read from a file is one of a private answer."""
-    return isinstance(value, dict) and value.get("format") == entries.ANSWER_FORMAT
+def _paid(document: entries.Document[Any, Any], made: Any) -> tuple[Guarantee, Entry | None]:
+    """The guarantee of an answer, which its calibration gives, and its charge."""
+    guarantee = entries.read_guarantee(document.guarantee, "guarantee")
+    entries.require_standing(guarantee, made.target)
+    return guarantee, entries.read_charge(document.ledger, guarantee, made.events)
 
 
-# -- writing -----------------------------------------------------------------------------------
+# -- a ROC curve -----------------------------------------------------------------------------
 
 
-def answer_bytes(answer: PaidAnswer) -> bytes:
-    """The content of the file, which is read again before it is returned.
+class CurveCall(entries.FileEntry, frozen=True):
+    """The fit that a ROC curve is about, and the records that were scored by it.
 
-    Raises
-    ------
-    GuaranteeError
-        If the answer was bought with a fit, whose file has it.
-    ReleaseFileError
-        If it has no place in a file. The message is part of a sentence.
+    A score t is the linear predictor of a record at the released coefficients. Bins are equally
+    wide in p(t) = (s(t / min(1, 2 spread)) + s((t - middle) / spread)) / 2, with s the logistic
+    function, and an edge belongs to the bin below it.
+
+    Attributes
+    ----------
+    n
+        Number of records that were scored, or of their persons.
+    fit_guarantee
+        The guarantee of the fit itself, which was paid apart.
+    target
+        The guarantee that the noise was made for.
+    middle, spread
+        A guess of the mean and the standard deviation of scores, from the coefficients and the
+        declarations of the fit.
     """
-    document = answer_document(answer)
-    data = release_file.as_bytes(document)
-    read = answer_document(restore_answer(json_values.parse(data)))
-    if json_values.canonical(read) != json_values.canonical(document):
-        raise ReleaseFileError("the answer would not be read back")
-    return data
+
+    n: entries.Records
+    formula: entries.Label
+    positive: entries.Label
+    loss: entries.LossEntry
+    fit_guarantee: entries.GuaranteeEntry
+    target: entries.GuaranteeEntry
+    middle: Annotated[float, Meta(ge=-1e100, le=1e100)]
+    spread: entries.Size
 
 
-def answer_document(answer: PaidAnswer) -> dict[str, Any]:
-    """An answer as plain values, with its content hash."""
-    guarantee = _stated_guarantee(answer)
-    notice = f"covered by {guarantee}; holds no record, and no count of records without noise"
-    if isinstance(guarantee, NonPrivate):
-        notice = f"NOT PRIVATE: no guarantee covers this file as a whole ({guarantee.reason})"
-    document: dict[str, Any] = documents.plain(
-        entries.AnswerDocument(
-            format=entries.ANSWER_FORMAT,
-            version=entries.ANSWER_VERSION,
-            notice=notice,
-            written_by=documents.programs(),
-            guarantee=documents.as_entry(guarantee),
-            randomness="seed" if isinstance(_own_guarantee(answer), NonPrivate) else _SECRET,
-            ledger=documents.as_entry(answer.entry),
-            answer=_WRITERS[type(answer)](answer),
-            sha256="",
-        )
-    )
-    return {**document, "sha256": documents.content_hash(document)}
+class CurveReleased(entries.FileEntry, frozen=True):
+    """Counts of scores by class, with noise, from which a ROC curve is computed.
+
+    Attributes
+    ----------
+    counts
+        Of records in the bins of the negative class, in those of the positive class, and of
+        records that cannot be used.
+    """
+
+    counts: Annotated[list[int], Meta(min_length=5, max_length=2001)]
 
 
-_SECRET: Any = "operating system"
-
-
-def _own_guarantee(answer: PaidAnswer) -> Guarantee:
-    """The guarantee of what the answer itself released."""
-    if isinstance(answer, ChosenFit):
-        return answer.choice_guarantee
-    own: Guarantee = answer.guarantee
-    return own
-
-
-def _stated_guarantee(answer: PaidAnswer) -> Guarantee:
-    """The guarantee of all that is in the file; prices are added up, whoever reads it."""
-    if not isinstance(answer, ChosenFit):
-        return _own_guarantee(answer)
-    each = [fit.guarantee for fit in paid_once(answer.candidates)]
-    return compose([*each, answer.choice_guarantee])
-
-
-def _curve_entry(answer: PrivateRoc) -> entries.CurveEntry:
+def curve_parts(answer: PrivateRoc) -> entries.Parts:
+    """The call, the counts, and what follows from both."""
     if answer.fit_guarantee is None:
         raise GuaranteeError(
             "the curve was bought with a fit and is a part of it; save the fit, whose file has it."
         )
-    return entries.CurveEntry(
-        n=answer.nobs,
-        formula=answer.formula,
-        fit_guarantee=documents.as_entry(answer.fit_guarantee),
-        positive=answer.positive,
-        loss=documents.loss_entry(answer.loss),
-        counts=documents.counts_entry(answer.release),
-        edges=_outer_edges(answer.release),
-        auc=documents.finite(answer.auc),
-        youden=documents.finite(answer.youden),
-        topleft=documents.finite(answer.topleft),
+    release, made = answer.release, answer.release.calibration
+    loss = answer.loss  # or what stands in its place where columns were chosen
+    told = {"name": loss.name, **loss.parameters} if loss.parameters else loss.name
+    call = entries.written(CurveCall, answer, made, release.scale, loss=told)
+    edges = entries.plain(release.scale.edges(made.bins))
+    numbers = {"auc": answer.auc, "youden": answer.youden, "topleft": answer.topleft}
+    derived = {
+        "noise": entries.plain(made.noise),
+        "edges": [edges[0], edges[-1]],
+        **entries.plain(numbers),
+    }
+    return call, {"counts": [int(count) for count in release.counts]}, derived
+
+
+def restore_curve(
+    document: entries.Document[CurveCall, CurveReleased],
+    read_loss: Callable[[entries.LossEntry], Any],
+) -> PrivateRoc:
+    """The curve of a document."""
+    call = document.call
+    target = entries.read_promise(call.target, "call.target")
+    with named("call"):
+        made = calibrate_histogram(call.n, target)
+    place, counts = (
+        ScoreScale(call.middle, call.spread),
+        read_counts(document.released.counts, made),
     )
+    release = HistogramRelease(counts, place, made, *_paid(document, made))
+    fit_guarantee = entries.read_guarantee(call.fit_guarantee, "call.fit_guarantee")
+    return PrivateRoc(release, read_loss(call.loss), call.formula, call.positive, fit_guarantee)
 
 
-def _outer_edges(release: HistogramRelease) -> list[float]:
-    edges = release.scale.edges(release.calibration.bins)
-    return [float(edges[0]), float(edges[-1])]
+# -- a choice --------------------------------------------------------------------------------
 
 
-def _candidates_entry(answer: ChosenFit) -> entries.CandidatesEntry:
-    return entries.CandidatesEntry(
-        n=answer.nobs,
-        score=answer.calibration.score,
-        target=documents.as_entry(answer.calibration.target),
-        choice_guarantee=documents.as_entry(answer.choice_guarantee),
-        labels=list(answer.labels),
-        place=answer.place,
-        candidates=[documents.release_document(fit) for fit in answer.candidates],
-    )
+class ChoiceCall(entries.FileEntry, frozen=True):
+    """A choice among fits.
 
-
-_WRITERS: dict[type, Callable[[Any], entries.AnyAnswerEntry]] = {
-    PrivateRoc: _curve_entry,
-    ChosenFit: _candidates_entry,
-    SuggestedBounds: declared.ranges_entry,
-    ReleasedLevels: declared.levels_entry,
-}
-"""A new answer is listed here, and in `restore_answer`."""
-
-
-# -- reading -----------------------------------------------------------------------------------
-
-
-def restore_answer(value: dict[str, Any]) -> AnyAnswer:
-    """The answer of a value that was read from a file; see `privatelr.load`.
-
-    Raises
-    ------
-    ReleaseFileError
-        If the file is wrong. The message is part of a sentence.
+    Attributes
+    ----------
+    n
+        Number of records that were scored, or of their persons.
+    target
+        The guarantee that the mechanism has.
+    choice_guarantee
+        The guarantee of the choice alone, which follows from it; or none if a seed was used.
+    candidates
+        The release of each, as its own file has it.
     """
-    json_values.require_version(value, entries.ANSWER_VERSION)
-    document: entries.AnswerDocument = json_values.read_entry(value, entries.AnswerDocument)
-    if document.sha256 != documents.content_hash(value):
-        raise ReleaseFileError(
-            "its content does not have the hash that it states, so it was changed after saving"
-        )
-    answer = _restore(document)
-    written = answer_document(answer)
-    written = {name: value[name] if name in _OPEN else written[name] for name in value}
-    if isinstance(document.answer, entries.CandidatesEntry):
-        # each was read as a file of its own, which another program may have written
-        written["answer"]["candidates"] = value["answer"]["candidates"]
-    if json_values.canonical(value) != json_values.canonical(written):  # rounding may differ
-        json_values.require_same(value, written, "")
-    return answer
+
+    n: entries.Records
+    score: Literal["auc", "accuracy", "brier"]
+    target: entries.GuaranteeEntry
+    choice_guarantee: entries.GuaranteeEntry
+    labels: Annotated[list[entries.Label], Meta(min_length=2, max_length=1000)]
+    candidates: Annotated[list[dict[str, Any]], Meta(min_length=2, max_length=1000)]
 
 
-def _restore(document: entries.AnswerDocument) -> AnyAnswer:
-    given = document.answer
-    match given:
-        case entries.CurveEntry():
-            return _restore_curve(document, given)
-        case entries.RangesEntry():
-            ranges, outer, made = declared.restore_ranges(given)
-            paid = _paid(document, made.target, made)
-            return SuggestedBounds(ranges, outer, made, *paid, given.identifier)
-        case entries.LevelsEntry():
-            told, chances = declared.restore_levels(given)
-            paid = _paid(document, chances.target, chances)
-            return ReleasedLevels(given.column, told, given.n, chances, *paid, given.identifier)
-    return _restore_choice(document, given)
+class ChoiceReleased(entries.FileEntry, frozen=True):
+    """What was chosen.
+
+    Attributes
+    ----------
+    place
+        Which of the candidates, counted from 0.
+    """
+
+    place: entries.Position
 
 
-def _restore_curve(document: entries.AnswerDocument, given: entries.CurveEntry) -> PrivateRoc:
-    found = _restore_counts(given.n, given.counts)
-    guarantee, entry = _paid(document, found.calibration.target, found.calibration)
-    loss = _restore_loss(given.loss)
-    release = HistogramRelease(found.counts, found.scale, found.calibration, guarantee, entry)
-    return PrivateRoc(release, loss, given.formula, given.positive, _fit_guarantee(given))
+def choice_parts(answer: ChosenFit, write: Callable[[Any], dict[str, Any]]) -> entries.Parts:
+    """The call, with the file of each candidate, and the choice."""
+    candidates = [write(fit) for fit in answer.candidates]
+    call = entries.written(ChoiceCall, answer, answer.calibration, candidates=candidates)
+    return call, {"place": answer.place}, {}
 
 
-def _restore_choice(document: entries.AnswerDocument, given: entries.CandidatesEntry) -> ChosenFit:
-    target = _restore_pure(given.target, "answer.target")
-    labels = tuple(given.labels)
-    if len({*labels}) < len(labels) or len(given.candidates) != len(labels):
-        raise ReleaseFileError("answer.labels takes one label for each candidate")
-    if given.place >= len(labels):
-        raise ReleaseFileError(f"answer.place takes a whole number up to {len(labels) - 1}")
-    fits = dict[str, ModelRecord]()
-    for label, each in zip(labels, given.candidates, strict=True):
+def total_of(answer: ChosenFit) -> Guarantee:
+    """The guarantee of all that is in the file; prices are added up, whoever reads it."""
+    each = [fit.guarantee for fit in paid_once(answer.candidates)]
+    return compose([*each, answer.choice_guarantee])
+
+
+def restore_choice(
+    document: entries.Document[ChoiceCall, ChoiceReleased], read: Callable[[Any], Any]
+) -> ChosenFit:
+    """The choice of a document, whose candidates are read by themselves."""
+    call, place = document.call, document.released.place
+    target = entries.read_promise(call.target, "call.target")
+    if len({*call.labels}) < len(call.labels) or len(call.candidates) != len(call.labels):
+        raise ReleaseFileError("call.labels takes one label for each candidate")
+    if place >= len(call.labels):
+        raise ReleaseFileError(f"released.place takes a whole number up to {len(call.labels) - 1}")
+    fits = dict[str, Any]()
+    for label, each in zip(call.labels, call.candidates, strict=True):
         try:  # a release that is there twice is one, which was paid for once
-            fits.setdefault(str(each.get("sha256")), release_file.restore_fit(each))
+            fits.setdefault(str(each.get("sha256")), read(each))
         except ReleaseFileError as error:
             raise ReleaseFileError(f"candidate {show(label)}: {error}") from None
-    candidates = tuple(fits[str(each.get("sha256"))] for each in given.candidates)
-    with json_values.named("answer"):
-        calibration = calibrate_choice(given.n, len(labels), given.score, target)
-        own = parts.restore_guarantee(given.choice_guarantee, "answer.choice_guarantee")
-        if not isinstance(own, NonPrivate) and own != target and not is_implied(own, target):
-            raise ReleaseFileError(f"answer.choice_guarantee is {own}, and the choice has {target}")
-        found = ChosenFit(given.place, labels, candidates, calibration, own)
-        stated = _stated_guarantee(found)  # refuses what cannot be added up
-    if parts.restore_guarantee(document.guarantee, "guarantee") != stated:
-        raise ReleaseFileError(f"guarantee takes {stated}, which all prices add up to")
-    if any(fit.guarantee.neighbours is not target.neighbours for fit in candidates):
-        raise ReleaseFileError("answer.target takes a guarantee about the same as the candidates'")
-    entry = read_charge(document.ledger, own, [calibration])
-    require_column(entry, candidates[0].spec)
-    return ChosenFit(given.place, labels, candidates, calibration, own, entry)
+    candidates = tuple(fits[str(each.get("sha256"))] for each in call.candidates)
+    about = [fit.guarantee.neighbours for fit in candidates if isinstance(fit, ModelRecord)]
+    if about != [target.neighbours] * len(candidates):
+        raise ReleaseFileError("call.candidates takes fits that promise the same people as target")
+    own = entries.read_guarantee(call.choice_guarantee, "call.choice_guarantee")
+    entries.require_standing(own, target)
+    with named("call"):
+        made = calibrate_choice(call.n, len(candidates), call.score, target)
+    entry = entries.read_charge(document.ledger, own, made.events, candidates[0].spec)
+    return ChosenFit(place, tuple(call.labels), candidates, made, own, entry)
 
 
-def _restore_counts(n: int, entry: ScoreCountsEntry) -> HistogramRelease:
-    about = parts.neighbours_of(entry.target)
-    found = parts.restore_histogram(entry, n, about, where="answer.counts")
-    assert found is not None
-    if isinstance(found.calibration.target, NonPrivate):
-        raise ReleaseFileError("answer.counts.target takes a guarantee")
-    return found
+# -- declarations ----------------------------------------------------------------------------
 
 
-def _restore_loss(entry: Any) -> Any:
-    """The loss of a fit, or what stands in its place where columns were chosen."""
-    if not isinstance(entry, dict) or entry.get("name") != WorstMargins.name:
-        return parts.restore_loss(entry, "answer.loss")
-    density = entry.get("density")
-    if entry.keys() != {"name", "density"} or not (isinstance(density, float) and 0 < density < 1):
-        raise ReleaseFileError("answer.loss takes a density above 0 and below 1")
-    return WorstMargins(density)
+class RangesCall(entries.FileEntry, frozen=True):
+    """Bounds of columns that were asked for.
+
+    Attributes
+    ----------
+    n
+        Number of records, or of persons.
+    target
+        The guarantee of all ranges together.
+    outer
+        The declared range of each column.
+    """
+
+    n: entries.Records
+    target: entries.GuaranteeEntry
+    outer: Annotated[list[tuple[entries.Name, entries.Pair]], Meta(min_length=1, max_length=10_000)]
 
 
-def _restore_pure(entry: Any, where: str) -> PureDP:
-    target = parts.restore_target(entry, where, parts.neighbours_of(entry))
-    assert isinstance(target, PureDP)
-    return target
+class RangesReleased(entries.FileEntry, frozen=True):
+    """Bounds that were suggested, in the order of the columns.
+
+    Attributes
+    ----------
+    identifier
+        Drawn at release.
+    """
+
+    ranges: list[entries.Pair]
+    identifier: entries.Identifier
 
 
-def _fit_guarantee(given: entries.AboutEntry) -> Guarantee:
-    return parts.restore_guarantee(given.fit_guarantee, "answer.fit_guarantee")
+def ranges_parts(answer: SuggestedBounds) -> entries.Parts:
+    """The call, the ranges, and what follows from both."""
+    made = answer.calibration
+    call = entries.written(RangesCall, made, outer=list(answer.outer.items()))
+    ranges = [answer.ranges[name] for name in answer.outer]
+    released = entries.written(RangesReleased, answer, ranges=ranges)
+    return call, released, {"eta": made.eta, "beyond": made.beyond}
 
 
-def _paid(
-    document: entries.AnswerDocument, target: Guarantee, calibration: Any
-) -> tuple[Guarantee, Entry | None]:
-    """The guarantee of an answer, which is its target or void, and its charge."""
-    guarantee = parts.restore_guarantee(document.guarantee, "guarantee")
-    if isinstance(guarantee, NonPrivate):
-        if not guarantee.reason.startswith("void: "):
-            raise ReleaseFileError("guarantee.reason takes 'void: ' and why, beside noise")
-    elif guarantee != target and not is_implied(guarantee, target):
-        raise ReleaseFileError(f"guarantee is {guarantee}, and the noise was made for {target}")
-    return guarantee, read_charge(document.ledger, guarantee, [calibration])
+def restore_ranges(document: entries.Document[RangesCall, RangesReleased]) -> SuggestedBounds:
+    """The suggested bounds of a document."""
+    call, ranges = document.call, document.released.ranges
+    declared = dict(call.outer)
+    if len(declared) < len(call.outer) or len(ranges) != len(declared):
+        raise ReleaseFileError("call.outer takes each column once, and released.ranges its range")
+    with named("call"):
+        outer = dict(declare_schema({name: tuple(pair) for name, pair in declared.items()}).bounds)
+        ends = [candidate_ends(*pair) for pair in outer.values()]
+        target = entries.read_promise(call.target, "call.target")
+        made = calibrate_ranges(call.n, [len(each) - 1 for each in ends], target)
+    for place, (pair, known) in enumerate(zip(ranges, ends, strict=True)):
+        if not (np.isin(pair, known).all() and pair[0] < pair[1]):
+            raise ReleaseFileError(
+                f"released.ranges[{place}] takes two candidates of its outer range, the lower one "
+                "first"
+            )
+    suggested = {name: (low, high) for name, (low, high) in zip(outer, ranges, strict=True)}
+    paid = _paid(document, made)
+    return SuggestedBounds(suggested, outer, made, *paid, document.released.identifier)
+
+
+class LevelsCall(entries.FileEntry, frozen=True):
+    """Levels of a column that were asked for.
+
+    Attributes
+    ----------
+    n
+        Number of records, or of persons.
+    """
+
+    n: entries.Records
+    column: entries.Name
+    target: entries.GuaranteeEntry
+
+
+class LevelsReleased(entries.FileEntry, frozen=True):
+    """Levels that were released.
+
+    Attributes
+    ----------
+    levels
+        In increasing order, numbers before texts.
+    identifier
+        Drawn at release.
+    """
+
+    levels: Annotated[list[entries.Level], Meta(max_length=1_000_000)]
+    identifier: entries.Identifier
+
+
+def levels_parts(answer: ReleasedLevels) -> entries.Parts:
+    """The call, the levels, and the counts of a level that is released often, or always."""
+    half, always = answer.calibration.ladder
+    call = entries.written(LevelsCall, answer, answer.calibration)
+    released = entries.written(LevelsReleased, answer, levels=answer.found)
+    return call, released, {"half": half, "always": always}
+
+
+def restore_levels(document: entries.Document[LevelsCall, LevelsReleased]) -> ReleasedLevels:
+    """The released levels of a document."""
+    call, levels = document.call, document.released.levels
+    target = entries.read_promise(call.target, "call.target")
+    with named("call.target"):
+        made = calibrate_levels(target)
+    if not are_in_order(levels) or len(levels) > call.n:
+        raise ReleaseFileError(
+            "released.levels takes different levels in increasing order, no more than records"
+        )
+    paid = _paid(document, made)
+    identifier = document.released.identifier
+    return ReleasedLevels(call.column, tuple(levels), call.n, made, *paid, identifier)
+
+
+BOUNDS = entries.Kind(SuggestedBounds, RangesCall, RangesReleased, ranges_parts, restore_ranges)
+LEVELS = entries.Kind(ReleasedLevels, LevelsCall, LevelsReleased, levels_parts, restore_levels)
+
+
+def curve_kind(read_loss: Callable[[entries.LossEntry], Any]) -> entries.Kind:
+    """A ROC curve of a fit that has a loss, or what stands in its place."""
+    restore = partial(restore_curve, read_loss=read_loss)
+    return entries.Kind(PrivateRoc, CurveCall, CurveReleased, curve_parts, restore)
+
+
+def choice_kind(write: Callable[[Any], Any], read: Callable[[Any], Any]) -> entries.Kind:
+    """A choice, whose candidates are written and read as files of their own."""
+    parts, restore = partial(choice_parts, write=write), partial(restore_choice, read=read)
+    return entries.Kind(ChosenFit, ChoiceCall, ChoiceReleased, parts, restore)

@@ -1,32 +1,30 @@
-"""Restoring the plan of a design, of a formula or of a matrix, from a file.
+"""The part of a call that is about the design, as entries, and the plan that follows from it.
 
-Derived entries are not trusted: the formula is parsed, the declarations are checked, and the
-design is planned again, as for a fit. The result must agree with the file. The few numbers of the
-map that predictions use are then taken from the file, so that the map is the same on a machine
-whose logarithm rounds differently.
+The formula is parsed, the declarations are checked, and the design is planned again, by the code
+of a fit.
 
 The size of a formula is checked before it is expanded, because a few characters can cause much
 work: ``(a + b + c)^10``, a product of two factors, or a contrast that is computed. A saved file
-names all columns of its design, so the length of the file bounds the work of planning it. A file
-that needs more was not written by `save`.
+has a number for each column of its design, so the length of the file bounds the work of planning
+it. A file that needs more was not written by `save`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
-from msgspec import UNSET
+from msgspec import UNSET, Meta, UnsetType
 
 from privatelr import design
-from privatelr.design import DesignSpec, Variable
 from privatelr.errors import PrivateLRError, ReleaseFileError
 from privatelr.formula import (
     CLOSING,
+    MOST_RECORDS,
     OPENING,
     Person,
     Token,
@@ -34,14 +32,9 @@ from privatelr.formula import (
     parse_formula,
     tokenize,
 )
-from privatelr.results.release_files.calibration_file import restore_guarantee
-from privatelr.results.release_files.design_entries import (
-    AnyDesign,
-    FormulaEntry,
-    VariableEntry,
-)
-from privatelr.results.release_files.json_values import CLOSE, named, require_same
-from privatelr.sources import Batch, Payment, as_batch, declare_schema
+from privatelr.results.release_files import entries
+from privatelr.results.release_files.json_values import named
+from privatelr.sources import Batch, Payment, Schema, as_batch, declare_schema
 
 _DTYPES = {"numbers": "float64", "strings": "string", "anything": "object"}
 """A column has one of these types, depending on the content of its variable."""
@@ -60,182 +53,308 @@ _POWERS = ("^", "**")
 _BINDING = {"+": 1, "-": 1, "*": 2, "/": 2, ":": 2, "^": 3, "**": 3}
 
 
-def restore_plan(entry: AnyDesign, scale: Callable[[DesignSpec], DesignSpec] | None = None) -> Any:
-    """The plan that an entry describes, computed from its declarations.
+class VariableEntry(entries.FileEntry, frozen=True):
+    """A variable, with its public facts.
+
+    Attributes
+    ----------
+    content
+        The kind of values that the type of the column allows.
+    bounds
+        Declared bounds (lo, hi); values beyond them are clipped.
+    levels
+        Declared levels, with the reference first.
+    """
+
+    name: entries.Name
+    kind: Literal["numeric", "logical", "categorical", "text"]
+    content: Literal["numbers", "strings", "anything"]
+    bounds: entries.Pair | None
+    levels: list[entries.Level]
+
+
+class PriorEntry(entries.FileEntry, frozen=True):
+    """Public coefficients to which the penalty draws.
+
+    Attributes
+    ----------
+    means
+        In the units of the columns, by names of coefficients, as pairs in the order of the call.
+    source
+        Where they come from, as the writer states it.
+    sds
+        Standard deviations for some of the same names.
+    uncovered
+        True where they are of an earlier fit that no guarantee covers.
+    """
+
+    means: Annotated[list[tuple[str, float]], Meta(min_length=1)]
+    source: str
+    sds: list[tuple[str, entries.Positive]]
+    uncovered: bool
+
+
+class PaymentEntry(entries.FileEntry, frozen=True):
+    """What was paid for bounds or levels before the fit, as the writer states it.
+
+    Attributes
+    ----------
+    columns
+        All that were released together.
+    n
+        Number of records, or of persons.
+    identifier
+        Drawn with the release, which counts once wherever it is used.
+    """
+
+    kind: Literal["bounds", "levels"]
+    columns: Annotated[list[entries.Name], Meta(min_length=1, max_length=10_000)]
+    n: entries.Records
+    guarantee: entries.GuaranteeEntry
+    identifier: entries.Identifier
+
+
+class FormulaEntry(entries.FileEntry, frozen=True, tag_field="columns", tag="of a formula"):
+    """What was said about a table with named columns.
+
+    Attributes
+    ----------
+    formula
+        R formula, with the dot expanded.
+    several_classes
+        Whether each level of the response is a class of its own.
+    intercept_scale
+        The constant in the intercept column, in lengths of a row where rows are standardised under
+        a guarantee that is not pure; null without an intercept.
+    row_norm
+        Largest length of a row, or of its columns without bounds; null for the usual one.
+    projection
+        Random matrix that was drawn without the data and is applied to the covariates.
+    prior
+        Present if the penalty draws to other coefficients than zero.
+    paid
+        Present if bounds or levels were paid for, apart from the guarantee of the fit.
+    width
+        Number of columns of the array that was fitted; absent if the columns had names.
+    """
+
+    formula: str
+    variables: list[VariableEntry]
+    several_classes: bool
+    intercept_scale: entries.Positive | None
+    row_norm: entries.Positive | None
+    projection: list[Annotated[list[float], Meta(min_length=1)]] | UnsetType = UNSET
+    prior: PriorEntry | UnsetType = UNSET
+    paid: Annotated[list[PaymentEntry], Meta(min_length=1)] | UnsetType = UNSET
+    width: Annotated[int, Meta(ge=1, le=10**6)] | UnsetType = UNSET
+
+
+class PersonEntry(entries.FileEntry, frozen=True):
+    """Who a record is of, next to a matrix, which has no names of columns.
+
+    Attributes
+    ----------
+    column
+        Name of the values that tell persons apart.
+    records_per_person
+        Number of records up to which each record of a person counts as much as everybody's.
+    """
+
+    column: Annotated[str, Meta(min_length=1, max_length=10_000, pattern="^[^`]*$")]
+    records_per_person: Annotated[int, Meta(ge=1, le=MOST_RECORDS)]
+
+
+class MatrixEntry(entries.FileEntry, frozen=True, tag_field="columns", tag="of a matrix"):
+    """What was said about a response and a matrix of numbered columns.
+
+    Attributes
+    ----------
+    width
+        Number of columns of the matrix.
+    response
+        The variable that holds the classes.
+    row_norm
+        Largest length of a row; null if every entry is bounded by one instead.
+    intercept_scale
+        The constant in the intercept column.
+    person
+        Present if records are of persons, all of whose records are protected together.
+    """
+
+    width: Annotated[int, Meta(ge=1, le=10**6)]
+    response: VariableEntry
+    row_norm: entries.Positive | None
+    intercept_scale: entries.Positive
+    person: PersonEntry | UnsetType = UNSET
+
+
+DesignEntry = FormulaEntry | MatrixEntry
+
+
+# -- writing ---------------------------------------------------------------------------------
+
+
+def design_entry(spec: Any, text: str, row_norm: float | None) -> dict[str, Any]:
+    """What a call said about a design, from its plan.
+
+    Parameters
+    ----------
+    spec : DesignSpec or NumberedSpec
+    text : str
+        The formula, which is that of all strata where the plan is of one.
+    row_norm : float or None
+        The length of standardised rows, unless it is the usual one.
+    """
+    variables = [_variable_entry(variable) for variable in spec.variables.values()]
+    constant = spec.intercept
+    if not isinstance(spec, design.DesignSpec):
+        said = spec.formula.person
+        bound = spec.bound if isinstance(spec, design.NormBoundedMatrix) else None
+        person = (
+            UNSET
+            if said is None
+            else entries.written(PersonEntry, said, records_per_person=said.most)
+        )
+        return entries.written(
+            MatrixEntry,
+            width=spec.p,
+            response=variables[0],
+            row_norm=bound,
+            intercept_scale=constant,
+            person=person,
+        )
+    if spec.standard is not None:
+        constant = None if constant is None else spec.standard.intercept_scale
+    elif spec.unbounded_norm is not None:
+        row_norm = spec.unbounded_norm
+    elif spec.bound_source == "row_norm":
+        row_norm = spec.bound
+    prior: Any = UNSET
+    if spec.prior is not None:
+        pairs = {"means": list(spec.prior.means.items()), "sds": list(spec.prior.sds.items())}
+        prior = entries.written(PriorEntry, spec.prior, **pairs)
+    return entries.written(
+        FormulaEntry,
+        formula=text,
+        variables=variables,
+        several_classes=spec.response.kind == "classes",
+        intercept_scale=constant,
+        row_norm=row_norm,
+        projection=UNSET if spec.projection is None else spec.projection,
+        prior=prior,
+        paid=[entries.written(PaymentEntry, one) for one in spec.paid] or UNSET,
+        width=UNSET if spec.width is None else spec.width,
+    )
+
+
+def _variable_entry(variable: design.Variable) -> dict[str, Any]:
+    is_bounded = variable.kind == "numeric" and variable.is_bounded
+    return entries.written(VariableEntry, variable, bounds=variable.bounds if is_bounded else None)
+
+
+# -- planning again ----------------------------------------------------------------------------
+
+
+def plan_again(entry: DesignEntry, most: int, *, scaled: bool = False) -> tuple[Any, Schema]:
+    """The plan that a call describes, before rows are standardised, and its declarations.
 
     Parameters
     ----------
     entry
-    scale
-        Standardises a plan by the moments of the file, if there are any.
+    most : int
+        Number of columns that the released coefficients allow.
+    scaled : bool
+        Whether rows are standardised, so that a row norm is about these.
 
     Raises
     ------
     ReleaseFileError
-        If an entry is wrong, or a number does not follow from the declarations. The message is
-        part of a sentence.
+        If an entry is wrong. The message is part of a sentence.
     """
-    if isinstance(entry, FormulaEntry):
-        planned = plan_again(entry)
-        return _as_written(planned if scale is None else scale(planned), entry)
-    with named("design"):
-        batch, declared = _declare([entry.variable], entry.intercept, entry.row_norm)
-        plan = design.plan_matrix if entry.row_norm is None else design.plan_wide
-        name, person = entry.variable.name, None
-        if entry.person is not UNSET:
-            person = Person(entry.person.column, entry.person.records_per_person)
-            if person.column == name:
-                raise ReleaseFileError("design.person takes another column than the response")
-        return plan(name, batch, entry.matrix, declared, person)
-
-
-def offset_of(entry: AnyDesign) -> float:
-    """The largest size of an offset that an entry allows, or of the place of a class."""
-    if isinstance(entry, FormulaEntry) and entry.response.kind == "classes":
-        return float(len(entry.response.levels) - 1)
-    if not isinstance(entry, FormulaEntry) or "offset" not in entry.formula:
-        return 0.0
-    return plan_again(entry).offset_bound
-
-
-def touched_by(entry: AnyDesign) -> int:
-    """How many fits neighbours may change at once, by the formula of an entry."""
-    if not isinstance(entry, FormulaEntry) or "by(" not in entry.formula:
-        return 1
-    return plan_again(entry).touched
-
-
-def prior_limits(entry: AnyDesign) -> dict[str, float]:
-    """The limits of a prior that the declarations of an entry give, as in a `Problem`."""
-    if not isinstance(entry, FormulaEntry) or entry.prior is UNSET:
-        return {}
-    is_standard = entry.standard is not UNSET
-    held = design.most_stiffness(plan_again(entry), standardised=is_standard)
-    return {"centre": design.LONGEST_MARGIN / entry.radius, "stiffness": held}
-
-
-def plan_again(entry: FormulaEntry) -> DesignSpec:
-    """The design of an entry, planned again as for a fit."""
-    row_norm = entry.bound if entry.bound_source == "row_norm" else None
-    apart = entry.unbounded_norm is not UNSET
-    norm: Any = entry.unbounded_norm if apart else row_norm
     try:
-        with named("design"):
-            names = dict.fromkeys(t.text for t in read_tokens(entry.formula) if t.is_name)
-            formula = parse_formula(entry.formula, list(names))
-            if list(formula.variables) != [variable.name for variable in entry.variables]:
-                raise ReleaseFileError(
-                    "design.variables are not the columns that the formula reads"
-                )
-            batch, declared = _declare(entry.variables, entry.intercept, norm)
-            variables = design.describe_variables(batch, formula.variables, declared)
-            widths = [design.plan_factor(e, variables).width for e in formula.factors]
-            given = len(entry.columns)
-            small = len(formula.terms) <= given <= MOST_COLUMNS
-            if not small or least_columns(formula.terms, widths) > given:
-                raise ReleaseFileError(
-                    "design.columns takes the columns of the formula, at most "
-                    f"{MOST_COLUMNS}, not {given}"
-                )
-            planned = design.plan_design(formula, batch, declared)
-            if entry.response.kind == "classes":
-                planned = design.with_classes(planned)
-            if entry.prior is not UNSET:
-                sds = {} if entry.prior.sds is UNSET else entry.prior.sds
-                if not sds.keys() <= entry.prior.means.keys():
-                    raise ReleaseFileError("design.prior.sds takes names that means has")
-                made = entry.prior.means, entry.prior.source, sds, entry.prior.uncovered is True
-                prior = design.Prior(*made)
-                planned = replace(planned, prior=prior.for_plan(planned, only_shared=False))
-            if entry.paid is not UNSET:
-                planned = replace(planned, paid=_payments(entry))
-            if entry.width is not UNSET:
-                planned = replace(planned, width=entry.width)
-            # rows are standardised later, as their length follows from the moments in the file
-            return planned if apart or entry.standard is not UNSET else planned.as_whole_rows()
+        with named("call.design"):
+            if isinstance(entry, MatrixEntry):
+                return _plan_matrix(entry, most)
+            return _plan_formula(entry, most, scaled=scaled)
     except PrivateLRError:
         raise
     except Exception:  # formulaic and ast may raise any error about a text from a stranger
-        raise ReleaseFileError("design: the formula and the variables do not fit") from None
+        raise ReleaseFileError("call.design: the formula and the variables do not fit") from None
 
 
-def _payments(entry: FormulaEntry) -> tuple[Payment, ...]:
-    """What was paid for declarations of an entry, of which each has a variable of the formula."""
-    assert entry.paid is not UNSET
-    used, found = {variable.name for variable in entry.variables}, []
-    for place, one in enumerate(entry.paid):
-        at = f"design.paid[{place}]"
-        if not used.intersection(one.columns):
-            raise ReleaseFileError(f"{at}.columns takes one of the variables")
-        guarantee = restore_guarantee(one.guarantee, f"{at}.guarantee")
-        found.append(Payment(one.kind, tuple(one.columns), one.n, guarantee, one.identifier))
-    return tuple(found)
+def _plan_matrix(entry: MatrixEntry, most: int) -> tuple[Any, Schema]:
+    if entry.width != most - 1:
+        raise ReleaseFileError(f"call.design.width takes {most - 1}, one less than coefficients")
+    batch, schema = _declare([entry.response], entry.intercept_scale, entry.row_norm)
+    plan = design.plan_matrix if entry.row_norm is None else design.plan_wide
+    name, person = entry.response.name, None
+    if entry.person is not UNSET:
+        person = Person(entry.person.column, entry.person.records_per_person)
+        if person.column == name:
+            raise ReleaseFileError("call.design.person takes another column than the response")
+    return plan(name, batch, entry.width, schema, person), schema
+
+
+def _plan_formula(entry: FormulaEntry, most: int, *, scaled: bool) -> tuple[Any, Schema]:
+    names = dict.fromkeys(t.text for t in read_tokens(entry.formula) if t.is_name)
+    formula = parse_formula(entry.formula, list(names))
+    if list(formula.variables) != [variable.name for variable in entry.variables]:
+        raise ReleaseFileError("call.design.variables are not the columns that the formula reads")
+    batch, schema = _declare(entry.variables, entry.intercept_scale, entry.row_norm)
+    variables = design.describe_variables(batch, formula.variables, schema)
+    widths = [design.plan_factor(e, variables).width for e in formula.factors]
+    rows = None if isinstance(entry.projection, UnsetType) else entry.projection
+    most = most if rows is None else len(rows) + 1
+    is_small = len(formula.terms) <= most <= MOST_COLUMNS
+    if not is_small or least_columns(formula.terms, widths) > most:
+        raise ReleaseFileError(
+            f"call.design.formula takes at most {MOST_COLUMNS} columns, and as many coefficients"
+        )
+    spec = design.plan_design(formula, batch, replace(schema, row_norm=None) if scaled else schema)
+    if entry.several_classes:
+        spec = design.with_classes(spec)
+    if rows is not None:
+        if len(rows) != spec.p or len({len(row) for row in rows}) != 1 or len(rows[0]) > spec.p:
+            raise ReleaseFileError(f"call.design.projection takes {spec.p} rows of as many or less")
+        spec = replace(spec.as_whole_rows(), projection=np.array(rows, dtype=np.float64))
+    if entry.prior is not UNSET:
+        means, sds = dict(entry.prior.means), dict(entry.prior.sds)
+        if not sds.keys() <= means.keys():
+            raise ReleaseFileError("call.design.prior.sds takes names that means has")
+        prior = design.Prior(means, entry.prior.source, sds, entry.prior.uncovered)
+        spec = replace(spec, prior=prior.for_plan(spec, only_shared=False))
+    if entry.paid is not UNSET:
+        spec = replace(spec, paid=tuple(map(_read_payment, entry.paid)))
+        if not all(set(one.columns) & set(spec.variables) for one in spec.paid):
+            raise ReleaseFileError("call.design.paid takes payments for some of the variables")
+    if entry.width is not UNSET:
+        spec = replace(spec, width=entry.width)
+    return spec, schema
+
+
+def _read_payment(one: PaymentEntry) -> Payment:
+    guarantee = entries.read_guarantee(one.guarantee, "call.design.paid.guarantee")
+    return Payment(one.kind, tuple(one.columns), one.n, guarantee, one.identifier)
 
 
 def _declare(
-    entries: Sequence[VariableEntry], intercept: float | None, row_norm: float | None
-) -> tuple[Batch, Any]:
+    listed: Sequence[VariableEntry], intercept_scale: float | None, row_norm: float | None
+) -> tuple[Batch, Schema]:
     """A batch without rows whose columns have the types of these variables, and their schema."""
     columns, bounds, levels = {}, {}, {}
-    for entry in entries:
-        low, high = entry.bounds or (-math.inf, math.inf)
-        variable = Variable(entry.name, entry.kind, (low, high), tuple(entry.levels), entry.content)
-        dtype: Any = _DTYPES[variable.content]
-        if variable.kind == "logical":
+    for one in listed:
+        dtype: Any = _DTYPES[one.content]
+        if one.kind == "logical":
             dtype = "bool"
-        elif variable.kind == "categorical" and len(variable.levels) > 1:
-            levels[variable.name] = variable.levels
-        elif variable.kind == "categorical":  # a single level comes from the type of the column
-            dtype = pd.CategoricalDtype(list(variable.levels))
-        elif variable.kind == "numeric" and variable.is_bounded:
-            bounds[variable.name] = variable.bounds
-        columns[variable.name] = pd.Series([], dtype=dtype)
-    scale: dict[str, Any] = {} if intercept is None else {"intercept_scale": intercept}
-    declared = declare_schema(bounds=bounds, levels=levels, row_norm=row_norm, **scale)
-    return as_batch(pd.DataFrame(columns)), declared
-
-
-def _as_written(spec: DesignSpec, entry: FormulaEntry) -> DesignSpec:
-    """The plan with the numbers of the file; these must agree with its own up to rounding."""
-    columns = spec.columns
-    if len(entry.columns) != len(columns.names):
-        raise ReleaseFileError(f"design.columns takes {len(columns.names)} columns")
-    if len(entry.factors) != len(spec.factors):
-        raise ReleaseFileError("design.factors are not the factors of the formula")
-    centre = np.array([column.centre for column in entry.columns], dtype=np.float64)
-    scale = np.array([column.scale for column in entry.columns], dtype=np.float64)
-    slack = CLOSE * np.maximum(columns.scale, np.abs(columns.centre))
-    parents = [-1 if column.parent is None else column.parent for column in entry.columns]
-    if parents != columns.parent.tolist():
-        raise ReleaseFileError("design.columns has a parent that the formula does not give")
-    if np.any(np.abs(centre - columns.centre) + np.abs(scale - columns.scale) > slack):
-        raise ReleaseFileError("design.columns has a centre or a scale that its bounds do not give")
-    require_same(entry.bound, spec.bound, "design.bound")
-    factors = list(spec.factors)
-    for index, (factor, item) in enumerate(zip(spec.factors, entry.factors, strict=True)):
-        if item.range is None:
-            continue  # if the plan has a range here, the comparison of the documents finds it
-        low, high = item.range
-        ends = np.array(factor.interval)
-        slack = CLOSE * np.max(np.abs(ends))
-        known = not factor.is_categorical and np.isfinite(slack)
-        if not known or np.any(np.abs(np.subtract(item.range, ends)) > slack):
-            raise ReleaseFileError(
-                f"design.factors[{index}].range is not what the bounds of its variables give"
-            )
-        factors[index] = replace(factor, interval=(low, high))
-    rows, p = entry.projection, spec.p
-    if rows is not None:
-        widths = {len(row) for row in rows}
-        if len(rows) != p or len(widths) != 1 or max(widths) > p:
-            raise ReleaseFileError(f"design.projection takes {p} rows of 1 to {p} numbers")
-    return replace(
-        spec,
-        factors=tuple(factors),
-        columns=replace(columns, centre=centre, scale=scale),
-        bound=entry.bound,
-        projection=None if rows is None else np.array(rows, dtype=np.float64),
-    )
+        elif one.kind == "categorical" and len(one.levels) > 1:
+            levels[one.name] = tuple(one.levels)
+        elif one.kind == "categorical":  # a single level comes from the type of the column
+            dtype = pd.CategoricalDtype(one.levels)
+        elif one.kind == "numeric" and one.bounds is not None:
+            bounds[one.name] = tuple(one.bounds)
+        columns[one.name] = pd.Series([], dtype=dtype)
+    declared = bounds, levels, row_norm, intercept_scale
+    return as_batch(pd.DataFrame(columns)), declare_schema(*declared)
 
 
 # -- limits of a formula -----------------------------------------------------------------------
@@ -244,20 +363,20 @@ def _as_written(spec: DesignSpec, entry: FormulaEntry) -> DesignSpec:
 def read_tokens(text: str) -> list[Token]:
     """The tokens of a formula; raises an error if it is too long, too deep, or too large."""
     if len(text) > LONGEST_FORMULA:
-        raise ReleaseFileError(f"design.formula has more than {LONGEST_FORMULA} characters")
+        raise ReleaseFileError(f"call.design.formula has more than {LONGEST_FORMULA} characters")
     tokens = tokenize(text)
     depth = deepest = 0
     for token in tokens:
         depth += token.is_operator(*OPENING) - token.is_operator(*CLOSING)
         deepest = max(deepest, depth)
     if deepest > DEEPEST_BRACKETS:
-        raise ReleaseFileError(f"design.formula nests more than {DEEPEST_BRACKETS} brackets")
+        raise ReleaseFileError(f"call.design.formula nests more than {DEEPEST_BRACKETS} brackets")
     tildes = [index for index, token in enumerate(tokens) if token.is_operator("~")]
     right = tokens[tildes[0] + 1 :] if tildes else tokens
     if Token("name", ".") in right:  # a saved formula has no dot, because it is expanded
-        raise ReleaseFileError("design.formula has a dot that stands for other columns")
+        raise ReleaseFileError("call.design.formula has a dot that stands for other columns")
     if expansion_work(right) > MOST_WORK:
-        raise ReleaseFileError("design.formula asks for more terms than a release can have")
+        raise ReleaseFileError("call.design.formula asks for more terms than a release can have")
     return tokens
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -126,20 +126,6 @@ def _is_shallow(value: Any) -> bool:
 
 # -- entries ---------------------------------------------------------------------------------
 
-_WORDS = {
-    "float": "a number",
-    "int": "a whole number",
-    "str": "a text",
-    "bool": "a boolean",
-    "array": "a list",
-    "object": "an object",
-}
-_LIMITS = (
-    *(("of length <= ", "with a length up to "), ("of length >= ", "with a length from ")),
-    *(("<= ", "up to "), (">= ", "from "), ("< ", "below "), ("> ", "above ")),
-    ("matching regex ", "that matches "),
-)
-
 
 def require_version(value: dict[str, Any], known: int) -> None:
     """Refuse a file of another version of its format."""
@@ -156,37 +142,14 @@ def read_entry(value: Any, kind: Any, where: str = "") -> Any:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        said, _, path = str(error).rpartition(" - at `")
-        said, at = (said, path.rstrip("`").rpartition("$")[2]) if said else (path, "")
-        inside = "[...]" in at or path.startswith("key")  # msgspec does not tell of which key
-        shown = "" if inside else f", not {_shown(_found(value, at))}"
-        place = f"{where}{at.removesuffix('[...]')}".removeprefix(".") or "the file"
-        raise ReleaseFileError(_sentence(said, place, shown)) from None
+        said, _, path = str(error).partition(" - at `")
+        place = f"{where}{path.rstrip('`').removeprefix('$')}".removeprefix(".") or "the file"
+        raise ReleaseFileError(f"{place}: {show_line(said)}") from None
 
 
-def _sentence(said: str, where: str, shown: str) -> str:
-    """An error message of msgspec about an entry, as part of a sentence."""
-    if name := re.match("Object missing required field `(.*)`", said):
-        return f"{where} has no entry {name[1]!r}"
-    if name := re.match("Object contains unknown field `(.*)`", said, re.DOTALL):
-        return f"{where} has an entry {show(name[1])} that this version does not know"
-    if said.startswith("Invalid"):
-        return f"{where} takes other words{shown}"
-    if not (expected := re.match(r"Expected `([^`]*)`(?:, got `\w+`)?(.*)", said)):
-        return said if where == "the file" else f"{where}.{said}"
-    takes, limit = expected.groups()
-    takes = " or ".join(_WORDS.get(word, word) for word in takes.split(" | "))
-    limit = limit.removesuffix(".0")
-    for sign, words in _LIMITS:
-        limit = limit.replace(sign, words)
-    return f"{where} takes {takes}{limit}{shown}"
-
-
-def _found(value: Any, at: str) -> Any:
-    """The value at a path that msgspec names."""
-    for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", at):
-        value = value.get(name) if name else value[int(index)]
-    return value
+def show_line(text: str) -> str:
+    """A text that may quote a file, with what is not printable written out."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:300])
 
 
 @contextmanager
@@ -204,21 +167,44 @@ def _shown(value: Any) -> str:
     return "null" if value is None else show(value)
 
 
-def require_same(given: Any, expected: Any, where: str) -> None:
-    """Raise an error if an entry differs from its expected value, up to rounding."""
+class RoundedSum(float):
+    """A sum whose terms may cancel; another machine may round it otherwise.
+
+    Attributes
+    ----------
+    size
+        The sum of the sizes of its terms.
+    """
+
+    size: float
+
+
+def sums(values: Iterable[float], sizes: Iterable[float]) -> list[RoundedSum | None]:
+    """Sums as entries, each with the sum of the sizes of its terms; None for an infinite one."""
+    found = list[RoundedSum | None]()
+    for value, size in zip(values, sizes, strict=True):
+        number = RoundedSum(value)
+        number.size = float(size)
+        found.append(number if math.isfinite(number) else None)
+    return found
+
+
+def require_same(given: Any, expected: Any, where: str, *, close: float = 0.0) -> None:
+    """Raise an error if an entry differs from its expected value, or is further than rounding."""
     if isinstance(given, dict) and isinstance(expected, dict) and given.keys() == expected.keys():
         for name, value in expected.items():
-            require_same(given[name], value, f"{where}.{name}".removeprefix("."))
+            require_same(given[name], value, f"{where}.{name}".removeprefix("."), close=close)
     elif isinstance(given, list) and isinstance(expected, list) and len(given) == len(expected):
         for index, (item, value) in enumerate(zip(given, expected, strict=True)):
-            require_same(item, value, f"{where}[{index}]")
-    elif type(given) is int and isinstance(expected, float):
-        require_same(float(given), expected, where)
-    elif type(given) is not type(expected) or not (
-        math.isclose(given, expected, rel_tol=CLOSE)
-        if isinstance(expected, float)
-        else given == expected
-    ):
-        raise ReleaseFileError(
-            f"{where} is {_shown(given)}, and the other entries give {_shown(expected)}"
-        )
+            require_same(item, value, f"{where}[{index}]", close=close)
+    elif isinstance(given, float) and isinstance(expected, float):
+        if not abs(given - expected) <= close * getattr(expected, "size", abs(expected)):
+            raise _contradiction(given, expected, where)
+    elif type(given) is not type(expected) or given != expected:
+        raise _contradiction(given, expected, where)
+
+
+def _contradiction(given: Any, expected: Any, where: str) -> ReleaseFileError:
+    return ReleaseFileError(
+        f"{where} is {_shown(given)}, and the other entries give {_shown(expected)}"
+    )

@@ -1,11 +1,13 @@
-"""Writing and reading the release file: a fit as JSON, without a row of the data or any code.
+"""Writing and reading the release file: the arguments of a call, and the numbers that it released.
 
-The file contains public facts and numbers that the guarantee covers: the plan of the design, the
-coefficients, the noisy moments of inference if they were requested, the guarantee, and the
-calibrations that give it. Its JSON Schema is `release.schema.json` in the folder of results. The
-entry ``sha256`` is the hash of all other content as canonical JSON. It finds accidental changes,
-but no forgery, because a forger can compute it, too. Reading therefore recomputes what it can, and
-imports or runs nothing that the file names.
+The file is JSON, without a row of the data or any code. It has public facts and numbers that the
+guarantee covers. Its JSON Schema is `release.schema.json` in the folder of results. Everything that
+follows from the call and the released numbers is in the file for readers alone: reading it plans
+and calibrates again, by the code of a fit, writes the result again, and compares.
+
+The entry ``sha256`` is the hash of all other content as canonical JSON. It finds accidental
+changes, but no forgery, because a forger can compute it, too. Nothing that a file names is
+imported or run.
 
 A file that is being written has another name in the folder of its target, and a lock. If its
 writer is killed, the file remains, but the operating system releases the lock. So the next save to
@@ -15,9 +17,12 @@ to its age. A save removes those of other targets in its folder, too, once they 
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import importlib.metadata
 import math
 import os
+import platform
 import re
 import secrets
 import stat
@@ -25,41 +30,56 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import privatelr
 from privatelr.arguments import suggests_arguments
-from privatelr.design import DesignSpec
-from privatelr.errors import ArgumentError, PrivacyWarning, ReleaseFileError, SchemaError, show
-from privatelr.lazy_import import lazy_import
+from privatelr.errors import (
+    ArgumentError,
+    GuaranteeError,
+    PrivacyWarning,
+    ReleaseFileError,
+    SchemaError,
+    show,
+)
 from privatelr.locks import has_file_locks, lock_file, still_has_name
+from privatelr.privacy import NonPrivate, void
 from privatelr.privacy.accounting import Entry, complete, ledger_store
+from privatelr.results.answers.chosen_fit import ChosenFit
 from privatelr.results.answers.paid_answer import PaidAnswer
-from privatelr.results.fit import Fit
+from privatelr.results.answers.private_roc import PrivateRoc
+from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
 from privatelr.results.fit_record import ModelRecord
-from privatelr.results.multinomial_fit import MultinomialFit
-from privatelr.results.release_files import origin
-from privatelr.results.release_files.design_entries import FormulaEntry, MatrixEntry
-from privatelr.results.release_files.design_file import restore_plan
-from privatelr.results.release_files.document import plain, plan_entry, release_document
+from privatelr.results.release_files import answer_file, fit_file, origin
+from privatelr.results.release_files.design_file import DesignEntry, design_entry, plan_again
+from privatelr.results.release_files.entries import (
+    VERSION,
+    Document,
+    Kind,
+    LossEntry,
+    charge_entry,
+    plain,
+    read_loss,
+)
 from privatelr.results.release_files.json_values import (
+    CLOSE,
     LARGEST_FILE,
     canonical,
     parse,
     read_entry,
+    require_same,
+    require_version,
     spell_json,
 )
-from privatelr.results.release_files.restored_fit import read_document, restore, restore_content
-from privatelr.selection.selected_fit import SelectedFit
+from privatelr.results.strata_of_fits import Strata
 
-if TYPE_CHECKING:
-    from privatelr.results.release_files import answer_file, strata_file
-    from privatelr.results.release_files.answer_file import AnyAnswer
-    from privatelr.results.strata_of_fits import Strata
-else:
-    answer_file = lazy_import("privatelr.results.release_files.answer_file")
-    strata_file = lazy_import("privatelr.results.release_files.strata_file")
-
+AnyAnswer = PrivateRoc | ChosenFit | SuggestedBounds | ReleasedLevels
+AnyRelease = ModelRecord | Strata | AnyAnswer
+_LIBRARIES = ("formulaic", "numpy", "pandas", "python-flint", "scipy")
+_OPEN = ("written_by", "sha256")
+"""These entries are about the file and not about the release."""
 _LONGEST_SHOWN = 120
 """An error quotes at most this number of characters of a path."""
 _SUFFIX = ".tmp"
@@ -70,20 +90,166 @@ _OLD = 3600.0
 IS_DATABASE = "the file is a ledger, or another database, and is not replaced"
 
 
-# -- a fit -------------------------------------------------------------------------------------
+# -- the document ------------------------------------------------------------------------------
+
+
+def release_document(release: Any) -> dict[str, Any]:
+    """A fit, `Strata` of fits or an answer as plain values, with its content hash.
+
+    Raises
+    ------
+    GuaranteeError
+        If the columns were scaled by the data, because their map then contains moments of the
+        data; or if an answer was bought with a fit, whose file has it.
+    ReleaseFileError
+        If a coefficient is not a finite number, or a level not a text, a number or a boolean.
+    """
+    if not isinstance(release, PaidAnswer):
+        first = release if isinstance(release, ModelRecord) else release.first
+        if first.spec.scaled_by_data:
+            raise GuaranteeError(
+                "do_scale=True: the columns were scaled by means and deviations of the data, which "
+                "a release may not hold; declare bounds= instead, and fit again."
+            )
+    name, kind = next(item for item in kinds().items() if isinstance(release, item[1].types))
+    call, released, derived = kind.parts(release)
+    guarantee = own = release.guarantee
+    if isinstance(release, ChosenFit):  # prices are added up, whoever reads the file
+        guarantee, own = answer_file.total_of(release), release.choice_guarantee
+    notice = f"covered by {guarantee}; holds no number computed from records without noise"
+    if isinstance(guarantee, NonPrivate):
+        notice = f"NOT PRIVATE: no guarantee covers this file as a whole ({guarantee.reason})"
+    randomness = "operating system"
+    if isinstance(own, NonPrivate):
+        is_void = own.reason.startswith("void: ")
+        is_seeded = own.reason == void("seeded noise").reason
+        randomness = "seed" if is_seeded else randomness if is_void else "no noise"
+    document = {
+        "format": "privatelr release",
+        "version": VERSION,
+        "kind": name,
+        "notice": notice,
+        "written_by": programs(),
+        "guarantee": plain(guarantee),
+        "randomness": randomness,
+        "ledger": charge_entry(charge_of(release)),
+        "call": call,
+        "released": released,
+        "derived": derived,
+    }
+    return {**document, "sha256": content_hash(document)}
+
+
+def content_hash(document: dict[str, Any]) -> str:
+    """SHA-256 of the canonical JSON of all entries but the hash itself."""
+    rest = {name: value for name, value in document.items() if name != "sha256"}
+    return hashlib.sha256(canonical(rest)).hexdigest()
+
+
+@functools.cache
+def programs() -> dict[str, str]:
+    """The programs that write a file, with their versions."""
+    return {
+        "privatelr": privatelr.__version__,
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in _LIBRARIES},
+    }
+
+
+def restore(value: Any) -> Any:
+    """The release of a value that `release_document` made; a fit has no diagnostics.
+
+    Raises
+    ------
+    ReleaseFileError
+        If an entry is wrong, or does not follow from the others. The message is part of a sentence.
+    """
+    if not isinstance(value, dict) or not str(value.get("format")).startswith("privatelr "):
+        raise ReleaseFileError("the file is JSON, and not a release of privatelr")
+    require_version(value, VERSION)
+    kind = value.get("kind")
+    every = kinds()
+    if not isinstance(kind, str) or kind not in every:
+        raise ReleaseFileError(f"kind takes one of {', '.join(every)}")
+    call, released = every[kind].call, every[kind].released
+    document: Document[Any, Any] = read_entry(value, Document[call, released])  # type: ignore[valid-type]
+    if document.sha256 != content_hash(value):
+        raise ReleaseFileError(
+            "its content does not have the hash that it states, so it was changed after saving"
+        )
+    release = every[kind].restore(document)
+    _require_derived(value, release)
+    if isinstance(release, Strata):
+        fits = {level: _with_origin(fit, document) for level, fit in release.fits.items()}
+        return replace(release, fits=fits)
+    return _with_origin(release, document) if isinstance(release, ModelRecord) else release
+
+
+def _require_derived(value: dict[str, Any], release: Any) -> None:
+    """Refuse a file that differs from what its release writes, but for rounding where it may."""
+    try:
+        written = release_document(release)
+    except GuaranteeError as error:  # prices that cannot be added up
+        raise ReleaseFileError(str(error).removesuffix(".")) from None
+    written |= {name: value[name] for name in _OPEN}
+    if written["kind"] == "choice":  # each was read by itself, and may be of other programs
+        written["call"]["candidates"] = value["call"]["candidates"]
+    if canonical(value) == canonical(written):
+        return
+    require_same(value["derived"], written["derived"], "derived", close=CLOSE)
+    written["derived"] = value["derived"]
+    if value["ledger"] and written["ledger"]:
+        events = value["ledger"]["events"]
+        require_same(events, written["ledger"]["events"], "ledger.events", close=CLOSE)
+        written["ledger"]["events"] = events
+    require_same(value, written, "")
+    if canonical(value) != canonical(written):
+        raise ReleaseFileError("a number of the file is not written as this version writes it")
+
+
+def _with_origin(fit: Any, document: Document[Any, Any]) -> Any:
+    known = origin.Origin(
+        written_by=tuple(document.written_by.items()),
+        recomputed=origin.recomputed(fit),
+        stated=origin.stated(fit),
+    )
+    return replace(fit, origin=known)
+
+
+def _read_loss(entry: LossEntry) -> Any:
+    """The loss of a fit, or what stands in its place in another kind of fit."""
+    name = str(entry.get("name")) if isinstance(entry, dict) else entry
+    objectives = [kind.objectives[name] for kind in kinds().values() if name in kind.objectives]
+    return objectives[0](entry) if objectives else read_loss(entry)
+
+
+def kinds() -> dict[str, Kind]:
+    """All kinds of releases by their names, with those that the core does not know."""
+    return {**_KINDS, **{name: find() for name, find in privatelr.kinds_of_files.items()}}
+
+
+_KINDS = {
+    "fit": fit_file.FIT,
+    "roc": answer_file.curve_kind(_read_loss),
+    "choice": answer_file.choice_kind(release_document, restore),
+    "bounds": answer_file.BOUNDS,
+    "levels": answer_file.LEVELS,
+}
+
+
+# -- reading and writing -----------------------------------------------------------------------
 
 
 @suggests_arguments
 def load(
     path: str | os.PathLike[str],
-) -> Fit | SelectedFit | MultinomialFit | Strata | AnyAnswer:
+) -> AnyRelease:
     """Read a fit that `Fit.save` wrote, or `Strata` of fits, or a private answer.
 
-    Nothing in the file is run or imported. All that can be recomputed is recomputed and compared:
-    the content hash, the columns and their map from the formula and the declared bounds and
-    levels, the row radius, and the guarantee from the noise of each part. Other statements of the
-    writer cannot be checked, above all that the noise was drawn at random and only once.
-    ``fit.origin`` lists both.
+    Nothing in the file is run or imported. The columns are planned and the noise is calibrated
+    again from the arguments of the call in the file, and all that follows is compared. Other
+    statements of the writer cannot be checked, above all that the noise was drawn at random and
+    only once. ``fit.origin`` lists both.
 
     Parameters
     ----------
@@ -92,7 +258,7 @@ def load(
 
     Returns
     -------
-    Fit, SelectedFit, MultinomialFit, Strata, or an answer
+    A fit, Strata, or an answer
         What was saved; an answer is a `PrivateRoc`, `ChosenFit`, `SuggestedBounds` or
         `ReleasedLevels`. The predictions of a fit are exactly those of the fit
         that was saved. It has no diagnostics, because these are computed from the training data
@@ -128,10 +294,8 @@ def load(
     return load_with_hash(path)[0]
 
 
-def load_with_hash(
-    path: str | os.PathLike[str],
-) -> tuple[Fit | SelectedFit | MultinomialFit | Strata | AnyAnswer, str]:
-    """Read a file as `load` does, once; returns its fit, or fits, and the hash of its content."""
+def load_with_hash(path: str | os.PathLike[str]) -> tuple[AnyRelease, str]:
+    """Read a file as `load` does, once; returns its release, and the hash of its content."""
     name = _require_path(path)
     try:
         try:
@@ -143,37 +307,9 @@ def load_with_hash(
             reason = getattr(error, "strerror", None) or str(error)
             raise ReleaseFileError(f"the file cannot be opened ({reason})") from None
         value = parse(data)
-        found: Fit | SelectedFit | MultinomialFit | Strata | AnyAnswer
-        if strata_file.is_strata(value):
-            found = strata_file.restore_strata(value)
-        elif answer_file.is_answer(value):
-            found = answer_file.restore_answer(value)
-        else:
-            found = restore_fit(value)
-        return found, str(value["sha256"])
+        return restore(value), str(value["sha256"])
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)}: {error}.") from None
-
-
-def restore_fit(value: Any) -> Fit | SelectedFit | MultinomialFit:
-    """The fit of a value that was read from a file; see `load`.
-
-    Raises
-    ------
-    ReleaseFileError
-        Part of a sentence.
-    """
-    document = read_document(value)
-    record: Any = restore_content(document, value)
-    known = origin.Origin(
-        written_by=tuple(document.written_by.items()),
-        recomputed=origin.recomputed(record),
-        stated=origin.stated(record),
-    )
-    made: type[Fit | SelectedFit | MultinomialFit] = Fit
-    if isinstance(record, SelectedFit | MultinomialFit):
-        made = type(record)
-    return made(record.spec, record.release, record.threshold, origin=known)
 
 
 def write_release(fit: Any, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -228,28 +364,23 @@ def hash_in(data: bytes) -> str:
     return str(parse(data)["sha256"])
 
 
-def file_bytes(fit: Any) -> bytes:
-    """The content of the file of a fit, of `Strata` of fits, or of a private answer."""
-    if isinstance(fit, PaidAnswer):
-        return answer_file.answer_bytes(fit)
-    made = release_bytes if isinstance(fit, ModelRecord) else strata_file.strata_bytes
-    return made(fit)
+def file_bytes(release: Any) -> bytes:
+    """The content of the file of a fit, of `Strata` of fits, or of a private answer.
 
-
-def release_bytes(fit: ModelRecord) -> bytes:
-    """The content of a release file.
-
-    It is read again before it is returned, and the result is compared with the fit.
+    It is read again before it is returned, and the result is compared with the release.
 
     Raises
     ------
     ReleaseFileError
-        If the fit has no place in a file. The message is part of a sentence.
+        If the release has no place in a file. The message is part of a sentence.
     """
-    document = release_document(fit)
-    data = as_bytes(document)
+    document = release_document(release)
+    try:
+        data = f"{spell_json(document)}\n".encode()
+    except UnicodeEncodeError:
+        raise ReleaseFileError("a text in it holds half a character") from None
     if canonical(release_document(restore(parse(data)))) != canonical(document):
-        raise ReleaseFileError("the fit would not be read back")
+        raise ReleaseFileError("it would not be read back")
     return data
 
 
@@ -269,26 +400,21 @@ def require_writable(spec: Any) -> None:
     """
     if any(columns is spec.columns for columns in _writable):
         return
-    kind = FormulaEntry if isinstance(spec, DesignSpec) else MatrixEntry
+    text = spec.formula.text
     try:
-        written = canonical(plain(plan_entry(spec)))
-        again = restore_plan(read_entry(parse(written), kind, "design"))
-        if canonical(plain(plan_entry(again))) != written:
+        entry = design_entry(spec, text, None)
+        written = canonical([entry, fit_file.derived_of_plan(spec)])
+        given = read_entry(parse(written)[0], DesignEntry, "call.design")
+        again = plan_again(given, len(spec.columns.names))[0]
+        read = [design_entry(again, text, None), fit_file.derived_of_plan(again)]
+        if canonical(read) != written:
             raise ReleaseFileError("it would be read back as another one")
     except ReleaseFileError as error:
         raise SchemaError(
-            f"formula {show(spec.formula.text)}: no file could hold its fit, because {error}; use "
-            "other names or levels, or fewer of them."
+            f"formula {show(text)}: no file could hold its fit, because {error}; use other names "
+            "or levels, or fewer of them."
         ) from None
     _writable.append(spec.columns)
-
-
-def as_bytes(document: dict[str, Any]) -> bytes:
-    """The bytes of a file; raises `ReleaseFileError` for half a character, which no file holds."""
-    try:
-        return f"{spell_json(document)}\n".encode()
-    except UnicodeEncodeError:
-        raise ReleaseFileError("a text in it holds half a character") from None
 
 
 def _require_path(path: Any) -> str:
