@@ -58,20 +58,17 @@ if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     from privatelr.results.pages.forest import plot_coefficients
     from privatelr.results.release_files import load
     from privatelr.results.strata_of_fits import Strata
-    from privatelr.selection import files as files_of_choices
     from privatelr.selection.constraint_private import constraint_private_lp
     from privatelr.selection.models import dplpsvm, dpsimplex
     from privatelr.selection.online import PrivateFTRL
     from privatelr.selection.selected_fit import SelectedFit
     from privatelr.sources import stream
     from privatelr.suggestions import levels_from, suggest_bounds
-else:
-    files_of_choices = lazy_import("privatelr.selection.files")
 
 __version__ = "0.2.0"
 
 kinds_of_files: dict[str, Callable[[], Any]] = {
-    "selection": lambda: files_of_choices.SELECTION,
+    "selection": lambda: import_module("privatelr.selection.choice_file").SELECTION,
 }
 """Kinds of release files that the core does not know; each is imported at first use."""
 

@@ -28,7 +28,7 @@ from privatelr.method import perturbation, standardised
 from privatelr.numerics import LOSSES
 from privatelr.planning.make_plan import formula_design
 from privatelr.privacy.noise import SphericalLaplace, log_delta_beside_pure
-from privatelr.results.release_files.entries import require_standing
+from privatelr.results.release_files.file_entries import require_standing
 from privatelr.sources import declare_schema
 
 FORMULA = "y ~ age + dose + smoker + city"

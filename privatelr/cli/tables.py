@@ -191,7 +191,8 @@ def _unpacked(path: str) -> Iterator[IO[bytes]]:
     if path == STDIN:
         if sys.stdin is None:
             raise InputError("-: there is no standard input.")
-        yield sys.stdin.buffer
+        # read here, because an interrupt would end pyarrow's threads in the middle of a read
+        yield io.BytesIO(sys.stdin.buffer.read())
         return
     with open_to_read(path) as stream:
         unpack = _UNPACKERS.get(PurePath(path).suffix.lower())

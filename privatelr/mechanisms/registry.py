@@ -161,7 +161,9 @@ def calibrate_all(
     found, refusal = [], GuaranteeError("spend: no noise is proven for these shares.")
     for parts, meant in divide(request.target, request.spend, facts.loss, scaled=scale is not None):
         kinds = lambda_rules.within(request.kinds, meant) if meant else request.kinds
-        promise = _promise_of(request.target, parts[COEFFICIENTS])
+        promise = request.target
+        if isinstance(promise, ApproxDP) and isinstance(parts[COEFFICIENTS], PureDP):
+            promise = PureDP(promise.epsilon, promise.neighbours)
         is_pure = promise != request.target
         if (meant and not kinds) or (is_pure and request.kinds):  # laws are those of a shared delta
             continue
@@ -182,13 +184,6 @@ def calibrate_all(
     if not found:
         raise refusal
     return found[0] if len(found) == 1 else min(found, key=_noise)
-
-
-def _promise_of(target: Guarantee, part: Guarantee) -> Guarantee:
-    """Return what a target was divided as: pure epsilon where its parts are pure."""
-    if isinstance(target, ApproxDP) and isinstance(part, PureDP):
-        return PureDP(target.epsilon, target.neighbours)
-    return target
 
 
 def _noise(plan: StagedCalibration) -> float:

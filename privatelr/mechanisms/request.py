@@ -26,7 +26,6 @@ from privatelr.errors import (
     require_number,
     show,
 )
-from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms.calibration.lambda_rules import (
     LAMBDA_RULES,
     LambdaRule,
@@ -37,9 +36,7 @@ from privatelr.privacy.accounting import Account, account_with
 from privatelr.types import Placement
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms import stages
-else:
-    stages = lazy_import("privatelr.mechanisms.stages")
+    from privatelr.mechanisms.stages.stage import Stage
 
 USUAL_DELTA = 1e-6
 """The default delta of a request, a probability; it causes no warning if it is below ``1/n``."""
@@ -94,6 +91,8 @@ Spend = Shares | Literal["inference"]
 
 SCALE, COEFFICIENTS, INFERENCE, ROC = "scale", "coefficients", "inference", "roc"
 """The names of the stages by which they take shares."""
+STAGES: dict[str, Stage[Any]] = {}
+"""All stages by the names of their shares, in the order of their releases; `stages` lists them."""
 _TAKES = (
     "None (all for the coefficients), 'inference' (the usual shares), or shares that add up to 1, "
     "such as {'coefficients': 0.6, 'inference': 0.4}; {'roc': 0.25} leaves the rest to coefficients"
@@ -119,7 +118,7 @@ def read_spend(spend: Any) -> Spend:
     if not isinstance(spend, Mapping):
         meant = or_meant(spend, ["inference"])
         raise GuaranteeError(f"spend={show(spend)}: spend takes {_TAKES}{meant}")
-    goods = tuple(stages.STAGES)
+    goods = tuple(STAGES)
     if unknown := [name for name in spend if name not in goods]:
         raise GuaranteeError(
             f"spend: {show(unknown[0])} is not a part of a fit, and takes no share; the parts are "

@@ -95,7 +95,7 @@ def _side_by_side(name: str) -> property:
 @refuses(
     "each stratum has its own, as in fits[level].",
     methods="wald_test deviance_test bounded model_matrix",
-    properties="diagnostics threshold release spec origin",
+    properties="diagnostics threshold release spec origin kind",
 )
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -19,7 +19,7 @@ import msgspec
 from privatelr.numerics import LOSSES
 from privatelr.privacy.guarantees import KINDS as GUARANTEES
 from privatelr.results.release_files.design_file import FormulaEntry, MatrixEntry
-from privatelr.results.release_files.entries import VERSION, Document, ReceiptEntry
+from privatelr.results.release_files.file_entries import VERSION, Document, ReceiptEntry
 from privatelr.results.release_files.release_file import kinds
 
 _ATTRIBUTE = re.compile(r"^(\w+(?:, \w+)*)\n    (.*?)(?=\n\w|\Z)", re.MULTILINE | re.DOTALL)

@@ -54,7 +54,7 @@ from privatelr.results.release_files import (
     release_file,
     restore,
 )
-from privatelr.results.release_files.entries import VERSION, plain
+from privatelr.results.release_files.file_entries import VERSION, plain
 
 N = 60
 RNG = np.random.default_rng(5)

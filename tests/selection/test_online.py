@@ -29,7 +29,7 @@ from privatelr import (
 )
 from privatelr.privacy import REPLACE_ONE, ZCDP, ZERO_OUT, ApproxDP, PureDP, to_json
 from privatelr.privacy.accounting import epsilon_of
-from privatelr.results.release_files.entries import read_guarantee
+from privatelr.results.release_files.file_entries import read_guarantee
 from privatelr.selection import online
 from privatelr.selection.online import (
     OnlineProblem,

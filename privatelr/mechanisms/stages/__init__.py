@@ -3,16 +3,12 @@
 A new stage is one module, and one line in the table here.
 """
 
-from typing import Any
-
+from privatelr.mechanisms.request import STAGES
 from privatelr.mechanisms.stages.coefficients import CoefficientStage
 from privatelr.mechanisms.stages.histogram import HistogramStage
 from privatelr.mechanisms.stages.matrices import MatrixStage
 from privatelr.mechanisms.stages.scale import ScaleStage
 from privatelr.mechanisms.stages.stage import Stage, StageCalibration
 
-STAGES: dict[str, Stage[Any]] = {
-    stage.name: stage
-    for stage in (ScaleStage(), CoefficientStage(), MatrixStage(), HistogramStage())
-}
-"""All stages by the names of their shares, in the order of their releases."""
+for stage in (ScaleStage(), CoefficientStage(), MatrixStage(), HistogramStage()):
+    STAGES[stage.name] = stage

@@ -24,7 +24,7 @@ from privatelr.results.answers.private_roc import PrivateRoc
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.pages.comparison import paid_once
-from privatelr.results.release_files import entries
+from privatelr.results.release_files import file_entries as entries
 from privatelr.results.release_files.fit_file import read_counts
 from privatelr.results.release_files.json_values import named
 from privatelr.sources import declare_schema

@@ -32,7 +32,7 @@ from privatelr.formula import (
     parse_formula,
     tokenize,
 )
-from privatelr.results.release_files import entries
+from privatelr.results.release_files import file_entries as entries
 from privatelr.results.release_files.json_values import named
 from privatelr.sources import Batch, Payment, Schema, as_batch, declare_schema
 

@@ -28,7 +28,7 @@ from privatelr.results.fit import Fit
 from privatelr.results.fit_record import ModelRecord, NoisyRecord
 from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.predict import Threshold, scale_of
-from privatelr.results.release_files import entries
+from privatelr.results.release_files import file_entries as entries
 from privatelr.results.release_files.design_file import DesignEntry, design_entry, plan_again
 from privatelr.results.release_files.json_values import named, sums
 from privatelr.results.strata_of_fits import Strata

@@ -54,7 +54,7 @@ from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.release_files import answer_file, fit_file, origin
 from privatelr.results.release_files.design_file import DesignEntry, design_entry, plan_again
-from privatelr.results.release_files.entries import (
+from privatelr.results.release_files.file_entries import (
     VERSION,
     Document,
     Kind,

@@ -17,7 +17,7 @@ from privatelr.errors import GuaranteeError, ReleaseFileError
 from privatelr.mechanisms.stages.histogram import calibrate_histogram
 from privatelr.privacy import Guarantee, NonPrivate, exact, prices
 from privatelr.privacy.accounting import join
-from privatelr.results.release_files import entries
+from privatelr.results.release_files import file_entries as entries
 from privatelr.results.release_files.design_file import DesignEntry, design_entry, plan_again
 from privatelr.results.release_files.fit_file import (
     ThresholdEntry,
