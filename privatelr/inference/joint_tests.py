@@ -134,6 +134,17 @@ class Equations:
     ------
     GuaranteeError
         As `infer`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privatelr import dplr, load_dataset, load_schema
+    >>> from privatelr.inference import Equations, Question
+    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
+    >>> fit = dplr("vote ~ age + selfLR", votes, eps=8.0, spend="inference", **public)
+    >>> equations = Equations(fit.release, np.eye(3), np.zeros(3), Question())
+    >>> equations.tested([1, 2], "wald").df  # both slopes are 0
+    2
     """
 
     def __init__(
