@@ -43,7 +43,6 @@ from privatelr.results.release_files import (
     MOST_MARKS,
     canonical,
     content_hash,
-    entries,
     expansion_work,
     file_bytes,
     fit_file,
@@ -54,6 +53,7 @@ from privatelr.results.release_files import (
     release_file,
     restore,
 )
+from privatelr.results.release_files import file_entries as entries
 from privatelr.results.release_files.file_entries import VERSION, plain
 
 N = 60

@@ -31,10 +31,10 @@ from privatelr.results.fit_record import ModelRecord
 from privatelr.results.release_files import (
     canonical,
     content_hash,
-    entries,
     release_document,
     release_file,
 )
+from privatelr.results.release_files import file_entries as entries
 from privatelr.results.strata_of_fits import Strata
 
 SCHEMA = json.loads((files("privatelr.results") / "release.schema.json").read_text("utf-8"))
