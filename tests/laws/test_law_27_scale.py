@@ -118,9 +118,9 @@ def test_planted_moments_of_unclipped_columns_are_caught(monkeypatch):
     frames = []
 
     def kept(model_fit):
-        def fit(method, data, schema, options):
+        def fit(kind, method, data, schema, options):
             frames.append(data.batch)
-            return model_fit(method, data, schema, options)
+            return model_fit(kind, method, data, schema, options)
 
         return fit
 
