@@ -218,7 +218,9 @@ def fit(
     guarantee = unless_seeded(method.target, not options.randomness.is_secret)
     if options.do_scale is True and method.target.is_private:
         guarantee = void("scaled by the data")
-    with charged_if_unread(options.ledger, guarantee, is_read=data.is_in_parts):
+    # choices are charged by their events, which may need no delta although the guarantee has one
+    is_read = data.is_in_parts and not method.by_entries
+    with charged_if_unread(options.ledger, guarantee, is_read=is_read):
         ready = _prepare(method, data, schema, options, guarantee)
     spec, calibration = ready.spec, ready.calibration
     strata: By | None = spec.formula.by

@@ -452,7 +452,7 @@ def test_one_class_falls_back_to_a_margin_of_zero(rule):
 
 
 @dataclass(frozen=True, slots=True)
-class HyperbolicHinge:
+class HyperbolicHinge(losses.Loss):
     """``((1 - z) + sqrt((1 - z)^2 + h^2)) / 2``: a branch of a hyperbola along the hinge.
 
     Where the slope has size s the curvature is ``2 s (1 - s) / r`` with

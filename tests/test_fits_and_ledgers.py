@@ -86,7 +86,7 @@ def test_an_overdraw_is_refused_before_the_data_is_read(monkeypatch, op, model):
 @pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
 def test_what_is_not_private_is_refused_before_the_data_is_read(monkeypatch, options, model):
     unread(monkeypatch)
-    monkeypatch.setattr(privatelr.fitting, "_scaled", privatelr.model_data.read_design)
+    monkeypatch.setattr(privatelr.fitting, "_scaled_by_data", privatelr.model_data.read_design)
     ledger = Ledger(10.0)
     with pytest.raises(GuaranteeError, match="ledger"):
         fit_clinic(clinic(), ledger=ledger, model=model, **options)

@@ -37,8 +37,7 @@ PICTURED = {
     "ModelRecord": "fit",
     "Paged": "roc",
     "PrivateFTRL": "online",
-    "ProgramCalibration": "choices-calibration",
-    "SimplexCalibration": "simplex-calibration",
+    "PrintedFacts": "choices-calibration",
     "Strata": "strata",
     "StudyPlan": "plan",
 }

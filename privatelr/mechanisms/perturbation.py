@@ -137,8 +137,8 @@ class Release:
     def __post_init__(self) -> None:
         self.coef.flags.writeable = False
 
-    def having(self, **parts: Any) -> Release:
-        """Return the same release with other parts; None leaves a part out."""
+    def having(self, parts: Mapping[str, Any]) -> Release:
+        """Return the same release with other parts by name; None leaves a part out."""
         every = {**self.parts, **parts}
         return replace(self, parts={name: part for name, part in every.items() if part is not None})
 

@@ -20,6 +20,7 @@ from privatelr import inference, mechanisms
 from privatelr.design import prior_of
 from privatelr.inference import PUBLIC_SEED, Mode, Question
 from privatelr.inference.intervals import factors_of
+from privatelr.mechanisms.request import INFERENCE, SCALE
 from privatelr.mechanisms.signed_rows import SignedRows, matrix_weights, minimisers
 from privatelr.planning.forecast import Simulator, moments_of, simulate
 from privatelr.privacy.noise import NoiseLaw, draw_many
@@ -265,7 +266,7 @@ def _releases(sim: Simulator) -> list[mechanisms.Release]:
     prior: dict[str, Any] = {} if sim.spec.prior is None else prior_of(sim.spec, problem)
     return [
         mechanisms.Release(coef, sim.stages.target, calibration, **prior).having(
-            inference=one, scale=scale
+            {INFERENCE: one, SCALE: scale}
         )
         for coef, one in zip(w + sim.drawn, noisy, strict=True)
     ]

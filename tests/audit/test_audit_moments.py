@@ -343,7 +343,7 @@ def test_the_loss_of_a_fit_with_inference_is_of_all_it_shows(model, options):
     alone = [f"{part.ratio:.4f}" for part in found.parts]
     assert second.endswith(f"coefficients {alone[0]}, moments {alone[1]}")
     broken = replace(fit.release.moments, calibration=less_noise(fit.release.moments.calibration))
-    broken_fit = replace(fit, release=fit.release.having(inference=broken))
+    broken_fit = replace(fit, release=fit.release.having({"inference": broken}))
     worse = audit.privacy_loss(broken_fit, frame, neighbour)
     assert not worse.holds
     assert "VIOLATION" in str(worse)

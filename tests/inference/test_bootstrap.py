@@ -150,7 +150,7 @@ def test_the_default_target_is_that_of_the_tables_where_it_can_be(which, moments
     assert quality(release).target == target
     if not moments:
         target = target if which == "shrunk too much" else "unpenalised"
-        release = release.having(inference=None)
+        release = release.having({"inference": None})
     found, same = (
         bootstrap_intervals(release, SPEC, np.eye(SPEC.d), REFERENCE, target=asked, replicates=20)
         for asked in (None, target)
@@ -313,7 +313,7 @@ def test_it_is_a_function_of_the_release():
     release = release_under(plan_for(PureDP(1.0), 500), 6)
     ask = (SPEC, np.eye(SPEC.d), REFERENCE)
     first = bootstrap_intervals(release, *ask, replicates=100)
-    bare = release.having(inference=None)
+    bare = release.having({"inference": None})
     second = bootstrap_intervals(bare, *ask, replicates=100)
     np.testing.assert_array_equal(first.lower, second.lower)
     np.testing.assert_array_equal(first.p_value, second.p_value)

@@ -210,7 +210,7 @@ def with_moments(release, curvature=0.0, scores=1.0):
     h, s = np.split(release.moments.values.copy(), 2)
     h += curvature * vector_of(np.eye(len(release.coef)))
     moments = Moments(np.concatenate([h, scores * s]), release.moments.calibration)
-    return release.having(inference=moments)
+    return release.having({"inference": moments})
 
 
 PLANTED = {

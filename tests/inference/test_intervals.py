@@ -221,7 +221,7 @@ def test_the_posterior_is_about_as_wide_as_the_plug_in_where_noise_is_moderate()
 
 def test_inference_that_was_not_bought_is_refused():
     with pytest.raises(GuaranteeError, match="spend='inference'"):
-        infer(release_of(PureDP(1.0)).having(inference=None), EVERY)
+        infer(release_of(PureDP(1.0)).having({"inference": None}), EVERY)
 
 
 @pytest.mark.parametrize("target", ["penalised", "unpenalised"])

@@ -135,7 +135,7 @@ def test_made_up_records_have_the_released_moments(eps):
     np.testing.assert_allclose(made.std(ddof=0), widths, rtol=1e-6)
     assert positive.mean() == pytest.approx(0.3, abs=1e-3)
     wrong = ScaleRelease(release.scale.values * 0.9, release.scale.calibration)
-    moved = forecast._made_up_rows(release.having(scale=wrong), spec)[0].x
+    moved = forecast._made_up_rows(release.having({"scale": wrong}), spec)[0].x
     assert not np.allclose(moved, rows)
 
 

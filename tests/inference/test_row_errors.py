@@ -206,4 +206,4 @@ def test_refusals():
     with pytest.raises(ArgumentError, match="level=95"):
         row_errors(release, level=95)
     with pytest.raises(GuaranteeError, match="not requested"):
-        row_errors(release.having(inference=None), level=0.95)
+        row_errors(release.having({"inference": None}), level=0.95)

@@ -144,7 +144,9 @@ def test_planted_moments_that_are_not_paid_for_are_caught(name):
     noise = replace(moments.calibration.noise, rate=moments.calibration.noise.rate * 2**0.5)
     broken = replace(moments, calibration=replace(moments.calibration, noise=noise))
     with pytest.raises(AssertionError):
-        check_loss(replace(fit, release=fit.release.having(inference=broken)), orthogonal_frames)
+        check_loss(
+            replace(fit, release=fit.release.having({"inference": broken})), orthogonal_frames
+        )
 
 
 def orthogonal_frames():

@@ -41,12 +41,12 @@ def blanked(fit):
         assert counts.scale == scored_records.score_scale(fit)
         counts = replace(counts, counts=np.zeros_like(counts.counts))
     coef = np.zeros_like(fit.release.coef)
-    release = replace(fit.release, coef=coef).having(inference=moments, roc=counts)
+    release = replace(fit.release, coef=coef).having({"inference": moments, "roc": counts})
     blank = replace(fit, release=release)
     if counts is None:
         return blank
     counts = replace(counts, scale=scored_records.score_scale(blank))
-    return replace(blank, release=release.having(roc=counts))
+    return replace(blank, release=release.having({"roc": counts}))
 
 
 def run(frame, **options):

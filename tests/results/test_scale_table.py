@@ -118,7 +118,7 @@ def test_the_table_of_a_fit_has_the_standard_deviation_in_the_units_of_the_data(
 
     def table_of(drawn):
         spec = standardise(declared, *scale_map(drawn))
-        return replace(fit, spec=spec, release=fit.release.having(scale=drawn)).scale
+        return replace(fit, spec=spec, release=fit.release.having({"scale": drawn})).scale
 
     for drawn in islice(draws_of(exact, calibration), draws):
         table = table_of(drawn)

@@ -17,7 +17,7 @@ from privatelr import mechanisms
 from privatelr.design import DesignSpec, EntryBoundedMatrix, prior_of, standardise
 from privatelr.errors import ReleaseFileError
 from privatelr.mechanisms import Release, StagedCalibration, calibration
-from privatelr.mechanisms.request import COEFFICIENTS, SCALE
+from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, ROC, SCALE
 from privatelr.mechanisms.stages import matrices
 from privatelr.mechanisms.stages import scale as scale_stage
 from privatelr.mechanisms.stages.histogram import HistogramCalibration, HistogramRelease
@@ -307,10 +307,10 @@ def restore_fit(document: entries.Document[FitCall, FitReleased]) -> Fit | Multi
             **drawn,
         )
         moments = _read_moments(numbers.inference, staged.moments)
-        release = release.having(scale=scale, inference=moments)
+        release = release.having({SCALE: scale, INFERENCE: moments})
         fit = (MultinomialFit if plan.response.kind == "classes" else Fit)(plan, release, threshold)
         counts = read_histogram(fit, numbers.roc, staged.histogram)
-        fits[level] = replace(fit, release=release.having(roc=counts))
+        fits[level] = replace(fit, release=release.having({ROC: counts}))
     return Strata(by.column, fits) if by is not None and by.level is None else fits[None]
 
 
