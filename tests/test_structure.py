@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 259,
-    "code lines": 40_076,
+    "code lines": 40_078,
     "modules of the fullest folder": 19,
     "isinstance of kinds": 103,
     "uses of Any": 1716,
