@@ -245,7 +245,7 @@ def fit(
         for level in (None,) if by is None else spec.variables[by.column].levels:
             at = spec if by is None else spec.at_level(level)
             if fits:  # the scale is that of all strata, and was drawn once
-                draws = method.draw(calibration.having(scale=None), options.randomness)
+                draws = method.draw(calibration.having({SCALE: None}), options.randomness)
             rows: Any
             if loose is not None and by is None:
                 rows = data.standardised(loose, at, *mapped, bar=bar)

@@ -105,17 +105,15 @@ For example:
 class _HelpPage:
     """Writes a help page as plain text of at most 79 characters a line."""
 
-    def __init__(self) -> None:
-        self._width = min(shutil.get_terminal_size().columns, 80) - 1
-
     def _fill(self, text: str, indent: str = "") -> str:
         """Fill paragraphs, but leave lines that are indented, and the line above them."""
+        width = min(shutil.get_terminal_size().columns, 80) - 1
         return "\n\n".join(
             one
             if "\n  " in one
             else textwrap.fill(
                 one,
-                self._width,
+                width,
                 initial_indent=indent,
                 subsequent_indent=indent,
                 break_on_hyphens=False,

@@ -14,7 +14,7 @@ from privatelr.lazy_import import lazy_import
 from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.problem import Problem
-from privatelr.mechanisms.request import INFERENCE, ROC, SCALE
+from privatelr.mechanisms.request import INFERENCE, ROC, SCALE, in_order
 from privatelr.numerics import Objective, value_and_gradient
 from privatelr.numerics.rows import (
     DaskRows,
@@ -139,8 +139,7 @@ class Release:
 
     def having(self, parts: Mapping[str, Any]) -> Release:
         """Return the same release with other parts by name; None leaves a part out."""
-        every = {**self.parts, **parts}
-        return replace(self, parts={name: part for name, part in every.items() if part is not None})
+        return replace(self, parts=in_order({**self.parts, **parts}))
 
     @property
     def moments(self) -> Moments | None:

@@ -24,6 +24,7 @@ from privatelr.mechanisms.request import (
     SCALE,
     SMALLEST_EPSILON,
     Request,
+    in_order,
     require_usual,
 )
 from privatelr.mechanisms.stages import STAGES, StageCalibration
@@ -63,8 +64,8 @@ class StagedCalibration:
     request: Request | None = None
     """What these stages alone are calibrated for: the promise, and the laws of the chosen way."""
 
-    def having(self, **parts: Any) -> StagedCalibration:
-        """Return the same calibration with other stages; None leaves a stage out."""
+    def having(self, parts: Mapping[str, Any]) -> StagedCalibration:
+        """Return the same calibration with other stages by name; None leaves a stage out."""
         return replace(self, parts=in_order({**self.parts, **parts}))
 
     @property
@@ -126,18 +127,6 @@ class StagedCalibration:
         return "\n".join(map(str, self.stages))
 
 
-def in_order(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what there is of each stage, in the order of their releases.
-
-    Examples
-    --------
-    >>> from privatelr.mechanisms import in_order
-    >>> in_order({"roc": 0.25, "coefficients": 0.75, "inference": None})
-    {'coefficients': 0.75, 'roc': 0.25}
-    """
-    return {name: parts[name] for name in STAGES if parts.get(name) is not None}
-
-
 def calibrate_all(
     request: Request, facts: Problem, scale: ScaleFacts | None = None
 ) -> StagedCalibration:
@@ -171,7 +160,7 @@ def calibrate_all(
         beside, made = GAUSSIAN if meant else request.kinds, dict[str, Any]()
         try:
             require_usual(parts)
-            for name in (name for name in STAGES if name in parts):
+            for name in in_order(parts):
                 made[name] = STAGES[name].calibrate(
                     parts[name], asked, facts, columns=scale, kinds=beside, before=made
                 )

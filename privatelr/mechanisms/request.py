@@ -102,6 +102,18 @@ _NEARLY = 1e-9
 ALL_FOR_COEFFICIENTS: Shares = ((COEFFICIENTS, 1.0),)
 
 
+def in_order(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what there is of each stage, in the order of their releases.
+
+    Examples
+    --------
+    >>> from privatelr.mechanisms import in_order
+    >>> in_order({"roc": 0.25, "coefficients": 0.75, "inference": None})
+    {'coefficients': 0.75, 'roc': 0.25}
+    """
+    return {name: parts[name] for name in STAGES if parts.get(name) is not None}
+
+
 def read_spend(spend: Any) -> Spend:
     """Read `spend`; raise `GuaranteeError` if it names something that cannot be requested.
 

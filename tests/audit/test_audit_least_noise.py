@@ -45,7 +45,10 @@ def test_laplace_coefficients_beside_gaussian_moments(placement, target):
     """And the other way round: each part of the noise is of its own kind."""
     plan = planned(target, placement=placement, kinds=LAPLACE)
     normal = planned(target, placement=placement, kinds=GAUSSIAN)
-    mixes = plan.having(inference=normal.moments), normal.having(inference=plan.moments)
+    mixes = (
+        plan.having({"inference": normal.moments}),
+        normal.having({"inference": plan.moments}),
+    )
     # beside a delta the moments are Gaussian, and share it with the coefficients
     for mixed in (plan,) if isinstance(target, ApproxDP) else mixes:
         kinds = type(mixed.coefficients.noise), type(mixed.moments.noise)
@@ -55,7 +58,7 @@ def test_laplace_coefficients_beside_gaussian_moments(placement, target):
         assert found.loss.holds
         assert np.isfinite(found.loss.ratio)
         small = replace(mixed.moments.noise, **_tenth(mixed.moments.noise))
-        broken = mixed.having(inference=replace(mixed.moments, noise=small))
+        broken = mixed.having({"inference": replace(mixed.moments, noise=small)})
         assert not joint_loss_of(found.pair, broken).holds
 
 

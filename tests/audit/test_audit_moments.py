@@ -363,7 +363,7 @@ def test_the_loss_of_a_plan_takes_signed_rows():
     here = audit.privacy_loss(plan, data, neighbour, output=[1.0, -2.0])
     assert 0 < here.found <= found.found <= 1
     assert audit.privacy_loss(plan, data, data).found == pytest.approx(found.shield, abs=1e-9)
-    alone = audit.privacy_loss(plan.having(inference=None), data, neighbour)
+    alone = audit.privacy_loss(plan.having({"inference": None}), data, neighbour)
     assert alone.found == pytest.approx(found.parts[0].found, rel=1e-6)
     with pytest.raises(ArgumentError, match="longer than the radius"):
         audit.privacy_loss(plan, 2 * data, neighbour)
@@ -427,7 +427,7 @@ def test_moments_that_are_not_paid_for_show_in_the_whole():
     """All of epsilon on the coefficients, and the usual noise on the moments beside them."""
     honest = planned(PureDP(1.0), loss=Huber(0.5))
     greedy = replace(honest.coefficients, noise=replace(honest.coefficients.noise, rate=0.5))
-    assert search(honest.having(coefficients=greedy), rng(), 0).loss.ratio > 1.2
+    assert search(honest.having({"coefficients": greedy}), rng(), 0).loss.ratio > 1.2
 
 
 # -- from outputs alone -----------------------------------------------------------------------

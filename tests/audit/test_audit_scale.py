@@ -167,7 +167,7 @@ def test_two_tables_under_a_scale_far_out_are_told_apart_no_better_than_claimed(
     assert np.linalg.norm(pair.old) == pytest.approx(second.problem.radius, rel=1e-6)
     np.testing.assert_allclose(pair.old, -pair.new)
     request = Request(PureDP(1.0), "objective", None, second.lambda_, "keep")
-    plan = calibrate_all(request, second.problem, first.facts).having(coefficients=second)
+    plan = calibrate_all(request, second.problem, first.facts).having({"coefficients": second})
     # both records have the whole slope at this output
     output = (0.5 + 1e-7) * pair.old / float(pair.old @ pair.old)
     found = joint_loss_of(pair, plan, output[None], scale_change(*ENDS, plan.scale))
@@ -187,7 +187,7 @@ def test_planted_noise_of_the_scale_is_caught():
             if isinstance(target, PureDP)
             else replace(noise, sd=noise.sd / 2)
         )
-        wrong = plan.having(scale=replace(plan.scale, noise=halved))
+        wrong = plan.having({"scale": replace(plan.scale, noise=halved)})
         assert worth.share_of_scale(wrong.scale) > 1.9
         found = attacked(wrong)
         assert not found.holds
@@ -197,7 +197,7 @@ def test_planted_noise_of_the_scale_is_caught():
 def test_a_pure_price_that_is_paid_for_the_coefficients_alone_is_caught():
     plan = plan_of(PureDP(1.0))
     whole = plan_of(PureDP(10 / 9))  # its coefficients have all of epsilon
-    wrong = plan.having(coefficients=whole.coefficients)
+    wrong = plan.having({"coefficients": whole.coefficients})
     assert not attacked(wrong).ratio <= 1
 
 

@@ -56,7 +56,7 @@ def test_pure_losses_add_up(spend):
     plan = plan_of(PureDP(1.0), spend)
     pair = usual_pair(plan.coefficients, 1.0)[0]
     found = joint_loss_of(pair, plan)
-    without = joint_loss_of(pair, plan.having(roc=None))
+    without = joint_loss_of(pair, plan.having({"roc": None}))
     assert found.counts == pytest.approx(dict(spend)["roc"])
     assert found.found == pytest.approx(without.found + found.counts)
     assert found.parts[-1].of == "counts"
@@ -68,10 +68,10 @@ def test_rhos_add_up():
     plan = plan_of(ZCDP(0.1), SPEND)
     pair = usual_pair(plan.coefficients, 1.0)[0]
     found = joint_loss_of(pair, plan)
-    without = joint_loss_of(pair, plan.having(roc=None))
+    without = joint_loss_of(pair, plan.having({"roc": None}))
     assert isinstance(plan.histogram.noise, GaussianNoise)
     assert found.found == pytest.approx(without.found + 0.025, rel=1e-3)
-    pure = plan.having(roc=calibrate_histogram(10**6, ZCDP(0.025), LAPLACE))
+    pure = plan.having({"roc": calibrate_histogram(10**6, ZCDP(0.025), LAPLACE)})
     added = joint_loss_of(pair, pure).counts
     assert added == pytest.approx(to_zcdp(pure.histogram.proven).rho, rel=1e-6)
 
@@ -85,7 +85,7 @@ def test_a_delta_holds_for_all_stages_together(kinds, spend):
     assert found.holds
     assert found.counts >= 0
     silent = replace(plan.histogram, noise=louder(plan.histogram.noise))
-    assert not joint_loss_of(pair, plan.having(roc=silent)).holds
+    assert not joint_loss_of(pair, plan.having({"roc": silent})).holds
 
 
 def test_the_loss_of_a_fit_contains_that_of_its_counts():

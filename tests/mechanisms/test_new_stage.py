@@ -16,10 +16,9 @@ from privatelr.mechanisms import (
     draw_all,
     read_request,
 )
-from privatelr.mechanisms.calibration.calibration_record import events_of, proven_by
 from privatelr.mechanisms.calibration.proven_noise import grid_for, laws_hiding, require_law
 from privatelr.mechanisms.perturbation import rounded_sum
-from privatelr.mechanisms.stages import Stage
+from privatelr.mechanisms.stages import Stage, StageCalibration
 from privatelr.numerics import find_loss
 from privatelr.privacy import Guarantee
 from privatelr.privacy.noise import NoiseLaw, SystemRandomness
@@ -28,20 +27,12 @@ NAME = "positives"
 
 
 @dataclass(frozen=True)
-class PositivesCalibration:
+class PositivesCalibration(StageCalibration):
     """Noise on the number of positive records, which one record moves by one."""
 
     target: Guarantee
     noise: NoiseLaw
     sensitivity = 1.0
-
-    @property
-    def proven(self):
-        return proven_by(self.noise, self.target)
-
-    @property
-    def events(self):
-        return events_of(self)
 
 
 class PositivesStage(Stage):
@@ -108,7 +99,7 @@ def test_it_is_drawn_and_the_audit_finds_too_little_noise(target):
     field = "rate" if own.noise.is_pure else "sd"
     smaller = getattr(own.noise, field) * (2 if own.noise.is_pure else 0.5)
     weak = replace(own, noise=replace(own.noise, **{field: smaller}))
-    assert worth.share_of_plan(plan.having(**{NAME: weak})) > 1
+    assert worth.share_of_plan(plan.having({NAME: weak})) > 1
 
 
 @pytest.mark.parametrize("change", [1.0, 3.0])

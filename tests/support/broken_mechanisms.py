@@ -198,7 +198,7 @@ def planned(
 
 def with_moments(plan, **changes):
     """A plan whose moments have other noise, or weigh their two matrices otherwise."""
-    return plan.having(inference=replace(plan.moments, **changes))
+    return plan.having({"inference": replace(plan.moments, **changes)})
 
 
 def hiding_moments(plan, distance):

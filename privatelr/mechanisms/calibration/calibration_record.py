@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from privatelr import privacy
 from privatelr.arguments import suggests_arguments
@@ -32,9 +32,46 @@ else:
     page_model = lazy_import("privatelr.page_model")
 
 
+class StageCalibration:
+    """All numbers of a released stage, computed before any data is touched.
+
+    A stage states its `target`, which is its part of the price, its `noise` and its `sensitivity`.
+    What follows from them is here.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def target(self) -> privacy.Guarantee: ...
+
+        @property
+        def noise(self) -> NoiseLaw: ...
+
+    @property
+    def sensitivity(self) -> float:
+        """How far neighbours move what is released, as a Euclidean length."""
+        raise NotImplementedError
+
+    @property
+    def proven(self) -> privacy.Guarantee:
+        """The guarantee that the noise is proven to give, which implies the target.
+
+        It is pure epsilon if Laplace noise was chosen for (epsilon, delta). A ledger composes it,
+        and an audit tries to break it.
+        """
+        return proven_by(self.noise, self.target)
+
+    @property
+    def events(self) -> tuple[privacy.Event, ...]:
+        """The events that a ledger composes for the stage."""
+        return events_of(self)
+
+
 @suggests_arguments
 @dataclass(frozen=True, slots=True, repr=False)
-class Calibration:
+class Calibration(StageCalibration):
     """All numbers of a mechanism that perturbs, computed before any data is touched.
 
     Attributes
@@ -108,15 +145,6 @@ class Calibration:
             return tuple(_others(laws, self.noise))
         analysis = cast("pure.Analysis", self.analysis)
         return tuple(_other_tilts(self.problem, self.target, analysis, self.noise))
-
-    @property
-    def proven(self) -> privacy.Guarantee:
-        """The guarantee that the noise is proven to give, which implies the target.
-
-        It is pure epsilon if Laplace noise was chosen for (epsilon, delta). A ledger composes it,
-        and an audit tries to break it.
-        """
-        return proven_by(self.noise, self.target)
 
     @property
     def sensitivity(self) -> float:
@@ -254,24 +282,7 @@ def proven_by(noise: NoiseLaw, target: privacy.Guarantee) -> privacy.Guarantee:
     return target
 
 
-class StageNoise(Protocol):
-    """Noise on a vector, and what it is proven to give."""
-
-    @property
-    def noise(self) -> NoiseLaw: ...
-
-    @property
-    def sensitivity(self) -> float:
-        """How far neighbours move the vector, as a Euclidean length."""
-        ...
-
-    @property
-    def proven(self) -> privacy.Guarantee:
-        """The guarantee that the noise is proven to give; see `Calibration.proven`."""
-        ...
-
-
-def events_of(stage: StageNoise) -> tuple[privacy.Event, ...]:
+def events_of(stage: StageCalibration) -> tuple[privacy.Event, ...]:
     """Return what a ledger composes for noise on a vector of known sensitivity."""
     proven = stage.proven
     if isinstance(proven, privacy.PureDP):

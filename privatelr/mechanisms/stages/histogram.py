@@ -20,7 +20,7 @@ import numpy as np
 import scipy
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration.calibration_record import events_of
+from privatelr.mechanisms.calibration.calibration_record import StageCalibration
 from privatelr.mechanisms.calibration.lambda_rules import Kinds
 from privatelr.mechanisms.calibration.proven_noise import (
     laws_hiding,
@@ -36,7 +36,6 @@ from privatelr.mechanisms.stages.stage import Part, Stage
 from privatelr.numerics.rows import BoundedEntries, row_products
 from privatelr.privacy import (
     REPLACE_PERSON,
-    Event,
     Guarantee,
     NonPrivate,
     PureDP,
@@ -105,7 +104,7 @@ class ScoreScale:
 
 
 @dataclass(frozen=True, slots=True)
-class HistogramCalibration:
+class HistogramCalibration(StageCalibration):
     """The noise on counts of scores, computed before any data is touched.
 
     Attributes
@@ -157,11 +156,6 @@ class HistogramCalibration:
     def noise_name(self) -> str:
         """The law of the noise on one count, in words."""
         return f"{self.noise.family} noise"
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """The events that a ledger composes for this release."""
-        return events_of(self)
 
     def __str__(self) -> str:
         whose = f"m = {self.n} persons" if self.persons else f"n = {self.n} records"

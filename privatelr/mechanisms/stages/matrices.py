@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration.calibration_record import events_of, proven_by
+from privatelr.mechanisms.calibration.calibration_record import StageCalibration
 from privatelr.mechanisms.calibration.lambda_rules import Kinds
 from privatelr.mechanisms.calibration.proven_noise import (
     MOST_IN_MEMORY,
@@ -28,7 +28,7 @@ from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, SCALE, Request
 from privatelr.mechanisms.stages.histogram import ScoreScale
 from privatelr.mechanisms.stages.scale import ScaleFacts
 from privatelr.mechanisms.stages.stage import Part, Stage
-from privatelr.privacy import Event, Guarantee, NonPrivate
+from privatelr.privacy import Guarantee, NonPrivate
 from privatelr.privacy.noise import LAWS, Draw, GaussianNoise, NoiseLaw, NoNoise
 from privatelr.types import Rows
 
@@ -47,7 +47,7 @@ _SCORES_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class MomentsCalibration:
+class MomentsCalibration(StageCalibration):
     """Noise for the curvature and the score covariance at released coefficients w.
 
     Attributes
@@ -85,22 +85,12 @@ class MomentsCalibration:
         return moments_sensitivity(self.problem, self.typical, type(self.noise))
 
     @property
-    def proven(self) -> Guarantee:
-        """The guarantee that the noise is proven to give; see `Calibration.proven`."""
-        return proven_by(self.noise, self.target)
-
-    @property
     def entry_sd(self) -> float:
         """The standard deviation of the noise on a diagonal entry of H; for S divide it by eta.
 
         For an entry off the diagonal it is smaller by the root of 2.
         """
         return math.sqrt(float(self.noise.variances[0]))
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """The events that a ledger composes for this release."""
-        return events_of(self)
 
     def __str__(self) -> str:
         return (

@@ -21,8 +21,7 @@ import numpy as np
 from privatelr.errors import GuaranteeError, SchemaWarning
 from privatelr.mechanisms.calibration.calibration_record import (
     Calibration,
-    events_of,
-    proven_by,
+    StageCalibration,
 )
 from privatelr.mechanisms.calibration.lambda_rules import GAUSSIAN, Kinds, nominal_epsilon
 from privatelr.mechanisms.calibration.proven_noise import (
@@ -43,7 +42,6 @@ from privatelr.numerics.rows import LooseRows, column_sums
 from privatelr.privacy import (
     ZCDP,
     ApproxDP,
-    Event,
     Guarantee,
     Promise,
     PureDP,
@@ -128,7 +126,7 @@ class ScaleFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ScaleCalibration:
+class ScaleCalibration(StageCalibration):
     """Noise for means and second moments of columns.
 
     Attributes
@@ -189,16 +187,6 @@ class ScaleCalibration:
     def sensitivity(self) -> float:
         """How far one record moves all means and mean squares."""
         return scale_sensitivity(self.facts)
-
-    @property
-    def proven(self) -> Guarantee:
-        """The guarantee that the noise is proven to give; see `Calibration.proven`."""
-        return proven_by(self.noise, self.target)
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """What a ledger composes for this release."""
-        return events_of(self)
 
     def __str__(self) -> str:
         return (

@@ -5,30 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from privatelr.mechanisms.calibration.calibration_record import StageNoise
+from privatelr.mechanisms.calibration.calibration_record import StageCalibration
 from privatelr.mechanisms.calibration.lambda_rules import Kinds
 from privatelr.mechanisms.perturbation import Release
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import Request
-from privatelr.privacy import Event, Guarantee
+from privatelr.privacy import Guarantee
 from privatelr.privacy.noise import Draw
 from privatelr.types import Rows
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.stages.histogram import ScoreScale
     from privatelr.mechanisms.stages.scale import ScaleFacts
-
-
-class StageCalibration(StageNoise, Protocol):
-    """All numbers of a stage, computed before any data is touched."""
-
-    @property
-    def target(self) -> Guarantee: ...
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """The events that a ledger composes for the stage."""
-        ...
 
 
 Made = TypeVar("Made", bound=StageCalibration)

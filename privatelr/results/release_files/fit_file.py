@@ -343,7 +343,7 @@ def _calibrate_again(
     if spec.response.kind == "classes" and (others or spec.prior is not None):
         raise ReleaseFileError("call: several classes have no inference, no curve and no prior")
     coefficient_stage = replace(staged.coefficients, lambda_origin=call.lambda_origin)
-    return spec, staged.having(**{COEFFICIENTS: coefficient_stage})
+    return spec, staged.having({COEFFICIENTS: coefficient_stage})
 
 
 def _read_law(name: str) -> type[noise.NoiseLaw]:
