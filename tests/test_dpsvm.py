@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+from achieved_guarantees import achieved
 from broken_mechanisms import calibrated
 from flint import arb
 from frames_for_laws import clinic, fit_clinic, replaced, require_fresh
@@ -27,7 +28,6 @@ from privatelr import (
 from privatelr.design import read_design
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import gaussian_objective
-from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import HINGES, LOSSES, Huber, SoftplusHinge, losses
 from privatelr.numerics.rows import DenseRows
 from privatelr.sources import as_batch

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from achieved_guarantees import achieved, achieved_scale
 from frames_for_laws import clinic, fixed_noise, own_stages
 from raw_designs import raw_design
 from scipy import sparse
@@ -31,8 +32,6 @@ from privatelr.design import plan_design, read_design, read_sparse_covariates, s
 from privatelr.design.scaling import column_groups
 from privatelr.design.variables import read_values
 from privatelr.formula import parse_formula
-from privatelr.mechanisms.stages.scale import achieved_scale
-from privatelr.mechanisms.verify import achieved
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.noise import BlockLaplace
 from privatelr.privacy.noise.randomness import FloatDraw

@@ -407,7 +407,6 @@ def together(*groups: object, **others: Any) -> SimpleNamespace:
 
 # -- the schema file -----------------------------------------------------------------------------
 
-_PRICE = ("eps", "rho", "delta")
 _STUDY = (
     TextFormat,
     DeclaredRows,

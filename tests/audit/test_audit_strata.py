@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from achieved_guarantees import achieved
 
 from privatelr.audit.density.exact import tilt_losses
 from privatelr.audit.density.pairs import Pair
@@ -20,7 +21,6 @@ from privatelr.audit.density.persons_and_classes import (
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.stages.histogram import L1_SENSITIVITY, L2_SENSITIVITY
 from privatelr.mechanisms.stages.matrices import moments_balance, moments_sensitivity
-from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import LOSSES
 from privatelr.privacy import REPLACE_PERSON, PureDP
 from privatelr.privacy.noise import GaussianNoise, SphericalLaplace

@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from achieved_guarantees import achieved
 from scipy import stats
 from scipy.special import logsumexp
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import Problem, calibrate, read_request
 from privatelr.mechanisms.calibration import pure, softmax
-from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import LOSSES
 from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP, PureDP, TiltEvent, implies, renyi
 from privatelr.privacy.events import mean_maximum, tilt_survival

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from achieved_guarantees import achieved
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +15,6 @@ from privatelr import ZCDP, ApproxDP, GuaranteeError, NonPrivate, PureDP
 from privatelr.mechanisms import MECHANISMS, Problem, calibrate, read_request
 from privatelr.mechanisms.calibration import gaussian_objective, output_sensitivity, pure
 from privatelr.mechanisms.request import Request
-from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import LOSSES
 from privatelr.privacy import REPLACE_PERSON, implies
 from privatelr.privacy.events import tilt_survival

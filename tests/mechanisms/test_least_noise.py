@@ -5,12 +5,12 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from achieved_guarantees import achieved
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, Ledger, PureDP
 from privatelr.mechanisms import Problem, calibrate, calibrate_all, read_request
 from privatelr.mechanisms.calibration import expected_excess, gaussian_objective, pure
 from privatelr.mechanisms.stages.matrices import calibrate_moments
-from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import LOSSES
 from privatelr.privacy import implies, pure_within
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, SphericalLaplace, mean_square

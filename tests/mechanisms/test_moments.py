@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from achieved_guarantees import achieved_moments
 from flint import arb
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +27,6 @@ from privatelr.mechanisms import (
 )
 from privatelr.mechanisms.stages.matrices import (
     MOST_COLUMNS,
-    achieved_moments,
     calibrate_moments,
     moments_balance,
     moments_sensitivity,

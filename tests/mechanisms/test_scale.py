@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from achieved_guarantees import achieved_scale
 from scipy import optimize
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, PureDP
@@ -17,7 +18,6 @@ from privatelr.mechanisms.stages.scale import (
     SQUARE_WEIGHT,
     ScaleFacts,
     ScaleRelease,
-    achieved_scale,
     calibrate_scale,
     mean_squares,
     release_scale,

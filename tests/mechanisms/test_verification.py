@@ -4,13 +4,13 @@ import math
 from dataclasses import replace
 
 import pytest
+from achieved_guarantees import achieved
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privatelr import ZCDP, ApproxDP, GuaranteeError, NonPrivate, PureDP
 from privatelr.mechanisms import Problem, calibrate, read_request
 from privatelr.mechanisms.calibration import gaussian_tilts
-from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import LOSSES
 from privatelr.privacy import implies
 from privatelr.privacy.noise import BlockLaplace, GaussianNoise, NoNoise, SphericalLaplace

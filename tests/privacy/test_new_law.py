@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from achieved_guarantees import achieved
 
 from privatelr import ZCDP, ApproxDP, Ledger, PureDP, dplr, load_dataset, load_schema
 from privatelr.audit import worth
@@ -12,7 +13,6 @@ from privatelr.audit.density.loss import loss_of
 from privatelr.audit.density.pairs import random_pair, straight_pair
 from privatelr.audit.sampling.draws_and_releases import _EVIDENCE, Drawing, _compare
 from privatelr.mechanisms import Problem, Request, calibrate
-from privatelr.mechanisms.verify import achieved
 from privatelr.numerics import find_loss
 from privatelr.privacy.noise import DOWN, LAWS, LaplaceNoise, SystemRandomness, pure_part
 from privatelr.privacy.noise.noise_laws import exponentials

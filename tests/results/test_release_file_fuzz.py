@@ -17,14 +17,11 @@ from importlib.resources import files
 import jsonschema
 import numpy as np
 import pytest
+from achieved_guarantees import achieved, achieved_histogram, achieved_moments, achieved_scale
 from kinds_of_fits import FITS, answers, as_data, rows_of, scale_of
 
 from privatelr import NonPrivate, PrivacyWarning, ReleaseFileError, load
 from privatelr.mechanisms import Release
-from privatelr.mechanisms.stages.histogram import achieved_histogram
-from privatelr.mechanisms.stages.matrices import achieved_moments
-from privatelr.mechanisms.stages.scale import achieved_scale
-from privatelr.mechanisms.verify import achieved
 from privatelr.privacy import from_json, implies, pure_within, to_json
 from privatelr.privacy.accounting import join
 from privatelr.results.fit_record import ModelRecord

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from achieved_guarantees import achieved_histogram
 from frames_for_laws import SCHEMA, clinic_by_age, fixed_noise, replaced
 from scipy import sparse
 
@@ -27,7 +28,7 @@ from privatelr import (
     dpsimplex,
     load,
 )
-from privatelr.mechanisms.stages.histogram import ScoreScale, achieved_histogram, cells_of
+from privatelr.mechanisms.stages.histogram import ScoreScale, cells_of
 from privatelr.privacy import implies, join
 from privatelr.results import predict
 from privatelr.results.release_files import content_hash

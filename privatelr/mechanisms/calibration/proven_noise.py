@@ -22,14 +22,9 @@ from privatelr.numerics.solve import EXACT_COLUMNS, resolved_norm
 from privatelr.privacy import (
     ZCDP,
     ApproxDP,
-    Event,
-    GaussianEvent,
-    Guarantee,
     Promise,
     PureDP,
-    SharedApproxDP,
     pure_within,
-    to_zcdp,
 )
 from privatelr.privacy.noise import (
     DOWN,
@@ -39,8 +34,6 @@ from privatelr.privacy.noise import (
     GaussianNoise,
     LaplaceNoise,
     NoiseLaw,
-    log_delta,
-    log_delta_beside_pure,
     mean_square,
     pure_part,
     shortest,
@@ -163,48 +156,6 @@ def require_law(
     if noise is None:
         raise GuaranteeError(f"{target}: no noise of that kind is proven for it.")
     return noise
-
-
-def worth_hiding(noise: NoiseLaw, reach: float, target: Guarantee, of: str = "noise") -> Guarantee:
-    """Return the guarantee of noise on a vector of sensitivity `reach`, in terms of a target.
-
-    Raises
-    ------
-    GuaranteeError
-        If nothing is proven about the noise for such a target.
-    """
-    return worth_of(noise.event(reach, target.neighbours), target, f"{of} with {noise.title} noise")
-
-
-def worth_of(event: Event | None, target: Guarantee, of: str) -> Guarantee:
-    """Return the guarantee of an event in terms of a target; `of` is the subject of an error.
-
-    A pure guarantee is stronger than (epsilon, delta) and is returned as it is.
-    """
-    match event, target:
-        case PureDP(epsilon=epsilon), SharedApproxDP():
-            return shared_worth(target, epsilon)
-        case PureDP(), PureDP() | ApproxDP():
-            return event
-        case PureDP(), ZCDP():
-            return to_zcdp(event)
-        case GaussianEvent(mu=mu), ZCDP():
-            return replace(target, rho=mu**2 / 2)
-        case GaussianEvent(mu=mu), ApproxDP():
-            mu = math.hypot(mu, target.beside)
-            return replace(target, delta=delta_of(log_delta(target.epsilon, mu)))
-    raise GuaranteeError(f"{of} under {target}: nothing is proven about it.")
-
-
-def shared_worth(target: SharedApproxDP, epsilon: float) -> SharedApproxDP:
-    """What a pure release of this epsilon is worth, in the terms of a shared target."""
-    found = log_delta_beside_pure(target.epsilon, epsilon, target.beside)
-    return replace(target, delta=delta_of(found))
-
-
-def delta_of(log_delta: float) -> float:
-    """Return the delta of a logarithm, which may be small but not zero."""
-    return max(math.exp(log_delta), 5e-324)
 
 
 # -- what a solver leaves open --------------------------------------------------------------------

@@ -25,8 +25,6 @@ from privatelr.mechanisms.calibration.lambda_rules import Kinds
 from privatelr.mechanisms.calibration.proven_noise import (
     laws_hiding,
     require_law,
-    worth_hiding,
-    worth_of,
 )
 from privatelr.mechanisms.perturbation import Release, rounded_sum
 from privatelr.mechanisms.problem import Problem
@@ -205,22 +203,6 @@ def _bins(n: int, law: NoiseLaw) -> int:
         return _MOST
     epsilon = L1_SENSITIVITY * math.sqrt(2 / float(law.variances[0]))
     return int(min(max((n * epsilon) ** _GROWTH, _FEWEST), _MOST))
-
-
-def achieved_histogram(calibration: HistogramCalibration) -> Guarantee:
-    """Return what the noise of a calibration is worth, from its numbers alone.
-
-    Raises
-    ------
-    GuaranteeError
-        If no proof covers the noise.
-    """
-    noise, target = calibration.noise, calibration.target
-    all_cells = Block(noise.dimension, L1_SENSITIVITY * calibration.touched)
-    epsilon = noise.epsilon_within((all_cells,))
-    if math.isinf(epsilon):
-        return worth_hiding(noise, calibration.sensitivity, target, "score counts")
-    return worth_of(PureDP(epsilon, target.neighbours), target, "score counts")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

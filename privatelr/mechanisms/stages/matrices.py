@@ -20,7 +20,6 @@ from privatelr.mechanisms.calibration.proven_noise import (
     laws_hiding,
     mean_error,
     require_law,
-    worth_hiding,
 )
 from privatelr.mechanisms.perturbation import Moments, Release, release_moments
 from privatelr.mechanisms.problem import Problem
@@ -211,23 +210,6 @@ def calibrate_moments(
         noise = require_law(laws, target, kinds)
     balance = moments_balance(problem, typical)
     return MomentsCalibration(problem, target, balance, noise, grid_for(noise), typical)
-
-
-def achieved_moments(calibration: MomentsCalibration) -> Guarantee:
-    """Return the guarantee that the noise gives for its problem, from its numbers alone.
-
-    Raises
-    ------
-    GuaranteeError
-        If there is not a proof that covers the noise and the balance.
-    """
-    target, noise = calibration.target, calibration.noise
-    if isinstance(target, NonPrivate):
-        return target
-    problem, typical = calibration.problem, calibration.typical
-    if calibration.balance != moments_balance(problem, typical):
-        raise GuaranteeError(f"moments of balance {calibration.balance:g}: nothing is proven.")
-    return worth_hiding(noise, calibration.sensitivity, target, "moments")
 
 
 class MatrixStage(Stage[MomentsCalibration]):

@@ -31,7 +31,6 @@ from privatelr.mechanisms.calibration.proven_noise import (
     laws_hiding,
     mean_error,
     require_law,
-    worth_hiding,
 )
 from privatelr.mechanisms.perturbation import rounded_sum
 from privatelr.mechanisms.problem import Problem
@@ -348,23 +347,6 @@ def share_of_price(
         beside = math.fsum(cast("ZCDP", each).rho for each in [price, *others])
         return (1 - coefficients.proven.epsilon / whole.epsilon) * rho / beside, "epsilon"
     return 2 * rho / gaussian_mu(whole.epsilon, whole.delta) ** 2, "mu squared"
-
-
-def achieved_scale(calibration: ScaleCalibration) -> Guarantee:
-    """Return what the noise of a calibration is worth, from its numbers alone.
-
-    Raises
-    ------
-    GuaranteeError
-        If no proof covers the noise.
-    """
-    facts, noise, target = calibration.facts, calibration.noise, calibration.target
-    if not isinstance(target, PureDP):
-        return worth_hiding(noise, calibration.sensitivity, target, "scale")
-    epsilon = noise.epsilon_within(scale_blocks(facts))
-    if math.isinf(epsilon):
-        raise GuaranteeError(f"scale with {noise.title} noise under {target}: nothing is proven.")
-    return PureDP(epsilon, target.neighbours)
 
 
 _SPREAD_OF_BOUNDS = 3**-0.5

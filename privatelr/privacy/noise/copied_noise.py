@@ -16,7 +16,7 @@ from privatelr.privacy.noise.noise_laws import (
     Numbers,
     RowLimits,
 )
-from privatelr.types import Block, FloatArray
+from privatelr.types import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,6 @@ class CopiedNoise(LaplaceNoise):
 
     def rate_along(self, rows: RowLimits) -> float:
         return self.each.rate_along(rows)
-
-    def fits(self, blocks: tuple[Block, ...]) -> bool:
-        return self.each.fits(blocks)
 
     @property
     def uniforms(self) -> int:

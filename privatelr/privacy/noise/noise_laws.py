@@ -237,10 +237,6 @@ class NoiseLaw(Protocol):
         """Return how far the log density falls at most along a row; infinite if unbounded."""
         return math.inf
 
-    def fits(self, blocks: tuple[Block, ...]) -> bool:
-        """Return whether the law is one for rows with these blocks."""
-        return True
-
     def event(self, sensitivity: float, neighbours: Neighbours) -> PureDP | GaussianEvent | None:
         """Return what the noise costs on a vector of this Euclidean sensitivity, if it is proven.
 
@@ -254,10 +250,6 @@ class NoiseLaw(Protocol):
         0.5
         """
         return None
-
-    def epsilon_within(self, blocks: tuple[Block, ...]) -> float:
-        """Return the epsilon for a vector that moves within these blocks; infinite if unproven."""
-        return math.inf
 
 
 def pure_part(target: Promise) -> float:
@@ -580,16 +572,6 @@ class BlockLaplace(LaplaceNoise):
 
     def rate_along(self, rows: RowLimits) -> float:
         return 1.0 / self.scale
-
-    def fits(self, blocks: tuple[Block, ...]) -> bool:
-        return self.blocks == blocks
-
-    def epsilon_within(self, blocks: tuple[Block, ...]) -> float:
-        """Return the rate times the norm of the largest change, if the blocks have these sizes."""
-        if [block.size for block in blocks] != [block.size for block in self.blocks]:
-            return math.inf
-        pairs = zip(blocks, self.blocks, strict=True)
-        return max(block.bound / own.bound for block, own in pairs) * self.rate
 
     @property
     def uniforms(self) -> int:
