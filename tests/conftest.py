@@ -1,8 +1,11 @@
 """Settings for all tests: how Hypothesis searches, and which tests are quick."""
 
 import os
+import random
 import sys
+from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # read when NumPy is imported: processes that share the cores gain nothing by threads
@@ -13,10 +16,38 @@ from hypothesis import settings
 
 LAWS = Path(__file__).parent / "laws"
 
-# Hypothesis searches anew on every run; the gate repeats one search, so that it can be trusted.
+# Hypothesis searches anew on every run, and noise is drawn anew. The gate repeats one search and
+# one draw of each test, so that a green gate stays green.
+IN_GATE = bool(os.environ.get("CI"))
 settings.register_profile("gate", derandomize=True, deadline=None)
 settings.register_profile("search", deadline=None)
-settings.load_profile("gate" if os.environ.get("CI") else "search")
+settings.load_profile("gate" if IN_GATE else "search")
+
+
+@contextmanager
+def repeated_bits(name):
+    """In the gate, draw the bits of `secrets` in this process from a generator with this name."""
+    if not IN_GATE:
+        yield
+        return
+    with mock.patch.object(random, "_urandom", random.Random(name).randbytes):
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Every test has bits of its own, whichever tests ran before it."""
+    with repeated_bits(item.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    """A fixture of a module has the same bits, whichever test asks for it first."""
+    if fixturedef.scope == "function":
+        return (yield)
+    with repeated_bits(f"{fixturedef.baseid}::{fixturedef.argname}"):
+        return (yield)
 
 
 def pytest_collection_modifyitems(items):

@@ -483,14 +483,12 @@ def page_of(frame, bounds):
 
 def test_long_names_stand_on_a_line_of_their_own():
     table = load_dataset("breast_cancer")
-    fit = dplr(
-        "diagnosis ~ `mean radius` * `mean fractal dimension`", table, spend="inference",
-        eps=1e3, **load_schema("breast_cancer"),
-    )  # fmt: skip
+    formula = "diagnosis ~ `mean concave points` * `mean fractal dimension`"
+    fit = dplr(formula, table, spend="inference", eps=1e3, **load_schema("breast_cancer"))
     summary = fit.summary(target="penalised")
     lines = summary.as_text().splitlines()
     assert max(map(len, lines)) <= 79
-    at = lines.index("mean radius:mean fractal dimension")
+    at = lines.index("mean concave points:mean fractal dimension")
     assert lines[at + 1].startswith("      ")
 
 
