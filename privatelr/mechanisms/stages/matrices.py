@@ -37,9 +37,9 @@ _JOINT_BALANCE = 0.25
 """The eta of a loss with a joint bound, in units of ``k / L^2`` (inference.md 4.3)."""
 _JOINT_SHARE = (6 - math.sqrt(2)) / 8.5
 """The p in [0, 1] at which ``(p (1 - p))^2 + (p^2 / 4)^2`` is largest."""
-_LITTLE_NOISE = 0.01
+_LITTLE_NOISE = 0.002
 """Square of the length up to which no weight is reduced, over that of a typical row and over
-``n epsilon / d**2.5``: the noise is about a tenth of the smallest eigenvalue of usual designs."""
+``n epsilon / d**2.5``: the noise is a few hundredths of the smallest eigenvalue of usual designs."""
 _CURVATURE_CLIP, _SCORES_CLIP = 1.25, 1.5
 """Largest trace that a record adds to either matrix, over that of a row of typical length at its
 steepest. Scores have the larger one: a curvature that is too small makes intervals wider, scores
