@@ -18,13 +18,13 @@ from pandas.api.types import is_bool_dtype
 from scipy import sparse
 
 from privatelr.design import column_plan, offsets_and_weights
-from privatelr.design.coding import Factor
 from privatelr.design.offsets_and_weights import Weight
 from privatelr.design.prior import Prior
 from privatelr.design.response import Response, plan_response, require_no_order
 from privatelr.design.terms import (
     BoundSource,
     Columns,
+    Factor,
     Standard,
     Term,
     blocks_of,

@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Literal, overload
 import numpy as np
 from scipy import sparse
 
-from privatelr.design.coding import INTERCEPT, Factor
 from privatelr.design.offsets_and_weights import read_person_roots
 from privatelr.design.response import Response, plan_response, read_labels, require_no_order
+from privatelr.design.terms import INTERCEPT, Factor
 from privatelr.design.variables import (
     Variable,
     as_numbers,

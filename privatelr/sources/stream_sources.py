@@ -27,11 +27,11 @@ from privatelr.sources import arrow_files
 from privatelr.sources.columns import Batch
 from privatelr.sources.dask_collections import empty
 from privatelr.sources.data_source import as_batch, is_dask, not_a_table
-from privatelr.sources.memory_limits import read_bytes
 from privatelr.sources.record_batches import (
     UNREAD,
     RecordBatches,
     empty_table,
+    read_bytes,
     width_of,
 )
 

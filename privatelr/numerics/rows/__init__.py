@@ -41,8 +41,9 @@ from privatelr.numerics.rows.row_bounds import (
     bends_of,
     bounded_rows,
     held_in_blocks,
+    linear_predictor,
+    row_lengths,
     weights_of,
 )
-from privatelr.numerics.rows.row_sums import linear_predictor, row_lengths
 from privatelr.numerics.rows.sparse_rows import SparseRows, sparse_backend
 from privatelr.numerics.rows.stream_rows import StreamEntries, StreamRows

@@ -14,10 +14,10 @@ from privatelr.numerics.rows.row_bounds import (
     LEAST_SHARE,
     RowBounds,
     Together,
+    held_offset,
     roots_of,
     together_of,
 )
-from privatelr.numerics.rows.row_offsets import held_offset
 from privatelr.types import Block, BoolArray, FloatArray, IntArray, Kernel, Rows
 
 _ROWS = 2**16
