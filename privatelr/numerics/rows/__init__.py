@@ -45,5 +45,5 @@ from privatelr.numerics.rows.row_bounds import (
     row_lengths,
     weights_of,
 )
-from privatelr.numerics.rows.sparse_rows import SparseRows, sparse_backend
+from privatelr.numerics.rows.sparse_rows import SparseRows, shares_within, sparse_backend
 from privatelr.numerics.rows.stream_rows import StreamEntries, StreamRows
