@@ -51,12 +51,10 @@ from privatelr.formula import (
 from privatelr.mechanisms.stages.scale import sums_of_loose
 from privatelr.numerics.rows import (
     MOST_SCORED,
-    BoundedEntries,
     DaskRows,
     DenseRows,
     EntryRows,
     LooseRows,
-    StreamEntries,
     StreamRows,
     few_are_filled,
     sparse_backend,
@@ -216,7 +214,7 @@ class FrameData:
 
         return self._grouped(rows.bounded(change, **spec.limits))
 
-    def entries(self, spec: Any) -> tuple[BoundedEntries, Tally | None]:
+    def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
         """Read rows whose entries are bounded, sparse where most are zero; returns a tally too."""
         *read, tally = read_entries(spec, self.batch)
         return entry_rows(spec, *read), tally
@@ -299,6 +297,10 @@ class PartitionedData(FrameData):
     def __len__(self) -> int:
         return len(self.table)
 
+    @property
+    def neighbours(self) -> Neighbours:
+        return neighbours_about(self.table.person)
+
     def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
         if do_scale is True:
             raise ArgumentError(
@@ -317,9 +319,40 @@ class PartitionedData(FrameData):
             )
         return False
 
+    def loose(self, spec: Any, *, bar: bool) -> tuple[Rows | LooseRows, Tally | None]:
+        person, table = self.table.person, self.table
+        if person is not None:  # by the means over their records, as of frames
+            table = replace(table, person=replace(person, most=1))
+        return replace(self, table=table).rows(with_equal_weights(spec), bar=bar)
+
     def over_parts(self, names: Sequence[str], function: Callable[[Batch], Any]) -> list[Any]:
         found: list[Any] = self.table.over(names, function)
         return found
+
+    @property
+    def memory(self) -> float:
+        """Bytes that rows may take in this process."""
+        return LARGEST_SHARE * memory_here()
+
+    def plan_entries(self, schema: Schema) -> Any:
+        spec = FrameData.plan_entries(self, schema)
+        filled = spec.density if few_are_filled(spec.density) else 1.0
+        # rows, their transpose, and the parts that they are made of
+        width = 8.0 * 3 * (filled * spec.p + 1)
+        if len(self) * width > self.memory:
+            raise ArgumentError(
+                "dplpsvm, dpsimplex: they take rows in the memory of this process, and those of "
+                "this Dask collection or stream are more than a part of it; hand over fewer "
+                "columns, or more memory, as in stream(data, memory='4GiB')."
+            )
+        return spec
+
+    def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
+        read = self.over_parts(spec.formula.variables, partial(read_entries, spec))
+        covariates, labels, tallies = zip(*read, strict=True)
+        if sum(map(len, labels)) != len(self):
+            raise SchemaError(CHANGED)
+        return entry_rows(spec, *_joined(covariates, labels)), sum(tallies, Tally())
 
     def counted(self, spec: Any) -> tuple[int, int, int, Tally | None]:
         parts = self.over_parts(spec.formula.variables, partial(_counted, self.text, spec))
@@ -336,10 +369,6 @@ def _counted(text: Any, spec: Any, batch: Batch) -> tuple[int, int, int, Tally |
 class DaskData(PartitionedData):
     """A formula, the types of the columns, and partitions."""
 
-    @property
-    def neighbours(self) -> Neighbours:
-        return neighbours_about(self.table.person)
-
     def plan(self, schema: Schema) -> Any:
         person = self.table.person
         if person is None or person.column in self.batch.names:
@@ -348,33 +377,8 @@ class DaskData(PartitionedData):
         named = self.batch.assign({person.column: pd.Series(dtype=object)})
         return plan_design(parse_formula(self.text, list(named.names)), named, schema)
 
-    def loose(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
-        person, table = self.table.person, self.table
-        if person is not None:  # by the means over their records, as of frames
-            table = replace(table, person=replace(person, most=1))
-        return read_dask_design(with_equal_weights(spec), table, DaskRows, bar=bar), None
-
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
         return read_dask_design(spec, self.table, DaskRows, bar=bar), None
-
-    def plan_entries(self, schema: Schema) -> Any:
-        spec = FrameData.plan_entries(self, schema)
-        filled = spec.density if few_are_filled(spec.density) else 1.0
-        # rows, their transpose, and what partitions send of them
-        width = 8.0 * 3 * (filled * spec.p + 1)
-        if len(self) * width > LARGEST_SHARE * memory_here():
-            raise ArgumentError(
-                "dplpsvm, dpsimplex: they take rows in the memory of this process, and those of "
-                "this Dask collection are more than a part of it; hand over fewer columns."
-            )
-        return spec
-
-    def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
-        read = self.table.over(spec.formula.variables, partial(read_entries, spec))
-        covariates, labels, tallies = zip(*read, strict=True)
-        if sum(map(len, labels)) != len(self):
-            raise SchemaError(CHANGED)
-        return entry_rows(spec, *_joined(covariates, labels)), sum(tallies, Tally())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -386,15 +390,15 @@ class StreamData(PartitionedData):
     records. Time and memory depend on these, but no result and no error.
     """
 
-    @property
-    def neighbours(self) -> Neighbours:
-        return neighbours_about(self.table.person)
-
     def plan(self, schema: Schema) -> Any:
         return self._told_by_files(FrameData.plan(self, schema))
 
     def plan_entries(self, schema: Schema) -> Any:
-        return self._told_by_files(FrameData.plan_entries(self, schema))
+        return self._told_by_files(PartitionedData.plan_entries(self, schema))
+
+    @property
+    def memory(self) -> float:
+        return float(self.table.source.memory)
 
     def _told_by_files(self, spec: Any) -> Any:
         """Refuse files that lack a column of a formula, which each of them says itself."""
@@ -405,7 +409,7 @@ class StreamData(PartitionedData):
     def held(self, spec: Any) -> FrameData:
         filled = spec.density * spec.p if worth_sparse(spec) else spec.d + 1
         # the memory that is left for columns, of which a value takes as much as a number or more
-        room = float(self.table.source.memory - self.table.records * 8.0 * filled)
+        room = self.memory - self.table.records * 8.0 * filled
         names, person = spec.formula.variables, self.table.person
         if person is not None:
             names = tuple(dict.fromkeys((*names, person.column)))
@@ -424,25 +428,6 @@ class StreamData(PartitionedData):
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
         return read_stream_design(spec, self.table, StreamRows, bar=bar), None
 
-    def loose(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
-        person, table = self.table.person, self.table
-        if person is not None:  # by the means over their records, as of frames
-            table = replace(table, person=replace(person, most=1))
-        return replace(self, table=table).rows(with_equal_weights(spec), bar=bar)
-
-    def entries(self, spec: Any) -> tuple[BoundedEntries, None]:
-        few = few_are_filled(spec.density)
-        filled = spec.density * spec.p + 1 if few else max(spec.p, spec.d)
-        parts = partial(self.table.parts, spec.formula.variables)
-        facts = {"x_bound": spec.x_bound, "filled": filled}
-        return StreamEntries.of(parts, partial(_entries_of, spec), len(self), spec.d, **facts), None
-
-
-def _entries_of(spec: Any, parts: Sequence[Batch]) -> EntryRows:
-    """Make rows of neighbouring batches, each of which is read by itself."""
-    covariates, labels, _ = zip(*(read_entries(spec, part) for part in parts), strict=True)
-    return entry_rows(spec, *_joined(covariates, labels))
-
 
 def _joined(covariates: Sequence[Any], labels: Sequence[FloatArray]) -> tuple[Any, FloatArray]:
     if len(labels) == 1:
@@ -451,23 +436,7 @@ def _joined(covariates: Sequence[Any], labels: Sequence[FloatArray]) -> tuple[An
     return joined(covariates), np.concatenate(labels)
 
 
-def read_data(first: Any, second: Any, target: Any, **given: Any) -> FrameData:
-    """Read the data of a call, of any kind.
-
-    Arguments that are `given` say how much records count: weights, a subset, person, and
-    records_per_person.
-    """
-    if not sparse.issparse(second) and (is_dask(first) or is_dask(second)):
-        text, table = read_dask_source(first, second, target)
-        text = _with_all(text, table.typed.names, **given)
-        names = [*table.typed.names, *table.index_names]
-        person = _person_of(text, names)
-        table = table if person is None else table.of_persons(person)
-        return DaskData(text, table.typed, table=table)
-    return read_in_memory(first, second, target, **given)
-
-
-def read_in_memory(
+def read_data(
     first: Any,
     second: Any,
     target: Any,
@@ -476,27 +445,22 @@ def read_in_memory(
     records_per_person: Any = 1,
     **counting: Any,
 ) -> FrameData:
-    """Read the data of a call that does not take Dask collections."""
+    """Read the data of a call, of any kind.
+
+    The other arguments say how much records count: `person` and `records_per_person`, weights, a
+    subset and strata.
+    """
     require_most(person, records_per_person)
-    has_matrix = sparse.issparse(first) or sparse.issparse(second)
-    if not has_matrix and (is_stream(second) or _is_first_a_stream(first, second, target)):
-        text, table = read_stream_source(first, second, target)
-        given = {"person": person, "records_per_person": records_per_person, **counting}
-        text = _with_all(text, table.typed.names, **given)
-        found = _person_of(text, table.typed.names)
-        table = replace(table, named=_columns_of(text, table.typed.names))
-        table = table if found is None else table.of_persons(found)
-        return StreamData(text, table.typed, table=table)
     whose = person, int(records_per_person)  # perhaps a number of NumPy
     if sparse.issparse(second):
-        for name in (name for name, value in counting.items() if value is not None):
-            raise ArgumentError(f"{name}: it reads columns of a frame; {AS_FRAME}.")
-        name, found, batch, matrix = read_matrix_source(first, second, target, *whose)
-        if found is None:
-            return MatrixData(name, batch, matrix=matrix)
-        persons, owners, grouped = with_shares(batch, found)
-        unnamed = name_of_values(person) is None
-        return MatrixData(name, grouped, persons, owners, unnamed, matrix, found)
+        return _read_matrix(first, second, target, *whose, **counting)
+    if is_dask(first) or is_dask(second):
+        text, table = read_dask_source(first, second, target)
+        return _in_parts(DaskData, text, table, *whose, **counting)
+    is_matrix = sparse.issparse(first)  # which is refused below
+    if not is_matrix and (is_stream(second) or _is_first_a_stream(first, second, target)):
+        text, stream = read_stream_source(first, second, target)
+        return _in_parts(StreamData, text, stream, *whose, **counting)
     text, batch = read_source(first, second, target, *whose)
     if first is None or second is None or isinstance(first, str | Formula):
         text = with_person(text, *whose)  # beside a response and covariates it has them already
@@ -509,6 +473,31 @@ def read_in_memory(
     return FrameData(formula, grouped, persons, owners, unnamed)
 
 
+def _in_parts(
+    kind: type[PartitionedData], text: Any, table: Any, person: Any, most: int, **counting: Any
+) -> PartitionedData:
+    """Return data of which a part is read at a time, and who their records are of."""
+    names = list(table.typed.names)
+    formula = with_terms(with_person(text, person, most), names, **counting)
+    found = _person_of(formula, [*names, *table.index_names])
+    with suppress(FormulaError):  # one that is refused is refused where it is planned
+        table = table.counted_by(parse_formula(formula, names).variables)
+    return kind(formula, table.typed, table=table if found is None else table.of_persons(found))
+
+
+def _read_matrix(
+    first: Any, second: Any, target: Any, person: Any, most: int, **counting: Any
+) -> MatrixData:
+    """Return a response and the sparse matrix next to it."""
+    for name in (name for name, value in counting.items() if value is not None):
+        raise ArgumentError(f"{name}: it reads columns of a frame; {AS_FRAME}.")
+    name, found, batch, matrix = read_matrix_source(first, second, target, person, most)
+    if found is None:
+        return MatrixData(name, batch, matrix=matrix)
+    persons, owners, grouped = with_shares(batch, found)
+    return MatrixData(name, grouped, persons, owners, name_of_values(person) is None, matrix, found)
+
+
 def _is_first_a_stream(first: Any, second: Any, target: Any) -> bool:
     """Whether the first argument is data; beside X a text is a formula, and a list a response."""
     if second is not None:
@@ -519,19 +508,6 @@ def _is_first_a_stream(first: Any, second: Any, target: Any) -> bool:
     # one text among the values of a response is no path
     is_list = isinstance(first, list | tuple)
     return is_stream(first) and not (is_list and not all(map(kind_of, first)))
-
-
-def _with_all(
-    text: Any, names: Any, person: Any = None, records_per_person: Any = 1, **counting: Any
-) -> Any:
-    return with_terms(with_person(text, person, records_per_person), names, **counting)
-
-
-def _columns_of(text: Any, names: Any) -> tuple[str, ...]:
-    """Return the columns of a formula; none for one that is refused where it is planned."""
-    with suppress(FormulaError):
-        return parse_formula(text, list(names)).variables
-    return ()
 
 
 def _person_of(text: Any, names: Any) -> Person | None:

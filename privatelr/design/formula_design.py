@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pandas.api.types import is_bool_dtype
@@ -112,6 +112,8 @@ class DesignSpec:
     prior: Prior | None = None
     paid: tuple[Payment, ...] = ()
     width: int | None = None
+    has_names: ClassVar[bool] = True
+    """Whether its columns have names, and terms of a formula."""
 
     @functools.cached_property
     def straight(self) -> tuple[tuple[column_plan.Stretch, ...], tuple[Term, ...]]:

@@ -70,6 +70,7 @@ class NumberedColumns:
     """Columns X1 to Xp behind an intercept."""
 
     p: int
+    terms: ClassVar[tuple[()]] = ()
 
     @property
     def names(self) -> NumberedNames:
@@ -103,7 +104,9 @@ class NumberedSpec:
     response: Response
     columns: NumberedColumns
     intercept: float
+    has_names: ClassVar[bool] = False
     scaled_by_data: ClassVar[bool] = False
+    projection: ClassVar[None] = None
     standard: ClassVar[None] = None
     weighted: ClassVar[bool] = False
     touched: ClassVar[int] = 1
@@ -244,7 +247,6 @@ class NormBoundedMatrix(NumberedSpec):
     bound_source: ClassVar[Literal["row_norm"]] = "row_norm"
     blocks: ClassVar[tuple[Block, ...]] = ()
     factors: ClassVar[tuple[Factor, ...]] = ()
-    projection: ClassVar[None] = None
 
     @property
     def limits(self) -> dict[str, Any]:
