@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from privatelr.arguments import suggests_arguments, suggests_attributes
+from privatelr.arguments import suggests_arguments
 from privatelr.design import require_readable
 from privatelr.errors import ArgumentError
 from privatelr.results.predict import design_rows
@@ -22,7 +22,6 @@ class _Predicts(Protocol):
     def predict(self, data: Any, type: Any = None, **options: Any) -> Any: ...
 
 
-@suggests_attributes
 @suggests_arguments
 class Augments:
     """Fits that put their predictions beside the columns of a table."""
