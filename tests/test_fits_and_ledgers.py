@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic
 
+import privatelr.call_data
 import privatelr.fitting
 import privatelr.mechanisms.registry
-import privatelr.call_data
 from privatelr import (
     ZCDP,
     ApproxDP,

@@ -10,7 +10,6 @@ import pytest
 from frames_for_laws import MODELS, SVMS, clinic, fit_clinic
 
 import privatelr.call_data
-import privatelr.call_data
 from privatelr.mechanisms import (
     calibration,
     candidate_choice,
