@@ -24,8 +24,6 @@ from privatelr.formula.functions import (
     require_base,
 )
 from privatelr.formula.parser import (
-    CLOSING,
-    OPENING,
     RESERVED,
     Node,
     Token,

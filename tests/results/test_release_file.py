@@ -39,16 +39,9 @@ from privatelr import (
 from privatelr.numerics import LOSSES
 from privatelr.privacy.noise import GaussianNoise, SphericalLaplace
 from privatelr.results.release_files import (
-    MOST_COLUMNS,
-    MOST_MARKS,
     canonical,
     content_hash,
-    expansion_work,
-    file_bytes,
     fit_file,
-    least_columns,
-    parse,
-    read_tokens,
     release_document,
     release_file,
     restore,
@@ -760,8 +753,6 @@ TEXT = json.dumps(DOCUMENT)
         (b"[1, 2]", "not a release"),
         (b'"text"', "not a release"),
         (b"[" * 100_000, "nests"),
-        (b"[" * 500 + b"]" * 500, "nests"),
-        (b'{"a": ' * 20 + b"1" + b"}" * 20, "nests"),
         (b'{"a": 1, "a": 1}', "same key twice"),
         (b'{"a": NaN}', "NaN"),
         (b'{"a": -Infinity}', "-Infinity"),
@@ -778,39 +769,7 @@ def test_files_that_are_no_releases(tmp_path, data, words):
     assert re.search(words, refusal(tmp_path / "model.json", data))
 
 
-@pytest.mark.parametrize(
-    ("item", "mark"),
-    [(b'"a":0,', ":"), (b"{},", "{"), (b"[],", "["), (b'"",', '"'), (b"0,", ",")],
-    ids=lambda x: str(x),
-)
-def test_much_in_little_is_refused_before_it_is_read(item, mark):
-    """Keys, objects and lists take thirty times their length in memory, and seconds."""
-    data = b"[" + item * (2**25 // len(item) - 2) + b"0]"
-    tracemalloc.start()
-    with pytest.raises(ReleaseFileError, match=rf"has the character \{mark} \d+ times at most"):
-        parse(data)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 10**5
-
-
-def test_what_is_counted_leaves_room_for_the_widest_designs():
-    """Twice over: names may have such marks too."""
-    counts = []
-    for p in (20, 60):
-        frame = pd.DataFrame({f"a:{j}[b]": [0.0] * 20 for j in range(p)} | {"y": [0, 1] * 10})
-        right = " + ".join(f"`{name}`" for name in frame.columns[:p])
-        bounds = dict.fromkeys(frame.columns[:p], (0, 1))
-        data = file_bytes(dplr(f"y ~ {right}", frame, bounds=bounds, levels={"y": [0, 1]}))
-        counts.append({mark: data.count(mark) for mark in MOST_MARKS})
-    for mark, most in MOST_MARKS.items():
-        assert 2 * MOST_COLUMNS * (counts[1][mark] - counts[0][mark]) / 40 < most, mark
-
-
-# -- work and code that a formula asks for ---------------------------------------------------
-
-BINARY = [f"b{i}" for i in range(20)]
-MANY = "(" + " + ".join(f"a{i}" for i in range(50)) + ")^10"
+# -- code that a formula asks for -------------------------------------------------------------
 
 
 def declared(name, size):
@@ -825,11 +784,6 @@ def declared(name, size):
 @pytest.mark.parametrize(
     ("right", "reads", "words"),
     [
-        (MANY, {}, "more terms"),
-        ("*".join(f"a{i}" for i in range(40)), {}, "more terms"),
-        ("((" * 40 + "a" + "))" * 40, {}, "brackets"),
-        ("a + " * 60_000 + "a", {}, "characters"),
-        (". : . : a", {"a": 0}, "stands for other columns"),
         ("a^2^9^9^9^9", {"a": 0}, "takes 2 numbers"),
         ("C(f, contr.treatment(9**9**9**9))", {"f": 2}, "constants only"),
         ("C(f, contr.treatment('%99999d' %% 1))", {"f": 2}, "constants only"),
@@ -842,13 +796,11 @@ def declared(name, size):
         ("I(eval(\"open('canary', 'w')\"))", {}, "calls eval"),
         ("I(a %__import__% 2)", {"a": 0}, "cannot read '%'"),
         ("np.save('canary', a)", {"a": 0}, "calls save"),
-        ("f:g:h", {"f": 900, "g": 900, "h": 900}, "at most 5000 columns"),
-        (":".join(BINARY), dict.fromkeys(BINARY, 2), "at most 5000 columns"),
         ("a + b", {"a": 0}, "that the formula reads"),
     ],
     ids=lambda x: str(x)[:40],
 )
-def test_a_formula_runs_nothing_and_asks_for_little(tmp_path, monkeypatch, right, reads, words):
+def test_a_formula_runs_nothing(tmp_path, monkeypatch, right, reads, words):
     monkeypatch.chdir(tmp_path)
     design = json.loads(json.dumps(DOCUMENT["call"]["design"]))
     design["formula"] = f"Species == 'setosa' ~ {right}"
@@ -859,29 +811,6 @@ def test_a_formula_runs_nothing_and_asks_for_little(tmp_path, monkeypatch, right
     document = changed("call", "design", to=design)
     assert re.search(words, refusal(tmp_path / "model.json", json.dumps(document).encode()))
     assert not Path("canary").exists()
-
-
-@pytest.mark.parametrize(
-    ("right", "least"),
-    [
-        ("a", 0),
-        ("a + b + c", 4),
-        ("(a + b + c)^4", 81),
-        ("a * b * c", 7),
-        ("log(a):{b + c}:I(d / e)", 1),
-        ("-1 + a", 1),
-    ],
-)
-def test_the_work_of_an_expansion_is_bounded_from_above(right, least):
-    work = expansion_work(read_tokens(right))
-    assert least <= work <= 200 * max(least, 1)
-
-
-@pytest.mark.parametrize(("formula", "options"), MODELS, ids=lambda x: str(x)[:40])
-def test_columns_are_counted_before_they_are_made(formula, options):
-    spec = dplr(formula, FRAME, **options).spec
-    count = least_columns(spec.formula.terms, [len(factor.levels) for factor in spec.factors])
-    assert count == len(spec.columns.names)
 
 
 @pytest.mark.parametrize(
