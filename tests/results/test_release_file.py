@@ -260,15 +260,15 @@ def test_a_reader_without_the_package_finds_the_matrices(tmp_path):
     document = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
     (numbers,), stage = document["released"]["fits"], document["derived"]["stages"]["inference"]
     d = len(numbers["coefficients"])
+    values = iter(numbers["inference"])
     for name, scale in (("curvature", 1.0), ("scores", stage["balance"])):
-        values = iter(numbers["inference"][name])
         matrix = np.zeros((d, d))
         for i in range(d):
             for k in range(i, d):
                 found = next(values) / scale / (1.0 if k == i else math.sqrt(2.0))
                 matrix[i, k] = matrix[k, i] = found
         np.testing.assert_allclose(matrix, getattr(fit.release.moments, name), rtol=1e-14)
-        assert not [*values]
+    assert not [*values]
     assert stage["noise"]["dimension"] == d * (d + 1)
 
 
@@ -392,7 +392,7 @@ def test_what_json_cannot_hold_is_refused(tmp_path):
         plain((0, pd.Interval(0, 3)))
     fit = fit_clinic(clinic())
     endless = replace(fit, release=replace(fit.release, coef=fit.release.coef * np.inf))
-    said = r"model\.json' was not written: a coefficient is not a finite number\.$"
+    said = r"model\.json' was not written: a released number is not finite\.$"
     with pytest.raises(ReleaseFileError, match=said):
         endless.save(tmp_path / "model.json", overwrite=True)
     assert list(tmp_path.iterdir()) == []
@@ -510,6 +510,7 @@ def longer(value):
 DESIGN = ("call", "design")
 FORMULA = DOCUMENT["call"]["design"]["formula"]
 NUMBERS = ("released", "fits", 0)
+SHARED = ("released", "shared")
 STAGES = ("derived", "stages")
 PURE = {"kind": "pure", "epsilon": 1.0, "neighbours": "REPLACE_ONE"}
 WRONG = [
@@ -555,11 +556,11 @@ WRONG = [
     (("call", "analysis"), "one-log", "derived|call: "),
     (("call", "shares"), "all", "shares"),
     (("call", "shares"), [["roc", 1.0]], "share for the coefficients"),
-    (("call", "shares"), [["coefficients", 0.9], ["roc", 0.1]], "grid|if they are paid for"),
+    (("call", "shares"), [["coefficients", 0.9], ["roc", 0.1]], "grid|that are paid for"),
     (("call", "shares"), [["coefficients", 1.0]] * 2, "call.shares"),
     (("call", "laws"), ["GaussianNoise"], "call: "),
     (("call", "laws"), ["uniform"], "laws"),
-    (("call", "scaled"), True, "if they are paid for"),
+    (("call", "scaled"), True, "that are paid for"),
     (("call", "threshold"), 1.5, "from 0 to 1"),
     (("call", "threshold"), "best", "threshold"),
     ((*DESIGN, "formula"), "Species ~ Sepal.Length", "design"),
@@ -599,7 +600,7 @@ WRONG = [
     ((*STAGES, "coefficients", "target", "epsilon"), 0.5, "target.epsilon"),
     ((*NUMBERS, "coefficients"), longer, "takes 5 numbers|derived|width|columns"),
     ((*NUMBERS, "coefficients", 0), math.pi, "multiples of the grid"),
-    ((*NUMBERS, "coefficients", 0), "1", r"coefficients\[0\]|coefficients\[...\]"),
+    ((*NUMBERS, "coefficients", 0), "1", r"\[...\]"),
     (("released", "fits"), longer, "takes 1 fits"),
 ]
 
@@ -624,17 +625,15 @@ with pytest.MonkeyPatch.context() as patched:
         json.dumps(release_document(fit_clinic(clinic(), do_scale="private", eps=50.0, delta=1e-6)))
     )
 OTHERS = [
-    (PARTIAL, (*DESIGN, "row_norm"), 2.5, "multiples of the grid"),
+    (PARTIAL, (*DESIGN, "row_norm"), 2.5, "multiples of the grid|derived"),
     (PARTIAL, (*DESIGN, "row_norm"), 0.0, "row_norm"),
     (PARTIAL, ("derived", "problem", "blocks", 1, "norm"), "l1", "blocks"),
     (PARTIAL, ("derived", "problem", "blocks", 1, "bound"), 1.0, "blocks"),
-    (INFERRED, (*NUMBERS, "inference"), [], "inference"),
-    (INFERRED, (*NUMBERS, "inference", "curvature"), longer, "takes 6 numbers"),
-    (INFERRED, (*NUMBERS, "inference", "scores", 1), 0.1, "multiples of the grid"),
-    (INFERRED, (*NUMBERS, "inference", "scores", 1), "0", "scores"),
-    (INFERRED, (*NUMBERS, "inference", "scores", 1), 2.0**40, "that rows and noise can make"),
-    (INFERRED, (*NUMBERS, "inference", "curvature", 0), -(2.0**40), "that rows and noise"),
-    (INFERRED, ("call", "shares"), [["coefficients", 1.0]], "if they are paid for"),
+    (INFERRED, (*NUMBERS, "inference"), {}, "Expected `array`"),
+    (INFERRED, (*NUMBERS, "inference"), longer, "inference takes 12 numbers"),
+    (INFERRED, (*NUMBERS, "inference", 7), 0.1, "multiples of the grid"),
+    (INFERRED, (*NUMBERS, "inference", 7), "0", "float"),
+    (INFERRED, ("call", "shares"), [["coefficients", 1.0]], "that are paid for"),
     (
         INFERRED,
         ("call", "shares"),
@@ -651,18 +650,16 @@ OTHERS = [
     (INFERRED, ("ledger", "events"), lambda e: e[:1], "ledger"),
     (INFERRED, ("ledger", "events", 1, "epsilon"), 0.1, "ledger"),
     (SCORED, (*NUMBERS, "roc"), longer, "takes 21 numbers"),
-    (SCORED, (*NUMBERS, "roc", 0), lambda count: count + 10**6, "that records and noise|rows and"),
-    (SCORED, (*NUMBERS, "roc", 0), 0.5, "roc"),
+    (SCORED, (*NUMBERS, "roc", 0), 0.5, "roc takes multiples"),
     (SCORED, ("derived", "fits", 0, "roc", 1), 0.5, "roc"),
     (SCORED, (*STAGES, "roc", "noise", "rate"), lambda rate: 2 * rate, "noise.rate"),
     (SCORED, (*STAGES, "roc", "bins"), 11, "bins"),
     (SCORED, ("ledger", "events", 1, "epsilon"), lambda epsilon: epsilon / 2, "ledger"),
-    (STANDARDISED, ("released", "scale", "means", 0), lambda x: x + 2.0**-9, "derived"),
-    (STANDARDISED, ("released", "scale", "means"), longer, "takes 3 numbers"),
-    (STANDARDISED, ("released", "scale", "means", 0), math.pi, "multiples of the grid"),
-    (STANDARDISED, ("released", "scale", "means", 0), 2.0**30, "that rows and noise can make"),
-    (STANDARDISED, ("released", "scale"), None, "scale"),
-    (STANDARDISED, ("call", "scaled"), False, "if they are paid for"),
+    (STANDARDISED, (*SHARED, "scale", 0), lambda x: x + 2.0**-9, "derived"),
+    (STANDARDISED, (*SHARED, "scale"), longer, "scale takes [0-9]+ numbers"),
+    (STANDARDISED, (*SHARED, "scale", 0), math.pi, "multiples of the grid"),
+    (STANDARDISED, (*SHARED, "scale"), None, "Expected `array`"),
+    (STANDARDISED, ("call", "scaled"), False, "that are paid for"),
     (STANDARDISED, (*STAGES, "scale", "noise", "sd"), lambda sd: sd / 2, "noise.sd"),
 ]
 
@@ -702,7 +699,7 @@ def test_one_sentence_for_every_entry_of_every_stage(tmp_path, document, place, 
     ("document", "place"),
     [
         (PARTIAL, (*DESIGN, "row_norm")),
-        (STANDARDISED, ("released", "scale")),
+        (STANDARDISED, (*SHARED, "scale")),
         (INFERRED, (*NUMBERS, "inference")),
         (SCORED, (*NUMBERS, "roc")),
         *((INFERRED, (name,)) for name in INFERRED if name != "sha256"),
@@ -724,20 +721,6 @@ def test_entries_are_all_there_and_no_others(tmp_path, document, place):
     inner[last], inner["rows"] = value, [1, 2]
     copied["sha256"] = content_hash(copied)
     refusal(tmp_path / "model.json", json.dumps(copied).encode())
-
-
-@pytest.mark.parametrize("name", ["curvature", "scores"])
-def test_a_long_list_is_counted_before_it_is_read(name):
-    many = [0.0] * 10**6
-    numbers = json.loads(json.dumps(INFERRED))["released"]["fits"][0]["inference"]
-    entry = fit_file.MomentsEntry(**{**numbers, name: many})
-    stage = restore(INFERRED).release.moments.calibration
-    tracemalloc.start()
-    with pytest.raises(ReleaseFileError, match="takes 6 numbers"):
-        fit_file._read_moments(entry, stage)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 10**5
 
 
 TEXT = json.dumps(DOCUMENT)

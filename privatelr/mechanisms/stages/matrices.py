@@ -29,7 +29,7 @@ from privatelr.mechanisms.stages.scale import ScaleFacts
 from privatelr.mechanisms.stages.stage import Part, Stage
 from privatelr.privacy import Guarantee, NonPrivate
 from privatelr.privacy.noise import LAWS, Draw, GaussianNoise, NoiseLaw, NoNoise
-from privatelr.types import Rows
+from privatelr.types import FloatArray, Rows
 
 MOST_COLUMNS = 1000
 """Largest number of columns for which the ``d (d + 1)`` moments fit into a release file."""
@@ -243,6 +243,16 @@ class MatrixStage(Stage[MomentsCalibration]):
     ) -> Moments:
         """Release both matrices at the coefficients."""
         return release_moments(rows, release.coef, calibration, noise)
+
+    def read(
+        self,
+        values: FloatArray,
+        calibration: MomentsCalibration,
+        release: Release | None,
+        expected: Callable[[Release], ScoreScale] | None,
+    ) -> Moments:
+        """Return both matrices."""
+        return Moments(values, calibration)
 
     def facts(self, released: Part) -> list[tuple[str, str]]:
         """Return the law of the noise, and how the sums were rounded."""

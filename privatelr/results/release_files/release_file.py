@@ -100,7 +100,7 @@ def release_document(release: Any) -> dict[str, Any]:
                 "do_scale=True: the columns were scaled by means and deviations of the data, which "
                 "a release may not hold; declare bounds= instead, and fit again."
             )
-    name, kind = next(item for item in kinds().items() if isinstance(release, item[1].types))
+    name, kind = kind_of(release)
     call, released, derived = kind.parts(release)
     guarantee = own = release.guarantee
     if isinstance(release, ChosenFit):  # prices are added up, whoever reads the file
@@ -210,6 +210,11 @@ def _read_loss(entry: LossEntry) -> Any:
     name = str(entry.get("name")) if isinstance(entry, dict) else entry
     objectives = [kind.objectives[name] for kind in kinds().values() if name in kind.objectives]
     return objectives[0](entry) if objectives else read_loss(entry)
+
+
+def kind_of(release: Any) -> tuple[str, Kind]:
+    """The name and the kind of a release."""
+    return next(item for item in kinds().items() if isinstance(release, item[1].types))
 
 
 def kinds() -> dict[str, Kind]:
