@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from privatelr.results.answers.private_roc import PrivateRoc
     from privatelr.results.pages import card, comparison, forest, sentences, term_plot
     from privatelr.results.pages.card import CardFormat
-    from privatelr.results.pages.comparison import Comparison
-    from privatelr.results.pages.comparison_table import Statistic
+    from privatelr.results.pages.comparison import Comparison, Statistic
     from privatelr.results.predict import PredictionType
     from privatelr.results.release_files import release_file
 else:

@@ -5,7 +5,6 @@ import json
 import math
 import os
 import re
-import tracemalloc
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path

@@ -23,14 +23,12 @@ from privatelr.privacy import (
     PureDP,
     to_approximate,
 )
-from privatelr.results import fit_record
 from privatelr.results.answers.chosen_fit import ChosenFit
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord
-from privatelr.results.multinomial_fit import MultinomialFit
-from privatelr.results.pages import multinomial_page, sentences
-from privatelr.results.pages.beside_terms import beyond_promise, sentences_of_paid
+from privatelr.results.pages import sentences
 from privatelr.results.pages.coefficient_table import shown_rows
+from privatelr.results.pages.sentences import beyond_promise, sentences_of_paid
 from privatelr.results.release_files import origin
 from privatelr.results.release_files.file_entries import Kind
 from privatelr.results.release_files.origin import recomputed, stated
@@ -245,19 +243,10 @@ def seen_next_to_noise(fit: NoisyRecord) -> list[str]:
     return [STAGES[name].seen() for name in in_order(fit.release.parts)]
 
 
-def released_of_classes(fit: MultinomialFit) -> list[Piece]:
-    """The table of estimates of several classes, and the released scale."""
-    return [*multinomial_page.estimates_of_card(fit), *_moments_of_columns(fit)]
-
-
 def released_with_noise(fit: FitRecord) -> list[Piece]:
     """The table of estimates, and a description of the matrices of inference in words."""
-    estimates, headers, moments = (
-        fit_record.in_user_units(fit),
-        ["Coefficient", "Estimate"],
-        fit.release.moments,
-    )
-    names, shown = fit.spec.columns.names, shown_rows(estimates)
+    estimates, names, moments = fit.kind.estimates(fit), fit.kind.names(fit), fit.release.moments
+    headers, shown = ["Coefficient", "Estimate"], shown_rows(estimates)
     rows = [[names[row], f"{estimates[row]:.6g}"] for row in shown]
     also = ", the two matrices below" if moments else ""
     also = f", the moments below{also}" if fit.release.scale is not None else also
@@ -265,9 +254,11 @@ def released_with_noise(fit: FitRecord) -> list[Piece]:
     if len(shown) < len(estimates):
         also = f", {len(estimates)} of which the {len(shown)} largest are shown{also}"
     note = f"These numbers{also}, and whatever is computed from them, are all that was released."
+    if fit.spec.response.kind == "classes":
+        note += f" They are log odds against {fit.spec.response.classes[0]}, the reference."
     if not isinstance(fit.guarantee, NonPrivate):
         headers.append("Privacy sd, at most")
-        for cells, limit in zip(rows, fit_record.limits_at(fit, shown), strict=True):
+        for cells, limit in zip(rows, fit.kind.limits(fit, shown), strict=True):
             cells.append(f"{limit:.3g}")
         of_scale = "" if fit.release.scale is None else ", but for the released scale"
         note += f" The privacy sd is what the noise adds; computed without the data{of_scale}."

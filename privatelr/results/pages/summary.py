@@ -22,7 +22,7 @@ from privatelr.results import fit_tables
 from privatelr.results.fit_record import FitRecord, ModelRecord
 from privatelr.results.odds_ratios import read_exponentiate
 from privatelr.results.pages import coefficient_table, error_notes, sentences
-from privatelr.results.pages.beside_terms import paid_before
+from privatelr.results.pages.sentences import paid_before
 from privatelr.results.predict import scale_of
 from privatelr.results.release_files.origin import source_fact
 
