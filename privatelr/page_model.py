@@ -156,11 +156,19 @@ class Paged:
         """The pieces of the page that `print` shows; subclasses define it."""
         raise NotImplementedError
 
-    def __str__(self) -> str:
+    def as_text(self) -> str:
+        """The page as text of at most 79 columns."""
         return as_text(self.page())
 
-    def _repr_html_(self) -> str:
+    def as_html(self) -> str:
+        """The page as HTML, with the same words."""
         return as_html(self.page())
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    def _repr_html_(self) -> str:
+        return self.as_html()
 
 
 def as_text(page: Iterable[Piece], width: int = WIDTH) -> str:

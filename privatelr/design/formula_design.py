@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pandas.api.types import is_bool_dtype
@@ -94,6 +94,7 @@ class DesignSpec:
         The number of columns of the array that the plan was made for; None for named columns.
     """
 
+    is_numbered: ClassVar[bool] = False
     formula: Formula
     variables: Mapping[str, Variable]
     response: Response

@@ -70,6 +70,7 @@ class NumberedColumns:
     """Columns X1 to Xp behind an intercept."""
 
     p: int
+    terms: ClassVar[tuple[()]] = ()
 
     @property
     def names(self) -> NumberedNames:
@@ -103,6 +104,7 @@ class NumberedSpec:
     response: Response
     columns: NumberedColumns
     intercept: float
+    is_numbered: ClassVar[bool] = True
     scaled_by_data: ClassVar[bool] = False
     standard: ClassVar[None] = None
     weighted: ClassVar[bool] = False

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments, suggests_attributes
-from privatelr.design import NumberedSpec, require_readable
+from privatelr.design import require_readable
 from privatelr.errors import ArgumentError
 from privatelr.results.predict import design_rows
 from privatelr.sources import as_batch, is_dask, is_stream
@@ -114,7 +114,7 @@ class ModelMatrix:
         **Privacy.** *Covered*: nothing by itself; the rows are as private as `data`.
         *Neighbours*, *assumed public*: as of `predict`. *Not covered*: `data`.
         """
-        if isinstance(self.spec, NumberedSpec) or self.spec.projection is not None:
+        if self.spec.is_numbered or self.spec.projection is not None:
             raise ArgumentError("model_matrix: takes a fit by a formula, without rp_dim.")
         batch = as_batch(data)
         require_readable(self.spec, batch, self.spec.formula.covariates)

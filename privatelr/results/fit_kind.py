@@ -75,9 +75,9 @@ class FitKind(Generic[Record]):
     bought: Callable[[Record], str]
     facts: Callable[[Record, Inference | None], Facts]
     card_facts: Callable[[Record], tuple[str, Facts]]
-    names: Callable[[Record], list[str]] = fit_record.coefficient_names
-    estimates: Callable[[Record], FloatArray] = fit_record.in_user_units
-    limits: Callable[[Record, list[int]], FloatArray] = fit_record.limits_at
+    names: Callable[[Any], list[str]] = fit_record.coefficient_names
+    estimates: Callable[[Any], FloatArray] = fit_record.in_user_units
+    limits: Callable[[Any, list[int]], FloatArray] = fit_record.limits_at
     rows: Callable[[Record, FloatArray], list[int]]
     columns: Callable[[Record, list[int]], tuple[dict[str, list[str]], FloatArray]]
     notes: Callable[[Record, Table], tuple[list[str], list[str]]]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr import inference
-from privatelr.design import INTERCEPT, Columns, DesignSpec
+from privatelr.design import INTERCEPT, DesignSpec
 from privatelr.errors import ArgumentError, require_choice, require_flag, show
 from privatelr.inference import (
     BOOTSTRAP,
@@ -31,15 +31,15 @@ from privatelr.types import FloatArray
 # -- inference ---------------------------------------------------------------------------------
 
 
-def foreseen_noise(fit: FitRecord) -> FloatArray:
+def foreseen_noise(fit: NoisyRecord) -> FloatArray:
     """The values ``(m,)`` of `FitRecord.privacy_sd_expected`."""
-    calibration = fit.calibration
+    calibration, places = fit.calibration, list(range(len(fit.kind.names(fit))))
     if fit.spec.response.kind == "classes":
-        return np.full(len(fit.kind.names(fit)), np.nan)
+        return np.full(len(places), np.nan)
     if calibration.placement == "output" or calibration.noise.scale == 0:
-        return np.asarray(fit.privacy_sd_limit)
+        return fit.kind.limits(fit, places)
     found = inference.expected_noise(fit.release, fit.spec)
-    return np.full(len(fit.spec.columns.names), np.nan) if found is None else found
+    return np.full(len(places), np.nan) if found is None else found
 
 
 def infer_coefficients(fit: FitRecord, asked: Question = USUAL) -> Inference:
@@ -408,7 +408,7 @@ def anova(fit: FitRecord, *, test: Any, mode: Any, target: Any) -> pd.DataFrame:
 def terms_of(fit: FitRecord) -> dict[str, list[int]]:
     """The positions of the coefficients of each term, without the intercept."""
     columns = fit.spec.columns
-    if isinstance(columns, Columns):
+    if not fit.spec.is_numbered:
         kept = (term for term in columns.terms if term.columns and term.label != INTERCEPT)
         return {term.label: list(term.columns) for term in kept}
     return {name: [place] for place, name in enumerate(columns.names) if place > 0}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.design import NumberedColumns, range_of
+from privatelr.design import range_of
 from privatelr.errors import ArgumentError, require_flag
 from privatelr.results.fit_record import ModelRecord
 from privatelr.types import BoolArray, FloatArray
@@ -57,9 +57,9 @@ def spans_of(fit: ModelRecord) -> FloatArray:
     """
     columns = fit.spec.columns
     spans = np.full(len(columns.names), np.nan)
-    if isinstance(columns, NumberedColumns):
+    if fit.spec.is_numbered:
         spans[1:] = np.inf
-    for term in () if isinstance(columns, NumberedColumns) else columns.terms:
+    for term in columns.terms:
         if term.numeric:
             low, high = range_of(term.numeric, fit.spec.factors)
             is_known = math.isfinite(low) and math.isfinite(high)

@@ -29,7 +29,6 @@ from privatelr.mechanisms.candidate_choice import (
 )
 from privatelr.page_model import Piece
 from privatelr.privacy import REPLACE_PERSON, Guarantee, NonPrivate
-from privatelr.privacy import to_json as guarantee_to_json
 from privatelr.privacy.accounting import AnyLedger, Entry
 from privatelr.results import predict
 from privatelr.results.answers.named_fits import named_fits
@@ -118,18 +117,6 @@ class ChosenFit(PaidAnswer):
     def nobs(self) -> int:
         """Number of records that were scored; it is public."""
         return self.calibration.n
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values: the label, what was compared, and the prices."""
-        return {
-            "chosen": self.label,
-            "labels": list(self.labels),
-            "score": self.calibration.score,
-            "n": self.nobs,
-            "guarantee": guarantee_to_json(self.guarantee),
-            "candidates_guarantee": guarantee_to_json(self.candidates_guarantee),
-            "choice_guarantee": guarantee_to_json(self.choice_guarantee),
-        }
 
     def page(self) -> list[Piece]:
         """The pieces of the page that `print` shows."""

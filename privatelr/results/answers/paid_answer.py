@@ -74,11 +74,3 @@ class PaidAnswer(page_model.Paged):
         *Neighbours* and *Assumed public*: as for `save`. *Not covered*: nothing on the card.
         """
         return card.write_card(self, format)
-
-    def as_text(self) -> str:
-        """The page as text of at most 79 columns."""
-        return page_model.as_text(self.page())
-
-    def as_html(self) -> str:
-        """The page as HTML, with the same words."""
-        return page_model.as_html(self.page())

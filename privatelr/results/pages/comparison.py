@@ -64,7 +64,7 @@ _Releases = Iterable[tuple[Guarantee, tuple[Event, ...]]]
 
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Comparison:
+class Comparison(page_model.Paged):
     """Fits side by side; it prints as text, and is a table in a notebook.
 
     Attributes
@@ -90,10 +90,6 @@ class Comparison:
         blocks = [piece for table in text_blocks(self.terms, self.facts) for piece in (table, "")]
         return page_model.as_text([*blocks, *self.notes])
 
-    def as_html(self) -> str:
-        """The table as HTML for a notebook."""
-        return page_model.as_html(self._page())
-
     def as_gt(self) -> Any:
         """The table as a ``GT`` of great_tables, which is installed apart, to be styled further."""
         return as_great_table(self.terms, self.facts, self.notes)
@@ -109,19 +105,14 @@ class Comparison:
         """
         return self._frame.copy()
 
-    def _page(self) -> list[Piece]:
+    def page(self) -> list[Piece]:
+        """The pieces of the page, whose one table is as wide as all fits."""
         names, gap = (*self.terms.names, "", *self.facts.names), ("",) * len(self.terms.headers)
         cells = (*self.terms.cells, gap, *self.facts.cells)
         return [Table(names, self.terms.headers, cells), *self.notes]
 
-    def __str__(self) -> str:
-        return self.as_text()
-
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.terms.headers)}; {self.guarantee}>"
-
-    def _repr_html_(self) -> str:
-        return self.as_html()
 
 
 @suggests_arguments

@@ -160,7 +160,7 @@ def choice_parts(answer: ChosenFit, write: Callable[[Any], dict[str, Any]]) -> e
     """The call, with the file of each candidate, and the choice."""
     candidates = [write(fit) for fit in answer.candidates]
     call = entries.written(ChoiceCall, answer, answer.calibration, candidates=candidates)
-    return call, {"place": answer.place}, {}
+    return call, {"place": answer.place}, {"chosen": answer.label}
 
 
 def total_of(answer: ChosenFit) -> Guarantee:

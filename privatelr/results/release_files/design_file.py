@@ -181,7 +181,7 @@ def design_entry(spec: Any, text: str, row_norm: float | None) -> dict[str, Any]
     """
     variables = [_variable_entry(variable) for variable in spec.variables.values()]
     constant = spec.intercept
-    if not isinstance(spec, design.DesignSpec):
+    if spec.is_numbered:
         said = spec.formula.person
         bound = spec.bound if isinstance(spec, design.NormBoundedMatrix) else None
         person = (

@@ -14,13 +14,12 @@ import numpy as np
 from msgspec import Meta, field
 
 from privatelr import mechanisms
-from privatelr.design import DesignSpec, EntryBoundedMatrix, prior_of, standardise
+from privatelr.design import EntryBoundedMatrix, prior_of, standardise
 from privatelr.errors import ReleaseFileError, listed
 from privatelr.mechanisms import Release, StagedCalibration
 from privatelr.mechanisms.request import COEFFICIENTS, SCALE
 from privatelr.mechanisms.stages import StageCalibration
 from privatelr.mechanisms.stages import scale as scale_stage
-from privatelr.mechanisms.stages.stage import Part
 from privatelr.method import perturbation
 from privatelr.privacy import Guarantee, noise
 from privatelr.results.answers.scored_records import score_scale
@@ -186,7 +185,7 @@ def derived_of_plan(spec: Any) -> dict[str, Any]:
     if spec.response.kind == "classes":
         names = [f"{one}: {name}" for one in spec.response.classes for name in names]
     derived: dict[str, Any] = {"response": spec.response.describe(), "names": names}
-    if isinstance(spec, DesignSpec):
+    if not spec.is_numbered:
         columns = spec.columns
         sizes = np.maximum(np.abs(columns.centre), columns.scale)
         derived["columns"] = {
@@ -234,7 +233,7 @@ def restore_fit(document: entries.Document[FitCall, FitReleased]) -> Fit | Multi
     entry = entries.read_charge(document.ledger, guarantee, staged.events, spec)
     own = {name: made for name, made in staged.parts.items() if _at(name)}
     before = {k: made for k, made in staged.parts.items() if k not in {*own, COEFFICIENTS}}
-    shared = {
+    shared: dict[str, Any] = {
         name: mechanisms.STAGES[name].read(values, before[name], None, None)
         for name, values in read_numbers(released.shared, before, "released.shared").items()
     }
@@ -324,7 +323,7 @@ def read_numbers(
 
 def read_parts(
     fit: Any, values: Mapping[str, FloatArray], stages: Mapping[str, StageCalibration]
-) -> dict[str, Part]:
+) -> dict[str, Any]:
     """What stages released at the coefficients of a fit."""
     return {
         name: mechanisms.STAGES[name].read(
