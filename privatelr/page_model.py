@@ -12,6 +12,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from privatelr.arguments import suggests_arguments
+
 WIDTH = 79
 _LABEL = 12
 """Width of the label of a fact, in characters."""
@@ -147,6 +149,7 @@ Piece = str | Heading | Indented | Alarm | Bullets | Code | Grid | NotPrivate
 # -- text --------------------------------------------------------------------------------------
 
 
+@suggests_arguments
 class Paged:
     """What shows its `page` in a terminal and in a notebook."""
 

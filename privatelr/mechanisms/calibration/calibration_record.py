@@ -58,6 +58,11 @@ class StageCalibration:
         raise NotImplementedError
 
     @property
+    def size(self) -> int:
+        """How many numbers are released."""
+        return self.noise.dimension
+
+    @property
     def proven(self) -> privacy.Guarantee:
         """The guarantee that the noise is proven to give, which implies the target.
 

@@ -17,7 +17,7 @@ from privatelr import mechanisms
 from privatelr.design import EntryBoundedMatrix, prior_of, standardise
 from privatelr.errors import ReleaseFileError, listed
 from privatelr.mechanisms import Release, StagedCalibration
-from privatelr.mechanisms.request import COEFFICIENTS, SCALE
+from privatelr.mechanisms.request import COEFFICIENTS, LENGTHS, SCALE
 from privatelr.mechanisms.stages import StageCalibration
 from privatelr.mechanisms.stages import scale as scale_stage
 from privatelr.method import perturbation
@@ -89,6 +89,9 @@ class FitReleased(entries.FileEntry, frozen=True):
 
     The `coefficients` are in scaled units (declared bounds at -1 and 1), one class after the other.
 
+    The `lengths` are one number: what standardised rows are divided by, in lengths of a typical
+    row.
+
     The `scale` of the columns, which standardised the rows, are means and then mean squares of
     covariates in scaled units, where a record that could not be used counted as zeros: means of
     all covariates, or under a pure promise of those that are one number, and mean squares of those
@@ -158,7 +161,7 @@ def _call_of(fit: NoisyRecord, text: str) -> dict[str, Any]:
         raise ReleaseFileError("the fit does not say what was asked for")
     if spec.standard is not None:
         known = made.problem.loss, made.problem.n, spec.d, request.target
-        usual = scale_stage.usual_rows(*known, has_intervals=request.buys_intervals)
+        usual = scale_stage.usual_rows(*known)
         length = spec.standard.length
         row_norm = None if (length, spec.standard.unit) == usual else length
     shares: Any = request.spend
@@ -233,12 +236,16 @@ def restore_fit(document: entries.Document[FitCall, FitReleased]) -> Fit | Multi
     entry = entries.read_charge(document.ledger, guarantee, staged.events, spec)
     own = {name: made for name, made in staged.parts.items() if _at(name)}
     before = {k: made for k, made in staged.parts.items() if k not in {*own, COEFFICIENTS}}
-    shared: dict[str, Any] = {
-        name: mechanisms.STAGES[name].read(values, before[name], None, None)
-        for name, values in read_numbers(released.shared, before, "released.shared").items()
-    }
+    values = read_numbers(released.shared, before, "released.shared")
+    with named("released.shared"):
+        shared: dict[str, Any] = {
+            name: mechanisms.STAGES[name].read(numbers, before[name], None, None)
+            for name, numbers in values.items()
+        }
     if SCALE in shared:
-        spec = standardise(spec, *mechanisms.scale_map(shared[SCALE]))
+        length = shared[LENGTHS].length if LENGTHS in shared else None
+        held = scale_stage.binding(shared[SCALE], length)
+        spec = standardise(spec, *mechanisms.scale_map(shared[SCALE], length), released=held)
     threshold, by = (
         read_threshold(call.threshold, staged.coefficients.problem.loss),
         spec.formula.by,
@@ -291,7 +298,7 @@ def _calibrate_again(
         raise
     except (ArithmeticError, ValueError):
         raise ReleaseFileError("call: nothing is proven about these numbers") from None
-    others = staged.parts.keys() - {SCALE, COEFFICIENTS}
+    others = [name for name in staged.parts if _at(name)]
     if spec.response.kind == "classes" and (others or spec.prior is not None):
         raise ReleaseFileError("call: several classes have no inference, no curve and no prior")
     coefficient_stage = replace(staged.coefficients, lambda_origin=call.lambda_origin)
@@ -314,9 +321,7 @@ def read_numbers(
         told = listed(stages) if stages else "nothing"
         raise ReleaseFileError(f"{where} takes numbers that are paid for, here of {told}")
     return {
-        name: entries.read_numbers(
-            numbers[name], made.noise.dimension, f"{where}.{name}", made.grid
-        )
+        name: entries.read_numbers(numbers[name], made.size, f"{where}.{name}", made.grid)
         for name, made in stages.items()
     }
 
