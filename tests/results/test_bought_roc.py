@@ -157,8 +157,7 @@ def test_one_charge_for_all_stages(frame, name, price, spend):
     assert fit.guarantee == fit.roc.guarantee == price
     assert ledger.entries == (release.entry,)
     assert release.histogram.entry is release.entry
-    stages = [release.scale, release, release.moments, release.histogram]
-    stages = [stage.calibration for stage in stages if stage]
+    stages = [stage.calibration for stage in (release, *release.parts.values())]
     assert counts.events[0] in release.entry.events
     whole = join([stage.target for stage in stages])
     assert whole == price or (isinstance(whole, PureDP) and whole.epsilon == price.epsilon)
