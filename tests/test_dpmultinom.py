@@ -121,7 +121,7 @@ def test_a_fit_under_every_promise_is_charged_shown_and_saved(name, tmp_path):
         warnings.simplefilter("ignore", lr.SchemaWarning)
         fit = dpmultinom(FORMULA, data, **options, **SCHEMA)
     if "ledger" in options:
-        assert ledger.spent(1e-6 if "delta" in options else 0.0) == pytest.approx(3.0)
+        assert ledger.spent(1e-5 if "delta" in options else 0.0) == pytest.approx(3.0)
     text = str(fit)
     assert "Differentially private multinomial logistic regression" in text
     assert text.count("Promise") == 1
