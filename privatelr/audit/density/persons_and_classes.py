@@ -263,14 +263,14 @@ def person_law(
         np.vstack([shared.rows, old.rows]), np.concatenate([shared.counts, old.shares])
     )
 
-    def released(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def loss_of_noise(drawn: FloatArray) -> FloatArray:
         w = minimisers(first, problem, drawn)
-        return w, person_losses(calibration, shared, old, new, w)
+        return person_losses(calibration, shared, old, new, w)
 
-    w, _ = released(noise.scale * rng.standard_normal((_TILTS, problem.d)))
+    w = minimisers(first, problem, noise.scale * rng.standard_normal((_TILTS, problem.d)))
     change = new.pull(problem.loss, w) - old.pull(problem.loss, w)
     furthest = 2 * problem.reach / noise.scale
-    return integrated(released, noise, change.mean(axis=0), furthest, rng, step=step)
+    return integrated(loss_of_noise, noise, change.mean(axis=0), furthest, rng, step=step)
 
 
 def share_of_claim(calibration: Calibration, law: PrivacyLossDistribution) -> float:
