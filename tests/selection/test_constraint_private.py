@@ -22,7 +22,7 @@ from privatelr.selection.constraint_private import (
     private_corners,
     public_corners,
 )
-from privatelr.selection.dense_weights import dense_projection
+from privatelr.selection.multiplicative_weights import dense_projection
 
 
 def solvable(n=2000, d=6, seed=0):

@@ -91,16 +91,6 @@ def test_numbers_are_the_nearest_doubles():
     assert x.tobytes() == expected.tobytes()  # -0.0 too
 
 
-def test_older_parsers_are_not_trusted(monkeypatch):
-    """The numbers do not depend on which parser was fast and exact."""
-    texts = " ".join(doubles(random.Random(1), 400))
-    data = f"100 4 1 1 {texts} {'1 ' * 100}".encode()
-    fast = read(data)[1]
-    monkeypatch.setattr(matrix_text, "PANDAS_IS_EXACT", False)
-    assert read(data)[1].tobytes() == fast.tobytes()
-    assert "'1e5e'" in refusal(SMALL.replace(b"0.3", b"1e5e"))
-
-
 def is_a_number(token):
     """By Python's own reading, without what it takes beyond the published format."""
     try:

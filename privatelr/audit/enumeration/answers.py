@@ -135,7 +135,7 @@ def _choice(
     worst = 0.0
     for one, other in (apart, flipped, *(_tiny_pair(score, rng) for _ in range(8 * cases))):
         first, second = (_log_law_of_choice(score, side, epsilon) for side in (one, other))
-        worst = largest((worst, epsilon_of_outcomes(first, second, 0.0)))
+        worst = largest((worst, epsilon_of_outcomes(first, second)))
     yield Check(PART, f"choice of a fit, {score}: loss over all fits", worst, epsilon)
 
 

@@ -28,7 +28,7 @@ from privatelr.privacy.noise.exponential_mechanism import (
     Gumbel,
 )
 from privatelr.selection import constraint_private, multiplicative_weights, online, simplex, thesis
-from privatelr.selection.dense_weights import dense_projection
+from privatelr.selection.multiplicative_weights import dense_projection
 from privatelr.selection.online import OnlineProblem, PrivateFTRL
 from privatelr.sources import of_array
 from privatelr.types import FloatArray, IntArray
