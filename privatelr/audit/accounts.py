@@ -349,7 +349,6 @@ def audit_small_ledgers(rng: np.random.Generator) -> Iterator[Check]:
         yield from guarded("ledger", subject, _filter, account, delta, subject, rng)
     for subject, work in (
         ("sums", _sums),
-        ("releases that are made several times", _times),
         ("plans", _plans),
         ("groups of rows", _groups),
     ):
@@ -401,17 +400,6 @@ def _sums(subject: str, rng: np.random.Generator) -> Iterator[Check]:
             wrong += some.charge(ledger) != fits
         wrong += abs(ledger.spent() / float(spent) - 1) > _LOST
     yield Check("ledger", f"{subject}: decisions that differ from sums of fractions", wrong)
-
-
-def _times(subject: str, rng: np.random.Generator) -> Iterator[Check]:
-    """A release that is made several times costs as much as so many charges."""
-    apart = 0.0
-    for account, _ in product(("sum", "renyi"), range(_LEDGERS)):
-        some = replace(_some(rng, 5.0, 1e-6), times=int(rng.choice(_TIMES[1:3])))
-        one, many = (Ledger(50.0, 1e-5, account=account) for _ in range(2))
-        if some.charge(one) and all(replace(some, times=1).charge(many) for _ in range(some.times)):
-            apart = max(apart, abs(one.spent() / many.spent() - 1))
-    yield Check("ledger", f"{subject}: relative difference to single charges", apart, _ROUNDING)
 
 
 def _plans(subject: str, rng: np.random.Generator) -> Iterator[Check]:

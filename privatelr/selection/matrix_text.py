@@ -150,9 +150,7 @@ def read_header(stream: BinaryIO, names: Sequence[str]) -> tuple[Header, Iterato
     )
 
 
-def read_rows(
-    header: Header, pieces: Iterator[TextBlock], size: int | None = None
-) -> tuple[FloatArray, FloatArray]:
+def read_rows(header: Header, pieces: Iterator[TextBlock]) -> tuple[FloatArray, FloatArray]:
     """Features ``(n, d)`` and labels ``(n,)``, which are -1 or 1.
 
     Parameters
@@ -160,9 +158,6 @@ def read_rows(
     header : Header
     pieces : iterator of TextBlock
         The text after the header; see `read_header`.
-    size : int, optional
-        The number of bytes of the whole file, if it is known. If it is too small for the header,
-        the file is refused before it is read.
 
     Raises
     ------
@@ -171,8 +166,6 @@ def read_rows(
         large for a double, or a label is neither -1 nor 1. The message depends on the content of
         the file, and no guarantee covers it.
     """
-    if size is not None and size < 2 * header.total - 1:
-        raise MatrixFileError(f"numbers 1 and 2: {header.promise}, which {size} bytes cannot hold.")
     values, count, piece = bytearray(), header.length, TextBlock(b"", 1)
     for piece in pieces:
         numbers = _parsed(piece.text)

@@ -232,6 +232,16 @@ def test_no_records_move_the_moments_by_more_than_their_sensitivity(loss, d):
 
 
 @EVERY_LOSS
+@pytest.mark.parametrize("target", [PureDP(0.3), ZCDP(0.1)], ids=str)
+def test_orthogonal_records_attain_the_sensitivity(loss, target):
+    for d, radius in itertools.product((2, 3, 5), (0.1, 1.0, 12.0)):
+        moments = moments_under(loss, d=d, radius=radius, target=target)
+        old, new = radius * np.eye(2, d)
+        found = moments_loss(Pair(np.zeros((1, d)), np.ones(1), old, new), moments)
+        assert 1 - 2e-6 <= found.ratio <= 1
+
+
+@EVERY_LOSS
 def test_the_search_over_the_coefficients_finds_their_worst(loss):
     """Against a grid of margins, for records at any angle."""
     moments = moments_under(loss)

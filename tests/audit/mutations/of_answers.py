@@ -13,15 +13,16 @@ from privatelr.mechanisms.stages import histogram as histogram_stage
 from privatelr.privacy.noise import FloatDraw
 from privatelr.privacy.noise.exponential_mechanism import NoisyMaximum
 from privatelr.types import FloatArray
-from tests.audit.mutations.planted import ANSWERS, STAGED_FITS, Mutation, list_bug
+from tests.audit.mutations.planted import ANSWERS, STAGED_FITS, Mutation, list_bug, noise
 
 OF_ANSWERS: list[Mutation] = []
 bug = partial(list_bug, OF_ANSWERS)
+_COUNTS = noise("counts*")
 
-bug("one of two counts moves, for Laplace noise", (histogram_stage, "_laplace"), ANSWERS)(
+bug("one of two counts moves, for Laplace noise", (histogram_stage, "_laplace"), _COUNTS)(
     lambda honest, cells, epsilon: honest(cells, 2 * epsilon)
 )
-bug("one of two counts moves, for Gaussian noise", (histogram_stage, "laws_hiding"), ANSWERS)(
+bug("one of two counts moves, for Gaussian noise", (histogram_stage, "laws_hiding"), _COUNTS)(
     lambda honest, reach, *rest: honest(1.0, *rest)
 )
 
