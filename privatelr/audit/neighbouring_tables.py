@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from privatelr import suggestions
+from privatelr import fitting, suggestions
 from privatelr.audit import worth
 from privatelr.audit.checks import Check, claims_of_size, guarded, largest, measured, short
 from privatelr.audit.density.exact import candidate_margins
@@ -48,6 +48,11 @@ from privatelr.mechanisms.stages import scale as scale_stage
 from privatelr.mechanisms.stages.histogram import (
     calibrate_histogram,
     score_counts,
+)
+from privatelr.mechanisms.stages.lengths import (
+    LengthCalibration,
+    LengthRelease,
+    counts_of_lengths,
 )
 from privatelr.mechanisms.stages.matrices import calibrate_moments
 from privatelr.model import dplr, dpsvm
@@ -195,6 +200,7 @@ class _Watch:
 
     w: float
     seen: list[tuple[NoiseLaw, FloatArray]] = field(default_factory=list)
+    scored: list[tuple[LengthCalibration, FloatArray]] = field(default_factory=list)
 
     def rounded(self, centre: Any, noise: Any, grid: float) -> FloatArray:
         """Zeros for a scale and for matrices, and coefficients of this size for a minimiser."""
@@ -202,6 +208,14 @@ class _Watch:
         values = np.array([float(getattr(c, "mid", lambda c=c: c)()) for c in centre])
         self.seen.append((law, values))
         return np.zeros(len(values))
+
+    def length(
+        self, rows: Any, made: LengthCalibration, noise: Any, change: Any, bounds: Any
+    ) -> LengthRelease:
+        """The length of a typical row, whatever the scores of the candidates are."""
+        counts = counts_of_lengths(rows, change, bounds)
+        self.scored.append((made, range_selection.scores_of_high(counts, made.longer)))
+        return LengthRelease(1.0, made)
 
     def minimiser(self, centre: Any, noise: Any, grid: float) -> FloatArray:
         """The first vector that a fit rounds in this module is that of the coefficients."""
@@ -211,7 +225,9 @@ class _Watch:
         return np.resize([self.w, -self.w], len(centre))
 
 
-def _watched(fit_by: Callable[..., Any], case: FarCase, claim: Promise, w: float, side: int) -> Any:
+def _watched(
+    fit_by: Callable[..., Any], case: FarCase, claim: Promise, w: float, side: int
+) -> tuple[Any, _Watch]:
     watch = _Watch(w)
     with ExitStack() as patched:
         own = {sys.modules[type(stage).__module__] for stage in STAGES.values()}
@@ -219,23 +235,34 @@ def _watched(fit_by: Callable[..., Any], case: FarCase, claim: Promise, w: float
         for module in {scale_stage, histogram_stage, *rounding}:
             patched.enter_context(mock.patch.object(module, "rounded_sum", watch.rounded))
         patched.enter_context(mock.patch.object(perturbation, "rounded_sum", watch.minimiser))
+        patched.enter_context(mock.patch.object(fitting, "release_length", watch.length))
         patched.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         fit = fit_by(case.formula, case.tables[side], claim, "free", **_DECLARED, **case.given)
-    return fit, [(law, values) for law, values in watch.seen if law is not None]
+    watch.seen = [(law, values) for law, values in watch.seen if law is not None]
+    return fit, watch
 
 
 def _fits(case: FarCase, claim: Promise, reached: dict[str, float]) -> float:
     shares: list[float] = []
     for fit_by, w in product((dplr, dpsvm), (0.0, 0.3, -1.0, -3.0)):
-        (fit, first), (_, second) = (_watched(fit_by, case, claim, w, side) for side in (0, 1))
+        (fit, one_side), (_, other_side) = (
+            _watched(fit_by, case, claim, w, side) for side in (0, 1)
+        )
         release = fit.release
         stages = {part.calibration.noise: part.calibration for part in release.parts.values()}
-        assert len(first) == len(second) == len(stages)
-        for (law, one), (_, other) in zip(first, second, strict=True):
-            shares.append(share_of_changes(law, stages[law].target, [one - other]))
-            stage = f"{type(stages[law]).__name__}, {type(claim).__name__}"
-            reached[stage] = max(reached.get(stage, 0.0), shares[-1])
+        assert len(one_side.seen) + len(one_side.scored) == len(stages)
+        found = [
+            (stages[law], share_of_changes(law, stages[law].target, [one - other]))
+            for (law, one), (_, other) in zip(one_side.seen, other_side.seen, strict=True)
+        ]
+        for (made, one), (_, other) in zip(one_side.scored, other_side.scored, strict=True):
+            eta = made.eta * float(np.ptp(one - other)) / made.sensitivity
+            found.append((made, worth.share_of_choices(eta, 1, made.target)))
+        for calibration, share in found:
+            shares.append(share)
+            stage = f"{type(calibration).__name__}, {type(claim).__name__}"
+            reached[stage] = max(reached.get(stage, 0.0), share)
     return largest(shares)
 
 

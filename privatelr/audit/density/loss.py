@@ -33,12 +33,14 @@ from privatelr.audit.density.exact import (
     tilt_losses,
 )
 from privatelr.audit.density.pairs import Pair
-from privatelr.audit.worth import delta_of_gaussian, share_of
+from privatelr.audit.worth import delta_of_gaussian, share_of, share_of_choices
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import Problem, StagedCalibration
 from privatelr.mechanisms.calibration import Calibration
+from privatelr.mechanisms.request import LENGTHS
 from privatelr.mechanisms.signed_rows import minimisers
 from privatelr.mechanisms.stages.histogram import HistogramCalibration
+from privatelr.mechanisms.stages.lengths import LengthCalibration
 from privatelr.mechanisms.stages.matrices import MomentsCalibration
 from privatelr.mechanisms.stages.scale import ScaleCalibration
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP, to_zcdp
@@ -71,8 +73,8 @@ class PrivacyLoss:
     output : ndarray of shape (d,) or None
         The coefficients at which a pure loss is largest.
     of : str
-        What is released: ``"coefficients"``, ``"moments"``, ``"scale"``, ``"counts"``, or several
-        of them.
+        What is released: ``"coefficients"``, ``"moments"``, ``"scale"``, ``"counts"``,
+        ``"length"``, or several of them.
     parts : tuple of PrivacyLoss
         For several releases, the loss of each alone, where it is largest, and compared with the
         part of the claim that pays for it.
@@ -474,6 +476,13 @@ def counts_loss(made: HistogramCalibration) -> PrivacyLoss:
     return _loss_of_change(change, made.noise, made.proven, "counts")
 
 
+def length_loss(made: LengthCalibration) -> PrivacyLoss:
+    """The loss of the choice of a length alone, for two tables on which scores move most."""
+    claim = made.proven
+    found = share_of_choices(made.eta, 1, claim) * claimed_number(claim)
+    return PrivacyLoss(claim, found, found, claimed_number(claim), of="length")
+
+
 def _loss_of_change(
     change: FloatArray, noise: NoiseLaw, claim: Guarantee, named: str
 ) -> PrivacyLoss:
@@ -524,6 +533,8 @@ def losses_beside(
         found.append(scale_loss(largest_change(scale) if change is None else change, scale))
     if plan.histogram is not None:
         found.append(counts_loss(plan.histogram))
+    if (lengths := plan.parts.get(LENGTHS)) is not None:
+        found.append(length_loss(lengths))
     return found
 
 
