@@ -50,6 +50,7 @@ from privatelr.mechanisms.stages.histogram import (
     score_counts,
 )
 from privatelr.mechanisms.stages.lengths import (
+    LENGTH_GRID,
     LengthCalibration,
     LengthRelease,
     counts_of_lengths,
@@ -212,10 +213,10 @@ class _Watch:
     def length(
         self, rows: Any, made: LengthCalibration, noise: Any, change: Any, bounds: Any
     ) -> LengthRelease:
-        """The length of a typical row, whatever the scores of the candidates are."""
+        """The length of a typical row or a longer one, whatever the scores of candidates are."""
         counts = counts_of_lengths(rows, change, bounds)
         self.scored.append((made, range_selection.scores_of_high(counts, made.longer)))
-        return LengthRelease(1.0, made)
+        return LengthRelease(float(LENGTH_GRID[12 if self.w else 1]), made)
 
     def minimiser(self, centre: Any, noise: Any, grid: float) -> FloatArray:
         """The first vector that a fit rounds in this module is that of the coefficients."""
@@ -259,10 +260,11 @@ def _fits(case: FarCase, claim: Promise, reached: dict[str, float]) -> float:
         for (made, one), (_, other) in zip(one_side.scored, other_side.scored, strict=True):
             eta = made.eta * float(np.ptp(one - other)) / made.sensitivity
             found.append((made, worth.share_of_choices(eta, 1, made.target)))
+        shares += [share for _, share in found]
         for calibration, share in found:
-            shares.append(share)
-            stage = f"{type(calibration).__name__}, {type(claim).__name__}"
-            reached[stage] = max(reached.get(stage, 0.0), share)
+            if not isinstance(calibration, LengthCalibration):  # whose worst tables are others
+                stage = f"{type(calibration).__name__}, {type(claim).__name__}"
+                reached[stage] = max(reached.get(stage, 0.0), share)
     return largest(shares)
 
 

@@ -29,6 +29,7 @@ from privatelr.mechanisms import candidate_choice
 from privatelr.mechanisms import level_selection as levels
 from privatelr.mechanisms import range_selection as ranges
 from privatelr.mechanisms.candidate_choice import ScoreName, calibrate_choice
+from privatelr.mechanisms.stages import lengths
 from privatelr.mechanisms.stages.histogram import calibrate_histogram, counts_in, release_histogram
 from privatelr.privacy import ApproxDP, Promise, PureDP
 from privatelr.privacy.accounting import Ledger
@@ -39,6 +40,8 @@ from privatelr.types import FloatArray, IntArray
 
 PART = "answers"
 _RECORDS = 60
+_LONGER = 1000
+"""So many records may be longer than a length that is chosen."""
 _NEAR = np.arange(-6, 7)
 """Released counts less the true one, of which chances are compared with frequencies."""
 _SCORES: tuple[ScoreName, ...] = ("auc", "accuracy", "brier")
@@ -67,6 +70,8 @@ def audit_declarations(epsilon: float, calls: int = 300) -> Iterator[Check]:
     """Checks of both ends of a suggested range, of released levels, and of their charges."""
     for claim in claims_of_size(epsilon):
         yield from guarded("bounds", short(claim), _loss_of_range, claim)
+    for claim in claims_of_size(epsilon)[:2]:  # under a delta a length has a pure part
+        yield from guarded("lengths", short(claim), _loss_of_length, claim)
     yield from guarded("bounds", "real calls", _real_ranges, epsilon, calls)
     for each in (epsilon, 4 * epsilon):
         yield from guarded("levels", f"epsilon = {each:g}", _loss_of_levels, each)
@@ -198,6 +203,25 @@ def _loss_of_range(claim: Promise) -> Iterator[Check]:
     p, q = (np.add.outer(low, high).ravel() for low, high in low_high)
     subject = f"{short(claim)}: loss of both ends on the worst tables"
     yield Check("bounds", subject, loss_of_outcomes(p, q, claim), claimed_number(claim))
+
+
+def _loss_of_length(claim: Promise) -> Iterator[Check]:
+    """The loss of a length of rows: a record without a length becomes longer than all candidates.
+
+    Of the others, one fewer than may be longer are longer than all, and one is just below.
+    """
+    made = lengths.calibrate_lengths(_LONGER, claim)
+    others = np.zeros(2 * len(lengths.LENGTH_GRID) + 1)
+    others[1], others[-5], others[-1] = _RECORDS, 1, _LONGER - 1
+    first, second = others.copy(), others.copy()
+    first[1] += 1
+    second[-1] += 1
+    p, q = (
+        made.mechanism.log_probabilities(ranges.scores_of_high(slots, made.longer))
+        for slots in (first, second)
+    )
+    subject = f"{short(claim)}: loss of a length on the worst counts"
+    yield Check("lengths", subject, loss_of_outcomes(p, q, claim), claimed_number(claim))
 
 
 def _real_ranges(epsilon: float, calls: int) -> Iterator[Check]:

@@ -231,10 +231,10 @@ def _(honest: Any, event: Any, rows: int) -> Any:
 def _clipped(factors: tuple[float, float]) -> Any:
     """Matrices whose clips are wider by these factors."""
 
-    def moments(honest: Any, rows: Any, coef: Any, made: Any) -> Any:
+    def moments(honest: Any, rows: Any, coef: Any, made: Any, *units: Any) -> Any:
         most = tuple(f * most for f, most in zip(factors, made.traces, strict=True))
         facts = {"problem": made.problem, "typical": made.typical, "balance": made.balance}
-        return honest(rows, coef, SimpleNamespace(traces=most, **facts))
+        return honest(rows, coef, SimpleNamespace(traces=most, **facts), *units)
 
     return moments
 
