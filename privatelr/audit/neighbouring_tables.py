@@ -75,7 +75,7 @@ from privatelr.types import FloatArray
 
 _LARGE = 1e4
 """An epsilon, or a rho, at which fits take rows much longer than usual ones."""
-_REACHED = 0.97
+_REACHED = 0.9
 """The longest records have to reach this share of what the noise of each stage is for."""
 _LENGTHS = (1.0, 0.5, 0.38)
 """Lengths of rows over the largest one."""
@@ -213,10 +213,10 @@ class _Watch:
     def length(
         self, rows: Any, made: LengthCalibration, noise: Any, change: Any, bounds: Any
     ) -> LengthRelease:
-        """The length of a typical row or a longer one, whatever the scores of candidates are."""
+        """One of two lengths of long rows, whatever the scores of the candidates are."""
         counts = counts_of_lengths(rows, change, bounds)
         self.scored.append((made, range_selection.scores_of_high(counts, made.longer)))
-        return LengthRelease(float(LENGTH_GRID[12 if self.w else 1]), made)
+        return LengthRelease(float(LENGTH_GRID[45 if self.w else 30]), made)
 
     def minimiser(self, centre: Any, noise: Any, grid: float) -> FloatArray:
         """The first vector that a fit rounds in this module is that of the coefficients."""
@@ -246,7 +246,7 @@ def _watched(
 
 def _fits(case: FarCase, claim: Promise, reached: dict[str, float]) -> float:
     shares: list[float] = []
-    for fit_by, w in product((dplr, dpsvm), (0.0, 0.3, -1.0, -3.0)):
+    for fit_by, w in product((dplr, dpsvm), (0.0, -0.3, -1.0, -3.0)):
         (fit, one_side), (_, other_side) = (
             _watched(fit_by, case, claim, w, side) for side in (0, 1)
         )

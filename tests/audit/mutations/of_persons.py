@@ -139,8 +139,8 @@ def _(honest: Any, facts: Any) -> float:
 
 
 @bug("a person's records are each held to the trace of a record", clip_for, _LONG)
-def _(honest: Any, facts: Problem, typical: float | None, **named: Any) -> Any:
-    return honest(replace(facts, persons=False), typical, **named)
+def _(honest: Any, facts: Problem, *given: Any, **named: Any) -> Any:
+    return honest(replace(facts, persons=False), *given, **named)
 
 
 @bug("records of partitions count wherever they are", (persons, "_inside"), _FITS)
