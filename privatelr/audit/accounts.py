@@ -14,7 +14,7 @@ import json
 import math
 import sqlite3
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -29,7 +29,7 @@ from scipy import stats
 
 from privatelr import call_data
 from privatelr.audit.checks import Check, guarded, largest, measured
-from privatelr.audit.worth import delta_of_gaussian, least_epsilon
+from privatelr.audit.worth import delta_of_gaussian
 from privatelr.errors import GuaranteeError
 from privatelr.model import dplr
 from privatelr.privacy import (
@@ -49,7 +49,6 @@ from privatelr.privacy.events import EVENTS, BoundedRangeEvent, SimplexDrawEvent
 from privatelr.selection.online import PrivateFTRL
 
 _LARGE, _DELTA = 1000.0, 1e-6
-_SEVERAL = 9
 _TOLD = 1e-4
 """An epsilon at a delta may have at most this relative rounding error."""
 _TIMES, _CHARGES, _LEDGERS = (1, 2, 7, 50), 7, 6
@@ -108,36 +107,9 @@ def exact_delta(releases: list[Charged], epsilon: float) -> float:
     return 1 - kept * (1 - float(chances @ deltas))
 
 
-def _exact_epsilon(releases: list[Charged], delta: float) -> float:
-    """The epsilon at delta of these releases together; without a delta they are pure."""
-    most = math.fsum(each.times * getattr(each.guarantee, "epsilon", 0.0) for each in releases)
-    if delta == 0:
-        return most
-    return least_epsilon(lambda epsilon: exact_delta(releases, epsilon), delta, most or _LARGE)
-
-
-def _pure(prices: Iterable[float]) -> list[Charged]:
-    return [Charged(PureDP(price)) for price in prices]
-
-
-def _sum_of_accepted(ledger: Ledger, prices: Iterable[float]) -> float:
-    return math.fsum(price for price in prices if Charged(PureDP(price)).charge(ledger))
-
-
 def audit_ledger(rng: np.random.Generator) -> Iterator[Check]:
-    """Checks of sums, compositions at a delta, parts, budgets, events, charges by fits, files."""
-    prices = rng.uniform(0.1, 1.0, _SEVERAL)
-    for subject, ledger, releases in (
-        ("pure releases", Ledger(_LARGE), _pure(2 * prices)),
-        ("one release many times", Ledger(_LARGE), [*_pure(prices), Charged(PureDP(0.5), 7)]),
-        ("pure releases at a delta", Ledger(_LARGE, _DELTA), _pure(prices)),
-        # the account of a large budget is inexact for small prices
-        ("zCDP at a delta", Ledger(15.0, _DELTA), [Charged(ZCDP(price / 5)) for price in prices]),
-    ):
-        yield from guarded("ledger", subject, _composed, subject, ledger, releases)
+    """Checks of what is left, events, charges by fits, files, and random small ledgers."""
     for subject, work in (
-        ("parts", _parts),
-        ("budgets", _budgets),
         ("what is left", _rests),
         ("events", _false_events),
         ("fits", _fits),
@@ -150,37 +122,13 @@ def audit_ledger(rng: np.random.Generator) -> Iterator[Check]:
         ("persons: charges about another column that were accepted", _persons, 0.0),
     ):
         yield from measured("ledger", subject, measure, allowed=allowed)
+    yield from audit_small_ledgers(rng)
 
 
 def _share(subject: str, spent: float, ledger: Ledger) -> Check:
     over = spent / said if (said := ledger.spent()) > 0 else math.inf
     counted = f"{subject}: epsilon that is spent over what is counted"
     return Check("ledger", counted, over, 1 + _TOLD)
-
-
-def _composed(subject: str, ledger: Ledger, releases: list[Charged]) -> Iterator[Check]:
-    for release in releases:
-        release.charge(ledger)
-    yield _share(subject, _exact_epsilon(releases, ledger.delta), ledger)
-
-
-def _parts(rng: np.random.Generator) -> Iterator[Check]:
-    ledger = Ledger(_LARGE)
-    for part, price in (("first", 1.0), ("second", 2.0), ("", 0.5), ("second", 1.0)):
-        Charged(PureDP(price)).charge(ledger.part(part) if part else ledger)
-    yield _share("parts", 3.5, ledger)
-
-
-def _budgets(rng: np.random.Generator) -> Iterator[Check]:
-    beyond = 0.0
-    for delta, charges in (*((0.0, 40) for _ in range(10)), (_DELTA, 8)):
-        ledger = Ledger(1.0, delta)
-        sum_of_pure = _sum_of_accepted(ledger, rng.uniform(0.02, 0.4, charges))
-        beyond = max(beyond, ledger.spent() if delta else sum_of_pure)
-    yield Check("ledger", "budgets: what was charged over the budget", beyond, 1.0)
-    ledger = Ledger(1.0)
-    accepted = sum(Charged(NonPrivate("audit")).charge(ledger) for _ in range(3))
-    yield Check("ledger", "budgets: releases without a guarantee that were accepted", accepted)
 
 
 def _rests(rng: np.random.Generator) -> Iterator[Check]:
@@ -221,7 +169,9 @@ def _chosen() -> float:
 
 
 def _false_events(rng: np.random.Generator) -> Iterator[Check]:
-    """Check that a ledger refuses events that are much cheaper than their guarantee."""
+    """Check that a ledger refuses what has no guarantee, and events much cheaper than theirs."""
+    accepted = sum(Charged(NonPrivate("audit")).charge(Ledger(1.0)) for _ in range(3))
+    yield Check("ledger", "events: releases without a guarantee that were accepted", accepted)
     cheap = float(10 ** rng.uniform(-6, -2))
     believed = sum(
         Charged(guarantee, 1, (event,)).charge(Ledger(_LARGE, _DELTA))
@@ -399,7 +349,6 @@ def audit_small_ledgers(rng: np.random.Generator) -> Iterator[Check]:
         yield from guarded("ledger", subject, _filter, account, delta, subject, rng)
     for subject, work in (
         ("sums", _sums),
-        ("releases that are made several times", _times),
         ("plans", _plans),
         ("groups of rows", _groups),
     ):
@@ -451,17 +400,6 @@ def _sums(subject: str, rng: np.random.Generator) -> Iterator[Check]:
             wrong += some.charge(ledger) != fits
         wrong += abs(ledger.spent() / float(spent) - 1) > _LOST
     yield Check("ledger", f"{subject}: decisions that differ from sums of fractions", wrong)
-
-
-def _times(subject: str, rng: np.random.Generator) -> Iterator[Check]:
-    """A release that is made several times costs as much as so many charges."""
-    apart = 0.0
-    for account, _ in product(("sum", "renyi"), range(_LEDGERS)):
-        some = replace(_some(rng, 5.0, 1e-6), times=int(rng.choice(_TIMES[1:3])))
-        one, many = (Ledger(50.0, 1e-5, account=account) for _ in range(2))
-        if some.charge(one) and all(replace(some, times=1).charge(many) for _ in range(some.times)):
-            apart = max(apart, abs(one.spent() / many.spent() - 1))
-    yield Check("ledger", f"{subject}: relative difference to single charges", apart, _ROUNDING)
 
 
 def _plans(subject: str, rng: np.random.Generator) -> Iterator[Check]:

@@ -31,9 +31,6 @@ from privatelr.results.release_files import replace_file
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-DIFFERS = "DIFFERS"
-_DIFFERS = 1e-6
-"""Releases have another law if the p-value is below this."""
 _SLACK = 1e-6
 """A loss may exceed its claim by this share, because of rounding."""
 _LINE = "{:<10}{:<{wide}}{:<29}{:>9}{:>9}{:>9}{:>9}  {}"
@@ -54,15 +51,13 @@ of claim  exact over the claim; above 1 the claim is wrong
 of bound  the same without the hundredth that covers the distance to the exact minimiser
 sampled   lower bound from outputs alone, wrong once in 1,000 audits""",
     "scale": """\
-scale     share of what was paid for the scale of columns that it alone shows; exact is of both""",
+scale     share of what was paid for the scale of columns that it shows; exact is of both""",
     "inference": """\
-moments   share of what was paid for the moments that they alone show; above 1 it is too little""",
+moments   share of what was paid for the moments that they show; exact is of both""",
     "choices": """\
 choices   exact over all outcomes of tiny cases, on random neighbours that are not the worst""",
     LAPLACE_MARK: f"""\
 {LAPLACE_MARK}         Laplace noise on the coefficients; in the row above it is Gaussian""",
-    DIFFERS: """\
-DIFFERS   real releases do not have the law that was audited""",
 }
 
 
@@ -86,20 +81,21 @@ class Row:
         The setting, and the family of the worst pair.
     sampled : float
         A lower bound from outputs alone, in the first setting.
-    differs : float
-        The p-value of real releases against modelled ones; a small one means that they differ.
-    moments, scale : float
-        NaN for a release of coefficients alone. For coefficients and moments, or the scale of
-        columns and coefficients, `exact` is their joint loss; `attained` is the share of their own
-        claim that the coefficients reached, and `moments` or `scale` is the share that these
-        reached. The ledger composes the parts, so each must be within its claim.
+    buys : str
+        What is released: ``"coefficients"``, ``"scale"`` (with coefficients), ``"inference"`` (with
+        moments) or ``"choices"``.
+    share : float
+        NaN for a release of coefficients alone. For coefficients and another stage, `exact` is the
+        sum of what both lose; `attained` is the share of their own claim that the coefficients
+        reached, and `share` is the one that the other stage reached. The ledger composes the parts,
+        so each must be within its claim.
     failure : str
         The reason why there are no numbers; empty if there are numbers.
 
     Examples
     --------
     >>> from privatelr.audit import Row
-    >>> row = Row("objective", "logistic", "epsilon = 1", 1.0, 0.99, 0.99, "R 1", 0.4, 0.3)
+    >>> row = Row("objective", "logistic", "epsilon = 1", 1.0, 0.99, 0.99, "R 1", 0.4)
     >>> row.exact <= row.claimed
     True
     """
@@ -111,11 +107,10 @@ class Row:
     exact: float
     attained: float
     where: str
-    sampled: float
-    differs: float
-    moments: float = math.nan
+    sampled: float = math.nan
+    buys: str = "coefficients"
+    share: float = math.nan
     failure: str = ""
-    scale: float = math.nan
 
     @property
     def ratio(self) -> float:
@@ -123,30 +118,12 @@ class Row:
         return self.exact / self.claimed
 
     @property
-    def buys(self) -> str:
-        """What is released.
-
-        ``"coefficients"``, ``"scale"`` (with coefficients), ``"inference"`` (with moments) or
-        ``"choices"``.
-        """
-        if self.placement in ("selection", "simplex"):
-            return "choices"
-        if not math.isnan(self.scale):
-            return "scale"
-        return "coefficients" if math.isnan(self.moments) else "inference"
-
-    @property
     def verdict(self) -> str:
-        """``"ok"``, ``"VIOLATION"``, ``"DIFFERS"``, or the reason why there was no audit.
-
-        ``"DIFFERS"`` means that real releases do not have the law that was audited.
-        """
+        """``"ok"``, ``"VIOLATION"``, or the reason why there was no audit."""
         if self.failure:
             return self.failure
         holds = all(share <= 1 + _SLACK for share in (self.ratio, *self._shares))
-        if not holds or self.sampled > self.claimed:
-            return VIOLATION
-        return DIFFERS if self.differs < _DIFFERS else OK
+        return OK if holds and not self.sampled > self.claimed else VIOLATION
 
     @property
     def holds(self) -> bool:
@@ -161,8 +138,7 @@ class Row:
     @property
     def _shares(self) -> tuple[float, ...]:
         """The shares of their own claims that the coefficients and another stage reached."""
-        others = [share for share in (self.moments, self.scale) if not math.isnan(share)]
-        return (self.attained, *others) if others else ()
+        return (self.attained, self.share) if self.buys in _ALSO else ()
 
     def line(self, wide: int = 14) -> str:
         """The row as a line of the table, in which the loss has `wide` characters."""
@@ -183,16 +159,18 @@ def row_or_failure(
     claim: Guarantee,
     make: Callable[..., Row],
     *given: Any,
-    moments: float = math.nan,
-    scale: float = math.nan,
+    buys: str,
 ) -> Row:
     """Return the row that `make` returns, or a row whose verdict is the error that it raises."""
     try:
         return make(*given)
     except Exception as failure:
-        number, none, why = claimed_number(claim), math.nan, could_not(failure)
-        unknown = number, none, none, "", none, none
-        return Row(placement, loss, short(claim), *unknown, moments, why, scale)
+        none, why = math.nan, could_not(failure)
+        return Row(
+            *(placement, loss, short(claim), claimed_number(claim), none, none, ""),
+            buys=buys,
+            failure=why,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +201,7 @@ class Audit:
         return json.dumps(records, indent=1, allow_nan=False)
 
     def _records(self) -> list[dict[str, Any]]:
-        return [
-            {**asdict(row), "buys": row.buys, "ratio": row.ratio, "verdict": row.verdict}
-            for row in self.rows
-        ]
+        return [{**asdict(row), "ratio": row.ratio, "verdict": row.verdict} for row in self.rows]
 
     def plot(self, path: str | Path) -> None:
         """Draw the privacy loss over the claim of each row, and save the picture.
@@ -277,7 +252,6 @@ class Audit:
             legends += [buys] if rows and buys != "coefficients" else []
         marked = any(row.claim.endswith(LAPLACE_MARK) for row in self.rows)
         legends += [LAPLACE_MARK] if marked else []
-        legends += [DIFFERS] if any(row.verdict == DIFFERS for row in self.rows) else []
         return "\n".join([*lines, *table_of(self.checks), *(_LEGENDS[due] for due in legends)])
 
 

@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
 from itertools import product
 from typing import Any
@@ -22,8 +21,8 @@ import numpy as np
 import pandas as pd
 
 from privatelr.audit import checks
-from privatelr.audit.checks import MISSING, Check, claims_of_size, guarded, largest, measured, short
-from privatelr.audit.density.loss import PrivacyLoss, loss_of
+from privatelr.audit.checks import MISSING, Check, claims_of_size, largest, measured, short
+from privatelr.audit.density.loss import loss_of
 from privatelr.audit.density.search import Finding, privacy_loss, search, with_weights
 from privatelr.call_data import read_data
 from privatelr.design import read_design
@@ -90,8 +89,7 @@ def audit_fits(epsilon: float, rng: np.random.Generator) -> Iterator[Check]:
     """All checks of this module."""
     yield from audit_tables()
     yield from audit_front(epsilon)
-    yield from audit_scaled_fits(epsilon)
-    yield from audit_scored_fits(epsilon)
+    yield from audit_staged_fits(epsilon)
     yield from audit_offsets(epsilon, rng)
     yield from audit_weights(epsilon, rng)
 
@@ -108,8 +106,8 @@ def audit_front(
             continue  # an integral in several dimensions is slow and adds little
         subject = f"{front.formula}, {_place(op)}, {short(claim)}: loss over the claim"
         bought = {"spend": "inference", "rp_dim": front.directions, **front.declared}
-        attack = partial(_losses, front.formula, op, claim, front.tables(), bought)
-        yield from measured("formula", subject, lambda attack=attack: max(attack()))
+        given = front.formula, op, claim, front.tables(), bought
+        yield from measured("formula", subject, _largest_loss, *given)
 
 
 def _place(op: bool) -> str:
@@ -176,39 +174,50 @@ _SCALED: Mapping[str, Any] = {
 }
 
 
-def audit_scaled_fits(epsilon: float) -> Iterator[Check]:
-    """A check for each placement and claim: the largest loss of scale, coefficients and moments."""
+_SCORED: Mapping[str, Mapping[str, float]] = {
+    "counts of scores": {"coefficients": 0.75, "roc": 0.25},
+    "four stages": {"scale": 0.1, "coefficients": 0.5, "inference": 0.3, "roc": 0.1},
+}
+_LOUD, _ALIKE = 0.1, 60
+"""An epsilon at which the noise on counts cannot be overlooked, and so many fits to see it in."""
+
+
+def audit_staged_fits(epsilon: float) -> Iterator[Check]:
+    """A check for each set of stages, placement and claim: the largest loss of all and of each.
+
+    Counts of scores are those of real rows: without noise replacing a record moves two of them by
+    one, and with it they are off by the law that a calibration states.
+    """
     pure, rho, _, approximate = claims_of_size(epsilon)
-    for formula, claims in (
-        ("y ~ x", (rho, approximate)),
-        ("y ~ x + z + f", (pure,)),
-        ("y ~ x + offset(z)", (pure, rho)),
-    ):
+    scaled = {"spend": "inference", "do_scale": "private"}
+    cases: list[tuple[str, str, Mapping[str, Any], tuple[Promise, ...]]] = [
+        ("y ~ x", "with scale", scaled, (rho, approximate)),
+        ("y ~ x + z + f", "with scale", scaled, (pure,)),
+        ("y ~ x + offset(z)", "with scale", scaled, (pure, rho)),
+    ]
+    for named, spend in _SCORED.items():
+        cases.append(("y ~ x", f"with {named}", {"spend": spend}, (pure, rho, approximate)))
+    for formula, what, bought, claims in cases:
         for op, claim in product((True, False), claims):
-            subject = f"{formula} with scale, {_place(op)}, {short(claim)}"
-            bought = {"spend": "inference", "do_scale": "private"}
-            yield from guarded("formula", subject, _attack, formula, op, claim, subject, bought)
+            subject = f"{formula} {what}, {_place(op)}, {short(claim)}: loss over the claim"
+            given = formula, op, claim, _tables_of_ends(), {**_SCALED, **bought}
+            yield from measured("formula", subject, _largest_loss, *given)
+    for subject, measure, allowed in (
+        ("counts of scores: counts that one record moves", _moved_counts, 2.0),
+        ("counts of scores: their noise in fits, deviations", _noise_of_counts, 6.0),
+    ):
+        yield from measured("formula", subject, measure, allowed=allowed)
 
 
-def _attack(
-    formula: str, op: bool, claim: Promise, subject: str, bought: Mapping[str, Any]
-) -> Iterator[Check]:
-    together, alone = _losses(formula, op, claim, _tables_of_ends(), {**_SCALED, **bought})
-    yield Check("formula", f"{subject}: loss over the claim", together, 1.0)
-    yield Check("formula", f"{subject}: a stage over its part of it", alone, 1.0)
-
-
-def _losses(
+def _largest_loss(
     formula: str, op: bool, claim: Promise, tables: list[pd.DataFrame], given: Mapping[str, Any]
-) -> tuple[float, float]:
-    """The largest losses of fits between two tables over the claim: of all stages, and of one."""
-    together, alone = [], []
+) -> float:
+    """The largest loss of fits between two tables over the claim, and of a stage over its part."""
+    ratios = []
     for fit_by in (dplr, dpsvm):
         found = privacy_loss(_fit(fit_by, formula, tables[0], claim, op, **given), *tables)
-        assert isinstance(found, PrivacyLoss)
-        together.append(found.ratio)
-        alone += [part.ratio for part in found.parts] or [found.ratio]
-    return largest(together), largest(alone)
+        ratios += [found.ratio, *(part.ratio for part in found.parts)]
+    return largest(ratios)
 
 
 def _fit(
@@ -229,32 +238,6 @@ def _tables_of_ends() -> list[pd.DataFrame]:
     for label, table in enumerate(tables):
         table["y"] = pd.Series([label == 1, *[False, True] * (_OTHERS // 2)], dtype="boolean")
     return tables
-
-
-_SCORED: Mapping[str, Mapping[str, float]] = {
-    "counts of scores": {"coefficients": 0.75, "roc": 0.25},
-    "four stages": {"scale": 0.1, "coefficients": 0.5, "inference": 0.3, "roc": 0.1},
-}
-_LOUD, _ALIKE = 0.1, 60
-"""An epsilon at which the noise on counts cannot be overlooked, and so many fits to see it in."""
-
-
-def audit_scored_fits(epsilon: float) -> Iterator[Check]:
-    """Checks of fits that buy a ROC curve, which release counts of scores after the other stages.
-
-    The counts of a fit are those of real rows: without noise replacing a record moves two of them
-    by one, and with it they are off by the law that a calibration states.
-    """
-    pure, rho, _, approximate = claims_of_size(epsilon)
-    for (named, spend), claim in product(_SCORED.items(), (pure, rho, approximate)):
-        subject = f"{named}, {short(claim)}"
-        given = "y ~ x", True, claim, subject, {"spend": spend}
-        yield from guarded("formula", subject, _attack, *given)
-    for subject, measure, allowed in (
-        ("counts of scores: counts that one record moves", _moved_counts, 2.0),
-        ("counts of scores: their noise in fits, deviations", _noise_of_counts, 6.0),
-    ):
-        yield from measured("formula", subject, measure, allowed=allowed)
 
 
 def _exact_counts(fit: Fit, table: Any) -> FloatArray:

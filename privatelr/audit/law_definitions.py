@@ -64,10 +64,9 @@ class Definition(Generic[Law]):
         """The size of a row relative to the shape of the law; 0 if any row is admissible."""
         return 0.0
 
-    def at_angle(self, law: Law, row: FloatArray, angle: float) -> tuple[FloatArray, FloatArray]:
-        """Two admissible rows at about this angle."""
-        along, across = np.cos(angle / 2) * row, np.sin(angle / 2) * np.roll(row, 1)
-        return along + across, along - across
+    def at_right_angle(self, law: Law, row: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Two admissible rows at about a right angle."""
+        return row, np.roll(row, 1)
 
     def draw(self, law: Law, count: int, rng: np.random.Generator) -> FloatArray:
         """Draws ``(count, dimension)``: a direction by its density, and a Gamma length."""
@@ -164,16 +163,13 @@ class _Blocks(Definition[BlockLaplace]):
     def row_size(self, law: BlockLaplace, row: FloatArray) -> float:
         return law.norm(row)
 
-    def at_angle(
-        self, law: BlockLaplace, row: FloatArray, angle: float
-    ) -> tuple[FloatArray, FloatArray]:
-        """A corner, and another one at about this angle.
+    def at_right_angle(self, law: BlockLaplace, row: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """A corner, and another one at about a right angle.
 
         The parts of the row, largest first, keep their entry, change its sign, or move it to
         another column, whichever brings the angle nearest.
         """
-        turned = row.copy()
-        missing = (1 - math.cos(angle)) * float(row @ row)
+        turned, missing = row.copy(), float(row @ row)
         for columns, part in sorted(parts_of(law.blocks), key=lambda part: -part[1].bound):
             square, own = part.bound**2, row[columns]
             ways = {0.0: own, 2 * square: -own}

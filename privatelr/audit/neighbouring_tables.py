@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from privatelr import suggestions
+from privatelr import fitting, suggestions
 from privatelr.audit import worth
 from privatelr.audit.checks import Check, claims_of_size, guarded, largest, measured, short
 from privatelr.audit.density.exact import candidate_margins
@@ -46,18 +46,16 @@ from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE
 from privatelr.mechanisms.stages import histogram as histogram_stage
 from privatelr.mechanisms.stages import scale as scale_stage
 from privatelr.mechanisms.stages.histogram import (
-    L1_SENSITIVITY,
-    L2_SENSITIVITY,
     calibrate_histogram,
     score_counts,
 )
-from privatelr.mechanisms.stages.matrices import calibrate_moments, moments_sensitivity
-from privatelr.mechanisms.stages.scale import (
-    ScaleFacts,
-    calibrate_scale,
-    mean_squares,
-    scale_sensitivity,
+from privatelr.mechanisms.stages.lengths import (
+    LENGTH_GRID,
+    LengthCalibration,
+    LengthRelease,
+    counts_of_lengths,
 )
+from privatelr.mechanisms.stages.matrices import calibrate_moments
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import DenseRows
@@ -73,11 +71,11 @@ from privatelr.privacy import (
 from privatelr.privacy.accounting import Ledger
 from privatelr.privacy.noise import NoiseLaw
 from privatelr.sources import declare_schema, stream
-from privatelr.types import ColumnGroup, FloatArray
+from privatelr.types import FloatArray
 
 _LARGE = 1e4
 """An epsilon, or a rho, at which fits take rows much longer than usual ones."""
-_REACHED = 0.97
+_REACHED = 0.9
 """The longest records have to reach this share of what the noise of each stage is for."""
 _LENGTHS = (1.0, 0.5, 0.38)
 """Lengths of rows over the largest one."""
@@ -97,16 +95,13 @@ def share_of_changes(law: NoiseLaw, target: Guarantee, changes: list[FloatArray]
     return worth.share_of(target, *definition_of(law).cost_of(law, changes))
 
 
-def _read(
-    formula: str, table: pd.DataFrame, *, loose: bool = False, levels: Any = None
-) -> tuple[Any, Any]:
+def _read(formula: str, table: pd.DataFrame, *, levels: Any = None) -> tuple[Any, Any]:
     """The specification and the rows of a table as a fit has them, for each level if given."""
     source = read_data(formula, table, None)
     spec = source.plan(declare_schema(_BOUNDS, levels, None, None))
-    rows = source.loose if loose else source.rows
     if levels is None:
-        return spec, rows(spec, bar=False)[0]
-    return spec, [rows(spec.at_level(level), bar=False)[0] for level in levels["site"]]
+        return spec, source.rows(spec, bar=False)[0]
+    return spec, [source.rows(spec.at_level(level), bar=False)[0] for level in levels["site"]]
 
 
 # -- long records ---------------------------------------------------------------------------------
@@ -166,12 +161,17 @@ class FarCase:
     given: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _far_tables(*ends: Mapping[str, Any], times: int = 1) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Tables whose first records, so many, are at one end or at the other; `y` too."""
+def _far_tables(
+    *ends: Mapping[str, Any], times: tuple[int, int] = (1, 1)
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Tables whose first records, so many in either, are at one end or at the other; `y` too."""
     middle = {"x": 0.1, "z": -0.1, "f": "b", "w": 0.5, "y": 1.0}
     others = [{**middle, "who": 1 + k} for k in range(_OTHERS)]
-    first, second = ([{**middle, **end, "who": 0}] * times + others for end in ends)
-    return pd.DataFrame(first), pd.DataFrame(second)
+    first, second = (
+        pd.DataFrame([{**middle, **end, "who": 0}] * count + others)
+        for end, count in zip(ends, times, strict=True)
+    )
+    return first, second
 
 
 _FAR = {"x": 1e9, "z": -1e9, "f": "a", "w": 1e9, "y": 1.0}
@@ -186,7 +186,7 @@ _CASES = {
     "factors": FarCase("y ~ x + f", _far_tables(_FAR, _NEAR)),
     "products": FarCase("y ~ 0 + x:f + z", _far_tables(_FAR, _NEAR)),
     "heavy records": FarCase("y ~ x + z", _far_tables(_FAR, _NEAR), {"weights": "w"}),
-    "persons": FarCase("y ~ x + f + person(who)", _far_tables(_FAR, _NEAR, times=9)),
+    "persons": FarCase("y ~ x + f + person(who)", _far_tables(_FAR, _NEAR, times=(9, 1))),
 }
 _DECLARED: Mapping[str, Any] = {
     "bounds": {"x": (-5, 5), "z": (-2, 2), "w": (0, 1), "y": (0, 1)},
@@ -201,6 +201,7 @@ class _Watch:
 
     w: float
     seen: list[tuple[NoiseLaw, FloatArray]] = field(default_factory=list)
+    scored: list[tuple[LengthCalibration, FloatArray]] = field(default_factory=list)
 
     def rounded(self, centre: Any, noise: Any, grid: float) -> FloatArray:
         """Zeros for a scale and for matrices, and coefficients of this size for a minimiser."""
@@ -208,6 +209,14 @@ class _Watch:
         values = np.array([float(getattr(c, "mid", lambda c=c: c)()) for c in centre])
         self.seen.append((law, values))
         return np.zeros(len(values))
+
+    def length(
+        self, rows: Any, made: LengthCalibration, noise: Any, change: Any, bounds: Any
+    ) -> LengthRelease:
+        """One of two lengths of long rows, whatever the scores of the candidates are."""
+        counts = counts_of_lengths(rows, change, bounds)
+        self.scored.append((made, range_selection.scores_of_high(counts, made.longer)))
+        return LengthRelease(float(LENGTH_GRID[45 if self.w else 30]), made)
 
     def minimiser(self, centre: Any, noise: Any, grid: float) -> FloatArray:
         """The first vector that a fit rounds in this module is that of the coefficients."""
@@ -217,7 +226,9 @@ class _Watch:
         return np.resize([self.w, -self.w], len(centre))
 
 
-def _watched(fit_by: Callable[..., Any], case: FarCase, claim: Promise, w: float, side: int) -> Any:
+def _watched(
+    fit_by: Callable[..., Any], case: FarCase, claim: Promise, w: float, side: int
+) -> tuple[Any, _Watch]:
     watch = _Watch(w)
     with ExitStack() as patched:
         own = {sys.modules[type(stage).__module__] for stage in STAGES.values()}
@@ -225,23 +236,35 @@ def _watched(fit_by: Callable[..., Any], case: FarCase, claim: Promise, w: float
         for module in {scale_stage, histogram_stage, *rounding}:
             patched.enter_context(mock.patch.object(module, "rounded_sum", watch.rounded))
         patched.enter_context(mock.patch.object(perturbation, "rounded_sum", watch.minimiser))
+        patched.enter_context(mock.patch.object(fitting, "release_length", watch.length))
         patched.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         fit = fit_by(case.formula, case.tables[side], claim, "free", **_DECLARED, **case.given)
-    return fit, [(law, values) for law, values in watch.seen if law is not None]
+    watch.seen = [(law, values) for law, values in watch.seen if law is not None]
+    return fit, watch
 
 
 def _fits(case: FarCase, claim: Promise, reached: dict[str, float]) -> float:
     shares: list[float] = []
-    for fit_by, w in product((dplr, dpsvm), (0.0, 0.3, -3.0)):
-        (fit, first), (_, second) = (_watched(fit_by, case, claim, w, side) for side in (0, 1))
+    for fit_by, w in product((dplr, dpsvm), (0.0, -0.3, -1.0, -3.0)):
+        (fit, one_side), (_, other_side) = (
+            _watched(fit_by, case, claim, w, side) for side in (0, 1)
+        )
         release = fit.release
         stages = {part.calibration.noise: part.calibration for part in release.parts.values()}
-        assert len(first) == len(second) == len(stages)
-        for (law, one), (_, other) in zip(first, second, strict=True):
-            shares.append(share_of_changes(law, stages[law].target, [one - other]))
-            stage = f"{type(stages[law]).__name__}, {type(claim).__name__}"
-            reached[stage] = max(reached.get(stage, 0.0), shares[-1])
+        assert len(one_side.seen) + len(one_side.scored) == len(stages)
+        found = [
+            (stages[law], share_of_changes(law, stages[law].target, [one - other]))
+            for (law, one), (_, other) in zip(one_side.seen, other_side.seen, strict=True)
+        ]
+        for (made, one), (_, other) in zip(one_side.scored, other_side.scored, strict=True):
+            eta = made.eta * float(np.ptp(one - other)) / made.sensitivity
+            found.append((made, worth.share_of_choices(eta, 1, made.target)))
+        shares += [share for _, share in found]
+        for calibration, share in found:
+            if not isinstance(calibration, LengthCalibration):  # whose worst tables are others
+                stage = f"{type(calibration).__name__}, {type(claim).__name__}"
+                reached[stage] = max(reached.get(stage, 0.0), share)
     return largest(shares)
 
 
@@ -396,9 +419,6 @@ def audit_persons_of_fits(epsilon: float) -> Iterator[Check]:
         ("what a person counts beside a sparse matrix, in records", _counted_of_matrix, 1.0),
         ("what a person counts in two partitions, in records", _in_two_partitions, 1.0),
         ("what a person counts in batches of a stream, in records", _in_batches, 1.0),
-        ("how far a person moves the matrices of inference", _moved, 1.0),
-        ("how far a person moves the scale of columns", _moved_scale, 1.0),
-        ("how far a person moves the counts of scores", _moved_counts, 1.0),
         ("sum of counts of scores that is not public", _sum_of_counts, 0.0),
         ("how far a person moves the scores of fits to choose from", _moved_choice, 1.0),
         ("how far a person moves the counts behind suggested bounds", _moved_ranges, 2.0),
@@ -466,48 +486,18 @@ def _in_batches(epsilon: float) -> float:
     return _most_counted(_weights_of(np.array(y)))
 
 
-def _pair_of_rows(*, loose: bool = False, formula: str = _PATIENTS) -> Iterator[Any]:
+def _pair_of_rows(formula: str) -> Iterator[Any]:
     """Rows of two tables that differ in one person: one record or many, in opposite places."""
     for records, response in ((1, 0), (_MANY, 1)):
         table = _table(records, response)
         table.loc[table.patient == 0, "x"] = float(response)
-        yield _read(formula, table, loose=loose)[1]
-
-
-def _moved_scale(epsilon: float) -> float:
-    facts = ScaleFacts(_PERSONS, (ColumnGroup(1, "number"),), True, 0.003, 0.25, persons=True)
-    made, moved = calibrate_scale(facts, ZCDP(epsilon**2 / 2, REPLACE_PERSON)), []
-    for loose in (True, False):
-        before, after = (mean_squares(rows, made) for rows in _pair_of_rows(loose=loose))
-        moved.append(float(np.linalg.norm(after - before)))
-    return largest(moved) / scale_sensitivity(facts)
-
-
-def _moved_counts(epsilon: float) -> float:
-    edges = np.linspace(-4.0, 4.0, 9)
-    before, after = (score_counts(rows, _STEEP, edges) for rows in _pair_of_rows())
-    distance = np.abs(after - before)
-    ratios = distance.sum() / L1_SENSITIVITY, np.linalg.norm(distance) / L2_SENSITIVITY
-    return float(max(ratios))
+        yield _read(formula, table)[1]
 
 
 def _sum_of_counts(epsilon: float) -> float:
     few, edges = f"{_PATIENTS[:-1]}, {_MANY})", np.linspace(-4.0, 4.0, 9)
-    sums = [score_counts(rows, _STEEP, edges).sum() for rows in _pair_of_rows(formula=few)]
+    sums = [score_counts(rows, _STEEP, edges).sum() for rows in _pair_of_rows(few)]
     return max(abs(float(found) - _PERSONS) for found in sums)
-
-
-def _moved(epsilon: float) -> float:
-    pair = []
-    for table in (_table(_FEW), _table(_MANY, response=1)):
-        rows = _read(_PATIENTS, table)[1]
-        facts = Problem(rows.n, rows.d, LOSSES["logistic"], rows.radius, lambda_=0.1, persons=True)
-        # as beside a scale, by which a typical row is shorter
-        promise, typical = PureDP(epsilon, REPLACE_PERSON), facts.radius / 3
-        plan = calibrate_moments(facts, promise, typical=typical)
-        pair.append(mean_moments(rows, _STEEP, plan))
-    moved = float(np.linalg.norm(pair[1] - pair[0]))
-    return moved / moments_sensitivity(facts, plan.typical)
 
 
 def _moved_ranges(epsilon: float) -> float:

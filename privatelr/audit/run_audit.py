@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -16,23 +15,21 @@ from privatelr.audit.checks import QUICK, Effort, plan_in
 from privatelr.audit.density import exact
 from privatelr.audit.density import persons_and_classes as persons
 from privatelr.audit.density.loss import claimed_number
-from privatelr.audit.density.pairs import WIDER, straight_pair, usual_pair
+from privatelr.audit.density.pairs import straight_pair
 from privatelr.audit.density.search import deep_pair, ratio_of, search
 from privatelr.audit.enumeration import answers, plays, tiny_cases
 from privatelr.audit.sampling import draws_and_releases
 from privatelr.errors import ArgumentError, require_number, show
-from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spend, StagedCalibration
+from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spend
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Calibration
 from privatelr.mechanisms.stages.scale import ScaleFacts
 from privatelr.numerics import LOSSES, Loss
 from privatelr.privacy import ApproxDP, Guarantee
 from privatelr.privacy.noise import NoiseLaw
-from privatelr.types import ColumnGroup, FloatArray
+from privatelr.types import ColumnGroup
 
-_FEWER = 10
-"""For a row with moments, the numbers of trials and releases are divided by this."""
 _FEWER_CALLS = 3
-"""For suggested bounds and released levels, the number of releases is divided by this."""
+"""For suggested bounds and released levels, the number of draws is divided by this."""
 SCALE_BESIDE: Spend = (("scale", 0.1), ("coefficients", 0.9))
 _FEW = 2
 """Scale and coefficients are attacked in settings of at most this number of columns."""
@@ -122,18 +119,16 @@ def _all_found(
         yield from answers.audit_declarations(epsilon, -(-effort.releases // _FEWER_CALLS))
         yield from answers.audit_answers(other, epsilon, effort.choices)
         yield from accounts.audit_ledger(other)
-        yield from accounts.audit_small_ledgers(other)
         yield from recomputed.audit_peers()
     for request, loss in subjects:
         yield row_or_failure(
             *(request.placement, checks.label(loss), request.target, audit_one),
             *(request, loss, effort, checks.ALPHA / (len(subjects) * effort.seeds), rng),
-            moments=math.inf if _bought(request) == "moments" else math.nan,
-            scale=math.inf if _bought(request) == "scale" else math.nan,
+            buys=_bought(request),
         )
     if whole:
-        yield from tiny_cases.audit_programs(epsilon, rng, effort.releases, effort.choices)
-    yield from tiny_cases.audit_simplex(epsilon, rng, effort.releases, effort.choices, losses)
+        yield from tiny_cases.audit_programs(epsilon, rng, effort.choices)
+    yield from tiny_cases.audit_simplex(epsilon, rng, effort.choices, losses)
 
 
 def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Loss]]:
@@ -156,8 +151,8 @@ def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Los
 
 
 def _bought(request: Request) -> str:
-    """What a request buys beside the coefficients, or nothing."""
-    return {"inference": "moments", SCALE_BESIDE: "scale"}.get(request.spend, "")
+    """What a request buys, as a row of the table names it."""
+    return {"inference": "inference", SCALE_BESIDE: "scale"}.get(request.spend, "coefficients")
 
 
 def _scale_of(d: int) -> ScaleFacts:
@@ -167,68 +162,54 @@ def _scale_of(d: int) -> ScaleFacts:
 def audit_one(
     request: Request, loss: Loss, effort: Effort, alpha: float, rng: np.random.Generator
 ) -> Row:
-    """One row of the table; a row about several stages has fewer trials.
-
-    Real releases of a scale with coefficients are compared with the exact ones in `audit_releases`,
-    and not here: modelled ones would each have rows of their own.
-    """
-    bought = _bought(request)
-    scaled, fewer = bought == "scale", _FEWER if bought else 1
+    """One row of the table; a row about several stages has no samples and no random pairs."""
+    buys = _bought(request)
+    alone, scaled = buys == "coefficients", buys == "scale"
     settings = [each for each in effort.settings if not scaled or each.facts(loss).d <= _FEW]
     facts = [_scale_of(setting.facts(loss).d) if scaled else None for setting in settings]
     plans = [(s, plan_in(request, loss, s, fact)) for s, fact in zip(settings, facts, strict=True)]
-    pairs = 0 if bought else effort.random_pairs
+    pairs = effort.random_pairs if alone else 0
     found = [(setting, plan, search(plan, rng, pairs)) for setting, plan in plans if plan]
     setting, plan, worst = max(found, key=lambda each: ratio_of(each[2].loss))
-    first, losses = found[0][1], [each.loss for *_, each in found]
-    claim: Guarantee = plan.proven if bought else plan.coefficients.proven
+    losses = [each.loss for *_, each in found]
+    claim: Guarantee = plan.proven
     label = checks.short(claim) + (", delta unused" if claim != request.target else "")
     if isinstance(claim, ApproxDP) and request.kinds == LAPLACE:
         label += LAPLACE_MARK
-    share = checks.largest(each.parts[1].ratio for each in losses) if bought else math.nan
-    sampled, differs = math.nan, math.nan
-    if not scaled:
-        subject, trials = first if bought else first.coefficients, -(-effort.trials // fewer)
-        sampled = max(sample(subject, trials, alpha, rng) for _ in range(effort.seeds))
-        differs = draws_and_releases.release_pvalue(
-            request, loss, -(-effort.releases // fewer), rng
-        )
+    sampled, share = math.nan, math.nan
+    if alone:
+        first = found[0][1].coefficients
+        sampled = max(sample(first, effort.trials, alpha, rng) for _ in range(effort.seeds))
+        attained = checks.largest(each.tilt_ratio for each in losses)
+    else:
+        attained, share = (checks.largest(each.parts[k].ratio for each in losses) for k in (0, 1))
     return Row(
         placement=request.placement,
         loss=checks.label(loss),
         claim=label,
         claimed=claimed_number(claim),
         exact=worst.loss.found,
-        attained=checks.largest(
-            each.parts[0].ratio if bought else each.tilt_ratio for each in losses
-        ),
+        attained=attained,
         where=f"{setting}, {worst.family}",
         sampled=sampled,
-        differs=differs,
-        moments=share if bought == "moments" else math.nan,
-        scale=share if scaled else math.nan,
+        buys=buys,
+        share=share,
     )
 
 
-def sample(
-    subject: Calibration | StagedCalibration, trials: int, alpha: float, rng: np.random.Generator
-) -> float:
+def sample(calibration: Calibration, trials: int, alpha: float, rng: np.random.Generator) -> float:
     """A lower bound on the epsilon, rho or delta of the claim, from releases on two datasets.
 
-    The datasets differ in opposite records, or in records at an angle if moments are released. The
-    bound is NaN if the trials are too few for the delta of the claim.
+    The datasets differ in opposite records. The bound is NaN if the trials are too few for the
+    delta of the claim.
     """
-    if checks.shows_nothing(subject.proven, trials):
+    if checks.shows_nothing(calibration.proven, trials):
         return math.nan
-    release: Callable[..., FloatArray]
-    if isinstance(subject, StagedCalibration):
-        pair = usual_pair(subject.coefficients, WIDER)[0]
-        release = partial(draws_and_releases.release_both_many, subject)
-        score = exact.likelihood_ratio_of_both(subject, pair)
-    else:
-        deep = subject.problem.d > 1
-        pair = deep_pair(subject) if deep else straight_pair(subject, 0.0)[0]
-        release = partial(draws_and_releases.release_many, subject)
-        score = exact.likelihood_ratio(subject, pair)
-    first, second = (release(side, trials, rng) for side in (pair.first(), pair.second()))
-    return checks.sampled_bound(subject.proven, first, second, alpha, score)
+    deep = calibration.problem.d > 1
+    pair = deep_pair(calibration) if deep else straight_pair(calibration, 0.0)[0]
+    first, second = (
+        draws_and_releases.release_many(calibration, side, trials, rng)
+        for side in (pair.first(), pair.second())
+    )
+    score = exact.likelihood_ratio(calibration, pair)
+    return checks.sampled_bound(calibration.proven, first, second, alpha, score)

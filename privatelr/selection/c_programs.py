@@ -9,8 +9,6 @@ perturbation. Their mechanisms are rows of `privatelr.mechanisms.registry` with 
 from __future__ import annotations
 
 import math
-import os
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -152,7 +150,7 @@ def run_program(
     ]
     calibrations = [calibrate(request, facts) for request in requests]
     _pay(account_with(ledger), program, header.epsilon, wanted, is_secret=randomness.is_secret)
-    features, labels = read_rows(header, pieces, _size(stream))
+    features, labels = read_rows(header, pieces)
     lines: list[Line] = []
     with np.errstate(all="ignore"):  # a warning about an overflow would reveal data
         if longest < math.inf:
@@ -209,15 +207,6 @@ def _require_short(features: FloatArray, header: Header, longest: float) -> None
             f"{longest:.9g}, which --strict refuses; scale the features, or leave --strict out, "
             "and rows are shortened to 1."
         )
-
-
-def _size(stream: BinaryIO) -> int | None:
-    """The size of a regular file in bytes, or None for other files."""
-    try:
-        found = os.fstat(stream.fileno())
-    except (OSError, AttributeError):
-        return None
-    return (found.st_size or None) if stat.S_ISREG(found.st_mode) else None
 
 
 def record_of_result(program: CProgram, result: Result, seed: int | None) -> dict[str, Any]:

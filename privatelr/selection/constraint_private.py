@@ -29,11 +29,11 @@ from privatelr.mechanisms.request import (
 from privatelr.privacy import Guarantee, unless_seeded
 from privatelr.privacy.accounting import AnyLedger, Entry
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
-from privatelr.selection.dense_weights import projection_error
 from privatelr.selection.multiplicative_weights import (
     SequentialChoices,
     best_step,
     play,
+    projection_error,
     read_rounds,
 )
 from privatelr.selection.private_numbers import private_numbers, read_range

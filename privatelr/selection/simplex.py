@@ -181,13 +181,6 @@ def simplex_stability(
     The slack adds to the change of a gradient the difference of two linear terms, of range
     ``2 slack`` at most.
     """
-    above, least = "a finite number above 0", "a finite number from 0"
-    require_number(GuaranteeError, "n", n, "an integer from 1", at_least=1)
-    require_number(GuaranteeError, "lambda_", lambda_, above, above=0)
-    require_number(GuaranteeError, "slope_bound", slope_bound, above, above=0)
-    require_number(GuaranteeError, "curvature_bound", curvature_bound, least, at_least=0)
-    require_number(GuaranteeError, "width", width, above, above=0)
-    require_number(GuaranteeError, "slack", slack, least, at_least=0)
     lam = n * lambda_
     rate = (2 * slope_bound * width + 2 * slack) / lam * (1 + _STABILITY_ROUNDING)
     kappa = n * curvature_bound * width**2 / (4 * lam) * (1 + _STABILITY_ROUNDING)
@@ -236,7 +229,6 @@ def _curve(stability: Stability) -> FloatArray:
 
 def epsilon_for_draws(draws: int, stability: Stability, delta: float = 0.0) -> float:
     """Return the epsilon of so many draws at this delta; a delta of 0 asks for pure epsilon."""
-    require_draws(draws)
     pure = draws * stability.largest * (1 + _ROUNDING)
     if not delta > 0:
         return pure
@@ -248,7 +240,6 @@ def draws_for_epsilon(epsilon: float, stability: Stability, delta: float = 0.0) 
 
     It is 0 if even one draw costs more; see `epsilon_for_draws`.
     """
-    require_number(GuaranteeError, "epsilon", epsilon, "a finite number from 0", at_least=0)
     return _most(lambda draws: epsilon_for_draws(draws, stability, delta) <= epsilon)
 
 
@@ -287,7 +278,6 @@ def min_lambda(facts: SimplexProblem, target: privacy.Promise, draws: int = 1) -
     GuaranteeError
         If there is not such a lambda.
     """
-    require_draws(draws)
 
     def enough(lambda_: float) -> bool:
         return affordable_draws(target, stability_of(facts.with_lambda(lambda_))) >= draws

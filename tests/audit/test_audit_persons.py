@@ -164,5 +164,5 @@ def test_planted_losses_that_are_no_numbers_are_no_verdict_of_ok(monkeypatch):
     """Python's ``max`` keeps a number beside NaN, and a search steps over it."""
     monkeypatch.setattr(SignedPerson, "pull", lambda self, loss, w: np.full_like(w, math.nan))
     checks = list(audit_persons(1.0, np.random.default_rng(3), [LOGISTIC]))
-    assert [check.verdict for check in checks] == ["could not be audited: ArithmeticError"] * 2
+    assert all(check.verdict.startswith("could not be audited") for check in checks)
     assert not any(check.holds for check in checks)

@@ -1,7 +1,7 @@
 """Law 1: the exact loss of a real fit is at most epsilon, also at a large intercept.
 
 The rows come from real frames through the front door; the loss from the density of its release.
-The loss of a stage that releases a scale is asked for in ``tests/audit/test_audit_scale.py``.
+The loss of a stage that releases a scale is asked for in ``tests/audit/test_audit_stages.py``.
 """
 
 from dataclasses import replace

@@ -15,7 +15,7 @@ from broken_mechanisms import (
 )
 
 from privatelr.audit.density.loss import loss_of, moments_loss
-from privatelr.audit.density.pairs import RIGHT, usual_pair
+from privatelr.audit.density.pairs import right_pair
 from privatelr.audit.density.search import deep_pair
 from privatelr.numerics import LOSSES
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
@@ -66,7 +66,7 @@ def test_constants_for_add_or_remove_are_caught(loss):
 
 
 def check_moments(plan):
-    found = moments_loss(usual_pair(plan.coefficients, RIGHT)[0], plan.moments)
+    found = moments_loss(right_pair(plan.coefficients), plan.moments)
     assert found.ratio <= 1 + 1e-6
     return found.ratio
 

@@ -21,14 +21,14 @@ LR, SVM = ("n", "d", "lambda", "eps"), ("n", "d", "lambda", "eps", "h")
 SMALL = b"2 2 0.1 1\n0.1 0.2\n0.3 0.4\n-1\n1\n"
 
 
-def read(data, names=LR, size=None):
+def read(data, names=LR):
     header, pieces = read_header(io.BytesIO(data), names)
-    return header, *read_rows(header, pieces, size)
+    return header, *read_rows(header, pieces)
 
 
-def refusal(data, names=LR, size=None):
+def refusal(data, names=LR):
     with pytest.raises(MatrixFileError) as caught:
-        read(data, names, size)
+        read(data, names)
     sentence = str(caught.value)
     assert "\n" not in sentence
     assert sentence.isprintable()
@@ -89,16 +89,6 @@ def test_numbers_are_the_nearest_doubles():
     x = read(data)[1]
     expected = np.array([float(text) for text in texts[:whole]])
     assert x.tobytes() == expected.tobytes()  # -0.0 too
-
-
-def test_older_parsers_are_not_trusted(monkeypatch):
-    """The numbers do not depend on which parser was fast and exact."""
-    texts = " ".join(doubles(random.Random(1), 400))
-    data = f"100 4 1 1 {texts} {'1 ' * 100}".encode()
-    fast = read(data)[1]
-    monkeypatch.setattr(matrix_text, "PANDAS_IS_EXACT", False)
-    assert read(data)[1].tobytes() == fast.tobytes()
-    assert "'1e5e'" in refusal(SMALL.replace(b"0.3", b"1e5e"))
 
 
 def is_a_number(token):
@@ -280,20 +270,6 @@ def test_nothing_is_reserved_on_the_word_of_a_header():
         assert tracemalloc.get_traced_memory()[1] < 2**24
     finally:
         tracemalloc.stop()
-
-
-def test_a_size_that_is_too_small_is_refused_before_the_body_is_read():
-    def body():
-        raise AssertionError("it was read")
-        yield
-
-    header, _ = read_header(io.BytesIO(SMALL), LR)
-    shortest = len(b"2 2 1 1 1 1 1 1 1 1")
-    assert header.total == 10
-    with pytest.raises(MatrixFileError, match=f"which {shortest - 1} bytes cannot hold"):
-        read_rows(header, body(), shortest - 1)
-    with pytest.raises(AssertionError, match="it was read"):
-        read_rows(header, body(), shortest)
 
 
 def test_memory_stays_near_the_numbers():

@@ -7,18 +7,13 @@ import pytest
 from scipy import optimize, sparse
 
 from privatelr import ArgumentError, GuaranteeError, NonPrivate, PureDP
-from privatelr.audit.enumeration import tiny_cases as audit
 from privatelr.audit.enumeration.discrete import (
-    epsilon_of_outcomes,
     loss_of_outcomes,
     path_log_probabilities,
-    path_pvalue,
 )
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import ZCDP, ApproxDP, BoundedRangeEvent
 from privatelr.privacy.noise import SeededRandomness, SystemRandomness
-from privatelr.selection import multiplicative_weights
-from privatelr.selection.dense_weights import dense_projection
 from privatelr.selection.multiplicative_weights import (
     ProgramFacts,
     WorstMargins,
@@ -126,17 +121,6 @@ def test_shortfall_holds_with_noise():
 # -- the claim, against all paths -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=str)
-@pytest.mark.parametrize("score", ["margin", "count"])
-def test_exact_loss_is_never_above_the_claim_and_not_far_below(claim, score):
-    worst = audit.worst_pair(claim, score, np.random.default_rng(1), 12)
-    claimed = {PureDP: 1.0, ZCDP: 0.5, ApproxDP: 0.01}[type(claim)]
-    assert worst.loss <= claimed
-    assert worst.loss > (0.1 if isinstance(claim, ApproxDP) else 0.4) * claimed
-    if isinstance(claim, ApproxDP):
-        assert epsilon_of_outcomes(worst.log_p, worst.log_q, claim.delta) <= claim.epsilon
-
-
 def test_known_case():
     """p = 2, T = 5, spread over nearly all records: between a half and all of the claim."""
     facts = ProgramFacts(3, 2, 1.0, 0.9)
@@ -160,64 +144,6 @@ def test_without_noise_there_is_one_path():
     found = np.argwhere(path_log_probabilities(rows, calibration) == 0.0)
     path = release_program(rows, calibration, SystemRandomness()).path
     assert found.tolist() == [path.tolist()]
-
-
-@pytest.mark.parametrize("score", ["margin", "count"])
-def test_real_releases_have_the_law_of_all_paths(score):
-    worst = audit.worst_pair(PureDP(1.0), score, np.random.default_rng(1), 3)
-    found = worst.release(worst.first, 600)
-    assert path_pvalue(found, worst.log_p) > 1e-6
-
-
-def test_audit_rows():
-    rows = audit.audit_programs(1.0, np.random.default_rng(0), trials=60, pairs=2)
-    assert [row.verdict for row in rows] == ["ok"] * 8
-    assert {row.placement for row in rows} == {"selection"}
-
-
-# -- planted slips ----------------------------------------------------------------------------
-
-
-def largest_loss(score="margin"):
-    return audit.worst_pair(PureDP(1.0), score, np.random.default_rng(1), 12).loss
-
-
-@pytest.mark.parametrize("score", ["margin", "count"])
-def test_half_the_sensitivity_is_caught(score, monkeypatch):
-    honest = multiplicative_weights.score_sensitivity
-    monkeypatch.setattr(multiplicative_weights, "score_sensitivity", lambda *a: honest(*a) / 2)
-    assert largest_loss(score) > 1.0
-
-
-def test_composition_that_forgets_rounds_is_caught(monkeypatch):
-    honest = multiplicative_weights.range_within
-    monkeypatch.setattr(
-        multiplicative_weights, "range_within", lambda target, times: honest(target, 1)
-    )
-    assert largest_loss() > 2.0
-
-
-def test_projected_weights_that_are_fed_back_are_caught(monkeypatch):
-    """The planted slip: the next round starts from the dense weights, as active mirror descent."""
-    x = np.array([[1.0, 1.0], [1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]])
-    rows = EntryRows(x, np.ones(4), x_bound=1.0)
-    calibration = calibrate_program(ProgramFacts(4, 2, 1.0, 0.7), PureDP(8.0), 4, 2.0)
-    log_p = path_log_probabilities(rows, calibration).reshape(-1)
-    assert path_pvalue(audit.released_paths(calibration, rows, 1500), log_p) > 1e-6
-    kept = {}
-
-    def projected(log_weights, s):
-        kept["q"] = dense_projection(log_weights, s)
-        return kept["q"]
-
-    def fed_back(log_weights, rows, option, step):
-        log_weights[:] = np.log(kept["q"])
-        honest(log_weights, rows, option, step)
-
-    honest = multiplicative_weights.lower
-    monkeypatch.setattr(multiplicative_weights, "dense_projection", projected)
-    monkeypatch.setattr(multiplicative_weights, "lower", fed_back)
-    assert path_pvalue(audit.released_paths(calibration, rows, 4000), log_p) < 1e-9
 
 
 # -- numbers, refusals ------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Private follow-the-regularised-leader: its law, its regret, its discipline, its file."""
 
 import copy
-import itertools
 import json
 import math
 import os
@@ -35,7 +34,6 @@ from privatelr.selection.online import (
     OnlineProblem,
     PrivateFTRL,
     calibrate_online,
-    opening_state,
     read_problem,
     read_promise,
 )
@@ -91,83 +89,6 @@ def test_sums_of_losses_are_exact():
 
 
 # -- the law -------------------------------------------------------------------------------------
-
-
-def path_law(play, adversary):
-    """Log-probability of each path of indices; the losses of a round may depend on the path."""
-    problem = play.calibration.problem
-    found = {}
-    for path in itertools.product(range(problem.n_experts), repeat=problem.horizon):
-        play._state = opening_state(play.calibration)
-        total = 0.0
-        for round_, index in enumerate(path):
-            total += play.calibration.mechanism.log_probabilities(-play._state.sums.astype(float))[
-                index
-            ]
-            play._state.choice = index
-            play.update(adversary(path[:round_], round_))
-        found[path] = total
-    assert abs(sum(map(math.exp, found.values())) - 1) < 1e-9
-    return np.array(list(found.values()))
-
-
-def exact_epsilon(p, q, delta):
-    """Smallest epsilon at which both laws over the same outcomes are private with this delta."""
-
-    def excess(first, second, epsilon):
-        return np.maximum(np.exp(first) - np.exp(epsilon + second), 0).sum()
-
-    largest = abs(p - q).max()
-    if delta == 0:
-        return largest
-    low, high = 0.0, largest
-    for _ in range(60):
-        middle = (low + high) / 2
-        worst = max(excess(p, q, middle), excess(q, p, middle))
-        low, high = (low, middle) if worst <= delta else (middle, high)
-    return high
-
-
-def worst_epsilon(play, delta, rng, trials=6):
-    """Over neighbours: sequences that differ in the first round, then the same adversary."""
-    worst = 0.0
-    zeros = play.calibration.problem.neighbours is ZERO_OUT
-    for trial in range(trials):
-        table = rng.random((2, 2, 2, 2)).round() if trial else np.ones((2, 2, 2, 2))
-        ends = np.array([1.0, 0.0]), np.zeros(2) if zeros else np.array([0.0, 1.0])
-        laws = []
-        for first in ends:
-
-            def adversary(past, round_, first=first, table=table):
-                return first if round_ == 0 else table[round_ % 2, past[-1], past[0]]
-
-            laws.append(path_law(play, adversary))
-        worst = max(worst, exact_epsilon(*laws, delta))
-    return worst
-
-
-@EITHER
-@pytest.mark.parametrize("delta", [0.0, 1e-3])
-def test_all_paths_enumerated_cost_no_more_than_claimed(neighbours, delta):
-    play = PrivateFTRL(2, 4, 1.0, delta, neighbours=neighbours)
-    found = worst_epsilon(play, delta, np.random.default_rng(0))
-    assert found <= 1.0
-    assert found > 0.5  # the case says something
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-3])
-def test_planted_half_of_the_sensitivity_is_caught(delta, monkeypatch):
-    """A replaced vector taken for one that is zeroed, or the first round paid for alone."""
-    play = PrivateFTRL(2, 4, 1.0, delta)
-    rng = np.random.default_rng(0)
-    with monkeypatch.context() as patch:
-        half = property(lambda self: self.steps)
-        patch.setattr(OnlineProblem, "moved_steps", half)
-        assert worst_epsilon(play, delta, rng) > 1.0
-    monkeypatch.setattr(online, "range_within", lambda target, times: 2.4)
-    play = PrivateFTRL(2, 4, 1.0, delta)
-    assert play.lambda_ < 1
-    assert worst_epsilon(play, delta, rng) > 1.0
 
 
 def test_choices_follow_the_law():

@@ -10,14 +10,9 @@ import pytest
 from scipy import special, stats
 
 from privatelr import dpsimplex
-from privatelr.audit.enumeration.discrete import (
-    epsilon_of_outcomes,
-    loss_of_outcomes,
-    renyi_of_outcomes,
-)
 from privatelr.audit.enumeration.tiny_cases import exact_minimiser, histograms_of, log_chances
 from privatelr.errors import GuaranteeError, NoRelease
-from privatelr.numerics import LOSSES, Huber, Logistic
+from privatelr.numerics import Huber, Logistic
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import (
     ZCDP,
@@ -35,7 +30,6 @@ from privatelr.selection import simplex
 from privatelr.selection.entropic import Entropic, entropic_minimum
 from privatelr.selection.simplex import (
     SimplexProblem,
-    Stability,
     Uniforms,
     affordable_draws,
     calibrate_simplex,
@@ -180,7 +174,10 @@ def test_minimisers_of_neighbours_are_within_the_bounds():
         assert np.ptp(ours - theirs) <= bounds.width
         # the divergence of one draw, either way round, at any order
         for order in (1.05, 2.0, 10.0, 100.0):
-            found = renyi_of_outcomes(ours, theirs, order)
+            found = max(
+                special.logsumexp(order * p + (1 - order) * q) / (order - 1)
+                for p, q in ((ours, theirs), (theirs, ours))
+            )
             allowed = renyi_of_draw(bounds.largest, bounds.width, bounds.sd, np.array([order]))
             assert found <= allowed[0] + 1e-12
 
@@ -197,27 +194,6 @@ def test_every_histogram_is_listed_with_its_chance():
 
 
 CLAIMS = [PureDP(1.0), ZCDP(0.3), ApproxDP(1.0, 1e-3), ApproxDP(2.0, 1e-6)]
-
-
-@pytest.mark.parametrize("claim", CLAIMS, ids=str)
-def test_exact_laws_keep_the_claim(claim):
-    rng = np.random.default_rng(2)
-    for index in range(60):
-        loss = list(LOSSES.values())[index % 3]
-        d = 1 + index % 2
-        facts, pair = neighbours(rng, d, int(rng.integers(2, 200)), loss)
-        number = int(rng.choice([1, 4, 15, 100])) if d == 1 else int(rng.choice([1, 3, 12]))
-        calibration = calibrate_simplex(facts, claim, "auto", number)
-        histograms = histograms_of(2 * d, number)
-        laws = [
-            log_chances(histograms, exact_minimiser(rows, calibration.problem)) for rows in pair
-        ]
-        exact = loss_of_outcomes(*laws, claim)
-        claimed = {PureDP: "epsilon", ZCDP: "rho", ApproxDP: "delta"}[type(claim)]
-        assert exact <= getattr(claim, claimed)
-        if isinstance(claim, ApproxDP):
-            found = epsilon_of_outcomes(*laws, claim.delta)
-            assert found <= epsilon_for_draws(number, calibration.stability, claim.delta)
 
 
 # -- draws, lambdas, numbers -----------------------------------------------------------------------
@@ -457,51 +433,6 @@ def test_options_of_no_weight_in_doubles_are_never_hit_by_rounding():
     counts = draw_histogram(np.array([0.0, -2000.0, -1e300, 0.0]), 1000, SystemRandomness())
     assert counts[1] == counts[2] == 0
     assert counts[0] + counts[3] == 1000
-
-
-# -- planted bugs ----------------------------------------------------------------------------------
-
-
-def worst_ratio(stability, draws, epsilon):
-    """Exact pure loss over the claim of draws that another stability would have allowed."""
-    rng = np.random.default_rng(4)
-    worst = 0.0
-    for _ in range(10):
-        facts = SimplexProblem(60, 1, 1.0, float(10.0 ** rng.uniform(-2, -1)), Huber())
-        lam = draws * stability(facts, 1.0).largest / epsilon
-        problem = facts.with_lambda(lam / facts.n)
-        x = np.full((60, 1), -1.0)
-        moved = x.copy()
-        x[0] = 1.0
-        pair = [EntryRows(side, np.ones(60), x_bound=1.0) for side in (x, moved)]
-        ours, theirs = (exact_minimiser(rows, problem) for rows in pair)
-        worst = max(worst, draws * np.abs(ours - theirs).max() / epsilon)
-    return worst
-
-
-def rate_at(slope_factor):
-    def stability(facts, lam):
-        """By the bound at kappa = 0, which these narrow cases are near to."""
-        bounds = simplex_stability(facts.n, lam / facts.n, facts.slope_bound, 0.0, facts.width)
-        return Stability(*(slope_factor * b for b in (bounds.largest, bounds.width, bounds.sd)), 0)
-
-    return stability
-
-
-def test_half_the_sensitivity_would_be_seen():
-    assert 0.8 < worst_ratio(rate_at(1.0), 5, 1.0) <= 1
-    assert worst_ratio(rate_at(0.5), 5, 1.0) > 1
-
-
-def test_rounding_draws_up_to_one_would_be_seen():
-    facts, claim = SimplexProblem(6, 1, 1.0, 0.05, Huber()), PureDP(0.5)
-    problem = facts.with_lambda(min_lambda(facts, claim) / 2)
-    assert affordable_draws(claim, stability_of(problem)) == 0
-    x = np.full((6, 1), -1.0)
-    moved = x.copy()
-    moved[0] = 1.0
-    laws = [exact_minimiser(EntryRows(s, np.ones(6), x_bound=1.0), problem) for s in (x, moved)]
-    assert loss_of_outcomes(*laws, claim) > claim.epsilon
 
 
 # -- in a ledger ---------------------------------------------------------------------------------

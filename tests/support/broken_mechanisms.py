@@ -20,7 +20,6 @@ from privatelr.privacy.noise import (
     GaussianNoise,
     NoNoise,
     SphericalLaplace,
-    draw_many,
     shortest,
 )
 
@@ -235,14 +234,3 @@ def moments_of_another_loss(plan, other):
 def scores_summed(plan):
     """S without 1/n."""
     return with_moments(plan, balance=plan.moments.problem.n * plan.moments.balance)
-
-
-def one_draw_for_both_matrices(law, count, rng):
-    """A sampler: H and S get the same noise. What is drawn for coefficients is as it should be."""
-    half = np.hsplit(draw_many(law, count, rng), 2)[0]
-    return np.hstack([half, half])
-
-
-def one_number_for_all_entries(law, count, rng):
-    """A sampler: one scalar is added to every entry."""
-    return np.repeat(draw_many(law, count, rng)[:, :1], law.dimension, axis=1)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privatelr.audit.law_definitions import definition_of
-from privatelr.mechanisms import Problem, StagedCalibration, vector_of
+from privatelr.mechanisms import Problem, vector_of
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.signed_rows import (
     SignedRows,
@@ -94,12 +94,6 @@ def likelihood_ratio(calibration: Calibration, pair: Pair) -> Charge:
     return lambda w: log_ratios(noise, w - first, np.broadcast_to(second - first, w.shape))
 
 
-def moments_of(plan: StagedCalibration) -> MomentsCalibration:
-    """The calibration of the moments, for a plan that buys them."""
-    assert plan.moments is not None
-    return plan.moments
-
-
 def query(data: SignedRows, calibration: MomentsCalibration, w: FloatArray) -> FloatArray:
     """The moments ``(svec H, eta svec S)`` of a dataset at each w, without noise.
 
@@ -112,28 +106,9 @@ def query(data: SignedRows, calibration: MomentsCalibration, w: FloatArray) -> F
     return np.asarray(total / calibration.problem.n)
 
 
-def query_change(pair: Pair, calibration: MomentsCalibration, w: FloatArray) -> FloatArray:
-    """The query of the second dataset less that of the first, at each w."""
-    return query(pair.change(), calibration, w)
-
-
 def query_distance(pair: Pair, calibration: MomentsCalibration, w: FloatArray) -> FloatArray:
-    """Euclidean length ``(m,)`` of `query_change`."""
-    return np.asarray(np.linalg.norm(query_change(pair, calibration, w), axis=1))
-
-
-def likelihood_ratio_of_both(plan: StagedCalibration, pair: Pair) -> Charge:
-    """Log likelihood ratio of coefficients and moments, without the shield and rounding."""
-    moments, d = moments_of(plan), pair.d
-    coefficients = likelihood_ratio(plan.coefficients, pair)
-
-    def score(outputs: FloatArray) -> FloatArray:
-        w, values = outputs[:, :d], outputs[:, d:]
-        residual = values - query(pair.first(), moments, w)
-        change = query_change(pair, moments, w)
-        return coefficients(w) + log_ratios(moments.noise, residual, change)
-
-    return score
+    """How far ``(m,)`` the query of the second dataset is from that of the first, at each w."""
+    return np.asarray(np.linalg.norm(query(pair.change(), calibration, w), axis=1))
 
 
 @lru_cache(maxsize=256)

@@ -6,23 +6,17 @@ the tilted minimiser and the released w are treated as equal, and its loss is co
 The noise has a known law. The release on the first dataset is a function of it, and so is the
 privacy loss. Gaussian noise is integrated: on a fine grid along the direction in which the two
 datasets differ, and across it on a coarse grid (d = 2) or over random normal vectors (d > 2).
-Other noise laws are sampled. If a Gaussian release follows whose mu depends on the coefficients,
-it is composed with them at each point.
+Other noise laws are sampled.
 
-The scale of columns comes first, and rows are mapped by what was released. The coefficients w
-follow, then moments at these, and counts of scores by them. The joint density is the product of the
-densities of each stage given the ones before, so log ratios add up. At each w the moments add the
-loss of their noise for the change of their query, which depends on the two records alone.
-
-The rows of the two records under the map are handed in. They differ from scale to scale. So where
-a scale is released, its largest loss over all scales is composed with the loss of the other stages
-under the given map; the claim has to cover both together, whatever the map.
+Each stage is attacked by itself, on the records that are worst for it, and is compared with the
+part of the claim that pays for it. What they lose is added up as a ledger does it. So the loss of
+all stages is at least that of any one output, and the claim has to cover it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,12 +33,14 @@ from privatelr.audit.density.exact import (
     tilt_losses,
 )
 from privatelr.audit.density.pairs import Pair
-from privatelr.audit.worth import delta_of_gaussian
+from privatelr.audit.worth import delta_of_gaussian, share_of, share_of_choices
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import Problem, StagedCalibration
 from privatelr.mechanisms.calibration import Calibration
+from privatelr.mechanisms.request import LENGTHS
 from privatelr.mechanisms.signed_rows import minimisers
 from privatelr.mechanisms.stages.histogram import HistogramCalibration
+from privatelr.mechanisms.stages.lengths import LengthCalibration
 from privatelr.mechanisms.stages.matrices import MomentsCalibration
 from privatelr.mechanisms.stages.scale import ScaleCalibration
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP, to_zcdp
@@ -76,11 +72,9 @@ class PrivacyLoss:
         The loss that is added for the distance to the exact minimiser, at its claimed size.
     output : ndarray of shape (d,) or None
         The coefficients at which a pure loss is largest.
-    moments, scale, counts : float
-        The loss that moments, the scale of columns and counts of scores add, if they are released.
     of : str
-        What is released: ``"coefficients"``, ``"moments"``, ``"scale"``, ``"counts"``, or several
-        of them.
+        What is released: ``"coefficients"``, ``"moments"``, ``"scale"``, ``"counts"``,
+        ``"length"``, or several of them.
     parts : tuple of PrivacyLoss
         For several releases, the loss of each alone, where it is largest, and compared with the
         part of the claim that pays for it.
@@ -102,11 +96,8 @@ class PrivacyLoss:
     tilt_claim: float
     shield: float = 0.0
     output: FloatArray | None = None
-    moments: float = 0.0
-    scale: float = 0.0
     of: str = "coefficients"
     parts: tuple[PrivacyLoss, ...] = ()
-    counts: float = 0.0
 
     @property
     def claimed(self) -> float:
@@ -130,15 +121,9 @@ class PrivacyLoss:
 
     def __str__(self) -> str:
         verdict = "ok" if self.holds else "VIOLATION"
-        added = {
-            "of the scale": self.scale,
-            "of the moments": self.moments,
-            "of the counts of scores": self.counts,
-            "for the approximate minimum": self.shield,
-        }
-        shares = " and ".join(f"{share:.3g} {what}" for what, share in added.items() if share)
+        shield = f" (with {self.shield:.3g} for the approximate minimum)" if self.shield else ""
         line = (
-            f"{_UNITS[type(self.claim)]} {self.found:.6g}{f' (with {shares})' if shares else ''} "
+            f"{_UNITS[type(self.claim)]} {self.found:.6g}{shield} "
             f"on this pair, claim {self.claimed:.6g}, ratio {self.ratio:.4f}: {verdict}"
         )
         alone = ", ".join(f"{part.of} {part.ratio:.4f}" for part in self.parts)
@@ -179,9 +164,6 @@ _LINES = 40
 _DRAWS = 50_000
 """A noise law that is not Gaussian is sampled with this number of draws."""
 
-Beside = Callable[[FloatArray], FloatArray]
-"""A function from coefficients ``(m, d)`` to the mu ``(m,)`` of a Gaussian release that follows."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrivacyLossDistribution:
@@ -194,21 +176,17 @@ class PrivacyLossDistribution:
     error : float
         The standard error of the mean of a variable with standard deviation one. It is 0 if the
         law is an integral and not a sample.
-    beside : ndarray of shape (m,) or None
-        The mu of a Gaussian release that follows, at each value.
     """
 
     losses: FloatArray
     weights: FloatArray
     error: float = 0.0
-    beside: FloatArray | None = None
 
     def delta(self, epsilon: float, mu: float) -> float:
         """Delta at epsilon after composition with a further Gaussian release of ratio `mu`."""
         rest = epsilon - self.losses
-        alone = -np.expm1(np.minimum(rest, 0.0))
-        both = np.hypot(mu, 0.0 if self.beside is None else self.beside)
-        return float(self.weights @ np.where(both > 0, delta_of_gaussian(rest, both), alone))
+        kept = delta_of_gaussian(rest, mu) if mu > 0 else -np.expm1(np.minimum(rest, 0.0))
+        return float(self.weights @ kept)
 
     def rho(self) -> float:
         """Largest ratio of a Renyi divergence to its order; a lower bound if the law is sampled."""
@@ -221,16 +199,11 @@ class PrivacyLossDistribution:
         terms. It cancels the part that is linear in the loss, and with it most of the variance.
         """
         excess = order - 1
-        follows = 0.0 if self.beside is None else order * self.beside**2 / 2
         if excess == 0:
-            return max(0.0, self._mean(self.losses + np.expm1(-self.losses) + follows))
+            return max(0.0, self._mean(self.losses + np.expm1(-self.losses)))
         with np.errstate(over="ignore"):
-            terms = np.expm1(excess * (self.losses + follows)) + excess * np.expm1(-self.losses)
+            terms = np.expm1(excess * self.losses) + excess * np.expm1(-self.losses)
         return math.log1p(max(0.0, self._mean(terms))) / excess
-
-    def first(self) -> PrivacyLossDistribution:
-        """The law of the loss without the releases that follow."""
-        return replace(self, beside=None)
 
     def _mean(self, terms: FloatArray) -> float:
         """The weighted mean of terms, less four standard errors."""
@@ -243,12 +216,12 @@ class PrivacyLossDistribution:
         return mean - 4 * self.error * spread * abs(mean)
 
 
-Released = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-"""A function from noise ``(m, d)`` to coefficients ``(m, d)`` and privacy losses ``(m,)``."""
+LossOfNoise = Callable[[FloatArray], FloatArray]
+"""A function from noise ``(m, d)`` to the privacy losses ``(m,)`` of what is released with it."""
 
 
 def loss_law(
-    pair: Pair, calibration: Calibration, rng: np.random.Generator, beside: Beside | None = None
+    pair: Pair, calibration: Calibration, rng: np.random.Generator
 ) -> PrivacyLossDistribution:
     """The law of the loss of coefficients, old record over new, under the first dataset.
 
@@ -259,40 +232,37 @@ def loss_law(
     problem, noise = calibration.problem, calibration.noise
     if calibration.placement == "objective":
 
-        def released(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
-            w = minimisers(pair.first(), problem, drawn)
-            return w, tilt_losses(pair, problem, noise, w)
+        def loss_of_noise(drawn: FloatArray) -> FloatArray:
+            return tilt_losses(pair, problem, noise, minimisers(pair.first(), problem, drawn))
 
     else:
         first, second = centres(pair, problem)
         length = float(np.linalg.norm(second - first))
         shift = (second - first) * (1 + calibration.distance / length if length > 0 else 1.0)
 
-        def released(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
-            return first + drawn, log_ratios(noise, drawn, np.broadcast_to(shift, drawn.shape))
+        def loss_of_noise(drawn: FloatArray) -> FloatArray:
+            return log_ratios(noise, drawn, np.broadcast_to(shift, drawn.shape))
 
     if noise.is_pure:
-        w, losses = released(draw_many(noise, _DRAWS, rng))
-        weights, follows = np.full(_DRAWS, 1 / _DRAWS), None if beside is None else beside(w)
-        return PrivacyLossDistribution(losses, weights, 1 / math.sqrt(_DRAWS), follows)
+        losses = loss_of_noise(draw_many(noise, _DRAWS, rng))
+        return PrivacyLossDistribution(losses, np.full(_DRAWS, 1 / _DRAWS), 1 / math.sqrt(_DRAWS))
     if calibration.placement == "output":
         furthest = float(np.linalg.norm(shift)) / noise.scale
-        return integrated(released, noise, -shift, furthest, rng, beside)
-    w, _ = released(noise.scale * rng.standard_normal((200, pair.d)))
+        return integrated(loss_of_noise, noise, -shift, furthest, rng)
+    w = minimisers(pair.first(), problem, noise.scale * rng.standard_normal((200, pair.d)))
     old, new = record_gradients(pair, problem.loss, w)
     change = new - old
     # a Renyi divergence of order a weighs losses by a density that is shifted by a times 2 m
     furthest = 2 * problem.loss.slope_bound * problem.radius / noise.scale
-    return integrated(released, noise, change.mean(axis=0), furthest, rng, beside)
+    return integrated(loss_of_noise, noise, change.mean(axis=0), furthest, rng)
 
 
 def integrated(
-    released: Released,
+    loss_of_noise: LossOfNoise,
     noise: NoiseLaw,
     apart: FloatArray,
     furthest: float,
     rng: np.random.Generator,
-    beside: Beside | None = None,
     step: float = FINE,
 ) -> PrivacyLossDistribution:
     """The law of the loss from points on lines along `apart` ``(d,)``, where the datasets differ.
@@ -314,16 +284,11 @@ def integrated(
         across, shares = rng.standard_normal((_LINES, d - 1)), np.full(_LINES, 1 / _LINES)
     basis = np.linalg.qr(np.column_stack([along, np.eye(d)]))[0][:, 1:d]
     z = (across @ basis.T)[:, None, :] + line[:, None] * along
-    w, losses = released(noise.scale * z.reshape(-1, d))
+    losses = loss_of_noise(noise.scale * z.reshape(-1, d)).reshape(len(shares), -1)
     finer = np.linspace(line[0], line[-1], _BETWEEN * (len(line) - 1) + 1)
-
-    def between(values: FloatArray) -> FloatArray:
-        rows = values.reshape(len(shares), -1)
-        return np.concatenate([np.interp(finer, line, row) for row in rows])
-
+    between = np.concatenate([np.interp(finer, line, row) for row in losses])
     weights = (shares[:, None] * (step / _BETWEEN * _normal(finer))).reshape(-1)
-    follows = None if beside is None else between(beside(w))
-    return PrivacyLossDistribution(between(losses), weights, beside=follows)
+    return PrivacyLossDistribution(between, weights)
 
 
 def _normal(x: FloatArray) -> FloatArray:
@@ -349,7 +314,7 @@ def loss_of(pair: Pair, calibration: Calibration, outputs: FloatArray | None = N
     if not isinstance(claim, PureDP):
         return loss_of_laws(laws_of(pair, calibration), calibration)
     starts = [*([] if outputs is None else [outputs]), places(pair, calibration)]
-    ways = [(exact.likelihood_ratio(calibration, way),) for way in (pair, pair.swapped())]
+    ways = [exact.likelihood_ratio(calibration, way) for way in (pair, pair.swapped())]
     return _with_shield(calibration, *climb(ways, starts, problem))
 
 
@@ -388,17 +353,16 @@ def _with_shield(calibration: Calibration, tilt: float, w: FloatArray) -> Privac
 
 
 def climb(
-    ways: Sequence[Sequence[Charge]], starts: Sequence[FloatArray], problem: Problem
+    ways: Sequence[Charge], starts: Sequence[FloatArray], problem: Problem
 ) -> tuple[float, FloatArray]:
-    """A local maximum of the sum of log ratios, the larger of two directions, and its output."""
+    """A local maximum of a log ratio, the larger of two directions, and its output."""
     found, at = [], np.vstack(starts)
-    for charges in ways:
+    for charge in ways:
 
-        def below(w: FloatArray, charges: Sequence[Charge] = charges) -> float:
-            return -number(float(sum(charge(w[None])[0] for charge in charges)))
+        def below(w: FloatArray, charge: Charge = charge) -> float:
+            return -number(float(charge(w[None])[0]))
 
-        total = np.sum([charge(at) for charge in charges], axis=0)
-        start = at[int(np.argmax(total))]
+        start = at[int(np.argmax(charge(at)))]
         size = float(np.abs(start).max()) + 1 / problem.radius
         options = {"maxiter": 100 * len(start), "xatol": 1e-6 * size, "fatol": 1e-7}
         reached = optimize.minimize(below, start, method="Nelder-Mead", options=options)
@@ -426,23 +390,10 @@ def places(pair: Pair, calibration: Calibration) -> FloatArray:
     return np.vstack([*(k * middle for middle in middles for k in (0.5, 1.0, 2.0, 4.0)), scaled])
 
 
-def laws_of(
-    pair: Pair, calibration: Calibration, moments: MomentsCalibration | None = None
-) -> list[PrivacyLossDistribution]:
-    """The laws of the loss of the coefficients in both directions, with the mu of the moments."""
+def laws_of(pair: Pair, calibration: Calibration) -> list[PrivacyLossDistribution]:
+    """The laws of the loss of the coefficients in both directions."""
     rng = np.random.default_rng(SEED)
-
-    def mu_of_moments(w: FloatArray) -> FloatArray:
-        assert moments is not None
-        distance = exact.query_distance(pair, moments, w) / moments.noise.scale
-        if not moments.noise.is_pure:
-            return distance
-        if isinstance(moments.target, ZCDP):  # the mu of a Gaussian release with the same rho
-            return np.asarray(np.sqrt(2 * distance * np.tanh(distance / 2)))
-        return np.zeros(len(w))
-
-    beside = None if moments is None else mu_of_moments
-    return [loss_law(way, calibration, rng, beside) for way in (pair, pair.swapped())]
+    return [loss_law(way, calibration, rng) for way in (pair, pair.swapped())]
 
 
 def loss_of_laws(laws: list[PrivacyLossDistribution], calibration: Calibration) -> PrivacyLoss:
@@ -453,15 +404,10 @@ def loss_of_laws(laws: list[PrivacyLossDistribution], calibration: Calibration) 
     return PrivacyLoss(claim, found, tilt, rest_of(claim, mu), found - tilt)
 
 
-def largest(
-    laws: list[PrivacyLossDistribution], claim: Guarantee, mu: float = 0.0, off: float = 0.0
-) -> float:
-    """The larger loss of two laws in the unit of a claim, with a Gaussian release of ratio `mu`.
-
-    A delta is taken at the epsilon of the claim less `off`, the epsilon that other parts spend.
-    """
+def largest(laws: list[PrivacyLossDistribution], claim: Guarantee, mu: float = 0.0) -> float:
+    """The larger loss of two laws in the unit of a claim, with a Gaussian release of ratio `mu`."""
     if isinstance(claim, ApproxDP):
-        return max(law.delta(claim.epsilon - off, mu) for law in laws)
+        return max(law.delta(claim.epsilon, mu) for law in laws)
     return max(law.rho() for law in laws) + mu * mu / 2
 
 
@@ -530,6 +476,13 @@ def counts_loss(made: HistogramCalibration) -> PrivacyLoss:
     return _loss_of_change(change, made.noise, made.proven, "counts")
 
 
+def length_loss(made: LengthCalibration) -> PrivacyLoss:
+    """The loss of the choice of a length alone, for two tables on which scores move most."""
+    claim = made.proven
+    found = share_of_choices(made.eta, 1, claim) * claimed_number(claim)
+    return PrivacyLoss(claim, found, found, claimed_number(claim), of="length")
+
+
 def _loss_of_change(
     change: FloatArray, noise: NoiseLaw, claim: Guarantee, named: str
 ) -> PrivacyLoss:
@@ -566,139 +519,42 @@ def moments_loss(pair: Pair, calibration: MomentsCalibration) -> PrivacyLoss:
 # -- all stages ---------------------------------------------------------------------------------
 
 
-def joint_loss_of(
-    pair: Pair,
-    plan: StagedCalibration,
-    outputs: FloatArray | None = None,
-    change: FloatArray | None = None,
-) -> PrivacyLoss:
-    """The `privacy_loss` of all stages of a plan together.
-
-    Under a pure claim it is the largest sum of the losses over all w, found by a search that also
-    starts from `outputs` ``(m, d)``. Under zCDP and (epsilon, delta) it is the exact divergence or
-    delta of the joint law.
-
-    Under (epsilon, delta) the claim may be the sum of the claims of the parts, and the exact delta
-    is far below it, so that the joint loss would hide an error. Therefore each part is also
-    compared with its own claim, under all guarantees, as the ledger composes the parts.
+def losses_beside(
+    pair: Pair, plan: StagedCalibration, change: FloatArray | None = None
+) -> list[PrivacyLoss]:
+    """The losses of all stages of a plan but the coefficients.
 
     `change` is that of the means and mean squares of a released scale; by default the largest.
     """
-    coefficients, moments = plan.coefficients, plan.moments
-    if not isinstance(plan.proven, PureDP):
-        return _profile_of_all(pair, plan, change)
-    alone = loss_of(pair, coefficients, outputs)
-    if moments is None:
-        return _with_others(alone, plan, (alone,), change)
-    parts = alone, moments_loss(pair, moments)
-    starts = [part.output[None] for part in parts if part.output is not None]
-    starts += [] if outputs is None else [outputs]
-    margins, back = exact.telling_margins(pair, moments)
-    starts.append(margins @ back)
-    if coefficients.placement == "output":
-        # the loss of noise on a minimiser is largest far out on the line through both minimisers
-        first, second = exact.centres(pair, coefficients.problem)
-        steps = 10.0 ** np.arange(-2.0, 4.0)[:, None] * (first - second)
-        starts += [first[None], second[None], first + steps, second - steps]
-    starts.append(places(pair, coefficients))
-    ways = [_charges(way, plan) for way in (pair, pair.swapped())]
-    w = climb(ways, starts, coefficients.problem)[1]
-    return joint_loss_at(pair, plan, w, parts, change)
-
-
-def joint_loss_at(
-    pair: Pair,
-    plan: StagedCalibration,
-    w: FloatArray,
-    parts: tuple[PrivacyLoss, ...] = (),
-    change: FloatArray | None = None,
-) -> PrivacyLoss:
-    """The loss of all stages under a pure claim at one w, the larger direction."""
-    if plan.moments is None:
-        alone = loss_at(pair, plan.coefficients, w)
-        return _with_others(alone, plan, parts or (alone,), change)
-    parts = parts or (loss_of(pair, plan.coefficients), moments_loss(pair, plan.moments))
-    ways = (_charges(way, plan) for way in (pair, pair.swapped()))
-    charges = [[float(charge(w[None])[0]) for charge in way] for way in ways]
-    tilt, added, shield = max(tilt for tilt, _ in charges), charges[0][1], parts[0].shield
-    rest = claimed_number(plan.coefficients.proven) - shield
-    both = PrivacyLoss(plan.proven, tilt + added + shield, tilt, rest, shield, w, added)
-    return _with_others(both, plan, parts, change)
-
-
-def _with_others(
-    rest: PrivacyLoss,
-    plan: StagedCalibration,
-    parts: tuple[PrivacyLoss, ...],
-    change: FloatArray | None,
-) -> PrivacyLoss:
-    """The loss of some stages, plus that of scale and counts if these are released; pure."""
-    others = [part for part, *_ in _others(plan, change)]
-    parts = *parts, *others
-    added: dict[str, Any] = {part.of: part.found for part in others}
-    found, named = rest.found + sum(added.values()), " and ".join(part.of for part in parts)
-    return replace(rest, claim=plan.proven, found=found, of=named, parts=parts, **added)
-
-
-def _others(
-    plan: StagedCalibration, change: FloatArray | None
-) -> Iterator[tuple[PrivacyLoss, NoiseLaw, float]]:
-    """The losses of scale and counts alone, their noise, and how far a record moves them."""
+    found = []
+    if plan.moments is not None:
+        found.append(moments_loss(pair, plan.moments))
     if (scale := plan.scale) is not None:
-        moved = largest_change(scale) if change is None else change
-        yield scale_loss(moved, scale), scale.noise, float(np.linalg.norm(moved))
+        found.append(scale_loss(largest_change(scale) if change is None else change, scale))
     if plan.histogram is not None:
-        yield counts_loss(plan.histogram), plan.histogram.noise, math.sqrt(2)
+        found.append(counts_loss(plan.histogram))
+    if (lengths := plan.parts.get(LENGTHS)) is not None:
+        found.append(length_loss(lengths))
+    return found
 
 
-def _charges(pair: Pair, plan: StagedCalibration) -> tuple[Charge, Charge]:
-    """The log ratio of the coefficients, and the largest one of the moments, as functions of w."""
-    calibration, moments = plan.coefficients, exact.moments_of(plan)
-    ratio, unit = (
-        exact.likelihood_ratio(calibration, pair),
-        shown(moments.noise, moments.proven, 1.0),
-    )
-    inexact = 0.0
-    if calibration.placement == "output":
-        inexact = shown(calibration.noise, calibration.proven, calibration.distance)
-    return lambda w: ratio(w) + inexact, lambda w: unit * exact.query_distance(pair, moments, w)
+def loss_of_stages(plan: StagedCalibration, parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
+    """The loss of all stages of a plan, from that of each, that of the coefficients first.
 
-
-def _profile_of_all(pair: Pair, plan: StagedCalibration, change: FloatArray | None) -> PrivacyLoss:
-    """The joint loss under zCDP or (epsilon, delta), by integration over the coefficients.
-
-    If the noise of a part proves a pure claim, the largest loss of that part is subtracted from
-    epsilon; its rho is added under zCDP. Gaussian noise of a scale and of counts of scores has a mu
-    that does not depend on the coefficients.
+    Losses add up under a pure claim and under zCDP. Under (epsilon, delta) the delta of the
+    coefficients already counts the other stages at their price, because these share it.
     """
-    claim, coefficients, moments = plan.target, plan.coefficients, plan.moments
-    is_approximate, rho = isinstance(claim, ApproxDP), 0.0
-    laws = laws_of(pair, coefficients, moments)
-    first = [law.first() for law in laws]
-    if coefficients.placement == "output" or isinstance(coefficients.proven, PureDP):
-        alone, mu = loss_of(pair, coefficients), 0.0
-        off = alone.shield
+    first, claim, target = parts[0], plan.proven, plan.coefficients.target
+    if isinstance(claim, ApproxDP):
+        is_pure = isinstance(first.claim, PureDP)
+        found = share_of(target, first.found, 0.0) * claim.delta if is_pure else first.found
     else:
-        alone, mu, off = loss_of_laws(first, coefficients), shield_ratio(coefficients), 0.0
-    tilt, without = largest(first, claim), largest(first, claim, mu, off)
-    rest = rest_of(claim if is_approximate else coefficients.target, mu)
-    parts = [alone]
-    if moments is not None:
-        parts.append(moments_loss(pair, moments))
-        off += parts[-1].found if isinstance(moments.proven, PureDP) else 0.0
-    found = largest(laws, claim, mu, off)
-    added: dict[str, Any] = {"moments": found - without}
-    for part, noise, distance in _others(plan, change):
-        parts.append(part)
-        if not noise.is_pure:
-            mu = math.hypot(mu, distance / noise.scale)
-        elif is_approximate:
-            off += part.found
-        else:
-            rho += to_zcdp(PureDP(part.found)).rho
-        before, found = found, largest(laws, claim, mu, off) + rho
-        added[part.of] = found - before
+        found = math.fsum(_in_unit_of(claim, part) for part in parts)
     named = " and ".join(part.of for part in parts)
-    return PrivacyLoss(
-        claim, found, tilt, rest, without - tilt, of=named, parts=tuple(parts), **added
-    )
+    return replace(first, claim=claim, found=found, of=named, parts=tuple(parts))
+
+
+def _in_unit_of(claim: Guarantee, part: PrivacyLoss) -> float:
+    """The loss of a part as an epsilon under a pure claim, and as a rho under zCDP."""
+    is_converted = isinstance(part.claim, PureDP) and isinstance(claim, ZCDP) and part.found > 0
+    return to_zcdp(PureDP(part.found)).rho if is_converted else part.found

@@ -1,8 +1,7 @@
 """Neighbouring datasets as a few weighted rows, among them pairs that attain the bounds.
 
 Opposite records attain the sensitivity of the coefficients. Orthogonal records attain that of the
-moments, because their squares differ most. The pair that is worst for both together has an angle
-between these two.
+moments, because their squares differ most.
 """
 
 from __future__ import annotations
@@ -12,20 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from privatelr.audit.density.exact import margin_at
 from privatelr.audit.law_definitions import definition_of
 from privatelr.errors import ArgumentError
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.types import FloatArray
 
-RIGHT = math.pi / 2
-WIDER = math.radians(110)
-"""At about this angle, in radians, a pair is worst for coefficients and moments together."""
-_STEEP = 0.98
-"""At this share of the largest slope, the slope is large and every loss still has curvature."""
-_PINNED = 1000
-"""If copies of a record hold the minimiser in place, one in this number of records is a copy."""
 PULL = 0.5
 """Rows that hold the minimiser in place have this margin, where every loss has a slope."""
 TURN = -40.0
@@ -154,65 +145,13 @@ def pair_of(data: SignedRows, neighbour: SignedRows) -> Pair:
     return Pair(rows, shared, rows[ends[0]], rows[ends[1]], *held)
 
 
-def usual_pair(calibration: Calibration, angle: float) -> tuple[Pair, FloatArray]:
-    """Neighbours at an angle, both with a large slope at an output w, and that w.
-
-    Under objective perturbation many copies of the records keep the minimiser near w, whatever the
-    tilt is.
-    """
-    problem = calibration.problem
-    if problem.d == 1:
-        return straight_pair(calibration, margin_at(problem.loss, _STEEP))
-    copies = problem.n / _PINNED if calibration.placement == "objective" else 0.0
-    return crossed_pair(calibration, angle, margin_at(problem.loss, _STEEP), copies=copies)
-
-
-def crossed_pair(
-    calibration: Calibration,
-    angle: float,
-    margin: float,
-    *,
-    copies: float = 0.0,
-    turns: float = 4.0,
-) -> tuple[Pair, FloatArray]:
-    """Neighbours at an angle that both have the same margin at an output w, and that w.
-
-    Rows in the middle between the two records make w the minimiser. Many copies of both records
-    keep it there under any tilt. Rows along the difference of the records turn the tilt in that
-    direction.
-
-    Parameters
-    ----------
-    calibration : Calibration
-        Its d is above 1.
-    angle : float
-        The angle between the records, in radians. If rows have blocks, the nearest possible angle
-        is taken.
-    margin : float
-        A margin at which the loss has a slope, and has one at ``-margin``, too.
-    copies : float
-        Number of copies of each record.
-    turns : float
-        Number of rows that turn the tilt.
-
-    Returns
-    -------
-    Pair
-        The other records up to n are zero rows.
-    ndarray of shape (d,)
-        The output w.
-    """
-    problem, old = calibration.problem, longest_row(calibration)
-    old, new = definition_of(calibration.noise).at_angle(calibration.noise, old, angle)
-    middle = (old + new) / 2
-    square = float(middle @ middle)
-    w = margin / square * middle
-    slope, back = (-float(problem.loss.slope(np.array([z]))[0]) for z in (margin, -margin))
-    turning = (new - old) / row_size(calibration, new - old)
-    pull = (2 * copies + 1) * slope - problem.penalty * margin / square
-    holds = pull / back if pull > 0 else -pull / slope
-    rows = np.array([old, new, -np.sign(pull) * middle, turning])
-    return Pair(rows, np.array([copies, copies, holds, turns]), old, new), w
+def right_pair(calibration: Calibration) -> Pair:
+    """Two records at about a right angle, for which moments move most; in one column opposite."""
+    noise, old = calibration.noise, longest_row(calibration)
+    if calibration.problem.d == 1:
+        return straight_pair(calibration, 0.0)[0]
+    old, new = definition_of(noise).at_right_angle(noise, old)
+    return Pair(np.zeros((1, len(old))), np.ones(1), old, new)
 
 
 def opposed_pair(

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from scipy import optimize
@@ -205,23 +204,10 @@ def adversarial(
     return shared, old, new, w
 
 
-def in_one_column(
-    calibration: Calibration, entries: FloatArray, output: float, most: int
-) -> tuple[SignedRows, SignedPerson, SignedPerson, FloatArray]:
-    """The same in one column, where a person's records have these entries, over R."""
-    rows = calibration.problem.radius * np.clip(entries, -1.0, 1.0)[:, None]
-    old = SignedPerson(rows[:-1], shares_of(np.full(len(rows) - 1, len(rows) - 1), most))
-    new = SignedPerson(rows[-1:], shares_of(np.ones(1, dtype=int), most))
-    nothing = SignedRows(np.zeros((1, 1)), np.ones(1))
-    return nothing, old, new, np.array([output / calibration.problem.radius])
-
-
 def _case_of(
     calibration: Calibration, at: FloatArray, size: int, most: int, turns: float = _TURNS
 ) -> tuple[SignedRows, SignedPerson, SignedPerson, FloatArray]:
-    """The case of a person of so many records: their angles and margins, or entries and output."""
-    if calibration.problem.d == 1:
-        return in_one_column(calibration, at[:-1], float(at[-1]), most)
+    """The case of a person of so many records, from their angles and margins ``(2 size,)``."""
     end = _LINEAR if turns else _FARTHEST
     return adversarial(calibration, at[:size], np.clip(at[size:], -end, end), most, turns)
 
@@ -233,8 +219,6 @@ def worst_person(calibration: Calibration, size: int, most: int, rng: np.random.
         return person_loss(calibration, *_case_of(calibration, at, size, most))
 
     def start(widest: float) -> FloatArray:
-        if calibration.problem.d == 1:
-            return np.append(rng.choice([-1.0, 1.0], size + 1), rng.normal())
         margin = rng.uniform(-3.0, 1.0) * widest
         return np.append(rng.uniform(0.0, 1.6) * _fan(size), np.full(size, margin))
 
@@ -263,14 +247,14 @@ def person_law(
         np.vstack([shared.rows, old.rows]), np.concatenate([shared.counts, old.shares])
     )
 
-    def released(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def loss_of_noise(drawn: FloatArray) -> FloatArray:
         w = minimisers(first, problem, drawn)
-        return w, person_losses(calibration, shared, old, new, w)
+        return person_losses(calibration, shared, old, new, w)
 
-    w, _ = released(noise.scale * rng.standard_normal((_TILTS, problem.d)))
+    w = minimisers(first, problem, noise.scale * rng.standard_normal((_TILTS, problem.d)))
     change = new.pull(problem.loss, w) - old.pull(problem.loss, w)
     furthest = 2 * problem.reach / noise.scale
-    return integrated(released, noise, change.mean(axis=0), furthest, rng, step=step)
+    return integrated(loss_of_noise, noise, change.mean(axis=0), furthest, rng, step=step)
 
 
 def share_of_claim(calibration: Calibration, law: PrivacyLossDistribution) -> float:
@@ -292,11 +276,9 @@ def worst_under_gaussian(
         law = person_law(calibration, shared, old, new, np.random.default_rng(1), step)
         return share_of_claim(calibration, law)
 
-    if calibration.problem.d == 1:
-        starts = [np.array([*np.ones(size), -1.0, 0.0])]
-    else:  # angles between records, and their margins: steep, and curved in many directions
-        places = ((0.0, -_FARTHEST), (0.5, -_FARTHEST), (0.3, -2.0), (0.8, 0.0))
-        starts = [np.append(spread * _fan(size), np.full(size, at)) for spread, at in places]
+    # angles between records, and their margins: steep, and curved in many directions
+    places = ((0.0, -_FARTHEST), (0.5, -_FARTHEST), (0.3, -2.0), (0.8, 0.0))
+    starts = [np.append(spread * _fan(size), np.full(size, at)) for spread, at in places]
     found = optimize.minimize(
         lambda at: -share_at(at),
         max(starts, key=share_at),
@@ -312,7 +294,7 @@ def audit_persons(
     """The largest loss of a person over the claim, for each loss at two sizes of the penalty."""
 
     def shares(loss: Loss, small: float) -> Iterator[float]:
-        for d in (1, 2, 3):
+        for d in (2, 3):
             made = calibrated(loss, PureDP(epsilon, REPLACE_PERSON), d, small)
             for size, most in ((1, 1), (2, 1), (3, 1), (_RECORDS, 1), (2, _RECORDS)):
                 yield worst_person(made, size, most, rng) / epsilon
@@ -330,7 +312,7 @@ def audit_gaussian_persons(
     """The largest delta and rho of a person over the claim, for each loss."""
 
     def shares(loss: Loss, target: Promise) -> Iterator[float]:
-        for d, size in ((1, 2), (2, 1), (2, 4)):
+        for d, size in ((2, 1), (2, 4)):
             made = calibrated(loss, target, d, 1.0, kinds=GAUSSIAN)
             yield worst_under_gaussian(made, size, 1, rng)
 
@@ -355,13 +337,8 @@ def loss_of_move(made: Calibration, margin: float, angle: float = 0.0) -> float:
     The record that is lost has this margin at the output. What is left open by each of the two
     minima is added, as each has a shield of its own.
     """
-    d = made.problem.d
-    if d == 1:
-        output = np.clip(margin, -4000.0, 4000.0)
-        shared, old, new, w = in_one_column(made, np.array([1.0, -1.0]), float(output), 1)
-    else:
-        shared, old, new, w = adversarial(made, np.array([angle]), np.array([margin]), 1)
-    nobody = SignedPerson(np.zeros((1, d)), np.ones(1))
+    shared, old, new, w = adversarial(made, np.array([angle]), np.array([margin]), 1)
+    nobody = SignedPerson(np.zeros((1, made.problem.d)), np.ones(1))
     lost = person_loss(made, shared, old, nobody, w)
     gained = person_loss(made, shared, nobody, new, w)
     apart = 2 * made.tau / made.problem.penalty
@@ -405,7 +382,7 @@ def audit_moves(epsilon: float, losses: Iterable[Loss] = tuple(LOSSES.values()))
     for loss in losses:
         for small in (1.0, _SMALL):
             subject = f"{loss.name}, free lambda / {small:g}: loss of two strata over the claim"
-            made = (calibrated(loss, record, d, small, touched=2) for d in (1, 2, 3))
+            made = (calibrated(loss, record, d, small, touched=2) for d in (2, 3))
             found = (worst_move(each) / epsilon for each in made)
             yield from measured("strata", subject, worst_share, found)
         subject = f"{loss.name}: loss of a person in three strata over the claim"
@@ -536,16 +513,6 @@ def adversarial_classes(
     return shared, old, new, vectors
 
 
-def classes_in_one_column(
-    calibration: Calibration, links: FloatArray, entries: FloatArray, classes: IntArray
-) -> tuple[ClassedRows, ClassedRows, ClassedRows, FloatArray]:
-    """Two records alone, with these entries over R in one column, and vectors of these links."""
-    rows = calibration.problem.radius * np.clip(entries, -1.0, 1.0)
-    old, new = (one_record(rows[i : i + 1], int(classes[i])) for i in range(2))
-    nothing = ClassedRows(np.zeros((1, 1)), np.zeros(1, dtype=int), np.ones(1))
-    return nothing, old, new, links[:, None] / calibration.problem.radius
-
-
 def worst_classes(calibration: Calibration, rng: np.random.Generator, size: int = 1) -> float:
     """The largest loss over pairs of records that a search from several starts finds.
 
@@ -553,27 +520,20 @@ def worst_classes(calibration: Calibration, rng: np.random.Generator, size: int 
     """
     k, d = calibration.problem.classes, calibration.problem.d
 
-    def loss_at(at: FloatArray, classes: IntArray) -> float:
-        if d == 1:
-            case = classes_in_one_column(calibration, at[:k], at[k:], classes)
-        else:
-            angles = None if d == 2 else float(at[k + 1]) * _fan(size)
-            case = adversarial_classes(calibration, at[:k], float(at[k]), angles)
+    def loss_at(at: FloatArray) -> float:
+        angles = None if d == 2 else float(at[k + 1]) * _fan(size)
+        case = adversarial_classes(calibration, at[:k], float(at[k]), angles)
         if not case[0].counts.max() < _MOST_ROWS:  # no other records make this the minimiser
             return -_MOST_ROWS
         return classes_loss(calibration, *case)
 
     best = -np.inf
     for start in range(_STARTS):
-        loss = partial(loss_at, classes=rng.integers(0, k, 2))
-        if d == 1:
-            first = np.append(3 * rng.standard_normal(k), rng.choice([-1.0, 1.0], 2))
-        else:
-            # the old record may be of any other class, the new one is certain to be of one of them
-            even = 0.1 * (np.arange(k - 1) + 0.1 * rng.standard_normal(k - 1))
-            last = [_REACH] if d == 2 else [_REACH, _SPREADS[start]]
-            first = max((np.r_[low, even, last] for low in _LINKS[start::_STARTS]), key=loss)
-        best = largest((best, climbed(loss, [first], 250)))
+        # the old record may be of any other class, the new one is certain to be of one of them
+        even = 0.1 * (np.arange(k - 1) + 0.1 * rng.standard_normal(k - 1))
+        last = [_REACH] if d == 2 else [_REACH, _SPREADS[start]]
+        first = max((np.r_[low, even, last] for low in _LINKS[start::_STARTS]), key=loss_at)
+        best = largest((best, climbed(loss_at, [first], 250)))
     return best
 
 
@@ -594,7 +554,7 @@ def audit_classes(epsilon: float, rng: np.random.Generator) -> Iterator[Check]:
     yield from measured("classes", subject, worst_share, _moved(rng))
     for small in (1.0, _SMALL):
         for whose, promise, cases in (
-            ("record", PureDP(epsilon), [(1, 1), (2, 1)]),
+            ("record", PureDP(epsilon), [(2, 1)]),
             ("person", PureDP(epsilon, REPLACE_PERSON), [(3, 1), (3, 3)]),
         ):
             subject = f"softmax, automatic lambda / {small:g}: loss of a {whose} over the claim"

@@ -76,10 +76,11 @@ def privacy_loss(
         Under a pure claim it is the largest loss over all outputs, found by
         a local search; under zCDP it is the largest ratio of a Renyi divergence to its order;
         under (epsilon, delta) it is the exact delta. For a fit that released a scale of columns, or
-        bought inference, it is the loss of all stages together, and `PrivacyLoss.parts` compares
-        each alone with what was paid for it. The loss of the scale is the largest over all scales,
-        and that of the other stages is for rows under the scale that the fit released; beside a
-        plan, it is that of a record that moves every column as far as it may.
+        bought inference, `PrivacyLoss.parts` compares what each stage loses where it loses most
+        with what was paid for it, and the loss is their sum, as a ledger adds them up. The loss of
+        the scale is the largest over all scales, and that of the other stages is for rows under
+        the scale that the fit released; for a plan, it is that of a record that moves every column
+        as far as it may.
 
     Raises
     ------
@@ -119,14 +120,14 @@ def privacy_loss(
         )
     if fit is not None and fit.release.scale is not None:
         change = _change_of_scale(fit.spec, fit.release, tables)
-    at = None if output is None else _read_output(output, calibration, (plan or calibration).proven)
+    claim = (plan or calibration).proven
+    if output is None:
+        loss = losses.loss_of(pair, calibration)
+    else:
+        loss = losses.loss_at(pair, calibration, _read_output(output, calibration, claim))
     if plan is None:
-        if at is None:
-            return losses.loss_of(pair, calibration)
-        return losses.loss_at(pair, calibration, at)
-    if at is None:
-        return losses.joint_loss_of(pair, plan, change=change)
-    return losses.joint_loss_at(pair, plan, at, change=change)
+        return loss
+    return losses.loss_of_stages(plan, [loss, *losses.losses_beside(pair, plan, change)])
 
 
 def _change_of_scale(spec: Any, release: Release, tables: list[Any]) -> FloatArray:
@@ -239,10 +240,8 @@ def search(
 ) -> Finding:
     """Search for the worst pair among those that attain the bounds, a realistic one, and others.
 
-    For a plan of several stages, the joint release is attacked (`joint_loss_of`): on the pair that
-    is worst for the coefficients, on a pair at an angle, and on random pairs. Each of the parts of
-    its loss is the worst that was found on any pair; the moments are also attacked on orthogonal
-    records, and the scale on records at opposite ends of their bounds.
+    Each stage of a plan of several is attacked on the pair that is worst for it: moments on
+    orthogonal records, and the scale on records at opposite ends of their bounds.
 
     Examples
     --------
@@ -254,23 +253,17 @@ def search(
     True
     """
     plan, calibration = _read_subject(subject)
-    findings = []
-    for family, pair, outputs in _candidates(calibration, plan, rng, random_pairs):
-        if plan is None:
-            loss = losses.loss_of(pair, calibration, outputs)
-        else:
-            loss = losses.joint_loss_of(pair, plan, outputs)
-        findings.append(Finding(calibration, pair, loss, family))
-    worst = max(findings, key=lambda found: ratio_of(found.loss))
+    worst = max(
+        (
+            Finding(calibration, pair, losses.loss_of(pair, calibration, outputs), family)
+            for family, pair, outputs in _candidates(calibration, rng, random_pairs)
+        ),
+        key=lambda found: ratio_of(found.loss),
+    )
     if plan is None:
         return worst
-    parts = [
-        max(stage, key=ratio_of) for stage in zip(*(f.loss.parts for f in findings), strict=True)
-    ]
-    if plan.moments is not None:
-        right = pairs.usual_pair(calibration, pairs.RIGHT)[0]
-        parts[1] = max(parts[1], losses.moments_loss(right, plan.moments), key=ratio_of)
-    return replace(worst, loss=replace(worst.loss, parts=tuple(parts)))
+    others = losses.losses_beside(pairs.right_pair(calibration), plan)
+    return replace(worst, loss=losses.loss_of_stages(plan, [worst.loss, *others]))
 
 
 def ratio_of(loss: PrivacyLoss) -> float:
@@ -279,28 +272,14 @@ def ratio_of(loss: PrivacyLoss) -> float:
 
 
 def _candidates(
-    calibration: Calibration,
-    plan: StagedCalibration | None,
-    rng: np.random.Generator,
-    random_pairs: int,
+    calibration: Calibration, rng: np.random.Generator, random_pairs: int
 ) -> Iterator[Candidate]:
-    attaining = list(_attaining(calibration))
-    if plan is None:
-        yield from attaining
-        if calibration.problem.d == 2 and calibration.problem.n >= _PINNED:
-            axis = pairs.longest_row(calibration)
-            scale = axis[0] / axis[1] if axis[1] > 0 else 0.5
-            size = calibration.problem.radius / math.hypot(scale, 1.0)
-            yield "pinned boundary", pairs.pinned_boundary(_PINNED, scale, size), None
-    elif plan.moments is None:
-        yield from attaining
-    else:
-        yield attaining[-1]
-        # under noise on the minimiser, records at an angle have a small loss; under a delta their
-        # loss is far below the claim
-        if calibration.placement == "objective" and not isinstance(calibration.proven, ApproxDP):
-            pair, w = pairs.usual_pair(calibration, pairs.WIDER)
-            yield "crossed", pair, w[None]
+    yield from _attaining(calibration)
+    if calibration.problem.d == 2 and calibration.problem.n >= _PINNED:
+        axis = pairs.longest_row(calibration)
+        scale = axis[0] / axis[1] if axis[1] > 0 else 0.5
+        size = calibration.problem.radius / math.hypot(scale, 1.0)
+        yield "pinned boundary", pairs.pinned_boundary(_PINNED, scale, size), None
     for _ in range(random_pairs):
         yield "random", pairs.random_pair(rng, calibration), None
 

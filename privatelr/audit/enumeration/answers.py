@@ -17,7 +17,7 @@ import numpy as np
 from scipy import special, stats
 
 from privatelr.audit.checks import Check, claims_of_size, guarded, largest, short
-from privatelr.audit.density.loss import claimed_number, shown
+from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.enumeration.discrete import (
     DRAWN,
     deviation,
@@ -29,18 +29,21 @@ from privatelr.mechanisms import candidate_choice
 from privatelr.mechanisms import level_selection as levels
 from privatelr.mechanisms import range_selection as ranges
 from privatelr.mechanisms.candidate_choice import ScoreName, calibrate_choice
+from privatelr.mechanisms.stages import lengths
 from privatelr.mechanisms.stages.histogram import calibrate_histogram, counts_in, release_histogram
 from privatelr.privacy import ApproxDP, Promise, PureDP
 from privatelr.privacy.accounting import Ledger
-from privatelr.privacy.noise import NoiseLaw, SystemRandomness
+from privatelr.privacy.noise import SystemRandomness
 from privatelr.privacy.noise.exponential_mechanism import PermuteAndFlip
 from privatelr.suggestions import levels_from, suggest_bounds
 from privatelr.types import FloatArray, IntArray
 
 PART = "answers"
 _RECORDS = 60
+_LONGER = 1000
+"""So many records may be longer than a length that is chosen."""
 _NEAR = np.arange(-6, 7)
-"""Released counts less the true one, over which the loss of a count is enumerated."""
+"""Released counts less the true one, of which chances are compared with frequencies."""
 _SCORES: tuple[ScoreName, ...] = ("auc", "accuracy", "brier")
 _Scored = tuple[FloatArray, FloatArray]
 """Outcomes ``(n,)``, and the predictions ``(candidates, n)`` of several fits."""
@@ -56,9 +59,7 @@ _SMALL = 1e-6
 
 
 def audit_answers(rng: np.random.Generator, epsilon: float, cases: int = 6) -> Iterator[Check]:
-    """Checks of score histograms and choices among fits."""
-    for claim in claims_of_size(epsilon):
-        yield from guarded(PART, f"score counts, {short(claim)}", _counts, claim)
+    """Checks of choices among fits, of drawn counts, and of a choice by permute-and-flip."""
     for score in _SCORES:
         yield from guarded(PART, f"choice of a fit, {score}", _choice, score, rng, epsilon, cases)
     yield from guarded(PART, "draws of counts", _drawn_counts, epsilon)
@@ -69,6 +70,8 @@ def audit_declarations(epsilon: float, calls: int = 300) -> Iterator[Check]:
     """Checks of both ends of a suggested range, of released levels, and of their charges."""
     for claim in claims_of_size(epsilon):
         yield from guarded("bounds", short(claim), _loss_of_range, claim)
+    for claim in claims_of_size(epsilon)[:2]:  # under a delta a length has a pure part
+        yield from guarded("lengths", short(claim), _loss_of_length, claim)
     yield from guarded("bounds", "real calls", _real_ranges, epsilon, calls)
     for each in (epsilon, 4 * epsilon):
         yield from guarded("levels", f"epsilon = {each:g}", _loss_of_levels, each)
@@ -78,27 +81,6 @@ def audit_declarations(epsilon: float, calls: int = 300) -> Iterator[Check]:
 # -- counts ---------------------------------------------------------------------------------------
 
 
-def _counts(claim: Promise) -> Iterator[Check]:
-    """The loss of the two counts that move when one record is replaced."""
-    made = calibrate_histogram(_RECORDS, claim)
-    subject = f"score counts, {short(claim)}: loss of two counts"
-    if not made.noise.is_pure:
-        found = shown(made.noise, claim, math.hypot(1, -1))
-        yield Check(PART, subject, found, claimed_number(claim))
-        return
-    assert isinstance(made.proven, PureDP)
-    here, moved = _log_law(made.noise, 0), _log_law(made.noise, 1)
-    yield Check(PART, subject, 2 * float(np.abs(here - moved).max()), made.proven.epsilon)
-
-
-def _log_law(noise: NoiseLaw, true: int) -> FloatArray:
-    """Log probabilities of a rounded count, by the tails on the side where they are small."""
-    tail = stats.laplace(scale=noise.scale)
-    upper, lower = _NEAR + 0.5 - true, _NEAR - 0.5 - true
-    by_above, by_below = tail.sf(lower) - tail.sf(upper), tail.cdf(upper) - tail.cdf(lower)
-    return np.asarray(np.log(np.where(true < _NEAR, by_above, by_below)))
-
-
 def _drawn_counts(epsilon: float) -> Iterator[Check]:
     made = calibrate_histogram(_RECORDS, PureDP(max(epsilon, 0.5)))
     cells, source = np.zeros(_RECORDS, dtype=np.intp), SystemRandomness()
@@ -106,7 +88,8 @@ def _drawn_counts(epsilon: float) -> Iterator[Check]:
     rounds = DRAWN // made.noise.dimension
     drawn = [release_histogram(exact, made, source.draw(made.noise)) - exact for _ in range(rounds)]
     off = np.concatenate(drawn)
-    chances = np.exp(_log_law(made.noise, 0))
+    edges = np.append(_NEAR, _NEAR[-1] + 1) - 0.5
+    chances = np.diff(stats.laplace(scale=made.noise.scale).cdf(edges))
     counts = np.array([np.count_nonzero(off == number) for number in _NEAR], dtype=np.float64)
     yield deviation(PART, "draws of counts", counts, chances, len(off))
 
@@ -135,7 +118,7 @@ def _choice(
     worst = 0.0
     for one, other in (apart, flipped, *(_tiny_pair(score, rng) for _ in range(8 * cases))):
         first, second = (_log_law_of_choice(score, side, epsilon) for side in (one, other))
-        worst = largest((worst, epsilon_of_outcomes(first, second, 0.0)))
+        worst = largest((worst, epsilon_of_outcomes(first, second)))
     yield Check(PART, f"choice of a fit, {score}: loss over all fits", worst, epsilon)
 
 
@@ -220,6 +203,25 @@ def _loss_of_range(claim: Promise) -> Iterator[Check]:
     p, q = (np.add.outer(low, high).ravel() for low, high in low_high)
     subject = f"{short(claim)}: loss of both ends on the worst tables"
     yield Check("bounds", subject, loss_of_outcomes(p, q, claim), claimed_number(claim))
+
+
+def _loss_of_length(claim: Promise) -> Iterator[Check]:
+    """The loss of a length of rows: a record without a length becomes longer than all candidates.
+
+    Of the others, one fewer than may be longer are longer than all, and one is just below.
+    """
+    made = lengths.calibrate_lengths(_LONGER, claim)
+    others = np.zeros(2 * len(lengths.LENGTH_GRID) + 1)
+    others[1], others[-5], others[-1] = _RECORDS, 1, _LONGER - 1
+    first, second = others.copy(), others.copy()
+    first[1] += 1
+    second[-1] += 1
+    p, q = (
+        made.mechanism.log_probabilities(ranges.scores_of_high(slots, made.longer))
+        for slots in (first, second)
+    )
+    subject = f"{short(claim)}: loss of a length on the worst counts"
+    yield Check("lengths", subject, loss_of_outcomes(p, q, claim), claimed_number(claim))
 
 
 def _real_ranges(epsilon: float, calls: int) -> Iterator[Check]:

@@ -57,7 +57,7 @@ def loss_of_outcomes(log_p: FloatArray, log_q: FloatArray, claim: Guarantee) -> 
     """
     match claim:
         case PureDP():
-            return epsilon_of_outcomes(log_p, log_q, 0.0)
+            return epsilon_of_outcomes(log_p, log_q)
         case ZCDP():
             ways = _both_ways(log_p, log_q)
             return max(float((_renyi(p, q, _ORDERS) / _ORDERS).max()) for p, q in ways)
@@ -66,38 +66,15 @@ def loss_of_outcomes(log_p: FloatArray, log_q: FloatArray, claim: Guarantee) -> 
     raise no_claim(claim)
 
 
-def epsilon_of_outcomes(log_p: FloatArray, log_q: FloatArray, delta: float) -> float:
-    """The smallest epsilon, at least 0, at which the two laws satisfy (epsilon, delta).
-
-    With ``delta=0`` it is the epsilon of pure differential privacy. For a given number of
-    outcomes, the event with the largest loss consists of the outcomes with the largest ratios. So
-    it is enough to look at as many events as there are outcomes.
-    """
-    found = 0.0
-    for p, q in _both_ways(log_p, log_q):
-        if delta == 0:
-            found = max(found, float((p - q).max()))
-            continue
-        order = np.argsort(q - p, kind="stable")
-        more, less = np.cumsum(np.exp(p[order])), np.cumsum(np.exp(q[order]))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(np.maximum(more - delta, 0.0)) - np.log(less)
-        found = max(found, float(np.where(more > delta, logs, 0.0).max()))
-    return found
-
-
-def renyi_of_outcomes(log_p: FloatArray, log_q: FloatArray, order: float) -> float:
-    """Renyi divergence of an order above 1, the larger one of the two directions."""
-    orders = np.array([order])
-    return max(float(_renyi(p, q, orders)[0]) for p, q in _both_ways(log_p, log_q))
+def epsilon_of_outcomes(log_p: FloatArray, log_q: FloatArray) -> float:
+    """The smallest epsilon, at least 0, of pure differential privacy between the two laws."""
+    return max(0.0, *(float((p - q).max()) for p, q in _both_ways(log_p, log_q)))
 
 
 def _both_ways(
     log_p: FloatArray, log_q: FloatArray
 ) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
     p, q = np.ravel(log_p), np.ravel(log_q)
-    if p.shape != q.shape:
-        raise ArgumentError(f"log_q: takes as many outcomes as log_p has, {len(p)}, not {len(q)}.")
     if np.isnan(p).any() or np.isnan(q).any():
         raise ArgumentError("log_p, log_q: take logarithms of probabilities, and one is NaN.")
     possible = (p > -math.inf) | (q > -math.inf)

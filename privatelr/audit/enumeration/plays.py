@@ -47,6 +47,8 @@ _WILD = (1e300, -1e300, math.nan, math.inf, -math.inf)
 """These losses lie outside of any range that can be declared, or are not numbers."""
 _RECORDS = 6
 """A scripted run has this number of records."""
+_LARGE = 1e6
+"""An epsilon that affords many draws from one minimiser."""
 _SAME = 1e-8
 """Two computations of one minimiser may differ by this much in log theta, by rounding."""
 _HAIR, _TIE = 1e-6, 1e-9
@@ -186,6 +188,10 @@ def _simplex(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
         apart = float(np.ptp(ours - exact))
         most = _SAME + 2 * made.tolerance / made.problem.penalty
         yield Check(PART, f"simplex, {loss.name}: distance to the exact minimum", apart, most)
+    many = simplex.calibrate_simplex(facts, PureDP(_LARGE), 0.05, DRAWN)
+    counts = simplex.release_simplex(rows, many, SystemRandomness()).counts
+    chances = np.exp(exact_minimiser(rows, many.problem))
+    yield deviation(PART, "draws from the simplex", counts, chances, DRAWN)
 
 
 # -- experts ------------------------------------------------------------------------------------

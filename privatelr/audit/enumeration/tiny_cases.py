@@ -6,33 +6,28 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import special
 
 from privatelr.audit.audit_table import Row, row_or_failure
-from privatelr.audit.checks import ALPHA, claims_of_size, label, sampled_bound, short
+from privatelr.audit.checks import claims_of_size, label, short
 from privatelr.audit.density.loss import claimed_number
 from privatelr.audit.enumeration.discrete import (
     loss_of_outcomes,
     path_log_probabilities,
-    path_pvalue,
 )
 from privatelr.errors import ArgumentError
 from privatelr.numerics import LOSSES, Loss
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import Promise, PureDP
-from privatelr.privacy.noise import SystemRandomness
 from privatelr.selection.multiplicative_weights import (
     SCORES,
-    ProgramCalibration,
     ProgramFacts,
     calibrate_program,
-    release_program,
 )
-from privatelr.selection.simplex import SimplexProblem, calibrate_simplex, release_simplex
+from privatelr.selection.simplex import SimplexProblem, calibrate_simplex
 from privatelr.types import FloatArray, IntArray
 
 _RECORDS, _DENSITY = 4, 0.75
@@ -65,9 +60,6 @@ class OutcomePair:
         Log probabilities of all outcomes under the first and under the second dataset.
     where : str
         A description of the case.
-    release : callable
-        Makes a number of real releases of a dataset, and returns the positions ``(trials,)`` of
-        their outcomes.
     """
 
     first: EntryRows
@@ -76,7 +68,6 @@ class OutcomePair:
     log_p: FloatArray
     log_q: FloatArray
     where: str
-    release: Callable[[EntryRows, int], IntArray]
 
     @property
     def loss(self) -> float:
@@ -84,9 +75,7 @@ class OutcomePair:
         return loss_of_outcomes(self.log_p, self.log_q, self.calibration.target)
 
 
-def audit_programs(
-    epsilon: float, rng: np.random.Generator, trials: int = 400, pairs: int = 30
-) -> list[Row]:
+def audit_programs(epsilon: float, rng: np.random.Generator, pairs: int = 30) -> list[Row]:
     """Rows of an audit's table for linear programs: one for each kind of claim and each score.
 
     Parameters
@@ -94,17 +83,14 @@ def audit_programs(
     epsilon : float
         The epsilon of the claims; claims of zCDP and of a delta have about the same strength.
     rng : Generator
-        The source of random numbers for the search; a real release draws from the system.
-    trials : int
-        Number of real releases on each dataset of the worst pair.
+        The source of random numbers for the search.
     pairs : int
         Number of pairs that are searched, for each shape.
 
     Returns
     -------
     list of Row
-        ``exact`` is the loss of the worst pair by enumeration, ``sampled`` is a lower bound from
-        real releases, and ``differs`` is the p-value of real releases under the enumerated law.
+        ``exact`` is the loss of the worst pair by enumeration.
 
     Notes
     -----
@@ -113,13 +99,12 @@ def audit_programs(
     """
     claims = claims_of_size(epsilon)
     subjects = [(claim, score, f"worst margins, {score}") for claim in claims for score in SCORES]
-    return _rows("selection", subjects, worst_pair, rng, trials, pairs)
+    return _rows("selection", subjects, worst_pair, rng, pairs)
 
 
 def audit_simplex(
     epsilon: float,
     rng: np.random.Generator,
-    trials: int = 400,
     pairs: int = 20,
     losses: Sequence[Loss] | None = None,
 ) -> list[Row]:
@@ -127,7 +112,7 @@ def audit_simplex(
 
     Parameters
     ----------
-    epsilon, rng, trials, pairs
+    epsilon, rng, pairs
         The same as in `audit_programs`.
     losses : sequence of Loss, optional
         By default all registered losses.
@@ -144,7 +129,7 @@ def audit_simplex(
     """
     known, claims = LOSSES.values() if losses is None else losses, claims_of_size(epsilon)
     subjects = [(claim, loss, label(loss)) for loss in known for claim in claims]
-    return _rows("simplex", subjects, worst_histograms, rng, trials, pairs)
+    return _rows("simplex", subjects, worst_histograms, rng, pairs)
 
 
 def _rows(
@@ -152,35 +137,18 @@ def _rows(
     subjects: list[tuple[Promise, Any, str]],
     worst_of: Callable[..., OutcomePair],
     rng: np.random.Generator,
-    trials: int,
     pairs: int,
 ) -> list[Row]:
     """One row for each claim and its loss or score, about the worst of a number of pairs."""
-    alpha = ALPHA / len(subjects)
 
     def row(claim: Promise, what: Any, loss: str) -> Row:
         pair = worst_of(claim, what, rng, pairs)
-        claimed, ratio = claimed_number(claim), pair.log_p - pair.log_q
-        seen = [pair.release(rows, trials) for rows in (pair.first, pair.second)]
-        first, second = (side[:, None].astype(np.float64) for side in seen)
-
-        def score(outputs: FloatArray) -> FloatArray:
-            return np.asarray(ratio[outputs[:, 0].astype(np.intp)])
-
-        return Row(
-            placement=placement,
-            loss=loss,
-            claim=short(claim),
-            claimed=claimed,
-            exact=pair.loss,
-            attained=pair.loss / claimed,
-            where=pair.where,
-            sampled=sampled_bound(claim, first, second, alpha, score),
-            differs=min(1.0, 2 * min(map(path_pvalue, seen, (pair.log_p, pair.log_q)))),
-        )
+        claimed = claimed_number(claim)
+        numbers = claimed, pair.loss, pair.loss / claimed
+        return Row(placement, loss, short(claim), *numbers, pair.where, buys="choices")
 
     return [
-        row_or_failure(placement, loss, claim, row, claim, what, loss)
+        row_or_failure(placement, loss, claim, row, claim, what, loss, buys="choices")
         for claim, what, loss in subjects
     ]
 
@@ -243,15 +211,7 @@ def _program(
     first, second = _sides(x, -x[0] if index % 4 else rng.choice([-1.0, 1.0, math.nan], d))
     log_p, log_q = (path_log_probabilities(rows, made).reshape(-1) for rows in (first, second))
     where = f"{score} score, n={n}, d={d}, T={made.rounds}"
-    released = partial(released_paths, made)
-    return OutcomePair(first, second, made, log_p, log_q, where, released)
-
-
-def released_paths(calibration: ProgramCalibration, rows: EntryRows, trials: int) -> IntArray:
-    """Positions ``(trials,)`` of the paths of real releases in the list of all paths."""
-    shape = (2 * rows.d,) * calibration.rounds
-    paths = [release_program(rows, calibration, SystemRandomness()).path for _ in range(trials)]
-    return np.asarray(np.ravel_multi_index(tuple(np.array(paths).T), shape))
+    return OutcomePair(first, second, made, log_p, log_q, where)
 
 
 # -- the simplex ------------------------------------------------------------------------------
@@ -271,13 +231,7 @@ def _simplex(
         log_chances(histograms, exact_minimiser(rows, made.problem)) for rows in (first, second)
     )
     where = f"n={n}, d={d}, m={made.draws}, radius={radius:.3g}"
-
-    def released(rows: EntryRows, trials: int) -> IntArray:
-        place = {tuple(histogram): at for at, histogram in enumerate(histograms.tolist())}
-        found = (release_simplex(rows, made, SystemRandomness()).counts for _ in range(trials))
-        return np.array([place[tuple(counts.tolist())] for counts in found], dtype=np.intp)
-
-    return OutcomePair(first, second, made, log_p, log_q, where, released)
+    return OutcomePair(first, second, made, log_p, log_q, where)
 
 
 def histograms_of(options: int, draws: int) -> IntArray:

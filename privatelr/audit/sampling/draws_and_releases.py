@@ -5,12 +5,9 @@ several numbers of classes. The draws of one fit are one long vector. Its coordi
 with draws by NumPy, and so are the lengths of its parts and the dependence of every two of its
 coordinates. Then the source of bits is replaced.
 
-Of releases, one test compares distributions: that of real releases, and that of modelled ones.
-Modelled releases are computed many at once, in doubles. Their noise comes from the package's
-sampler of the law, or from the definition of the law and NumPy's samplers. A small error in a
-release can be too small to show in any sample. So another test hands in the noise: then there is
-one right release, the exact minimiser of the tilted sum or the moments at given coefficients, and
-the test compares the numbers themselves.
+Of releases, the noise is handed in: then there is one right release, the exact minimiser of the
+tilted sum and the moments at the released coefficients, and the numbers themselves are compared.
+Modelled releases are computed many at once, in doubles, with the package's sampler of the law.
 """
 
 from __future__ import annotations
@@ -23,7 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from typing import Any
 from unittest import mock
 
@@ -41,7 +37,6 @@ from privatelr.audit.recomputed import plans_of_laws
 from privatelr.mechanisms import Problem, Request, StagedCalibration, draw_all
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.signed_rows import SignedRows, minimisers
-from privatelr.mechanisms.stages.matrices import calibrate_moments
 from privatelr.mechanisms.stages.scale import ScaleFacts, calibrate_scale, release_scale
 from privatelr.model import dplr
 from privatelr.multinomial_model import dpmultinom
@@ -66,19 +61,14 @@ from privatelr.selection.online import PrivateFTRL
 from privatelr.types import Block, ColumnGroup, FloatArray, Placement
 
 PART = "release"
-_RECORDS, _RECORDS_MANY = 40, 400
-"""A small dataset has the first number of records. With the second number, the moments depend on
-w by more than their noise."""
-_MODELLED, _MOST = 20, 20_000
-"""For each real draw or release, the first number of modelled ones is made, and of releases at most
-the second number in all."""
+_RECORDS = 40
+"""A small dataset has this number of records."""
+_MODELLED = 20
+"""For each real draw this number of modelled ones is made."""
 _BLOCKS = (Block(1, 0.5), Block(1, 1.0), Block(1, 1.0))
 _APART = (Block(1, 0.5), Block(1, 1.0, "l2"), Block(1, 1.0))
 _CLOSE = 1e-8
 """A minimiser that the audit computes in doubles has at most this relative rounding error."""
-
-Sampler = Callable[[NoiseLaw, int, np.random.Generator], FloatArray]
-"""A sampler returns draws ``(count, dimension)`` from a law."""
 _EVIDENCE = 6.0
 """A check of draws fails above this ``-log10`` of its p-value."""
 _CHEAP = 8
@@ -379,41 +369,19 @@ def _global_generators_seeded() -> Iterator[None]:
 
 
 def release_many(
-    calibration: Calibration,
-    data: SignedRows,
-    count: int,
-    rng: np.random.Generator,
-    sampler: Sampler = draw_many,
+    calibration: Calibration, data: SignedRows, count: int, rng: np.random.Generator
 ) -> FloatArray:
     """Independent releases ``(count, d)`` on one dataset."""
     problem = calibration.problem
-    noise = sampler(calibration.noise, count, rng)
+    noise = draw_many(calibration.noise, count, rng)
     if calibration.placement == "objective":
-        w = minimisers(data, problem, noise) + sampler(calibration.shield, count, rng)
+        w = minimisers(data, problem, noise) + draw_many(calibration.shield, count, rng)
     else:
         w = minimisers(data, problem, np.zeros((1, problem.d))) + noise
     return np.asarray(np.round(w / calibration.grid) * calibration.grid)
 
 
-def release_both_many(
-    plan: StagedCalibration,
-    data: SignedRows,
-    count: int,
-    rng: np.random.Generator,
-    sampler: Sampler = draw_many,
-) -> FloatArray:
-    """Independent releases ``(count, d + d (d + 1))`` of coefficients and the moments at them.
-
-    For a plan without moments the shape is ``(count, d)``.
-    """
-    w, moments = release_many(plan.coefficients, data, count, rng, sampler), plan.moments
-    if moments is None:
-        return w
-    values = query(data, moments, w) + sampler(moments.noise, count, rng)
-    return np.hstack([w, np.round(values / moments.grid) * moments.grid])
-
-
-# -- real releases, in law --------------------------------------------------------------------
+# -- real releases, with given noise ----------------------------------------------------------
 
 
 def small_datasets(rng: np.random.Generator) -> Iterator[DenseRows]:
@@ -437,102 +405,22 @@ def _facts(rows: DenseRows, loss: Loss) -> Problem:
     return Problem(rows.n, rows.d, loss, rows.radius, rows.blocks)
 
 
-def release_pvalue(request: Request, loss: Loss, count: int, rng: np.random.Generator) -> float:
-    """The p-value of the hypothesis that real releases have the law of the modelled ones.
-
-    Real releases of `small_datasets` draw their noise from the operating system, as those of a
-    user do. Tests of Kolmogorov and Smirnov compare each coefficient, and its vector's distance
-    from the median. If the request buys moments, they also compare the noise of the moments
-    (the released moments less their query at the released coefficients), its correlation within
-    itself, and its correlation with the coefficients.
-
-    Parameters
-    ----------
-    request : Request
-    loss : Loss
-    count : int
-        Number of real releases of each dataset.
-    rng : Generator
-
-    Returns
-    -------
-    float
-        The smallest p-value times the number of comparisons, at most 1.
-    """
-    pvalues: list[float] = []
-    further = [_two_records()] if request.spend == "inference" else []
-    for rows in chain(small_datasets(rng), further):
-        plan = mechanisms.calibrate_all(request, _facts(rows, loss))
-        released = []
-        for _ in range(count):
-            noise = draw_all(plan, SystemRandomness())
-            found = mechanisms.release_all(rows, plan, noise, Newton())
-            released.append([*found.coef, *(found.moments.values if found.moments else ())])
-        data, many = signed_rows(rows.x, rows.y), min(_MODELLED * count, _MOST)
-        modelled = release_both_many(plan, data, many, rng, draw_by_definition)
-        pvalues += same_law(
-            *(_views(plan, data, side, modelled) for side in (np.array(released), modelled))
-        )
-    return min(1.0, len(pvalues) * min(pvalues))
-
-
-def _two_records() -> DenseRows:
-    """Many copies of two covariate vectors, so that the moments depend on w by more than noise.
-
-    One vector has nearly always the same label: there the curvature of the logistic loss changes
-    with the margin. The other has both labels equally often: its margins are near zero, where the
-    Huber loss has no curvature, but has some at margins not far away. So moments that are computed
-    at another w than the released one differ.
-    """
-    half = np.arange(_RECORDS_MANY // 2)
-    x = np.repeat([[1.0, 0.0], [0.6, 0.8]], len(half), axis=0)
-    y = np.where(np.concatenate([half % 20 > 0, half % 2 > 0]), 1.0, -1.0)
-    return DenseRows(x, y, bound=1.0, intercept=None)
-
-
-def _views(
-    plan: StagedCalibration, data: SignedRows, releases: FloatArray, reference: FloatArray
-) -> list[FloatArray]:
-    """Functions ``(count,)`` of releases whose laws change if the noise or the query is wrong."""
-    d = plan.coefficients.problem.d
-    w, middles = releases[:, :d], reference[:, :d]
-    centre = np.median(middles, axis=0)
-    if plan.moments is None:
-        return [*w.T, np.linalg.norm(w - centre, axis=1)]
-    spread = (w - centre) / np.median(np.abs(middles - centre), axis=0)
-    noise = (releases[:, d:] - query(data, plan.moments, w)) / plan.moments.noise.scale
-    bend, steep = np.hsplit(noise, 2)
-    along = [np.diagonal(mechanisms.matrix_of(part), axis1=1, axis2=2) for part in (bend, steep)]
-    return [
-        *w.T,
-        *noise.T,
-        *(column for part in along for column in (spread * part).T),
-        np.einsum("ij,ij->i", spread, bend[:, :d]),
-        np.linalg.norm(noise, axis=1),
-        np.ptp(noise, axis=1),
-        np.linalg.norm(bend - steep, axis=1),
-    ]
-
-
-# -- real releases, with given noise ----------------------------------------------------------
-
-
 def audit_releases(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
     """A check of `small_datasets` for each mechanism and loss, with noise that is handed in."""
     subject = "scale, coefficients and moments: noise that is not the one draw of its law"
     yield from measured(PART, subject, _fresh, epsilon, allowed=0.0)
     placements = [placement for placement, kind in mechanisms.MECHANISMS if kind is PureDP]
     for placement in placements:  # under other claims they release by the same functions
-        far = "distance to the exact minimum, over the most"
         for loss in LOSSES.values():
             off = partial(_off_minimum, placement, loss, epsilon, rng)
-            yield from measured(PART, f"{placement}, {label(loss)}: {far}", _worst, off, rng)
+            subject = f"{placement}, {label(loss)}: distance to minimum and moments, over the most"
+            yield from measured(PART, subject, _worst, off, rng)
         for classes in (3, 7):
             given = _off_softmax, placement, classes, epsilon, rng
-            yield from measured(PART, f"{placement}, {classes} classes: {far}", *given)
-    for loss in LOSSES.values():
-        subject = f"moments, {label(loss)}: distance to their query and noise, over the most"
-        yield from measured(PART, subject, _worst, partial(_off_query, loss, epsilon, rng), rng)
+            subject = (
+                f"{placement}, {classes} classes: distance to the exact minimum, over the most"
+            )
+            yield from measured(PART, subject, *given)
     for claim in (PureDP(epsilon), ZCDP(epsilon**2 / 2)):
         subject = f"scale, {claim}: distance to its moments and noise, over the most"
         yield from measured(PART, subject, _worst, partial(_off_scale, claim, rng), rng)
@@ -574,23 +462,24 @@ def _worst(off: Callable[[DenseRows], float], rng: np.random.Generator) -> float
     return largest(off(rows) for rows in small_datasets(rng))
 
 
-def _calibrated(
-    rows: DenseRows, loss: Loss, epsilon: float, placement: Placement = "objective"
-) -> Calibration:
-    request = Request(PureDP(epsilon), placement, None, "free", "keep")
-    return mechanisms.calibrate(request, _facts(rows, loss))
-
-
 def _off_minimum(
     placement: Placement, loss: Loss, epsilon: float, rng: np.random.Generator, rows: DenseRows
 ) -> float:
-    """The error of a release over the largest error allowed; infinite if it is not on the grid."""
-    calibration = _calibrated(rows, loss, epsilon, placement)
-    b = draw_by_definition(calibration.noise, 1, rng)
+    """The error of released coefficients and moments over the largest error allowed.
+
+    It is infinite if the coefficients are not on the grid. Moments are those at the coefficients.
+    """
+    request = Request(PureDP(epsilon), placement, None, "free", "keep", "inference")
+    plan = mechanisms.calibrate_all(request, _facts(rows, loss))
+    calibration, moments = plan.coefficients, plan.moments
+    assert moments is not None
+    b, noise = (draw_by_definition(stage.noise, 1, rng) for stage in (calibration, moments))
     silence = FloatDraw(np.zeros(calibration.shield.dimension))
-    release = mechanisms.MECHANISMS[placement, PureDP].release
-    w = release(rows, calibration, mechanisms.Draws(FloatDraw(b[0]), silence), Newton()).coef
+    draws = mechanisms.Draws(FloatDraw(b[0]), silence, {"inference": FloatDraw(noise[0])})
+    release = mechanisms.release_all(rows, plan, draws, Newton())
+    assert release.moments is not None
     data, grid, problem = signed_rows(rows.x, rows.y), calibration.grid, calibration.problem
+    w, values = release.coef, release.moments.values
     if not np.array_equal(np.round(w / grid) * grid, w):
         return math.inf
     if placement == "objective":
@@ -598,8 +487,11 @@ def _off_minimum(
     else:
         exact = minimisers(data, problem, np.zeros_like(b))[0] + b[0]
     size = float(np.linalg.norm(exact)) + 1 / problem.radius
-    rounding = grid / 2 * math.sqrt(len(w))
-    return float(np.linalg.norm(w - exact)) / (calibration.distance + rounding + _CLOSE * size)
+    most = calibration.distance + grid / 2 * math.sqrt(len(w)) + _CLOSE * size
+    wanted = query(data, moments, w[None])[0] + noise[0]
+    most_of_each = moments.grid / 2 + _CLOSE * (np.abs(wanted) + problem.radius**2)
+    off = float(np.linalg.norm(w - exact)) / most
+    return largest((off, *(np.abs(values - wanted) / most_of_each)))
 
 
 def _off_softmax(
@@ -625,18 +517,6 @@ def _off_softmax(
     bend = 1 + _RECORDS / 2 / penalty
     size = float(np.linalg.norm(w)) + 1 / facts.radius
     return off / (calibration.distance + bend * rounding + _CLOSE * size)
-
-
-def _off_query(loss: Loss, epsilon: float, rng: np.random.Generator, rows: DenseRows) -> float:
-    """The error of released moments over the largest error allowed."""
-    problem = _calibrated(rows, loss, epsilon).problem
-    moments = calibrate_moments(problem, PureDP(epsilon))
-    w = rng.standard_normal(rows.d) / problem.radius
-    noise = draw_by_definition(moments.noise, 1, rng)[0]
-    found = mechanisms.release_moments(rows, w, moments, FloatDraw(noise)).values
-    wanted = query(signed_rows(rows.x, rows.y), moments, w[None])[0] + noise
-    most = moments.grid / 2 + _CLOSE * (np.abs(wanted) + problem.radius**2)
-    return float((np.abs(found - wanted) / most).max())
 
 
 def _off_scale(claim: Promise, rng: np.random.Generator, rows: DenseRows) -> float:

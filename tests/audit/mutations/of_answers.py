@@ -13,15 +13,16 @@ from privatelr.mechanisms.stages import histogram as histogram_stage
 from privatelr.privacy.noise import FloatDraw
 from privatelr.privacy.noise.exponential_mechanism import NoisyMaximum
 from privatelr.types import FloatArray
-from tests.audit.mutations.planted import ANSWERS, SCORED_FITS, Mutation, list_bug
+from tests.audit.mutations.planted import ANSWERS, STAGED_FITS, Mutation, list_bug, noise
 
 OF_ANSWERS: list[Mutation] = []
 bug = partial(list_bug, OF_ANSWERS)
+_COUNTS = noise("counts*")
 
-bug("one of two counts moves, for Laplace noise", (histogram_stage, "_laplace"), ANSWERS)(
+bug("one of two counts moves, for Laplace noise", (histogram_stage, "_laplace"), _COUNTS)(
     lambda honest, cells, epsilon: honest(cells, 2 * epsilon)
 )
-bug("one of two counts moves, for Gaussian noise", (histogram_stage, "laws_hiding"), ANSWERS)(
+bug("one of two counts moves, for Gaussian noise", (histogram_stage, "laws_hiding"), _COUNTS)(
     lambda honest, reach, *rest: honest(1.0, *rest)
 )
 
@@ -46,13 +47,13 @@ def _(honest: Any, score: str, label: FloatArray, prediction: FloatArray) -> flo
 # -- counts of scores that a fit buys -------------------------------------------------------------
 
 
-@bug("counts of scores are free beside the coefficients", registry.divide, SCORED_FITS)
+@bug("counts of scores are free beside the coefficients", registry.divide, STAGED_FITS)
 def _(honest: Any, target: Any, *given: Any, **named: Any) -> Any:
     ways = honest(target, *given, **named)
     return [({**parts, "coefficients": target}, kinds) for parts, kinds in ways]
 
 
-@bug("counts of scores hide half of a record", histogram_stage.calibrate_histogram, SCORED_FITS)
+@bug("counts of scores hide half of a record", histogram_stage.calibrate_histogram, STAGED_FITS)
 def _(honest: Any, *given: Any) -> Any:
     made = honest(*given)
     loud = made.noise
@@ -60,7 +61,7 @@ def _(honest: Any, *given: Any) -> Any:
     return replace(made, noise=replace(loud, **half))
 
 
-@bug("bins begin where the labels say", histogram_stage.score_counts, SCORED_FITS)
+@bug("bins begin where the labels say", histogram_stage.score_counts, STAGED_FITS)
 def _(honest: Any, *given: Any) -> FloatArray:
     bins = len(given[-1]) + 1
     negative, positive, unusable = np.split(honest(*given), [bins, 2 * bins])
@@ -68,7 +69,7 @@ def _(honest: Any, *given: Any) -> FloatArray:
     return np.concatenate([np.roll(negative, start), np.roll(positive, start), unusable])
 
 
-@bug("a fit's counts are released without noise", histogram_stage.release_scores, SCORED_FITS)
+@bug("a fit's counts are released without noise", histogram_stage.release_scores, STAGED_FITS)
 def _(honest: Any, rows: Any, coef: Any, scale: Any, calibration: Any, noise: Any) -> FloatArray:
     silent = FloatDraw(np.zeros(calibration.noise.dimension))
     found: FloatArray = honest(rows, coef, scale, calibration, silent)

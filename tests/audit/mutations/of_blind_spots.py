@@ -21,11 +21,9 @@ import numpy as np
 from privatelr import suggestions
 from privatelr.audit.accounts import audit_small_ledgers
 from privatelr.audit.neighbouring_tables import (
-    audit_long_records,
     audit_persons_of_fits,
     audit_strata,
 )
-from privatelr.audit.recomputed import audit_noise
 from privatelr.audit.sampling.draws_and_releases import audit_draws, audit_source
 from privatelr.mechanisms import perturbation, price_shares, registry
 from privatelr.mechanisms.calibration import proven_noise
@@ -38,7 +36,7 @@ from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, PureDP, events
 from privatelr.privacy import noise as laws
 from privatelr.privacy.accounting import composition_bounds, filters, statement
 from privatelr.privacy.noise import gaussian_delta, noise_laws, randomness
-from tests.audit.mutations.planted import RELEASES, Look, Mutation, list_bug
+from tests.audit.mutations.planted import RELEASES, Look, Mutation, list_bug, long, noise
 
 OF_BLIND_SPOTS: list[Mutation] = []
 bug = partial(list_bug, OF_BLIND_SPOTS)
@@ -52,16 +50,6 @@ def drawn(only: str, count: int = 300) -> Look:
 def source(only: str) -> Look:
     """The audit of the source of bits of what has this name."""
     return Look(f"source, {only}", lambda rng: audit_source(only))
-
-
-def long(only: str) -> Look:
-    """The audit of long records that match the pattern `only`."""
-    return Look(f"long records, {only}", lambda rng: audit_long_records(1.0, only))
-
-
-def stages(only: str) -> Look:
-    """The audit of all stages that match the pattern `only`."""
-    return Look(f"stages, {only}", lambda rng: audit_noise(1.0, only))
 
 
 SMALL_LEDGERS = Look("small ledgers", audit_small_ledgers)
@@ -120,7 +108,7 @@ def _(honest: Any, plan: Any, source: Any) -> Any:
 @bug(
     "one of two cases is forgotten beside Gaussian stages",
     gaussian_delta.log_delta_beside_pure,
-    stages("inference, epsilon = 1, delta = 1e-06"),
+    noise("inference, epsilon = 1, delta = 1e-06"),
 )
 def _(honest: Any, epsilon: float, pure: float, mu: float) -> float:
     shown = -math.log1p(math.exp(-pure)) + gaussian_delta.log_delta(epsilon - pure, mu)
@@ -131,7 +119,7 @@ def _(honest: Any, epsilon: float, pure: float, mu: float) -> float:
     "Gaussian counts of two strata move as those of one",
     (histogram_stage, "_moved"),
     STRATA,
-    stages("counts, rho*"),
+    noise("counts, rho*"),
 )
 def _(honest: Any, touched: int) -> Any:
     return honest(1)
@@ -140,7 +128,7 @@ def _(honest: Any, touched: int) -> Any:
 @bug(
     "a tilt leaves too little of delta to other stages",
     (price_shares, "_shared"),
-    stages("inference, epsilon = 1, delta = 1e-06"),
+    noise("inference, epsilon = 1, delta = 1e-06"),
 )
 def _(honest: Any, *given: Any) -> Any:
     parts, kinds = honest(*given)
@@ -151,7 +139,7 @@ def _(honest: Any, *given: Any) -> Any:
 @bug(
     "what minimisation leaves open in strata is counted once in rho",
     proven_noise.shield_for,
-    stages("coefficients, rho*"),
+    noise("coefficients, rho*"),
 )
 def _(honest: Any, problem: Any, target: Any, *given: Any) -> Any:
     once = replace(problem, touched=1) if isinstance(target, ZCDP) else problem
@@ -161,7 +149,7 @@ def _(honest: Any, problem: Any, target: Any, *given: Any) -> Any:
 @bug(
     "the curvature of several classes has rank one under Gaussian noise",
     events.softmax_curvature_cost,
-    stages("coefficients, epsilon = 1, delta = 0.01"),
+    noise("coefficients, epsilon = 1, delta = 0.01"),
 )
 def _(honest: Any, kappa: float, classes: int) -> Any:
     return honest(kappa, classes) / (classes - 1)
@@ -170,7 +158,7 @@ def _(honest: Any, kappa: float, classes: int) -> Any:
 @bug(
     "Laplace noise on matrices of strata hides one length",
     matrix_stage.moments_sensitivity,
-    stages("inference, rho*"),
+    noise("inference, rho*"),
 )
 def _(honest: Any, problem: Any, typical: Any = None, law: Any = None) -> Any:
     return honest(problem, typical)
@@ -179,7 +167,7 @@ def _(honest: Any, problem: Any, typical: Any = None, law: Any = None) -> Any:
 @bug(
     "a factor counts once in what a record moves the scale",
     scale_stage.scale_sensitivity,
-    stages("scale, rho*"),
+    noise("scale, rho*"),
     long("factors, zCDP"),
 )
 def _(honest: Any, facts: Any) -> Any:
@@ -187,7 +175,7 @@ def _(honest: Any, facts: Any) -> Any:
 
 
 @bug(
-    "a ledger forgets the first order of a tilt", (events.TiltEvent, "first_order"), stages("tilts")
+    "a ledger forgets the first order of a tilt", (events.TiltEvent, "first_order"), noise("tilts")
 )
 def _(honest: Any, event: Any) -> float:
     return 0.0
@@ -243,10 +231,10 @@ def _(honest: Any, event: Any, rows: int) -> Any:
 def _clipped(factors: tuple[float, float]) -> Any:
     """Matrices whose clips are wider by these factors."""
 
-    def moments(honest: Any, rows: Any, coef: Any, made: Any) -> Any:
+    def moments(honest: Any, rows: Any, coef: Any, made: Any, *units: Any) -> Any:
         most = tuple(f * most for f, most in zip(factors, made.traces, strict=True))
         facts = {"problem": made.problem, "typical": made.typical, "balance": made.balance}
-        return honest(rows, coef, SimpleNamespace(traces=most, **facts))
+        return honest(rows, coef, SimpleNamespace(traces=most, **facts), *units)
 
     return moments
 

@@ -19,6 +19,7 @@ from privatelr.mechanisms import (
     level_selection,
     range_selection,
 )
+from privatelr.mechanisms.stages.lengths import LengthCalibration
 from privatelr.numerics.rows import PartitionedRows
 from privatelr.privacy import accounting, renyi_divergence
 from privatelr.privacy.accounting import ledger_entry
@@ -28,7 +29,7 @@ from privatelr.privacy.noise.exponential_mechanism import (
     Gumbel,
 )
 from privatelr.selection import constraint_private, multiplicative_weights, online, simplex, thesis
-from privatelr.selection.dense_weights import dense_projection
+from privatelr.selection.multiplicative_weights import dense_projection
 from privatelr.selection.online import OnlineProblem, PrivateFTRL
 from privatelr.sources import of_array
 from privatelr.types import FloatArray, IntArray
@@ -176,6 +177,11 @@ _RANGES, _LEVELS = range_selection.RangeCalibration, level_selection.LevelCalibr
 
 
 @bug("scores of an end are taken to move one way", (_RANGES, "mechanism"), DECLARED)
+def _(honest: Any, made: Any) -> ExponentialMechanism:
+    return ExponentialMechanism(made.eta, range_selection.TOO_LOOSE)
+
+
+@bug("scores of a length are taken to move one way", (LengthCalibration, "mechanism"), DECLARED)
 def _(honest: Any, made: Any) -> ExponentialMechanism:
     return ExponentialMechanism(made.eta, range_selection.TOO_LOOSE)
 

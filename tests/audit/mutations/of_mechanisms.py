@@ -372,25 +372,25 @@ def _(honest: Any, rows: Any, *others: Any) -> FloatArray:
 
 
 @bug("moments are taken elsewhere", perturbation.mean_moments, RELEASES)
-def _(honest: Any, rows: Any, coef: FloatArray, calibration: Any) -> Any:
-    return honest(rows, 0 * coef, calibration)
+def _(honest: Any, rows: Any, coef: FloatArray, *others: Any) -> Any:
+    return honest(rows, 0 * coef, *others)
 
 
 @bug("both matrices get one noise", perturbation.release_moments, RELEASES)
-def _(honest: Any, rows: Any, coef: FloatArray, made: Any, drawn: Any) -> Any:
+def _(honest: Any, rows: Any, coef: FloatArray, made: Any, drawn: Any, *units: Any) -> Any:
     half = np.hsplit(drawn.nearest(), 2)[0]
-    return honest(rows, coef, made, laws.FloatDraw(np.concatenate([half, half])))
+    return honest(rows, coef, made, laws.FloatDraw(np.concatenate([half, half])), *units)
 
 
 @bug("all entries of both matrices get one number", perturbation.release_moments, RELEASES)
-def _(honest: Any, rows: Any, coef: FloatArray, made: Any, drawn: Any) -> Any:
+def _(honest: Any, rows: Any, coef: FloatArray, made: Any, drawn: Any, *units: Any) -> Any:
     noise = drawn.nearest()
-    return honest(rows, coef, made, laws.FloatDraw(np.full_like(noise, noise[0])))
+    return honest(rows, coef, made, laws.FloatDraw(np.full_like(noise, noise[0])), *units)
 
 
 @bug("matrices are released with half of their noise", perturbation.release_moments, RELEASES)
-def _(honest: Any, rows: Any, coef: FloatArray, made: Any, drawn: Any) -> Any:
-    return honest(rows, coef, made, laws.FloatDraw(drawn.nearest() / 2))
+def _(honest: Any, rows: Any, coef: FloatArray, made: Any, drawn: Any, *units: Any) -> Any:
+    return honest(rows, coef, made, laws.FloatDraw(drawn.nearest() / 2), *units)
 
 
 @bug("the two matrices change places", perturbation.mean_moments, RELEASES)

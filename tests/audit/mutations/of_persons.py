@@ -10,7 +10,6 @@ import numpy as np
 
 from privatelr.audit.density.persons_and_classes import audit_gaussian_persons, audit_persons
 from privatelr.audit.neighbouring_tables import audit_persons_of_fits
-from privatelr.audit.recomputed import audit_noise
 from privatelr.call_data import FrameData
 from privatelr.design import offsets_and_weights, persons, read_wide, shares_of, with_shares
 from privatelr.mechanisms import Problem
@@ -23,7 +22,7 @@ from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import column_sums, grams_of_persons
 from privatelr.privacy import TiltEvent, person_tilt
 from privatelr.types import FloatArray, IntArray
-from tests.audit.mutations.planted import Look, Mutation, list_bug
+from tests.audit.mutations.planted import Look, Mutation, list_bug, long, noise
 
 OF_PERSONS: list[Mutation] = []
 bug = partial(list_bug, OF_PERSONS)
@@ -36,7 +35,8 @@ _GAUSSIAN = Look(
     "Gaussian noise of persons", partial(audit_gaussian_persons, 1.0, losses=[LOSSES["logistic"]])
 )
 _DELTA = "objective, *delta = 1e-06*"
-_NOISE = Look("noise of objective perturbation", lambda rng: audit_noise(1.0, _DELTA))
+_NOISE = noise(_DELTA)
+_LONG = long("persons*")
 _FITS = Look("fits of persons", lambda rng: audit_persons_of_fits(1.0))
 
 
@@ -98,7 +98,7 @@ def _(honest: Any, spec: Any, matrix: Any, batch: Any) -> Any:
     return honest(spec, matrix, replace(batch, shares=np.ones(len(batch))))
 
 
-@bug("gradients of a person add up as those of so many records", grams_of_persons, _FITS)
+@bug("gradients of a person add up as those of so many records", grams_of_persons, _LONG)
 def _(honest: Any, rows: Any, weigh: Any, longest: float) -> Any:
     def unweighted(x: Any, y: FloatArray) -> Any:
         bends, pulls = weigh(x, y)
@@ -107,18 +107,18 @@ def _(honest: Any, rows: Any, weigh: Any, longest: float) -> Any:
     return honest(rows, unweighted, 1e9)
 
 
-@bug("records of a person count as records in the scale", column_sums, _FITS)
+@bug("records of a person count as records in the scale", column_sums, _LONG)
 def _(honest: Any, x: Any, weight: Any = None) -> Any:
     return honest(x, weight) if weight is None else honest(x / weight[:, None])
 
 
-@bug("a person counts in the scale by the number of records", (FrameData, "_means"), _FITS)
+@bug("a person counts in the scale by the number of records", (FrameData, "_means"), _LONG)
 def _(honest: Any, source: Any) -> Any:
     means = honest(source)
     return None if means is None else np.ones(len(means))
 
 
-@bug("records of a person count as records in the counts of scores", counts_of_shares, _FITS)
+@bug("records of a person count as records in the counts of scores", counts_of_shares, _LONG)
 def _(honest: Any, cells: IntArray, shares: FloatArray, bins: int, m: int) -> Any:
     return honest(cells, np.ones(len(shares)), bins, m)
 
@@ -133,14 +133,14 @@ def _(honest: Any, score: Any, label: Any, prediction: Any, shares: Any, m: int)
     return honest(score, label, prediction, np.ones(len(shares)), m)
 
 
-@bug("the noise on the scale of persons is as of two of them", scale_sensitivity, _FITS)
+@bug("the noise on the scale of persons is as of two of them", scale_sensitivity, _LONG)
 def _(honest: Any, facts: Any) -> float:
     return float(honest(replace(facts, n=2 * facts.n)) if facts.persons else honest(facts))
 
 
-@bug("a person's records are each held to the trace of a record", clip_for, _FITS)
-def _(honest: Any, facts: Problem, typical: float | None) -> Any:
-    return honest(replace(facts, persons=False), typical)
+@bug("a person's records are each held to the trace of a record", clip_for, _LONG)
+def _(honest: Any, facts: Problem, *given: Any, **named: Any) -> Any:
+    return honest(replace(facts, persons=False), *given, **named)
 
 
 @bug("records of partitions count wherever they are", (persons, "_inside"), _FITS)

@@ -32,7 +32,7 @@ from tests.audit.mutations.planted import (
     OFFSETS,
     RELEASES,
     SCALED,
-    SCALED_FITS,
+    STAGED_FITS,
     Mutation,
     list_bug,
     noise,
@@ -290,7 +290,7 @@ bug(
 bug(
     "the scale pays for a root of what a record moves",
     scale_stage.scale_sensitivity,
-    SCALED_FITS,
+    STAGED_FITS,
     noise("scale, rho*"),
 )(times(1 / math.sqrt(2)))
 

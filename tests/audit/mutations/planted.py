@@ -15,7 +15,7 @@ import numpy as np
 
 from privatelr.audit import checks
 from privatelr.audit.accounts import audit_ledger
-from privatelr.audit.audit_table import DIFFERS, Row
+from privatelr.audit.audit_table import Row
 from privatelr.audit.designs import audit_rows
 from privatelr.audit.enumeration.answers import audit_answers, audit_declarations
 from privatelr.audit.enumeration.plays import audit_plays
@@ -24,10 +24,10 @@ from privatelr.audit.fits import (
     FRONTS,
     audit_front,
     audit_offsets,
-    audit_scaled_fits,
-    audit_scored_fits,
+    audit_staged_fits,
     audit_tables,
 )
+from privatelr.audit.neighbouring_tables import audit_long_records
 from privatelr.audit.recomputed import audit_noise
 from privatelr.audit.run_audit import SCALE_BESIDE, audit_one
 from privatelr.audit.sampling.draws_and_releases import audit_draws, audit_releases
@@ -36,8 +36,6 @@ from privatelr.numerics import LOSSES
 from privatelr.privacy import PureDP
 from privatelr.types import Placement
 
-CAUGHT = (checks.VIOLATION, DIFFERS)
-"""With these verdicts an audit has caught a bug."""
 _SEED = 20_240_229
 _Change = TypeVar("_Change", bound=Callable[..., Any])
 
@@ -96,7 +94,7 @@ class Mutation:
         with planted(self.swaps()):
             for look in self.looks:
                 for said, verdict in wrongs(look):
-                    if verdict in CAUGHT:
+                    if verdict == checks.VIOLATION:
                         return f"{said}: {verdict}"
         return ""
 
@@ -210,7 +208,7 @@ def rows(*kinds: str) -> Look:
 
 
 def row(placement: Placement, loss: str = "logistic", spend: Spend = ALL_FOR_COEFFICIENTS) -> Look:
-    """The table row of a pure claim: worst pair, sampled bound, and the law of real releases."""
+    """The table row of a pure claim: worst pair and sampled bound."""
     request = Request(PureDP(1.0), placement, None, "free", "keep", spend)
     return Look(
         f"row, {placement}, {loss}{'' if spend == ALL_FOR_COEFFICIENTS else ', with scale'}",
@@ -223,11 +221,15 @@ def noise(only: str) -> Look:
     return Look(f"noise, {only}", lambda rng: audit_noise(1.0, only))
 
 
+def long(only: str) -> Look:
+    """The audit of long records that match the pattern `only`."""
+    return Look(f"long records, {only}", lambda rng: audit_long_records(1.0, only))
+
+
 FRONT = Look("fits of formulas", lambda rng: audit_front(1.0, FRONTS[:2], claims=1))
 SCALED = row("objective", spend=SCALE_BESIDE)
-SCALED_FITS = Look("fits with scale", lambda rng: audit_scaled_fits(1.0))
 OFFSETS = Look("offsets", lambda rng: audit_offsets(1.0, rng))
-SCORED_FITS = Look("fits with counts of scores", lambda rng: audit_scored_fits(1.0))
+STAGED_FITS = Look("fits of several stages", lambda rng: audit_staged_fits(1.0))
 DRAWS = Look(
     "draws",
     lambda rng: chain.from_iterable(
@@ -239,7 +241,7 @@ CHOICES = Look("choices", lambda rng: audit_plays(rng, 1.0, 4))
 DECLARED = Look("bounds and levels", lambda rng: audit_declarations(1.0, 60))
 ANSWERS = Look("answers", lambda rng: audit_answers(rng, 1.0, 4))
 SIMPLEX = Look(
-    "draws from the simplex", lambda rng: audit_simplex(1.0, rng, 60, 3, [LOSSES["logistic"]])
+    "draws from the simplex", lambda rng: audit_simplex(1.0, rng, 3, [LOSSES["logistic"]])
 )
 TABLES = Look("tables", lambda rng: audit_tables())
 LEDGER = Look("ledger", audit_ledger)
