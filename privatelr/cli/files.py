@@ -17,7 +17,6 @@ from privatelr.cli.outcomes import (
     NotWrittenError,
     OutputError,
     flush_output,
-    is_kept,
     print_page,
     reason_of,
     say,
@@ -186,7 +185,7 @@ def deliver_paid(
     finally:
         with suppress(*[BrokenPipeError] if is_written else ()):  # a page that nobody has to read
             print_page(page, done)
-    if prints_file and not is_written and is_kept(data):
+    if prints_file and not is_written and not sys.stdout.isatty():
         flush_output()  # an error of it leaves the charge without a release
         tell(entry, hash_of(data))
 
