@@ -13,7 +13,6 @@ from privatelr.errors import (
     ArgumentError,
     ClusterError,
     PrivateLRError,
-    raised_by_signal_handler,
     redact_errors,
     show,
 )
@@ -175,9 +174,8 @@ def wait_for(client: Any, futures: Any, *, bar: Counted = ()) -> None:
             except FuturesCancelledError:
                 lost = "its scheduler was lost, or has not got rows that another cluster keeps"
                 raise _closed(lost) from None
-            except TimeoutError as error:
-                if raised_by_signal_handler(error):
-                    raise
+            except TimeoutError:
+                pass  # it is asked below whether the cluster still works
             _require_open(client)
             ask, seconds = client.run_on_scheduler, min(_ANSWER, patience)
             try:
@@ -215,8 +213,6 @@ def _asked(
     try:
         return client.sync(lambda: question(*given, **more), callback_timeout=seconds)
     except (TimeoutError, *gone) as error:
-        if raised_by_signal_handler(error):
-            raise
         is_late = isinstance(error, TimeoutError)
         what = f"did not answer for {seconds:g} seconds" if is_late else "was lost"
         raise _lost(f"its scheduler {what}") from None
@@ -230,8 +226,8 @@ def while_open(client: Any) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:
-        if client is not None and not raised_by_signal_handler(error):
+    except Exception:
+        if client is not None:
             _require_open(client)
         raise
 

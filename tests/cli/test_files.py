@@ -188,7 +188,7 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_spent(force, home, c
 def test_a_command_that_is_ended_gives_the_name_back(number, home, capsys):
     with reserved(home) as waiting:
         waiting.send_signal(number)
-    assert (names(home) == ["clinic.csv"]) == (number != signal.SIGKILL)
+    assert (names(home) == ["clinic.csv"]) == (number == signal.SIGINT)
     assert fit(capsys, "--out", "model.json")[0] == 0
     assert names(home) == ["clinic.csv", "model.json"]
 
