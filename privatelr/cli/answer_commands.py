@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from privatelr.cli import files
 from privatelr.cli.ledger_commands import ledger_of
@@ -24,7 +24,6 @@ from privatelr.cli.options import (
     PriceOptions,
     Seed,
     TextFormat,
-    Whole,
     Written,
     given,
     read_declarations,
@@ -492,15 +491,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def compare(
-    *models: str,
-    format: Literal["text", "html"] = "text",
-    statistic: Literal["std_error", "conf_int"] | None = None,
-    level: float | None = None,
-    exponentiate: bool = False,
-    digits: Whole = None,
-    written: Written = Written(),
-) -> int:
+def compare(*models: str, written: Written = Written()) -> int:
     """Show saved models side by side.
 
     The table has estimates with their errors, facts of each model, and the guarantee of all models
@@ -509,22 +500,11 @@ def compare(
 
     For example:
       privatelr compare small.json full.json
-      privatelr compare small.json full.json --format html --out table.html
 
     Parameters
     ----------
     models
         Files that fit has written, one or more.
-    format
-        The format of the table; default text.
-    statistic
-        What stands below an estimate; default std_error.
-    level
-        Confidence of intervals; default 0.95.
-    exponentiate
-        Show odds ratios in place of coefficients.
-    digits
-        Number of decimals. By default each term has at least three digits.
     """
     if not models:
         raise ArgumentError("MODELS: one or more saved models are needed.")
@@ -540,8 +520,7 @@ def compare(
                 fits |= {f"{label}, {stratum}": own for stratum, own in saved.items()}
             else:
                 fits[label] = saved
-        asked = given(together(statistic=statistic, level=level, digits=digits), *_ASKED)
-        table = comparison.compare(fits, exponentiate=exponentiate, **asked)
+        table = comparison.compare(fits)
         if written.json:
             frame = table.to_frame().astype(object)
             columns = zip(fits, zip(*table.facts.cells, strict=True), strict=True)
@@ -556,9 +535,6 @@ def compare(
             }
             page = json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False)
         else:
-            page = getattr(table, f"as_{format}")()
+            page = table.as_text()
         files.deliver(page, written)
     return DONE
-
-
-_ASKED = ("statistic", "level", "digits")

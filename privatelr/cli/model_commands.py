@@ -25,7 +25,6 @@ from privatelr.cli.options import (
     Promise,
     Records,
     Seed,
-    Selection,
     TextFormat,
     Written,
     given,
@@ -164,7 +163,6 @@ def fit(
     promise: Promise = Promise(),
     seed: Seed = None,
     model: FittedModel = FittedModel(),
-    selection: Selection = Selection(),
     charge: LedgerOptions = LedgerOptions(),
     written: Written = Written(),
 ) -> int:
@@ -210,7 +208,7 @@ def fit(
     seed
         Repeat the noise of this number, for tests. It voids the guarantee.
     """
-    chosen = together(records, declared, promise, model, selection)
+    chosen = together(records, declared, promise, model)
     arguments = read_arguments(chosen) | read_prior(model.prior) | ledger_of(charge)
     with files.reserved(written.out, written.force):  # before a budget is spent
         whole, frame, declarations = _read_table(

@@ -89,10 +89,9 @@ def _levels(found: re.Match[str]) -> str:
     return f"--levels {quote(f'{found[1]}={items}')}"
 
 
-_NUMBERS = "(row_norm|intercept_scale|c_index|spread|balance|correlation|share|density|minority)"
+_NUMBERS = "(row_norm|intercept_scale|c_index|spread|balance|correlation|share)"
 _SPELLINGS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"\b(spend|analysis)='([\w-]+)'", lambda found: f"--{found[1]} {found[2]}"),
-    (r"\bon_small_lambda='(\w+)'", lambda found: f"--on-small-lambda {found[1]}"),
     (r"\blambda_=", lambda _: "--lambda "),
     (r"\bdo_scale='private'", lambda _: "--do-scale private"),
     (r"\bdo_scale=False", lambda _: "--do-scale no"),

@@ -51,8 +51,7 @@ def with_shares(batch: Batch, person: Person) -> tuple[int, IntArray, Batch]:
     """Return the number m of persons, and who each record is of and how much it counts.
 
     Values are compared for equality only: those of numbers, texts, booleans and categories, and
-    among objects also dates and tuples. All records whose person is anything else, or missing, are
-    of one person.
+    UUIDs among objects. All records whose person is anything else, or missing, are of one person.
 
     Returns
     -------

@@ -348,7 +348,6 @@ def test_an_interrupt_of_a_picture_leaves_none(line, home, tmp_path, monkeypatch
         ("leave do_scale=False.", "leave --do-scale no."),
         ("are -1 and 1; fit.scale has them", "are -1 and 1; --json has them"),
         ("of sd 9 on each; fit.roc\n  has more", "of sd 9 on each; --json\n  has more"),
-        ("or on_small_lambda='increase'.", "or --on-small-lambda increase."),
         ("lambda_=-1: lambda_ takes", "--lambda -1: --lambda takes"),
         ("a number as lambda_.", "a number as --lambda."),
         ('declare bounds={"age": (lo, hi)}, or', "declare --bounds age=lo:hi, or"),

@@ -27,8 +27,8 @@ from privatelr.privacy import (
     to_approximate,
     to_json,
 )
-from privatelr.privacy.accounting import Ledger, account_with, active_ledger, statement
-from privatelr.privacy.accounting import account as account_module
+from privatelr.privacy.accounting import Ledger, account_with, statement
+from privatelr.privacy.accounting import ledger as account_module
 from privatelr.privacy.noise import gaussian_sd
 
 
@@ -176,34 +176,34 @@ def test_a_charge_to_all_rows_adds_to_every_part():
 
 
 def test_a_block_is_charged_in_every_thread():
-    assert active_ledger() is None
+    assert account_with(None) is None
     with Ledger(1.0) as ledger:
-        thread = threading.Thread(target=lambda: active_ledger().charge(PureDP(0.4)))
+        thread = threading.Thread(target=lambda: account_with(None).charge(PureDP(0.4)))
         thread.start()
         thread.join()
-        assert active_ledger() is ledger
-    assert active_ledger() is None
+        assert account_with(None) is ledger
+    assert account_with(None) is None
     assert ledger.spent() == 0.4
 
 
 def test_nested_blocks_are_charged_together_or_not_at_all():
     with Ledger(1.0) as study, Ledger(0.5) as allowance:
-        both = active_ledger()
+        both = account_with(None)
         both.charge(PureDP(0.3))
         assert "would make 0.6 of 0.5" in refusal(both, PureDP(0.3))
     study.charge(PureDP(0.6))
     with allowance, study, study:
-        assert "would make 1.05 of 1;" in refusal(active_ledger(), PureDP(0.15))
-        active_ledger().charge(PureDP(0.1))
+        assert "would make 1.05 of 1;" in refusal(account_with(None), PureDP(0.15))
+        account_with(None).charge(PureDP(0.1))
     assert (study.spent(), allowance.spent()) == (1.0, 0.4)
-    assert active_ledger() is None
+    assert account_with(None) is None
 
 
 def test_a_block_ends_with_an_error():
     ledger = Ledger(1.0)
     with pytest.raises(RuntimeError), ledger:
         raise RuntimeError
-    assert active_ledger() is None
+    assert account_with(None) is None
 
 
 def run_threads(work, threads=8):
@@ -256,7 +256,7 @@ def test_a_missing_lock_is_caught(monkeypatch):
 def test_threads_with_parts_and_nested_blocks():
     outer, inner, accepted = Ledger(0.5), Ledger(0.3), []
     with outer, inner:
-        run_threads(lambda: spend_all(active_ledger(), accepted, 10))
+        run_threads(lambda: spend_all(account_with(None), accepted, 10))
     run_threads(lambda: spend_all(outer.part("a"), accepted, 10))
     assert (outer.spent(), inner.spent()) == (0.5, 0.3)
     assert len(outer.entries) == len(accepted) == 50
@@ -460,7 +460,7 @@ def test_an_open_ledger_that_is_named_is_charged_once():
         assert account_with(ledger) is ledger
         part = account_with(ledger.part("a"))
         part.charge(PureDP(0.5))
-        account_with(active_ledger()).charge(PureDP(0.125))
+        account_with(account_with(None)).charge(PureDP(0.125))
     assert [entry.part for entry in ledger.entries] == [None, "a", None]
     assert (ledger.spent(), ledger.part("b").left()) == (0.875, 0.625)
 
