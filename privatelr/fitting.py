@@ -19,6 +19,7 @@ from privatelr.design import (
     AnySpec,
     DesignSpec,
     Prior,
+    in_standard_units,
     prior_of,
     project,
     projection_width,
@@ -44,10 +45,18 @@ from privatelr.mechanisms import (
     warn_of_noise,
     warn_of_one_record,
 )
-from privatelr.mechanisms.request import SCALE, read_account, read_seed, require_no_account
+from privatelr.mechanisms.request import (
+    LENGTHS,
+    SCALE,
+    read_account,
+    read_seed,
+    require_no_account,
+)
+from privatelr.mechanisms.stages.lengths import release_length
+from privatelr.mechanisms.stages.scale import binding
 from privatelr.method import Method, standardised
 from privatelr.numerics import label
-from privatelr.numerics.rows import Watched
+from privatelr.numerics.rows import RowBounds, Watched
 from privatelr.privacy import (
     Guarantee,
     unless_seeded,
@@ -231,7 +240,7 @@ def fit(
     draws = method.draw(calibration, options.randomness)
     fits = dict[Any, Any]()
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
-        loose, tally, scale, bar = None, None, None, options.verbose > 0
+        loose, tally, before, bar = None, None, dict[str, Any](), options.verbose > 0
         mapped: Any = None
         watched = Watched(several=spec is not ready.declared or by is not None)
         if data.is_in_parts:
@@ -239,13 +248,21 @@ def fit(
         if spec is not ready.declared:
             loose, tally = data.loose(ready.declared, bar=bar)
             watched.add(loose)
-            scale = release_scale(loose, calibration.parts[SCALE], draws.others[SCALE])
-            mapped = scale_map(scale)
-            spec = standardise(cast("DesignSpec", spec), *mapped)
+            before[SCALE] = release_scale(loose, calibration.parts[SCALE], draws.others[SCALE])
+            mapped, held = scale_map(before[SCALE]), None
+            if (lengths := calibration.parts.get(LENGTHS)) is not None:
+                change = partial(in_standard_units, spec, centre=mapped[0], factor=mapped[1])
+                bounds = RowBounds(**spec.limits)
+                noise = draws.others[LENGTHS]
+                before[LENGTHS] = release_length(loose, lengths, noise, change, bounds)
+                length = before[LENGTHS].length
+                mapped, held = scale_map(before[SCALE], length), binding(before[SCALE], length)
+            spec = standardise(cast("DesignSpec", spec), *mapped, released=held)
         for level in (None,) if by is None else spec.variables[by.column].levels:
             at = spec if by is None else spec.at_level(level)
             if fits:  # the scale is that of all strata, and was drawn once
-                draws = method.draw(calibration.having({SCALE: None}), options.randomness)
+                alone = calibration.having({SCALE: None, LENGTHS: None})
+                draws = method.draw(alone, options.randomness)
             rows: Any
             if loose is not None and by is None:
                 rows = data.standardised(loose, at, *mapped, bar=bar)
@@ -257,8 +274,8 @@ def fit(
             drawn: dict[str, Any] = (
                 {} if at.prior is None else prior_of(at, calibration.coefficients.problem)
             )
-            if scale is not None:
-                drawn["before"] = {SCALE: scale}
+            if before:
+                drawn["before"] = before
 
             def expected(release: Any, at: Any = at) -> ScoreScale:
                 made: Any = kind(at, release, ready.cut, None)
