@@ -10,29 +10,29 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pandas as pd
 
+_PLAIN = (bool, int, float)
 _NUMPY = tuple(
     np.dtype(code).type for code in "?" + np.typecodes["AllInteger"] + np.typecodes["Float"]
 )
 # types are looked up by address, because a type can define its own hash and equality
 _OF_NUMPY = frozenset(map(id, _NUMPY))
-_NUMBERS = _OF_NUMPY | frozenset(map(id, (bool, int, float)))
+_NUMBERS = _OF_NUMPY | frozenset(map(id, _PLAIN))
 _MOST_DIGITS = 100
 """Decimals with more digits before the point are doubles; no table has whole numbers like that."""
 
 
 def number(value: Any) -> float:
-    """Return the number in a cell as a double: infinite on overflow, NaN if it is not a number."""
+    """Return the number in a cell as a double: infinite on overflow, NaN if it is not a number.
+
+    A `Decimal` counts as a number.
+    """
     kind = type(value)
     if id(kind) in _NUMBERS:
-        try:
-            return float(value)
-        except OverflowError:  # an integer beyond doubles
-            return math.inf if value > 0 else -math.inf
+        return _as_double(value)
     if kind is Decimal:
         return math.nan if value.is_nan() else float(value)
     return math.nan
@@ -77,17 +77,16 @@ def _of_decimal(value: Decimal) -> int | float | None:
     return float(value)
 
 
-def identity(value: Any) -> Any:
-    """Return a key that is equal for equal cells; None for a missing cell and what is not known.
-
-    Beside the constants only a `UUID` is known.
-    """
-    return value.int if type(value) is UUID else constant(value)
-
-
 def is_missing(value: Any) -> bool:
     """Whether a cell is a missing value: None, a mark of pandas, or a NaN of a known type."""
     if value is None or value is pd.NA or value is pd.NaT:
         return True
     kind = type(value)
     return (kind is float or id(kind) in _OF_NUMPY) and bool(value != value)
+
+
+def _as_double(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond doubles
+        return math.inf if value > 0 else -math.inf

@@ -102,7 +102,7 @@ MISSING = [
     *(np.ma.masked, np.ma.array(0.5), np.datetime64("2020"), np.timedelta64(1, "D")),
     *(np.void(b"ab"), pd.Timestamp("2020"), pd.Timedelta(1), Decimal("NaN"), Decimal("sNaN")),
     *(Whole(3), Grade.LOW, float, print, LoudWhole(3), Named("N", (), {})()),
-    *(Named("F", (float,), {})(0.5), Fraction(1, 4), np.array(0.5)),
+    *(Named("F", (float,), {})(0.5), Fraction(1, 2), np.array(0.5)),
 ]
 
 

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -133,26 +132,6 @@ def test_workers_read_files_and_predict(on, tmp_path):
         np.testing.assert_array_equal(fit.predict(lazy, **asked), fit.predict(frame, **asked))
 
 
-@pytest.fixture
-def impatient():
-    with dask.config.set({"privatelr.timeout": "1s", "scheduler": "distributed"}):
-        yield
-
-
-def test_a_cluster_without_workers_is_given_up(cluster, impatient):
-    """Counting the records waits first, before anything is charged."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with (
-            distributed.LocalCluster(n_workers=0, dashboard_address=None) as empty,
-            distributed.Client(empty, set_as_default=False) as client,
-            client.as_current(),
-            pytest.raises(ClusterError, match="no worker") as told,
-        ):
-            dplr(FORMULA, in_parts(trial(100), 30), **SCHEMA)
-    assert "privatelr.timeout" in str(told.value)
-
-
 SCHEDULER_DIES = """
 import os, signal, sys, time, warnings
 import dask, distributed
@@ -160,7 +139,7 @@ sys.path.insert(0, {tests!r})
 from dask_for_tests import in_parts
 from frames_for_laws import FORMULA, SCHEMA
 from repeated_noise import trial
-from privatelr import ClusterError, Ledger, dask_cluster, dplr
+from privatelr import ClusterError, Ledger, dplr
 from privatelr.numerics.solve import Newton
 
 def kill(*_, **__):
@@ -170,13 +149,6 @@ def kill(*_, **__):
 def deadly(objective):
     kill()
     return Newton()(objective)
-
-def ask(dask_scheduler, **_):
-    os._exit(1)
-
-def slow(part):
-    time.sleep(1)
-    return part
 
 if __name__ == "__main__":
     import logging, subprocess
@@ -196,17 +168,15 @@ if __name__ == "__main__":
     when = {when!r}
     if when == "in a pass":
         more = {{"solver": deadly}}
-    elif when == "while it is asked":
-        lazy = lazy.map_partitions(slow, meta=frame.iloc[:0])
-        dask_cluster._state = ask
     else:
-        dask_cluster.wait_for = kill
-    with dask.config.set({{"privatelr.timeout": "2s", "scheduler": "distributed"}}):
+        wait = distributed.wait
+        distributed.wait = lambda futures: (kill(), wait(futures))
+    with dask.config.set({{"scheduler": "distributed"}}):
         begun = time.monotonic()
         try:
             dplr(FORMULA, lazy, ledger=ledger, **more, **SCHEMA)
         except ClusterError as error:
-            print("told:", error, "after", time.monotonic() - begun < 20, ledger.left())
+            print("told:", error, "after", time.monotonic() - begun < 60, ledger.left())
     worker.kill()
     os._exit(0)
 """
@@ -228,15 +198,6 @@ def test_a_scheduler_that_dies_ends_a_fit(tmp_path, when, left):
     assert done.stdout.endswith(f"after True {left}\n")
 
 
-@pytest.mark.parametrize("asked", ["soon", -1, 0, None])
-def test_a_timeout_that_is_none_is_refused(cluster, asked):
-    with (
-        dask.config.set({"privatelr.timeout": asked, "scheduler": "distributed"}),
-        pytest.raises(PrivateLRError, match=r"privatelr\.timeout"),
-    ):
-        dplr(FORMULA, in_parts(trial(100), 30), **SCHEMA)
-
-
 def test_an_interrupted_graph_is_not_computed_on(on, monkeypatch):
     """Though a notebook keeps the traceback, and with it all that was asked for."""
 
@@ -246,7 +207,7 @@ def test_an_interrupted_graph_is_not_computed_on(on, monkeypatch):
     def tasks() -> set[str]:  # those of tests before this one may still be kept by a cycle
         return set(on.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks)))
 
-    monkeypatch.setattr(dask_cluster, "wait_for", interrupted)
+    monkeypatch.setattr(distributed, "wait", interrupted)
     before = tasks()
     asked = [dask.delayed(time.sleep)(0.3 + second / 1000) for second in range(400)]
     with pytest.raises(KeyboardInterrupt) as kept:
@@ -258,26 +219,3 @@ def test_an_interrupted_graph_is_not_computed_on(on, monkeypatch):
         time.sleep(0.1)
     assert not left
     assert kept.value is not None
-
-
-def test_a_bar_counts_what_is_left_of_this_pass_alone(on, monkeypatch):
-    """Rows that workers keep are done before it begins, and what waits for others is not done."""
-    drawn = []
-    monkeypatch.setattr(dask_cluster.Bar, "show", lambda self, *counts: drawn.append(counts))
-    kept = on.persist([dask.delayed(float)(i) for i in range(200)])
-    distributed.wait(kept)
-    slow = dask.delayed(lambda value: time.sleep(0.25) or value)
-    read = [slow(value) for value in kept[:32]]
-    summed = [dask.delayed(sum)(read[i : i + 4]) for i in range(0, 32, 4)]
-    begun = time.monotonic()
-    assert dask_cluster.evaluated([dask.delayed(sum)(summed)], "read", bar=(32,)) == [
-        sum(range(32))
-    ]
-    assert time.monotonic() - begun < 30
-    shares = [done / (done + left) for done, left in drawn if done + left]
-    assert shares == sorted(shares)
-    assert len(shares) >= 4
-    assert shares[0] < 0.1  # nothing is done before the first look
-    assert shares[1] < 0.5
-    assert shares[-1] > 0.5
-    assert {done + left for done, left in drawn if done} == {32 + 8 + 1}

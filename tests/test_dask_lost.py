@@ -1,22 +1,12 @@
-"""Fits on a cluster whose workers freeze, or whose client is closed on the way."""
+"""Fits on a cluster whose client is closed on the way."""
 
-import os
-import signal
-import threading
-import time
 import warnings
-from contextlib import ExitStack, contextmanager
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
-from dask_for_tests import KEPT, STREAMED, in_parts, local_cluster, one_noise
-from frames_for_laws import FORMULA, SCHEMA
-from repeated_noise import trial
+from dask_for_tests import one_noise
 
-from privatelr import ClusterError, dask_cluster, dplr
+from privatelr import ClusterError, dask_cluster
 from privatelr.numerics.rows import dask_partitions
-from privatelr.numerics.solve import Newton
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
 distributed = pytest.importorskip("distributed", reason="needs the extra [dask]")
@@ -24,155 +14,6 @@ distributed = pytest.importorskip("distributed", reason="needs the extra [dask]"
 pytestmark = pytest.mark.usefixtures(one_noise.__name__)
 
 CLOSED = "its client was closed"
-BEGUN = threading.Event()
-"""Whether a task of a worker in this process has begun."""
-
-
-def slow(part):
-    BEGUN.set()
-    time.sleep(0.5)
-    return part
-
-
-def lazy():
-    frame = trial(100)
-    return in_parts(frame, 20, 20, 20).map_partitions(slow, meta=frame.iloc[:0])
-
-
-# --- workers that freeze --------------------------------------------------------------------
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    monkeypatch.setattr(dask_cluster, "_BEATS", 4)
-    with dask.config.set({"privatelr.timeout": "1s"}):
-        yield
-
-
-def test_a_frozen_worker_is_given_up(quick):
-    """Long before its scheduler gives it up, which by default is after five minutes."""
-    with (
-        local_cluster(1, processes=True) as (_, client),
-        dask.config.set(scheduler="distributed"),
-    ):
-        (pid,) = client.run(os.getpid).values()
-        # a worker that is busy for longer than it may be silent is not frozen
-        assert dask_cluster.evaluated([dask.delayed(time.sleep)(4)], "read") == [None]
-        os.kill(pid, signal.SIGSTOP)
-        begun = time.monotonic()
-        try:
-            with pytest.raises(ClusterError, match=r"no worker.*privatelr\.timeout"):
-                dplr(FORMULA, lazy(), **SCHEMA)
-        finally:
-            os.kill(pid, signal.SIGCONT)
-        assert time.monotonic() - begun < 30
-
-
-@contextmanager
-def frozen(pid):
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
-
-
-@pytest.fixture
-def patient():
-    """Long enough for processes that wait for those of other tests."""
-    with dask.config.set({"privatelr.timeout": "3s"}):
-        yield
-
-
-@pytest.mark.parametrize(("memory", "when"), [(KEPT, "between"), (STREAMED, "before")])
-def test_the_tasks_of_a_frozen_worker_move_to_the_others(patient, memory, when):
-    """Rows that it keeps are read again, and long before its scheduler gives it up."""
-    frame, held = trial(100), ExitStack()
-
-    def slow(part):  # travels whole, as processes of the cluster cannot import this module
-        time.sleep(0.05)
-        return part
-
-    lazy_frame = in_parts(frame, 20, 20, 20).map_partitions(slow, meta=frame.iloc[:0])
-
-    def freezing(objective):
-        held.enter_context(frozen(pid))
-        return Newton()(objective)
-
-    with (
-        local_cluster(2, processes=True) as (_, client),
-        dask.config.set({"scheduler": "distributed", "privatelr.memory": memory}),
-        held,
-    ):
-        dplr(FORMULA, in_parts(frame, 50), **SCHEMA)  # imports keep a worker silent, too
-        pid = min(client.run(os.getpid).values())
-        if when == "before":
-            held.enter_context(frozen(pid))
-        begun = time.monotonic()
-        solver = {} if when == "before" else {"solver": freezing}
-        found = dplr(FORMULA, lazy_frame, **solver, **SCHEMA)
-        assert time.monotonic() - begun < 40
-        assert len(client.scheduler_info()["workers"]) == 1
-    expected = dplr(FORMULA, frame, **SCHEMA)
-    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
-
-
-def test_a_worker_that_freezes_with_a_result_is_given_up(patient, monkeypatch):
-    """After the task was done, and before its result came here."""
-    honest, held = dask_cluster.wait_for, ExitStack()
-
-    def freezing(client, futures, **more):
-        honest(client, futures, **more)
-        for address in next(iter(client.who_has(futures).values())):
-            held.enter_context(frozen(pids[address]))
-
-    with (
-        local_cluster(2, processes=True) as (_, client),
-        dask.config.set(scheduler="distributed"),
-        held,
-    ):
-        pids = client.run(os.getpid)
-        monkeypatch.setattr(dask_cluster, "wait_for", freezing)
-        begun = time.monotonic()
-        with pytest.raises(ClusterError, match="did not answer"):
-            dask_cluster.evaluated([dask.delayed(float)(1)], "read")
-        assert time.monotonic() - begun < 30
-
-
-def test_a_frozen_worker_that_is_not_needed_stays(patient):
-    with (
-        local_cluster(2, processes=True) as (_, client),
-        dask.config.set(scheduler="distributed"),
-    ):
-        stays, other = client.run(os.getpid).items()
-        kept = client.submit(float, 1, workers=[stays[0]])
-        distributed.wait(kept)
-        task = client.submit(time.sleep, 8, workers=[other[0]])
-        with frozen(stays[1]):
-            dask_cluster.wait_for(client, [task])
-            assert len(client.scheduler_info()["workers"]) == 2
-        assert kept.result() == 1.0
-
-
-@pytest.mark.parametrize(
-    ("number", "patience", "silent", "heard"),
-    [
-        (1, 8.0, 7.0, 1),
-        (1, 8.0, 9.0, 0),
-        (1, 0.1, 4.0, 1),  # a few heartbeats of half a second
-        (1, 0.1, 6.0, 0),
-        (1000, 8.0, 50.0, 1000),  # a heartbeat every six seconds
-        (1000, 8.0, 70.0, 0),
-        (0, 8.0, 0.0, 0),
-    ],
-)
-def test_workers_are_counted_while_they_are_heard_of(number, patience, silent, heard):
-    seen = SimpleNamespace(last_seen=distributed.metrics.time() - silent)
-    scheduler = SimpleNamespace(workers=dict.fromkeys(range(number), seen), tasks={})
-    assert dask_cluster._state(scheduler, [], patience) == (heard, number - heard, 0, 0)
-
-
-# --- clients that are closed ----------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -192,28 +33,6 @@ def client(cluster):
         yield made
 
 
-@pytest.mark.parametrize(("memory", "seconds"), [(KEPT, 0.0), (STREAMED, 0.1), (KEPT, 0.7)])
-def test_a_client_that_is_closed_during_a_fit_is_named(client, memory, seconds):
-    """It is the default client, so that there is none afterwards."""
-
-    def close():
-        assert BEGUN.wait(30)
-        time.sleep(seconds)
-        client.close()
-
-    BEGUN.clear()
-    closing = threading.Thread(target=close)
-    closing.start()
-    begun = time.monotonic()
-    with (
-        dask.config.set({"scheduler": "distributed", "privatelr.memory": memory}),
-        pytest.raises(ClusterError, match=CLOSED),
-    ):
-        dplr(FORMULA, lazy(), **SCHEMA)
-    assert time.monotonic() - begun < 30
-    closing.join()
-
-
 class ClosedFirst:
     """A function that is called once a client is closed."""
 
@@ -225,19 +44,13 @@ class ClosedFirst:
         return self.function(*given, **more)
 
 
-@pytest.mark.parametrize("where", ["_patience", "wait_for", "_asked"])
+@pytest.mark.parametrize("where", ["compute", "gather"])
 def test_a_closed_client_is_named_wherever_a_graph_is(client, monkeypatch, where):
     in_charge = dask_cluster.client_in_charge()
     monkeypatch.setattr(dask_cluster, "client_in_charge", lambda *_: in_charge)
-    monkeypatch.setattr(dask_cluster, where, ClosedFirst(client, getattr(dask_cluster, where)))
+    monkeypatch.setattr(in_charge, where, ClosedFirst(client, getattr(in_charge, where)))
     with pytest.raises(ClusterError, match=CLOSED):
-        dask_cluster.evaluated([dask.delayed(time.sleep)(1)], "read", bar=(1,))
-
-
-def test_a_closed_client_is_named_before_results_are_fetched(client, monkeypatch):
-    monkeypatch.setattr(dask_cluster, "wait_for", lambda client, *_, **__: client.close())
-    with pytest.raises(ClusterError, match=CLOSED):
-        dask_cluster.evaluated([dask.delayed(float)(1)], "read")
+        dask_cluster.evaluated([dask.delayed(float)(1)], "read", bar=(1,))
 
 
 def test_a_closed_client_is_named_where_rows_are_kept(client, monkeypatch):
@@ -251,7 +64,8 @@ def test_a_closed_client_is_named_where_rows_are_kept(client, monkeypatch):
 
 
 def test_a_closed_client_is_named_where_memory_is_asked_for(client, monkeypatch):
-    monkeypatch.setattr(dask_cluster, "_asked", ClosedFirst(client, dask_cluster._asked))
+    asked = ClosedFirst(client, client.run_on_scheduler)
+    monkeypatch.setattr(client, "run_on_scheduler", asked)
     with dask.config.set({"privatelr.memory": None}), pytest.raises(ClusterError, match=CLOSED):
         dask_cluster.memory_for_rows()
 

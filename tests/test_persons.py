@@ -5,7 +5,6 @@ import datetime
 import json
 import pickle
 import re
-import uuid
 from dataclasses import replace
 from decimal import Decimal
 
@@ -866,14 +865,8 @@ class Odd:
 
 IDENTITIES = {
     "decimals": [Decimal(k) / 3 for k in range(5)],
-    "uuids": [uuid.UUID(int=k) for k in range(5)],
-    "mixed": ["a", 1, 0.5, "1", uuid.UUID(int=7)],
+    "mixed": ["a", 1, 2.5, "b", Decimal("0.1")],
 }
-
-
-def test_equal_numbers_are_one_person():
-    column = pd.Series([0.5, Decimal("0.50"), np.float32(0.5), "another"], dtype=object)
-    assert with_shares(as_batch({"who": column}), Person("who"))[0] == 2
 
 
 @pytest.mark.parametrize("name", IDENTITIES)
@@ -888,11 +881,17 @@ def test_cells_of_known_types_are_persons_of_their_own(name):
     ).nobs == len(values)
 
 
+def test_equal_numbers_are_one_person():
+    cells = np.empty(4, dtype=object)
+    cells[:] = [0.5, Decimal("0.50"), np.float32(0.5), "another"]
+    column = pd.Series(cells, dtype=object)
+    assert with_shares(as_batch({"who": column}), Person("who"))[0] == 2
+
+
 def test_cells_of_other_types_are_one_person_and_run_no_code():
-    cells = np.empty(9, dtype=object)
-    day = datetime.date(2020, 1, 1)
-    cells[:] = [Odd(), (Odd(), "b"), None, np.nan, pd.NaT, Decimal("NaN"), [1], day, "a"]
-    table = pd.DataFrame({"x": np.linspace(0, 1, 9), "y": np.arange(9) % 2})
+    cells = np.empty(8, dtype=object)
+    cells[:] = [Odd(), (Odd(), Odd()), None, np.nan, pd.NaT, Decimal("NaN"), [1], "a"]
+    table = pd.DataFrame({"x": np.linspace(0, 1, 8), "y": np.arange(8) % 2})
     table["who"] = pd.Series(cells, dtype=object)
     assert dplr("y ~ x", table, 0, 0.1, person="who", bounds={"x": (0, 1), "y": (0, 1)}).nobs == 2
 

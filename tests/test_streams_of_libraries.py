@@ -1,8 +1,5 @@
 """DuckDB and polars as sources, and all that streams go to beside a fit."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -108,35 +105,6 @@ def test_a_lazy_frame_whose_engine_fails_is_not_taken_to_end_there(memory):
             stream(lazy.with_columns(whole), memory=memory),
             bounds={"age": (18, 90), "y": (0, 1)},
         )
-
-
-def test_a_call_that_ends_early_leaves_no_thread_that_aborts_the_process():
-    """polars hands batches over from a thread, and there are more records than were counted."""
-    pytest.importorskip("polars")
-    done = subprocess.run(
-        [sys.executable, "-c", _MORE], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1, done.stderr[-2000:]
-    assert done.stderr.splitlines()[-1].startswith(
-        "privatelr.errors.ReaderError: data: they changed"
-    )
-
-
-_MORE = """
-import polars as pl
-from polars.io.plugins import register_io_source
-from privatelr import dplr, stream
-
-frame, read = pl.DataFrame({"x": [0.0, 1.0] * 300_000, "y": [False, True] * 300_000}), []
-
-def again(columns, predicate, n_rows, batch_size):
-    read.append(columns)
-    for _ in range(2 if len(read) == 1 else 400):
-        yield frame if columns is None else frame.select(columns)
-
-lazy = register_io_source(again, schema=frame.schema)
-dplr("y ~ x", stream(lazy, memory=0), eps=1.0, bounds={"x": (0, 1)})
-"""
 
 
 def test_a_lazy_frame_of_files_that_have_become_shorter_is_refused(tmp_path):

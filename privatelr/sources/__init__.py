@@ -12,10 +12,7 @@ from privatelr.sources.columns import (
     totals,
     unknown,
 )
-from privatelr.sources.dask_collections import (
-    columns_apart,
-    over_partitions,
-)
+from privatelr.sources.dask_collections import over_partitions
 from privatelr.sources.data_source import (
     as_batch,
     dispatch,

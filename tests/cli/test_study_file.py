@@ -199,7 +199,7 @@ def test_the_price_of_a_fit_is_not_that_of_bounds(home, capsys):
         ("method = 'lp'\nspend = 'inference'", 2, ["no share where columns are chosen"]),
         ("method = 'lp'\nrow_norm = 2", 2, ["--row-norm goes with --method lr or svm"]),
         ("method = 'lp'\nweights = 'dose'", 2, ["--weights goes with --method lr or svm"]),
-        ("h = 3", 2, ["--h goes with --method svm, and this is --method lr"]),
+        ("h = 3", 2, ["--h goes with --method svm or simplex, and this is --method lr"]),
         ("[bounds]\neps = 1\n[other]", 2, ["'other'"]),
     ],
 )

@@ -245,12 +245,6 @@ def test_no_value_can_stop_or_warn(variable, value):
         assert math.isfinite(values[0])
 
 
-def test_an_array_without_dimensions_is_a_number():
-    values, valid = read_variable(Variable("v", "numeric"), column([np.array(0.5), [0.5]]))
-    assert values[0] == 0.5
-    assert valid.tolist() == [True, False]
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(WEIRD), min_size=1, max_size=6), st.sampled_from(VARIABLES))
 def test_weird_columns_are_read_row_by_row(values, variable):

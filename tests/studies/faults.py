@@ -201,13 +201,12 @@ def removed_from_stream(rng: np.random.Generator) -> str:
 
 @contextmanager
 def cluster(spill: str | None = None) -> Iterator[Any]:
-    """A cluster of two processes, which a fit waits for at most 20 seconds."""
+    """A cluster of two processes."""
     import dask
     from distributed import Client, LocalCluster
 
     few = {"memory_limit": "400MiB", "local_directory": spill} if spill else {}
     settings = {
-        "privatelr.timeout": "20s",
         "privatelr.memory": "0",
         "logging.distributed": "critical",
     }

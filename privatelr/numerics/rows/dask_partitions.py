@@ -21,7 +21,6 @@ from privatelr.dask_cluster import (
     Failure,
     client_in_charge,
     evaluated,
-    wait_for,
     while_open,
 )
 from privatelr.errors import PrivateLRError, redact_errors
@@ -117,8 +116,4 @@ def persisted(nodes: Sequence[Any], bar: Counted = (), before: Any = None) -> tu
     shown = Bar(*bar) if bar and client is None else nullcontext()
     with while_open(client), redact_errors(_UNREAD, ours=()), shown:
         (found,) = in_order(lambda _: dask.persist(*nodes), (0,))
-    if bar and client is not None:
-        from distributed import futures_of
-
-        wait_for(client, futures_of(found), bar=bar)
     return tuple(found)
