@@ -206,16 +206,16 @@ def export(file: str | None = None, /, *, written: Written = Written()) -> int:
     file
         The ledger; by default the one that PRIVATELR_LEDGER names.
     """
-    with files.reserved(written.out, written.force):
-        rows = Ledger.open(_path(file)).rows
-        told = [{"row": json.loads(row.body), "sha256": row.hash} for row in rows]
-        head = {"row": len(rows), "sha256": rows[-1].hash}
-        whole = {"format": "privatelr-ledger-rows", "head": head, "rows": told}
-        text = json.dumps(whole, indent=1) + "\n"
-        if written.out is None:
-            sys.stdout.write(text)
-        else:
-            files.write(written.out, text.encode(), written.force)
+    files.require_place(written.out, written.force)
+    rows = Ledger.open(_path(file)).rows
+    told = [{"row": json.loads(row.body), "sha256": row.hash} for row in rows]
+    head = {"row": len(rows), "sha256": rows[-1].hash}
+    whole = {"format": "privatelr-ledger-rows", "head": head, "rows": told}
+    text = json.dumps(whole, indent=1) + "\n"
+    if written.out is None:
+        sys.stdout.write(text)
+    else:
+        files.write(written.out, text.encode(), written.force)
     return DONE
 
 

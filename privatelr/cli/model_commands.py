@@ -210,18 +210,16 @@ def fit(
     """
     chosen = together(records, declared, promise, model)
     arguments = read_arguments(chosen) | read_prior(model.prior) | ledger_of(charge)
-    with files.reserved(written.out, written.force):  # before a budget is spent
-        whole, frame, declarations = _read_table(
-            data, formula, text, records, declared, promise.eps
-        )
-        if whole.person is not None and promise.rho is not None:
-            arguments["eps"] = ZCDP(promise.rho, REPLACE_PERSON)
-        with seed_said(seed):
-            fitted = _fitter(chosen)(whole, frame, **arguments, **declarations, seed=seed)
-        content = partial(_file_of, fitted)
-        files.deliver_paid(
-            in_shell(fitted), content, written, charge_of(fitted), prints_file=written.json
-        )
+    files.require_place(written.out, written.force)  # before a budget is spent
+    whole, frame, declarations = _read_table(data, formula, text, records, declared, promise.eps)
+    if whole.person is not None and promise.rho is not None:
+        arguments["eps"] = ZCDP(promise.rho, REPLACE_PERSON)
+    with seed_said(seed):
+        fitted = _fitter(chosen)(whole, frame, **arguments, **declarations, seed=seed)
+    content = partial(_file_of, fitted)
+    files.deliver_paid(
+        in_shell(fitted), content, written, charge_of(fitted), prints_file=written.json
+    )
     return DONE
 
 
@@ -428,23 +426,23 @@ def predict(
         bought roc.
     """
     require_data(data)
-    with files.reserved(written.out, written.force):
-        fitted: Any = files.read_model(model)
-        first, strata = (fitted.first, (fitted.by,)) if isinstance(fitted, Strata) else (fitted, ())
-        spec = first.spec
-        variables, reads = spec.variables, (*spec.formula.covariates, *strata)
-        with open_table(data, **vars(text)) as table:
-            wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
-            # a model without covariates still needs the number of records
-            first = {table.names[0]: by_levels(table.names[0], None)}
-            frame, _ = table.read(wanted or first)
-        asked = {} if threshold is None else {"threshold": threshold}
-        if asked and isinstance(fitted, MultinomialFit):
-            raise ArgumentError("--threshold: the most probable of several classes has none.")
-        predicted = fitted.predict(frame, type, **asked)
-        if asked and predicted.name != "class":
-            raise ArgumentError("--threshold goes with --type classes.")
-        files.deliver(_as_json(predicted) if written.json else _as_csv(predicted), written)
+    files.require_place(written.out, written.force)
+    fitted: Any = files.read_model(model)
+    first, strata = (fitted.first, (fitted.by,)) if isinstance(fitted, Strata) else (fitted, ())
+    spec = first.spec
+    variables, reads = spec.variables, (*spec.formula.covariates, *strata)
+    with open_table(data, **vars(text)) as table:
+        wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
+        # a model without covariates still needs the number of records
+        first = {table.names[0]: by_levels(table.names[0], None)}
+        frame, _ = table.read(wanted or first)
+    asked = {} if threshold is None else {"threshold": threshold}
+    if asked and isinstance(fitted, MultinomialFit):
+        raise ArgumentError("--threshold: the most probable of several classes has none.")
+    predicted = fitted.predict(frame, type, **asked)
+    if asked and predicted.name != "class":
+        raise ArgumentError("--threshold goes with --type classes.")
+    files.deliver(_as_json(predicted) if written.json else _as_csv(predicted), written)
     return DONE
 
 
@@ -486,10 +484,10 @@ def card(model: str, *, format: CardFormat = "markdown", written: Written = Writ
     format
         The format of the card; default markdown.
     """
-    with files.reserved(written.out, written.force):
-        text = files.read_release(model)[0].card(format)
-        if written.json:
-            told = {"format": format, "card": text}
-            text = json.dumps(told, indent=1, ensure_ascii=False)
-        files.deliver(text, written)
+    files.require_place(written.out, written.force)
+    text = files.read_release(model)[0].card(format)
+    if written.json:
+        told = {"format": format, "card": text}
+        text = json.dumps(told, indent=1, ensure_ascii=False)
+    files.deliver(text, written)
     return DONE

@@ -20,6 +20,5 @@ from privatelr.results.release_files.release_file import (
     release_document,
     remove_abandoned,
     replace_file,
-    reservation_of,
     restore,
 )
