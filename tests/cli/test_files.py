@@ -3,11 +3,6 @@
 import errno
 import functools
 import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 from unittest.mock import create_autospec
 
 import pytest
@@ -15,7 +10,7 @@ from frames_for_laws import FORMULA, clinic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privatelr import cli, dplr, load, locks
+from privatelr import cli, dplr, load
 from privatelr.cli import model_commands
 from privatelr.results.release_files import create_file, replace_file
 
@@ -124,25 +119,6 @@ def test_a_full_disk_leaves_no_piece_and_the_page_is_printed(force, home, capsys
     assert said == "privatelr: --out 'model.json' was not written (no space left on device)."
     assert names(home) == before
     assert not force or (home / "model.json").read_text(encoding="utf-8") == OTHER
-
-
-# -- a name is taken before anything is spent ------------------------------------------------
-
-
-def test_of_fits_at_once_one_writes_its_file(home, capsys, monkeypatch):
-    """The other one is paid for as well, and says that it was not written."""
-    read = model_commands._read_table
-
-    def slow(*given):
-        found = read(*given)
-        (home / "model.json").write_text(OTHER, encoding="utf-8")
-        return found
-
-    monkeypatch.setattr(model_commands, "_read_table", slow)
-    status, out, said = fit(capsys, "--out", "model.json")
-    assert (status, "epsilon = 1 (pure)" in out) == (3, True)
-    assert "the file has appeared meanwhile and was left as it is" in said
-    assert (home / "model.json").read_text(encoding="utf-8") == OTHER
 
 
 # -- places ----------------------------------------------------------------------------------
