@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -56,7 +55,7 @@ from privatelr.model import check as check_data
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import ThresholdRule, find_hinge
 from privatelr.privacy import REPLACE_PERSON, ZCDP
-from privatelr.privacy.accounting import NAMED, of_public_data
+from privatelr.privacy.accounting import of_public_data
 from privatelr.results import DataCheck, PredictionType
 from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.pages.card import CardFormat
@@ -73,10 +72,6 @@ else:
 
 OF_RECORDS = ("weights", "subset", "by", "person", "records_per_person")
 DEMO_FORMULA = "Species != 'setosa' ~ ."
-_UNCHARGED = (
-    f"The ledger of {NAMED} was not charged: iris is a public table of flowers,\n"
-    "and a fit of it costs nobody anything."
-)
 FormulaKey = Annotated[str | None, Parameter(show=False)]
 """The formula by a key of the schema file."""
 
@@ -95,11 +90,6 @@ def demo(*, output: Output = Output()) -> int:
         print(file_bytes(model).decode().removesuffix("\n"))
     else:
         print(in_shell(model))
-    if os.environ.get(NAMED):
-        if output.json:
-            note("privatelr", _UNCHARGED)
-        else:
-            print(_UNCHARGED)
     return DONE
 
 
