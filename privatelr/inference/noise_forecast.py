@@ -40,7 +40,7 @@ def expected_noise(release: Release, spec: AnySpec) -> FloatArray | None:
     """Forecast the standard deviation that a tilt adds to each coefficient in the user's units.
 
     It is that of a linear function of the tilt, by the curvature of the expected objective of
-    made-up records. `plan` also looks at how the minimiser bends, and differs by a few percent.
+    made-up records, as in `plan`.
 
     Returns
     -------
