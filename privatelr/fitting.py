@@ -38,6 +38,7 @@ from privatelr.errors import (
 )
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import (
+    Draws,
     release_scale,
     require_below_one_record,
     scale_map,
@@ -248,16 +249,12 @@ def fit(
         if spec is not ready.declared:
             loose, tally = data.loose(ready.declared, bar=bar)
             watched.add(loose)
-            before[SCALE] = release_scale(loose, calibration.parts[SCALE], draws.others[SCALE])
-            mapped, held = scale_map(before[SCALE]), None
-            if (lengths := calibration.parts.get(LENGTHS)) is not None:
-                change = partial(in_standard_units, spec, centre=mapped[0], factor=mapped[1])
-                bounds = RowBounds(**spec.limits)
-                noise = draws.others[LENGTHS]
-                before[LENGTHS] = release_length(loose, lengths, noise, change, bounds)
-                length = before[LENGTHS].length
-                mapped, held = scale_map(before[SCALE], length), binding(before[SCALE], length)
-            spec = standardise(cast("DesignSpec", spec), *mapped, released=held)
+            before = release_before(loose, cast("DesignSpec", spec), calibration, draws)
+            length = before[LENGTHS].length if LENGTHS in before else None
+            mapped = scale_map(before[SCALE], length)
+            held = binding(before[SCALE], length)
+            centre, factor = mapped
+            spec = standardise(cast("DesignSpec", spec), centre, factor, released=held)
         for level in (None,) if by is None else spec.variables[by.column].levels:
             at = spec if by is None else spec.at_level(level)
             if fits:  # the scale is that of all strata, and was drawn once
@@ -296,6 +293,19 @@ def fit(
         return only
     # few calls ask for strata, and all others are better served by the type of a fit
     return cast("Fitted", strata_of_fits.Strata(by.column, fits))
+
+
+def release_before(rows: Any, spec: DesignSpec, calibration: Any, draws: Draws) -> dict[str, Any]:
+    """Release the scale of the columns and, if it is paid for, the length of rows under its map."""
+    scale = release_scale(rows, calibration.parts[SCALE], draws.others[SCALE])
+    lengths = calibration.parts.get(LENGTHS)
+    if lengths is None:
+        return {SCALE: scale}
+    centre, factor = scale_map(scale)
+    change = partial(in_standard_units, spec, centre=centre, factor=factor)
+    bounds = RowBounds(**spec.limits)
+    length = release_length(rows, lengths, draws.others[LENGTHS], change, bounds)
+    return {SCALE: scale, LENGTHS: length}
 
 
 def _prepare(

@@ -238,8 +238,7 @@ def standardise(
     moved[here] += scale[here] * centre
     parent[here] = np.where(centre != 0, np.maximum(parent[here], 0), parent[here])
     scale[here] /= factor
-    assert spec.standard is not None
-    standard = replace(spec.standard, released=released)
+    standard = None if spec.standard is None else replace(spec.standard, released=released)
     columns = replace(columns, parent=parent, centre=moved, scale=scale)
     return replace(spec, columns=columns, standard=standard)
 
@@ -263,7 +262,8 @@ def in_standard_units(
     """
     assert spec.standard is not None
     if sparse.issparse(covariates):  # which are not centred
-        return covariates @ sparse.diags_array(factor)
+        scaled: FloatArray = covariates @ sparse.diags_array(factor)
+        return scaled
     first = int(spec.columns.has_intercept)
     parent = spec.columns.parent[first:] - first
     products = np.flatnonzero((parent >= 0) & (centre != 0))

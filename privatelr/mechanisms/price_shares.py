@@ -145,7 +145,7 @@ def shares_of(
         before = {name: share * first for name, share in before.items()}
         rest = Fraction(1)
     else:
-        rest = 1 - sum(map(privacy.exact, before.values()))
+        rest = 1 - sum(map(privacy.exact, before.values()), Fraction(0))
     # decimals that a double holds, so that what is left makes the sum 1 as it is read again
     kept = {name: privacy.exact(share) for name, share in before.items()}
     kept |= {name: privacy.exact(share) * rest for name, share in shares.items()}

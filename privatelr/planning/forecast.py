@@ -318,7 +318,7 @@ def _expected_length(
 ) -> float | None:
     """The length of rows that a fit will most likely release, from made-up records."""
     chosen: LengthCalibration | None = stages.parts.get(LENGTHS)
-    if chosen is None:
+    if chosen is None or stages.scale is None:
         return None
     centre, factor = mechanisms.scale_map(mechanisms.ScaleRelease(moments.copy(), stages.scale))
     change = partial(in_standard_units, spec, centre=centre, factor=factor)

@@ -162,7 +162,9 @@ def check_predictions(model, target):
     """Scores are the product of the coefficients and the rows under the released map."""
     frame = clinic(300)
     fit = fit_clinic(frame, model=model, eps=target, **PRIVATE)
-    spec = standardise(declared_map(fit.spec, frame), *scale_map(fit.release.scale))
+    spec = standardise(
+        declared_map(fit.spec, frame), *scale_map(fit.release.scale, fit.release.length)
+    )
     rows = read_design(spec, as_batch(frame), DenseRows)
     short = np.linalg.norm(rows.x[:, 1:], axis=1) < spec.bound * (1 - 1e-9)
     if spec.standard.unit or spec.standard.weighted:

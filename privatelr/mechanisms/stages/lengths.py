@@ -36,14 +36,21 @@ from privatelr.mechanisms.stages.scale import ScaleFacts
 from privatelr.mechanisms.stages.stage import Part, Stage
 from privatelr.numerics.rows import LooseRows, shares_within
 from privatelr.numerics.rows.row_bounds import RowBounds, roots_of
-from privatelr.privacy import BoundedRangeEvent, Event, Guarantee, Promise, range_within
+from privatelr.privacy import (
+    BoundedRangeEvent,
+    Event,
+    Guarantee,
+    Promise,
+    PureDP,
+    range_within,
+)
 from privatelr.privacy.noise import Draw
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism, Gumbel
 from privatelr.types import FloatArray, Offset, Rows
 
-PER_COLUMN = 75.0
+PER_COLUMN = 50.0
 """Records that may be longer, for each coefficient and over epsilon. From 50 to 100 it matters
-little (``python -m tests.studies.lengths``)."""
+little, and with fewer the weights matter less (``python -m tests.studies.lengths``)."""
 LENGTH_GRID = np.array([0.0, *(float(f"{1.1**k:.3g}") for k in range(99))])
 """Candidates for the length, in lengths of a typical row, after the 0 where the first cell begins:
 a tenth apart, and rounded for readers."""
@@ -114,7 +121,7 @@ def longer_records(d: int, target: Promise) -> float:
     >>> from privatelr import PureDP
     >>> from privatelr.mechanisms.stages.lengths import longer_records
     >>> longer_records(6, PureDP(1.0)), longer_records(6, PureDP(1_000.0))
-    (450.0, 0.45)
+    (300.0, 0.3)
     """
     return PER_COLUMN * d / nominal_epsilon(target)
 
@@ -125,7 +132,7 @@ def calibrate_lengths(longer: float, target: Promise) -> LengthCalibration:
     `longer` is raised where the empty cells beyond all records would be likely to be chosen
     (`privatelr.mechanisms.range_selection.calibrate_ranges`).
     """
-    eta = range_within(target, 1)
+    eta = target.epsilon if isinstance(target, PureDP) else range_within(target, 1)
     least = (math.log(_CELLS) + CERTAINTY) / (eta * TOO_LOOSE)
     return LengthCalibration(target, eta, max(longer, least))
 
