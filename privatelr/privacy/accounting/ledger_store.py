@@ -180,7 +180,13 @@ def chained(body: str, head: str) -> LedgerRow:
 
 
 def _line(row: _Row) -> str:
-    return json.dumps(json.loads(msgspec.json.encode(row)), sort_keys=True)
+    """Write the line of a row; raises `LedgerError` if a text in it has no form in UTF-8."""
+    try:
+        return json.dumps(json.loads(msgspec.json.encode(row)), sort_keys=True)
+    except UnicodeEncodeError:
+        raise LedgerError(
+            "ledger: a text for it holds bytes that are not UTF-8; write it in UTF-8, or in ASCII."
+        ) from None
 
 
 def _now() -> str:
