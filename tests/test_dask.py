@@ -37,7 +37,7 @@ from privatelr import (
 from privatelr.design import read_dask_source
 from privatelr.numerics import LOSSES, Objective, hessian, mean_change, threads, value_and_gradient
 from privatelr.numerics.rows import RowFacts, additions, checksum
-from privatelr.numerics.rows.dask_partitions import computed, constant, tree_sum
+from privatelr.numerics.rows.dask_rows import computed, constant, tree_sum
 from privatelr.numerics.solve import Newton, certified_minimum, gradient_bound, precise_minimum
 from privatelr.sources import declare_schema
 

@@ -6,7 +6,7 @@ import pytest
 from dask_for_tests import one_noise
 
 from privatelr import ClusterError, dask_cluster
-from privatelr.numerics.rows import dask_partitions
+from privatelr.numerics.rows import dask_rows
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
 distributed = pytest.importorskip("distributed", reason="needs the extra [dask]")
@@ -60,7 +60,7 @@ def test_a_closed_client_is_named_where_rows_are_kept(client, monkeypatch):
 
     monkeypatch.setattr(dask, "persist", closed)
     with pytest.raises(ClusterError, match=CLOSED):
-        dask_partitions.persisted([dask.delayed(float)(1)])
+        dask_rows.persisted([dask.delayed(float)(1)])
 
 
 def test_a_closed_client_is_named_where_memory_is_asked_for(client, monkeypatch):

@@ -11,6 +11,7 @@ import privatelr.fitting
 from privatelr import (
     ArgumentError,
     FormulaError,
+    Ledger,
     SchemaError,
     check,
     dplpsvm,
@@ -149,6 +150,27 @@ def test_columns_are_chosen_of_rows_in_memory(model):
     frame = trial(400)
     found = model(FORMULA, ds.dataset(arrow(frame)), 1.0, seed=1, **SCHEMA)
     assert found.coef.equals(model(FORMULA, frame, 1.0, seed=1, **SCHEMA).coef)
+
+
+@pytest.mark.parametrize("model", [dplpsvm, dpsimplex], ids=["dplpsvm", "dpsimplex"])
+def test_columns_of_rows_beyond_memory_are_refused_before_the_charge(model):
+    ledger, source = Ledger(1.0), stream(ds.dataset(arrow(trial(400))), memory=0)
+    with pytest.raises(ArgumentError, match="more than a part of it"):
+        model(FORMULA, source, 1.0, ledger=ledger, **SCHEMA)
+    assert ledger.left() == 1.0
+
+
+@pytest.mark.filterwarnings("ignore:seed=")
+def test_texts_that_take_more_than_rows_are_read_once():
+    """What texts take is known once they are read."""
+    levels = ["a" * 900, "b" * 900, "c" * 900]
+    frame = trial(400).assign(smoker=np.resize(levels, 400))
+    source = stream(ds.dataset(arrow(frame)), memory=400 * 8 * 30)
+    declared = {**SCHEMA, "levels": {**SCHEMA["levels"], "smoker": levels}}
+    found, expected = (
+        dpsimplex(FORMULA, data, 1.0, seed=1, **declared) for data in (source, frame)
+    )
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
 
 
 @EVERY_MEMORY

@@ -22,7 +22,7 @@ from privatelr.design.variables import as_objects, content_of
 from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, show
 from privatelr.formula import Formula, Person
 from privatelr.sources import Batch, as_batch, new_name
-from privatelr.sources.coded_columns import decoded
+from privatelr.sources.columns import decoded
 from privatelr.types import BoolArray, FloatArray, IntArray
 
 _SAFETY = 1.0 - 2.0**-40

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr import inference
-from privatelr.design import INTERCEPT, Columns
+from privatelr.design import INTERCEPT
 from privatelr.errors import ArgumentError, require_choice
 from privatelr.inference import Question
 from privatelr.results.equations import read_hypotheses, vocabulary_of
@@ -108,7 +108,7 @@ def anova(fit: FitRecord, *, test: Any, mode: Any, target: Any) -> pd.DataFrame:
 def terms_of(fit: FitRecord) -> dict[str, list[int]]:
     """The positions of the coefficients of each term, without the intercept."""
     columns = fit.spec.columns
-    if isinstance(columns, Columns):
+    if fit.spec.has_names:
         kept = (term for term in columns.terms if term.columns and term.label != INTERCEPT)
         return {term.label: list(term.columns) for term in kept}
     return {name: [place] for place, name in enumerate(columns.names) if place > 0}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.design import NumberedColumns, range_of
+from privatelr.design import range_of
 from privatelr.errors import ArgumentError, require_flag
 from privatelr.results.fit_record import ModelRecord
 from privatelr.types import BoolArray, FloatArray
@@ -56,7 +56,7 @@ def spans_of(fit: ModelRecord) -> FloatArray:
     """
     columns = fit.spec.columns
     spans = np.full(len(columns.names), np.nan)
-    if isinstance(columns, NumberedColumns):
+    if not fit.spec.has_names:
         spans[1:] = np.inf
         return spans
     for term in columns.terms:

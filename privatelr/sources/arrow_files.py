@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from privatelr.errors import PrivateLRError, SchemaError, show
-from privatelr.sources.coded_columns import is_view
+from privatelr.sources.columns import is_view
 
 _KINDS = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),

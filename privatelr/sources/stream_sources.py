@@ -27,11 +27,11 @@ from privatelr.sources import arrow_files
 from privatelr.sources.columns import Batch
 from privatelr.sources.dask_collections import empty
 from privatelr.sources.data_source import as_batch, is_dask, not_a_table
-from privatelr.sources.memory_limits import read_bytes
 from privatelr.sources.record_batches import (
     UNREAD,
     RecordBatches,
     empty_table,
+    read_bytes,
     width_of,
 )
 
@@ -62,10 +62,10 @@ def stream(data: Any, *, memory: float | str | None = None) -> RecordBatches:
         `columns`, it is told which columns are read, as a list.
     memory : float or str, optional
         Bytes, as a number or as in ``"4GiB"``; 0 keeps no rows. Rows that do not fit are read anew
-        for each of the ten or so passes of a fit; `dplpsvm` takes two for each round. Numbers of
-        records that are kept beside them do not count: up to 64 bytes each in `dplpsvm` and
-        `dpsimplex`, and 4 with persons. Nor does what a library holds while it reads: pyarrow has
-        all texts of a row group in memory at once, so write Parquet of long texts in short ones.
+        for each of the ten or so passes of a fit; `dplpsvm` and `dpsimplex` refuse them. Numbers of
+        persons that are kept next to them do not count, 4 bytes for each record. Nor does what a
+        library holds while it reads: pyarrow has all texts of a row group in memory at once, so
+        write Parquet of long texts in short ones.
 
     Returns
     -------

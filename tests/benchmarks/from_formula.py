@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .problems import Problem
 
 STAGES = {
-    "privatelr.model_data": {
+    "privatelr.call_data": {
         "read_source": "frame",
         "parse_formula": "plan",
         "plan_design": "plan",

@@ -124,8 +124,8 @@ def test_made_up_rows_are_standardised_by_their_own_moments():
 
 def test_a_page_names_the_scale():
     page = " ".join(str(planned_for()).split())
-    assert "scale epsilon = 0.1, coefficients epsilon = 0.585, inference epsilon = 0.315" in page
-    assert "records longer than 4 lengths of a typical one count less" in page
+    assert "scale epsilon = 0.1, lengths epsilon = 0.05, coefficients epsilon = 0.5525" in page
+    assert "records longer than a released length count less (most likely " in page
     document = json.loads(planned_for().to_json())
     assert document["parts"]["scale"]["epsilon"] == 0.1
     assert document["facts"]["Scale"].startswith("10 % of epsilon for means")
@@ -379,7 +379,9 @@ def test_a_share_is_a_number_between_zero_and_one(share):
 
 def test_all_covariates_are_meant_where_none_is_named():
     outlook = plan("chd ~ age + famhist", 30_000, **PUBLIC)
-    assert outlook.needed_n(0.1) == outlook.needed_n(0.1, "famhist[T.Present]")
+    # the length of rows has steps, and so have widths
+    of_all = outlook.needed_n(0.1)
+    assert of_all == pytest.approx(outlook.needed_n(0.1, "famhist[T.Present]"), rel=0.01)
 
 
 def test_the_search_begins_where_the_penalty_hides_nothing():

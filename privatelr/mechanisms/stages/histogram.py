@@ -32,7 +32,7 @@ from privatelr.mechanisms.range_selection import share_grid
 from privatelr.mechanisms.request import ROC, Request
 from privatelr.mechanisms.stages.scale import ScaleFacts
 from privatelr.mechanisms.stages.stage import Part, Stage
-from privatelr.numerics.rows import BoundedEntries, row_products
+from privatelr.numerics.rows import EntryRows, row_products
 from privatelr.privacy import (
     REPLACE_PERSON,
     Guarantee,
@@ -303,7 +303,7 @@ def release_histogram(
 
 
 def release_scores(
-    rows: Rows | BoundedEntries,
+    rows: Rows | EntryRows,
     coef: FloatArray,
     scale: ScoreScale,
     calibration: HistogramCalibration,
@@ -323,14 +323,14 @@ def release_scores(
             f"histogram of n={calibration.n}."
         )
     counts = score_counts(rows, coef, scale.edges(calibration.bins))
-    persons = None if isinstance(rows, BoundedEntries) else rows.persons
+    persons = rows.persons
     if calibration.persons != (persons is not None):
         raise GuaranteeError("rows of persons take counts about persons, and other rows do not.")
     return release_histogram(counts, calibration, noise)
 
 
 def count_scores(
-    rows: Rows | BoundedEntries,
+    rows: Rows | EntryRows,
     release: Released,
     scale: ScoreScale,
     calibration: HistogramCalibration,
@@ -348,16 +348,15 @@ def count_scores(
     return HistogramRelease(counts, scale, calibration, release.guarantee, release.entry)
 
 
-def score_counts(rows: Rows | BoundedEntries, coef: FloatArray, edges: FloatArray) -> FloatArray:
+def score_counts(rows: Rows | EntryRows, coef: FloatArray, edges: FloatArray) -> FloatArray:
     """Return the number of rows in each cell ``(2 K + 1,)`` without noise; it is private.
 
     A row of zeros, which stands for a record that cannot be used, has the label 0. A longer label
     is that of a row that was shortened by it (`privatelr.numerics.rows.row_bounds`). Rows of
     persons count by their shares.
     """
-    if isinstance(rows, BoundedEntries):
-        labels = rows.labels()
-        found = cells_of(rows.margins(coef) * labels, labels, edges)
+    if isinstance(rows, EntryRows):
+        found = cells_of(rows.margins(coef) * rows.y, rows.y, edges)
         return counts_in(found, len(edges) + 1)
     bins, persons = len(edges) + 1, rows.persons
 

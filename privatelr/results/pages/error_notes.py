@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from privatelr.design import DesignSpec
 from privatelr.inference import Guesses, Inference, evidence_of, quality
 from privatelr.inference.noisy_moments import Quality
 from privatelr.inference.unresolved_columns import HIDDEN, thin_numbers
@@ -140,7 +139,7 @@ def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
     known, price = quality(fit.release), _price(fit)
     ratio = known.told_noise
     helps = f"More records, a larger {price} or fewer columns help; privatelr.plan says how much."
-    if isinstance(fit.spec, DesignSpec) and fit.spec.bound_source == "declared bounds":
+    if fit.spec.has_names and fit.spec.bound_source == "declared bounds":
         helps += " So may a share of the price for the scale of the columns."
     if found.mode == "conservative":
         why = f": that noise is {ratio}, which may come from the penalty alone"
