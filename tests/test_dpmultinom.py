@@ -121,7 +121,7 @@ def test_a_fit_under_every_promise_is_charged_shown_and_saved(name, tmp_path):
         warnings.simplefilter("ignore", lr.SchemaWarning)
         fit = dpmultinom(FORMULA, data, **options, **SCHEMA)
     if "ledger" in options:
-        assert ledger.spent(1e-6 if "delta" in options else 0.0) == pytest.approx(3.0)
+        assert ledger.spent(1e-5 if "delta" in options else 0.0) == pytest.approx(3.0)
     text = str(fit)
     assert "Differentially private multinomial logistic regression" in text
     assert text.count("Promise") == 1
@@ -170,10 +170,11 @@ def test_nothing_but_what_was_paid_for_differs_between_neighbours():
     def told(frame):
         fit = drawn(dpmultinom, FORMULA, frame, 2.0, **SCHEMA)
         numbers = [*fit.coef.to_numpy().ravel()]
-        page = str(fit)
-        for row in fit.tidy().estimate:
-            page = page.replace(f"{row:.4g}", "#")
-        return numbers, page.split()
+        table = fit.summary().coefficients
+        limit = table.headers.index("noise sd limit")
+        kept = [(name, cells[limit]) for name, cells in zip(table.names, table.cells, strict=True)]
+        lines = [one for one in str(fit).splitlines() if not one.startswith(tuple(table.names))]
+        return numbers, (kept, " ".join(lines).split())
 
     (first, page), (second, again) = told(data), told(other)
     assert first != second

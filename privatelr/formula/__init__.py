@@ -23,8 +23,6 @@ from privatelr.formula.functions import (
     require_base,
 )
 from privatelr.formula.parser import (
-    CLOSING,
-    OPENING,
     RESERVED,
     Node,
     Token,

@@ -246,7 +246,7 @@ def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[
             matrix = design.as_matrix(fit.spec, data)
             link, known = _of_matrix(fit, matrix, np.ones(matrix.shape[0]))
             return link, known, pd.RangeIndex(len(link))
-        batch = data if isinstance(data, Batch) else as_batch(data)
+        batch = as_batch(data)
         if fit.spec.projection is None and design.worth_sparse(fit.spec):
             names = fit.spec.formula.covariates
             covariates, usable, values = design.read_sparse_covariates(fit.spec, batch, names)

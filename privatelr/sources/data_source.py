@@ -103,6 +103,8 @@ def dispatch(
 
 def as_batch(data: Any) -> Batch:
     """Return the rows of a table in memory, of any kind; never copies columns."""
+    if isinstance(data, Batch):
+        return data
     frame = as_frame(data)
     width = frame.shape[1] if isinstance(data, np.ndarray) else None
     return Batch(frame, range(len(frame)), width=width)

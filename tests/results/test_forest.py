@@ -7,8 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from frames_for_laws import fit_clinic
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from repeated_noise import drawn, trial
 from scipy import sparse
@@ -16,7 +14,6 @@ from scipy import sparse
 from privatelr import ArgumentError, GuaranteeError, MissingDependencyError, dplr, dpsvm
 from privatelr import plot_coefficients as plot
 from privatelr.results.odds_ratios import units_of_bounds
-from privatelr.results.pages.forest import ratio_ticks
 
 mpl.use("Agg")
 
@@ -113,17 +110,6 @@ def test_rows_are_of_powers_of_ten_of_units_where_asked_for(axes):
     )
 
 
-def test_coefficients_in_standard_errors(axes):
-    plot(FIT, ax=axes, scale="standard error")
-    assert axes.get_xlabel() == (
-        "coefficient / its standard error, 95% confidence intervals, posterior mode"
-    )
-    tidy = FIT.tidy(conf_int=True)[1:]
-    np.testing.assert_allclose(
-        [bar[0] for bar in bars(axes)[:3]], tidy["conf_low"] / tidy["std_error"]
-    )
-
-
 def test_several_fits_side_by_side(axes):
     plot({"objective": FIT, "output": OUTPUT, "small": SMALL}, ax=axes, scale="coefficient")
     assert labels(axes)[3:] == ["objective", "output", "small"]
@@ -204,32 +190,6 @@ def test_of_very_many_coefficients_the_clearest_are_drawn(axes):
 # -- the axis ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("ends", "ticks"),
-    [
-        ((0.4, 6.0), [0.5, 1, 2, 5]),
-        ((0.08, 12.0), [0.1, 0.2, 0.5, 1, 2, 5, 10]),
-        ((0.34, 2.2), [0.5, 0.7, 1, 1.5, 2]),
-        ((0.95, 1.06), [0.96, 0.98, 1, 1.02, 1.04, 1.06]),
-        ((0.02, 90.0), [0.03, 0.1, 0.3, 1, 3, 10, 30]),
-        ((2e-3, 800.0), [0.01, 0.1, 1, 10, 100]),
-        ((1e-12, 1e7), [1e-12, 1e-9, 1e-6, 1e-3, 1, 1e3, 1e6]),
-        ((0.999999, 1.0000011), [0.999999, 0.9999995, 1, 1.0000005, 1.000001]),
-    ],
-)
-def test_ratios_have_round_ticks(ends, ticks):
-    assert ratio_ticks(*ends) == pytest.approx(ticks, rel=1e-12)
-
-
-@given(st.floats(-40, 40), st.floats(1e-6, 60))
-def test_ticks_are_few_and_inside(middle, width):
-    low, high = 10.0 ** (middle - width / 2), 10.0 ** (middle + width / 2)
-    ticks = ratio_ticks(low, high)
-    assert 2 <= len(ticks) <= 10
-    assert low * (1 - 1e-9) <= ticks[0] < ticks[-1] <= high * (1 + 1e-9)
-    assert len({f"{tick:.8g}" for tick in ticks}) == len(ticks)
-
-
 def test_the_axis_of_odds_ratios_shows_them(axes):
     plot(FIT, ax=axes, exponentiate=True)
     axes.figure.canvas.draw()
@@ -289,13 +249,11 @@ def test_an_own_figure():
 
 
 def test_what_it_refuses(monkeypatch):
-    for asked in ({"mode": "posterior"}, {"simultaneous": True}, {"scale": "standard error"}):
+    for asked in ({"mode": "posterior"}, {"simultaneous": True}):
         with pytest.raises(GuaranteeError, match="fit with spend='inference'"):
             plot(fit_clinic(FRAME), **asked)
     with pytest.raises(ArgumentError, match="level=2"):
         plot(fit_clinic(FRAME), level=2)
-    with pytest.raises(ArgumentError, match="odds ratios take scale='auto' or 'coefficient'"):
-        plot(FIT, scale="standard error", exponentiate=True)
     with pytest.raises(ArgumentError, match="3 is no fit"):
         plot(3)
     with pytest.raises(ArgumentError, match="there is no fit"):

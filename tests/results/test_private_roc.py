@@ -34,8 +34,8 @@ from privatelr import (
 from privatelr.mechanisms.stages.histogram import HistogramCalibration
 from privatelr.privacy import ZCDP, ApproxDP
 from privatelr.results import predict
-from privatelr.results.pages import roc_plot
-from privatelr.results.pages.roc_plot import plot_roc
+from privatelr.results.pages import roc_page
+from privatelr.results.pages.roc_page import plot_roc
 
 FORMULA = "y ~ age + dose + smoker"
 MARK = 61.12345678901234
@@ -432,7 +432,7 @@ def test_calibration_is_drawn_with_noise_and_sampling_apart(monkeypatch, fit, fr
     with pytest.raises(ArgumentError, match="ax of type"):
         found.plot_calibration(ax=3)
     planted = SimpleNamespace(ndtri=lambda _: 1.0)  # another level
-    monkeypatch.setattr(roc_plot, "special", planted)
+    monkeypatch.setattr(roc_page, "special", planted)
     with pytest.raises(AssertionError):
         check_calibration_is_drawn(found, 0.95)
 

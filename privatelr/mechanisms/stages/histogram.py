@@ -139,6 +139,11 @@ class HistogramCalibration(StageCalibration):
         return self.target
 
     @property
+    def grid(self) -> float:
+        """The distance of two counts."""
+        return 1.0
+
+    @property
     def persons(self) -> bool:
         """Whether all records of a person count as one together."""
         return self.target.neighbours is REPLACE_PERSON
@@ -229,6 +234,11 @@ class HistogramRelease:
 
     def __post_init__(self) -> None:
         self.counts.flags.writeable = False
+
+    @property
+    def values(self) -> FloatArray:
+        """The counts, by the name that the numbers of every stage have."""
+        return self.counts
 
 
 class Released(Protocol):
@@ -406,6 +416,19 @@ class HistogramStage(Stage[HistogramCalibration]):
         """Release the counts by class."""
         assert expected is not None
         return count_scores(rows, release, expected(release), calibration, noise)
+
+    def read(
+        self,
+        values: FloatArray,
+        calibration: HistogramCalibration,
+        release: Release | None,
+        expected: Callable[[Release], ScoreScale] | None,
+    ) -> HistogramRelease:
+        """Return the counts by class, in bins where scores are expected."""
+        assert release is not None
+        assert expected is not None
+        paid = release.guarantee, release.entry
+        return HistogramRelease(values, expected(release), calibration, *paid)
 
     def facts(self, released: Part) -> list[tuple[str, str]]:
         """Return nothing: the page describes the curve."""

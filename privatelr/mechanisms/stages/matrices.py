@@ -39,7 +39,7 @@ _JOINT_SHARE = (6 - math.sqrt(2)) / 8.5
 """The p in [0, 1] at which ``(p (1 - p))^2 + (p^2 / 4)^2`` is largest."""
 _LITTLE_NOISE = 0.002
 """Square of the length up to which no weight is reduced, over that of a typical row and over
-``n epsilon / d**2.5``: the noise is a few hundredths of the smallest eigenvalue of usual designs."""
+``n epsilon / d**2.5``: the noise is a small share of usual matrices."""
 _CURVATURE_CLIP, _SCORES_CLIP = 1.25, 1.5
 """Largest trace that a record adds to either matrix, over that of a row of typical length at its
 steepest. Scores have the larger one: a curvature that is too small makes intervals wider, scores
@@ -267,6 +267,16 @@ class MatrixStage(Stage[MomentsCalibration]):
     ) -> Moments:
         """Release both matrices at the coefficients."""
         return release_moments(rows, release.coef, calibration, noise, matrix_units(release))
+
+    def read(
+        self,
+        values: FloatArray,
+        calibration: MomentsCalibration,
+        release: Release | None,
+        expected: Callable[[Release], ScoreScale] | None,
+    ) -> Moments:
+        """Return both matrices."""
+        return Moments(values, calibration)
 
     def facts(self, released: Part) -> list[tuple[str, str]]:
         """Return the law of the noise, and how the sums were rounded."""

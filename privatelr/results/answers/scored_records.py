@@ -155,7 +155,7 @@ def scores_of_table(fit: ModelRecord, data: Any, outcomes: Any) -> tuple[FloatAr
         label = design.read_labels(spec.response, spec.variables, outcomes)
         weight, names = getattr(spec, "weight", None), spec.formula.selecting
         if weight is not None and names:  # records that the fit was not about are not usable
-            batch = data if isinstance(data, Batch) else as_batch(data)
+            batch = as_batch(data)
             label = np.where(design.read_selected(weight, spec.variables, names, batch), label, 0.0)
         return link, label
 
