@@ -11,7 +11,6 @@ from privatelr.errors import (
     ArgumentError,
     ClusterError,
     PrivateLRError,
-    raised_by_signal_handler,
     redact_errors,
     show,
 )
@@ -150,7 +149,7 @@ def while_open(client: Any) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if client is not None and not raised_by_signal_handler(error):
+        if client is not None:
             _require_open(client)
             if isinstance(error, CancelledError):
                 raise _closed(

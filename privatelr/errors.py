@@ -8,15 +8,12 @@ of the data, because an exception is an output that no privacy budget covers.
 from __future__ import annotations
 
 import math
-import signal
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import partial
 from itertools import islice
 from numbers import Real
-from types import FunctionType, MethodType
 from typing import Any
 
 
@@ -225,8 +222,7 @@ class redact_errors:  # noqa: N801
     """Replace unexpected errors within the block by a `ReaderError` that quotes no data.
 
     Nothing leads from there to the error that it replaces: neither its context, which debuggers
-    read, nor a local variable of its traceback. Errors from a signal handler of the caller pass,
-    such as one that stops after some seconds.
+    read, nor a local variable of its traceback.
 
     Attributes
     ----------
@@ -250,8 +246,7 @@ class redact_errors:  # noqa: N801
         if issubclass(kind, self.ours):
             error.__context__ = error.__cause__ = None
             return
-        is_plain_stop = kind in (KeyboardInterrupt, GeneratorExit) and not error.args
-        if is_plain_stop or raised_by_signal_handler(error):
+        if kind in (KeyboardInterrupt, GeneratorExit) and not error.args:
             return
         del kind, error, trace
         redacted = ReaderError(f"data: {self.what}.")
@@ -259,28 +254,6 @@ class redact_errors:  # noqa: N801
             raise redacted from None
         finally:
             redacted.__context__ = None
-
-
-def raised_by_signal_handler(error: BaseException) -> bool:
-    """Whether an exception comes from a signal handler of the process, by its traceback."""
-    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
-    # a class of others may run code where attributes of its object are read
-    step = BaseException.__dict__["__traceback__"].__get__(error)
-    while step is not None:
-        if step.tb_frame.f_code in handlers:
-            return True
-        step = step.tb_next
-    return False
-
-
-def _code_of(handler: Any) -> Any:
-    """Return the code object of a signal handler, or None if it is not written in Python."""
-    if isinstance(handler, partial):
-        return _code_of(handler.func)
-    if isinstance(handler, MethodType | FunctionType):
-        return handler.__code__
-    call = type(handler).__call__
-    return call.__code__ if isinstance(call, FunctionType) else None
 
 
 def show(value: Any) -> str:

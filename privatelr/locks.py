@@ -1,23 +1,16 @@
-"""Locks on threads, on files and on the precision of ball arithmetic; all end with the process."""
+"""Locks on threads and on the precision of ball arithmetic; all end with the process."""
 
 from __future__ import annotations
 
 import os
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from privatelr.lazy_import import lazy_import
 
-fcntl: Any
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     import flint as flint  # others import it from here
 else:
@@ -60,29 +53,3 @@ def working_precision(bits: int) -> Iterator[None]:
     """
     with _FLINT.held(), flint.ctx.workprec(bits):
         yield
-
-
-def has_file_locks() -> bool:
-    """Whether this system has file locks that end with their process."""
-    return fcntl is not None
-
-
-def lock_file(descriptor: int, *, wait: bool) -> None:
-    """Lock an open file.
-
-    Raises
-    ------
-    BlockingIOError
-        If another process holds it, and this one does not wait.
-    OSError
-        If the file system has no locks.
-    """
-    fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def still_has_name(descriptor: int, path: Path) -> bool:
-    """Whether an open file still has its name: it may have been removed before it was locked."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False

@@ -12,7 +12,7 @@ import pytest
 
 from privatelr import PrivacyWarning, __version__, cli, load
 from privatelr.cli.app import COMMANDS, privatelr_app
-from privatelr.cli.outcomes import NotWrittenError, Terminated, in_shell, run_safely
+from privatelr.cli.outcomes import NotWrittenError, in_shell, run_safely
 
 
 def test_demo(capsys, tmp_path):
@@ -107,7 +107,6 @@ def failing(error):
     ("error", "status", "words"),
     [
         (KeyboardInterrupt(), 130, "interrupted"),
-        (Terminated(), 143, "ended by SIGTERM"),
         (MemoryError(), 1, "not enough memory"),
         (ValueError(SECRET), 1, "an internal error, ValueError in line"),
         (RecursionError(SECRET), 1, "an internal error, RecursionError"),

@@ -198,37 +198,6 @@ def test_a_scheduler_that_dies_ends_a_fit(tmp_path, when, left):
     assert done.stdout.endswith(f"after True {left}\n")
 
 
-# Python reports what is raised while an object is finalised; the next alarm ends the fit then
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("where", ["synchronous", "threads", "distributed"])
-def test_a_time_limit_of_the_caller_is_the_callers(cluster, where):
-    """An alarm that goes off while a fit waits is neither hidden nor taken for one of Dask's."""
-
-    def slow(part):
-        time.sleep(0.4)
-        return part
-
-    class Alarm:
-        def __call__(self, number, frame):
-            raise TimeoutError("mine")
-
-    frame = trial(100)
-    lazy = in_parts(frame, 30).map_partitions(slow, meta=frame.iloc[:0])
-    before = signal.signal(signal.SIGALRM, Alarm())
-    try:
-        for seconds in (0.2, 1.3):  # while records are counted, and later
-            # again after two seconds: Python drops what is raised while an object is finalised
-            signal.setitimer(signal.ITIMER_REAL, seconds, 2.0)
-            with (
-                dask.config.set({"scheduler": where, "privatelr.memory": "0"}),
-                pytest.raises(TimeoutError, match=r"^mine$"),
-            ):
-                dplr(FORMULA, lazy, **SCHEMA)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def test_an_interrupted_graph_is_not_computed_on(on, monkeypatch):
     """Though a notebook keeps the traceback, and with it all that was asked for."""
 

@@ -32,7 +32,7 @@ from privatelr.locks import working_precision
 from privatelr.mechanisms import Problem, calibrate, read_request
 from privatelr.numerics import LOSSES
 from privatelr.privacy import TiltEvent, exact, renyi, to_approximate
-from privatelr.privacy.accounting import Entry, active_ledger, epsilon_of
+from privatelr.privacy.accounting import Entry, account_with, epsilon_of
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
@@ -172,7 +172,7 @@ def test_a_named_ledger_does_not_hide_the_block(release):
 
 def test_planted_named_ledger_alone_is_caught(monkeypatch):
     """As it was: the ledger that is named, and only without one the block."""
-    alone = lambda ledger: ledger if ledger is not None else active_ledger()  # noqa: E731
+    alone = lambda ledger: ledger if ledger is not None else account_with(None)  # noqa: E731
     monkeypatch.setattr("privatelr.mechanisms.request.account_with", alone)
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         check_named_ledger_does_not_hide_the_block(

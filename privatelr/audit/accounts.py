@@ -43,7 +43,7 @@ from privatelr.privacy import (
     PureDP,
 )
 from privatelr.privacy.accounting import Entry, Ledger
-from privatelr.privacy.accounting.account import Account
+from privatelr.privacy.accounting.ledger import Account
 from privatelr.privacy.accounting.ledger_store import DiskPage, LedgerRow, chained, findings
 from privatelr.privacy.events import EVENTS, BoundedRangeEvent, SimplexDrawEvent, TiltEvent, grouped
 from privatelr.selection.online import PrivateFTRL

@@ -7,12 +7,11 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from privatelr.cli import files
 from privatelr.cli.ledger_commands import ledger_of
@@ -24,7 +23,6 @@ from privatelr.cli.options import (
     PriceOptions,
     Seed,
     TextFormat,
-    Whole,
     Written,
     given,
     read_declarations,
@@ -102,15 +100,15 @@ def init(*data: str, text: TextFormat = TextFormat(), written: Written = Written
         The table, in one file or several; - reads CSV from standard input.
     """
     require_data(data)
-    with files.reserved(written.out, written.force):
-        with open_table(data, **vars(text)) as table:
-            types = {name: kind for name, kind in table.types.items() if not is_unnamed(name)}
-        if written.json:
-            columns = [{"name": name, "type": kind} for name, kind in types.items()]
-            page = json.dumps({"columns": columns}, indent=1, ensure_ascii=False)
-        else:
-            page = _template(table.shown, types)
-        files.deliver(page, written)
+    files.require_place(written.out, written.force)
+    with open_table(data, **vars(text)) as table:
+        types = {name: kind for name, kind in table.types.items() if not is_unnamed(name)}
+    if written.json:
+        columns = [{"name": name, "type": kind} for name, kind in types.items()]
+        page = json.dumps({"columns": columns}, indent=1, ensure_ascii=False)
+    else:
+        page = _template(table.shown, types)
+    files.deliver(page, written)
     return DONE
 
 
@@ -170,17 +168,17 @@ def bounds(
     require_data(data)
     target = _target(price, neighbours_about(person))
     paid = {"seed": seed, "person": person, **ledger_of(charge)}
-    with _both_reserved(written, save):  # before a budget is spent
-        with open_table(data, **vars(text)) as table:
-            known = read_declarations(declared, table.names)
-            wanted = {name: by_levels(name, None) for name in known["bounds"]}
-            if not wanted:
-                raise ArgumentError("--bounds: takes an outer range for each column, as age=0:150.")
-            frame = _read(table, wanted, person)
-        with seed_said(seed):
-            released = suggestions.suggest_bounds(frame, known["bounds"], target, **paid)
-        _say_uncharged(charge)
-        _deliver(released, {**read_study(declared), **known, "bounds": released}, written, save)
+    _require_both(written, save)  # before a budget is spent
+    with open_table(data, **vars(text)) as table:
+        known = read_declarations(declared, table.names)
+        wanted = {name: by_levels(name, None) for name in known["bounds"]}
+        if not wanted:
+            raise ArgumentError("--bounds: takes an outer range for each column, as age=0:150.")
+        frame = _read(table, wanted, person)
+    with seed_said(seed):
+        released = suggestions.suggest_bounds(frame, known["bounds"], target, **paid)
+    _say_uncharged(charge)
+    _deliver(released, {**read_study(declared), **known, "bounds": released}, written, save)
     return DONE
 
 
@@ -225,17 +223,17 @@ def levels(
     *paths, name = data
     target = _target(price, neighbours_about(person))
     paid = {"seed": seed, "person": person, **ledger_of(charge)}
-    with _both_reserved(written, save):
-        with open_table(paths, **vars(text)) as table:
-            known = read_declarations(declared, table.names)
-            if name in known["bounds"]:
-                raise ArgumentError(f"{name!r} has bounds, and a column takes bounds or levels.")
-            frame = _read(table, {name: DeclaredColumn("text")}, person)
-        with seed_said(seed):
-            released = suggestions.levels_from(frame, name, target, **paid)
-        known["levels"] |= released
-        _say_uncharged(charge)
-        _deliver(released, {**read_study(declared), **known}, written, save)
+    _require_both(written, save)
+    with open_table(paths, **vars(text)) as table:
+        known = read_declarations(declared, table.names)
+        if name in known["bounds"]:
+            raise ArgumentError(f"{name!r} has bounds, and a column takes bounds or levels.")
+        frame = _read(table, {name: DeclaredColumn("text")}, person)
+    with seed_said(seed):
+        released = suggestions.levels_from(frame, name, target, **paid)
+    known["levels"] |= released
+    _say_uncharged(charge)
+    _deliver(released, {**read_study(declared), **known}, written, save)
     return DONE
 
 
@@ -268,16 +266,12 @@ def _say_uncharged(charge: LedgerOptions) -> None:
         note("privatelr", "no ledger was charged; --ledger LEDGER charges one.")
 
 
-@contextmanager
-def _both_reserved(written: Written, save: str | None) -> Iterator[None]:
-    """Reserve the file of the schema and that of the answer."""
+def _require_both(written: Written, save: str | None) -> None:
+    """Refuse the file of the schema or that of the answer, before a budget is spent."""
     if save is not None and save == written.out:
         raise ArgumentError("--save and --out name one file; they take a file each.")
-    with (
-        files.reserved(written.out, written.force),
-        files.reserved(save, written.force, "--save"),
-    ):
-        yield
+    files.require_place(written.out, written.force)
+    files.require_place(save, written.force, "--save")
 
 
 def _deliver(
@@ -373,15 +367,15 @@ def roc(
         if plot is not None and not isinstance(answer, private_roc.PrivateRoc):
             raise ArgumentError(f"--plot: it draws a curve, and {model!r} has none.")
         return _show(answer, written, plot)
-    with files.reserved(written.out, written.force):  # before a budget is spent
-        fitted = _one_fit(model, "roc")
-        target = _target(price, neighbours_about(fitted.spec.formula.person))
-        paid = ledger_of(charge)
-        frame = _scored(data, text, {model: fitted})
-        with seed_said(seed):
-            answer = fitted.private_roc(frame, target, seed=seed, **paid)
-        _say_uncharged(charge)
-        return _show(answer, written, plot)
+    files.require_place(written.out, written.force)  # before a budget is spent
+    fitted = _one_fit(model, "roc")
+    target = _target(price, neighbours_about(fitted.spec.formula.person))
+    paid = ledger_of(charge)
+    frame = _scored(data, text, {model: fitted})
+    with seed_said(seed):
+        answer = fitted.private_roc(frame, target, seed=seed, **paid)
+    _say_uncharged(charge)
+    return _show(answer, written, plot)
 
 
 def choose(
@@ -417,19 +411,19 @@ def choose(
     if len(data) < 2:
         raise ArgumentError("MODELS and DATA are needed: two or more models, and a table.")
     *paths, table = data
-    with files.reserved(written.out, written.force):
-        names = [Path(path).stem for path in paths]
-        labels = names if len({*names}) == len(names) else paths
-        if len({*labels}) < len(labels):
-            raise ArgumentError("MODELS: a model is named twice.")
-        fits = {label: _one_fit(path, "choose") for label, path in zip(labels, paths, strict=True)}
-        target = _target(price, neighbours_about(fits[labels[0]].spec.formula.person))
-        paid = {"seed": seed, **ledger_of(charge)}
-        frame = _scored([table], text, fits)
-        with seed_said(seed):
-            answer = chosen_fit.choose(fits, frame, target, score=score, **paid)
-        _say_uncharged(charge)
-        return _show(answer, written)
+    files.require_place(written.out, written.force)
+    names = [Path(path).stem for path in paths]
+    labels = names if len({*names}) == len(names) else paths
+    if len({*labels}) < len(labels):
+        raise ArgumentError("MODELS: a model is named twice.")
+    fits = {label: _one_fit(path, "choose") for label, path in zip(labels, paths, strict=True)}
+    target = _target(price, neighbours_about(fits[labels[0]].spec.formula.person))
+    paid = {"seed": seed, **ledger_of(charge)}
+    frame = _scored([table], text, fits)
+    with seed_said(seed):
+        answer = chosen_fit.choose(fits, frame, target, score=score, **paid)
+    _say_uncharged(charge)
+    return _show(answer, written)
 
 
 def _scored(paths: Sequence[str], text: TextFormat, fits: Mapping[str, Any]) -> Any:
@@ -493,15 +487,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def compare(
-    *models: str,
-    format: Literal["text", "html"] = "text",
-    statistic: Literal["std_error", "conf_int"] | None = None,
-    level: float | None = None,
-    exponentiate: bool = False,
-    digits: Whole = None,
-    written: Written = Written(),
-) -> int:
+def compare(*models: str, written: Written = Written()) -> int:
     """Show saved models side by side.
 
     The table has estimates with their errors, facts of each model, and the guarantee of all models
@@ -510,56 +496,40 @@ def compare(
 
     For example:
       privatelr compare small.json full.json
-      privatelr compare small.json full.json --format html --out table.html
 
     Parameters
     ----------
     models
         Files that fit has written, one or more.
-    format
-        The format of the table; default text.
-    statistic
-        What stands below an estimate; default std_error.
-    level
-        Confidence of intervals; default 0.95.
-    exponentiate
-        Show odds ratios in place of coefficients.
-    digits
-        Number of decimals. By default each term has at least three digits.
     """
     if not models:
         raise ArgumentError("MODELS: one or more saved models are needed.")
-    with files.reserved(written.out, written.force):
-        often = Counter(Path(path).stem for path in models)
-        fits: dict[str, Any] = {}
-        read: dict[str, Any] = {}
-        for path in models:
-            label = Path(path).stem if often[Path(path).stem] == 1 else path
-            fit, content = files.read_release(path)
-            saved = read.setdefault(content, files.model_in(fit, path))  # one release costs once
-            if isinstance(saved, Strata):
-                fits |= {f"{label}, {stratum}": own for stratum, own in saved.items()}
-            else:
-                fits[label] = saved
-        asked = given(together(statistic=statistic, level=level, digits=digits), *_ASKED)
-        table = comparison.compare(fits, exponentiate=exponentiate, **asked)
-        if written.json:
-            frame = table.to_frame().astype(object)
-            columns = zip(fits, zip(*table.facts.cells, strict=True), strict=True)
-            told = {
-                "terms": frame.where(frame.notna(), None).to_dict(orient="records"),
-                "facts": {
-                    label: dict(zip(table.facts.names, cells, strict=True))
-                    for label, cells in columns
-                },
-                "notes": list(table.notes),
-                "guarantee": to_json(table.guarantee),
-            }
-            page = json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False)
+    files.require_place(written.out, written.force)
+    often = Counter(Path(path).stem for path in models)
+    fits: dict[str, Any] = {}
+    read: dict[str, Any] = {}
+    for path in models:
+        label = Path(path).stem if often[Path(path).stem] == 1 else path
+        fit, content = files.read_release(path)
+        saved = read.setdefault(content, files.model_in(fit, path))  # one release costs once
+        if isinstance(saved, Strata):
+            fits |= {f"{label}, {stratum}": own for stratum, own in saved.items()}
         else:
-            page = getattr(table, f"as_{format}")()
-        files.deliver(page, written)
+            fits[label] = saved
+    table = comparison.compare(fits)
+    if written.json:
+        frame = table.to_frame().astype(object)
+        columns = zip(fits, zip(*table.facts.cells, strict=True), strict=True)
+        told = {
+            "terms": frame.where(frame.notna(), None).to_dict(orient="records"),
+            "facts": {
+                label: dict(zip(table.facts.names, cells, strict=True)) for label, cells in columns
+            },
+            "notes": list(table.notes),
+            "guarantee": to_json(table.guarantee),
+        }
+        page = json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False)
+    else:
+        page = table.as_text()
+    files.deliver(page, written)
     return DONE
-
-
-_ASKED = ("statistic", "level", "digits")

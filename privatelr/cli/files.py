@@ -17,14 +17,12 @@ from privatelr.cli.outcomes import (
     NotWrittenError,
     OutputError,
     flush_output,
-    is_kept,
     print_page,
     reason_of,
     say,
 )
 from privatelr.errors import ReleaseFileError
 from privatelr.lazy_import import lazy_import
-from privatelr.locks import has_file_locks, lock_file, still_has_name
 from privatelr.privacy.accounting import Entry, complete
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.release_files import (
@@ -34,7 +32,6 @@ from privatelr.results.release_files import (
     is_database,
     load_with_hash,
     replace_file,
-    reservation_of,
 )
 
 if TYPE_CHECKING:
@@ -43,63 +40,11 @@ else:
     chosen_fit = lazy_import("privatelr.results.answers.chosen_fit")
 
 
-@contextmanager
-def reserved(path: str | None, force: bool, option: str = "--out") -> Iterator[None]:
-    """Raise an error before any work is done, if a file could not be written afterwards.
-
-    Within the block no other command can write a file of this name. A locked file in the same
-    folder prevents it; an empty file of that name could be mistaken for a result.
-    """
+def require_place(path: str | None, force: bool, option: str = "--out") -> None:
+    """Refuse a file that could not be written, before any work is done."""
     if path is None:
-        yield
         return
-    _require_place(path, force, option)
-    target = Path(os.path.realpath(path))
-    sign = reservation_of(target)
-    try:
-        held = _hold(sign)
-    except BlockingIOError:
-        raise OutputError(
-            f"{option} {path!r}: another command is at work that writes this file; nothing was "
-            "done."
-        ) from None
-    except OSError as error:
-        raise OutputError(f"{option} {path!r} cannot be reserved ({reason_of(error)}).") from None
-    try:
-        _require_place(
-            path, force, option
-        )  # another command may have written the file in the meantime
-        yield
-    finally:
-        if held is not None:
-            with suppress(OSError):
-                sign.unlink()  # while it is locked; afterwards it could be that of another command
-            os.close(held)
 
-
-def _hold(sign: Path) -> int | None:
-    """The descriptor of a locked file; raises `BlockingIOError` if another process holds the lock.
-
-    The file of a process that was killed has no lock any more. On a system without locks
-    (Windows) there is no descriptor; then a file of the same name is not replaced either, but it
-    is found only after the work.
-    """
-    while has_file_locks():
-        held = os.open(sign, os.O_RDONLY | os.O_CREAT, 0o644)
-        try:
-            lock_file(held, wait=False)
-        except BlockingIOError:
-            os.close(held)
-            raise
-        except OSError:  # the file system has no locks
-            pass
-        if still_has_name(held, sign):
-            return held
-        os.close(held)  # the process that held the lock has just removed the file
-    return None
-
-
-def _require_place(path: str, force: bool, option: str) -> None:
     def refuse(wrong: bool, what: str) -> None:
         if wrong:
             raise OutputError(f"{option} {path!r}: {what}.")
@@ -144,7 +89,7 @@ def write(path: str, data: bytes, force: bool, option: str = "--out") -> None:
     """Write a file; without `force`, a file that was created in the meantime is not replaced."""
     try:
         if force:
-            _require_place(path, force, option)
+            require_place(path, force, option)
             replace_file(Path(os.path.realpath(path)), data)
         else:
             create_file(Path(path), data)
@@ -186,7 +131,7 @@ def deliver_paid(
     finally:
         with suppress(*[BrokenPipeError] if is_written else ()):  # a page that nobody has to read
             print_page(page, done)
-    if prints_file and not is_written and is_kept(data):
+    if prints_file and not is_written and not sys.stdout.isatty():
         flush_output()  # an error of it leaves the charge without a release
         tell(entry, hash_of(data))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -24,10 +23,6 @@ from privatelr.privacy.accounting import (
 )
 from privatelr.privacy.accounting.ledger_store import Charge
 from privatelr.results.release_files import charge_of
-
-_NARROWEST, _WIDEST = 40, 100
-_PLAIN = "\033[0m"
-_GREEN, _YELLOW, _RED = "\033[32m", "\033[33m", "\033[31m"
 
 
 def ledger_of(charge: LedgerOptions) -> dict[str, Any]:
@@ -134,7 +129,7 @@ def entries(file: str | None = None, /, *, output: Output = Output()) -> int:
     pieces: list[page_model.Piece] = [ledger_page.entries(charges)] if charges else []
     warning = ledger_page.unreleased(charges)
     pieces += ["", page_model.Alarm(warning)] if warning else []
-    print(_text(pieces or ["Nothing was charged."]))
+    print(page_model.as_text(pieces or ["Nothing was charged."]))
     return DONE
 
 
@@ -206,16 +201,16 @@ def export(file: str | None = None, /, *, written: Written = Written()) -> int:
     file
         The ledger; by default the one that PRIVATELR_LEDGER names.
     """
-    with files.reserved(written.out, written.force):
-        rows = Ledger.open(_path(file)).rows
-        told = [{"row": json.loads(row.body), "sha256": row.hash} for row in rows]
-        head = {"row": len(rows), "sha256": rows[-1].hash}
-        whole = {"format": "privatelr-ledger-rows", "head": head, "rows": told}
-        text = json.dumps(whole, indent=1) + "\n"
-        if written.out is None:
-            sys.stdout.write(text)
-        else:
-            files.write(written.out, text.encode(), written.force)
+    files.require_place(written.out, written.force)
+    rows = Ledger.open(_path(file)).rows
+    told = [{"row": json.loads(row.body), "sha256": row.hash} for row in rows]
+    head = {"row": len(rows), "sha256": rows[-1].hash}
+    whole = {"format": "privatelr-ledger-rows", "head": head, "rows": told}
+    text = json.dumps(whole, indent=1) + "\n"
+    if written.out is None:
+        sys.stdout.write(text)
+    else:
+        files.write(written.out, text.encode(), written.force)
     return DONE
 
 
@@ -225,7 +220,7 @@ def export(file: str | None = None, /, *, written: Written = Written()) -> int:
 def _print(ledger: Ledger, output: Output, done: str | None = None) -> None:
     """Print the page of a ledger, after what was done to it."""
     if not output.json:
-        print_page(_text(ledger.page()), done)
+        print_page(page_model.as_text(ledger.page()), done)
         return
     charges = ledger.charges
     facts = {
@@ -255,26 +250,3 @@ def _record(charge: Charge) -> dict[str, Any]:
         "privatelr": charge.software,
         "release": charge.release,
     }
-
-
-def _text(pieces: list[page_model.Piece]) -> str:
-    """Write a page as wide as the terminal, and in colour if it is one."""
-    if not sys.stdout.isatty():
-        return page_model.as_text(pieces)
-    columns = shutil.get_terminal_size((page_model.WIDTH + 1, 24)).columns - 1
-    width = min(max(columns, _NARROWEST), _WIDEST)
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return page_model.as_text(pieces, width)
-    return "\n".join(
-        _coloured("\n".join(page_model.as_lines(piece, width)), piece) for piece in pieces
-    )
-
-
-def _coloured(text: str, piece: page_model.Piece) -> str:
-    if isinstance(piece, page_model.Alarm):
-        return f"{_YELLOW}{text}{_PLAIN}"
-    if isinstance(piece, str) and piece.startswith("["):
-        full = piece.count("#") / max(piece.count("#") + piece.count("."), 1)
-        colour = _GREEN if full < 0.8 else _YELLOW if full < 1 else _RED
-        return f"{colour}{text}{_PLAIN}"
-    return text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +24,6 @@ from privatelr.cli.options import (
     Promise,
     Records,
     Seed,
-    Selection,
     TextFormat,
     Written,
     given,
@@ -57,7 +55,7 @@ from privatelr.model import check as check_data
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import ThresholdRule, find_hinge
 from privatelr.privacy import REPLACE_PERSON, ZCDP
-from privatelr.privacy.accounting import NAMED, of_public_data
+from privatelr.privacy.accounting import of_public_data
 from privatelr.results import DataCheck, PredictionType
 from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.pages.card import CardFormat
@@ -74,10 +72,6 @@ else:
 
 OF_RECORDS = ("weights", "subset", "by", "person", "records_per_person")
 DEMO_FORMULA = "Species != 'setosa' ~ ."
-_UNCHARGED = (
-    f"The ledger of {NAMED} was not charged: iris is a public table of flowers,\n"
-    "and a fit of it costs nobody anything."
-)
 FormulaKey = Annotated[str | None, Parameter(show=False)]
 """The formula by a key of the schema file."""
 
@@ -96,11 +90,6 @@ def demo(*, output: Output = Output()) -> int:
         print(file_bytes(model).decode().removesuffix("\n"))
     else:
         print(in_shell(model))
-    if os.environ.get(NAMED):
-        if output.json:
-            note("privatelr", _UNCHARGED)
-        else:
-            print(_UNCHARGED)
     return DONE
 
 
@@ -164,7 +153,6 @@ def fit(
     promise: Promise = Promise(),
     seed: Seed = None,
     model: FittedModel = FittedModel(),
-    selection: Selection = Selection(),
     charge: LedgerOptions = LedgerOptions(),
     written: Written = Written(),
 ) -> int:
@@ -210,20 +198,18 @@ def fit(
     seed
         Repeat the noise of this number, for tests. It voids the guarantee.
     """
-    chosen = together(records, declared, promise, model, selection)
+    chosen = together(records, declared, promise, model)
     arguments = read_arguments(chosen) | read_prior(model.prior) | ledger_of(charge)
-    with files.reserved(written.out, written.force):  # before a budget is spent
-        whole, frame, declarations = _read_table(
-            data, formula, text, records, declared, promise.eps
-        )
-        if whole.person is not None and promise.rho is not None:
-            arguments["eps"] = ZCDP(promise.rho, REPLACE_PERSON)
-        with seed_said(seed):
-            fitted = _fitter(chosen)(whole, frame, **arguments, **declarations, seed=seed)
-        content = partial(_file_of, fitted)
-        files.deliver_paid(
-            in_shell(fitted), content, written, charge_of(fitted), prints_file=written.json
-        )
+    files.require_place(written.out, written.force)  # before a budget is spent
+    whole, frame, declarations = _read_table(data, formula, text, records, declared, promise.eps)
+    if whole.person is not None and promise.rho is not None:
+        arguments["eps"] = ZCDP(promise.rho, REPLACE_PERSON)
+    with seed_said(seed):
+        fitted = _fitter(chosen)(whole, frame, **arguments, **declarations, seed=seed)
+    content = partial(_file_of, fitted)
+    files.deliver_paid(
+        in_shell(fitted), content, written, charge_of(fitted), prints_file=written.json
+    )
     return DONE
 
 
@@ -430,23 +416,23 @@ def predict(
         bought roc.
     """
     require_data(data)
-    with files.reserved(written.out, written.force):
-        fitted: Any = files.read_model(model)
-        first, strata = (fitted.first, (fitted.by,)) if isinstance(fitted, Strata) else (fitted, ())
-        spec = first.spec
-        variables, reads = spec.variables, (*spec.formula.covariates, *strata)
-        with open_table(data, **vars(text)) as table:
-            wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
-            # a model without covariates still needs the number of records
-            first = {table.names[0]: by_levels(table.names[0], None)}
-            frame, _ = table.read(wanted or first)
-        asked = {} if threshold is None else {"threshold": threshold}
-        if asked and isinstance(fitted, MultinomialFit):
-            raise ArgumentError("--threshold: the most probable of several classes has none.")
-        predicted = fitted.predict(frame, type, **asked)
-        if asked and predicted.name != "class":
-            raise ArgumentError("--threshold goes with --type classes.")
-        files.deliver(_as_json(predicted) if written.json else _as_csv(predicted), written)
+    files.require_place(written.out, written.force)
+    fitted: Any = files.read_model(model)
+    first, strata = (fitted.first, (fitted.by,)) if isinstance(fitted, Strata) else (fitted, ())
+    spec = first.spec
+    variables, reads = spec.variables, (*spec.formula.covariates, *strata)
+    with open_table(data, **vars(text)) as table:
+        wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
+        # a model without covariates still needs the number of records
+        first = {table.names[0]: by_levels(table.names[0], None)}
+        frame, _ = table.read(wanted or first)
+    asked = {} if threshold is None else {"threshold": threshold}
+    if asked and isinstance(fitted, MultinomialFit):
+        raise ArgumentError("--threshold: the most probable of several classes has none.")
+    predicted = fitted.predict(frame, type, **asked)
+    if asked and predicted.name != "class":
+        raise ArgumentError("--threshold goes with --type classes.")
+    files.deliver(_as_json(predicted) if written.json else _as_csv(predicted), written)
     return DONE
 
 
@@ -488,10 +474,10 @@ def card(model: str, *, format: CardFormat = "markdown", written: Written = Writ
     format
         The format of the card; default markdown.
     """
-    with files.reserved(written.out, written.force):
-        text = files.read_release(model)[0].card(format)
-        if written.json:
-            told = {"format": format, "card": text}
-            text = json.dumps(told, indent=1, ensure_ascii=False)
-        files.deliver(text, written)
+    files.require_place(written.out, written.force)
+    text = files.read_release(model)[0].card(format)
+    if written.json:
+        told = {"format": format, "card": text}
+        text = json.dumps(told, indent=1, ensure_ascii=False)
+    files.deliver(text, written)
     return DONE

@@ -19,7 +19,7 @@ from cyclopts import App, ArgumentCollection, Group, Parameter, Token
 from privatelr.cli.outcomes import InputError
 from privatelr.datasets import load_study
 from privatelr.errors import SchemaError, listed, or_meant, show
-from privatelr.mechanisms.calibration.lambda_rules import LambdaRule, SmallLambda
+from privatelr.mechanisms.calibration.lambda_rules import LambdaRule
 from privatelr.mechanisms.calibration.pure import Analysis
 from privatelr.numerics import ThresholdRule
 from privatelr.sources import declare_schema
@@ -100,11 +100,6 @@ def _spend(text: str) -> str | dict[str, float]:
     return shares
 
 
-def _automatic(text: str) -> float | str:
-    value = text if text == "auto" else float(text)
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 def _spread(text: str) -> tuple[str, float]:
     name, _, value = text.rpartition("=")
     return name.strip(), float(value)
@@ -121,9 +116,6 @@ def _prior(text: str) -> tuple[str, Any]:
 
 Whole = Annotated[int | None, _read(_whole, "a whole number from 0", "N")]
 Hash = Annotated[str | None, _read(_sha256, "a hash of 64 hexadecimal digits", "HASH")]
-NumberOrAuto = Annotated[
-    float | Literal["auto"] | None, _read(_automatic, "a number or auto", "X|auto")
-]
 
 
 # -- groups of options ---------------------------------------------------------------------------
@@ -133,8 +125,8 @@ _GROUPS = {
     title: Group.create_ordered(title)
     for title in (
         *("What is public about the table", "Records", "Text files", "What is promised"),
-        *("What is fitted, and how", "How the methods lp and simplex choose columns"),
-        *("What is guessed", "What is asked", "What is charged", "Output"),
+        *("What is fitted, and how", "What is guessed", "What is asked", "What is charged"),
+        "Output",
     )
 }
 
@@ -312,36 +304,9 @@ class Model:
 class FittedModel(Model):
     """A method, and what only a fit needs."""
 
-    on_small_lambda: SmallLambda | None = None
-    """What becomes of a penalty that costs privacy. By default it is increased."""
-    rp_dim: Whole = None
-    """Number of random directions that covariates are projected to; default 0, for none."""
     threshold: float | Literal["fixed"] | ThresholdRule | None = None
     """Threshold of classes. The value fixed, the default, is 0.5, or a margin of 0. The values
     youden and topleft take it from the curve that --spend roc=X buys."""
-
-
-@group_of_options("How the methods lp and simplex choose columns")
-@dataclass(frozen=True, kw_only=True)
-class Selection:
-    """The choice of columns."""
-
-    density: float | None = None
-    """Share of the records, those of the smallest margins, whose margins count."""
-    rounds: NumberOrAuto = None
-    """How many columns lp chooses; default auto."""
-    step: NumberOrAuto = None
-    """How fast the weights of records fall; default auto."""
-    score: Literal["margin", "count"] | None = None
-    """What a round compares; default margin."""
-    slack: float | None = None
-    """Slack of --score count, from 0 to below 1."""
-    minority: float | None = None
-    """Public share of the smaller class."""
-    radius: float | None = None
-    """Sum of the sizes of the coefficients; default 1."""
-    draws: NumberOrAuto = None
-    """How many columns simplex draws; default auto."""
 
 
 @group_of_options("What is charged")
@@ -413,7 +378,6 @@ _STUDY = (
     Records,
     Promise,
     FittedModel,
-    Selection,
     LedgerOptions,
     GuessOptions,
 )

@@ -1,29 +1,21 @@
-"""The end of a command: its complete output, an exit status, and at most one line with the reason.
-
-Python raises an exception at an interrupt, whatever it is executing. While modules are imported or
-the interpreter ends, no code can catch it, and it would print a traceback. The first lines of the
-package handle an interrupt during imports.
-"""
+"""The end of a command: its output, an exit status, and at most one line with the reason."""
 
 from __future__ import annotations
 
-import atexit
-import codecs
 import logging
 import os
 import re
 import signal
 import sys
-import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import redirect_stdout, suppress
 from contextvars import ContextVar
 from functools import partial
 from io import RawIOBase, TextIOWrapper, UnsupportedOperation
 from shlex import quote
-from typing import Any, TextIO, cast
+from typing import TextIO, cast
 
 from privatelr import errors
 from privatelr.errors import PrivacyWarning, PrivateLRError
@@ -31,8 +23,8 @@ from privatelr.errors import PrivacyWarning, PrivateLRError
 DONE, REFUSED, WRONG, NOT_WRITTEN = 0, 1, 2, 3
 UNREAD = 141
 """A program that writes to a pipe without a reader ends with this status."""
-INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
-"""A shell reports these exit statuses of programs that were ended by the two signals."""
+INTERRUPTED = 128 + signal.SIGINT
+"""A shell reports this exit status of programs that an interrupt ended."""
 STATUSES = """\
 exit status:
   0 done; 1 understood, but refused or failed, as when a file to be written
@@ -47,10 +39,6 @@ STDIN = "<stdin>"
 """Stands for the word - of a command line, which an option does not take."""
 
 
-class Terminated(BaseException):
-    """SIGTERM has arrived; this exception lets ``finally`` blocks remove unfinished files."""
-
-
 class InputError(PrivateLRError, ValueError):
     """An input file or an argument of the command line cannot be read."""
 
@@ -61,63 +49,6 @@ class OutputError(PrivateLRError, ValueError):
 
 class NotWrittenError(PrivateLRError, OSError):
     """The work was done, and its result could not be written."""
-
-
-@contextmanager
-def _signals_raise() -> Iterator[None]:
-    """Within the block the first interrupt or SIGTERM raises an exception, and the next one exits.
-
-    While the interpreter ends, an interrupt is ignored, because the work is done. A signal that
-    was ignored before, as under nohup, remains ignored.
-    """
-
-    def interrupt(*_: Any) -> None:
-        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
-        raise KeyboardInterrupt
-
-    def terminate(*_: Any) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        raise Terminated
-
-    atexit.unregister(_ignore_interrupts)
-    atexit.register(_ignore_interrupts)
-    with ExitStack() as afterwards:
-        for number, handler in ((signal.SIGINT, interrupt), (signal.SIGTERM, terminate)):
-            before = signal.getsignal(number)
-            is_main = threading.current_thread() is threading.main_thread()
-            if is_main and before not in (None, signal.SIG_IGN):
-                signal.signal(number, handler)
-                afterwards.callback(signal.signal, number, before)
-        yield
-
-
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-@contextmanager
-def _whole_output() -> Iterator[None]:
-    """Within the block, printed text is written completely, and is flushed at the end.
-
-    Raises
-    ------
-    OSError
-        If the text cannot be written; the rest of it is dropped.
-    """
-    before = sys.stdout
-    sys.stdout = _retrying(before)
-    try:
-        yield
-        flush_output()
-    except SystemExit:
-        flush_output()
-        raise
-    except BaseException:
-        with suppress(OSError):  # the first error is the one to report
-            flush_output()
-        raise
-    finally:
-        sys.stdout = before
 
 
 def _retrying(stream: TextIO) -> TextIO:
@@ -141,12 +72,6 @@ def flush_output() -> None:
         raise
 
 
-def is_kept(data: bytes) -> bool:
-    """Whether these bytes, if they are printed, go to a file or a pipe, and as they are."""
-    as_they_are = data.isascii() or codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
-    return as_they_are and not sys.stdout.isatty()
-
-
 def drop_output(stream: TextIO | None = None) -> None:
     """Drop text that could not be written, which the interpreter would flush again at its end."""
     with suppress(OSError, ValueError):
@@ -164,10 +89,9 @@ def _levels(found: re.Match[str]) -> str:
     return f"--levels {quote(f'{found[1]}={items}')}"
 
 
-_NUMBERS = "(row_norm|intercept_scale|c_index|spread|balance|correlation|share|density|minority)"
+_NUMBERS = "(row_norm|intercept_scale|c_index|spread|balance|correlation|share)"
 _SPELLINGS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"\b(spend|analysis)='([\w-]+)'", lambda found: f"--{found[1]} {found[2]}"),
-    (r"\bon_small_lambda='(\w+)'", lambda found: f"--on-small-lambda {found[1]}"),
     (r"\blambda_=", lambda _: "--lambda "),
     (r"\bdo_scale='private'", lambda _: "--do-scale private"),
     (r"\bdo_scale=False", lambda _: "--do-scale no"),
@@ -246,12 +170,12 @@ def run_safely(program: str, action: Callable[[], int]) -> int:
     was_quiet, logged = _QUIET.set(False), logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        with _signals_raise(), _whole_output(), warnings.catch_warnings():
+        with redirect_stdout(_retrying(sys.stdout)), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", PrivacyWarning)
             warnings.showwarning = lambda message, *_, **__: note(program, message)
-            return action()
-    except (Exception, KeyboardInterrupt, Terminated) as error:
+            return _flushed(action)
+    except (Exception, KeyboardInterrupt) as error:
         status, sentence = _ending(error)
         if sentence:
             say(program, sentence)
@@ -260,6 +184,18 @@ def run_safely(program: str, action: Callable[[], int]) -> int:
         _QUIET.reset(was_quiet)
         logging.disable(logged)
         _settle_errors()
+
+
+def _flushed(action: Callable[[], int]) -> int:
+    """Run an action, and write what it printed."""
+    try:
+        status = action()
+    except BaseException:
+        with suppress(OSError):  # the first error is the one to report
+            flush_output()
+        raise
+    flush_output()
+    return status
 
 
 def _settle_errors() -> None:
@@ -301,8 +237,6 @@ def _ending(error: BaseException) -> tuple[int, str]:
             return REFUSED, "there is not enough memory for this."
         case KeyboardInterrupt():
             return INTERRUPTED, "interrupted."
-        case Terminated():
-            return TERMINATED, "ended by SIGTERM."
     line = traceback.extract_tb(error.__traceback__)[-1]
     place = f"line {line.lineno} of {os.path.basename(line.filename)}"
     what = f"an internal error, {type(error).__name__} in {place}; please report it."

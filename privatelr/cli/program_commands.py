@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 import warnings
 from collections.abc import Iterator
@@ -20,7 +19,6 @@ from privatelr.selection.c_programs import (
     ALL,
     LRSIMPLE,
     NON_PRIVATE,
-    STRICT_LENGTH,
     SVMSIMPLE,
     CProgram,
     record_of_result,
@@ -38,8 +36,6 @@ class Lines(Output):
     """Print the two private lines only, and not the plain fit, which is not private."""
     line: Literal["output", "objective"] | None = None
     """Print this private line only, at the price of eps."""
-    strict: bool = False
-    """Refuse rows longer than 1 + 1e-6 instead of shortening them."""
     seed: Whole = None
     """Repeat the noise of this number, for tests. It voids the guarantee."""
 
@@ -58,7 +54,7 @@ and 1; a private line always is 0. There is no intercept, and rows longer than 1
 The first line is not private; --released-only leaves it out. Each of the other two alone is
 eps-differentially private when one row and its label are replaced; to publish both costs 2 eps,
 and so does each further run. The header is taken to be public. An error about the rest of the
-file, or a refusal by --strict, depends on the data, and nothing covers it: do not publish it.
+file depends on the data, and nothing covers it: do not publish it.
 
 For example:
   privatelr {name} --released-only data.txt
@@ -96,7 +92,6 @@ def _run(program: CProgram, file: str, lines: Lines, charge: LedgerOptions) -> i
     wanted = [line for line in ALL if lines.line in (None, line.title)]
     if lines.released_only:
         wanted.remove(NON_PRIVATE)
-    longest = STRICT_LENGTH if lines.strict else math.inf
     randomness: Randomness = SystemRandomness()
     paid = ledger_of(charge)
     with _opened(file) as stream:
@@ -108,7 +103,7 @@ def _run(program: CProgram, file: str, lines: Lines, charge: LedgerOptions) -> i
                 PrivacyWarning,
                 stacklevel=2,
             )
-        result = run_program(program, stream, randomness, wanted, longest=longest, **paid)
+        result = run_program(program, stream, randomness, wanted, **paid)
     if lines.json:
         print(json.dumps(record_of_result(program, result, lines.seed), indent=2, allow_nan=False))
     else:

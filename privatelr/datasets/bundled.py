@@ -16,8 +16,6 @@ from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, SchemaError, listed, or_meant, show
 from privatelr.sources import declare_schema
 
-_LARGEST_FILE = 2**24
-"""A schema file has at most this number of bytes."""
 _DECLARATIONS = ("bounds", "levels", "row_norm", "intercept_scale")
 _ASKED = ("weights", "subset", "by", "person", "records_per_person", "prior")
 """What a call asks for beside its formula, which the same tables may always need."""
@@ -166,14 +164,12 @@ def load_study(
     path = os.fsdecode(name)
     try:
         with open(path, "rb") as file:
-            content = file.read(_LARGEST_FILE + 1)
+            content = file.read()
     except FileNotFoundError:
         raise ArgumentError(f"schema {path!r}: there is no such file.") from None
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise ArgumentError(f"schema {path!r}: the file cannot be opened ({reason}).") from None
-    if len(content) > _LARGEST_FILE:
-        raise SchemaError(f"schema {path!r}: a schema takes {_LARGEST_FILE} bytes at most.")
     return _read(path, content, beside)
 
 

@@ -18,10 +18,10 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from privatelr.inference.error_distribution import SMALLEST, bisect
+from privatelr.inference.error_distribution import SMALLEST, root_of
 from privatelr.inference.noisy_moments import NoisyMoments, floored, is_exact, undivided
 from privatelr.privacy.noise import NoiseLaw
-from privatelr.types import FloatArray
+from privatelr.types import FloatArray, IntArray
 
 SHARE = 0.1
 """beta over alpha: the probability that the limits fail, relative to that of a missed interval."""
@@ -116,7 +116,7 @@ def _limits(noise: NoiseLaw, d: int, share: float) -> tuple[float, ...]:
         return np.asarray(scipy.special.ndtr(-size))
 
     def exceeded(tail: Callable[[FloatArray], FloatArray]) -> float:
-        found = bisect(lambda x: weight @ tail(x / deviations) > share, reach * 0, reach)
+        found = root_of(lambda x, _: share - weight @ tail(x / deviations), reach * 0, reach)
         return float(found[0])
 
     return tuple(map(exceeded, (across, along, scores)))
@@ -157,7 +157,11 @@ class WorstErrors:
     def half_width(self, miss: float) -> FloatArray:
         """Return sizes ``(m,)`` that errors exceed with probability `miss` at most."""
         reach = 100 * np.sqrt(self.sampling + self.privacy)
-        return bisect(lambda size: self.beyond(size) > miss, reach * 0, reach)
+        return root_of(lambda size, at: miss - self._of(at).beyond(size), reach * 0, reach)
+
+    def _of(self, places: IntArray) -> WorstErrors:
+        """The bounds on some of the combinations."""
+        return WorstErrors(self.evidence, self.sampling[places], self.privacy[places])
 
 
 def heaviest_tail(size: FloatArray) -> FloatArray:
@@ -366,7 +370,7 @@ def worst_p_values(
     for level in sorted({alpha, *_LEVELS}, reverse=True):
         if left.size == 0:
             break
-        law = WorstErrors(known.evidence, known.sampling[left], known.privacy[left])
+        law = known._of(left)
         if level != alpha:
             law = worst_errors(known.evidence, contrasts[left], SHARE * level)
         tail = law.beyond(off[left]) / (1 - SHARE)

@@ -8,6 +8,7 @@ law here is a mixture of normal laws, and every tail is a mean of normal tails.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
+from scipy.optimize import elementwise
 
 from privatelr.privacy.noise import NODES, NoiseLaw, draw_many
-from privatelr.types import BoolArray, FloatArray
+from privatelr.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from privatelr.inference.noisy_moments import NoisyMoments
@@ -28,15 +30,8 @@ _FEW_NODES = 12
 """Number of normal laws in a mixture for many matrices, which mix by themselves."""
 _POINTS, _DRAWS = 8192, 20_000
 """Number of points that represent a law of noise, and of draws of joint errors."""
-_WIDE = 60.0
-"""Number of standard deviations of a normal law beyond which its tail is neglected."""
-_STEPS, _LAST = 60, 1e-10
-"""Largest number of steps to a quantile, and the length of the last, in standard deviations."""
-_SHORT, _STRIDE = 1000, 31
-"""Number of components from which on every 31st of them gives a first guess of a quantile; it has
-no factor in common with numbers of nodes."""
-_HALVINGS = 34
-"""Number of halvings of an interval, after which 6e-11 of its width is left."""
+_PRECISION = {"xrtol": 1e-9, "fatol": 1e-12}
+"""Relative precision of a quantile, and that of its probability."""
 SMALLEST = 1e-290
 """Least variance of an error, which stands for 0, as in a plain fit to one record."""
 
@@ -106,81 +101,37 @@ class ErrorLaw:
 
     def half_width(self, level: float) -> FloatArray:
         """Sizes ``(m,)`` that errors stay within with probability `level`."""
-        unit = np.sqrt(self.weight @ (self.centre**2 + self.sd**2))
-        aim = scipy.special.ndtri((1 - level) / 2)
-        reach = unit / np.sqrt(1 - level)  # by Chebyshev's inequality
-        return root_of(
-            lambda size: aim - scipy.special.ndtri(self.beyond(size) / 2),
-            -aim * unit if self._is_short else self._every().half_width(level),
-            unit,
-            (0 * reach, reach),
-        )
+        miss = 1 - level
+        reach = np.sqrt(self.weight @ (self.centre**2 + self.sd**2) / miss)  # by Chebyshev
+        return root_of(lambda size, at: miss - self._of(at).beyond(size), 0 * reach, reach)
 
     def quantile(self, share: float) -> FloatArray:
         """Errors ``(m,)`` that are exceeded with probability ``1 - share``."""
-        aim, middle = scipy.special.ndtri(share), self.weight @ self.centre
-        unit = np.sqrt(self.weight @ ((self.centre - middle) ** 2 + self.sd**2))
-        reach = (np.abs(self.centre) + _WIDE * self.sd).max(axis=0)
-        return root_of(
-            lambda limit: scipy.special.ndtri(self.below(limit)) - aim,
-            middle + aim * unit if self._is_short else self._every().quantile(share),
-            unit,
-            (-reach, reach),
-        )
+        mean = self.weight @ self.centre
+        unit = np.sqrt(self.weight @ ((self.centre - mean) ** 2 + self.sd**2))
+        odds = math.sqrt(share / (1 - share))
+        low, high = mean - unit / odds, mean + unit * odds  # by Cantelli's inequality
+        return root_of(lambda limit, at: self._of(at).below(limit) - share, low, high)
 
-    @property
-    def _is_short(self) -> bool:
-        return len(self.weight) <= _SHORT
-
-    def _every(self) -> ErrorLaw:
-        """Return a law of a few components, whose quantiles are near those of this one."""
-        weight = self.weight[::_STRIDE]
-        centre, sd = self.centre[::_STRIDE], self.sd[::_STRIDE]
-        return replace(self, centre=centre, sd=sd, weight=weight / weight.sum())
+    def _of(self, places: IntArray) -> ErrorLaw:
+        """The laws of some of the combinations."""
+        return replace(self, centre=self.centre[:, places], sd=self.sd[:, places])
 
 
 def root_of(
-    rising: Callable[[FloatArray], FloatArray],
-    start: FloatArray,
-    unit: FloatArray,
-    ends: tuple[FloatArray, FloatArray],
+    rising: Callable[[FloatArray, IntArray], FloatArray], low: FloatArray, high: FloatArray
 ) -> FloatArray:
-    """Find where m rising functions are 0, by secants, and halvings where a secant leads astray.
+    """Find where m rising functions are 0, between ends ``(m,)`` on both sides of the roots.
 
     Parameters
     ----------
     rising : callable
-        Takes m numbers, one for each function, and returns m values, which may be infinite.
-    start, unit : ndarray of shape (m,)
-        First numbers, and steps on which the functions rise by about 1.
-    ends : tuple of ndarray of shape (m,)
-        Numbers on both sides of the roots.
+        Takes numbers, and which of the functions each is for; returns their values.
     """
-    (low, high), at, value, rate = ends, start, rising(start), 1 / unit
-    for _ in range(_STEPS):
-        low, high = np.where(value < 0, at, low), np.where(value < 0, high, at)
-        with np.errstate(all="ignore"):
-            there = at - value / rate
-        there = np.where((there >= low) & (there <= high), there, (low + high) / 2)
-        if (np.abs(there - at) <= _LAST * unit).all():
-            return there
-        before, (at, value) = (at, value), (there, rising(there))
-        with np.errstate(all="ignore"):
-            slope = (value - before[1]) / (at - before[0])
-        # beside the root a difference of values is rounding alone; the slope before it is as good
-        rate = np.where((slope > 0) & np.isfinite(slope), slope, rate)
-    return at
-
-
-def bisect(
-    is_short: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray
-) -> FloatArray:
-    """Find where a condition on ``(m,)`` numbers ends that holds for small ones, from above."""
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        short = is_short(middle)
-        low, high = np.where(short, middle, low), np.where(short, high, middle)
-    return high
+    found = elementwise.find_root(
+        rising, (low, high), args=(np.arange(len(low)),), tolerances=_PRECISION
+    )
+    return np.asarray(found.x)
 
 
 def solved_for(curvature: FloatArray, contrasts: FloatArray) -> FloatArray:

@@ -1,8 +1,7 @@
 """A planned study on made-up records, and a forecast of its errors.
 
-The coefficients depend on a tilt linearly only if it is small. So many tilts are drawn from their
-exact law, and the minimiser is computed under each, unless that takes long. All draws use a public
-seed.
+What a tilt adds to the coefficients is taken to be linear in it, which is off by a few percent
+where the noise is large. All draws use a public seed.
 """
 
 from __future__ import annotations
@@ -54,15 +53,10 @@ from privatelr.privacy.noise import draw_many
 from privatelr.sources import Schema
 from privatelr.types import FloatArray
 
-_WORK, _MOST_WORK = 1e8, 5e8
-"""One Newton step of all minimisers takes about the first number of products. Beyond the second
-number, minimisers are not drawn, and the forecast is linear in the noise."""
-_FEWEST_DRAWS, _MOST_DRAWS = 64, 256
-"""Between so many tilts are drawn."""
+_WORK = 1e8
+"""One Newton step for all releases of the scale takes about this number of products."""
 _FEWEST_SCALES, _MOST_SCALES = 8, 24
 """Between so many releases of the scale of the columns are simulated."""
-_SMALLEST = 1e-300
-"""In a ratio, this replaces a standard deviation of 0."""
 _FLAT = 1e-12
 """Share of the trace of the curvature below which a direction counts as flat."""
 _LEAST_SPREAD = 1e-6
@@ -375,7 +369,7 @@ def errors(sim: Simulator, target: str = "penalised") -> Errors:
     solved, pulled = _solved(sim), sim.penalty @ sim.moved
     scores = sim.scores - np.outer(pulled, pulled)
     sampling = np.einsum("dm,de,em->m", solved, scores, solved) / problem.n
-    privacy = np.hypot(privacy_sd(sim), by_scale)
+    privacy = np.hypot(linear_sd(sim), by_scale)
     return Errors(privacy, np.sqrt(np.maximum(sampling, 0.0)), kept_by_penalty(sim))
 
 
@@ -412,7 +406,7 @@ def kept_by_penalty(sim: Simulator) -> FloatArray:
 
 
 def linear_sd(sim: Simulator) -> FloatArray:
-    """The standard deviation that the noise adds to each coefficient, were it linear in the noise.
+    """The standard deviation ``(m,)`` that the noise adds to each coefficient, linear in the noise.
 
     It is exact for noise on the minimiser.
     """
@@ -422,24 +416,6 @@ def linear_sd(sim: Simulator) -> FloatArray:
     carried = (_solved(sim) / sim.problem.n) ** 2
     shield = sim.units**2 @ calibration.shield.variances
     return np.asarray(np.sqrt(carried.T @ calibration.noise.variances + shield))
-
-
-def privacy_sd(sim: Simulator) -> FloatArray:
-    """The standard deviation that the noise adds to each coefficient.
-
-    For a tilt, `linear_sd` is multiplied by a ratio of standard deviations: those of the minimisers
-    under random tilts, over those of the linear formula for the same tilts. Since both use the same
-    tilts, most of the random error cancels.
-    """
-    calibration, linear = sim.stages.coefficients, linear_sd(sim)
-    count = int(np.clip(_WORK / _products(sim), _FEWEST_DRAWS, _MOST_DRAWS))
-    is_linear = calibration.placement == "output" or calibration.noise.scale == 0
-    if is_linear or isinstance(sim.data, ClassRows) or count * _products(sim) > _MOST_WORK:
-        return linear
-    tilts = draw_many(calibration.noise, count, np.random.default_rng(PUBLIC_SEED))
-    found = minimisers(sim.data, sim.problem, tilts) @ sim.units.T
-    follows = (tilts @ _solved(sim) / sim.problem.n).std(axis=0)
-    return np.asarray(linear * found.std(axis=0) / np.maximum(follows, _SMALLEST))
 
 
 def _products(sim: Simulator) -> float:

@@ -384,10 +384,7 @@ def grouped(event: Event, rows: int) -> Event:
 
 def event_to_json(event: Event) -> dict[str, Any]:
     """Turn an event into plain values: its kind, its numbers and its neighbours."""
-    found = to_json(event, {**KINDS, **EVENTS})
-    # a tilt of two classes of records without weights is written as before there were others
-    usual = [("weighted", False), ("classes", 2)]
-    return {name: value for name, value in found.items() if (name, value) not in usual}
+    return to_json(event, {**KINDS, **EVENTS})
 
 
 def event_from_json(value: Any) -> Event:

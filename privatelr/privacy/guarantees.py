@@ -273,17 +273,13 @@ def from_json(value: Any, kinds: Mapping[str, type] = KINDS) -> Any:
     >>> from privatelr.privacy import from_json, to_json
     >>> from_json(to_json(ZCDP(0.1))) == ZCDP(0.1)
     True
-    >>> from_json({"kind": "pure", "epsilon": 1.0})  # as files of earlier versions have it
-    PureDP(epsilon=1.0, neighbours=REPLACE_ONE)
     """
     kind = value.get("kind") if isinstance(value, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
         raise GuaranteeError(f"guarantee: kind takes one of {', '.join(map(repr, kinds))}.")
     numbers = {key: entry for key, entry in value.items() if key not in ("kind", "neighbours")}
     try:
-        # files of earlier versions do not name the neighbours of a guarantee
-        usual = {"neighbours": REPLACE_ONE.name} if kind in KINDS else {}
-        return kinds[kind](**numbers, neighbours=Neighbours[{**usual, **value}["neighbours"]])
+        return kinds[kind](**numbers, neighbours=Neighbours[value["neighbours"]])
     except (KeyError, TypeError):
         raise GuaranteeError(
             f"guarantee: {sorted(value)} are not the entries of {kinds[kind].__name__}."

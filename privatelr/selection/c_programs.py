@@ -19,18 +19,16 @@ from privatelr.errors import GuaranteeError, NotConvergedError
 from privatelr.mechanisms import Problem, Request, calibrate, draw, mechanism_of
 from privatelr.mechanisms.calibration import curvature_cost
 from privatelr.numerics import Huber, Logistic
-from privatelr.numerics.rows import DenseRows, row_lengths
+from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
 from privatelr.privacy import NonPrivate, PureDP, unless_seeded
 from privatelr.privacy.accounting import Account, account_with
 from privatelr.privacy.noise import Randomness
-from privatelr.selection.matrix_text import Header, MatrixFileError, read_header, read_rows
+from privatelr.selection.matrix_text import Header, read_header, read_rows
 from privatelr.types import FloatArray, Placement, row_radius
 
 SMALLEST_EPSILON_PRIME = 1e-4
 """A smaller eps' is refused, because the noise of the published programs is then too large."""
-STRICT_LENGTH = 1 + 1e-6
-"""``--strict`` refuses a row that is longer than this."""
 _BOUND = 1.0
 """A row has at most this length; it has no intercept column."""
 
@@ -101,7 +99,6 @@ def run_program(
     randomness: Randomness,
     wanted: Sequence[PrintedModel] = ALL,
     *,
-    longest: float = math.inf,
     ledger: Account | None = None,
 ) -> Result:
     """Read a file and compute the requested lines.
@@ -110,19 +107,17 @@ def run_program(
     ----------
     program : CProgram
     stream : binary file
-        See `privatelr.selection.matrix_text`.
+        See `privatelr.selection.matrix_text`. Rows longer than 1 are shortened to 1.
     randomness : Randomness
         The source of noise, which is drawn for each private line in the order of `wanted`.
     wanted : sequence of PrintedModel
-    longest : float
-        A row that is longer than this is refused; other rows longer than 1 are shortened to 1.
     ledger : Ledger, optional
         It is charged for all lines before the rows are read, as is every other open ledger.
 
     Raises
     ------
     MatrixFileError
-        If the file does not have the format, or a row is longer than `longest`.
+        If the file does not have the format.
     GuaranteeError
         If too little of epsilon remains for objective perturbation, or a ledger does not cover the
         lines; both depend on the header alone.
@@ -153,8 +148,6 @@ def run_program(
     features, labels = read_rows(header, pieces)
     lines: list[Line] = []
     with np.errstate(all="ignore"):  # a warning about an overflow would reveal data
-        if longest < math.inf:
-            _require_short(features, header, longest)
         rows = DenseRows(features, labels, bound=_BOUND, intercept=None)
         del features, labels  # they take as much memory as the rows
         for model, request, calibration in zip(wanted, requests, calibrations, strict=True):
@@ -196,17 +189,6 @@ def _too_little(left: float, problem: Problem, epsilon: float) -> GuaranteeError
         f"c={problem.loss.curvature_bound:g}, n={problem.n}, lambda={problem.lambda_:g}; raise "
         f"lambda, raise eps to {least:.4g}, or take --line output, which has no such condition."
     )
-
-
-def _require_short(features: FloatArray, header: Header, longest: float) -> None:
-    """Raise an error if a row is too long; as the help says, this depends on the data."""
-    for row in np.flatnonzero(row_lengths(features) > longest)[:1]:
-        first = header.length + int(row) * header.d + 1
-        raise MatrixFileError(
-            f"row {row + 1} (numbers {first} to {first + header.d - 1}): it is longer than "
-            f"{longest:.9g}, which --strict refuses; scale the features, or leave --strict out, "
-            "and rows are shortened to 1."
-        )
 
 
 def record_of_result(program: CProgram, result: Result, seed: int | None) -> dict[str, Any]:

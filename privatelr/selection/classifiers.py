@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from privatelr.arguments import suggests_arguments
-from privatelr.estimators.classifier_base import PrivateClassifier
+from privatelr.estimators.private_classifiers import PrivateClassifier
 from privatelr.mechanisms import USUAL_DELTA
 from privatelr.selection.models import dplpsvm, dpsimplex
 

@@ -191,14 +191,13 @@ def test_a_saved_answer_is_shown_again_and_known_to_its_ledger(home, tmp_path, c
 # -- compare ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", ["text", "html"])
-def test_a_comparison_is_that_of_python(way, home, tmp_path, capsys):
+def test_a_comparison_is_that_of_python(home, tmp_path, capsys):
     names = ("lr", "svm", "lp")
-    line = f"compare lr.json svm.json lp.json --format {way}"
+    line = "compare lr.json svm.json lp.json"
     assert run(line) == 0
     printed = capsys.readouterr().out
     found = privatelr.compare({name: load(f"{name}.json") for name in names})
-    assert printed.rstrip("\n") == getattr(found, f"as_{way}")().rstrip("\n")
+    assert printed.rstrip("\n") == found.as_text().rstrip("\n")
     assert run(f"{line} --out {tmp_path}/table") == 0
     assert (tmp_path / "table").read_text(encoding="utf-8") == printed
     assert capsys.readouterr().out == ""
@@ -219,13 +218,6 @@ def test_one_release_costs_once(home, capsys):
     told = json.loads(capsys.readouterr().out)
     assert told["guarantee"]["epsilon"] == 4
     assert any("costs once" in note for note in told["notes"])
-
-
-def test_options_of_a_comparison(home, capsys):
-    assert run("compare lr.json bought.json --exponentiate --digits 2") == 0
-    assert "Odds ratios are exponentials" in capsys.readouterr().out
-    assert run("compare lr.json svm.json --exponentiate") == 2
-    assert capsys.readouterr().err.count("\n") == 1
 
 
 # -- quiet and JSON, of every command --------------------------------------------------------

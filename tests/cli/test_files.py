@@ -3,11 +3,6 @@
 import errno
 import functools
 import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 from unittest.mock import create_autospec
 
 import pytest
@@ -15,7 +10,7 @@ from frames_for_laws import FORMULA, clinic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privatelr import cli, dplr, load, locks
+from privatelr import cli, dplr, load
 from privatelr.cli import model_commands
 from privatelr.results.release_files import create_file, replace_file
 
@@ -124,85 +119,6 @@ def test_a_full_disk_leaves_no_piece_and_the_page_is_printed(force, home, capsys
     assert said == "privatelr: --out 'model.json' was not written (no space left on device)."
     assert names(home) == before
     assert not force or (home / "model.json").read_text(encoding="utf-8") == OTHER
-
-
-# -- a name is taken before anything is spent ------------------------------------------------
-
-PRIVATELR = Path(sys.executable).with_name("privatelr")
-
-
-def begun(home, *arguments):
-    """A command in a process of its own."""
-    return subprocess.Popen(
-        [PRIVATELR, *arguments],
-        cwd=home,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    )
-
-
-def test_of_four_fits_at_once_one_pays(home):
-    command = ["fit", "clinic.csv", FORMULA, *DECLARED, "--out", "model.json", "--json"]
-    fits = [begun(home, *command) for _ in range(4)]
-    ends = [(*process.communicate(timeout=120), process.returncode) for process in fits]
-    paid = [end for end in ends if end[2] == 0]
-    assert [out for out, _, _ in paid] == [(home / "model.json").read_text(encoding="utf-8")]
-    for out, said, status in ends:
-        if status:
-            assert (out, status, said.count("\n")) == ("", 1, 1)
-            assert "at work" in said or "the file exists" in said
-    assert len(paid) == 1
-    assert names(home) == ["clinic.csv", "model.json"]
-
-
-def reserved(home):
-    """A fit that waits for its table, its name taken."""
-    waiting = begun(home, "fit", "-", FORMULA, *DECLARED, "--out", "model.json")
-    deadline = time.monotonic() + 60
-    while not is_locked(home) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert names(home)[0].endswith(".lock")
-    return waiting
-
-
-def is_locked(home):
-    """Whether a lock file is held, by what the system lists: to try would disturb its holder."""
-    held = Path("/proc/locks").read_text(encoding="utf-8")
-    return any(f":{sign.stat().st_ino} " in held for sign in home.glob(".*.lock"))
-
-
-@pytest.mark.parametrize("force", [[], ["--force"]])
-def test_a_name_that_is_taken_is_refused_before_anything_is_spent(force, home, capsys, monkeypatch):
-    monkeypatch.setattr(model_commands, "open_table", None)
-    with reserved(home) as waiting:
-        for name in ("model.json", home / "." / "model.json"):
-            status, out, said = fit(capsys, "--out", str(name), *force)
-            assert (status, out) == (1, "")
-            assert "another command is at work that writes this file" in said
-        waiting.kill()
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_command_that_is_ended_gives_the_name_back(number, home, capsys):
-    with reserved(home) as waiting:
-        waiting.send_signal(number)
-    assert (names(home) == ["clinic.csv"]) == (number != signal.SIGKILL)
-    assert fit(capsys, "--out", "model.json")[0] == 0
-    assert names(home) == ["clinic.csv", "model.json"]
-
-
-def test_a_file_system_without_locks_still_replaces_nothing(home, capsys, monkeypatch):
-    def without_locks(*_):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(locks.fcntl, "flock", without_locks)
-    assert fit(capsys, "--out", "model.json")[0] == 0
-    assert fit(capsys, "--out", "model.json")[0] == 1
-    monkeypatch.setattr(locks, "fcntl", None)
-    assert fit(capsys, "--out", "other.json")[0] == 0
-    assert names(home) == ["clinic.csv", "model.json", "other.json"]
 
 
 # -- places ----------------------------------------------------------------------------------

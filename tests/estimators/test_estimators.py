@@ -39,7 +39,7 @@ from privatelr.estimators import (
     PrivateLogisticRegression,
     PrivateLPSVC,
     PrivateSimplexClassifier,
-    classifier_base,
+    private_classifiers,
 )
 
 QUICK = {
@@ -521,7 +521,7 @@ def test_logarithms_of_probabilities(y):
     found = model.predict_log_proba(gaps)
     np.testing.assert_allclose(np.exp(found), model.predict_proba(gaps), rtol=1e-12)
     assert np.isnan(found[:4]).all()
-    far = classifier_base.log_softmax(np.array([[0.0, 800.0]]), axis=1)
+    far = private_classifiers.log_softmax(np.array([[0.0, 800.0]]), axis=1)
     assert far.tolist() == [[-800.0, 0.0]]
     assert not hasattr(PrivateLinearSVC(), "predict_log_proba")
     assert not hasattr(PrivateSimplexClassifier(loss="huber"), "predict_log_proba")

@@ -6,7 +6,6 @@ import pytest
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 
-import sklearn.utils
 from sklearn.base import clone
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator
@@ -22,7 +21,6 @@ WEIGHTS = {
     "check_sample_weight_equivalence_on_dense_data": "a record of weight 0 is one record of n, "
     "which is public, and a record of weight 2 is one record and not two",
     "check_sample_weight_equivalence_on_sparse_data": "as of dense data",
-    "check_sample_weights_invariance": "the same two, before scikit-learn 1.6",
     "check_all_zero_sample_weights_error": "an error would tell that no record counts",
 }
 """Expected failures of estimators that take weights."""
@@ -55,25 +53,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 def outcomes(estimator, expected):
     """Return the names of the checks that failed as expected; another failure is raised."""
-    if hasattr(sklearn.utils, "get_tags"):
-        found = check_estimator(estimator, expected_failed_checks=expected)
-        return {one["check_name"] for one in found if one["status"] == "xfail"}
-    return by_hand(estimator, expected)  # before scikit-learn 1.6
-
-
-def by_hand(estimator, expected):
-    failed = set()
-    for one, check in check_estimator(estimator, generate_only=True):
-        name = check.func.__name__
-        try:
-            check(one)
-        except Exception as error:
-            if "SkipTest" in type(error).__name__:
-                continue
-            if name not in expected:
-                raise
-            failed.add(name)
-    return failed
+    found = check_estimator(estimator, expected_failed_checks=expected)
+    return {one["check_name"] for one in found if one["status"] == "xfail"}
 
 
 @KINDS

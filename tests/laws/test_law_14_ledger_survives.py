@@ -15,7 +15,7 @@ from frames_for_laws import MODELS, clinic, fit_clinic
 from ledgers_at_work import EIGHTH, charge_in_worker
 
 from privatelr import GuaranteeError
-from privatelr.privacy.accounting import Ledger, active_ledger
+from privatelr.privacy.accounting import Ledger, account_with
 
 
 class Model:
@@ -112,9 +112,9 @@ def test_planted_bug_is_caught(way):
 
 def test_a_block_survives_being_copied():
     with Ledger(1.0) as ledger:
-        copy.deepcopy(active_ledger()).charge(EIGHTH)
+        copy.deepcopy(account_with(None)).charge(EIGHTH)
         with Ledger(1.0) as inner:
-            through_pickle(active_ledger()).charge(EIGHTH)
+            through_pickle(account_with(None)).charge(EIGHTH)
     assert (ledger.spent(), inner.spent()) == (0.25, 0.125)
 
 
@@ -148,10 +148,10 @@ def test_the_account_that_is_gone_is_not_opened_again():
 CHILD = """
 import pickle, sys
 from privatelr import GuaranteeError, PureDP
-from privatelr.privacy.accounting import active_ledger
+from privatelr.privacy.accounting import account_with
 given = pickle.load(sys.stdin.buffer)
 print(given.spent())
-for account in (given, active_ledger()):
+for account in (given, account_with(None)):
     try:
         print(account.charge(PureDP(0.125)))
     except GuaranteeError as refused:
@@ -217,7 +217,7 @@ def test_a_named_ledger_reaches_workers_that_were_started_before(tmp_path, monke
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process_is_refused():
     """Even if the fork happens while another thread is charging, and never by waiting for it."""
-    from privatelr.privacy.accounting import account as module
+    from privatelr.privacy.accounting import ledger as module
 
     ledger = Ledger(1.0)
     held, release = threading.Event(), threading.Event()

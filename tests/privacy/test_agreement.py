@@ -19,7 +19,7 @@ from privatelr.privacy import (
     to_approximate,
 )
 from privatelr.privacy.accounting import Entry, in_agreement, require_agreement, statement
-from privatelr.privacy.accounting import account as ledger_module
+from privatelr.privacy.accounting import ledger as ledger_module
 from privatelr.privacy.accounting.agreement import implied
 from privatelr.privacy.noise import gaussian_epsilon, gaussian_sd
 from privatelr.selection.online import PrivateFTRL

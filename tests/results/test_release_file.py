@@ -530,7 +530,11 @@ WRONG = [
     (("guarantee", "neighbours"), "ADD_ONE", "guarantee"),
     (("guarantee",), {"kind": "zcdp", "rho": 1e-9, "neighbours": "REPLACE_ONE"}, "made for"),
     (("guarantee",), {"kind": "none", "reason": "eps = 0.1", "neighbours": "REPLACE_ONE"}, "void"),
-    (("guarantee",), {"kind": "none", "reason": "void: \n"}, "printable"),
+    (
+        ("guarantee",),
+        {"kind": "none", "reason": "void: \n", "neighbours": "REPLACE_ONE"},
+        "printable",
+    ),
     (("randomness",), "seed", "randomness"),
     (("ledger",), {}, "ledger"),
     (("call", "n"), 140, "derived.*the other entries give"),

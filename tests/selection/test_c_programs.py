@@ -258,19 +258,6 @@ def test_rows_are_shortened():
     np.testing.assert_allclose(ours.coef, theirs.coef, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("length", "refused"), [("1", False), ("1.0000009", False), ("1.000002", True), ("1e300", True)]
-)
-def test_strict(length, refused, command_line):
-    data = f"2 2 0.5 1 {length} 0 0 {length} 1 -1".encode()
-    assert command_line(lrsimple, data)[0] == 0
-    status, out, err = command_line(lrsimple, data, "--strict")
-    assert status == (2 if refused else 0)
-    assert (out == "") is refused
-    start = "lrsimple: data.txt: row 1 (numbers 5 to 6): it is longer than 1.000001,"
-    assert err.startswith(start) is refused
-
-
 NASTY = {
     "one class": b"3 2 0.2 0.9 .5 .5 .1 .2 .3 .4 1 1 1",
     "zeros": b"3 2 0.1 2 0 0 -0 0 0 0 1 -1 1",

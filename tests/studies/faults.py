@@ -54,10 +54,6 @@ RIGHT = 1e-9
 """Largest difference of right coefficients."""
 
 
-class Hanging(BaseException):
-    """A fit took too long; no error that a program would catch."""
-
-
 def part(number: int, records: int = RECORDS) -> pd.DataFrame:
     """The records of one file."""
     rng = np.random.default_rng(number)
@@ -97,7 +93,7 @@ def outcome(fit: Callable[[], Any], records: int = RECORDS, changed: Any = None)
     """
 
     def late(*_: object) -> None:
-        raise Hanging
+        raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, late)
     signal.alarm(LONGEST)
@@ -106,7 +102,7 @@ def outcome(fit: Callable[[], Any], records: int = RECORDS, changed: Any = None)
     except PrivateLRError as error:
         words = str(error)
         return "a sentence" if "\n" not in words and words.endswith(".") else f"WORDS: {words}"
-    except Hanging:
+    except KeyboardInterrupt:
         return "HANGS"
     except Exception as error:
         return f"ERROR: {type(error).__name__}"

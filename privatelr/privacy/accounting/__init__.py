@@ -1,23 +1,23 @@
 """The price of several releases together: composition, filters and the ledger."""
 
-from privatelr.privacy.accounting.account import Account
 from privatelr.privacy.accounting.agreement import (
     in_agreement,
     joint_guarantee,
     require_agreement,
 )
-from privatelr.privacy.accounting.charged_accounts import (
+from privatelr.privacy.accounting.composition_bounds import epsilon_of
+from privatelr.privacy.accounting.filters import ACCOUNTS, kept_delta
+from privatelr.privacy.accounting.ledger import (
     NAMED,
+    Account,
     AnyLedger,
+    Ledger,
+    PartAccount,
     account_with,
-    active_ledger,
     charge,
     charged_if_unread,
     of_public_data,
 )
-from privatelr.privacy.accounting.composition_bounds import epsilon_of
-from privatelr.privacy.accounting.filters import ACCOUNTS, kept_delta
-from privatelr.privacy.accounting.ledger import Ledger, PartAccount
 from privatelr.privacy.accounting.ledger_entry import Entry, Receipt, column_of_persons
 from privatelr.privacy.accounting.ledger_store import complete
 from privatelr.privacy.accounting.statement import entry_from_json, entry_to_json, is_within, price

@@ -20,21 +20,17 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
-import scipy
-
 from privatelr.errors import GuaranteeError
 from privatelr.privacy import TiltEvent, as_pure, at_least, at_most, compose, exact, prices, to_zcdp
 from privatelr.privacy.accounting import composition_bounds as bounds
 from privatelr.privacy.accounting.ledger_entry import Entry, priced
 from privatelr.privacy.events import BoundedRangeEvent, Event, GaussianEvent, SimplexDrawEvent
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Guarantee, Promise, PureDP
-from privatelr.privacy.noise.gaussian_delta import gaussian_epsilon, tilt_log_delta
+from privatelr.privacy.noise.gaussian_delta import tilt_log_delta
 from privatelr.privacy.renyi_divergence import rho_of_draw
 
 _ROUNDING = 1e-9
 """Largest relative excess of events over a guarantee; their numbers are solved for numerically."""
-_MOST_SPLITS = 4
-"""Largest number of Gaussian releases that are tried as the one that is set apart."""
 
 
 def require_agreement(guarantee: Promise, events: tuple[Event, ...]) -> None:
@@ -156,8 +152,7 @@ def _holds(counts: Mapping[Event, int], epsilon: float, delta: float) -> bool:
 def _holds_by_tilt(counts: Mapping[Event, int], epsilon: float, delta: float) -> bool:
     """Whether they do by Theorem 4.2 of theory.md: one tilt beside Gaussian and pure releases.
 
-    All Gaussian releases count as shields of the tilt. Or one of them is set apart, with a part
-    of epsilon and of delta for itself.
+    All Gaussian releases count as shields of the tilt.
     """
     others = {event: k for event, k in counts.items() if not isinstance(event, PureDP | ApproxDP)}
     tilts = [event for event, k in others.items() if isinstance(event, TiltEvent) and k == 1]
@@ -166,26 +161,4 @@ def _holds_by_tilt(counts: Mapping[Event, int], epsilon: float, delta: float) ->
     ]
     if len(tilts) != 1 or len(others) != 1 + len(mus):
         return False
-    splits = [(math.hypot(*mus[:i], *mus[i + 1 :]), mus[i]) for i in range(len(mus))][:_MOST_SPLITS]
-    return tilt_log_delta(tilts[0], epsilon, math.hypot(*mus)) <= math.log(delta) or any(
-        _holds_in_parts(tilts[0], out, apart, epsilon, delta) for out, apart in splits
-    )
-
-
-def _holds_in_parts(
-    tilt: TiltEvent, out: float, apart: float, epsilon: float, delta: float
-) -> bool:
-    """Whether a part of delta suffices for a tilt and the rest for a Gaussian release.
-
-    The best part is searched for.
-    """
-
-    def excess(log_odds: float) -> float:
-        share = float(scipy.special.expit(log_odds))
-        rest = epsilon - gaussian_epsilon(apart, (1 - share) * delta)
-        if rest <= 0:
-            return -rest + 1e3
-        return tilt_log_delta(tilt, rest, out) - math.log(share * delta)
-
-    found = scipy.optimize.minimize_scalar(excess, bounds=(-7, 7), method="bounded")
-    return float(found.fun) <= 0
+    return tilt_log_delta(tilts[0], epsilon, math.hypot(*mus)) <= math.log(delta)

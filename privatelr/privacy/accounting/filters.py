@@ -21,21 +21,19 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.errors import GuaranteeError, require_choice, show
+from privatelr.errors import GuaranteeError, count_of, require_choice, show
 from privatelr.privacy import at_least, at_most, exact, implies, prices, renyi
 from privatelr.privacy.accounting import composition_bounds as bounds
 from privatelr.privacy.accounting.agreement import require_agreement
 from privatelr.privacy.accounting.composition_bounds import event_counts
 from privatelr.privacy.accounting.ledger_entry import Entry, priced
-from privatelr.privacy.conversions import best_excess
 from privatelr.privacy.events import as_pure
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, PureDP
+from privatelr.privacy.guarantees import ApproxDP, PureDP
 from privatelr.privacy.renyi_divergence import EXCESSES, conversion_cost
 
-MOST_KEPT = 0.25
-"""Largest share of delta that may be kept for releases that have their own delta."""
 _KEPT = 0.1
-"""Usual share of delta that is kept for such releases; it costs about a percent of epsilon."""
+"""Share of delta that is kept for releases that have their own delta; it costs about a percent of
+epsilon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +65,15 @@ class Renyi:
     ----------
     excess : float
         The order minus one.
-    kept : float
-        The share of delta for sums, and again for releases without a divergence; at most 0.25.
     """
 
     excess: float
-    kept: float
 
     def __str__(self) -> str:
-        order = f"Renyi divergence of order {1 + self.excess:.4g}"
-        if self.kept == 0:
-            return f"{order}, or sums if they are less; no release has a delta of its own"
-        kept, rest = f"{100 * self.kept:.4g}%", f"{100 - 200 * self.kept:.4g}%"
+        order, rest = f"{1 + self.excess:.4g}", f"{1 - 2 * _KEPT:.0%}"
         return (
-            f"{order} at {rest} of delta, with {kept} for deltas of releases, or sums if they are "
-            f"less and their deltas within the other {kept}"
+            f"Renyi divergence of order {order} at {rest} of delta, with {_KEPT:.0%} for deltas of "
+            f"releases, or sums if they are less and their deltas within the other {_KEPT:.0%}"
         )
 
 
@@ -99,9 +91,13 @@ class DeclaredPrices:
 
     prices: tuple[Entry, ...]
 
+    @property
+    def count(self) -> int:
+        """How many prices were declared."""
+        return sum(price.times for price in self.prices)
+
     def __str__(self) -> str:
-        total = sum(price.times for price in self.prices)
-        return f"a plan of {total} price{'s' if total > 1 else ''} declared in advance"
+        return f"a plan of {count_of(self.count, 'price')} declared in advance"
 
 
 Rule = Sums | Renyi | DeclaredPrices
@@ -121,30 +117,11 @@ def named_rule(account: str | None, epsilon: float, delta: float) -> Rule | None
     return renyi_rule(epsilon, delta) if account == "renyi" else None
 
 
-def candidates(epsilon: float, delta: float, first: Entry) -> tuple[Rule, ...]:
-    """Return rules for a budget whose first charge is this one, the most useful first.
-
-    The later ones are for a release that takes the whole budget: it fits by the order that is
-    best for itself, or by its own epsilon and delta.
-    """
-    if delta == 0:
-        return (Sums(),)
-    plain = replace(first, events=()) if isinstance(first.guarantee, ZCDP) else first
-    total = bounds.composition(event_counts([plain]))
-    match list(total.counts):
-        case [ZCDP(rho=rho)]:
-            excess = best_excess(rho, delta)
-        case _:
-            epsilons = bounds.renyi_total(total) + conversion_cost(EXCESSES, delta)
-            excess = float(EXCESSES[int(np.argmin(epsilons))])
-    return renyi_rule(epsilon, delta), Renyi(excess, 0.0), Sums()
-
-
 def renyi_rule(epsilon: float, delta: float) -> Renyi:
     """Return the rule of the order at which a budget holds most zCDP, from the budget alone."""
-    converted = conversion_cost(EXCESSES, _converted(delta, _KEPT))
+    converted = conversion_cost(EXCESSES, _converted(delta))
     rho = (epsilon - converted) / (1 + EXCESSES)
-    return Renyi(float(EXCESSES[int(np.argmax(rho))]), _KEPT)
+    return Renyi(float(EXCESSES[int(np.argmax(rho))]))
 
 
 def epsilon_used(rule: Rule, entries: Sequence[Entry], delta: float) -> float:
@@ -158,13 +135,6 @@ def epsilon_used(rule: Rule, entries: Sequence[Entry], delta: float) -> float:
         # a plan is spent as a whole, because results may have chosen which part of it is used
         return math.inf if unused(rule, entries) is None else _composed(rule.prices, delta)
     return min(_by_sums(entries, kept_delta(rule, delta)), _by_divergence(rule, entries, delta))
-
-
-def has_room(rule: Rule, entries: Sequence[Entry], epsilon: float, delta: float) -> bool:
-    """Whether ``epsilon_used(...) <= epsilon``; sums are tried first, as they are fast."""
-    if isinstance(rule, Renyi) and _by_sums(entries, kept_delta(rule, delta)) <= epsilon:
-        return True
-    return epsilon_used(rule, entries, delta) <= epsilon
 
 
 @lru_cache(maxsize=64)
@@ -222,7 +192,7 @@ def share_used(rule: Sums | Renyi, entries: Sequence[Entry], epsilon: float, del
 
 def kept_delta(rule: Rule | None, delta: float) -> float:
     """Return the part of delta that is reserved for the deltas of releases."""
-    return at_most(exact(delta) * exact(rule.kept)) if isinstance(rule, Renyi) else delta
+    return at_most(exact(delta) * exact(_KEPT)) if isinstance(rule, Renyi) else delta
 
 
 def _by_divergence(rule: Sums | Renyi, entries: Sequence[Entry], delta: float) -> float:
@@ -232,13 +202,13 @@ def _by_divergence(rule: Sums | Renyi, entries: Sequence[Entry], delta: float) -
     total = bounds.composition(event_counts(entries))
     if total.lost > exact(kept_delta(rule, delta)):
         return math.inf
-    converted = conversion_cost(np.array([rule.excess]), _converted(delta, rule.kept))
+    converted = conversion_cost(np.array([rule.excess]), _converted(delta))
     return bounds.renyi_at(total, 1 + rule.excess) + float(converted[0])
 
 
-def _converted(delta: float, kept: float) -> float:
+def _converted(delta: float) -> float:
     """Return the part of delta that the kept shares leave for the conversion."""
-    return at_most(exact(delta) * (1 - 2 * exact(kept)))
+    return at_most(exact(delta) * (1 - 2 * exact(_KEPT)))
 
 
 def declared(offered: Any) -> tuple[Entry, ...]:

@@ -1,4 +1,4 @@
-"""A budget, and everything that was released from it.
+"""Accounts that can be charged: a budget, everything that was released from it, and who charges it.
 
 A ledger stays one account however it is passed on. In memory, copies, clones and pickles of it are
 the ledger itself within its process, and threads share it; another process gets a read-only copy
@@ -9,13 +9,17 @@ file, and every process that has its path can charge it.
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import platform
+import re
 import sys
-import warnings
-from collections.abc import Iterable, Sequence
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 from weakref import WeakValueDictionary
 
 from privatelr.arguments import suggests_arguments
@@ -23,25 +27,20 @@ from privatelr.errors import (
     ArgumentError,
     GuaranteeError,
     LedgerError,
-    PrivacyWarning,
+    ReaderError,
     count_of,
     require_number,
     show,
 )
 from privatelr.lazy_import import lazy_import
+from privatelr.locks import ForkSafeLock
 from privatelr.privacy.accounting import ledger_store
 from privatelr.privacy.accounting import statement as statements
-from privatelr.privacy.accounting.account import (
-    Account,
-    MemoryBook,
-    Places,
-    enter_block,
-    leave_block,
-)
+from privatelr.privacy.accounting.agreement import require_agreement
 from privatelr.privacy.accounting.filters import named_rule, renyi_rule
-from privatelr.privacy.accounting.ledger_entry import Entry
+from privatelr.privacy.accounting.ledger_entry import Entry, Receipt, priced
 from privatelr.privacy.accounting.ledger_store import Charge, DiskBook, LedgerRow
-from privatelr.privacy.accounting.statement import Statement, left
+from privatelr.privacy.accounting.statement import Statement, charged, left
 from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours
 
@@ -54,8 +53,173 @@ else:
     ledger_page = lazy_import("privatelr.privacy.accounting.ledger_page")
     page_model = lazy_import("privatelr.page_model")
 
+NAMED = "PRIVATELR_LEDGER"
+"""The environment variable that names a ledger for every release of a process."""
+LOCK = ForkSafeLock()
+"""One lock for all ledgers: a charge to several of them is all or nothing, without deadlock."""
+Places = tuple[tuple["Ledger", "str | None"], ...]
+ELSEWHERE = (
+    "ledger: it is kept in another process, and this one can only read it; charge it there "
+    "(threads share it), or resume it with Ledger.from_json(ledger.to_json()) once that process "
+    "is gone; a ledger on disk (Ledger.create) is charged by all processes."
+)
+ACTIVE: list[Ledger] = []
+"""The ledgers of open blocks in this process, the innermost last."""
+_MARK = "PRIVATELR_OPEN_BLOCKS"
+"""By this environment variable a process that is started inside a block learns of its ledger."""
 _IN_MEMORY: WeakValueDictionary[str, Ledger] = WeakValueDictionary()
 """The ledgers in the memory of this process by name, so that a pickle finds its ledger again."""
+
+
+class Page(Protocol):
+    """A ledger while nobody else can charge it."""
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry; raises `GuaranteeError` if it does not fit."""
+
+    def commit(self) -> Receipt | None:
+        """Keep what was added."""
+
+
+class MemoryBook:
+    """Entries in one process; others have a copy that refuses charges."""
+
+    is_on_disk = False
+    address = None
+
+    def __init__(self, statement: Statement, key: str = "", keeper: int | None = None) -> None:
+        self.statement, self.keeper = statement, keeper
+        self.key = key or uuid.uuid4().hex
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether this process keeps the entries."""
+        return self.keeper == os.getpid()
+
+    def require_kept(self) -> None:
+        """Refuse what this process cannot charge.
+
+        It is asked before the lock, which another thread may have held when this process forked.
+        """
+        if not self.is_kept:
+            raise GuaranteeError(ELSEWHERE)
+
+    @contextmanager
+    def exclusively(self) -> Iterator[Page]:
+        """Open the entries for a charge, under the lock of all ledgers."""
+        yield _MemoryPage(self)
+
+
+class _MemoryPage:
+    def __init__(self, book: MemoryBook) -> None:
+        self._book, self._after = book, book.statement
+
+    def add(self, entry: Entry) -> None:
+        self._after = charged(self._after, entry)
+
+    def commit(self) -> None:
+        self._book.statement = self._after
+
+
+@suggests_arguments
+class Account(ABC):
+    """An account that can be charged: a ledger, a part of one, or all active ledgers.
+
+    Attributes
+    ----------
+    places : tuple of (Ledger, str or None)
+        The ledgers that record a charge, in all of them or in none, each with the part of the
+        rows that the charge is about; None for all rows.
+    """
+
+    @property
+    @abstractmethod
+    def places(self) -> Places: ...
+
+    @property
+    def ledgers(self) -> tuple[Ledger, ...]:
+        """The ledgers that are charged."""
+        return tuple(ledger for ledger, _ in self.places)
+
+    def charge(
+        self,
+        guarantee: Guarantee,
+        events: Sequence[Event] = (),
+        label: str = "",
+        *,
+        times: int = 1,
+        person: str | None = None,
+    ) -> Entry:
+        """Record a release, or refuse it if it does not fit into the budget.
+
+        Parameters
+        ----------
+        guarantee
+            The guarantee of the release.
+        events
+            The same release in more detail, which may compose to less. Together they must imply
+            the guarantee, and must not imply half of it: low costs that are stated next to a high
+            price are not believed.
+        label
+            A description of the release for the page; it must not depend on private values.
+        times
+            The number of such releases that are made from the same records, such as all draws
+            of a bootstrap. If a record can occur several times in the input of one release, charge
+            `privatelr.privacy.events.grouped` of its guarantee. A resample costs nothing only if
+            it is drawn from releases, not from records.
+        person
+            The column that tells persons apart, if the guarantee is about them. A ledger takes one
+            column, as prices about others do not add up; a charge without it is not compared.
+
+        Returns
+        -------
+        Entry
+            The entry of the first ledger, with a receipt of every ledger on disk.
+
+        Raises
+        ------
+        GuaranteeError
+            If the release would overdraw the budget, has no guarantee, has events that do not
+            account for it or is about other neighbours or persons of another column, or if this
+            process does not keep the ledger. Nothing is recorded then.
+        LedgerError
+            If a ledger on disk cannot be read or written, or another process holds it for half a
+            minute.
+
+        Notes
+        -----
+        It charges no other account. A fit with ``ledger=`` also charges the ledgers of open blocks.
+        A charge to a ledger on disk is on the disk when this method returns. If of several ledgers
+        on disk one cannot be written at the very end, those before it keep the charge.
+        """
+        place = self.places[0][1]
+        entry = Entry(label, priced(guarantee), tuple(events), place, times, person)
+        with self._pages_with(entry) as pages:
+            given = [page.commit() for page in pages]
+        receipts = tuple(receipt for receipt in given if receipt is not None)
+        return replace(entry, receipts=receipts) if receipts else entry
+
+    def require_room(self, guarantee: Guarantee, events: Sequence[Event] = ()) -> None:
+        """Refuse what `charge` would refuse now, and record nothing."""
+        with self._pages_with(Entry("", priced(guarantee), tuple(events))):
+            pass
+
+    @contextmanager
+    def _pages_with(self, entry: Entry) -> Iterator[list[Page]]:
+        """All ledgers, each with the entry, which is in none of them without a commit."""
+        require_agreement(entry.guarantee, entry.events)
+        for ledger, _ in self.places:
+            ledger._book.require_kept()
+        # in one order, so that two processes never wait for each other; in memory comes last
+        ordered = sorted(
+            self.places, key=lambda place: (not place[0]._book.is_on_disk, place[0]._key)
+        )
+        with LOCK.held(), ExitStack() as opened:  # only here is a ledger read and then written
+            pages: list[Page] = []
+            for ledger, part in ordered:
+                pages.append(opened.enter_context(ledger._book.exclusively()))
+                pages[-1].add(entry if part == entry.part else replace(entry, part=part))
+            yield pages
 
 
 @suggests_arguments
@@ -216,11 +380,6 @@ class Ledger(Account):
             If there is such a file, or if it cannot be written.
         GuaranteeError
             If the budget is invalid.
-
-        Warns
-        -----
-        PrivacyWarning
-            If the file is on a network file system, whose locks are not to be trusted.
         """
         relation, noted = read_neighbours(neighbours), _note(note)
         if (prices is None) == (epsilon is None):
@@ -233,13 +392,6 @@ class Ledger(Account):
             budget = replace(budget, rule=rule or renyi_rule(budget.epsilon, budget.delta))
         address = _path(path)
         ledger_store.create(address, budget, _text("dataset", dataset))
-        if kind := ledger_store.network_of(address):
-            warnings.warn(
-                f"ledger: the file is on a file system of the kind {kind}, whose locks may let two "
-                "processes charge it at once; keep it on a disk of one machine, or on a server.",
-                PrivacyWarning,
-                stacklevel=3,
-            )
         return cls.open(address, note=noted)
 
     @classmethod
@@ -293,8 +445,8 @@ class Ledger(Account):
         One who does, or puts a backup back, is found by what was noted outside of the file: by
         `head`, up to the row that had it, and by `knows`, up to the charge of a saved release.
         """
-        if head is not None:
-            ledger_store.require_sha256(head, "head")
+        if head is not None and not (isinstance(head, str) and re.fullmatch("[0-9a-f]{64}", head)):
+            raise LedgerError(f"head={show(head)}: head takes 64 hexadecimal digits.")
         return tuple(ledger_store.findings(ledger_store.table_at(_path(path)), head))
 
     @property
@@ -406,21 +558,6 @@ class Ledger(Account):
         found = (one.release for one in self.charges if one.number in rows)
         return next(found, None)
 
-    def complete(self, entry: Entry, sha256: str) -> None:
-        """Note the SHA-256 of a release by its charge, as saving a fit does.
-
-        Raises
-        ------
-        LedgerError
-            If it has no such charge, or if another hash was noted before, which it keeps.
-        """
-        ledger_store.require_sha256(sha256)
-        receipts = [one for one in entry.receipts if one.ledger == self._key]
-        if not receipts:
-            raise LedgerError("ledger: it has no such charge.")
-        for receipt in receipts:
-            self._disk.release(receipt, sha256)
-
     @property
     def _disk(self) -> DiskBook:
         if isinstance(self._book, DiskBook):
@@ -429,11 +566,15 @@ class Ledger(Account):
 
     def __enter__(self) -> Ledger:
         self._book.require_kept()
-        enter_block(self)
+        with LOCK.held():
+            ACTIVE.append(self)
+            _leave_word()
         return self
 
     def __exit__(self, *_: object) -> None:
-        leave_block(self)
+        with LOCK.held():
+            del ACTIVE[-1 - ACTIVE[::-1].index(self)]
+            _leave_word()
 
     def __copy__(self) -> Ledger:
         return self
@@ -549,3 +690,134 @@ def _reopen(key: str, address: str, note: str) -> Ledger:
         where = ledger_store.shown(address)
         raise LedgerError(f"ledger {where}: another ledger has taken its place.")
     return ledger
+
+
+# -- blocks, and what a release is charged to --------------------------------------------------
+
+AnyLedger = Account | str | os.PathLike[str]
+"""What users hand over: a ledger, a part of one, or the path of one."""
+
+
+class _SeveralLedgers(Account):
+    """The account that a caller named, together with the ledgers of open blocks.
+
+    Without places it stands for a block of the process that started this one, and refuses charges.
+    """
+
+    def __init__(self, *places: tuple[Ledger, str | None]) -> None:
+        self._places = places
+
+    @property
+    def places(self) -> Places:
+        if not self._places:
+            raise GuaranteeError(ELSEWHERE)
+        return self._places
+
+
+def account_with(ledger: AnyLedger | None) -> Account | None:
+    """Return what a fitting function charges; None if there is none to charge.
+
+    It is the given account, all ledgers whose blocks are open in this process, whichever thread
+    opened them, and the one of PRIVATELR_LEDGER. A ledger is charged once. If the given account is
+    a part of a ledger with an open block, the charge is for this part alone.
+
+    A process that was started inside a block charges the ledger of the block if that is on disk,
+    and refuses otherwise. A process that was started before the block cannot know of it. Give it
+    ``ledger=``, or set PRIVATELR_LEDGER before it is started.
+
+    Raises
+    ------
+    LedgerError
+        If a ledger that is named, here or in the environment, cannot be opened.
+    """
+    if isinstance(ledger, str | os.PathLike):
+        ledger = Ledger.open(ledger)
+    above = [address for _, address in blocks_above()]
+    if None in above:  # the ledger of a block cannot be charged here
+        return _SeveralLedgers()
+    others = [*map(Ledger.open, filter(None, above)), *ACTIVE]
+    if named := os.environ.get(NAMED):
+        others.append(_opened(named))
+    given = {} if ledger is None else {place[0]._key: place for place in ledger.places}
+    places = dict(given)
+    for other in others:
+        places.setdefault(other._key, (other, None))
+    if ledger is not None and places == given:
+        return ledger
+    match [*places.values()]:
+        case []:
+            return None
+        case [(one, None)]:
+            return one
+        case several:
+            return _SeveralLedgers(*several)
+
+
+def charge(
+    ledger: Account | None,
+    guarantee: Guarantee,
+    events: tuple[Event, ...],
+    label: str,
+    person: str | None = None,
+) -> Entry | None:
+    """Charge a ledger, if there is one; it refuses what it cannot cover."""
+    return None if ledger is None else ledger.charge(guarantee, events, label, person=person)
+
+
+@contextmanager
+def charged_if_unread(
+    ledger: Account | None, guarantee: Guarantee, *, is_read: bool
+) -> Iterator[None]:
+    """Charge a call whose records could not be counted, before the error is raised.
+
+    Records of a stream and of Dask are counted before the charge, because the noise depends on
+    their number. A count may fail because of one record, so a failure is charged as the call is.
+
+    Parameters
+    ----------
+    is_read
+        Whether records are read to count them. Then a ledger without room for the guarantee
+        refuses the call before they are read.
+    """
+    if is_read and ledger is not None:
+        ledger.require_room(guarantee)
+    try:
+        yield
+    except ReaderError:
+        charge(ledger, guarantee, (), "records that could not be read")
+        raise
+
+
+@contextmanager
+def of_public_data() -> Iterator[None]:
+    """Within the block nothing is charged to the named ledger: for tables that hold no persons."""
+    named = os.environ.pop(NAMED, None)
+    try:
+        yield
+    finally:
+        if named is not None:
+            os.environ[NAMED] = named
+
+
+def _opened(named: str) -> Ledger:
+    try:
+        return Ledger.open(named)
+    except LedgerError as error:
+        raise type(error)(f"{NAMED}: {error}") from None
+
+
+def blocks_above() -> list[tuple[int, str | None]]:
+    """Return the blocks of the processes that started this one, by process and address.
+
+    The address of a ledger in the memory of one of them is None.
+    """
+    marks = json.loads(os.environ.get(_MARK) or "[]")
+    return [(process, address) for process, address in marks if process != os.getpid()]
+
+
+def _leave_word() -> None:
+    """Tell processes that are started inside a block of its ledger."""
+    if marks := blocks_above() + [(os.getpid(), ledger._book.address) for ledger in ACTIVE]:
+        os.environ[_MARK] = json.dumps(marks)
+    else:
+        os.environ.pop(_MARK, None)

@@ -37,7 +37,7 @@ def page(content: Content) -> list[Piece]:
     own, charges = content.statement, content.charges
     name = on_one_line(content.dataset) or "unnamed data"
     at = f" at delta {own.delta:.6g}" if own.delta > 0 else ""
-    share = share_of(own)
+    share = statements.share(own)
     # the first release also pays for the conversion, which is no share of what an account holds
     whole = "of what the account holds is " if isinstance(own.rule, Renyi) else ""
     pieces: list[Piece] = [
@@ -62,15 +62,6 @@ def page(content: Content) -> list[Piece]:
     if warning := unreleased(charges):
         pieces += ["", Alarm(warning)]
     return pieces
-
-
-def share_of(statement: Statement) -> float:
-    """Return the used share of what an account holds; of a plan, that of its prices."""
-    if isinstance(statement.rule, DeclaredPrices):
-        total = sum(price.times for price in statement.rule.prices)
-        rest = unused(statement.rule, statement.entries)
-        return math.inf if rest is None else 1 - rest.total() / total
-    return statements.share(statement)
 
 
 def bar(share: float) -> str:
@@ -132,7 +123,7 @@ def _left(statement: Statement) -> str:
     if isinstance(rule, DeclaredPrices):
         free = unused(rule, statement.entries)
         count = 0 if free is None else free.total()
-        return f"Left: {count} of {sum(one.times for one in rule.prices)} prices"
+        return f"Left: {count} of {rule.count} prices"
     pure = statements.left(statement, None, 0.0)
     return f"Left: epsilon {statements.rounded_down(pure)} for one more pure release"
 

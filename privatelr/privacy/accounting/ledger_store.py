@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import secrets
 import sys
 import threading
@@ -35,7 +34,6 @@ from privatelr.errors import (
     LedgerError,
     MissingDependencyError,
     WrongLedgerError,
-    show,
 )
 from privatelr.lazy_import import lazy_import
 from privatelr.privacy.accounting import statement as statements
@@ -63,11 +61,6 @@ _BEGIN = {
     "postgresql": ("SET LOCAL synchronous_commit = on", "SET LOCAL lock_timeout = '{wait}ms'"),
 }
 _OTHER_VERSION = "this version of privatelr cannot read it, and converts no earlier ledger"
-_OVER_NETWORK = """
-9p afs afpfs beegfs ceph cifs fuse.ceph fuse.glusterfs fuse.s3fs fuse.sshfs gfs2 glusterfs gpfs
-lustre nfs nfs4 ocfs2 smb2 smb3 smbfs virtiofs
-"""
-"""File systems over a network. SQLite warns of their locks."""
 _CONNECTIONS = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -186,12 +179,6 @@ def chained(body: str, head: str) -> LedgerRow:
     return LedgerRow(body, hashlib.sha256(f"{head}\n{body}".encode()).hexdigest())
 
 
-def require_sha256(value: str, name: str = "sha256") -> None:
-    """Refuse what is not a SHA-256 in hexadecimal."""
-    if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{64}", value):
-        raise LedgerError(f"{name}={show(value)}: {name} takes 64 hexadecimal digits.")
-
-
 def _line(row: _Row) -> str:
     """Write the line of a row; raises `LedgerError` if a text in it has no form in UTF-8."""
     try:
@@ -308,15 +295,8 @@ def _table() -> sqlalchemy.Table:
 
 
 def is_server(address: str) -> bool:
-    """Whether an address looks like that of a server, as a whole or with a typing error.
-
-    It may then hold a password, so that no error quotes it unless it is complete. The name of a
-    file that looks so takes ``./`` in front.
-    """
-    if os.path.splitdrive(address)[0] or re.match(r"\.{0,2}/(?!/)|~", address):
-        return False
-    has_scheme = re.match(r"\s*[\w+.-]*\s*[:=]", address) is not None
-    return has_scheme or re.search("//|[@;'\"]", address) is not None
+    """Whether an address is the URL of a server, and not the name of a file."""
+    return "://" in address
 
 
 def shown(address: str) -> str:
@@ -337,8 +317,8 @@ def _engine(address: str) -> sqlalchemy.Engine:
         return sqlalchemy.create_engine("sqlite://", creator=connect, poolclass=pool)
     with suppress(sqlalchemy.exc.ArgumentError, ValueError):  # the latter of a wrong port
         url = sqlalchemy.make_url(address)
-        place = f"{url.host or ''}{url.database or ''}"  # other characters may be a password's
-        if url.get_backend_name() == "postgresql" and re.fullmatch(r"[\w.:%-]*", place):
+        # an @ in a host is the end of a password that was not escaped
+        if url.get_backend_name() == "postgresql" and "@" not in (url.host or ""):
             try:
                 return sqlalchemy.create_engine(url, poolclass=pool)
             except ImportError as error:
@@ -348,9 +328,8 @@ def _engine(address: str) -> sqlalchemy.Engine:
                     "it."
                 ) from None
     raise WrongLedgerError(
-        "ledger: takes the path of a file (with ./ before a name that has : = @ ; // or quotes), "
-        "or the URL of a PostgreSQL database such as postgresql+psycopg://user@host/clinic (with "
-        "%40 for an @ in a password)."
+        "ledger: takes the path of a file, or the URL of a PostgreSQL database such as "
+        "postgresql+psycopg://user@host/clinic (with %40 for an @ in a password)."
     )
 
 
@@ -593,15 +572,3 @@ def is_database(path: str | os.PathLike[str]) -> bool:
     with _CONNECTIONS, suppress(OSError), open(path, "rb") as file:
         return file.read(len(magic)) == magic
     return False
-
-
-def network_of(path: str) -> str | None:
-    """Return the kind of network file system that a path is on, as far as Linux tells."""
-    longest, kind = -1, ""
-    with suppress(OSError), open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
-        for line in mounts:
-            _, where, found, *_ = line.split(" ")
-            inside = path == where or path.startswith(f"{where.rstrip('/')}/")
-            if inside and len(where) >= longest:
-                longest, kind = len(where), found
-    return kind if kind in _OVER_NETWORK.split() else None

@@ -18,7 +18,7 @@ from privatelr.privacy.conversions import prices
 from privatelr.privacy.guarantees import ZCDP, ApproxDP, Neighbours, Promise, PureDP, check_numbers
 
 _FORMAT = "privatelr-ledger"
-_VERSION = 2
+_VERSION = 3
 _KEYS = {"format", "version", "epsilon", "delta", "neighbours", "account", "entries"}
 _ENTRY_KEYS = {"label", "guarantee", "events", "part", "times"}
 _STATED = {"person"}
@@ -125,7 +125,8 @@ def with_rule(statement: Statement, first: Entry | None = None) -> Statement:
     if statement.rule is not None or deciding is None:
         return statement
     epsilon, delta = statement.epsilon, statement.delta
-    rules = filters.candidates(epsilon, delta, deciding)
+    rules: tuple[Rule, ...] = (filters.renyi_rule(epsilon, delta),) if delta > 0 else ()
+    rules = (*rules, Sums())
     used = [filters.epsilon_used(rule, [deciding], delta) for rule in rules]
     found = next((rule for rule, cost in zip(rules, used, strict=True) if cost <= epsilon), None)
     return replace(statement, rule=found or rules[used.index(min(used))])
@@ -138,8 +139,10 @@ def is_within(statement: Statement) -> bool:
         return not statement.entries
     if isinstance(rule, DeclaredPrices):
         return unused(rule, statement.entries) is not None
-    budget = statement.epsilon, statement.delta
-    return all(filters.has_room(rule, group, *budget) for group in _by_part(statement.entries))
+    return all(
+        filters.epsilon_used(rule, group, statement.delta) <= statement.epsilon
+        for group in _by_part(statement.entries)
+    )
 
 
 def spent(statement: Statement, delta: float) -> float:
@@ -156,10 +159,16 @@ def spent(statement: Statement, delta: float) -> float:
 
 
 def share(statement: Statement) -> float:
-    """Return the used share of what the account holds: 1 is all of it, infinity is too much."""
+    """Return the used share of what the account holds, of a plan that of its prices.
+
+    1 is all of it, infinity is too much.
+    """
     rule, budget = statement.rule, (statement.epsilon, statement.delta)
-    if rule is None or isinstance(rule, DeclaredPrices):
+    if rule is None:
         return 0.0
+    if isinstance(rule, DeclaredPrices):
+        rest = unused(rule, statement.entries)
+        return math.inf if rest is None else 1 - rest.total() / rule.count
     return max(filters.share_used(rule, group, *budget) for group in _by_part(statement.entries))
 
 
@@ -268,8 +277,8 @@ def to_json(statement: Statement) -> dict[str, Any]:
     match statement.rule:
         case Sums():
             account = {"kind": "sum"}
-        case Renyi(excess=excess, kept=kept):
-            account = {"kind": "renyi", "order_minus_one": excess, "kept": kept}
+        case Renyi(excess=excess):
+            account = {"kind": "renyi", "order_minus_one": excess}
         case DeclaredPrices(prices=prices):
             account = {"kind": "plan", "prices": [entry_to_json(entry) for entry in prices]}
     return {
@@ -324,17 +333,14 @@ def _rule_from_json(value: Any) -> Rule | None:
             return None
         case {"kind": "sum", **others} if not others:
             return Sums()
-        case {"kind": "renyi", "order_minus_one": excess, "kept": kept, **others} if not others:
+        case {"kind": "renyi", "order_minus_one": excess, **others} if not others:
             takes = "a number above 0"
-            excess = require_number(GuaranteeError, "order_minus_one", excess, takes, above=0)
-            takes = f"a number from 0 to {filters.MOST_KEPT}"
-            limits = {"at_least": 0.0, "at_most": filters.MOST_KEPT}
-            return Renyi(excess, require_number(GuaranteeError, "kept", kept, takes, **limits))
+            return Renyi(require_number(GuaranteeError, "order_minus_one", excess, takes, above=0))
         case {"kind": "plan", "prices": [_, *_] as prices, **others} if not others:
             return DeclaredPrices(tuple(entry_from_json(entry) for entry in prices))
     raise GuaranteeError(
         "ledger account: takes an object with the kind 'first charge' or 'sum', with 'renyi', "
-        "order_minus_one and kept, or with 'plan' and a list of one price or more."
+        "order_minus_one, or with 'plan' and a list of one price or more."
     )
 
 
@@ -347,8 +353,14 @@ def entry_from_json(value: Any) -> Entry:
     events = tuple(event_from_json(event) for event in value["events"])
     guarantee = priced(event_from_json(value["guarantee"]))
     require_agreement(guarantee, events)
-    told = (value["part"], value["times"], value.get("person"))
-    return Entry(value["label"], guarantee, events, *told)
+    return Entry(
+        value["label"],
+        guarantee,
+        events,
+        part=value["part"],
+        times=value["times"],
+        person=value.get("person"),
+    )
 
 
 def _require_keys(name: str, value: Any, keys: set[str]) -> None:

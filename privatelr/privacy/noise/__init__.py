@@ -1,7 +1,6 @@
 """Noise: its laws, exact draws from them, and the delta of Gaussian noise."""
 
 from privatelr.privacy.noise.blockwise import MANY, BlockwiseDraw
-from privatelr.privacy.noise.copied_noise import CopiedNoise
 from privatelr.privacy.noise.gaussian_delta import (
     RESOLUTION,
     gaussian_epsilon,
@@ -22,6 +21,7 @@ from privatelr.privacy.noise.noise_laws import (
     UP,
     Arithmetic,
     BlockLaplace,
+    CopiedNoise,
     GaussianNoise,
     LaplaceNoise,
     NoiseLaw,

@@ -14,6 +14,5 @@ from privatelr.results.release_files.release_file import (
     load_with_hash,
     release_document,
     replace_file,
-    reservation_of,
     restore,
 )

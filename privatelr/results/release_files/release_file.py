@@ -481,8 +481,3 @@ def _start_of(target: Path) -> str:
     """
     name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]
     return f".privatelr-{name}-"
-
-
-def reservation_of(target: Path) -> Path:
-    """The name of the file whose lock a command holds that is going to write a target."""
-    return target.with_name(f"{_start_of(target)[:-1]}.lock")
