@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ def guessed_columns(spec: DesignSpec, guesses: Guesses) -> pd.DataFrame:
     """Made-up columns in the user's units; their values are quantiles of the assumed laws."""
     count = max(_FEWEST, _PER_COLUMN * spec.d)
     rng = np.random.default_rng(PUBLIC_SEED)
-    ranks = (np.arange(count) + 0.5) / count
+    ranks = middle_ranks(count)
     variables = {name: spec.variables[name] for name in spec.formula.guessed}
     if isinstance(guesses.spread, Mapping):
         known = [name for name, v in variables.items() if not v.levels and v.is_bounded]
@@ -116,11 +117,11 @@ def guessed_columns(spec: DesignSpec, guesses: Guesses) -> pd.DataFrame:
             columns[name] = shares[np.argsort(own)]
             continue
         both = guesses.correlation**0.5 * shared + (1 - guesses.correlation) ** 0.5 * own
-        order = ranks[np.argsort(np.argsort(both))]
+        order = np.argsort(np.argsort(both))
         columns[name] = (
-            guessed_numbers(variable, order, guesses.spread_of(variable))
+            guessed_numbers(variable, count, guesses.spread_of(variable))[order]
             if variable.is_bounded
-            else reach * special.ndtri(order)
+            else reach * special.ndtri(ranks)[order]
         )
     return pd.DataFrame(columns, index=range(count))
 
@@ -170,14 +171,24 @@ def is_skewed(low: float, high: float) -> bool:
     return high - low > _SKEWED_FROM and 10 * low <= high and -2 * low < high
 
 
-def guessed_numbers(variable: Variable, ranks: FloatArray, spread: float) -> FloatArray:
-    """Quantiles of the law of a bounded column at `ranks` ``(count,)``."""
+def guessed_numbers(variable: Variable, count: int, spread: float) -> FloatArray:
+    """Quantiles ``(count,)`` of the law of a bounded column, in ascending order."""
     low, high = variable.bounds
     if is_skewed(low, high) and spread <= MOST_SKEWED:
         first = max(low, 0.0)
         sd = spread * (high - low) / 2 / (high - first)
-        return first + (high - first) * skewed_quantiles(ranks, sd)
-    return (low + high) / 2 + (high - low) / 2 * spread_quantiles(ranks, spread)
+        return first + (high - first) * skewed_quantiles(middle_ranks(count), sd)
+    return (low + high) / 2 + (high - low) / 2 * _symmetric_numbers(count, spread)
+
+
+def middle_ranks(count: int) -> FloatArray:
+    """The middles of `count` equal parts of the unit interval."""
+    return np.asarray((np.arange(count) + 0.5) / count)
+
+
+@lru_cache(maxsize=8)  # one law for all columns with bounds of the same width
+def _symmetric_numbers(count: int, spread: float) -> FloatArray:
+    return spread_quantiles(middle_ranks(count), spread)
 
 
 def skewed_quantiles(ranks: FloatArray, sd: float) -> FloatArray:
