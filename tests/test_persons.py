@@ -80,6 +80,11 @@ def patients(sizes=(3, 1, 2, 5, 1, 1, 4, 2), seed=0):
     return pd.DataFrame(columns | {"patient": np.repeat(np.arange(len(sizes)), sizes)})
 
 
+def eighty(places):
+    """A factor of so many levels that its rows are kept without their zeros."""
+    return pd.Categorical.from_codes(places, categories=[f"k{i}" for i in range(80)])
+
+
 def names(number, *texts):
     """Whether a text has this number, and not only its digits in another one."""
     return any(re.search(rf"(?<![\d.]){number}(?!\d)", text) for text in texts)
@@ -136,7 +141,7 @@ def test_a_person_moves_a_gradient_by_at_most_the_row_bound(loss, sparse):
     frame["x"], frame["z"] = 1.0, 2.0
     frame["y"] = 1
     if sparse:
-        frame["k"] = pd.Categorical(rng.integers(80, size=len(frame)), categories=range(80))
+        frame["k"] = eighty(rng.integers(80, size=len(frame)))
     formula = "y ~ x + z + person(patient, 2)" + (" + k" if sparse else "")
     rows, m = rows_of(frame, formula)
     assert m == rows.n == 8
@@ -473,7 +478,7 @@ def test_matrices_have_one_gradient_for_each_person(most, shuffled):
 
 def test_rows_without_their_zeros_have_the_same_sums():
     frame, rng = patients((3, 1, 2, 5, 1, 1, 4, 2) * 30), np.random.default_rng(5)
-    frame["k"] = pd.Categorical(rng.integers(80, size=len(frame)), categories=range(80))
+    frame["k"] = eighty(rng.integers(80, size=len(frame)))
     rows = rows_of(frame, "y ~ x + z + k + person(patient)")[0]
     weights = rng.uniform(size=len(frame))
     by_label = dict(zip(rows.y.tolist(), weights, strict=True))
@@ -544,7 +549,7 @@ def test_the_scale_is_of_means_over_persons(most, k):
     """Each counts once, also with fewer records than records_per_person."""
     frame, rng = patients((3, 1, 2, 5, 1, 1, 4, 2) * 9), np.random.default_rng(3)
     frame = frame.sample(frac=1, random_state=2).reset_index(drop=True)
-    frame["k"] = pd.Categorical(rng.integers(80, size=len(frame)), categories=range(80))
+    frame["k"] = eighty(rng.integers(80, size=len(frame)))
     frame.loc[5, "x"] = np.nan
     loose, made = scale_of(frame, most, k)
     t = pd.DataFrame({"x": 2 * frame.x - 1, "z": frame.z.clip(-2, 2) / 2})
@@ -569,7 +574,7 @@ def test_no_person_moves_the_scale_further_than_a_record(k):
             }
             own |= {"k": rng.integers(2, size=size), "y": 1, "patient": 0}
             table = pd.concat([pd.DataFrame(own), rest], ignore_index=True)
-            table["k"] = pd.Categorical(table.k, categories=range(80))
+            table["k"] = eighty(table.k)
             loose, made = scale_of(table, int(rng.integers(1, 4)), k)
             pair.append(mean_squares(loose, made))
         change = np.abs(pair[1] - pair[0])
@@ -627,7 +632,7 @@ ROC = {"coefficients": 0.75, "roc": 0.25}
 @pytest.mark.parametrize("k", [False, True], ids=["dense", "sparse"])
 def test_counts_of_scores_are_by_shares_and_add_up_to_the_persons(most, k):
     frame, rng = patients((3, 1, 2, 5, 1, 1, 4, 2) * 9), np.random.default_rng(3)
-    frame["k"] = pd.Categorical(rng.integers(80, size=len(frame)), categories=range(80))
+    frame["k"] = eighty(rng.integers(80, size=len(frame)))
     frame.loc[5, "x"] = np.nan
     text = f"y ~ x + z{' + k' if k else ''} + person(patient, {most})"
     rows, m = rows_of(frame, text)
@@ -678,7 +683,7 @@ BESIDE_SPARSE = {"scale": 0.1, "coefficients": 0.7, "roc": 0.2}
 )
 def test_every_promise_buys_every_stage(price, fitting, formula, spend, tmp_path):
     frame = patients([2, 1, 4] * 400)
-    frame["k"] = pd.Categorical(np.arange(len(frame)) % 80, categories=range(80))
+    frame["k"] = eighty(np.arange(len(frame)) % 80)
     fitted = fitting(formula, frame, spend=spend, records_per_person=2, **price, **PERSON)
     assert fitted.guarantee.neighbours is REPLACE_PERSON
     assert fitted.release.scale.calibration.target.neighbours is REPLACE_PERSON

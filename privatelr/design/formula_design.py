@@ -39,6 +39,7 @@ from privatelr.design.variables import (
     Variable,
     content_of,
     describe_variables,
+    require_no_listed_numbers,
     other_width,
     read_values,
     require_columns,
@@ -326,6 +327,8 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
     variables, response = planned.variables, planned.response
     factors, columns = planned.factors, planned.columns
     require_no_order(response, batch)
+    covariates = [name for name in variables if name not in formula.response.names]
+    require_no_listed_numbers(variables, covariates, schema)
     bound, source, unbounded, unbounded_norm = bound_of(columns, schema.row_norm)
     if unbounded and schema.row_norm is None:
         require_boundable(variables, factors)

@@ -318,7 +318,8 @@ def test_any_names_levels_and_bounds(names, levels, low, width, joint, seed):
     frame = pd.DataFrame({**data, "y": rng.integers(0, 2, 20)})
     terms = f" {joint} ".join(f"`{name}`" for name in names)
     bounds = {numeric[0]: (low, low + width)}
-    fit = dplr(f"y ~ {terms}", frame, bounds=bounds, row_norm=1.0, levels={"y": [0, 1]})
+    declared = {"y": [0, 1], factor: levels}
+    fit = dplr(f"y ~ {terms}", frame, bounds=bounds, row_norm=1.0, levels=declared)
     document = json.loads(json.dumps(release_document(fit)))
     VALIDATOR.validate(document)
     loaded = restore(document)
