@@ -39,10 +39,10 @@ from privatelr.design.variables import (
     Variable,
     content_of,
     describe_variables,
-    require_no_listed_numbers,
     other_width,
     read_values,
     require_columns,
+    require_no_listed_numbers,
     require_types,
     require_usable,
 )

@@ -140,7 +140,7 @@ def test_numbers_as_categories_are_declared(declared, tmp_path):
         if "levels" in declared:
             assert len(dplr("y ~ .", data, **given).coef) == 3, name
         elif name == "pandas" or (name in typed and not declared):
-            with pytest.raises(SchemaError, match="declare levels=|drop the bounds"):
+            with pytest.raises(SchemaError, match=r"declare levels=|drop the bounds"):
                 dplr("y ~ .", data, **given)
         elif declared:
             assert len(dplr("y ~ .", data, **given).coef) == 2, name
