@@ -15,7 +15,6 @@ from frames_for_laws import FORMULA, SCHEMA
 from repeated_noise import trial
 
 from privatelr import ClusterError, dask_cluster, dplr
-from privatelr.numerics.rows import dask_partitions
 from privatelr.numerics.solve import Newton
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
@@ -40,32 +39,6 @@ def lazy():
 
 
 # --- workers that freeze --------------------------------------------------------------------
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    monkeypatch.setattr(dask_cluster, "_BEATS", 4)
-    with dask.config.set({"privatelr.timeout": "1s"}):
-        yield
-
-
-def test_a_frozen_worker_is_given_up(quick):
-    """Long before its scheduler gives it up, which by default is after five minutes."""
-    with (
-        local_cluster(1, processes=True) as (_, client),
-        dask.config.set(scheduler="distributed"),
-    ):
-        (pid,) = client.run(os.getpid).values()
-        # a worker that is busy for longer than it may be silent is not frozen
-        assert dask_cluster.evaluated([dask.delayed(time.sleep)(4)], "read") == [None]
-        os.kill(pid, signal.SIGSTOP)
-        begun = time.monotonic()
-        try:
-            with pytest.raises(ClusterError, match=r"no worker.*privatelr\.timeout"):
-                dplr(FORMULA, lazy(), **SCHEMA)
-        finally:
-            os.kill(pid, signal.SIGCONT)
-        assert time.monotonic() - begun < 30
 
 
 @contextmanager
@@ -214,48 +187,6 @@ def test_a_client_that_is_closed_during_a_fit_is_named(client, memory, seconds):
     closing.join()
 
 
-class ClosedFirst:
-    """A function that is called once a client is closed."""
-
-    def __init__(self, client, function):
-        self.client, self.function = client, function
-
-    def __call__(self, *given, **more):
-        self.client.close()
-        return self.function(*given, **more)
-
-
-@pytest.mark.parametrize("where", ["_patience", "wait_for", "_asked"])
-def test_a_closed_client_is_named_wherever_a_graph_is(client, monkeypatch, where):
-    in_charge = dask_cluster.client_in_charge()
-    monkeypatch.setattr(dask_cluster, "client_in_charge", lambda *_: in_charge)
-    monkeypatch.setattr(dask_cluster, where, ClosedFirst(client, getattr(dask_cluster, where)))
-    with pytest.raises(ClusterError, match=CLOSED):
-        dask_cluster.evaluated([dask.delayed(time.sleep)(1)], "read", bar=(1,))
-
-
-def test_a_closed_client_is_named_before_results_are_fetched(client, monkeypatch):
-    monkeypatch.setattr(dask_cluster, "wait_for", lambda client, *_, **__: client.close())
-    with pytest.raises(ClusterError, match=CLOSED):
-        dask_cluster.evaluated([dask.delayed(float)(1)], "read")
-
-
-def test_a_closed_client_is_named_where_rows_are_kept(client, monkeypatch):
-    def closed(*_):
-        client.close()
-        raise distributed.client.ClosedClientError
-
-    monkeypatch.setattr(dask, "persist", closed)
-    with pytest.raises(ClusterError, match=CLOSED):
-        dask_partitions.persisted([dask.delayed(float)(1)])
-
-
-def test_a_closed_client_is_named_where_memory_is_asked_for(client, monkeypatch):
-    monkeypatch.setattr(dask_cluster, "_asked", ClosedFirst(client, dask_cluster._asked))
-    with dask.config.set({"privatelr.memory": None}), pytest.raises(ClusterError, match=CLOSED):
-        dask_cluster.memory_for_rows()
-
-
 def test_results_are_awaited_by_the_client_in_charge(cluster, client):
     """Not by the default client, which here is another one and is closed."""
     with (
@@ -264,10 +195,3 @@ def test_results_are_awaited_by_the_client_in_charge(cluster, client):
     ):
         client.close()
         assert dask_cluster.evaluated([dask.delayed(float)(1)], "read") == [1.0]
-
-
-def test_an_error_is_told_as_it_is_while_the_client_is_open(client):
-    with pytest.raises(ZeroDivisionError), dask_cluster.while_open(client):
-        raise ZeroDivisionError
-    with pytest.raises(ZeroDivisionError), dask_cluster.while_open(None):
-        raise ZeroDivisionError

@@ -27,12 +27,9 @@ import privatelr.fitting
 from privatelr import (
     ArgumentError,
     FormulaError,
-    GuaranteeError,
     Ledger,
-    PureDP,
     SchemaError,
     dplr,
-    dpsvm,
     stream,
 )
 from privatelr.design import plan_design
@@ -40,7 +37,7 @@ from privatelr.design.stream_design import open_parts
 from privatelr.formula import parse_formula
 from privatelr.numerics import threads, value_and_gradient
 from privatelr.numerics.solve import Newton
-from privatelr.sources import as_batch, declare_schema, is_stream
+from privatelr.sources import as_batch, declare_schema
 
 pc = pytest.importorskip("pyarrow.compute", reason="needs the extra [parquet]")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
@@ -57,34 +54,6 @@ def written(folder, frame, size, **options):
             arrow(frame.iloc[start : start + size]), folder / f"{number:03d}.parquet", **options
         )
     return folder
-
-
-@EVERY_MEMORY
-@pytest.mark.parametrize(
-    ("model", "options"),
-    [
-        (dplr, {}),
-        (dplr, {"op": False, "do_scale": False}),
-        (dplr, {"eps": 0}),
-        (dplr, {"eps": 2.0, "delta": 1e-6, "spend": "inference"}),
-        (dplr, {"rp_dim": 2}),
-        (dpsvm, {"loss": "huber", "h": 0.1}),
-    ],
-    ids=lambda given: getattr(given, "__name__", str(given)),
-)
-def test_coefficients_are_those_of_a_fit_in_memory(model, options, memory):
-    frame = trial(700)
-    found = model(
-        FORMULA, stream(in_batches(arrow(frame), 90, 0, 300, 1), memory=memory), **SCHEMA, **options
-    )
-    expected = model(FORMULA, frame, **SCHEMA, **options)
-    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
-    assert found.guarantee == expected.guarantee
-    assert found.diagnostics.c_index == pytest.approx(expected.diagnostics.c_index, abs=1e-9)
-    if options.get("spend"):
-        np.testing.assert_allclose(
-            found.release.moments.values, expected.release.moments.values, rtol=0, atol=1e-9
-        )
 
 
 @pytest.mark.parametrize("lengths", [(), (1, 0, 0, 2), (70_000, 1), (16_384,) * 5, (999,) * 100])
@@ -256,90 +225,6 @@ def test_nothing_is_read_to_plan_and_refuse():
         dplr(FORMULA, source, bounds=SCHEMA["bounds"], levels={"y": [0, 1]})
 
 
-SECRET = 0.123456789
-
-
-def raising(error):
-    """Raise an error of this class with a value in its words, by privatelr's own code for one."""
-    if error is GuaranteeError:
-        PureDP(-SECRET)  # an argument that is public elsewhere is quoted
-    raise error(f"{SECRET} is in row 20")
-
-
-class PatientSecretError(Exception):
-    """An error of a user's own, whose name tells of the data."""
-
-
-class PatientSecretInterrupt(KeyboardInterrupt):
-    """Nobody pressed a key."""
-
-
-ERRORS = pytest.mark.parametrize(
-    "error",
-    [
-        *(ValueError, SchemaError, GuaranteeError, PatientSecretError, PatientSecretInterrupt),
-        *(KeyboardInterrupt, SystemExit, type("PatientSecret", (BaseException,), {})),
-    ],
-)
-"""What a function of a user may raise; one that uses this package has its errors at hand."""
-
-
-def broken(table, after, error=ValueError):
-    """A function whose readers raise in the middle of a reading, from one of them on."""
-    readings = []
-
-    def batches(fails):
-        yield from table.slice(0, 20).to_batches()
-        if fails:
-            raising(error)
-        yield from table.slice(20).to_batches()
-
-    def source():
-        readings.append(1)
-        return pa.RecordBatchReader.from_batches(table.schema, batches(len(readings) > after))
-
-    return source
-
-
-@EVERY_MEMORY
-@pytest.mark.parametrize("after", [1, 2, 3])
-@ERRORS
-def test_a_reader_that_raises_ends_a_fit_in_one_sentence(memory, after, error):
-    ledger, table = Ledger(epsilon=3.0), arrow(clinic(50))
-    source = stream(broken(table, after, error), memory=memory)
-    if memory == KEPT and after == 3:
-        dplr(FORMULA, source, ledger=ledger, **SCHEMA)  # all is in memory by then
-        return
-    with pytest.raises(SchemaError) as told:
-        dplr(FORMULA, source, ledger=ledger, **SCHEMA)
-    assert told.value.__context__ is None
-    assert len(ledger.entries) == 1
-    read = "its batches could not be read; a charge that was made for this call stands"
-    assert str(told.value) == f"data: {read}."
-
-
-@EVERY_MEMORY
-@ERRORS
-@pytest.mark.parametrize("after", range(4))
-def test_a_function_that_raises_is_not_quoted(memory, after, error):
-    """While its schema is asked for, or before any of its batches."""
-    table, calls = arrow(clinic(50)), []
-
-    def source():
-        calls.append(1)
-        if len(calls) > after:
-            raising(error)
-        return table.to_reader()
-
-    if memory == KEPT and after == 3:
-        dplr(FORMULA, source, **SCHEMA)
-        return
-    with pytest.raises(SchemaError) as told:
-        dplr(FORMULA, stream(source, memory=memory), **SCHEMA)
-    assert str(SECRET) not in f"{told.value}{told.value.__context__}"
-    assert "(" not in str(told.value)
-
-
 @EVERY_MEMORY
 @pytest.mark.parametrize("after", range(3))
 def test_an_interrupt_passes_through_a_reader(memory, after):
@@ -362,42 +247,6 @@ def test_what_a_function_returns_in_place_of_a_reader_has_no_name():
         ) as told:
             stream(lambda found=found: found)
         assert "<" not in str(told.value)
-
-
-@ERRORS
-@pytest.mark.parametrize("place", ["schema", "batch", "rows"])
-def test_what_a_reader_or_a_batch_says_of_itself_is_not_quoted(place, error):
-    """Another library's, or one that a user wrote, whose attributes run code."""
-    table = arrow(clinic(50))
-
-    class Reader:
-        def __init__(self, asked=False):
-            self.asked = asked
-
-        @property
-        def schema(self):
-            fails = place == "schema" or (place == "batch" and self.asked)
-            return raising(error) if fails else table.schema
-
-        def select(self, _):
-            return self
-
-        @property
-        def num_rows(self):
-            return raising(error)
-
-        __len__ = num_rows.fget
-
-        def read_next_batch(self):
-            raise StopIteration
-
-        def __iter__(self):
-            yield Reader(True)
-
-    with pytest.raises(SchemaError) as told:
-        dplr(FORMULA, lambda: Reader(), **SCHEMA)
-    assert str(SECRET) not in f"{told.value}{told.value.__context__}"
-    assert "(" not in str(told.value)
 
 
 def test_what_is_no_stream_is_refused_in_one_sentence(tmp_path):
@@ -464,13 +313,6 @@ def test_types_that_pandas_does_not_know_matter_where_they_are_used(kind):
         assert dplr("y ~ age", data, eps=0, bounds={"age": (18, 90), "y": (0, 1)}).nobs == 200
         with pytest.raises(SchemaError, match=r"^column 'odd' has the type "):
             dplr("y ~ age + odd", data, eps=0, bounds={"age": (18, 90), "y": (0, 1)})
-
-
-def test_a_stream_is_told_by_its_type():
-    table = arrow(clinic(4))
-    assert is_stream(ds.dataset(table))
-    assert is_stream(table.to_reader)
-    assert not any(map(is_stream, (None, "y ~ x", np.zeros(3), clinic(3), {"a": [1]}, table)))
 
 
 def faults(folder, frame):
