@@ -196,16 +196,6 @@ def test_a_guarantee_is_a_price(eps):
     assert event.times == 4
 
 
-def test_a_seed_voids_the_promise_and_no_ledger_takes_it():
-    with pytest.warns(lr.PrivacyWarning, match="no privacy"):
-        found = suggest(people(), seed=1)
-    assert not found.guarantee.is_private
-    with pytest.warns(lr.PrivacyWarning):
-        assert dict(suggest(people(), seed=1)) == dict(found)
-    with pytest.warns(lr.PrivacyWarning), pytest.raises(lr.GuaranteeError):
-        levels(people(), seed=1, ledger=lr.Ledger(5.0, 1e-5))
-
-
 # -- what is refused, by public facts -------------------------------------------------------------
 
 

@@ -16,11 +16,8 @@ from command_lines import LINES, PAYING, WRITING, prepare, run_each
 from frames_for_laws import FORMULA, clinic, fit_clinic
 
 from privatelr import Ledger, cli, load
-from privatelr.audit import checks, run_audit
 from privatelr.cli.outcomes import in_shell
-from privatelr.planning import StudyPlan
 
-PROGRAMS = Path(sys.executable).parent
 PRINTING = [
     *(f"privatelr {line}" for name, line in LINES.items() if name != "check"),
     "privatelr demo --json",
@@ -131,51 +128,7 @@ def test_a_reader_that_leaves_a_fit_whose_file_is_written(home, tmp_path, monkey
     assert load(tmp_path / "model.json").nobs == 600
 
 
-def test_a_file_that_a_disk_has_no_place_for(home, tmp_path, monkeypatch, capsys):
-    """As far as a process can make one: a file may not grow."""
-    resource = pytest.importorskip("resource")
-    monkeypatch.chdir(home)
-    target, before = tmp_path / "out", resource.getrlimit(resource.RLIMIT_FSIZE)
-    for command in WRITING:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
-        try:
-            status = run(f"privatelr {LINES[command]} --out {target}")
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        assert status == 3, command
-        said = f"privatelr: --out {str(target)!r} was not written (file too large)."
-        assert heard(capsys.readouterr().err) == [said]
-        assert [*tmp_path.iterdir()] == []
-
-
 # -- processes -------------------------------------------------------------------------------
-
-
-def shell(line, folder, **environment):
-    """Run a line in a shell where the installed programs are found first."""
-    path = os.pathsep.join([str(PROGRAMS), os.environ["PATH"]])
-    return subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {line}"],
-        cwd=folder,
-        env={**os.environ, "PATH": path, **environment},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=120,
-    )
-
-
-@FULL
-def test_an_installed_program_ends_as_its_function_does(home, tmp_path):
-    full = shell("privatelr card model.json > /dev/full", home)
-    said = "privatelr: the output could not be written (no space left on device)."
-    assert (full.returncode, heard(full.stderr)) == (3, [said])
-    left = shell("privatelr predict model.json many.csv | true", home, PYTHONUNBUFFERED="1")
-    assert (left.returncode, left.stderr) == (141, "")
-    part = f"ulimit -f 100; privatelr predict model.json many.csv > {tmp_path}/part.csv"
-    cut = shell(part, home)  # one write takes what there is place for; only the next one fails
-    assert (tmp_path / "part.csv").stat().st_size == 100 * 1024
-    assert cut.returncode == 3
 
 
 @pytest.mark.parametrize(
@@ -304,43 +257,6 @@ def test_words_that_are_not_text_are_refused(capsys):
 
 
 # -- interrupts ------------------------------------------------------------------------------
-
-
-def test_an_interrupt_of_an_audit_is_one_line(monkeypatch, capsys, tmp_path):
-    def audited(eps, *, effort, report):
-        report(checks.Check("ledger", "a sum", 1.0, 1.0, ""))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(run_audit, "run", audited)
-    assert cli.main(["audit", "--plot", str(tmp_path / "audit.svg")]) == 130
-    assert heard(capsys.readouterr().err)[1:] == ["privatelr: interrupted."]
-    assert [*tmp_path.iterdir()] == []
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "roc lr.json clinic.csv --eps 1 --out roc.json",
-        "plan 3 --n 5000 --spend coefficients=1",
-    ],
-)
-def test_an_interrupt_of_a_picture_leaves_none(line, home, tmp_path, monkeypatch, capsys):
-    """Of what a picture writes first there is nothing, and what was paid for before is whole."""
-    pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure
-
-    def half(self, target, **_):
-        target.write(b"half")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Figure, "savefig", half)
-    monkeypatch.chdir(home)
-    words = shlex.split(line.replace("roc.json", f"{tmp_path}/roc.json"))
-    monkeypatch.setattr(StudyPlan, "plot", lambda *_, **__: None)
-    assert cli.main([*words, "--plot", f"{tmp_path}/picture.svg"]) == 130
-    assert heard(capsys.readouterr().err) == ["privatelr: interrupted."]
-    assert {path.name for path in tmp_path.iterdir()} <= {"roc.json"}
-    assert ("roc.json" in line) is (tmp_path / "roc.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from privatelr import locks
 from privatelr.results.release_files import (
     create_file,
-    remove_abandoned,
     replace_file,
     reservation_of,
 )
@@ -113,14 +111,6 @@ def test_what_was_left_for_another_target_is_removed_when_it_is_old(saver, tmp_p
     assert others(tmp_path) == ["living.json", "model.json"]
 
 
-def test_the_clock_is_that_of_the_folder(saver, tmp_path, monkeypatch):
-    """Two machines may disagree about the time, and the file system tells one."""
-    kill(saver(tmp_path / "killed.json"))
-    monkeypatch.setattr("time.time", lambda: 1e12)
-    replace_file(tmp_path / "model.json", b"here")
-    assert len(others(tmp_path, "model.json")) == 1
-
-
 def test_nothing_that_is_not_ours_is_removed(tmp_path, saver):
     target = tmp_path / "model.json"
     kill(saver(target))
@@ -139,48 +129,6 @@ def test_nothing_that_is_not_ours_is_removed(tmp_path, saver):
     replace_file(target, b"here")
     assert others(tmp_path, "model.json") == before
     assert (tmp_path / "precious").read_text(encoding="utf-8") == "precious"
-
-
-def test_a_name_of_any_length_has_room(tmp_path):
-    target = tmp_path / ("ü" * 120 + ".json")
-    replace_file(target, b"here")
-    assert others(tmp_path) == [target.name]
-
-
-def test_savers_at_once_do_not_take_each_others_files(tmp_path):
-    target, failed = tmp_path / "model.json", []
-
-    def save(number):
-        try:
-            for _ in range(60):
-                replace_file(target, b"%d" % number)
-        except OSError as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=save, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-    assert failed == []
-    assert others(tmp_path) == ["model.json"]
-    assert target.read_bytes() in [b"%d" % number for number in range(6)]
-
-
-def test_a_file_taken_before_it_was_locked_is_made_again(tmp_path, monkeypatch):
-    """Another process sees the file between its making and its lock."""
-    honest, taken = fcntl.flock, []
-
-    def late(file, flags):
-        if not taken and not flags & fcntl.LOCK_NB:
-            taken.append(file)
-            remove_abandoned(tmp_path / "model.json")
-        honest(file, flags)
-
-    monkeypatch.setattr(fcntl, "flock", late)
-    replace_file(tmp_path / "model.json", b"here")
-    assert taken
-    assert others(tmp_path) == ["model.json"]
 
 
 @pytest.mark.parametrize("none", [True, False])
