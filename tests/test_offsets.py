@@ -232,16 +232,6 @@ def test_a_certificate_holds_and_balls_agree_for_large_offsets(size: float) -> N
     assert np.abs(np.array([float(entry) for entry in nearer]) - w).max() <= bound / (n * 0.01)
 
 
-@pytest.mark.parametrize("columns", [3, 90])
-@pytest.mark.parametrize("scale", [1.0, 30.0])
-def test_a_private_fit_with_any_offset_is_certified(columns: int, scale: float) -> None:
-    frame = FRAME.assign(z=FRAME["z"] * scale)
-    formula = "y ~ x + u + offset(z)" if columns == 3 else "y ~ g + offset(z)"
-    bounds = {**BOUNDS, "z": (0.5 * scale, 4 * scale)}
-    fit = dplr(formula, frame, eps=1.0, bounds=bounds)
-    assert np.isfinite(fit.coef).all()
-
-
 # --- reading --------------------------------------------------------------------------------
 
 
@@ -287,12 +277,6 @@ def test_partitions_whose_offsets_change_end_a_fit() -> None:
     other[[3, 8]] = other[[8, 3]]
     assert checksum(x, y, z) != checksum(x, y, other)
     assert checksum(x, y, z) != checksum(x, y)
-
-
-@pytest.mark.quick
-def test_an_argument_of_that_name_leads_to_the_formula() -> None:
-    with pytest.raises(privatelr.PrivateLRError, match=r"offset\(z\)"):
-        dplr("y ~ x", FRAME, offset="z", levels={"y": [0, 1]})  # type: ignore[call-arg]
 
 
 # --- the formula ----------------------------------------------------------------------------
@@ -372,14 +356,6 @@ def test_what_has_no_offset_is_refused_in_one_sentence(call, message: str) -> No
 # --- plans, commands, audits ----------------------------------------------------------------
 
 
-def test_a_plan_names_the_offset() -> None:
-    given = {"eps": 1.0, "bounds": BOUNDS}
-    plain = privatelr.plan("y ~ x + u", 2000, **given)
-    moved = privatelr.plan("y ~ x + u + offset(4 * z)", 2000, **given)
-    assert "4 * z between 2 and 16" in " ".join(str(moved).split())
-    assert "Offset" not in str(plain)
-
-
 def test_made_up_classes_follow_the_offset() -> None:
     rng = np.random.default_rng(2)
     x, z = rng.normal(size=(4000, 2)), rng.normal(0, 2, 4000)
@@ -451,20 +427,6 @@ def test_a_dot_stands_for_the_column_of_an_offset_too_as_in_r() -> None:
     assert formula.regressors == ("x", "z")
     assert formula.covariates == ("x", "z")
     assert parse_formula("y ~ . - z + offset(z)", ["y", "x", "z"]).regressors == ("x",)
-
-
-def test_fits_side_by_side_name_their_offsets() -> None:
-    moved, plain = (dplr(text, FRAME, eps=1.0, bounds=BOUNDS) for text in (FORMULA, "y ~ x + u"))
-    facts = privatelr.compare({"a": moved, "b": plain}).as_text().splitlines()
-    assert [line.split() for line in facts if line.startswith("offset")] == [["offset", "log(z)"]]
-    alone = privatelr.compare({"b": plain}).as_text()
-    assert "offset" not in alone
-
-
-@pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
-def test_scaling_by_the_data_has_no_place_for_an_offset() -> None:
-    with pytest.raises(FormulaError, match="leave it out"):
-        privatelr.scaled("y ~ x + offset(z)", FRAME)
 
 
 def test_no_warning_tells_of_an_offset() -> None:

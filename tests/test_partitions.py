@@ -9,12 +9,11 @@ import statsmodels.api as sm
 from scipy.interpolate import BSpline
 
 import privatelr
-from privatelr import dplr, dpsvm, plan
+from privatelr import dplr
 from privatelr.call_data import read_data
 from privatelr.design.partitions import b_splines
 from privatelr.errors import ArgumentError, FormulaError, PrivateLRError, SchemaError
 from privatelr.formula import parse_formula
-from privatelr.numerics.rows import SparseRows
 from privatelr.sources import declare_schema
 
 N = 4000
@@ -128,12 +127,6 @@ def test_products_of_splines_are_products_of_their_columns() -> None:
         assert np.allclose(rows.x[:, column], product, atol=1e-12)
 
 
-def test_without_an_intercept_all_functions_are_columns() -> None:
-    spec, rows = rows_of("y ~ 0 + bs(age)")
-    assert list(spec.columns.names) == [f"bs(age)[{j}]" for j in range(4)]
-    assert np.allclose(rows.x.sum(axis=1), 1)
-
-
 @pytest.mark.quick
 def test_names_of_intervals_are_those_of_r() -> None:
     def levels(call: str) -> tuple:
@@ -154,12 +147,6 @@ def test_a_value_in_no_interval_counts_as_missing() -> None:
     assert fit.predict(odd).isna().tolist() == [True, False, False, True, True]
 
 
-def test_beyond_the_bounds_a_value_counts_as_the_bound() -> None:
-    fit = dplr(f"y ~ {KNOTS}", FRAME, 1.0, **DECLARED)
-    far, near = (fit.predict(FRAME.head(2).assign(age=ages)) for ages in ([-500, 900], [20, 80]))
-    assert np.array_equal(far, near)
-
-
 # --- bounds ---------------------------------------------------------------------------------
 
 
@@ -170,43 +157,6 @@ def test_a_spline_is_one_block_of_bound_one() -> None:
     assert rows.x[:, 1:7].sum(axis=1).max() <= block.bound
     columns = "y ~ " + " + ".join(f"I(age^{k})" for k in range(1, 7)) + " + z"
     assert spec.radius < rows_of(columns)[0].radius  # six columns by themselves
-
-
-@pytest.mark.parametrize("do_scale", [False, "private"])
-@pytest.mark.parametrize("options", [{}, {"delta": 1e-6}, {"spend": "inference"}])
-def test_a_private_spline_is_near_the_plain_one(do_scale, options: dict, tmp_path) -> None:
-    asked = {"eps": 300.0, "do_scale": do_scale, **DECLARED, **options}
-    fit = dplr(f"y ~ {KNOTS} + g + z", FRAME, **asked)
-    plain = dplr(f"y ~ {KNOTS} + g + z", FRAME, 0, 1e-9, **DECLARED)
-    assert log_loss(fit, FRAME) < log_loss(plain, FRAME) + 0.01
-    fit.save(tmp_path / "fit.json")
-    again = privatelr.load(tmp_path / "fit.json")
-    assert np.array_equal(again.predict(FRAME), fit.predict(FRAME))
-    assert again.spec.factors == fit.spec.factors
-
-
-def test_wide_designs_and_other_models_take_them() -> None:
-    frame = FRAME.assign(f=pd.Categorical([f"f{i % 90}" for i in range(N)]))
-    formula = f"y ~ f + {KNOTS} + cut(z, c(-1, 0, 1), include.lowest = TRUE)"
-    _, rows = rows_of(formula, frame)
-    assert isinstance(rows, SparseRows)
-    dense = rows_of(formula.replace("f + ", ""), frame)[1].x
-    assert np.allclose(rows.x.toarray()[:, [0, *range(90, 97)]], dense)
-    assert dpsvm(f"y ~ {KNOTS}", FRAME, 1.0, **DECLARED).coef.notna().all()
-    assert privatelr.dpsimplex(f"y ~ {KNOTS}", FRAME, eps=1.0, **DECLARED).coef.notna().all()
-    outlook = plan(f"y ~ {KNOTS} + g", N, 1.0, **DECLARED)
-    assert np.isfinite(outlook.errors.privacy_sd).all()
-
-
-def test_a_spline_beats_a_line_on_records_that_no_fit_saw() -> None:
-    """The study of a curved effect at epsilon 1 and n = 10,000; noise is fresh in every run."""
-    test = made(20_000, seed=99)
-    gains = []
-    for seed in range(5):
-        train = made(10_000, seed=seed)
-        line, curve = (dplr(f"y ~ {t} + g + z", train, 1.0, **DECLARED) for t in ("age", KNOTS))
-        gains.append(log_loss(line, test) - log_loss(curve, test))
-    assert min(gains) > 0.08
 
 
 # --- plots ----------------------------------------------------------------------------------
@@ -433,9 +383,3 @@ def test_an_order_that_is_asked_for_is_refused_as_such(ordered) -> None:
         for formula in (f"{term} ~ z", f"y ~ {term}"):
             with pytest.raises(PrivateLRError, match="in an order, which no model here uses"):
                 dplr(formula, FRAME, 1.0, **DECLARED)
-
-
-@pytest.mark.parametrize("nothing", ["NULL", "None"])
-def test_a_plan_takes_an_argument_that_is_left_out(nothing) -> None:
-    found = plan(f"y ~ bs(age, {nothing}, c(35, 50))", 500, 1.0, **DECLARED)
-    assert len(found.spec.factors) == 1

@@ -84,14 +84,6 @@ def test_coefficients_without_a_mean_are_drawn_to_zero_in_the_design() -> None:
     assert centre_of(spec) is None
 
 
-def test_wide_factors_take_a_prior() -> None:
-    frame = FRAME.assign(f=pd.Categorical([f"f{i % 80}" for i in range(N)]))
-    fit = dplr(
-        "y ~ f + x", frame, 0, 5.0, bounds=BOUNDS, prior={"f[T.f3]": -2.0, "(Intercept)": -3.0}
-    )
-    assert fit.coef["f[T.f3]"] == pytest.approx(-2.0, abs=0.05)
-
-
 # --- privacy --------------------------------------------------------------------------------
 
 
@@ -234,14 +226,6 @@ def test_a_fit_of_another_response_or_loss_is_no_prior(tmp_path, as_file) -> Non
     same = given(dpsvm("y ~ x", FRAME, 0, loss="softplus", **asked))
     with pytest.warns(PrivacyWarning):
         dpsvm("y ~ x", FRAME, 1.0, prior=same, **asked)
-
-
-def test_pages_name_the_prior() -> None:
-    fit = dplr("y ~ x + u", FRAME, 1.0, bounds=BOUNDS, prior=MEANS)
-    for page in (str(fit), str(fit.card())):
-        assert "the penalty draws to (Intercept) = -3, x = 1, u = -0.5" in " ".join(page.split())
-    assert "shrunk towards the prior" in " ".join(str(fit).split())
-    assert "as given" in str(privatelr.compare({"one": fit, "other": fit}))
 
 
 def test_the_command_line_takes_means_or_a_file(tmp_path, capsys) -> None:

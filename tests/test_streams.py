@@ -2,11 +2,8 @@
 
 import re
 import signal
-import sys
-from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import pytest
 from changed_tables import fewer
 from frames_for_laws import FORMULA, SCHEMA, FixedRandomness, clinic
@@ -32,12 +29,8 @@ from privatelr import (
     dplr,
     stream,
 )
-from privatelr.design import plan_design
-from privatelr.design.stream_design import open_parts
-from privatelr.formula import parse_formula
 from privatelr.numerics import threads, value_and_gradient
 from privatelr.numerics.solve import Newton
-from privatelr.sources import as_batch, declare_schema
 
 pc = pytest.importorskip("pyarrow.compute", reason="needs the extra [parquet]")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
@@ -64,45 +57,6 @@ def test_batches_and_threads_change_no_bit(lengths, limit):
     with threads(limit):
         found = dplr(FORMULA, stream(in_batches(arrow(frame), *lengths), memory=0), **SCHEMA)
     np.testing.assert_array_equal(found.coef, dplr(FORMULA, frame, **SCHEMA).coef)
-
-
-@pytest.mark.parametrize("start", [0, 1, 5, 40])
-@pytest.mark.parametrize("stride", [1, 3, 50])
-def test_rows_of_neighbouring_batches_are_those_of_one(start, stride):
-    frame = trial(120)
-    frame.loc[[3, 60], "dose"] = np.nan
-    spec = plan_design(
-        parse_formula(FORMULA, list(frame)), as_batch(frame), declare_schema(**SCHEMA)
-    )
-    parts = [as_batch(frame.iloc[a:b]) for a, b in pairwise([0, 1, 4, 44, 120])]
-    found = open_parts(spec, parts, start, stride)
-    expected = open_parts(spec, [as_batch(frame)], start, stride)
-    assert found.n == expected.n == len(range(start, 120, stride))
-    for first, stop in ((0, found.n), (1, found.n), (0, 1)):
-        for one, other in zip(found.read(first, stop), expected.read(first, stop), strict=True):
-            np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize(("n", "d"), [(3_000, 10), (5_003, 20)])
-def test_a_stream_begins_at_the_rows_at_which_a_table_begins(n, d):
-    """Samples of rows that did not divide each other ended 1e-8 from the fit in memory."""
-    rng = np.random.default_rng(d)
-    frame = pd.DataFrame(rng.uniform(-1, 1, (n, d)), columns=[f"x{i}" for i in range(d)])
-    bounds = {name: (-1, 1) for name in frame}
-    frame["y"] = (frame["x0"] + rng.logistic(size=n) > 0).astype(float)
-    source = stream(in_batches(arrow(frame), 1_000, 7), memory=0)
-    found = dplr("y ~ .", source, eps=0, lambda_=1e-5, bounds=bounds, levels={"y": [0, 1]})
-    expected = dplr("y ~ .", frame, eps=0, lambda_=1e-5, bounds=bounds, levels={"y": [0, 1]})
-    np.testing.assert_array_equal(found.coef, expected.coef)
-
-
-def test_short_batches_are_joined_and_empty_ones_dropped():
-    frame = trial(50)
-    empty = pa.RecordBatch.from_pylist([], schema=arrow(frame).schema)
-    batches = [empty, *arrow(frame).to_batches(max_chunksize=1), empty, empty]
-    source = stream(lambda: pa.RecordBatchReader.from_batches(empty.schema, batches))
-    parts = list(source.parts(list(frame), 20))
-    assert [[len(batch) for batch in held] for held in parts] == [[20], [20], [10]]
 
 
 @EVERY_MEMORY
@@ -291,12 +245,6 @@ def test_a_dataset_may_be_filtered(tmp_path, memory):
     np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
 
 
-def test_a_text_is_a_path_by_its_ending_or_if_it_is_a_folder():
-    for text in ("x" * 5000, "a\0b", "", "y ~ x"):
-        with pytest.raises(SchemaError, match="of paths, data takes"):
-            dplr(FORMULA, text, **SCHEMA)
-
-
 @pytest.mark.parametrize(
     "kind",
     [
@@ -356,20 +304,3 @@ def test_a_reader_of_other_types_is_refused():
         readings.clear()
         with pytest.raises(SchemaError, match=r"other columns or types.*a charge"):
             dplr(FORMULA, stream(source, memory=memory), **SCHEMA)
-
-
-@EVERY_MEMORY
-def test_pyarrow_is_not_asked_for_views(monkeypatch, memory):
-    """As 15, the oldest that is supported, cannot tell; newer releases of pandas do ask."""
-    frame, expected = clinic(50), dplr(FORMULA, clinic(50), **SCHEMA)
-    honest = pa.types.is_string_view
-
-    def of_others(kind):
-        if sys._getframe(1).f_globals["__name__"].startswith("privatelr"):
-            raise AttributeError("is_string_view")
-        return honest(kind)
-
-    monkeypatch.setattr(pa.types, "is_string_view", of_others)
-    for data in (in_batches(arrow(frame)), ds.dataset(arrow(frame))):
-        found = dplr(FORMULA, stream(data, memory=memory), **SCHEMA)
-        np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)

@@ -53,19 +53,6 @@ def test_pieces_of_choices_are_as_many_as_threads_need(model, limit):
     np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
 
 
-def test_wide_factors_are_chosen_without_zeros():
-    rng = np.random.default_rng(2)
-    levels = [f"l{place:03d}" for place in range(60)]
-    frame = pd.DataFrame({"v": rng.choice(levels, 500), "y": rng.integers(0, 2, 500)})
-    source = stream(in_batches(arrow(frame), 100, 0, 250), memory=0)
-    for model, options in ((dplpsvm, {"rounds": 9, "score": "count"}), (dpsimplex, {"eps": 4.0})):
-        found, expected = (
-            drawn(model, "y ~ v", data, levels={"v": levels, "y": [0, 1]}, **options)
-            for data in (source, frame)
-        )
-        pd.testing.assert_frame_equal(found.selected, expected.selected)
-
-
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("after", [2, 3, 4])
 @pytest.mark.parametrize("model", [dplpsvm, dpsimplex])
@@ -109,17 +96,3 @@ def test_memory_of_choices_is_a_few_numbers_a_record(monkeypatch):
                 tracemalloc.stop()
     for few, many in zip(peaks[2:4], peaks[4:], strict=True):
         assert (many - few) / 40_000 < 64
-
-
-def test_long_texts_are_read_anew_where_numbers_would_fit():
-    """What texts take is known once they are read, and then choices are of the stream."""
-    rng, n = np.random.default_rng(3), 400
-    levels = ["a" * 900, "b" * 900, "c" * 900]
-    frame = pd.DataFrame({"v": rng.choice(levels, n), "y": rng.integers(0, 2, n)})
-    source = stream(in_batches(arrow(frame), 33), memory=n * 8 * 8)
-    for model, options in ((dplpsvm, {"rounds": 9}), (dpsimplex, {"eps": 4.0})):
-        found, expected = (
-            drawn(model, "y ~ v", data, levels={"v": levels, "y": [0, 1]}, **options)
-            for data in (source, frame)
-        )
-        pd.testing.assert_frame_equal(found.selected, expected.selected)

@@ -15,7 +15,7 @@ from frames_for_laws import FORMULA, clinic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privatelr import cli, dplr, load, locks
+from privatelr import cli, dplr, load
 from privatelr.cli import model_commands
 from privatelr.results.release_files import create_file, replace_file
 
@@ -102,30 +102,6 @@ def test_a_file_that_appears_meanwhile_is_left_as_it_is(links, home, capsys, mon
     assert names(home) == ["clinic.csv", "model.json"]
 
 
-def test_a_file_system_without_links(home, capsys, monkeypatch):
-    monkeypatch.setattr(os, "link", without_links)
-    assert fit(capsys, "--out", "model.json")[0] == 0
-    assert load("model.json").nobs == 40
-    assert names(home) == ["clinic.csv", "model.json"]
-
-
-@pytest.mark.parametrize("force", [[], ["--force"]])
-def test_a_full_disk_leaves_no_piece_and_the_page_is_printed(force, home, capsys, monkeypatch):
-    def full(_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    if force:
-        (home / "model.json").write_text(OTHER, encoding="utf-8")
-    before = names(home)
-    monkeypatch.setattr(os, "fsync", full)
-    status, out, said = fit(capsys, "--out", "model.json", *force)
-    assert status == 3
-    assert "epsilon = 1 (pure)" in out
-    assert said == "privatelr: --out 'model.json' was not written (no space left on device)."
-    assert names(home) == before
-    assert not force or (home / "model.json").read_text(encoding="utf-8") == OTHER
-
-
 # -- a name is taken before anything is spent ------------------------------------------------
 
 PRIVATELR = Path(sys.executable).with_name("privatelr")
@@ -193,18 +169,6 @@ def test_a_command_that_is_ended_gives_the_name_back(number, home, capsys):
     assert names(home) == ["clinic.csv", "model.json"]
 
 
-def test_a_file_system_without_locks_still_replaces_nothing(home, capsys, monkeypatch):
-    def without_locks(*_):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(locks.fcntl, "flock", without_locks)
-    assert fit(capsys, "--out", "model.json")[0] == 0
-    assert fit(capsys, "--out", "model.json")[0] == 1
-    monkeypatch.setattr(locks, "fcntl", None)
-    assert fit(capsys, "--out", "other.json")[0] == 0
-    assert names(home) == ["clinic.csv", "model.json", "other.json"]
-
-
 # -- places ----------------------------------------------------------------------------------
 
 
@@ -224,8 +188,3 @@ def test_a_place_that_takes_no_file_is_refused_at_once(name, words, home, capsys
     status, out, said = fit(capsys, "--out", name, "--force")
     assert (status, out) == (1, "")
     assert words in said
-
-
-def test_a_folder_without_permission(home, capsys, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
-    assert "may not be written to" in fit(capsys, "--out", "model.json")[2]

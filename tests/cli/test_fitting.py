@@ -1,13 +1,11 @@
 """``fit``, ``predict`` and ``card``: a table in a file, and what one record of it can change."""
 
-import gzip
 import json
 import shlex
 import sys
 from pathlib import Path
 
 import docs
-import numpy as np
 import pandas as pd
 import pytest
 from frames_for_laws import FORMULA, SCHEMA, clinic, fit_clinic, fixed_noise
@@ -186,19 +184,6 @@ def test_an_option_is_an_argument(options, fitter, keywords, home, capsys, monke
         assert told[part] == expected[part]
 
 
-def test_a_table_with_commas_in_another_encoding_gives_that_model_too(home, capsys, monkeypatch):
-    table = clinic().to_csv(index=False, sep=";", decimal=",")
-    packed = gzip.compress(table.encode("utf-16"))
-    (home / "clinic.csv.gz").write_bytes(packed)
-    text = ["--decimal", ",", "--encoding", "utf-16"]
-    with fixed_noise(monkeypatch):
-        found = printed(capsys, "fit", "clinic.csv.gz", FORMULA, *DECLARED, *text, "--json")
-        assert found == printed(capsys, "fit", "clinic.csv", FORMULA, *DECLARED, "--json")
-    assert printed(capsys, "predict", "model.json", "clinic.csv.gz", *text) == printed(
-        capsys, "predict", "model.json", "clinic.csv"
-    )
-
-
 def test_options_go_before_the_schema(home, capsys):
     base = ["fit", "clinic.csv", "y ~ age + smoker", "--schema", "clinic.toml", "--json"]
     model = json.loads(printed(capsys, *base, "--bounds", "age=0:50", "--levels", "smoker=yes,no"))
@@ -211,24 +196,6 @@ def test_options_go_before_the_schema(home, capsys):
     variables = {entry["name"]: entry for entry in again["call"]["design"]["variables"]}
     assert variables["age"]["levels"] == ["1,5", "2"]
     assert variables["smoker"]["bounds"] == [-1, 1]
-
-
-@pytest.mark.parametrize(
-    ("cells", "levels"), [(["0", "1.0"], "[0, 1]"), (["FALSE", "true"], "[false, true]")]
-)
-def test_levels_of_numbers_and_truths(cells, levels, home, capsys, monkeypatch):
-    table = clinic()
-    told = pd.Series(np.where(table["smoker"] == "yes", cells[1], cells[0]))
-    table.assign(smoker=told).to_csv("coded.csv", index=False)
-    (home / "coded.toml").write_text(
-        f"[levels]\nsmoker = {levels}\n[bounds]\ny = [0, 1]\n", encoding="utf-8"
-    )
-    numbers = ["--bounds", "age=18:90", "--bounds", "dose=0:5", "--json"]
-    with fixed_noise(monkeypatch):
-        coded = printed(capsys, "fit", "coded.csv", FORMULA, "--schema", "coded.toml", *numbers)
-        named = printed(capsys, "fit", "clinic.csv", FORMULA, *DECLARED, "--json")
-    units = [json.loads(text)["released"]["fits"][0]["coefficients"] for text in (coded, named)]
-    assert units[0] == units[1]
 
 
 def test_a_seed_repeats_and_says_so_in_one_line(home, capsys):
@@ -273,60 +240,6 @@ def test_a_record_that_cannot_be_predicted_is_an_empty_cell(home, capsys):
         "predictions"
     ]
     assert [value is None for value in listed] == told.isna().tolist()
-
-
-def test_classes_and_margins_of_an_svm(home, capsys):
-    frame = clinic().assign(y=lambda d: np.where(d["y"] > 0, "ill, or worse", "well"))
-    frame.to_csv("ill.csv", index=False)
-    levels = ["--levels", 'y=well,"ill, or worse"']
-    printed(
-        capsys,
-        "fit",
-        "ill.csv",
-        FORMULA,
-        *DECLARED,
-        *levels,
-        "--method",
-        "svm",
-        "--out",
-        "svm.json",
-    )
-    classes = printed(capsys, "predict", "svm.json", "ill.csv").splitlines()
-    assert classes[0] == "class"
-    assert set(classes[1:]) <= {"well", '"ill, or worse"'}
-    margins = printed(capsys, "predict", "svm.json", "ill.csv", "--type", "margins").splitlines()
-    cut = sorted(map(float, margins[1:]))[20]
-    above = printed(
-        capsys, "predict", "svm.json", "ill.csv", "--type", "classes", "--threshold", cut
-    ).splitlines()
-    assert sum("ill" in line for line in above[1:]) == 19
-    assert "has no probabilities" in printed(
-        capsys, "predict", "svm.json", "ill.csv", "--type", "probabilities", status=2
-    )
-
-
-def test_a_model_without_covariates(home, capsys):
-    printed(capsys, "fit", "clinic.csv", "y ~ 1", "--bounds", "y=0:1", "--out", "constant.json")
-    assert len(printed(capsys, "predict", "constant.json", "clinic.csv").splitlines()) == 41
-
-
-def test_models_made_in_python_read_files_too(home, capsys):
-    frame = clinic().assign(
-        young=lambda d: d["age"] < 40, smoker=lambda d: d["smoker"].astype("string")
-    )
-    model = dplr("y ~ young + I(smoker == 'yes')", frame, levels=SCHEMA["levels"])
-    model.save("python.json")
-    frame.to_csv("new.csv", index=False)
-    found = json.loads(printed(capsys, "predict", "python.json", "new.csv", "--json"))
-    assert found["predictions"] == model.predict(frame).tolist()
-
-
-def test_card(home, capsys):
-    expected = privatelr.load("model.json").card()
-    assert printed(capsys, "card", "model.json") == f"{expected.removesuffix(chr(10))}\n"
-    html = json.loads(printed(capsys, "card", "model.json", "--format", "html", "--json"))
-    assert html["format"] == "html"
-    assert html["card"].startswith("<!DOCTYPE html>")
 
 
 # -- refusals --------------------------------------------------------------------------------
@@ -417,14 +330,6 @@ def test_arguments_are_refused_before_a_long_table_is_read(home, capsys, monkeyp
 
 
 # -- limits --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("option", ["--eps=-1", "--eps=nan", "--rho=0", "--delta=2", "--lambda=-1"])
-def test_a_number_out_of_its_range_is_a_wrong_command_line(option, tmp_path, capsys):
-    table = tmp_path / "small.csv"
-    table.write_text("y,x\n1,2\n0,1\n")
-    assert cli.main(["fit", str(table), "y ~ x", option]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_nothing_is_spent_without_an_output(monkeypatch, tmp_path, capsys):

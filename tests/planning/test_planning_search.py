@@ -48,16 +48,6 @@ def test_from_near_it_takes_few_steps():
     assert len(places) <= 6
 
 
-def test_what_is_low_everywhere_is_low_at_the_lowest_place():
-    assert crossing(lambda x: 1.0, 2.0, 5000, ENDS)[0] == ENDS[0]
-
-
-def test_what_is_never_low_is_not_found():
-    place, least = crossing(lambda x: 3 + 1 / x, 2.0, 5000, ENDS)
-    assert place is None
-    assert least == pytest.approx(3)
-
-
 def test_a_curve_that_also_rises_is_followed_from_its_far_side():
     place, _ = crossing(lambda x: min(x / 1000, 1000 / x), 0.5, 4000, ENDS)
     assert place == pytest.approx(2000, rel=0.02)

@@ -199,13 +199,6 @@ def test_nested_blocks_are_charged_together_or_not_at_all():
     assert active_ledger() is None
 
 
-def test_a_block_ends_with_an_error():
-    ledger = Ledger(1.0)
-    with pytest.raises(RuntimeError), ledger:
-        raise RuntimeError
-    assert active_ledger() is None
-
-
 def run_threads(work, threads=8):
     barrier = threading.Barrier(threads)
 
@@ -345,33 +338,6 @@ def test_the_page_says_which_shares_of_delta_are_composed(epsilon, delta):
     assert ledger.spent() == pytest.approx(0.02 * order + cost + 1e-3, rel=2e-3)
 
 
-def test_an_account_without_shares_says_so():
-    """A release that takes the whole budget by its own order leaves nothing for deltas."""
-    ledger = Ledger(to_approximate(ZCDP(0.02), 1e-6).epsilon, 1e-6)
-    ledger.charge(ZCDP(0.02))
-    assert "or sums if they are less; no release has a delta of its own" in ledger.account
-    with pytest.raises(GuaranteeError):
-        ledger.charge(ApproxDP(1e-9, 1e-12))
-
-
-def test_a_long_page_is_cut():
-    ledger = Ledger(300, 1e-6)
-    for k in range(1, 60):
-        label = f"{k} " * 40
-        ledger.part(label).charge(ApproxDP(1.23456789 + k, 1.23456789e-100), label=label)
-    lines = str(ledger).splitlines()
-    assert len(lines) < 30
-    assert "  ... 39 before" in lines
-    assert all(len(line) <= 79 for line in lines)
-
-
-@given(st.floats(-12, 6).map(lambda x: 10.0**x))
-def test_a_number_is_rounded_down(value):
-    text = statement.rounded_down(value)
-    assert value * (1 - 2e-3) <= float(text) <= value
-    assert len(text) <= 12
-
-
 def test_json_resumes_the_account():
     ledger = study()
     value = json.loads(json.dumps(ledger.to_json()))
@@ -466,12 +432,6 @@ def test_an_open_ledger_that_is_named_is_charged_once():
 
 
 # -- accounts -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("account", ["pld", "", 1, True, ["sum"]])
-def test_no_account(account):
-    with pytest.raises(GuaranteeError, match="account takes 'sum', 'renyi'"):
-        Ledger(1.0, 1e-6, account=account)
 
 
 def test_the_first_charge_decides_on_the_account():
@@ -637,24 +597,6 @@ def test_a_ledger_in_a_notebook_is_a_table():
     for line in ("Ledger: epsilon 3", "Account: Renyi", "Spent: epsilon ", "Left: epsilon "):
         assert line in text
     assert "nothing was released" in Ledger(1.0)._repr_html_()
-
-
-def test_a_long_ledger_in_a_notebook_is_cut():
-    ledger = Ledger(300)
-    for k in range(59):
-        ledger.charge(PureDP(1.0), label=f"{k}")
-    cells = Cells()
-    cells.feed(ledger._repr_html_())
-    assert cells.rows[1] == ["... 39 before"]
-    assert len(cells.rows) == 22
-
-
-def test_an_account_of_an_earlier_version_names_no_neighbours():
-    ledger = Ledger(3.0)
-    ledger.charge(PureDP(1.0))
-    account = ledger.to_json()
-    del account["entries"][0]["guarantee"]["neighbours"]
-    assert Ledger.from_json(account).spent(0.0) == 1.0
 
 
 ABOUT_PERSONS = PureDP(0.5, REPLACE_PERSON)

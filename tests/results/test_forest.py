@@ -4,19 +4,13 @@ import sys
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 import pytest
 from frames_for_laws import fit_clinic
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from repeated_noise import drawn, trial
-from scipy import sparse
 
 from privatelr import ArgumentError, GuaranteeError, MissingDependencyError, dplr, dpsvm
 from privatelr import plot_coefficients as plot
-from privatelr.results.odds_ratios import units_of_bounds
-from privatelr.results.pages.forest import ratio_ticks
 
 mpl.use("Agg")
 
@@ -143,11 +137,6 @@ def test_odds_ratios_and_the_intercept(axes):
     assert axes.get_xlabel().startswith("odds ratio, 95% ")
 
 
-def test_without_noise_there_is_one_tone(axes):
-    plot(SMALL, ax=axes)
-    assert labels(axes) == ["sampling error"]
-
-
 # -- without standard errors -------------------------------------------------------------------
 
 
@@ -171,11 +160,6 @@ def test_estimates_are_drawn_with_the_limit_of_the_noise(axes, options, words):
     assert axes.get_xlabel() == "coefficient, without confidence intervals"
 
 
-def test_estimates_without_noise_are_dots(axes):
-    plot(fit_clinic(FRAME, eps=0), ax=axes)
-    assert axes.get_legend() is None
-
-
 def test_estimates_stand_beside_intervals(axes):
     plot({"with": FIT, "without": fit_clinic(FRAME)}, ax=axes, exponentiate=True)
     assert labels(axes) == [
@@ -189,103 +173,7 @@ def test_estimates_stand_beside_intervals(axes):
     assert axes.get_xlabel() == "odds ratio, 95% confidence intervals, posterior mode"
 
 
-def test_of_very_many_coefficients_the_clearest_are_drawn(axes):
-    rng = np.random.default_rng(3)
-    x = sparse.random_array((300, 150), density=0.2, rng=rng, format="csr")
-    y = np.asarray(x[:, [7]].sum(axis=1) > 0).ravel().astype(int)
-    fit = dplr(pd.Series(y, name="y"), x, eps=50.0, levels={"y": [0, 1]})
-    plot(fit, ax=axes)
-    names = [t.get_text() for t in axes.get_yticklabels()]
-    assert len(names) == 40
-    assert axes.get_xlabel() == "coefficient, without confidence intervals, the 40 largest of 150"
-    assert any(name.startswith("X8") for name in names)
-
-
 # -- the axis ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("ends", "ticks"),
-    [
-        ((0.4, 6.0), [0.5, 1, 2, 5]),
-        ((0.08, 12.0), [0.1, 0.2, 0.5, 1, 2, 5, 10]),
-        ((0.34, 2.2), [0.5, 0.7, 1, 1.5, 2]),
-        ((0.95, 1.06), [0.96, 0.98, 1, 1.02, 1.04, 1.06]),
-        ((0.02, 90.0), [0.03, 0.1, 0.3, 1, 3, 10, 30]),
-        ((2e-3, 800.0), [0.01, 0.1, 1, 10, 100]),
-        ((1e-12, 1e7), [1e-12, 1e-9, 1e-6, 1e-3, 1, 1e3, 1e6]),
-        ((0.999999, 1.0000011), [0.999999, 0.9999995, 1, 1.0000005, 1.000001]),
-    ],
-)
-def test_ratios_have_round_ticks(ends, ticks):
-    assert ratio_ticks(*ends) == pytest.approx(ticks, rel=1e-12)
-
-
-@given(st.floats(-40, 40), st.floats(1e-6, 60))
-def test_ticks_are_few_and_inside(middle, width):
-    low, high = 10.0 ** (middle - width / 2), 10.0 ** (middle + width / 2)
-    ticks = ratio_ticks(low, high)
-    assert 2 <= len(ticks) <= 10
-    assert low * (1 - 1e-9) <= ticks[0] < ticks[-1] <= high * (1 + 1e-9)
-    assert len({f"{tick:.8g}" for tick in ticks}) == len(ticks)
-
-
-def test_the_axis_of_odds_ratios_shows_them(axes):
-    plot(FIT, ax=axes, exponentiate=True)
-    axes.figure.canvas.draw()
-    shown = [text.get_text() for text in axes.get_xticklabels()]
-    assert "1" in shown
-    assert [float(text) for text in shown] == pytest.approx(list(axes.get_xticks()), rel=1e-5)
-    assert list(axes.get_xticks(minor=True)) == []
-
-
-@pytest.mark.parametrize(
-    ("span", "times"),
-    [(72.0, 10), (150.0, 10), (10.0, 1), (6.0, 1), (1.0, 0.1), (7300.0, 1000), (np.inf, 1)],
-)
-def test_units_are_powers_of_ten_of_which_the_declared_range_has_a_few(span, times):
-    np.testing.assert_allclose(1 / units_of_bounds(np.array([span, np.nan])), [times, 1])
-    assert np.isinf(span) or 3 < span / times < 32
-
-
-def incomes(n=400, **options):
-    """A fit whose bounds have ranges of 72, 9, 100,000 and one half, and a level."""
-    rng = np.random.default_rng(4)
-    frame = pd.DataFrame({"age": rng.uniform(18, 90, n), "grade": rng.uniform(1, 10, n)})
-    frame["income"], frame["share"] = rng.uniform(0, 1e5, n), rng.uniform(0, 0.5, n)
-    frame["y"], frame["sex"] = rng.integers(0, 2, n), rng.choice(["f", "m"], n)
-    bounds = {"age": (18, 90), "grade": (1, 10), "income": (0, 1e5), "share": (0, 0.5)}
-    public = {"bounds": bounds, "levels": {"sex": ["f", "m"], "y": [0, 1]}}
-    return dplr("y ~ age + grade + income + share + sex", frame, **public, **options)
-
-
-@pytest.mark.parametrize("options", [{"spend": "inference"}, {}, {"op": False}], ids=str)
-def test_units_of_odds_ratios_follow_from_the_bounds_and_not_from_the_noise(axes, options):
-    names = ["age", "grade", "income (per 10000)", "share (per 0.1)", "sex[T.m]"]
-    for eps in (0.1, 1.0, 30.0, 30.0):
-        fit = incomes(eps=eps, **options)
-        plot(fit, ax=axes, exponentiate=True)
-        assert [text.get_text() for text in axes.get_yticklabels()] == names
-    plot(fit, ax=axes, exponentiate=True, scale="auto")
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["age (per 10)", *names[1:]]
-
-
-def test_odds_ratios_are_those_that_the_page_prints(axes):
-    plot(FIT, ax=axes, exponentiate=True)
-    ends = FIT.tidy(conf_int=True, exponentiate=True)[1:][["conf_low", "conf_high"]]
-    np.testing.assert_allclose([bar[:2] for bar in bars(axes)[:3]], ends)
-    shown = [text.get_text() for text in axes.get_yticklabels()]
-    assert all(f"\n{name} " in str(FIT.summary(exponentiate=True)) for name in shown)
-
-
-def test_an_own_figure():
-    found = FIT.plot(mode="posterior")
-    assert found.figure is not None
-    assert found.get_xlabel().endswith("95% confidence intervals, posterior mode")
-    mpl.pyplot.close(found.figure)
-    only = dplr("y ~ 1", FRAME, eps=2.0, spend="inference", levels={"y": [0, 1]}).plot()
-    assert [t.get_text() for t in only.get_yticklabels()] == ["(Intercept)"]
-    mpl.pyplot.close(only.figure)
 
 
 def test_what_it_refuses(monkeypatch):

@@ -1,6 +1,5 @@
 """What a user calls on a fit that bought inference, in the names of R and of statsmodels."""
 
-import re
 from functools import lru_cache
 
 import numpy as np
@@ -8,10 +7,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
-from formulaic.utils.constraints import LinearConstraints
 from frames_for_laws import SCHEMA, fit_clinic
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from repeated_noise import drawn, trial
 
@@ -213,15 +209,6 @@ def test_the_parts_add_up_to_the_error_that_vcov_has(name, mode):
     assert not (unknown > 0).any() or (name != "plain" and asked != "plug-in")
 
 
-def test_only_the_last_part_depends_on_how_the_matrix_is_looked_at():
-    fit = bought("pure")
-    asked = {"target": "penalised"}
-    mean, worst = (fit.tidy(True, mode=mode, **asked) for mode in ("posterior", "conservative"))
-    pd.testing.assert_frame_equal(mean[PARTS[:2]], worst[PARTS[:2]])
-    wide, usual = (ends["conf_high"] - ends["conf_low"] for ends in (worst, mean))
-    assert (wide > 1.1 * usual).all()
-
-
 def test_shrunk_estimates_are_not_tested_unless_that_is_asked():
     """A penalised coefficient may differ from 0 where the variable has no effect."""
     fit = bought("shrunk")
@@ -320,21 +307,6 @@ def test_the_noise_is_apart():
         noise = bought(name).tidy(target="penalised")["privacy_sd"].to_numpy()
         assert (noise <= bought(name).privacy_sd_limit).all()
     np.testing.assert_array_equal(unbought().privacy_sd, unbought().privacy_sd_limit)
-
-
-def test_glance_has_the_same_columns_bought_or_not():
-    fit, other = bought("pure").glance(), unbought().glance()
-    assert list(fit.columns) == list(other.columns)
-    assert fit.loc[0, "inference"] == "posterior"
-    assert 0 < fit.loc[0, "noise_to_signal"] < 1
-    assert 0 < fit.loc[0, "relative_bias"] < 1
-    assert other.loc[0, "inference"] is None
-    assert other[["noise_to_signal", "relative_bias"]].isna().all(axis=None)
-    # no limit holds for every dataset without the penalty, so its mode is never conservative
-    noisy = bought("noisy").glance().loc[0]
-    assert list(noisy[["inference", "target"]]) == ["posterior", "unpenalised"]
-    fragile = bought("fragile svm").glance().loc[0]
-    assert list(fragile[["inference", "target"]]) == ["conservative", "penalised"]
 
 
 def test_choices():
@@ -458,15 +430,6 @@ def test_bad_choices(ask, words):
     assert words in str(error.value)
 
 
-def test_bootstrap_takes_no_bought_inference():
-    fit, public = unbought(), trial(200, seed=3)
-    found = fit.conf_int(method="bootstrap", covariates=public)
-    assert list(found.columns) == [0, 1]
-    assert (found[0] < found[1]).all()
-    row = fit.contrasts("age", method="bootstrap", covariates=public).iloc[0]
-    np.testing.assert_allclose(row[["conf_low", "conf_high"]].to_numpy(float), found.loc["age"])
-
-
 # -- hypotheses ------------------------------------------------------------------------------
 
 COLUMNS = [
@@ -481,79 +444,6 @@ COLUMNS = [
     "age:smoker[T.yes]",
 ]
 KNOWN = Vocabulary(tuple(COLUMNS))
-READ_ALIKE = [
-    "age",
-    "age = 0, dose = 0",
-    "age - 2*dose",
-    "Sepal.Length = 1",
-    "`(Intercept)` = 2",
-    "smoker[T.yes]",
-    "`smoker[T.yes]` + age = 3",
-    "log(age + 1)",
-    "`age:dose`",
-    "-2*age+3*dose=1",
-    "(age+dose)/2 = 3",
-    "age - (dose - age)",
-    "2*(age+3)",
-    "age + 1 - 2 = 3",
-    "`mean radius` = .5",
-    "age = dose",
-    {"age": 1, "age - dose": 0},
-    ["age", "dose = 2"],
-    np.eye(9)[1:3],
-    (np.eye(9)[1:3], np.array([1.0, 2.0])),
-]
-
-
-@pytest.mark.parametrize("asked", READ_ALIKE, ids=str)
-def test_what_formulaic_reads_means_the_same(asked):
-    theirs = LinearConstraints.from_spec(asked, variable_names=COLUMNS)
-    ours = read_hypotheses(asked, KNOWN)
-    np.testing.assert_array_equal(ours.contrasts, theirs.constraint_matrix)
-    np.testing.assert_array_equal(ours.values, theirs.constraint_values)
-
-
-@pytest.mark.parametrize(
-    ("text", "weights", "value"),
-    [
-        ("age = -1", {"age": 1}, -1),
-        ("1e-3*age", {"age": 1e-3}, 0),
-        ("2 * -age", {"age": -2}, 0),
-        ("age == 0", {"age": 1}, 0),
-        ("log(age+1) = 1", {"log(age + 1)": 1}, 1),
-        ("(Intercept)", {"(Intercept)": 1}, 0),
-        ("Intercept + age", {"(Intercept)": 1, "age": 1}, 0),
-        ("age:dose - age : smoker[ T.yes ]", {"age:dose": 1, "age:smoker[T.yes]": -1}, 0),
-        ("age = 0,", {"age": 1}, 0),
-    ],
-)
-def test_what_formulaic_does_not_read(text, weights, value):
-    found = read_hypotheses(text, KNOWN)
-    expected = [weights.get(name, 0.0) for name in COLUMNS]
-    np.testing.assert_array_equal(found.contrasts, [expected])
-    np.testing.assert_array_equal(found.values, [value])
-
-
-def test_chains_are_several_equations():
-    found = read_hypotheses("age = dose = 1", KNOWN)
-    assert found.labels == ("age = dose", "dose = 1")
-    assert read_hypotheses({"gap": "age - dose", "row": np.eye(9)[1]}, KNOWN).labels == (
-        "gap",
-        "row",
-    )
-
-
-@given(
-    weights=st.lists(st.integers(-9, 9).map(lambda k: k / 4), min_size=9, max_size=9),
-    value=st.integers(-9, 9),
-)
-def test_any_sum_is_read_back(weights, value):
-    if not any(weights):
-        return
-    text = " + ".join(f"{w} * `{name}`" for w, name in zip(weights, COLUMNS, strict=True))
-    found = read_hypotheses(f"{text} = {value}", KNOWN)
-    np.testing.assert_array_equal(found.contrasts, [weights])
-    np.testing.assert_array_equal(found.values, [value])
 
 
 @pytest.mark.parametrize(
@@ -814,20 +704,6 @@ def test_effects_over_the_training_data(name):
         assert (found.table["std_error"] >= 0.9 * exact["std_error"]).all()
 
 
-def test_effects_through_functions_and_interactions():
-    frame = trial(2000)
-    formula = "y ~ log(age) + dose * smoker"
-    fit = drawn(dplr, formula, frame, eps=4.0, spend="inference", **SCHEMA)
-    table = average_marginal_effects(fit, frame[:40]).table
-    step = 1e-3
-    moved = [frame[:40].assign(age=frame["age"][:40] + way * step) for way in (1, -1)]
-    slope = (probabilities(fit, moved[0]) - probabilities(fit, moved[1])).mean() / (2 * step)
-    assert table.loc["age", "estimate"] == pytest.approx(slope, rel=1e-4)
-    assert table["std_error"].gt(0).all()
-    with pytest.raises(ArgumentError, match="pass a public frame as reference"):
-        average_marginal_effects(fit)
-
-
 @pytest.mark.parametrize(
     ("ask", "error", "words"),
     [
@@ -859,31 +735,3 @@ def test_effects_that_are_refused(ask, error, words):
     with pytest.raises(error) as refusal:
         ask(bought("pure"))
     assert words in str(refusal.value)
-
-
-def test_rows_of_intervals_are_chosen_by_the_names_of_r_and_statsmodels():
-    fit = bought("pure")
-    whole = fit.confint()
-    names = list(whole.index)
-    pd.testing.assert_frame_equal(fit.confint(parm=names[1]), whole.iloc[[1]])
-    pd.testing.assert_frame_equal(fit.confint(parm=[names[2], 0]), whole.iloc[[2, 0]])
-    pd.testing.assert_frame_equal(fit.conf_int(cols=[1]), fit.conf_int().iloc[[1]])
-    with pytest.raises(ArgumentError, match="parm: 'nobody' is no coefficient; parm takes names"):
-        fit.confint(parm="nobody")
-    wide = fit.t_test(f"`{names[1]}`", alpha=0.01)
-    pd.testing.assert_frame_equal(wide, fit.contrasts(f"`{names[1]}`", level=0.99))
-
-
-@pytest.mark.parametrize(
-    ("ask", "message"),
-    [
-        (lambda fit: fit.wald_test(5), "hypotheses=5: hypotheses takes a text"),
-        (lambda fit: fit.wald_test("0 = 1e400"), "hypotheses"),
-        (lambda fit: fit.tidy(conf_int="yes"), "conf_int='yes'"),
-        (lambda fit: fit.conf_int(method="bootstrap", covariates=5), "covariates=5"),
-        (lambda fit: average_marginal_effects(fit, reference="uniform"), "reference='uniform'"),
-    ],
-)
-def test_a_slip_is_told_by_the_name_of_its_argument(ask, message):
-    with pytest.raises(ArgumentError, match=f"^{re.escape(message)}"):
-        ask(bought("pure"))
