@@ -15,11 +15,9 @@ from dask_for_tests import (
     STREAMED,
     balls,
     both,
-    check_that_a_bar_moves_and_goes_away,
     in_parts,
     objectives,
     one_noise,
-    planned,
 )
 from frames_for_laws import FORMULA, SCHEMA, clinic
 from repeated_noise import trial
@@ -29,13 +27,11 @@ from privatelr import (
     PrivateLRError,
     SchemaError,
     dplr,
-    suggest_bounds,
 )
 from privatelr.design import read_dask_source
 from privatelr.numerics import LOSSES, Objective, hessian, mean_change, threads, value_and_gradient
 from privatelr.numerics.rows import RowFacts, additions, checksum
 from privatelr.numerics.solve import Newton, certified_minimum, gradient_bound, precise_minimum
-from privatelr.sources import declare_schema
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
 da = pytest.importorskip("dask.array", reason="needs the extra [dask]")
@@ -64,18 +60,6 @@ def test_sums_do_not_depend_on_the_scheduler(scheduler):
     assert (repeated[1] == gradient).all()
 
 
-@EVERY_MEMORY
-def test_many_rows_are_thinned_as_in_memory(memory):
-    rows, dense = both(trial(3000), 5, 800, 3, 1100, memory=memory)
-    for m in (1000, 300, 40):
-        thin, expected = rows.thinned(m), dense.thinned(m)
-        assert thin.n >= m
-        if m == 1000:
-            np.testing.assert_array_equal(thin.x, expected.x)
-            np.testing.assert_array_equal(thin.y, expected.y)
-        assert thin.radius == dense.radius
-
-
 def test_large_tables_are_steered_by_few_rows_in_few_passes(monkeypatch):
     rows, dense = both(trial(60_000), 25_000, 10_000)
     passes = counted(monkeypatch)
@@ -91,16 +75,6 @@ def counted(monkeypatch):
     passes, compute = [], dask.compute
     monkeypatch.setattr(dask, "compute", lambda *args, **kw: passes.append(1) or compute(*args))
     return passes
-
-
-@EVERY_MEMORY
-def test_scores_are_those_of_rows_in_memory(memory):
-    frame = trial(500)
-    frame.loc[[3, 77], "age"] = np.nan
-    rows, dense = both(frame, 100, 20, memory=memory)
-    w = np.array([0.3, 1.0, -1.0, 0.2])
-    for found, expected in zip(rows.scores(w), dense.scores(w), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-15)
 
 
 @EVERY_MEMORY
@@ -188,13 +162,6 @@ def test_arrays_are_read_as_in_memory(kind):
     assert found.formula == expected.formula
 
 
-def test_a_frame_alone_has_a_target():
-    frame = trial(100)
-    found = dplr(in_parts(frame, 30), target="y", **SCHEMA)
-    np.testing.assert_allclose(found.coef, dplr(frame, target="y", **SCHEMA).coef, atol=1e-9)
-    assert dplr(None, in_parts(frame, 30), **SCHEMA).formula == found.formula
-
-
 def test_partitions_of_other_types_than_the_first_are_read_as_they_are():
     """Objects, categories in another order, whole numbers: each partition says what it holds."""
     frame = clinic(90)
@@ -266,21 +233,6 @@ def test_what_is_no_table_is_refused_in_one_sentence(case):
         dplr(*REFUSED[case](clinic(50)), levels={"y": [0, 1]})
     assert str(caught.value).endswith(".")
     assert "memory" not in case or case in str(caught.value)
-
-
-@pytest.mark.parametrize(("memory", "reads"), [(KEPT, 1), (STREAMED, 3)])
-def test_what_fits_is_read_once(memory, reads):
-    frame, calls = clinic(50), []
-
-    def read(part):
-        calls.append(len(part))
-        return part
-
-    lazy = in_parts(frame, 20).map_partitions(read, meta=frame.iloc[:0])
-    _, rows = planned(FORMULA, lazy, declare_schema(**SCHEMA), memory)
-    for _ in range(3):
-        rows.fold(lambda x, y: (len(x),))
-    assert calls.count(30) == reads + 1, "and once to count the records"
 
 
 def changing(frame, change, after):
@@ -482,25 +434,3 @@ def test_names_of_tasks_say_nothing_of_the_data(monkeypatch):
     purposes = {re.sub(r"-?[0-9a-f]{32}.*", "", name) for name in ours}
     assert purposes <= {"privatelr-plan", "privatelr-kernel", "privatelr-fold"}
     assert len({name for name in ours if "kernel" in name}) == 2, "named by chance, not by content"
-
-
-def test_a_bar_moves_and_goes_away(capfd, monkeypatch):
-    monkeypatch.setattr("privatelr.progress_line.OFTEN", 0.0)
-    check_that_a_bar_moves_and_goes_away(capfd)
-
-
-def test_refusals_of_this_package_in_tasks_are_its_own_words():
-    frame = pd.DataFrame({"y": [0, 1] * 10, "a": np.linspace(0, 1, 20)})
-
-    def twice(part):
-        return pd.concat([part, part[["a"]]], axis=1)
-
-    table = dd.from_pandas(frame, npartitions=2).map_partitions(
-        twice, meta=frame.iloc[:0], enforce_metadata=False
-    )
-    for call in (
-        lambda: dplr("y ~ a", table, eps=1, bounds={"a": (0, 1), "y": (0, 1)}),
-        lambda: suggest_bounds(table, {"a": (0, 1)}, eps=100.0),
-    ):
-        with pytest.raises(SchemaError, match="data has two columns named 'a'"):
-            call()

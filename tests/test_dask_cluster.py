@@ -12,12 +12,8 @@ import numpy as np
 import pytest
 from dask_for_tests import (
     EVERY_MEMORY,
-    KEPT,
-    balls,
-    both,
     in_parts,
     local_cluster,
-    objectives,
     one_noise,
 )
 from frames_for_laws import FORMULA, SCHEMA, clinic
@@ -32,7 +28,7 @@ from privatelr import (
     dplr,
 )
 from privatelr.numerics import value_and_gradient
-from privatelr.numerics.solve import Newton, precise_minimum
+from privatelr.numerics.solve import Newton
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
 dd = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")
@@ -83,25 +79,6 @@ def test_a_worker_that_is_killed_changes_nothing(on, memory):
     assert killed[0] not in on.run(os.getpid).values()
     expected = dplr(FORMULA, frame, **SCHEMA)
     np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
-
-
-def test_balls_stay_in_this_process_on_a_cluster(on):
-    parts, dense = objectives(trial(40), 20, 5, loss="huber", lambda_=1e-2, memory=KEPT)
-
-    tilt = balls(parts.tilt, 40)
-    found, expected = (
-        [float(w) for w in precise_minimum(o, np.zeros(4), 1e-25, tilt)] for o in (parts, dense)
-    )
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
-
-
-def test_a_cluster_says_how_much_memory_it_has(on):
-    frame, passes = trial(100), []
-    with dask.config.set({"privatelr.memory": None}):
-        rows, _ = both(frame, 50, memory=None)
-    passes.append(rows.fold(lambda x, y: (len(x),)))
-    assert passes == [(100,)]
-    assert distributed.futures_of(rows.parts[0]), "kept by the workers"
 
 
 @pytest.mark.parametrize("error", [ValueError, SchemaError, ClusterError, NotConvergedError])
@@ -259,15 +236,6 @@ def test_a_time_limit_of_the_caller_is_the_callers(cluster, where):
         signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.parametrize("asked", ["soon", -1, 0, None])
-def test_a_timeout_that_is_none_is_refused(cluster, asked):
-    with (
-        dask.config.set({"privatelr.timeout": asked, "scheduler": "distributed"}),
-        pytest.raises(PrivateLRError, match=r"privatelr\.timeout"),
-    ):
-        dplr(FORMULA, in_parts(trial(100), 30), **SCHEMA)
-
-
 def test_an_interrupted_graph_is_not_computed_on(on, monkeypatch):
     """Though a notebook keeps the traceback, and with it all that was asked for."""
 
@@ -289,26 +257,3 @@ def test_an_interrupted_graph_is_not_computed_on(on, monkeypatch):
         time.sleep(0.1)
     assert not left
     assert kept.value is not None
-
-
-def test_a_bar_counts_what_is_left_of_this_pass_alone(on, monkeypatch):
-    """Rows that workers keep are done before it begins, and what waits for others is not done."""
-    drawn = []
-    monkeypatch.setattr(dask_cluster.Bar, "show", lambda self, *counts: drawn.append(counts))
-    kept = on.persist([dask.delayed(float)(i) for i in range(200)])
-    distributed.wait(kept)
-    slow = dask.delayed(lambda value: time.sleep(0.25) or value)
-    read = [slow(value) for value in kept[:32]]
-    summed = [dask.delayed(sum)(read[i : i + 4]) for i in range(0, 32, 4)]
-    begun = time.monotonic()
-    assert dask_cluster.evaluated([dask.delayed(sum)(summed)], "read", bar=(32,)) == [
-        sum(range(32))
-    ]
-    assert time.monotonic() - begun < 30
-    shares = [done / (done + left) for done, left in drawn if done + left]
-    assert shares == sorted(shares)
-    assert len(shares) >= 4
-    assert shares[0] < 0.1  # nothing is done before the first look
-    assert shares[1] < 0.5
-    assert shares[-1] > 0.5
-    assert {done + left for done, left in drawn if done} == {32 + 8 + 1}

@@ -6,7 +6,6 @@ import threading
 import time
 import warnings
 from contextlib import ExitStack, contextmanager
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -112,39 +111,6 @@ def test_a_worker_that_freezes_with_a_result_is_given_up(patient, monkeypatch):
         assert time.monotonic() - begun < 30
 
 
-def test_a_frozen_worker_that_is_not_needed_stays(patient):
-    with (
-        local_cluster(2, processes=True) as (_, client),
-        dask.config.set(scheduler="distributed"),
-    ):
-        stays, other = client.run(os.getpid).items()
-        kept = client.submit(float, 1, workers=[stays[0]])
-        distributed.wait(kept)
-        task = client.submit(time.sleep, 8, workers=[other[0]])
-        with frozen(stays[1]):
-            dask_cluster.wait_for(client, [task])
-            assert len(client.scheduler_info()["workers"]) == 2
-        assert kept.result() == 1.0
-
-
-@pytest.mark.parametrize(
-    ("number", "patience", "silent", "heard"),
-    [
-        (1, 8.0, 7.0, 1),
-        (1, 8.0, 9.0, 0),
-        (1, 0.1, 4.0, 1),  # a few heartbeats of half a second
-        (1, 0.1, 6.0, 0),
-        (1000, 8.0, 50.0, 1000),  # a heartbeat every six seconds
-        (1000, 8.0, 70.0, 0),
-        (0, 8.0, 0.0, 0),
-    ],
-)
-def test_workers_are_counted_while_they_are_heard_of(number, patience, silent, heard):
-    seen = SimpleNamespace(last_seen=distributed.metrics.time() - silent)
-    scheduler = SimpleNamespace(workers=dict.fromkeys(range(number), seen), tasks={})
-    assert dask_cluster._state(scheduler, [], patience) == (heard, number - heard, 0, 0)
-
-
 # --- clients that are closed ----------------------------------------------------------------
 
 
@@ -185,13 +151,3 @@ def test_a_client_that_is_closed_during_a_fit_is_named(client, memory, seconds):
         dplr(FORMULA, lazy(), **SCHEMA)
     assert time.monotonic() - begun < 30
     closing.join()
-
-
-def test_results_are_awaited_by_the_client_in_charge(cluster, client):
-    """Not by the default client, which here is another one and is closed."""
-    with (
-        distributed.Client(cluster.scheduler_address, set_as_default=False) as mine,
-        mine.as_current(),
-    ):
-        client.close()
-        assert dask_cluster.evaluated([dask.delayed(float)(1)], "read") == [1.0]

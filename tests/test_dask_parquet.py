@@ -94,15 +94,6 @@ def parts_of(lazy):
     return lazy.partitions[0].compute()._mgr.nblocks
 
 
-def test_other_frames_stay_as_they_are(tmp_path):
-    frame = everything(20)
-    for lazy in (
-        dd.from_pandas(frame, npartitions=2),
-        dd.read_parquet(written(tmp_path, frame, 9)).persist(),
-    ):
-        assert columns_apart(lazy).expr._name == lazy.expr._name
-
-
 @SYSTEMS
 def test_what_is_read_of_parquet_is_chosen_behind_other_steps(tmp_path, system):
     """Steps between the files and the fit are kept, and so is what each file is asked for."""

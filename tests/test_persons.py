@@ -37,7 +37,7 @@ from privatelr import (
 )
 from privatelr.audit import privacy_loss
 from privatelr.call_data import read_data
-from privatelr.design import persons, shares_of, with_shares
+from privatelr.design import shares_of, with_shares
 from privatelr.design.scaling import column_groups
 from privatelr.formula import Person
 from privatelr.mechanisms import Problem
@@ -59,7 +59,7 @@ from privatelr.mechanisms.stages.scale import (
 )
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import grams_of_persons
-from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP, NonPrivate
+from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.privacy.accounting import Ledger
 from privatelr.results.release_files import content_hash, release_document, restore
 from privatelr.sources import as_batch, declare_schema
@@ -257,20 +257,6 @@ def test_whole_numbers_are_persons_wherever_they_lie(kind, from_below, places, t
     assert set(owners) == set(range(m))
 
 
-@pytest.mark.parametrize("kind", ["str", "string[pyarrow]", pd.ArrowDtype(pa.large_string())])
-def test_texts_of_arrow_do_not_become_objects(kind, monkeypatch):
-    """Which would take ten times the memory of an integer for each record, and as long as a fit."""
-    monkeypatch.setattr(persons, "as_objects", None)
-    column = pd.Series(["a", None, "b", "a"], dtype=kind)
-    assert with_shares(as_batch({"patient": column}), Person("patient"))[0] == 3
-
-
-def test_persons_have_a_type_that_can_hold_them():
-    frame = patients().assign(patient=pd.Timestamp("2020-01-01"))
-    with pytest.raises(SchemaError, match="'patient' has the type datetime64"):
-        dplr("y ~ x + z", frame, 1, **PERSON)
-
-
 # -- what may be seen -------------------------------------------------------------------------
 
 
@@ -308,27 +294,6 @@ def test_errors_do_not_depend_on_the_number_of_records():
 
 
 # -- guarantees -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("fitting", [dplr, dpsvm])
-def test_the_guarantee_is_about_persons(fitting):
-    fitted = fitting("y ~ x + z + person(patient, 2)", patients(), 1, bounds=BOUNDS)
-    assert fitted.guarantee == PureDP(1, REPLACE_PERSON)
-    assert fitted.calibration.problem.persons
-    assert fitted.calibration.problem.n == 8
-    given = fitting("y ~ x + z", patients(), PureDP(1, REPLACE_PERSON), **PERSON)
-    assert given.guarantee == fitted.guarantee
-
-
-@pytest.mark.quick
-@pytest.mark.parametrize(
-    ("kind", "numbers"), [(PureDP, (1.0,)), (ZCDP, (0.1,)), (ApproxDP, (1, 1e-6)), (NonPrivate, ())]
-)
-def test_guarantees_take_their_neighbours_by_name(kind, numbers):
-    assert kind(*numbers, neighbours="person") == kind(*numbers, neighbours=REPLACE_PERSON)
-    for other in ("banana", None, 3, ["person"], "REPLACE_PERSON"):
-        with pytest.raises(GuaranteeError, match="neighbours takes 'replace', 'zero-out', 'person"):
-            kind(*numbers, neighbours=other)
 
 
 def test_a_delta_and_a_rho_take_laplace_noise():
@@ -373,46 +338,6 @@ def test_pages_count_the_persons_of_records_outside_of_a_subset():
     assert "belong to n" not in page
 
 
-@pytest.mark.quick
-def test_a_number_of_records_may_be_of_numpy():
-    fits = [
-        dplr("y ~ x + z", patients(), 1, **{**PERSON, "records_per_person": most})
-        for most in (3, np.int64(3), np.uint8(3))
-    ]
-    assert {fit.spec.formula.person for fit in fits} == {Person("patient", 3)}
-    assert type(fits[1].spec.formula.person.most) is int
-    with pytest.raises(FormulaError, match=r"has it inside, as in person\(patient, 2\)"):
-        dplr(
-            "y ~ x + z + person(patient)", patients(), 1, records_per_person=2, levels={"y": [0, 1]}
-        )
-    for other in (np.bool_(True), np.float64(3)):
-        with pytest.raises(FormulaError, match="whole number from 1"):
-            dplr(
-                "y ~ x + z",
-                patients(),
-                1,
-                person="patient",
-                records_per_person=other,
-                levels={"y": [0, 1]},
-            )
-
-
-@pytest.mark.parametrize(
-    "term",
-    ["person()", "person(patient, 0)", "person(patient, x)", "person(patient, 2.5)", "x:person(z)"],
-)
-def test_terms_that_name_no_person(term):
-    with pytest.raises(FormulaError, match="formula: "):
-        dplr(f"y ~ x + {term}", patients(), 1, bounds=BOUNDS)
-
-
-def test_a_dot_does_not_stand_for_a_person():
-    fitted = dplr("y ~ . + person(patient)", patients(), 1, bounds=BOUNDS)
-    assert list(fitted.coef.index) == ["(Intercept)", "x", "z"]
-    whole = dplr(patients()[["patient", "x", "z", "y"]], eps=1, **PERSON)
-    assert list(whole.coef.index) == ["(Intercept)", "x", "z"]
-
-
 def test_whoever_reads_rows_by_themselves_refuses_persons():
     """Where nobody groups records, each would count as much as a person."""
     dask = pytest.importorskip("dask.dataframe")
@@ -440,11 +365,6 @@ def test_no_error_names_the_number_of_records():
     with pytest.raises(SchemaError) as caught:
         dplr("y ~ x", frame.x.to_numpy(), 1, **PERSON)
     assert "19" not in str(caught.value)
-
-
-def test_predictions_need_no_person():
-    fitted = dplr("y ~ x + z", patients(), 1, **PERSON)
-    assert len(fitted.predict(patients().drop(columns="patient"))) == 19
 
 
 # -- inference --------------------------------------------------------------------------------
@@ -760,23 +680,6 @@ def test_a_plan_has_the_calibration_of_a_fit(price, spend):
     assert "for m = 3000 persons" in repr(planned)
 
 
-def test_the_page_of_a_plan_is_about_persons():
-    planned = plan("y ~ x + z", 3000, records_per_person=2, spend=ROC, **PRICES[0], **PERSON)
-    page = " ".join(str(planned).split())
-    assert "one of m = 3000 persons" in page
-    assert "every person has 2 records that are alike" in page
-
-
-def test_a_plan_compares_promises_about_persons():
-    """Those about records would be another thing, and are not offered."""
-    table = plan("y ~ x + z + person(patient)", 3000, 1, bounds=BOUNDS).table()
-    assert table.guarantee.str.contains("delta").any()
-    with pytest.raises(ArgumentError, match="person: it goes with a formula"):
-        plan(4, 3000, 1, person="patient")
-    with pytest.raises(GuaranteeError, match="'person'"):
-        plan("y ~ x + z", 3000, PureDP(1), **PERSON)
-
-
 def test_fits_about_persons_are_compared_with_such_fits_only():
     frame = patients([2] * 300)
     one, two = (dplr(f"y ~ {terms}", frame, 1, **PERSON) for terms in ("x", "x + z"))
@@ -840,23 +743,6 @@ def test_a_file_cannot_say_less_than_its_noise(tmp_path, wrong, right):
     document["sha256"] = content_hash(document)
     with pytest.raises(ReleaseFileError):
         restore(document)
-
-
-def test_the_card_speaks_of_persons():
-    fitted = dplr("y ~ x + z", patients(), 1, **PERSON)
-    card = " ".join(fitted.card().split())
-    for words in (
-        "of the records of 8 persons:",
-        "To each of 8 persons, for all records that they have: epsilon = 1 (pure)",
-        "knows the other 7 persons with all their records",
-        "between any two guesses about your records change",
-        "A group of k persons is covered",
-        "one person where 'patient' has the same value",
-        "The number of persons, m = 8, is public (that of records is not), and so are names",
-        "of m = 8 persons",
-    ):
-        assert words in card
-    assert "n = 8" not in card
 
 
 # -- values that tell persons apart ---------------------------------------------------------------

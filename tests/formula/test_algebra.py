@@ -1,12 +1,7 @@
 """The formula dialect: what R accepts, what it means, and how columns are named."""
 
 import contextlib
-import functools
-import sys
-import warnings
-from collections import Counter
 
-import formulaic
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from raw_designs import raw_design
 
-from privatelr import cli, dplr
+from privatelr import dplr
 from privatelr.design import plan_design, read_design, read_values
 from privatelr.errors import FormulaError, PrivateLRError
-from privatelr.formula import algebra, parse_formula
+from privatelr.formula import parse_formula
 from privatelr.numerics.rows import DenseRows
 from privatelr.sources import as_batch, declare_schema
 
@@ -178,67 +173,6 @@ def test_a_column_taken_out_of_the_dot_is_not_asked_for_anything(unusable):
     frame = TABLE.assign(when=pd.Timestamp("2020-01-01"))[["y", "x", unusable]]
     spec = plan(f"y ~ . - {unusable}", frame)
     assert spec.columns.names == ("(Intercept)", "x")
-
-
-def entries_into_formulaic(call, monkeypatch):
-    """How often a call reads a new formula, or makes a matrix, by formulaic."""
-    parse_formula("y ~ x", ["y", "x"])  # imports it
-    algebra._read.cache_clear()
-    algebra._resolved.cache_clear()
-    entered = Counter()
-
-    def counted(name, function):
-        @functools.wraps(function)
-        def entering(*args, **kwargs):
-            entered[name] += 1
-            return function(*args, **kwargs)
-
-        return entering
-
-    modules = [one for name, one in sys.modules.items() if name.partition(".")[0] == "formulaic"]
-    kinds = {kind for one in modules for kind in vars(one).values() if isinstance(kind, type)}
-    for kind in kinds:
-        for name in {"from_spec", "get_model_matrix"} & vars(kind).keys():
-            found = vars(kind)[name]
-            plain = counted(name, getattr(found, "__func__", found))
-            shared = isinstance(found, classmethod)
-            monkeypatch.setattr(kind, name, classmethod(plain) if shared else plain)
-    call()
-    return entered
-
-
-def test_a_fit_has_formulaic_read_its_formula_once(monkeypatch):
-    frame = pd.DataFrame({"y": [False, True], "x": [0.1, 0.2], "g": ["a", "b"]})
-    fit = functools.partial(
-        dplr, "y ~ x * C(g, contr.sum)", frame, bounds={"x": (0, 1)}, levels={"g": ["a", "b"]}
-    )
-    entered = entries_into_formulaic(fit, monkeypatch)
-    assert (entered["from_spec"], entered["get_model_matrix"]) == (1, 0)
-
-
-@pytest.mark.parametrize(
-    ("formula", "command"),
-    [
-        *(("y ~ x * g", command) for command in ("fit", "plan --pilot")),
-        *((formula, "fit") for formula in ("y ~ x + . - z", "y ~ x:g + I(x^2)")),
-    ],
-)
-def test_a_command_has_formulaic_read_its_formula_once(formula, command, tmp_path, monkeypatch):
-    table = tmp_path / "table.csv"
-    table.write_text("y,x,g,z\n0,0.1,a,1\n1,0.2,b,0\n", encoding="utf-8")
-    name, *option = command.split()
-    given = [table, formula] if name == "fit" else [formula, "--n", 1000]
-    option += [table] if option == ["--pilot"] else []
-    declared = ["--bounds", "x=0:1", "--bounds", "z=0:1", "--bounds", "y=0:1", "--levels", "g=a,b"]
-    arguments = [str(argument) for argument in (name, *given, *option, *declared)]
-
-    def run():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            assert cli.main(arguments) == 0
-
-    entered = entries_into_formulaic(run, monkeypatch)
-    assert (entered["from_spec"], entered["get_model_matrix"]) == (1, 0)
 
 
 def test_a_level_of_any_name_has_a_column():
@@ -490,55 +424,4 @@ def test_any_right_hand_side_is_planned_or_refused_in_our_words(tokens):
         assert made.x.shape == (N, len(spec.columns.names))
 
 
-class Counted(str):
-    """A name that counts how often it is compared with another."""
-
-    compared = 0
-    __hash__ = str.__hash__
-
-    def __eq__(self, other):
-        Counted.compared += 1
-        return str.__eq__(self, other)
-
-
-def test_a_dot_does_not_compare_each_of_many_columns_with_all():
-    names = [Counted(f"column{index}") for index in range(1000)]
-    Counted.compared = 0
-    assert len(parse_formula("column0 ~ .", names).covariates) == 999
-    assert Counted.compared < 20 * len(names)
-
-
-def test_a_wrong_name_lists_some_of_many_columns():
-    with pytest.raises(FormulaError, match=r"'c0', .*'c39' and 9,960 more\.$"):
-        parse_formula("c0 ~ dose", [f"c{index}" for index in range(10_000)])
-
-
-def test_a_matrix_by_formulaic_is_counted(monkeypatch):
-    frame = pd.DataFrame({"x": [0.1, 0.2]})
-    entered = entries_into_formulaic(lambda: formulaic.model_matrix("x", frame), monkeypatch)
-    assert entered["from_spec"] >= 1
-    assert entered["get_model_matrix"] >= 1
-
-
 # -- what was read before --------------------------------------------------------------------------
-
-
-def test_a_formula_is_read_once_for_the_same_names(monkeypatch):
-    """A second call reads no word of it again, and neither names nor text share an answer."""
-    text, names = "y ~ . + log(x_once)", ["y", "x_once", "b"]
-    first = parse_formula(text, names)
-    monkeypatch.setattr(algebra, "tokenize", lambda _: pytest.fail("it is read again"))
-    assert parse_formula(text, tuple(names)) is first
-    monkeypatch.undo()
-    assert parse_formula(text, names[::-1]).text == "y ~ b + x_once + log(x_once)"
-    assert parse_formula(text, [*names, "c"]).text == "y ~ x_once + b + c + log(x_once)"
-    assert parse_formula(f"{text} + 0", names).terms != first.terms
-    for _ in range(2):
-        with pytest.raises(FormulaError, match="x_once"):
-            parse_formula(text, ["y", "b"])
-
-
-def test_few_formulas_are_kept():
-    for number in range(200):
-        parse_formula(f"y ~ x{number}", ["y", f"x{number}"])
-    assert algebra._read.cache_info().currsize <= 64
