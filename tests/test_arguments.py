@@ -9,11 +9,9 @@ from frames_for_laws import FORMULA, SCHEMA, clinic
 
 import privatelr
 from privatelr import (
-    Fit,
     Ledger,
     PrivacyWarning,
     PrivateFTRL,
-    PureDP,
     check,
     constraint_private_lp,
     dplpsvm,
@@ -70,22 +68,7 @@ def message(function, *args, **kwargs):
     [
         (dplr, "lamda_", "did you mean lambda_?"),
         (dplr, "lam", "did you mean lambda_?"),
-        (dplr, "EPSILON", "did you mean eps?"),
-        (PureDP, "esp", "did you mean epsilon?"),
-        (dplr, "intercept_scal", "did you mean intercept_scale?"),
-        (dpsvm, "na.action", "did you mean na_action?"),
         (dpsvm, "C", "lambda_ is 1 / (C n)."),
-        (dplr, "cluster", "take person=, all of whose records are protected together."),
-        (dplpsvm, "groups", "take person=, all of whose records are protected together."),
-        (dplr, "sample_weight", "did you mean weights?"),
-        (Fit.wald_test, "scalar", "the numbers of a test are plain ones here, so leave it out."),
-        (dplr, "freq_weights", "if each is protected by itself, repeat it instead."),
-        (dplpsvm, "weights", "as in 'y ~ age + weights(w)'."),
-        (dplpsvm, "subset", "as in 'y ~ age + subset(age > 50)'."),
-        (dpsimplex, "n_draws", "did you mean draws?"),
-        (plan, "data", "it takes the number of records, and never the data."),
-        (plan, "seed", "it takes formula, n, eps, "),
-        (dplpsvm, "zzz", "it takes formula, data, eps, delta, density, rounds, step, score, "),
     ],
 )
 def test_what_is_near_is_suggested(function, name, ending):
