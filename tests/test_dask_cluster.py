@@ -2,11 +2,7 @@
 
 import os
 import signal
-import subprocess
-import sys
-import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +20,6 @@ from privatelr import (
     NotConvergedError,
     PrivateLRError,
     SchemaError,
-    dask_cluster,
     dplr,
 )
 from privatelr.numerics import value_and_gradient
@@ -128,132 +123,3 @@ def test_a_cluster_without_workers_is_given_up(cluster, impatient):
         ):
             dplr(FORMULA, in_parts(trial(100), 30), **SCHEMA)
     assert "privatelr.timeout" in str(told.value)
-
-
-SCHEDULER_DIES = """
-import os, signal, sys, time, warnings
-import dask, distributed
-sys.path.insert(0, {tests!r})
-from dask_for_tests import in_parts
-from frames_for_laws import FORMULA, SCHEMA
-from repeated_noise import trial
-from privatelr import ClusterError, Ledger, dask_cluster, dplr
-from privatelr.numerics.solve import Newton
-
-def kill(*_, **__):
-    scheduler.kill()
-    scheduler.wait()
-
-def deadly(objective):
-    kill()
-    return Newton()(objective)
-
-def ask(dask_scheduler, **_):
-    os._exit(1)
-
-def slow(part):
-    time.sleep(1)
-    return part
-
-if __name__ == "__main__":
-    import logging, subprocess
-    logging.disable(logging.CRITICAL)
-    start = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
-    scheduler = subprocess.Popen(
-        [*start, "--port", "0", "--scheduler-file", {file!r}], stderr=subprocess.DEVNULL
-    )
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", {file!r},
-         "--no-dashboard", "--no-nanny", "--nthreads", "1"], stderr=subprocess.DEVNULL
-    )
-    client = distributed.Client(scheduler_file={file!r}, timeout=30)
-    client.wait_for_workers(1, timeout=30)
-    ledger, frame, more = Ledger(1.0), trial(100), {{}}
-    lazy = in_parts(frame, 30)
-    when = {when!r}
-    if when == "in a pass":
-        more = {{"solver": deadly}}
-    elif when == "while it is asked":
-        lazy = lazy.map_partitions(slow, meta=frame.iloc[:0])
-        dask_cluster._state = ask
-    else:
-        dask_cluster.wait_for = kill
-    with dask.config.set({{"privatelr.timeout": "2s", "scheduler": "distributed"}}):
-        begun = time.monotonic()
-        try:
-            dplr(FORMULA, lazy, ledger=ledger, **more, **SCHEMA)
-        except ClusterError as error:
-            print("told:", error, "after", time.monotonic() - begun < 20, ledger.left())
-    worker.kill()
-    os._exit(0)
-"""
-
-
-@pytest.mark.parametrize(("when", "left"), [("in a pass", 0.0), ("before it answers", 1.0)])
-def test_a_scheduler_that_dies_ends_a_fit(tmp_path, when, left):
-    """A charge stands; while the records are counted, nothing is charged yet."""
-    script = tmp_path / "dies.py"
-    file = str(tmp_path / "scheduler.json")
-    script.write_text(
-        SCHEDULER_DIES.format(tests=str(Path(__file__).parent / "support"), file=file, when=when)
-    )
-    done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=100, check=False
-    )
-    assert done.stdout.startswith("told: data: the Dask cluster could not go on"), done.stderr
-    assert "a charge that was made for this call stands" in done.stdout
-    assert done.stdout.endswith(f"after True {left}\n")
-
-
-# Python reports what is raised while an object is finalised; the next alarm ends the fit then
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("where", ["synchronous", "threads", "distributed"])
-def test_a_time_limit_of_the_caller_is_the_callers(cluster, where):
-    """An alarm that goes off while a fit waits is neither hidden nor taken for one of Dask's."""
-
-    def slow(part):
-        time.sleep(0.4)
-        return part
-
-    class Alarm:
-        def __call__(self, number, frame):
-            raise TimeoutError("mine")
-
-    frame = trial(100)
-    lazy = in_parts(frame, 30).map_partitions(slow, meta=frame.iloc[:0])
-    before = signal.signal(signal.SIGALRM, Alarm())
-    try:
-        for seconds in (0.2, 1.3):  # while records are counted, and later
-            # again after two seconds: Python drops what is raised while an object is finalised
-            signal.setitimer(signal.ITIMER_REAL, seconds, 2.0)
-            with (
-                dask.config.set({"scheduler": where, "privatelr.memory": "0"}),
-                pytest.raises(TimeoutError, match=r"^mine$"),
-            ):
-                dplr(FORMULA, lazy, **SCHEMA)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def test_an_interrupted_graph_is_not_computed_on(on, monkeypatch):
-    """Though a notebook keeps the traceback, and with it all that was asked for."""
-
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    def tasks() -> set[str]:  # those of tests before this one may still be kept by a cycle
-        return set(on.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks)))
-
-    monkeypatch.setattr(dask_cluster, "wait_for", interrupted)
-    before = tasks()
-    asked = [dask.delayed(time.sleep)(0.3 + second / 1000) for second in range(400)]
-    with pytest.raises(KeyboardInterrupt) as kept:
-        dask_cluster.evaluated(asked, "read")
-    for _ in range(300):  # all of them would take a minute and a half
-        left = tasks() - before
-        if not left:
-            break
-        time.sleep(0.1)
-    assert not left
-    assert kept.value is not None

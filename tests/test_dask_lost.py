@@ -13,7 +13,7 @@ from dask_for_tests import KEPT, STREAMED, in_parts, local_cluster, one_noise
 from frames_for_laws import FORMULA, SCHEMA
 from repeated_noise import trial
 
-from privatelr import ClusterError, dask_cluster, dplr
+from privatelr import ClusterError, dplr
 from privatelr.numerics.solve import Newton
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
@@ -87,28 +87,6 @@ def test_the_tasks_of_a_frozen_worker_move_to_the_others(patient, memory, when):
         assert len(client.scheduler_info()["workers"]) == 1
     expected = dplr(FORMULA, frame, **SCHEMA)
     np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
-
-
-def test_a_worker_that_freezes_with_a_result_is_given_up(patient, monkeypatch):
-    """After the task was done, and before its result came here."""
-    honest, held = dask_cluster.wait_for, ExitStack()
-
-    def freezing(client, futures, **more):
-        honest(client, futures, **more)
-        for address in next(iter(client.who_has(futures).values())):
-            held.enter_context(frozen(pids[address]))
-
-    with (
-        local_cluster(2, processes=True) as (_, client),
-        dask.config.set(scheduler="distributed"),
-        held,
-    ):
-        pids = client.run(os.getpid)
-        monkeypatch.setattr(dask_cluster, "wait_for", freezing)
-        begun = time.monotonic()
-        with pytest.raises(ClusterError, match="did not answer"):
-            dask_cluster.evaluated([dask.delayed(float)(1)], "read")
-        assert time.monotonic() - begun < 30
 
 
 # --- clients that are closed ----------------------------------------------------------------

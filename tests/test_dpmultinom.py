@@ -211,12 +211,6 @@ def test_numbers_are_classes_and_two_of_them_are_left_to_dplr(numbers, typed, tm
     assert not ledger.entries
 
 
-def test_the_noise_is_forgotten_as_epsilon_grows():
-    data = study(2000)
-    private = dpmultinom(FORMULA, data, 1e4, lambda_=0.001, on_small_lambda="keep", **SCHEMA)
-    np.testing.assert_allclose(private.coef, plain(data, lambda_=0.001).coef, atol=0.1)
-
-
 REFUSED = {
     "an order": ({"y": pd.Categorical(["a", "b", "c"] * 100, ordered=True)}, {}, "an order"),
     "ordered()": ({}, {"formula": "ordered(y) ~ age"}, "%in%"),
@@ -270,21 +264,6 @@ def test_a_file_of_what_is_not_proven_is_refused(part, entry, value, said, tmp_p
     path.write_text(json.dumps(document))
     with pytest.raises(lr.ReleaseFileError, match=said):
         lr.load(path)
-
-
-def test_views_of_two_classes_refuse_several():
-    data = study()
-    fit = dpmultinom(FORMULA, data, 1.0, **SCHEMA)
-    for view in (
-        lambda: fit.roc,
-        lambda: fit.private_roc(data, eps=1.0),
-        lambda: lr.dplr("smoker ~ age", data, 1.0, prior=fit, **SCHEMA),
-        lambda: lr.choose({"one": fit, "two": fit}, data, eps=1.0),
-        lambda: lr.plot_coefficients(fit),
-        lambda: lr.audit.privacy_loss(fit.calibration, np.ones((2, 4)), np.ones((2, 4))),
-    ):
-        with pytest.raises(lr.ArgumentError, match="classes"):
-            view()
 
 
 def test_the_command_line_fits_predicts_and_refuses(tmp_path, capsys):

@@ -186,26 +186,6 @@ def test_adult():
     assert whole.income.tolist() == ["<=50K", ">50K"]
 
 
-@pytest.mark.usefixtures("small")
-def test_kddcup99():
-    frame = datasets.fetch_kddcup99()
-    assert frame.connection.tolist() == ["normal", "smurf"]
-    assert frame.service.tolist() == ["http", "http"]
-    schema = load_schema("kddcup99")
-    assert {*schema["bounds"], *schema["levels"]} == set(frame.columns)
-
-
-@pytest.mark.usefixtures("small")
-def test_cod_rna():
-    frame = datasets.fetch_cod_rna()
-    assert frame.label.tolist() == [-1, 1]
-    assert frame.energy.tolist() == [-766, -150]
-    assert frame.iloc[1, :8].tolist() == [-150, 99, 0, 0.5, 0.1, 0.2, 0.3, 0.4]
-    assert len(datasets.fetch_cod_rna("all")) == 6
-    schema = load_schema("cod_rna")
-    assert {*schema["bounds"], *schema["levels"]} == set(frame.columns)
-
-
 @pytest.mark.parametrize("fetch", [datasets.fetch_adult, datasets.fetch_cod_rna])
 def test_a_part_that_is_none_is_refused(fetch):
     with pytest.raises(ArgumentError, match="part='half': part takes 'all', 'train', 'test'"):

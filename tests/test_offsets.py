@@ -16,7 +16,6 @@ from privatelr.call_data import read_data
 from privatelr.design import read_offset
 from privatelr.errors import ArgumentError, FormulaError, SchemaError
 from privatelr.formula import parse_formula
-from privatelr.inference.guessed_columns import Guesses, positive_shares
 from privatelr.locks import flint, working_precision
 from privatelr.mechanisms import matrix_of, mean_moments
 from privatelr.mechanisms.stages.histogram import score_counts
@@ -56,12 +55,6 @@ def reference(frame: pd.DataFrame, covariates: pd.DataFrame, offset: np.ndarray)
     design = sm.add_constant(covariates.astype(float))
     model = sm.GLM(frame["y"], design, family=sm.families.Binomial(), offset=offset)
     return np.asarray(model.fit(tol=1e-12, maxiter=200).params)
-
-
-def concordance(scores: pd.Series) -> float:
-    positive = FRAME["y"] == 1
-    pairs = scores[positive].to_numpy()[:, None] - scores[~positive].to_numpy()
-    return float((pairs > 0).mean() + (pairs == 0).mean() / 2)
 
 
 def rows_of(formula: str, frame: pd.DataFrame = FRAME, **declared: object) -> tuple:
@@ -356,22 +349,6 @@ def test_what_has_no_offset_is_refused_in_one_sentence(call, message: str) -> No
 # --- plans, commands, audits ----------------------------------------------------------------
 
 
-def test_made_up_classes_follow_the_offset() -> None:
-    rng = np.random.default_rng(2)
-    x, z = rng.normal(size=(4000, 2)), rng.normal(0, 2, 4000)
-    guesses = Guesses(balance=0.2, c_index=0.9)
-    shares = positive_shares(x, guesses, z)
-    assert shares.mean() == pytest.approx(0.2)
-    link = np.log(shares / (1 - shares))
-    design = np.column_stack([np.ones(4000), x, z])
-    fitted = np.linalg.lstsq(design, link, rcond=None)[0]
-    assert fitted[3] == pytest.approx(1.0)
-    assert fitted[1] == pytest.approx(fitted[2], rel=0.1)
-    assert fitted[1] > 0
-    plain = positive_shares(x, guesses)
-    assert np.array_equal(plain, positive_shares(x, guesses, np.zeros(4000)))
-
-
 def test_the_loss_between_tables_that_differ_in_an_offset_keeps_the_claim() -> None:
     first = FRAME.head(40).drop(columns="g")
     second = first.copy()
@@ -386,39 +363,6 @@ def test_the_loss_between_tables_that_differ_in_an_offset_keeps_the_claim() -> N
         at = {"output": np.array([0.1, 0.2])}
         here, without = (privatelr.audit.privacy_loss(fit, *both, **at).found for both in sides)
         assert abs(here - without) > 1e-3
-
-
-def test_what_simulates_records_refuses_an_offset() -> None:
-    fit = dplr(FORMULA, FRAME, eps=1.0, bounds=BOUNDS, spend="inference")
-    with pytest.raises(ArgumentError, match="offset"):
-        fit.conf_int(method="bootstrap", covariates="uniform")
-    assert np.isfinite(fit.conf_int(method="wkl", target="penalised").to_numpy()).all()
-
-
-@pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"rp_dim": 2},
-        {"do_scale": True},
-        {"do_scale": "private"},
-        {"spend": {"coefficients": 0.7, "roc": 0.3}},
-        {"op": False},
-        {"delta": 1e-6, "spend": "inference"},
-        {"row_norm": 0.5},
-    ],
-    ids=str,
-)
-def test_other_choices_keep_the_offset_in_their_links(given: dict) -> None:
-    fit = dplr(FORMULA, FRAME, eps=2.0, bounds=BOUNDS, **given)
-    link = fit.predict(FRAME.head(9), "link")
-    moved = fit.predict(FRAME.head(9).assign(z=1.0), "link")
-    assert np.allclose(link - moved, np.log(FRAME["z"].head(9)))
-    scores = fit.predict(FRAME)
-    # scores of the training data have it, too: a learned threshold lies between two of them
-    low, high = np.quantile(scores, [0.0, 1.0])
-    assert fit.diagnostics.c_index == pytest.approx(concordance(scores), abs=1e-9)
-    assert low <= fit.diagnostics.youden <= high
 
 
 @pytest.mark.quick

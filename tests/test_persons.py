@@ -26,14 +26,12 @@ from privatelr import (
     PureDP,
     ReleaseFileError,
     SchemaError,
-    average_marginal_effects,
     compare,
     dplpsvm,
     dplr,
     dpsimplex,
     dpsvm,
     load,
-    plan,
 )
 from privatelr.audit import privacy_loss
 from privatelr.call_data import read_data
@@ -331,13 +329,6 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(options, error, words):
         dplr("y ~ x + z", patients(), **given)
 
 
-def test_pages_count_the_persons_of_records_outside_of_a_subset():
-    fit = dplr("y ~ x", patients(), 1, subset="z > 0", **PERSON)
-    page = " ".join(str(fit).split())
-    assert "the others are rows of zeros, and their persons belong to m" in page
-    assert "belong to n" not in page
-
-
 def test_whoever_reads_rows_by_themselves_refuses_persons():
     """Where nobody groups records, each would count as much as a person."""
     dask = pytest.importorskip("dask.dataframe")
@@ -514,14 +505,6 @@ def test_what_sums_of_persons_lose_does_not_depend_on_the_number_of_records():
     assert lost < 1e-3 * scale_sensitivity(of_records)
 
 
-def test_the_scale_is_released_where_public_facts_say_that_it_is_worth_it():
-    """As many records decide nothing: they are not public."""
-    many, few = (patients([size] * 60) for size in (1, 40))
-    assert dplr("y ~ x + z", many, 1, **PERSON).scale is None
-    assert dplr("y ~ x + z", few, 1, **PERSON).scale is None
-    assert dplr("y ~ x + z", patients([1] * 3000), 1, **PERSON).scale is not None
-
-
 def test_persons_of_one_record_have_the_scale_of_records():
     """With the same noise, up to what sums may lose."""
     frame = patients([1] * 3000)
@@ -534,6 +517,11 @@ def test_persons_of_one_record_have_the_scale_of_records():
     np.testing.assert_allclose(alone.scale.to_numpy()[:, 1:], person.scale.to_numpy()[:, 1:], 1e-4)
 
 
+# -- counts of scores -------------------------------------------------------------------------
+
+ROC = {"coefficients": 0.75, "roc": 0.25}
+
+
 def test_matrices_beside_a_scale_are_held_to_what_a_person_may_add():
     """Each of a person's records alone would be held to the trace of one of a typical length."""
     fitted = dplr(
@@ -541,11 +529,6 @@ def test_matrices_beside_a_scale_are_held_to_what_a_person_may_add():
     )
     assert fitted.spec.standard.length > 1
     assert fitted.release.moments.calibration.typical is None
-
-
-# -- counts of scores -------------------------------------------------------------------------
-
-ROC = {"coefficients": 0.75, "roc": 0.25}
 
 
 @pytest.mark.parametrize("most", [1, 3])
@@ -641,17 +624,6 @@ def test_a_curve_of_other_persons_is_paid_by_the_person():
     assert exact.roc.prevalence == pytest.approx(float(frame.y @ share / share.sum()), abs=0.02)
 
 
-def test_what_a_curve_of_persons_does_not_take():
-    frame = patients([2] * 60)
-    fitted = dplr("y ~ x + z", frame, 1, **PERSON)
-    with pytest.raises(ArgumentError, match="response, person: both are columns of the data"):
-        fitted.private_roc(frame.drop(columns="y"), 1, response=frame.y[:7])
-    with pytest.raises(FormulaError, match="the column 'patient' is missing"):
-        fitted.private_roc(frame.drop(columns="patient"), 1)
-    with pytest.raises(GuaranteeError, match="'person'"):
-        fitted.private_roc(frame, PureDP(1))
-
-
 def test_scale_and_curve_do_not_show_the_number_of_records():
     few, many = patients(), patients((3, 1, 2, 5000, 1, 1, 4, 9))
     spend = {"scale": 0.2, "coefficients": 0.4, "inference": 0.2, "roc": 0.2}
@@ -668,18 +640,6 @@ def test_scale_and_curve_do_not_show_the_number_of_records():
 # -- plans, and what is made of a fit -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("price", PRICES, ids=["pure", "delta", "zcdp"])
-@pytest.mark.parametrize("spend", [None, "inference", ROC], ids=["plain", "inference", "roc"])
-def test_a_plan_has_the_calibration_of_a_fit(price, spend):
-    given = {"spend": spend, "records_per_person": 2, **price, **PERSON}
-    planned = plan("y ~ x + z", 3000, **given)
-    fitted = dplr("y ~ x + z", patients([2] * 3000), **given)
-    assert planned.calibration.coefficients == fitted.calibration
-    scale = fitted.release.scale
-    assert planned.calibration.scale == (None if scale is None else scale.calibration)
-    assert "for m = 3000 persons" in repr(planned)
-
-
 def test_fits_about_persons_are_compared_with_such_fits_only():
     frame = patients([2] * 300)
     one, two = (dplr(f"y ~ {terms}", frame, 1, **PERSON) for terms in ("x", "x + z"))
@@ -693,23 +653,6 @@ def test_no_bootstrap_takes_records_of_a_person_for_independent():
     fitted = dplr("y ~ x + z", patients([2] * 300), 1, spend="inference", **PERSON)
     with pytest.raises(ArgumentError, match="does not simulate persons"):
         fitted.conf_int(method="bootstrap", covariates="uniform")
-
-
-@pytest.mark.parametrize("most", [1, 3])
-def test_effects_over_the_data_take_weights_that_add_up(most):
-    """With records_per_person, persons with fewer have less, and the sum is not public."""
-    frame = patients([2] * 300)
-    given = {"lambda_": 1e-8, "spend": "inference", "records_per_person": most, **PERSON}
-    fitted = dplr("y ~ x + z", frame, 0, **given)
-    if most == 1:
-        p = fitted.predict(frame)
-        mean = float((p * (1 - p)).mean()) * fitted.coef[["x", "z"]]
-        found = average_marginal_effects(fitted).table.estimate
-        np.testing.assert_allclose(found, mean, rtol=1e-6)
-        return
-    with pytest.raises(ArgumentError, match="whose sum is not public"):
-        average_marginal_effects(fitted)
-    assert len(average_marginal_effects(fitted, frame).table) == 2
 
 
 # -- files ------------------------------------------------------------------------------------

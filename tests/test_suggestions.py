@@ -78,15 +78,6 @@ def test_a_schema_file_holds_the_same(tmp_path):
     assert tomllib.loads(truths.to_toml())["levels"]["job"] == [False, True]
 
 
-def test_the_page_has_price_and_ranges():
-    shown = str(suggest(people()))
-    assert "epsilon = 2 (pure)" in shown
-    assert "replace one of n = 3000" in shown
-    assert "0 to 100000000" in shown
-    assert "<table>" in suggest(people())._repr_html_()
-    assert "epsilon = 1, delta = 1e-06" in str(levels(people()))
-
-
 def test_rare_levels_stay_untold_and_order_is_that_of_the_levels():
     column = ["zebra"] * 500 + ["ant"] * 500 + ["only one"]
     assert levels({"job": column})["job"] == ("ant", "zebra")
@@ -293,17 +284,6 @@ def test_one_record_moves_two_counts_of_levels_by_one():
         moved = {level: other[level] - first[level] for level in {*first, *other}}
         moves = sorted(move for move in moved.values() if move)
         assert moves in ([], [-1], [-1, 1])
-
-
-def test_text_is_refused_before_it_is_paid_for():
-    frame = pd.DataFrame({"name": ["Ann", "Bo"] * 500}, dtype="string")
-    ledger = lr.Ledger(1.0)
-    with pytest.raises(
-        lr.SchemaError,
-        match="drop the bounds",
-    ):
-        lr.suggest_bounds(frame, {"name": (0, 10)}, eps=0.5, ledger=ledger)
-    assert ledger.entries == ()
 
 
 # -- persons -----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 from command_lines import LINES, PAYING, WRITING, prepare, run_each
 from frames_for_laws import FORMULA, clinic, fit_clinic
 
-from privatelr import Ledger, cli, load
+from privatelr import Ledger, cli
 from privatelr.cli.outcomes import in_shell
 
 PRINTING = [
@@ -117,17 +117,6 @@ def test_what_was_done_is_said_where_its_page_is_lost(line, done, tmp_path, monk
     assert heard(capsys.readouterr().err) == [said]
 
 
-def test_a_reader_that_leaves_a_fit_whose_file_is_written(home, tmp_path, monkeypatch, capsys):
-    """A retry would pay twice."""
-    monkeypatch.chdir(home)
-    read, write = os.pipe()
-    os.close(read)
-    with printing_to(write, monkeypatch):
-        assert run(f"privatelr {FIT} --out {tmp_path}/model.json") == 0
-    assert heard(capsys.readouterr().err) == []
-    assert load(tmp_path / "model.json").nobs == 600
-
-
 # -- processes -------------------------------------------------------------------------------
 
 
@@ -227,33 +216,6 @@ def test_every_command_that_pays_is_refused_alike(home, monkeypatch, capsys):
         status, told = run(f"privatelr {line}"), capsys.readouterr()
         assert (status, told.out, len(heard(told.err))) == (1, "", 1), (line, told.err)
     (home / "spent.ledger").unlink()
-
-
-def test_the_c_locale_and_no_home(home, tmp_path):
-    """All commands do their work, with pictures, and say what they say in ASCII."""
-    rest = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "HOME": "/proc/1"}
-    lines = [*LINES.values()]
-    lines += [f"{LINES[name]} --out {tmp_path}/{place}" for place, name in enumerate(WRITING)]
-    lines += [f"roc lr.json clinic.csv --eps 1 --seed 3 --plot {tmp_path}/roc.png"]
-    for line, (status, out, err) in zip(
-        lines, run_each(lines, home, encoding="ascii", **rest), strict=True
-    ):
-        assert status == 0, (line, err)
-        page = line.startswith("check")
-        assert page or heard(err.replace(r"gr\xf6\xdfe", "")) == [], (line, err)
-        assert out.isascii()
-    assert (tmp_path / "roc.png").stat().st_size > 1000
-    assert "größe" in (tmp_path / str(WRITING.index("schema init"))).read_text(encoding="utf-8")
-    wrong = [f"{line} --no-such" for line in LINES.values()] + ["predict lr.json gr\u00f6.csv"]
-    for line, (status, out, err) in zip(
-        wrong, run_each(wrong, home, encoding="ascii", **rest), strict=True
-    ):
-        assert (status, out, err.count("\n")) == (2, "", 1), (line, err)
-
-
-def test_words_that_are_not_text_are_refused(capsys):
-    assert cli.main(["card", os.fsdecode(b"gr\xf6\xdfe")]) == 2
-    assert "takes text in UTF-8" in capsys.readouterr().err
 
 
 # -- interrupts ------------------------------------------------------------------------------

@@ -8,8 +8,6 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from privatelr.design import Variable, describe_variables, level_codes, read_variable
 from privatelr.design.variables import _codes
@@ -64,14 +62,6 @@ def test_declarations_are_kept_in_plain_types():
     )
     assert schema == Schema({"a": (0.0, 1.0)}, {"s": (1, 2), "t": ("u", "v")}, 2.0, None)
     assert {type(level) for level in schema.levels["s"]} == {int}
-
-
-def test_the_constant_of_the_intercept_is_the_usual_one_unless_it_is_declared():
-    for usual in (Schema(), declare_schema(), declare_schema(intercept_scale=None)):
-        assert usual.intercept_scale is None
-        assert usual.constant == 0.5
-    declared = declare_schema(intercept_scale=2)
-    assert declared.intercept_scale == declared.constant == 2.0
 
 
 @pytest.mark.parametrize("argument", ["bounds", "levels"])
@@ -227,23 +217,6 @@ def test_no_value_can_stop_or_warn(variable, value):
     if variable.kind == "numeric":
         assert variable.bounds[0] <= values[0] <= variable.bounds[1]
         assert math.isfinite(values[0])
-
-
-def test_an_array_without_dimensions_is_a_number():
-    values, valid = read_variable(Variable("v", "numeric"), column([np.array(0.5), [0.5]]))
-    assert values[0] == 0.5
-    assert valid.tolist() == [True, False]
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from(WEIRD), min_size=1, max_size=6), st.sampled_from(VARIABLES))
-def test_weird_columns_are_read_row_by_row(values, variable):
-    whole, valid = read_variable(variable, column(values))
-    for index, value in enumerate(values):
-        alone, usable = read_variable(variable, column([value]))
-        assert usable[0] == valid[index]
-        if usable[0] and not isinstance(value, AwkwardText):
-            assert alone[0] == whole[index]
 
 
 TYPED = [

@@ -88,12 +88,6 @@ def test_the_scores_are_those_of_predict(frame, name, spend):
     assert fit.roc.auc == pytest.approx(fit.diagnostics.c_index, abs=0.01)
 
 
-def test_projected_rows_are_scored(frame):
-    fit = dplr(FORMULA, frame, eps=1e4, spend=SPEND, rp_dim=2, **SCHEMA)
-    exact = exact_counts(fit, frame, 2 * frame.y.to_numpy() - 1)
-    assert fit.roc.release.counts.tolist() == exact.tolist()
-
-
 def test_replacing_a_record_moves_two_counts_by_one(frame, monkeypatch):
     """Under the same coefficients: the same noise, and a tilt that hides the rest of the record."""
     honest = stages.histogram.count_scores

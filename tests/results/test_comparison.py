@@ -1,9 +1,7 @@
 """The table of several fits: its numbers, its formats, and the guarantee of all fits together."""
 
-import html
 import pickle
 import re
-import sys
 from dataclasses import replace
 from functools import lru_cache
 from html.parser import HTMLParser
@@ -17,11 +15,9 @@ from repeated_noise import drawn, trial
 from privatelr import (
     REPLACE_PERSON,
     ZCDP,
-    ApproxDP,
     ArgumentError,
     GuaranteeError,
     Ledger,
-    MissingDependencyError,
     NonPrivate,
     PrivacyWarning,
     PureDP,
@@ -147,34 +143,6 @@ def test_odds_ratios_are_exponentials():
 
 
 # -- facts and sentences -------------------------------------------------------------------------
-
-
-def test_facts_of_each_fit():
-    table = compare(fits())
-    facts = {
-        name: dict(zip(table.facts.headers, cells, strict=True))
-        for name, cells in zip(table.facts.names, table.facts.cells, strict=True)
-    }
-    for name, one in fits().items():
-        assert facts["n"][name] == str(one.nobs)
-        assert facts["response"][name] == "y"
-        assert facts["loss"][name].startswith(one.loss.name)
-        for price in ("epsilon", "delta", "rho"):
-            known = getattr(one.guarantee, price, None)
-            assert facts[price][name] == ("" if known is None else f"{known:.6g}")
-        scale = getattr(one.release, "scale", None)
-        assert (facts["scale"][name] == "released") is (scale is not None)
-    assert facts["guarantee"] == {
-        name: {PureDP: "pure", ZCDP: "zCDP", ApproxDP: "approximate", NonPrivate: "none"}[
-            type(one.guarantee)
-        ]
-        for name, one in fits().items()
-    }
-    assert facts["mechanism"]["output"] == "output"
-    assert facts["mechanism"]["plain"] == "none"
-    assert facts["inference"]["plain"] == "without noise"
-    assert facts["inference"]["inference"] == fit("inference").glance()["inference"].iloc[0]
-    assert "rho" not in compare(fits("inference", "small")).facts.names
 
 
 def test_what_makes_estimates_differ_is_said(monkeypatch):
@@ -401,19 +369,3 @@ def made_up_persons():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"age": rng.uniform(20, 80, 300), "ill": rng.integers(0, 2, 300) == 1})
     return table.assign(patient=np.arange(300) // 3, clinic=np.arange(300) // 30)
-
-
-def test_a_comparison_is_a_great_table(monkeypatch):
-    """Its labels are escaped, and it has what the printed table has."""
-    pytest.importorskip("great_tables")
-    table = compare({"<b>bold</b>": fit("inference"), "plain": fit("small")})
-    made = table.as_gt()
-    found = made.as_raw_html()
-    assert "<b>bold</b>" not in found
-    assert "&lt;b&gt;bold&lt;/b&gt;" in found
-    assert all(html.escape(note, quote=False)[:40] in found for note in table.notes)
-    shown = made._tbl_data
-    assert [*shown["row"]] == [*table.terms.names, *table.facts.names]
-    monkeypatch.setitem(sys.modules, "great_tables", None)
-    with pytest.raises(MissingDependencyError, match="pip install great_tables"):
-        table.as_gt()

@@ -82,31 +82,6 @@ def test_what_was_not_counted_has_no_tone(axes):
     assert labels(axes) == ["sampling error", "added by the noise"]
 
 
-def test_the_axis_names_intervals_as_the_page_does(axes):
-    named = {"mode": "conservative", "target": "penalised"}
-    plot({"with noise": FIT, "widest": OUTPUT}, ax=axes, **named)
-    assert axes.get_xlabel() == "coefficient, 95% confidence intervals, conservative mode"
-    assert "posterior mode, " in " ".join(str(FIT).split())
-    plot(SMALL, ax=axes)  # nothing to average over, so that the page names no mode either
-    assert axes.get_xlabel() == "coefficient, 95% confidence intervals"
-    assert " mode" not in str(SMALL)
-
-
-def test_rows_are_of_powers_of_ten_of_units_where_asked_for(axes):
-    plot(FIT, ax=axes, scale="auto")
-    assert axes.get_xlabel() == "coefficient, 95% confidence intervals, posterior mode"
-    names = [t.get_text() for t in axes.get_yticklabels()]
-    assert names == ["age (per 10)", "dose", "smoker[T.yes]"]
-    tidy = FIT.tidy(conf_int=True)[1:]
-    times = np.array([10.0, 1.0, 1.0])
-    np.testing.assert_allclose([bar[0] for bar in bars(axes)[:3]], tidy["conf_low"] * times)
-    np.testing.assert_allclose([bar[1] for bar in bars(axes)[:3]], tidy["conf_high"] * times)
-    plot(FIT, ax=axes, exponentiate=True, scale="auto")
-    np.testing.assert_allclose(
-        [bar[1] for bar in bars(axes)[9:12]], np.exp(tidy["conf_high"] * times)
-    )
-
-
 def test_coefficients_in_standard_errors(axes):
     plot(FIT, ax=axes, scale="standard error")
     assert axes.get_xlabel() == (

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
-from frames_for_laws import SCHEMA, fit_clinic
+from frames_for_laws import fit_clinic
 from matplotlib.figure import Figure
 from repeated_noise import drawn, trial
 
@@ -348,37 +348,6 @@ def test_the_older_spelling_of_what_is_printed_anyway_asks_for_nothing():
     fit.plot(target="regularised", ax=Figure().subplots())
 
 
-def test_units_of_the_user():
-    """A fit in months is that in years, twelve times as small, under the same draw."""
-    frame = trial(500)
-    months = frame.assign(age=12 * frame["age"])
-    bounds = SCHEMA["bounds"]
-    fits = [
-        fit_clinic(data, eps=0, lambda_=1e-3, spend="inference", bounds={**bounds, "age": span})
-        for data, span in ((frame, (18, 90)), (months, (216, 1080)))
-    ]
-    years, months = (fit.tidy(conf_int=True).set_index("term") for fit in fits)
-    scaled = ["estimate", "std_error", "sampling_sd", "conf_low", "conf_high"]
-    np.testing.assert_allclose(years.loc["age", scaled] / 12, months.loc["age", scaled], rtol=1e-6)
-    np.testing.assert_allclose(years.loc["dose", scaled], months.loc["dose", scaled], rtol=1e-6)
-    np.testing.assert_allclose(years["p_value"], months["p_value"], rtol=1e-4)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"rp_dim": 2}, {"row_norm": 0.7}, {"bounds": None}, {}, {"model": dpsvm}],
-    ids=["rp", "norm", "bare", "scale", "scale-svm"],
-)
-def test_other_designs(options):
-    fit = drawn(fit_clinic, people(), spend="inference", eps=4.0, **options)
-    named = {"target": "penalised"} if "model" in options else {}
-    ends = fit.tidy(conf_int=True, **named)[["estimate", "p_value", "conf_low", "conf_high"]]
-    assert np.isfinite(ends).all(axis=None)
-    assert np.isfinite(fit.predict(people()[:9], interval=0.9)).all(axis=None)
-    assert fit.wald_test("age = 0").df == 1
-    assert (fit.scale is None) == any(name in options for name in ("rp_dim", "row_norm", "bounds"))
-
-
 @pytest.mark.parametrize(
     "ask",
     [
@@ -623,34 +592,6 @@ def test_an_effect_on_the_edge_of_its_interval_has_the_p_value_of_its_level():
     assert row["conf_high"] - row["estimate"] != pytest.approx(row["estimate"] - row["conf_low"])
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"eps": 2.0, "do_scale": "private", "row_norm": 1.5},
-        {"eps": ZCDP(0.05), "do_scale": "private", "row_norm": 1.0},
-    ],
-    ids=["pure", "zCDP"],
-)
-def test_effects_of_rows_whose_scale_was_released(options):
-    """The slopes of predictions, for which rows that are long in the fit count as they are."""
-    fit, reference = drawn(fit_clinic, people(), spend="inference", **options), trial(200, seed=8)
-    assert fit.scale is not None
-    table = average_marginal_effects(fit, reference, variables=["age", "dose"]).table
-    p = probabilities(fit, reference)
-    plain = estimates(fit)["age"] * (p * (1 - p)).mean()
-    assert table.loc["age", "estimate"] == pytest.approx(plain, rel=1e-5)
-    for name, step in (("age", 0.01), ("dose", 0.001)):
-        low, high = SCHEMA["bounds"][name]
-        inside = reference[name].clip(low + step, high - step)
-        above, below = (
-            probabilities(fit, reference.assign(**{name: inside + way})) for way in (step, -step)
-        )
-        slope = (above - below).mean() / (2 * step)
-        assert table.loc[name, "estimate"] == pytest.approx(slope, rel=1e-4)
-    with pytest.raises(ArgumentError, match="long records count less; pass a public frame"):
-        average_marginal_effects(fit)
-
-
 def test_errors_of_effects_are_those_of_the_delta_method():
     """By numerical derivatives of the effect in the coefficients."""
     fit, reference = bought("approximate"), trial(50, seed=8)
@@ -671,24 +612,6 @@ def test_errors_of_effects_are_those_of_the_delta_method():
     ]
     expected = np.sqrt(gradient @ fit.vcov().to_numpy() @ gradient)
     assert table.loc["age", "std_error"] == pytest.approx(expected, rel=1e-4)
-
-
-@pytest.mark.parametrize("name", ["pure", "zCDP", "approximate", "noisy", "plain"])
-def test_effects_over_the_training_data(name):
-    fit = bought(name)
-    found = average_marginal_effects(fit)
-    assert found.over == "training data"
-    assert "was paid for" in str(found)
-    assert list(found.table.index) == ["age", "dose"]
-    mean = found.table["estimate"] / estimates(fit)[["age", "dose"]]
-    assert mean.iloc[0] == pytest.approx(mean.iloc[1])
-    assert 0 <= mean.iloc[0] <= 0.25
-    if name != "noisy":
-        frame = people()
-        exact = average_marginal_effects(fit, frame, variables=["age", "dose"]).table
-        off = (found.table["estimate"] - exact["estimate"]).abs()
-        assert (off <= 4 * found.table["std_error"]).all()
-        assert (found.table["std_error"] >= 0.9 * exact["std_error"]).all()
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,10 @@ import pickle
 import re
 import warnings
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from frames_for_laws import MODELS, SCHEMA, FixedRandomness, clinic, clinic_by_age
-from scipy import special
 
 import privatelr.fitting
 import privatelr.results.answers.scored_records
@@ -28,7 +26,6 @@ from privatelr import (
 from privatelr.mechanisms.stages.histogram import HistogramCalibration
 from privatelr.privacy import ZCDP, ApproxDP
 from privatelr.results import predict
-from privatelr.results.pages import roc_plot
 from privatelr.results.pages.roc_plot import plot_roc
 
 FORMULA = "y ~ age + dose + smoker"
@@ -232,17 +229,6 @@ def test_a_record_that_cannot_be_used_counts(fit, frame, monkeypatch):
     assert found.release.counts.sum() == pytest.approx(MANY, abs=5)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_calling_nothing_positive_is_a_threshold(frame, seed):
-    """Of labels without any order the best threshold may lie above all scores."""
-    labels = np.random.default_rng(seed).integers(0, 2, MANY).astype(float)
-    fit = MODELS["dpsvm"](FORMULA, frame.assign(y=1 - frame.y), eps=4.0, **SCHEMA)
-    found = fit.private_roc(frame.assign(y=np.where(seed % 2, frame.y, labels)), eps=50.0)
-    assert str(found)
-    assert np.isfinite([found.youden, found.topleft]).all()
-    assert len(fit.predict(frame, "classes", threshold=found.youden)) == MANY
-
-
 def test_nothing_of_the_data_is_stored(fit, frame):
     marked = frame.assign(age=MARK)
     answer = fit.private_roc(marked)
@@ -305,16 +291,6 @@ def test_partitions_are_counted_like_a_frame(fit, frame, change, monkeypatch):
     assert some.nobs == MANY - 201
 
 
-def test_thresholds_have_limits(answer):
-    for bad in (-0.1, 1.1, "high", None):
-        with pytest.raises(ArgumentError, match="threshold"):
-            answer.at(bad)
-    for bad in (1, 101, 2.5):
-        with pytest.raises(ArgumentError, match="groups"):
-            answer.calibration(bad)
-    assert answer.at([0.0, 1.0]).sensitivity.tolist() == pytest.approx([1.0, 0.0], abs=1e-6)
-
-
 # -- the plot --------------------------------------------------------------------------------------
 
 
@@ -332,62 +308,6 @@ def test_the_plot_shows_noise_and_sampling_apart(fit, frame, n):
     matplotlib.pyplot.close("all")
     with pytest.raises(ArgumentError, match="level"):
         found.plot(level=2)
-
-
-def check_calibration_is_drawn(found, level):
-    axes, table = found.plot_calibration(5, level=level), found.calibration(5)
-    times = special.ndtri((1 + level) / 2)
-    dots = next(line for line in axes.lines if line.get_marker() == "o")
-    assert dots.get_xydata().tolist() == table[["predicted", "observed"]].to_numpy().tolist()
-    whole, inner = (
-        [np.ptp(bar[:, 1]) for bar in drawn.get_segments()] for drawn in axes.collections
-    )
-    for bars, sd in (
-        (whole, np.hypot(table.sampling_sd, table.privacy_sd)),
-        (inner, table.sampling_sd),
-    ):
-        low = np.maximum(table.observed - times * sd, 0)
-        np.testing.assert_allclose(bars, np.minimum(table.observed + times * sd, 1) - low)
-
-
-def test_calibration_is_drawn_with_noise_and_sampling_apart(monkeypatch, fit, frame):
-    pytest.importorskip("matplotlib").use("agg")
-    found = fit.private_roc(frame, eps=0.5)
-    check_calibration_is_drawn(found, 0.95)
-    check_calibration_is_drawn(found, 0.8)
-    axes = found.plot_calibration()
-    said = " ".join(text.get_text() for text in axes.get_legend().get_texts())
-    assert "sampling" in said
-    assert "added by the noise" in said
-    assert str(found.guarantee) in axes.get_title(loc="left")
-    assert found.plot_calibration(ax=axes) is axes
-    with pytest.raises(ArgumentError, match="level"):
-        found.plot_calibration(level=2)
-    with pytest.raises(ArgumentError, match="ax of type"):
-        found.plot_calibration(ax=3)
-    planted = SimpleNamespace(ndtri=lambda _: 1.0)  # another level
-    monkeypatch.setattr(roc_plot, "special", planted)
-    with pytest.raises(AssertionError):
-        check_calibration_is_drawn(found, 0.95)
-
-
-def test_at_the_ends_all_or_none_are_positive(fit, frame, answer):
-    noisy = fit.private_roc(frame, eps=1.0)
-    for curve in (answer, noisy):
-        ends = curve.at([0, 1])
-        assert ends["sensitivity"].tolist() == pytest.approx([1, 0], abs=1e-14)
-        assert ends["specificity"].tolist() == pytest.approx([0, 1], abs=1e-14)
-        assert ends[["sensitivity_se", "specificity_se"]].to_numpy().max() < 1e-14
-        assert ends["positive_predictive_value"][0] == pytest.approx(curve.prevalence)
-        assert ends["negative_predictive_value"][1] == pytest.approx(1 - curve.prevalence)
-        assert np.isnan(ends["positive_predictive_value"][1])
-        assert np.isnan(ends["negative_predictive_value"][0])
-
-
-def test_the_page_says_when_a_class_is_lost_in_noise(fit, frame):
-    lost = "the noise hides whether there are any records"
-    assert lost in " ".join(str(fit.private_roc(frame, eps=1e-3)).split())
-    assert lost not in " ".join(str(fit.private_roc(frame, eps=5.0)).split())
 
 
 # -- records that a fit is not about ----------------------------------------------------------

@@ -22,8 +22,6 @@ from privatelr import (
     dpsimplex,
     dpsvm,
     load,
-    load_dataset,
-    load_schema,
 )
 from privatelr.inference import Inference, quality
 from privatelr.page_model import as_lines
@@ -355,30 +353,6 @@ def test_numbers_show_three_digits_and_stand_below_each_other(column):
     check_digits(figures, column)
 
 
-def test_small_coefficients_show_their_digits():
-    frame = clinic(n=400)
-    frame["y"] = (frame["age"] + 5 * frame["dose"] > 60).astype(float)
-    fit = page_of(frame.assign(salary=1e6 * frame["age"]), {"salary": (1e6, 1e8), "dose": (0, 5)})
-    (row,) = [line.split() for line in str(fit).splitlines() if line.startswith("salary")]
-    assert float(row[1]) == pytest.approx(fit.coef["salary"], rel=0.005001)
-    assert abs(fit.coef["salary"]) < 1e-5
-
-
-def page_of(frame, bounds):
-    return dplr("y ~ salary + dose", frame, eps=1e3, bounds=bounds, levels={"y": [0, 1]})
-
-
-def test_long_names_stand_on_a_line_of_their_own():
-    table = load_dataset("breast_cancer")
-    formula = "diagnosis ~ `mean concave points` * `mean fractal dimension`"
-    fit = dplr(formula, table, spend="inference", eps=1e3, **load_schema("breast_cancer"))
-    summary = fit.summary(target="penalised")
-    lines = summary.as_text().splitlines()
-    assert max(map(len, lines)) <= 79
-    at = lines.index("mean concave points:mean fractal dimension")
-    assert lines[at + 1].startswith("      ")
-
-
 def test_bars_have_three_tones_and_one_axis():
     found = inferred([-1.0, 0.5, 2.0])
     bars, half = bars_of(found), found.upper - found.estimate
@@ -397,29 +371,3 @@ def test_bars_have_three_tones_and_one_axis():
         assert outer[0] < middle[0] < inner[0]
         assert outer[1] == pytest.approx(inner[1] / 0.8, rel=0.05)
         assert outer[1] == pytest.approx(middle[1] / np.hypot(0.8, 0.36), rel=0.05)
-
-
-def test_bars_of_very_unlike_lengths_count_in_standard_errors():
-    assert drawings(inferred([-1e-4, 0.5, 2e3]))[1]
-    fit = page(spend="inference", bounds={"age": (18, 90), "dose": (0, 5)})
-    legend = re.search(r"<figcaption>(.*?)</figcaption>", fit._repr_html_())[1]
-    assert "dark: sampling error, middle: added by the noise, light: not known." in legend
-    plain = page(spend="inference", eps=0)._repr_html_()
-    assert "Bars are the intervals, dark: sampling error. The dashed" in plain
-
-
-def test_bars_that_go_on_have_an_arrow():
-    far = inferred([1e-4, 1.0, 50.0])
-    far.sampling_sd[:] = far.privacy_sd[:] = far.unknown_sd[:] = 1e-9
-    far.lower[:], far.upper[:] = far.estimate - [1e-9, 1e-3, 1e-9], far.estimate + 1e-9
-    shown, counted = drawings(far)
-    assert counted
-    assert all("<path" in one for one in shown[1:])
-
-
-def test_names_in_html_are_escaped_beside_the_bars():
-    table = {"y": np.array([0, 1, 0]), "a<b>": np.array([1.0, 2.0, 3.0])}
-    html = dplr("y < 1 ~ `a<b>`", table, spend="inference")._repr_html_()
-    assert "<b>" not in html
-    assert "a&lt;b&gt;" in html
-    assert "<svg" in html

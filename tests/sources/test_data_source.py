@@ -225,17 +225,6 @@ def test_what_has_a_type_keeps_it():
     assert frame["word"].tolist() == ["three"] * 2
 
 
-def test_a_mask_changes_no_type():
-    for dtype in ("f4", "i2", ">i4", "?", "U3", "c8", "O", "V2"):
-        plain = np.ma.array(np.zeros(2, dtype=dtype))
-        holed = np.ma.array(np.zeros(2, dtype=dtype), mask=[True, False])
-        assert kinds(as_frame({"v": plain})) == kinds(as_frame({"v": holed}))
-        if plain.dtype.kind != "c":
-            assert as_frame({"v": holed})["v"].isna().tolist() == [True, False]
-        table = as_frame(np.ma.array(np.zeros((2, 1), dtype), mask=[[True], [False]]))
-        assert kinds(table) == kinds(as_frame({"X1": plain}))
-
-
 @pytest.mark.parametrize(
     ("call", "remedy"),
     [
