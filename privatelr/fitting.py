@@ -19,6 +19,7 @@ from privatelr.design import (
     AnySpec,
     DesignSpec,
     Prior,
+    in_standard_units,
     prior_of,
     project,
     projection_width,
@@ -37,6 +38,7 @@ from privatelr.errors import (
 )
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import (
+    Draws,
     release_scale,
     require_below_one_record,
     scale_map,
@@ -44,10 +46,18 @@ from privatelr.mechanisms import (
     warn_of_noise,
     warn_of_one_record,
 )
-from privatelr.mechanisms.request import SCALE, read_account, read_seed, require_no_account
+from privatelr.mechanisms.request import (
+    LENGTHS,
+    SCALE,
+    read_account,
+    read_seed,
+    require_no_account,
+)
+from privatelr.mechanisms.stages.lengths import release_length
+from privatelr.mechanisms.stages.scale import binding
 from privatelr.method import Method, standardised
 from privatelr.numerics import label
-from privatelr.numerics.rows import Watched
+from privatelr.numerics.rows import RowBounds, Watched
 from privatelr.privacy import (
     Guarantee,
     unless_seeded,
@@ -231,7 +241,7 @@ def fit(
     draws = method.draw(calibration, options.randomness)
     fits = dict[Any, Any]()
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
-        loose, tally, scale, bar = None, None, None, options.verbose > 0
+        loose, tally, before, bar = None, None, dict[str, Any](), options.verbose > 0
         mapped: Any = None
         watched = Watched(several=spec is not ready.declared or by is not None)
         if data.is_in_parts:
@@ -239,13 +249,17 @@ def fit(
         if spec is not ready.declared:
             loose, tally = data.loose(ready.declared, bar=bar)
             watched.add(loose)
-            scale = release_scale(loose, calibration.parts[SCALE], draws.others[SCALE])
-            mapped = scale_map(scale)
-            spec = standardise(cast("DesignSpec", spec), *mapped)
+            before = release_before(loose, cast("DesignSpec", spec), calibration, draws)
+            length = before[LENGTHS].length if LENGTHS in before else None
+            mapped = scale_map(before[SCALE], length)
+            held = binding(before[SCALE], length)
+            centre, factor = mapped
+            spec = standardise(cast("DesignSpec", spec), centre, factor, released=held)
         for level in (None,) if by is None else spec.variables[by.column].levels:
             at = spec if by is None else spec.at_level(level)
             if fits:  # the scale is that of all strata, and was drawn once
-                draws = method.draw(calibration.having({SCALE: None}), options.randomness)
+                alone = calibration.having({SCALE: None, LENGTHS: None})
+                draws = method.draw(alone, options.randomness)
             rows: Any
             if loose is not None and by is None:
                 rows = data.standardised(loose, at, *mapped, bar=bar)
@@ -257,8 +271,8 @@ def fit(
             drawn: dict[str, Any] = (
                 {} if at.prior is None else prior_of(at, calibration.coefficients.problem)
             )
-            if scale is not None:
-                drawn["before"] = {SCALE: scale}
+            if before:
+                drawn["before"] = before
 
             def expected(release: Any, at: Any = at) -> ScoreScale:
                 made: Any = kind(at, release, ready.cut, None)
@@ -279,6 +293,19 @@ def fit(
         return only
     # few calls ask for strata, and all others are better served by the type of a fit
     return cast("Fitted", strata_of_fits.Strata(by.column, fits))
+
+
+def release_before(rows: Any, spec: DesignSpec, calibration: Any, draws: Draws) -> dict[str, Any]:
+    """Release the scale of the columns and, if it is paid for, the length of rows under its map."""
+    scale = release_scale(rows, calibration.parts[SCALE], draws.others[SCALE])
+    lengths = calibration.parts.get(LENGTHS)
+    if lengths is None:
+        return {SCALE: scale}
+    centre, factor = scale_map(scale)
+    change = partial(in_standard_units, spec, centre=centre, factor=factor)
+    bounds = RowBounds(**spec.limits)
+    length = release_length(rows, lengths, draws.others[LENGTHS], change, bounds)
+    return {SCALE: scale, LENGTHS: length}
 
 
 def _prepare(

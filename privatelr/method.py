@@ -21,6 +21,7 @@ from privatelr.mechanisms import (
     release_all,
 )
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Kinds, nominal_epsilon
+from privatelr.mechanisms.stages.lengths import longer_records
 from privatelr.mechanisms.stages.scale import (
     ScaleFacts,
     counts_long_rows_less,
@@ -129,7 +130,7 @@ def perturbation(
     def standard(price: Guarantee, way: Any, declared: Any, n: int) -> tuple[Any, Any]:
         promise, kinds = way
         bought = request.buys_intervals
-        length, unit = usual_rows(loss, n, declared.d, promise, has_intervals=bought)
+        length, unit = usual_rows(loss, n, declared.d, promise)
         if schema.row_norm is not None:
             length, unit = schema.row_norm, False
         spec = plan_standard(
@@ -149,7 +150,7 @@ def perturbation(
             scale_floor(loss),
             constant,
             persons=about_persons,
-            length=length,
+            longer=longer_records(declared.d, promise) if length is None else None,
         )
         asked = replace(request, target=promise, kinds=kinds)
         return spec, replace(calibrate_all(asked, facts(n, spec), columns), target=price)

@@ -147,7 +147,8 @@ def dplr(
         ``"topleft"``, which are learned from the data and not private, unless `spend` buys "roc".
     do_scale : {None, "private", False, True}
         ``"private"`` releases noisy means and second moments of the columns first, for a tenth of
-        the price, and centres, scales and bounds the rows by them: ``fit.scale`` has them. The rest
+        the price, and then, for a twentieth, the length that few rows exceed. It centres, scales
+        and bounds the rows by them: ``fit.scale`` has them. The rest
         is then worth more wherever values fill only a part of their bounds, which every variable
         needs. None does so if the noise on a mean, which is public, is at most .04 (or .1 if it is
         Gaussian, or .25 where intervals are bought) of half the width of its bounds; not with

@@ -524,8 +524,12 @@ def test_a_published_analysis_pays_for_a_scale_that_was_asked_for(model, asked):
     """The price that follows from all the noise is that of both stages, and not of one."""
     fit = by_default(model, analysis="cms11", **asked)
     assert fit.calibration.analysis == "cms11"
-    stages = [achieved_scale(fit.release.scale.calibration), achieved(fit.calibration)]
-    assert [stage.epsilon for stage in stages] == pytest.approx([0.1, 0.9], rel=1e-9)
+    scale, coefficients = fit.release.scale.calibration, fit.calibration
+    assert achieved_scale(scale).epsilon == pytest.approx(scale.target.epsilon, rel=1e-9)
+    assert achieved(coefficients).epsilon == pytest.approx(coefficients.target.epsilon, rel=1e-9)
+    parts = [coefficients, *(part.calibration for part in fit.release.parts.values())]
+    assert scale.target.epsilon == 0.1
+    assert math.fsum(part.target.epsilon for part in parts) == pytest.approx(1.0, rel=1e-9)
     frame = people(LARGE)
     other = frame.assign(age=[90.0, *frame["age"][1:]], dose=[9.0, *frame["dose"][1:]])
     assert audit.privacy_loss(fit, frame, other).holds

@@ -102,10 +102,10 @@ OVERTAKING = {
 """Tables where, as epsilon rises, ways to pay for the scale overtake each other that have less and
 more noise on it."""
 RISING_RHO = {
-    "two levels": (list("uv"), (0.09, 0.9)),
-    "many levels": (list("abcdefghij"), (0.9, 9.0)),
+    "three levels": (list("uvw"), 50, (0.5, 30.0)),
+    "many levels": (list("abcdefghij"), 200, (0.9, 9.0)),
 }
-"""Levels of a factor beside two numbers, in 200 records, with which the same goes for rho."""
+"""Levels of a factor next to two numbers, and records, with which the same goes for rho."""
 
 
 @pytest.mark.parametrize("name", OVERTAKING)
@@ -127,13 +127,13 @@ def test_a_scale_that_is_released_is_released_at_every_larger_epsilon(name):
 
 
 def check_rising_rho(name):
-    levels, (low, high) = RISING_RHO[name]
+    levels, n, (low, high) = RISING_RHO[name]
     schema = declare_schema({"x0": (0, 1), "x1": (0, 1)}, {"f": levels})
     spec, found = formula_design("y ~ x0 + x1 + f", schema, None), []
-    for rho in np.geomspace(low, high, 12):
+    for rho in np.geomspace(low, high, 16):
         asked = read_request(ZCDP(float(rho)), 0.0, None, None, True, None, "increase")
         method = perturbation(LOSSES["logistic"], asked, schema, None)
-        found.append(standardised(method, spec, 200) is not None)
+        found.append(standardised(method, spec, n) is not None)
     assert found == sorted(found)
     assert found[-1]
     assert not found[0]
@@ -160,12 +160,13 @@ def test_the_page_tells_laplace_noise_beside_gaussian_stages_by_its_epsilon(monk
     assert isinstance(fit.calibration.noise, SphericalLaplace)
     page = " ".join(str(fit).split())
     told = re.search(
-        r"scale by Gaussian noise of mu = (\S+), coefficients by Laplace noise of "
-        r"epsilon = (\S+), composed exactly; neighbours",
+        r"scale by Gaussian noise of mu = (\S+), lengths by the exponential mechanism of "
+        r"epsilon = (\S+), coefficients by Laplace noise of epsilon = (\S+), composed exactly",
         page,
     )
-    mu, epsilon = map(float, told.groups())
-    assert math.exp(log_delta_beside_pure(1.0, epsilon, mu)) == pytest.approx(1e-6, rel=0.1)
+    mu, length, epsilon = map(float, told.groups())
+    told_delta = math.exp(log_delta_beside_pure(1.0, length + epsilon, mu))
+    assert told_delta == pytest.approx(1e-6, rel=0.1)
 
 
 def test_the_page_says_that_gaussian_stages_share_a_delta():
@@ -177,7 +178,8 @@ def test_the_page_says_that_gaussian_stages_share_a_delta():
 
 def test_a_file_of_less_than_its_promise_is_refused():
     fit = fitted(dplr, ZCDP(0.01))
-    total = fit.calibration.target.epsilon + fit.release.scale.calibration.target.epsilon
+    parts = [fit.calibration, *(part.calibration for part in fit.release.parts.values())]
+    total = math.fsum(part.target.epsilon for part in parts)
     assert to_zcdp(PureDP(total)).rho == pytest.approx(0.01, rel=1e-9)
     require_standing(ZCDP(0.01), PureDP(total))
     for stronger in (ZCDP(0.009), ApproxDP(total / 2, 1e-6), PureDP(total / 2)):

@@ -115,7 +115,7 @@ def plan_standard(
     spec: Any,
     *,
     pure: bool,
-    length: float,
+    length: float | None,
     unit: bool,
     weighted: bool,
     intercept_scale: float,
@@ -127,9 +127,9 @@ def plan_standard(
     pure : bool
         Whether the promise is pure: then numbers are shortened together, and every other term
         is a block of its own with the factor 2.
-    length : float
-        The bound on a row, in lengths of a typical one. If it is infinite, rows are divided by the
-        longest one that the declared bounds allow, which then has length 1.
+    length : float or None
+        The bound on a row, in lengths of a typical one; None if rows are divided by a released
+        length, so that their bound is 1.
     unit : bool
         Whether rows are brought to that length whatever it was.
     weighted : bool
@@ -160,13 +160,13 @@ def plan_standard(
             f"do_scale='private': takes a {needed}, and there is none; take do_scale=False."
         )
     centred = is_centred(spec)
-    held = length if math.isfinite(length) else 1.0
+    held = 1.0 if length is None else length
     constant = intercept_scale * (1.0 if pure else held)
     intercept = constant if columns.has_intercept else None
     bound, blocks = held, tuple[Block, ...]()
     if pure:
         covariates = columns.terms[int(columns.has_intercept) :]
-        bound, blocks = _blocks_of_standard(groups, covariates, length, intercept)
+        bound, blocks = _blocks_of_standard(groups, covariates, held, intercept)
     return replace(
         spec,
         bound=bound,
@@ -187,11 +187,10 @@ def _blocks_of_standard(
     Numbers have one length together. So have their products with levels, where this takes less
     noise than a block of their own.
     """
-    held = length if math.isfinite(length) else 1.0
-    own = held * math.sqrt(sum(group.kind == "number" for group in groups))
+    own = length * math.sqrt(sum(group.kind == "number" for group in groups))
     pairs = list(zip(groups, terms, strict=True))
     together = [_is_beside_numbers(group, term, length, own) for group, term in pairs]
-    own = held * math.hypot(*(pair[0].usual for pair in compress(pairs, together)))
+    own = length * math.hypot(*(pair[0].usual for pair in compress(pairs, together)))
     blocks = [] if intercept is None else [Block(1, intercept * MAPPED)]
     square = own**2
     for (group, term), beside in zip(pairs, together, strict=True):
@@ -214,8 +213,7 @@ def _is_beside_numbers(group: ColumnGroup, term: Term, length: float, own: float
     """Return whether the columns share the length `own` of numbers, and are no block of their own.
 
     Noise is about as large as `length` times the usual one in a column that shares it, and in a
-    block of s columns as an entry of a random point of its ball. Where `length` is infinite, `own`
-    is the longest that numbers are, and their products would add to it.
+    block of s columns as an entry of a random point of its ball.
     """
     if group.kind == "number" or group.number is None:
         return group.kind == "number"
@@ -223,8 +221,12 @@ def _is_beside_numbers(group: ColumnGroup, term: Term, length: float, own: float
     return length * group.usual < group.factor * own * term.absolute * shrunk
 
 
-def standardise(spec: DesignSpec, centre: FloatArray, factor: FloatArray) -> DesignSpec:
+def standardise(
+    spec: DesignSpec, centre: FloatArray, factor: FloatArray, released: float | None = None
+) -> DesignSpec:
     """Apply the map ``z = factor (x - centre)`` of released moments to the covariates ``(p,)``.
+
+    What was `released` of the length of rows, by which `factor` is divided, is told by pages.
 
     It becomes a part of the map of the columns, so that prediction and the units of coefficients
     follow. A column that is centred has the intercept as its parent, and a product the column of
@@ -236,7 +238,9 @@ def standardise(spec: DesignSpec, centre: FloatArray, factor: FloatArray) -> Des
     moved[here] += scale[here] * centre
     parent[here] = np.where(centre != 0, np.maximum(parent[here], 0), parent[here])
     scale[here] /= factor
-    return replace(spec, columns=replace(columns, parent=parent, centre=moved, scale=scale))
+    standard = None if spec.standard is None else replace(spec.standard, released=released)
+    columns = replace(columns, parent=parent, centre=moved, scale=scale)
+    return replace(spec, columns=columns, standard=standard)
 
 
 def unstandardised(spec: DesignSpec, centre: FloatArray, factor: FloatArray) -> DesignSpec:
@@ -257,6 +261,9 @@ def in_standard_units(
     below it. What bounds rows would do that as well, but slowly: it expects few of them.
     """
     assert spec.standard is not None
+    if sparse.issparse(covariates):  # which are not centred
+        scaled: FloatArray = covariates @ sparse.diags_array(factor)
+        return scaled
     first = int(spec.columns.has_intercept)
     parent = spec.columns.parent[first:] - first
     products = np.flatnonzero((parent >= 0) & (centre != 0))
@@ -267,7 +274,8 @@ def in_standard_units(
         found[column] -= centre[column] * covariates[:, parent[column]]
     found *= factor[:, None]
     length = spec.bound if spec.standard.unit else _common_length(spec)
-    if length is not None and spec.standard.length <= 1 and not spec.standard.weighted:
+    held, weighted = spec.standard.length, spec.standard.weighted
+    if length is not None and held is not None and held <= 1 and not weighted:
         factors = unit_factors(np.einsum("ij,ij->j", found, found), length)
         if not spec.standard.unit:
             factors = np.minimum(factors, 1.0)

@@ -112,9 +112,9 @@ class Standard:
         The covariates whose moments are released.
     centred : bool
         Whether columns are centred.
-    length : float
-        The length to which rows are held, in lengths of a typical one; infinite where the map
-        gives the longest row that the declared bounds allow length 1.
+    length : float or None
+        The length to which rows are held, in lengths of a typical one; None where it is released,
+        and the map divides rows by it.
     unit : bool
         Whether every row is brought to that length, and not only longer ones.
     weighted : bool
@@ -123,15 +123,19 @@ class Standard:
         The constant in the intercept column, in lengths of a row unless the promise is pure.
     blocks : tuple of Block
         The blocks of a standardised row; empty if only its length is bounded.
+    released : float or None
+        The released length, in lengths of a typical row; infinite where no row can be longer, and
+        None before it is released.
     """
 
     groups: tuple[ColumnGroup, ...]
     centred: bool
-    length: float
+    length: float | None
     unit: bool
     weighted: bool
     intercept_scale: float
     blocks: tuple[Block, ...] = ()
+    released: float | None = None
 
 
 def plan_columns(

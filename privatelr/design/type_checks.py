@@ -168,7 +168,7 @@ def _doubts_of_length(spec: AnySpec) -> list[str]:
     """Doubts about a limit on rows that is far above what rows of that kind have."""
     held = getattr(spec, "standard", None)
     if held is not None:
-        if held.length <= _LONGEST or math.isinf(held.length):
+        if held.length is None or held.length <= _LONGEST:
             return []
         return [
             f"row_norm={held.length:g}: where the scale of columns is released it is in lengths of "

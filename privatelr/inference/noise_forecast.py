@@ -92,7 +92,8 @@ def _made_up_rows(release: Release, spec: DesignSpec) -> tuple[DenseRows, FloatA
     guesses, scale, declared = Guesses(), release.scale, spec
     batch = as_batch(guessed_columns(spec, guesses))
     if scale is not None:
-        declared = unstandardised(spec, *scale_map(scale))
+        mapped = scale_map(scale, release.length)
+        declared = unstandardised(spec, *mapped)
     covariates, usable, values = read_covariates(declared, batch, spec.formula.guessed)
     offset = read_offset(spec.offsets, values, len(batch))[0] if spec.offsets else None
     covariates = np.where(usable[:, None], covariates, 0.0)
@@ -105,7 +106,7 @@ def _made_up_rows(release: Release, spec: DesignSpec) -> tuple[DenseRows, FloatA
             _multiply_again(covariates, spec, scale.calibration.facts.groups)
     positive = positive_shares(covariates, guesses, 0.0 if offset is None else offset)
     if scale is not None:
-        covariates = in_standard_units(spec, covariates, *scale_map(scale))
+        covariates = in_standard_units(spec, covariates, *mapped)
     labels = 1 / np.maximum(read_roots(spec.weight, values, len(batch)), LEAST_SHARE)
     return DenseRows(covariates, labels, offset, **spec.limits), positive
 

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.stages.histogram import share_grid
+from privatelr.mechanisms.range_selection import share_grid
 from privatelr.numerics import twice_concordant, weighted_concordant
 from privatelr.privacy import Event, PureDP
 from privatelr.privacy.noise import DOWN, Randomness

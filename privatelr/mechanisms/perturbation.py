@@ -14,7 +14,7 @@ from privatelr.lazy_import import lazy_import
 from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.problem import Problem
-from privatelr.mechanisms.request import INFERENCE, ROC, SCALE, in_order
+from privatelr.mechanisms.request import INFERENCE, LENGTHS, ROC, SCALE, in_order
 from privatelr.numerics import Objective, value_and_gradient
 from privatelr.numerics.rows import (
     DaskRows,
@@ -150,6 +150,12 @@ class Release:
     def scale(self) -> ScaleRelease | None:
         """The noisy moments of the columns that standardised the rows, if they were released."""
         return self.parts.get(SCALE)
+
+    @property
+    def length(self) -> float | None:
+        """The released length of rows, in lengths of a typical one."""
+        released = self.parts.get(LENGTHS)
+        return None if released is None else float(released.length)
 
     @property
     def histogram(self) -> HistogramRelease | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from fractions import Fraction
 
 from privatelr import privacy
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.lambda_rules import GAUSSIAN, LAPLACE, Kinds
-from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, ROC, SCALE, Spend
+from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, LENGTHS, ROC, SCALE, Spend
 from privatelr.numerics import Loss
-from privatelr.privacy.noise import UP, gaussian_mu, mu_beside_pure
+from privatelr.privacy.noise import DOWN, UP, gaussian_mu, mu_beside_pure
 
 Division = tuple[dict[str, privacy.Guarantee], Kinds]
 """The part of a target for each stage, which `privacy.join` makes whole again, and the laws of
@@ -17,7 +19,12 @@ noise of the coefficients that the parts are meant for; none for all laws."""
 
 
 def divide(
-    target: privacy.Guarantee, spend: Spend, loss: Loss, *, scaled: bool = False
+    target: privacy.Guarantee,
+    spend: Spend,
+    loss: Loss,
+    *,
+    scaled: bool = False,
+    lengths: bool = False,
 ) -> list[Division]:
     """Divide a target by the shares of a request.
 
@@ -25,7 +32,8 @@ def divide(
     two ways, and the calibration takes the one with less noise on the coefficients: a share is
     one of mu squared, or the coefficients have Laplace noise for their share of epsilon, and
     what is left is Gaussian. Both spend all of the target (scale.md 1). Beside coefficients, counts
-    of scores have less Laplace than Gaussian noise, so pure shares of epsilon come first there.
+    of scores have less Laplace than Gaussian noise, so pure shares of epsilon come first there. A
+    released length takes its share of epsilon by itself, and the others divide what is left.
 
     Examples
     --------
@@ -38,19 +46,28 @@ def divide(
     coefficients: epsilon = 0.65 (pure)
     inference: epsilon = 0.35 (pure)
     """
-    shares = shares_of(target, spend, loss, scaled=scaled)
+    shares = shares_of(target, spend, loss, scaled=scaled, lengths=lengths)
     by_share = privacy.split(target, shares)
     if not isinstance(target, privacy.ApproxDP) or len(shares) == 1:
         return [(by_share, ())]
+    parts, pure_parts = dict(shares), dict[str, privacy.Guarantee]()
+    whole = 1.0
+    if LENGTHS in parts:
+        part = parts.pop(LENGTHS) * target.epsilon * DOWN
+        pure_parts[LENGTHS] = privacy.PureDP(part, target.neighbours)
+        whole, target = (
+            1.0 - shares[LENGTHS],
+            replace(target, epsilon=(target.epsilon - part) * DOWN),
+        )
     epsilon, delta = target.epsilon, target.delta
-    parts, first = dict(shares), shares[COEFFICIENTS]
-    del parts[COEFFICIENTS]
+    first = parts.pop(COEFFICIENTS)
     pure = by_share[COEFFICIENTS].epsilon  # type: ignore[union-attr]
     mus = {
-        GAUSSIAN: gaussian_mu(epsilon, delta) * math.sqrt(1 - first),
+        GAUSSIAN: gaussian_mu(epsilon, delta) * math.sqrt(1 - first / whole),
         LAPLACE: mu_beside_pure(epsilon, delta, pure),
     }
     ways = [_shared(target, parts, mu, kinds) for kinds, mu in mus.items()]
+    ways = [({**pure_parts, **divided}, kinds) for divided, kinds in ways]
     if shares.keys() == {COEFFICIENTS, ROC} and epsilon > 0:
         ways.insert(0, (privacy.split(privacy.PureDP(epsilon, target.neighbours), shares), ()))
     return ways
@@ -74,6 +91,9 @@ def _shared(
     return {COEFFICIENTS: rest, **parts}, kinds
 
 
+_SHARE_OF_LENGTHS, _SHARE_OF_RHO_OF_LENGTHS = 0.05, 0.01
+"""The share of epsilon, or of rho, for the length of rows, which is one choice: of a small rho it
+is of larger epsilon."""
 SHARE_OF_SCALE = 0.1
 """The share of the price for the scale of columns; from .05 to .25 it matters little (scale.md)."""
 
@@ -81,12 +101,17 @@ _DIGITS = 15
 
 
 def shares_of(
-    target: privacy.Guarantee, spend: Spend, loss: Loss, *, scaled: bool = False
+    target: privacy.Guarantee,
+    spend: Spend,
+    loss: Loss,
+    *,
+    scaled: bool = False,
+    lengths: bool = False,
 ) -> dict[str, float]:
-    """Return the share of each stage; a scale without a share takes its usual one.
+    """Return the share of each stage; a scale and a length without a share take their usual ones.
 
-    Of the usual shares it takes a tenth of each. Shares that are written out, for a ROC curve, stay
-    as they are written, but for the coefficients', of which the scale takes a tenth.
+    Of the usual shares they take a part of each. Shares that are written out, for a scale or a ROC
+    curve, stay as they are written, but for the coefficients', of which they take their part.
 
     Raises
     ------
@@ -104,26 +129,29 @@ def shares_of(
     {'scale': 0.1, 'coefficients': 0.63, 'inference': 0.27}
     """
     shares = usual_shares(target, loss) if spend == "inference" else dict(spend)
-    if scaled and SCALE not in shares:
-        if ROC in shares:
-            first = shares.pop(COEFFICIENTS)
-            # decimals that a double holds, so that what is left makes the sum 1
-            kept = {SCALE: SHARE_OF_SCALE * first, **shares}
-            parts = {name: round(privacy.exact(x), _DIGITS) for name, x in kept.items()}
-            whole = {COEFFICIENTS: 1 - sum(parts.values()), **parts}
-            return {name: float(part) for name, part in whole.items()}
-        rest = 1 - privacy.exact(SHARE_OF_SCALE)
-        # decimals that a double holds, so that what is left makes the sum 1 as it is read again
-        parts = {
-            name: round(privacy.exact(share) * rest, _DIGITS) for name, share in shares.items()
-        }
-        parts[COEFFICIENTS] += rest - sum(parts.values())
-        return {SCALE: SHARE_OF_SCALE} | {name: float(part) for name, part in parts.items()}
-    if not scaled and SCALE in shares:
+    if not scaled and (SCALE in shares or LENGTHS in shares):
         raise GuaranteeError(
             "spend: the scale of the columns has a share; do_scale='private' releases it."
         )
-    return shares
+    of_lengths = _SHARE_OF_LENGTHS
+    if isinstance(target, privacy.ZCDP):
+        of_lengths = _SHARE_OF_RHO_OF_LENGTHS
+    before = {SCALE: SHARE_OF_SCALE} if scaled and SCALE not in shares else {}
+    before |= {LENGTHS: of_lengths} if lengths and LENGTHS not in shares else {}
+    if not before:
+        return shares
+    if ROC in shares or SCALE in shares or LENGTHS in shares:
+        first = shares.pop(COEFFICIENTS)
+        before = {name: share * first for name, share in before.items()}
+        rest = Fraction(1)
+    else:
+        rest = 1 - sum(map(privacy.exact, before.values()), Fraction(0))
+    # decimals that a double holds, so that what is left makes the sum 1 as it is read again
+    kept = {name: privacy.exact(share) for name, share in before.items()}
+    kept |= {name: privacy.exact(share) * rest for name, share in shares.items()}
+    parts = {name: round(share, _DIGITS) for name, share in kept.items()}
+    parts[COEFFICIENTS] = parts.get(COEFFICIENTS, Fraction(0)) + 1 - sum(parts.values())
+    return {name: float(part) for name, part in parts.items()}
 
 
 def usual_shares(target: privacy.Guarantee, loss: Loss) -> dict[str, float]:

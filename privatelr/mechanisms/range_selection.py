@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.stages.histogram import share_grid
 from privatelr.privacy import (
     REPLACE_PERSON,
     ZCDP,
@@ -47,6 +46,8 @@ _READABLE = (1, 1.5, 2, 3, 4, 5, 6, 8)
 """Candidates are these numbers times a power of ten; neighbours differ by a quarter to a half."""
 _DECADES = 6
 """Candidates are as small as the larger end of the outer range divided by ``10**6``."""
+_BITS = 52
+"""Bits of a sum of shares; a share has at least as many as `persons` leaves of them."""
 _NARROWEST = 4e-12
 """Least distance of two candidates relative to their size, above that of declared bounds."""
 
@@ -196,6 +197,11 @@ def slots_of(values: FloatArray, ends: FloatArray, units: FloatArray | None = No
     return np.bincount(slots, units, minlength=2 * len(ends) + 1).astype(np.float64)
 
 
+def share_grid(persons: int) -> float:
+    """Return the unit of shares, of which a double holds as many as all persons have."""
+    return 2.0 ** (math.ceil(math.log2(persons)) - _BITS)
+
+
 def unit_of_person(persons: int) -> float:
     """Return the unit of counts by shares: scores of so many persons are exact in doubles.
 
@@ -204,7 +210,7 @@ def unit_of_person(persons: int) -> float:
     return 4 * share_grid(persons)
 
 
-def scores_of_low(slots: FloatArray, beyond: int) -> FloatArray:
+def scores_of_low(slots: FloatArray, beyond: float) -> FloatArray:
     """Return the score of each cell ``(k,)`` as the one in which a range begins.
 
     Let A be the number of values below a cell ``[s, t)``, and B the number below t. The score is
@@ -221,7 +227,7 @@ def scores_of_low(slots: FloatArray, beyond: int) -> FloatArray:
     return -np.maximum(loss, 0.0)
 
 
-def scores_of_high(slots: FloatArray, beyond: int) -> FloatArray:
+def scores_of_high(slots: FloatArray, beyond: float) -> FloatArray:
     """Return the score of each cell as the one in which a range ends.
 
     These are the scores of `scores_of_low` for values of opposite sign, and a cell contains its

@@ -148,7 +148,10 @@ def calibrate_all(
     epsilon = 0.35 (pure) spherical Laplace 0.000209
     """
     found, refusal = [], GuaranteeError("spend: no noise is proven for these shares.")
-    for parts, meant in divide(request.target, request.spend, facts.loss, scaled=scale is not None):
+    lengths = scale is not None and scale.longer is not None
+    scaled = scale is not None
+    ways = divide(request.target, request.spend, facts.loss, scaled=scaled, lengths=lengths)
+    for parts, meant in ways:
         kinds = lambda_rules.within(request.kinds, meant) if meant else request.kinds
         promise = request.target
         if isinstance(promise, ApproxDP) and isinstance(parts[COEFFICIENTS], PureDP):

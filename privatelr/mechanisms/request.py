@@ -89,7 +89,8 @@ Shares = tuple[tuple[str, float], ...]
 Spend = Shares | Literal["inference"]
 """Shares, or the usual ones if inference is requested."""
 
-SCALE, COEFFICIENTS, INFERENCE, ROC = "scale", "coefficients", "inference", "roc"
+SCALE, LENGTHS, COEFFICIENTS = "scale", "lengths", "coefficients"
+INFERENCE, ROC = "inference", "roc"
 """The names of the stages by which they take shares."""
 STAGES: dict[str, Stage[Any]] = {}
 """All stages by the names of their shares, in the order of their releases; `stages` lists them."""

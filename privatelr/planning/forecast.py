@@ -9,18 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from privatelr import errors as refusals
 from privatelr import inference, mechanisms
-from privatelr.design import DesignSpec, prior_of, standardise, with_equal_weights
+from privatelr.design import (
+    DesignSpec,
+    in_standard_units,
+    prior_of,
+    standardise,
+    with_equal_weights,
+)
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.fitting import DoScale
 from privatelr.inference import PUBLIC_SEED
 from privatelr.inference import released_roc as roc
 from privatelr.mechanisms import Request, StagedCalibration
+from privatelr.mechanisms.request import LENGTHS
 from privatelr.mechanisms.signed_rows import SignedRows, hessian, minimisers
 from privatelr.mechanisms.stages.histogram import (
     HistogramCalibration,
@@ -28,11 +36,17 @@ from privatelr.mechanisms.stages.histogram import (
     ScoreScale,
     cells_of,
 )
+from privatelr.mechanisms.stages.lengths import (
+    LengthCalibration,
+    counts_of_lengths,
+    likely_length,
+)
 from privatelr.mechanisms.stages.scale import ScaleCalibration
 from privatelr.method import Method, perturbation, standardised
 from privatelr.multinomial_model import several_classes
 from privatelr.numerics import Loss
 from privatelr.numerics import softmax_objective as softmax
+from privatelr.numerics.rows import RowBounds
 from privatelr.numerics.solve.softmax_minimum import plain_softmax
 from privatelr.planning.made_up_records import ClassRows, Population
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
@@ -195,6 +209,8 @@ class Simulator:
         The minimiser without noise, less `drawn`.
     curvature : ndarray of shape (d, d)
         H, the second derivative of the mean objective at the minimiser, with the penalty.
+    length : float or None
+        The length of rows that a fit will most likely release, in lengths of a typical one.
     """
 
     study: Study
@@ -205,6 +221,7 @@ class Simulator:
     drawn: FloatArray
     moved: FloatArray
     curvature: FloatArray
+    length: float | None = None
 
     @property
     def problem(self) -> mechanisms.Problem:
@@ -244,15 +261,19 @@ def simulate(study: Study) -> Simulator:
         declared,
         method.calibrate(method.facts(n, declared)),
     )
+    length = None
     if stages.scale is not None:
-        spec = _standardised_by(spec, moments_of(study, stages.scale), stages.scale)
+        moments = moments_of(study, stages.scale)
+        length = _expected_length(study, spec, stages, moments)
+        spec = _standardised_by(spec, moments, stages.scale, length)
     problem = stages.coefficients.problem
     data, drawn, moved = _minimum(study, spec, problem)
     if isinstance(data, ClassRows):
         curvature = data.classes * softmax.hessian(data.objective(problem.lambda_), moved)
     else:
         curvature = hessian(data, problem, moved[None])[0] / problem.n
-    return Simulator(study, spec, stages, data, _units(study, spec), drawn, moved, curvature)
+    units = _units(study, spec)
+    return Simulator(study, spec, stages, data, units, drawn, moved, curvature, length)
 
 
 def _minimum(
@@ -298,12 +319,26 @@ def moments_of(study: Study, calibration: ScaleCalibration) -> FloatArray:
     return mechanisms.mean_squares(rows, calibration)
 
 
+def _expected_length(
+    study: Study, spec: DesignSpec, stages: StagedCalibration, moments: FloatArray
+) -> float | None:
+    """The length of rows that a fit will most likely release, from made-up records."""
+    chosen: LengthCalibration | None = stages.parts.get(LENGTHS)
+    if chosen is None or stages.scale is None:
+        return None
+    centre, factor = mechanisms.scale_map(mechanisms.ScaleRelease(moments.copy(), stages.scale))
+    change = partial(in_standard_units, spec, centre=centre, factor=factor)
+    rows = study.population.rows(with_equal_weights(study.spec))
+    counts = counts_of_lengths(rows, change, RowBounds(**spec.limits))
+    return likely_length(counts * (study.n / rows.n), chosen)
+
+
 def _standardised_by(
-    spec: DesignSpec, moments: FloatArray, calibration: ScaleCalibration
+    spec: DesignSpec, moments: FloatArray, calibration: ScaleCalibration, length: float | None
 ) -> DesignSpec:
     """Map declared columns by moments, as a fit does by those that it has released."""
     release = mechanisms.ScaleRelease(moments.copy(), calibration)
-    return standardise(spec, *mechanisms.scale_map(release))
+    return standardise(spec, *mechanisms.scale_map(release, length))
 
 
 # -- errors of coefficients ----------------------------------------------------------------------
@@ -356,7 +391,7 @@ def scale_sd(sim: Simulator) -> FloatArray:
     noise = draw_many(calibration.noise, count, np.random.default_rng(PUBLIC_SEED))
     plain, found = replace(sim.spec, columns=study.spec.columns), []
     for values in moments_of(study, calibration) + noise:
-        spec = _standardised_by(plain, values, calibration)
+        spec = _standardised_by(plain, values, calibration, sim.length)
         _, drawn, moved = _minimum(study, spec, sim.problem, sim.moved)
         found.append(_units(study, spec) @ (drawn + moved))
     return np.asarray(np.std(found, axis=0, ddof=1))

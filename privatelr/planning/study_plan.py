@@ -366,7 +366,7 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
     if stages.histogram is not None:
         facts.append(("ROC curve", f"{sentences.scores(stages.histogram)}; {plan.roc}"))
     facts += [
-        ("Rows", _rows(plan.spec)),
+        ("Rows", _rows(plan)),
         *beside_terms(plan.spec),
         *_counted(study),
         *sentences.loss(study.loss),
@@ -399,11 +399,13 @@ def _counted(study: Study) -> list[tuple[str, str]]:
     return [("Counted", f"{words}, and have the sampling errors of {found.effective:,.0f}")]
 
 
-def _rows(spec: DesignSpec) -> str:
+def _rows(plan: StudyPlan) -> str:
+    spec, length = plan.spec, plan.simulator.length
     rows = f"d = {count_of(spec.d, 'column')}, radius R = {spec.radius:.3g}"
     if spec.standard is None:
         return f"{rows} from {spec.bound_source}"
-    return f"{rows}; {sentences.standardised(spec)}"
+    likely = "" if length is None else f" (most likely {length:.3g} lengths of a typical one)"
+    return f"{rows}; {sentences.standardised(spec)}{likely}"
 
 
 def _coefficients(plan: StudyPlan) -> Table:

@@ -19,6 +19,8 @@ SURE = 0.95
 def scale_table(fit: NoisyRecord) -> pd.DataFrame:
     """The released means and standard deviations of columns, in the units of the data.
 
+    ``attrs["length"]`` is the released length of rows, in lengths of a typical one.
+
     They are over all n records; one that could not be used counts as the middle of the bounds of
     every column, and as none of the levels. A product of a number with levels counts from the
     number's middle in its own units, so that the share of these levels has to be added; without
@@ -27,7 +29,7 @@ def scale_table(fit: NoisyRecord) -> pd.DataFrame:
     release, columns = fit.release.scale, fit.spec.columns
     assert release is not None
     here = np.array(release.calibration.means)
-    centre, factor = scale_map(release)
+    centre, factor = scale_map(release, fit.release.length)
     mean, variance = scale_moments(release)
     first = int(columns.has_intercept)
     places = here + first
@@ -50,10 +52,10 @@ def scale_table(fit: NoisyRecord) -> pd.DataFrame:
     # noise may have taken a variance below 0, and rounding an end past it
     found = np.sqrt(np.maximum([spread, low, np.maximum(high, spread)], 0.0))
     table = dict(zip(["sd", "sd_lower", "sd_upper"], found, strict=True))
-    return pd.DataFrame(
-        {"mean": means, "noise_sd": noise, **table},
-        index=pd.Index([columns.names[place] for place in places], name="column"),
-    )
+    index = pd.Index([columns.names[place] for place in places], name="column")
+    frame = pd.DataFrame({"mean": means, "noise_sd": noise, **table}, index=index)
+    frame.attrs["length"] = fit.release.length
+    return frame
 
 
 def variance_ends(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:

@@ -153,7 +153,7 @@ def mapped(fit, frame, values):
     declared = plan_design(parsed, batch, declare_schema(BOUNDS))
     release = ScaleRelease(values, fit.release.scale.calibration)
     spec = replace(fit.spec, columns=declared.columns)
-    rows = read_design(standardise(spec, *scale_map(release)), batch, DenseRows)
+    rows = read_design(standardise(spec, *scale_map(release, fit.release.length)), batch, DenseRows)
     return signed_rows(np.asarray(rows.x), np.asarray(rows.y))
 
 

@@ -20,7 +20,7 @@ from privatelr.mechanisms import (
     request,
 )
 from privatelr.mechanisms.calibration import gaussian_objective
-from privatelr.mechanisms.stages import coefficients, matrices
+from privatelr.mechanisms.stages import coefficients, lengths, matrices
 from privatelr.mechanisms.stages import histogram as histogram_stage
 from privatelr.mechanisms.stages import scale as scale_stage
 from privatelr.results.release_files import release_file
@@ -32,10 +32,12 @@ FORMULAS = (
     matrices,
     scale_stage,
     histogram_stage,
+    lengths,
 )
 RELEASES = {
     *("release_scale", "mean_squares", "sums_of_loose", "_sums", "_roots", "scale_moments"),
     *("spread_to_noise", "variance_sd", "scale_map", "_with_length", "_longest_row"),
+    *("_typical_map", "binding", "release_length", "counts_of_lengths", "likely_length", "_slots"),
     *("cells_of", "counts_in", "counts_of_shares", "filled_up", "release_histogram"),
     *("release_scores", "count_scores", "score_counts"),
 }
@@ -105,12 +107,12 @@ ARRAYS = {"np", "pd", "numpy", "pandas"}
 def test_formulas_import_neither_arrays_nor_frames():
     for module in (*FORMULAS, request, registry, coefficients):
         allowed = {"np"} if module is gaussian_objective else set()  # adds up logarithms
-        if module not in (scale_stage, histogram_stage):  # these release, too
+        if module not in (scale_stage, histogram_stage, lengths):  # these release, too
             assert not ARRAYS & set(vars(module)) - allowed
 
 
 def test_formulas_next_to_a_release_use_neither_arrays_nor_frames():
-    homes = {scale_stage.__name__, histogram_stage.__name__}
+    homes = {scale_stage.__name__, histogram_stage.__name__, lengths.__name__}
     formulas = [one for one in public_functions() if one.__module__ in homes]
     assert len(formulas) > 12
     for formula in formulas:

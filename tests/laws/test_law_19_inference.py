@@ -15,6 +15,7 @@ import privatelr.results.fit_tables
 from privatelr import Newton, average_marginal_effects, dplr
 from privatelr.design import plan_design, read_design, standardise
 from privatelr.mechanisms import draw, mechanism_of, scale_map
+from privatelr.mechanisms.stages.scale import binding
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.noise import SeededRandomness
 from privatelr.sources import as_batch, declare_schema
@@ -68,7 +69,11 @@ def with_release(fit, release):
     spec = fit.spec
     if release.scale is not None:
         plan = plan_design(spec.formula, as_batch(clinic()), declare_schema(**SCHEMA))
-        spec = standardise(replace(spec, columns=plan.columns), *scale_map(release.scale))
+        spec = standardise(
+            replace(spec, columns=plan.columns),
+            *scale_map(release.scale, release.length),
+            binding(release.scale, release.length),
+        )
     return replace(fit, spec=spec, release=release)
 
 

@@ -67,8 +67,7 @@ TARGETS = [*map(PureDP, BUDGETS), ZCDP(0.3), ZCDP(1.1), ApproxDP(1.1, 3e-6), App
 def check_parts(target, **options):
     """What a fit spends on its parts is what it promises, in the decimals that they print."""
     release = fit_clinic(clinic(), eps=target, **options).release
-    stages = [release, release.moments, release.scale, release.histogram]
-    stages = [stage.calibration for stage in stages if stage is not None]
+    stages = [stage.calibration for stage in (release, *release.parts.values())]
     parts = [stage.target for stage in stages]
     assert release.guarantee == target
     if all(isinstance(part, PureDP) for part in parts):
@@ -102,7 +101,11 @@ def check_implied(target, parts):
 def check_shared(target, first, *others, events):
     """The coefficients leave room for the Gaussian parts, and for no more."""
     assert isinstance(first, SharedApproxDP)
-    assert join([first, *others]) == first.whole == target
+    pure = math.fsum(part.epsilon for part in others if isinstance(part, PureDP))
+    others = [part for part in others if isinstance(part, ZCDP)]
+    assert join([first, *others]) == first.whole
+    assert first.whole.epsilon + pure == pytest.approx(target.epsilon, rel=1e-12)
+    assert first.whole.delta == target.delta
     assert first.beside <= math.sqrt(2 * sum(part.rho for part in others)) * (1 + 1e-12)
     ledger = Ledger(target.epsilon, target.delta)
     ledger.charge(target, events)
@@ -122,17 +125,18 @@ def test_law_of_spend(model, spend, target):
     parts = check_parts(target, model=model, spend=spend)
     if spend == "inference":
         return
+    lengths = int(model is MODELS["dplr"])
     if "roc" in spend and "scale" not in spend:  # a scale whose gate is open joins
-        assert len(parts) - len(spend) in {0, 1}
+        assert len(parts) - len(spend) in {0, 1 + lengths}
     else:
-        assert len(parts) == len(spend)
+        assert len(parts) == len(spend) + lengths * ("scale" in spend)
 
 
 @pytest.mark.parametrize("do_scale", [None, "private", False])
 @pytest.mark.parametrize("target", [PureDP(123.456), ZCDP(111.1), ApproxDP(77.7, 3e-6)], ids=str)
 def test_law_of_a_scale_out_of_the_usual_shares(target, do_scale):
     parts = check_parts(target, spend="inference", do_scale=do_scale)
-    assert len(parts) == (2 if do_scale is False else 3) or do_scale is None
+    assert len(parts) == (2 if do_scale is False else 4) or do_scale is None
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=str)

@@ -162,7 +162,9 @@ def check_predictions(model, target):
     """Scores are the product of the coefficients and the rows under the released map."""
     frame = clinic(300)
     fit = fit_clinic(frame, model=model, eps=target, **PRIVATE)
-    spec = standardise(declared_map(fit.spec, frame), *scale_map(fit.release.scale))
+    spec = standardise(
+        declared_map(fit.spec, frame), *scale_map(fit.release.scale, fit.release.length)
+    )
     rows = read_design(spec, as_batch(frame), DenseRows)
     short = np.linalg.norm(rows.x[:, 1:], axis=1) < spec.bound * (1 - 1e-9)
     if spec.standard.unit or spec.standard.weighted:
@@ -295,9 +297,9 @@ def test_planted_price_that_forgets_weights_is_caught(monkeypatch):
 DIVIDE = price_shares.divide
 
 
-def too_much(target, spend, loss, *, scaled=False):
+def too_much(target, spend, loss, **stages):
     """Planted: the scale is free, the coefficients get what they would get without it."""
-    ways = DIVIDE(target, spend, loss, scaled=scaled)
+    ways = DIVIDE(target, spend, loss, **stages)
     whole = target
     if isinstance(target, ApproxDP):
         shared = ways[0][0]["coefficients"]
@@ -359,6 +361,16 @@ def test_law_of_the_limit(promise, op, spend):
 @LIMITS
 def test_planted_fixed_length_is_caught(monkeypatch, promise, op, spend):
     """Planted: rows are held to a multiple of the typical length, however large epsilon is."""
-    monkeypatch.setattr(privatelr.method, "usual_rows", lambda *facts, **options: (3.0, False))
+    monkeypatch.setattr(privatelr.method, "usual_rows", lambda *facts: (3.0, False))
     with pytest.raises(AssertionError):
         check_limit(promise, op, spend)
+
+
+@pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
+@pytest.mark.parametrize("op", [True, False])
+def test_planted_rows_that_are_not_divided_are_caught(monkeypatch, op):
+    """Planted: the length is released, and rows are held to a typical one all the same."""
+    whole = privatelr.fitting.scale_map
+    monkeypatch.setattr(privatelr.fitting, "scale_map", lambda scale, length=None: whole(scale))
+    with pytest.raises(AssertionError):
+        check_limit("pure", op, None)

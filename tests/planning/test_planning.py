@@ -116,7 +116,7 @@ def test_made_up_rows_are_standardised_by_their_own_moments():
     numbers = x[:, 1:3] * sim.data.sizes[:, None]  # before long ones count less
     deviation = np.sqrt(share @ (numbers - share @ numbers) ** 2)
     np.testing.assert_allclose(share @ numbers, 0, atol=0.02)
-    np.testing.assert_allclose(deviation, 1.0, rtol=0.05)
+    np.testing.assert_allclose(deviation * sim.length, 1.0, rtol=0.05)
 
 
 def test_a_page_names_the_scale():

@@ -106,7 +106,7 @@ def test_the_table_of_a_fit_has_the_standard_deviation_in_the_units_of_the_data(
     options = {"bounds": {"age": (0, 120), "y": (0, 1)}, "eps": target, "do_scale": "private"}
     fit = dplr("y ~ age * smoker", frame, **options)
     release = fit.release.scale
-    declared = unstandardised(fit.spec, *scale_map(release))
+    declared = unstandardised(fit.spec, *scale_map(release, fit.release.length))
     both = frame["age"] * frame["smoker"]
     true = [s.std(ddof=0) for s in (frame["age"], frame["smoker"], both)]
     scaled = (frame["age"] - 60) / 60
@@ -117,7 +117,7 @@ def test_the_table_of_a_fit_has_the_standard_deviation_in_the_units_of_the_data(
     held, draws = np.zeros(len(fit.scale)), DRAWS // 8
 
     def table_of(drawn):
-        spec = standardise(declared, *scale_map(drawn))
+        spec = standardise(declared, *scale_map(drawn, fit.release.length))
         return replace(fit, spec=spec, release=fit.release.having({"scale": drawn})).scale
 
     for drawn in islice(draws_of(exact, calibration), draws):

@@ -40,9 +40,10 @@ import pandas as pd
 
 from privatelr import PrivacyWarning, dplr
 from privatelr.design import plan_design, read_design, standardise
+from privatelr.fitting import release_before
 from privatelr.formula import parse_formula
 from privatelr.inference import Question, infer, quality
-from privatelr.mechanisms import draw_all, release_all, release_scale, scale_map
+from privatelr.mechanisms import draw_all, release_all, scale_map
 from privatelr.numerics import c_index
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
@@ -56,9 +57,10 @@ from .planning_tables import compare, print_levels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
     from privatelr.design import DesignSpec
-    from privatelr.mechanisms import Draws, ScaleRelease
+    from privatelr.mechanisms import Draws
     from privatelr.planning.forecast import Errors
     from privatelr.planning.study_plan import StudyPlan
     from privatelr.privacy import Promise
@@ -232,8 +234,8 @@ def widths_of(
     widths, modes = [], []
     for _ in range(fits):
         draws = draw_all(outlook.calibration, randomness)
-        spec, rows, scale = _reader(cell, outlook, records(cell.kind, cell.d, cell.n, data))(draws)
-        release = release_all(rows, outlook.calibration, draws, Newton()).having({"scale": scale})
+        spec, rows, before = _reader(cell, outlook, records(cell.kind, cell.d, cell.n, data))(draws)
+        release = release_all(rows, outlook.calibration, draws, Newton()).having(before)
         inferred = infer(release, spec.user_map(), asked)
         widths.append(inferred.upper - inferred.lower)
         modes.append(quality(release).mode)
@@ -242,17 +244,16 @@ def widths_of(
 
 def _reader(
     cell: Cell, outlook: StudyPlan, frame: pd.DataFrame
-) -> Callable[[Draws], tuple[DesignSpec, Rows, ScaleRelease | None]]:
+) -> Callable[[Draws], tuple[DesignSpec, Rows, dict[str, Any]]]:
     """Read a dataset as a fit does; the noise of its scale is drawn for each release."""
     batch, parsed = as_batch(frame), parse_formula(formula(cell), list(frame.columns))
     declared_spec = plan_design(parsed, batch, declare_schema(**declared(cell)))
     rows = read_design(declared_spec, batch, DenseRows)
     calibration = outlook.calibration.scale
     if calibration is None:
-        return lambda _: (declared_spec, rows, None)
+        return lambda _: (declared_spec, rows, {})
 
-    def read(draws: Draws) -> tuple[DesignSpec, Rows, ScaleRelease]:
-        scale = release_scale(rows, calibration, draws.others["scale"])
+    def read(draws: Draws) -> tuple[DesignSpec, Rows, dict[str, Any]]:
         # the map of the plan is that of made-up records
         spec = outlook.spec
         plain = replace(
@@ -262,8 +263,10 @@ def _reader(
             bound_source=spec.bound_source,
             standard=spec.standard,
         )
-        spec = standardise(plain, *scale_map(scale))
-        return spec, read_design(spec, batch, DenseRows), scale
+        before = release_before(rows, plain, outlook.calibration, draws)
+        length = before["lengths"].length if "lengths" in before else None
+        spec = standardise(plain, *scale_map(before["scale"], length))
+        return spec, read_design(spec, batch, DenseRows), before
 
     return read
 

@@ -16,12 +16,11 @@ from privatelr.audit.density.loss import PrivacyLoss
 from privatelr.audit.density.pairs import Pair
 from privatelr.design import BatchReader, read_design, unstandardised
 from privatelr.errors import ArgumentError, count_of, show
-from privatelr.mechanisms import StagedCalibration, in_order, mechanism_of
+from privatelr.mechanisms import Release, StagedCalibration, in_order, mechanism_of
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.request import COEFFICIENTS
 from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.mechanisms.stages.scale import (
-    ScaleRelease,
     mean_squares,
     scale_map,
     sums_of_loose,
@@ -119,7 +118,7 @@ def privacy_loss(
             f"data and neighbour of shape ({pair.n}, {pair.d}): takes n={n} and d={d}."
         )
     if fit is not None and fit.release.scale is not None:
-        change = _change_of_scale(fit.spec, fit.release.scale, tables)
+        change = _change_of_scale(fit.spec, fit.release, tables)
     at = None if output is None else _read_output(output, calibration, (plan or calibration).proven)
     if plan is None:
         if at is None:
@@ -130,16 +129,17 @@ def privacy_loss(
     return losses.joint_loss_at(pair, plan, at, change=change)
 
 
-def _change_of_scale(spec: Any, release: ScaleRelease, tables: list[Any]) -> FloatArray:
+def _change_of_scale(spec: Any, release: Release, tables: list[Any]) -> FloatArray:
     """The change of means and weighted mean squares between two tables, without noise.
 
     They are those of the covariates in the units of the declared bounds, as they are before the map
     of the scale.
     """
-    plain, found = unstandardised(spec, *scale_map(release)), []
+    assert release.scale is not None
+    plain, found = unstandardised(spec, *scale_map(release.scale, release.length)), []
     for table in tables:
         rows = LooseRows.of(BatchReader(plain, table), plain.d, sums_of_loose(persons=False))
-        found.append(mean_squares(rows, release.calibration))
+        found.append(mean_squares(rows, release.scale.calibration))
     return np.asarray(found[1] - found[0])
 
 

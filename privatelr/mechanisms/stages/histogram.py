@@ -28,6 +28,7 @@ from privatelr.mechanisms.calibration.proven_noise import (
 )
 from privatelr.mechanisms.perturbation import Release, rounded_sum
 from privatelr.mechanisms.problem import Problem
+from privatelr.mechanisms.range_selection import share_grid
 from privatelr.mechanisms.request import ROC, Request
 from privatelr.mechanisms.stages.scale import ScaleFacts
 from privatelr.mechanisms.stages.stage import Part, Stage
@@ -52,8 +53,6 @@ or faster. So few bins are best, but enough for scores that do not lie where the
 (``python -m tests.studies.roc --bins``)."""
 _STEPS = 80
 """Bisections of an interval of probabilities, far more than doubles resolve."""
-_BITS = 52
-"""Bits of a sum of shares; a share has at least as many as `persons` leaves of them."""
 _FARTHEST = 700.0
 """Size of a linear predictor at which its probability is 0 or 1 in doubles."""
 
@@ -282,11 +281,6 @@ def counts_of_shares(cells: IntArray, shares: FloatArray, bins: int, persons: in
 def filled_up(counts: FloatArray, persons: int) -> FloatArray:
     """Put into the last cell what counts by shares ``(2 K + 1,)`` lack of the public sum."""
     return np.append(counts[:-1], persons - counts[:-1].sum())
-
-
-def share_grid(persons: int) -> float:
-    """Return the unit of shares, of which a double holds as many as all persons have."""
-    return 2.0 ** (math.ceil(math.log2(persons)) - _BITS)
 
 
 def release_histogram(

@@ -64,20 +64,8 @@ _PRICE_OF_DISTANCE = 200.0
 At usual deltas Gaussian noise on a mean is about .08 there, just below what is worth it."""
 _RHO_OF_SQUARED_DISTANCE = 800.0
 """Rho over the square of that distance, where noise on a mean of a tenth of rho is as large."""
-Lengths = tuple[tuple[float, float], ...]
-"""Bounds on the length of a row, each with the ``n epsilon / d`` up to which it holds."""
-CORNER = math.inf
-"""The bound that no row exceeds: the map is divided by the longest row that the declared bounds
-allow under it, so that this row has length 1."""
-_LENGTHS: Lengths = ((2_000.0, 1.25), (10_000.0, 2.0), (1e5, 3.0), (math.inf, CORNER))
-"""Of rows that count less where they are longer, so that a short bound moves coefficients (``python
--m tests.studies.scale_bias``), and a long one costs noise (``python -m tests.studies.scale``)."""
-_LENGTHS_OF_INTERVALS: Lengths = ((3_000.0, 2.0), (10_000.0, 3.0), (1e5, 4.0), (math.inf, CORNER))
-"""The same where intervals are bought: those of short rows miss the coefficients that the model has
-without noise, unless the model is true (``python -m tests.studies.coverage
---cells adult,bank,cod_rna,kddcup99``)."""
-_LENGTHS_OF_SHORTENED: Lengths = ((400.0, 1.5), (4_000.0, 2.0), (2e5, 3.0), (math.inf, 4.0))
-"""Of rows that are shortened, which moves coefficients."""
+_LENGTHS_OF_SHORTENED = ((400.0, 1.5), (4_000.0, 2.0), (2e5, 3.0), (math.inf, 4.0))
+"""Bounds on rows that are shortened, each with the ``n epsilon / d`` up to which it holds."""
 _FEW_COLUMNS, _LITTLE_NOISE = 6, 4.0
 """Below this number of columns, and from this epsilon on, rows that are all of one length lose more
 by it than they gain (``python -m tests.studies.scale``)."""
@@ -101,8 +89,9 @@ class ScaleFacts:
         The constant in the intercept column; 0 if there is none.
     persons : bool
         Whether one of the n is a person with any number of records, whose weights sum to at most 1.
-    length : float
-        The bound on a row, in lengths of a typical one, or `CORNER`.
+    longer : float or None
+        The number of records that are meant to be longer than the length of rows, if that is
+        released, too.
     """
 
     n: int
@@ -111,7 +100,7 @@ class ScaleFacts:
     floor: float
     intercept: float = 0.0
     persons: bool = False
-    length: float = 1.0
+    longer: float | None = None
 
     @property
     def p(self) -> int:
@@ -172,12 +161,12 @@ class ScaleCalibration(StageCalibration):
 
     @property
     def typical(self) -> float | None:
-        """The length of a typical row under the map, with its intercept; None under `CORNER`.
+        """The length of a typical row under the map, with its intercept.
 
         Under pure epsilon numbers have variance 1 on average, and other columns count as filled.
-        If the map is divided by its longest row, no length of a typical one is public beforehand.
+        It is None if the map is divided by a released length, which is not public beforehand.
         """
-        if self.facts.length == CORNER:
+        if self.facts.longer is not None:
             return None
         square = sum(g.usual**2 for g in self.facts.groups) if self.of_numbers else 1.0
         return math.sqrt(square + self.facts.intercept**2)
@@ -210,24 +199,19 @@ def scale_floor(loss: Loss) -> float:
     return 0.03 if loss.probability is None else 0.003
 
 
-def usual_rows(
-    loss: Loss, n: int, d: int, target: Guarantee, *, has_intervals: bool = False
-) -> tuple[float, bool]:
+def usual_rows(loss: Loss, n: int, d: int, target: Guarantee) -> tuple[float | None, bool]:
     """Return the bound on a row in lengths of a typical one, and whether all rows get that length.
 
-    The bound may be `CORNER`.
-
-    Classes hardly depend on the length of a row, so that a loss without probabilities takes short
-    rows, and under other promises than a pure one rows of one length (scale.md 1 and 3). For a loss
-    with probabilities, longer rows count less, and the bound grows with ``n epsilon / d``: the
-    noise falls, and what is left is the error of the sample. In the end no row counts less.
+    The bound is None where it is released: for a loss with probabilities, of which longer rows
+    count less. Classes hardly depend on the length of a row, so that a loss without probabilities
+    takes short rows, and under other promises than a pure one rows of one length.
     """
+    if counts_long_rows_less(loss):
+        return None, False
     epsilon = nominal_epsilon(cast("Promise", target))
-    if loss.probability is None and d >= _FEW_COLUMNS and epsilon < _LITTLE_NOISE:
+    if d >= _FEW_COLUMNS and epsilon < _LITTLE_NOISE:
         return 1.0, not isinstance(target, PureDP)
-    lengths = _LENGTHS_OF_INTERVALS if has_intervals else _LENGTHS
-    if not counts_long_rows_less(loss):
-        lengths = _LENGTHS_OF_SHORTENED
+    lengths = _LENGTHS_OF_SHORTENED
     return next(length for most, length in lengths if n * epsilon / d < most), False
 
 
@@ -340,7 +324,9 @@ def share_of_price(
         parts = [price, whole, *others]
         return price.epsilon / math.fsum(cast("PureDP", each).epsilon for each in parts), "epsilon"
     rho = cast("ZCDP", price).rho
-    if not isinstance(whole, SharedApproxDP):
+    if isinstance(whole, SharedApproxDP):  # a length of rows has a part of epsilon by itself
+        others = [each for each in others if isinstance(each, ZCDP)]
+    else:
         parts = [price, whole, *others]
         return rho / math.fsum(cast("ZCDP", each).rho for each in parts), "rho"
     if isinstance(coefficients.proven, PureDP):
@@ -575,7 +561,7 @@ def variance_sd(calibration: ScaleCalibration, mean: FloatArray | float = 0.0) -
     return found
 
 
-def scale_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:
+def scale_map(release: ScaleRelease, length: float | None = None) -> tuple[FloatArray, FloatArray]:
     """Return centre m and factor A of each covariate ``(p,)``: ``z = A (x - m)``.
 
     ``A = (v + floor + s)**-.5`` with the variance v and the deviation s of the noise on a mean, up
@@ -586,8 +572,8 @@ def scale_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:
     its second moment takes the place of its variance. A record in a rare level would be many times
     as long as a typical row, so no level by itself makes it longer than that.
 
-    Under the bound `CORNER` the factor is divided by the longest row that it allows (of numbers,
-    under pure epsilon), so that no row is longer than a typical one was.
+    The factor is divided by a released `length`, or by the longest row that it allows if that is
+    shorter, so that few rows or none are longer than a typical one was.
 
     Examples
     --------
@@ -598,6 +584,28 @@ def scale_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:
     >>> centre, factor = scale_map(ScaleRelease(np.array([0.2, 0.3]), scale))
     >>> centre.round(2), factor.round(1)  # rows become factor * (x - centre)
     (array([0.2]), array([2.]))
+    """
+    centre, factor, longest = _typical_map(release)
+    calibration, facts = release.calibration, release.calibration.facts
+    if length is not None:
+        factor[calibration.means] /= min(length, longest)
+    if calibration.of_numbers:
+        sizes = [group.size for group in facts.groups]
+        number = np.repeat([-1 if g.number is None else g.number for g in facts.groups], sizes)
+        centre = np.where(number < 0, centre, centre[number])
+        factor *= np.where(number < 0, 1.0, factor[number])
+    return centre, factor
+
+
+def binding(release: ScaleRelease, length: float | None) -> float | None:
+    """Return the length, or infinity if bounds and map allow no longer row."""
+    return math.inf if length is not None and _typical_map(release)[2] <= length else length
+
+
+def _typical_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray, float]:
+    """Return centre and factor that give a typical row length 1, and the longest row's length.
+
+    Under pure epsilon, products of a number and levels have those of the levels yet.
     """
     calibration, facts = release.calibration, release.calibration.facts
     means, pure = calibration.means, calibration.of_numbers
@@ -616,13 +624,7 @@ def scale_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:
         levels = facts.columns_of("indicators")
         most[levels] = 1.0 / np.maximum(1.0 - centre[levels], centre[levels])
     factor[means] = _with_length(factor[means], size[means], typical, most[means])
-    if facts.length == CORNER:
-        factor[means] *= typical**0.5 / _longest_row(calibration, centre, factor)
-    if pure:
-        number = np.repeat([-1 if g.number is None else g.number for g in facts.groups], sizes)
-        centre = np.where(number < 0, centre, centre[number])
-        factor *= np.where(number < 0, 1.0, factor[number])
-    return centre, factor
+    return centre, factor, _longest_row(calibration, centre, factor) / typical**0.5
 
 
 def _with_length(
@@ -645,19 +647,21 @@ def _with_length(
 def _longest_row(calibration: ScaleCalibration, centre: FloatArray, factor: FloatArray) -> float:
     """Bound the length of all rows under the map, whatever the records are.
 
-    Under pure epsilon it is that of the numbers alone. A number is furthest at an end of its
-    bounds. A row of indicators has one of them, or none. Any other group is not centred, and its
-    rows are bounded by their length and by their entries.
+    Under pure epsilon it is that of the numbers and of their products with levels. A number is
+    furthest at an end of its bounds. A row of indicators has one of them, or none. Any other group
+    is not centred, and its rows are bounded by their length and by their entries.
     """
-    square, stop = 0.0, 0
+    square, stop, ends = 0.0, 0, factor * (1 + np.abs(centre))
     for group in calibration.facts.groups:
         m, a = (each[stop : stop + group.size] for each in (centre, factor))
         stop += group.size
+        if calibration.of_numbers and group.number is not None:
+            square += float(ends[group.number] * group.radius) ** 2
         if not group.size or (calibration.of_numbers and group.kind != "number"):
             continue
         match group.kind:
             case "number":
-                square += float(a[0] * (1 + abs(m[0]))) ** 2
+                square += float(ends[stop - 1]) ** 2
             case "indicators":
                 at_none = float((a * m) @ (a * m))
                 square += at_none + max(0.0, float((a**2 * (1 - 2 * m)).max()))

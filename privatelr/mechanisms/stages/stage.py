@@ -38,6 +38,8 @@ class Stage(Generic[Made]):
     """What is released, in the words of pages."""
     at_coefficients: ClassVar[bool] = True
     """Whether it is released after the coefficients, from the same rows."""
+    noise_by: ClassVar[str] = "Laplace noise"
+    """What hides the data under a pure part of the price, in the words of pages."""
     drawn: ClassVar[int] = 3
     """When its noise is drawn; a seed gives the same fit as long as this order stays."""
 

@@ -44,5 +44,5 @@ from privatelr.numerics.rows.row_bounds import (
     weights_of,
 )
 from privatelr.numerics.rows.row_sums import linear_predictor, row_lengths
-from privatelr.numerics.rows.sparse_rows import SparseRows, sparse_backend
+from privatelr.numerics.rows.sparse_rows import SparseRows, shares_within, sparse_backend
 from privatelr.numerics.rows.stream_rows import StreamEntries, StreamRows

@@ -369,6 +369,11 @@ class LooseRows:
         with np.errstate(all="ignore"):
             return replace(made, sums=summed(part, range(0, reader.n, group), added))
 
+    def fold(self, kernel: Kernel) -> tuple[Any, ...]:
+        """Sum what a kernel returns of the covariates and labels of pieces, in order."""
+        pieces = range(0, len(self.y), self.size)
+        return summed(lambda start: kernel(*self.piece(start)), pieces, added)
+
     def piece(self, start: int) -> tuple[FloatArray, FloatArray]:
         """Return covariates ``(m, d)`` and labels ``(m,)`` of the piece that begins there."""
         labels = self.y[start : start + self.size]

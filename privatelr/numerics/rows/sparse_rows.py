@@ -15,6 +15,7 @@ from privatelr.numerics.rows.row_bounds import (
     RowBounds,
     Together,
     roots_of,
+    share_of_bound,
     together_of,
 )
 from privatelr.numerics.rows.row_offsets import held_offset
@@ -147,6 +148,17 @@ def bounded_sparse(
         _shorten_some(x, *together)
     _shorten(x, bound)
     return x, np.where(usable, labels, 0.0)
+
+
+def shares_within(covariates: Any, bounds: RowBounds) -> FloatArray:
+    """Return the share ``(n,)`` of each row that is within its bounds, 1 for rows that keep them.
+
+    Every row is treated by itself.
+    """
+    together = together_of(bounds.blocks, bounds.intercept)
+    if sparse.issparse(covariates):
+        return np.asarray(_with_shares(covariates, bounds.bound, together)[1])
+    return share_of_bound(covariates, bounds.bound, together)
 
 
 def _with_shares(

@@ -109,7 +109,14 @@ def implied(events: Iterable[Event], guarantee: Promise) -> bool:
         case ApproxDP(epsilon=epsilon, delta=delta):
             capped = Counter(as_pure(event) or event for event in counts.elements())
             limit = epsilon * (1 + _ROUNDING)
-            return delta == 1 or any(_holds(kinds, limit, delta) for kinds in (counts, capped))
+            # choices may also be paid by a part of epsilon of their own
+            ranges = {
+                event: k for event, k in counts.items() if isinstance(event, BoundedRangeEvent)
+            }
+            rest = Counter({event: k for event, k in counts.items() if event not in ranges})
+            left = limit - sum(event.eta * event.times * k for event, k in ranges.items())
+            ways = [(counts, limit), (capped, limit), *([(rest, left)] if rest and ranges else [])]
+            return delta == 1 or any(_holds(kinds, most, delta) for kinds, most in ways)
 
 
 def _rho(event: Event) -> float:

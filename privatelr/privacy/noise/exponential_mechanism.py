@@ -136,7 +136,10 @@ class NoisyMaximum:
         scores move within `width`. *Assumed public*: the options and their number. *Not
         covered*: the scores, time and memory.
         """
-        draw = randomness.draw(self.law(len(scores)))
+        return self.chosen(scores, randomness.draw(self.law(len(scores))))
+
+    def chosen(self, scores: FloatArray, draw: Draw) -> int:
+        """Return the position that a draw of ``law(len(scores))`` chooses; see `choose`."""
         winner = self._in_doubles(scores, draw)
         precision = FIRST_PRECISION
         while winner is None:

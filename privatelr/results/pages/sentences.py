@@ -102,7 +102,7 @@ def divided(parts: Mapping[str, Guarantee]) -> str:
     if len({type(part) for part in parts.values()}) == 1:
         return ", ".join(f"{name} {part}".replace(", ", " and ") for name, part in told.items())
     for name, part in parts.items():
-        told[name] = f"Laplace noise of {told[name]}"
+        told[name] = f"{STAGES[name].noise_by} of {told[name]}"
         if isinstance(part, ZCDP | SharedApproxDP):
             mu = f"of mu = {math.sqrt(2 * part.rho):.3g}" if isinstance(part, ZCDP) else ""
             told[name] = f"Gaussian noise {mu or 'with what is left'}"
@@ -221,7 +221,7 @@ def scale(bought: ScaleCalibration, coefficients: Calibration, others: Sequence[
 
 
 def standardised(spec: DesignSpec) -> str:
-    """How rows are mapped by the moments that were released."""
+    """How rows are mapped by the moments and the length that were released."""
     assert spec.standard is not None
     held = spec.standard
     centred = "centred and scaled" if held.centred else "scaled"
@@ -231,12 +231,19 @@ def standardised(spec: DesignSpec) -> str:
         products = any(one.number is not None for one in held.groups)
         columns = f"numbers{' and their products with levels' if products else ''}"
     columns += f" {centred} by the released moments"
-    length = f"{held.length:g} length{'s' if held.length != 1 else ''} of a typical one"
-    how = f"rows{' of them' if apart else ''} {'brought' if held.unit else 'shortened'} to {length}"
-    if held.weighted:
-        how = f"records longer than {length} count less"
-    if math.isinf(held.length):
-        how = "no record counts less for its length"
+    if held.length is None:
+        how = "records longer than a released length count less"
+        if held.released is not None:
+            most = f"{held.released:.3g} lengths of a typical one (released)"
+            how = f"records longer than {most} count less"
+        if held.released == math.inf:
+            how = "no record counts less for its length"
+    else:
+        most = f"{held.length:g} length{'s' if held.length != 1 else ''} of a typical one"
+        whole = f"rows{' of them' if apart else ''}"
+        how = f"{whole} {'brought' if held.unit else 'shortened'} to {most}"
+        if held.weighted:
+            how = f"records longer than {most} count less"
     placed = any(one.middle or one.factor != FACTOR_SCALE for one in held.groups)
     halves = ", those of two levels at -1 and 1" if placed else ""
     return f"{columns}, {how}" + (

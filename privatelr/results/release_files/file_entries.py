@@ -21,7 +21,7 @@ from privatelr.privacy.accounting import Entry, Receipt, entry_from_json, entry_
 from privatelr.results.release_files.json_values import CLOSE, named, read_entry
 from privatelr.types import FloatArray
 
-VERSION: Literal[8] = 8
+VERSION: Literal[9] = 9
 Size = Annotated[float, Meta(ge=1e-100, le=1e100)]
 """A size of rows at which no formula overflows or underflows."""
 Positive = Annotated[float, Meta(gt=0.0)]
@@ -190,7 +190,7 @@ class Document(FileEntry, Generic[CallType, ReleasedType], frozen=True):
     """
 
     format: Literal["privatelr release"]
-    version: Literal[8]
+    version: Literal[9]
     kind: Literal["fit", "selection", "roc", "choice", "bounds", "levels"]
     notice: Annotated[str, Meta(pattern="^(covered by |NOT PRIVATE: )")]
     written_by: Annotated[dict[Phrase, Phrase], Meta(max_length=100)]

@@ -17,10 +17,11 @@ from privatelr import mechanisms
 from privatelr.design import DesignSpec, EntryBoundedMatrix, prior_of, standardise
 from privatelr.errors import ReleaseFileError
 from privatelr.mechanisms import Release, StagedCalibration, calibration
-from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, ROC, SCALE
+from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, LENGTHS, ROC, SCALE
 from privatelr.mechanisms.stages import matrices
 from privatelr.mechanisms.stages import scale as scale_stage
 from privatelr.mechanisms.stages.histogram import HistogramCalibration, HistogramRelease
+from privatelr.mechanisms.stages.lengths import LENGTH_GRID, LengthCalibration, LengthRelease
 from privatelr.method import perturbation
 from privatelr.privacy import Guarantee, noise
 from privatelr.results.answers.scored_records import score_scale
@@ -79,7 +80,7 @@ class FitCall(entries.FileEntry, frozen=True):
     promise: entries.GuaranteeEntry
     shares: (
         Literal["inference"]
-        | list[tuple[Literal["scale", "coefficients", "inference", "roc"], float]]
+        | list[tuple[Literal["scale", "lengths", "coefficients", "inference", "roc"], float]]
     )
     laws: list[entries.Phrase]
     scaled: bool
@@ -154,10 +155,13 @@ class FitReleased(entries.FileEntry, frozen=True):
         One, or one for each level of the column in by(...).
     scale
         Present if rows were standardised; shared by all fits.
+    length
+        In lengths of a typical row: what standardised rows are divided by, if it was released.
     """
 
     fits: Annotated[list[NumbersEntry], Meta(min_length=1, max_length=100_000)]
     scale: ScaleEntry | UnsetType = UNSET
+    length: float | UnsetType = UNSET
 
 
 # -- writing ---------------------------------------------------------------------------------
@@ -172,6 +176,7 @@ def fit_parts(fit: NoisyRecord | Strata) -> entries.Parts:
     if isinstance(fit, Strata) and by is not None:
         text = text.replace(by.label, replace(by, level=None).label)
     scale: Any = UNSET
+    length: Any = UNSET if release.length is None else release.length
     if release.scale is not None:
         parts = np.split(release.scale.values, [len(release.scale.calibration.means)])
         scale = {"means": parts[0], "squares": parts[1]}
@@ -182,7 +187,11 @@ def fit_parts(fit: NoisyRecord | Strata) -> entries.Parts:
         **entries.picked(("problem", "lambda_rules"), release.calibration),
         "stages": {name: entries.picked(_STAGE, stage) for name, stage in _stages(release).items()},
     }
-    return _call_of(first, text), entries.written(FitReleased, fits=numbers, scale=scale), derived
+    return (
+        _call_of(first, text),
+        entries.written(FitReleased, fits=numbers, scale=scale, length=length),
+        derived,
+    )
 
 
 def _call_of(fit: NoisyRecord, text: str) -> dict[str, Any]:
@@ -191,7 +200,7 @@ def _call_of(fit: NoisyRecord, text: str) -> dict[str, Any]:
         raise ReleaseFileError("the fit does not say what was asked for")
     if spec.standard is not None:
         known = made.problem.loss, made.problem.n, spec.d, request.target
-        usual = scale_stage.usual_rows(*known, has_intervals=request.buys_intervals)
+        usual = scale_stage.usual_rows(*known)
         length = spec.standard.length
         row_norm = None if (length, spec.standard.unit) == usual else length
     shares: Any = request.spend
@@ -285,8 +294,11 @@ def restore_fit(document: entries.Document[FitCall, FitReleased]) -> Fit | Multi
     staged = replace(staged, target=guarantee if guarantee.is_private else promise)
     entry = entries.read_charge(document.ledger, guarantee, staged.events, spec)
     scale = _read_scale(released.scale, staged.scale)
+    length = _read_length(released.length, staged.parts.get(LENGTHS))
     if scale is not None:
-        spec = standardise(spec, *mechanisms.scale_map(scale))
+        own = None if length is None else length.length
+        mapped, held = mechanisms.scale_map(scale, own), scale_stage.binding(scale, own)
+        spec = standardise(spec, *mapped, released=held)
     threshold, by = (
         read_threshold(call.threshold, staged.coefficients.problem.loss),
         spec.formula.by,
@@ -307,7 +319,7 @@ def restore_fit(document: entries.Document[FitCall, FitReleased]) -> Fit | Multi
             **drawn,
         )
         moments = _read_moments(numbers.inference, staged.moments)
-        release = release.having({SCALE: scale, INFERENCE: moments})
+        release = release.having({SCALE: scale, LENGTHS: length, INFERENCE: moments})
         fit = (MultinomialFit if plan.response.kind == "classes" else Fit)(plan, release, threshold)
         counts = read_histogram(fit, numbers.roc, staged.histogram)
         fits[level] = replace(fit, release=release.having({ROC: counts}))
@@ -339,7 +351,7 @@ def _calibrate_again(
         raise
     except (ArithmeticError, ValueError):
         raise ReleaseFileError("call: nothing is proven about these numbers") from None
-    others = staged.parts.keys() - {SCALE, COEFFICIENTS}
+    others = staged.parts.keys() - {SCALE, LENGTHS, COEFFICIENTS}
     if spec.response.kind == "classes" and (others or spec.prior is not None):
         raise ReleaseFileError("call: several classes have no inference, no curve and no prior")
     coefficient_stage = replace(staged.coefficients, lambda_origin=call.lambda_origin)
@@ -377,6 +389,15 @@ def _read_scale(
         for numbers, columns in ((given.means, made.means), (given.squares, made.squares))
     ]
     return mechanisms.ScaleRelease(np.concatenate(parts), made)
+
+
+def _read_length(given: float | UnsetType, made: LengthCalibration | None) -> LengthRelease | None:
+    _require_both(given, made, "length")
+    if made is None or isinstance(given, UnsetType):
+        return None
+    if given not in LENGTH_GRID[1:]:
+        raise ReleaseFileError("released.length takes a number of the grid of lengths")
+    return LengthRelease(given, made)
 
 
 def _read_moments(
