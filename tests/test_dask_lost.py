@@ -2,9 +2,7 @@
 
 import os
 import signal
-import threading
 import time
-import warnings
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
@@ -13,28 +11,13 @@ from dask_for_tests import KEPT, STREAMED, in_parts, local_cluster, one_noise
 from frames_for_laws import FORMULA, SCHEMA
 from repeated_noise import trial
 
-from privatelr import ClusterError, dplr
+from privatelr import dplr
 from privatelr.numerics.solve import Newton
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
 distributed = pytest.importorskip("distributed", reason="needs the extra [dask]")
 
 pytestmark = pytest.mark.usefixtures(one_noise.__name__)
-
-CLOSED = "its client was closed"
-BEGUN = threading.Event()
-"""Whether a task of a worker in this process has begun."""
-
-
-def slow(part):
-    BEGUN.set()
-    time.sleep(0.5)
-    return part
-
-
-def lazy():
-    frame = trial(100)
-    return in_parts(frame, 20, 20, 20).map_partitions(slow, meta=frame.iloc[:0])
 
 
 # --- workers that freeze --------------------------------------------------------------------
@@ -90,42 +73,3 @@ def test_the_tasks_of_a_frozen_worker_move_to_the_others(patient, memory, when):
 
 
 # --- clients that are closed ----------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """A worker in this process, without a client."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
-        ) as made:
-            yield made
-
-
-@pytest.fixture
-def client(cluster):
-    with distributed.Client(cluster.scheduler_address) as made:
-        yield made
-
-
-@pytest.mark.parametrize(("memory", "seconds"), [(KEPT, 0.0), (STREAMED, 0.1), (KEPT, 0.7)])
-def test_a_client_that_is_closed_during_a_fit_is_named(client, memory, seconds):
-    """It is the default client, so that there is none afterwards."""
-
-    def close():
-        assert BEGUN.wait(30)
-        time.sleep(seconds)
-        client.close()
-
-    BEGUN.clear()
-    closing = threading.Thread(target=close)
-    closing.start()
-    begun = time.monotonic()
-    with (
-        dask.config.set({"scheduler": "distributed", "privatelr.memory": memory}),
-        pytest.raises(ClusterError, match=CLOSED),
-    ):
-        dplr(FORMULA, lazy(), **SCHEMA)
-    assert time.monotonic() - begun < 30
-    closing.join()

@@ -35,11 +35,6 @@ def test_notebooks_know_no_machine():
         assert about["language_info"] == {"name": "python"}  # no version of whoever ran it
 
 
-def test_no_notebook_is_without_a_page():
-    found = {path.stem for path in (docs.ROOT / "vignettes").glob("*.ipynb")}
-    assert found == {name.removesuffix(".md") for name in notebooks.PAGES}
-
-
 def test_a_changed_page_is_noticed():
     changed = page("first-fit.md").replace("eps=1.0", "eps=0.5")
     assert "not that of the page" in notebooks.faults(changed, kept("first-fit.md"))[0]

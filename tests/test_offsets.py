@@ -57,6 +57,12 @@ def reference(frame: pd.DataFrame, covariates: pd.DataFrame, offset: np.ndarray)
     return np.asarray(model.fit(tol=1e-12, maxiter=200).params)
 
 
+def concordance(scores: pd.Series) -> float:
+    positive = FRAME["y"] == 1
+    pairs = scores[positive].to_numpy()[:, None] - scores[~positive].to_numpy()
+    return float((pairs > 0).mean() + (pairs == 0).mean() / 2)
+
+
 def rows_of(formula: str, frame: pd.DataFrame = FRAME, **declared: object) -> tuple:
     data = read_data(formula, frame, None)
     spec = data.plan(declare_schema(**{"bounds": BOUNDS, **declared}))
@@ -363,6 +369,32 @@ def test_the_loss_between_tables_that_differ_in_an_offset_keeps_the_claim() -> N
         at = {"output": np.array([0.1, 0.2])}
         here, without = (privatelr.audit.privacy_loss(fit, *both, **at).found for both in sides)
         assert abs(here - without) > 1e-3
+
+
+@pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"rp_dim": 2},
+        {"do_scale": True},
+        {"do_scale": "private"},
+        {"spend": {"coefficients": 0.7, "roc": 0.3}},
+        {"op": False},
+        {"delta": 1e-6, "spend": "inference"},
+        {"row_norm": 0.5},
+    ],
+    ids=str,
+)
+def test_other_choices_keep_the_offset_in_their_links(given: dict) -> None:
+    fit = dplr(FORMULA, FRAME, eps=2.0, bounds=BOUNDS, **given)
+    link = fit.predict(FRAME.head(9), "link")
+    moved = fit.predict(FRAME.head(9).assign(z=1.0), "link")
+    assert np.allclose(link - moved, np.log(FRAME["z"].head(9)))
+    scores = fit.predict(FRAME)
+    # scores of the training data have it, too: a learned threshold lies between two of them
+    low, high = np.quantile(scores, [0.0, 1.0])
+    assert fit.diagnostics.c_index == pytest.approx(concordance(scores), abs=1e-9)
+    assert low <= fit.diagnostics.youden <= high
 
 
 @pytest.mark.quick

@@ -742,19 +742,6 @@ def test_equal_cells_are_one_person(name, nest):
     assert with_shares(as_batch({"who": column}), Person("who"))[0] == 2
 
 
-class _Zone(datetime.tzinfo):
-    def utcoffset(self, _):
-        raise AssertionError("the code of a zone ran")
-
-
-def test_no_code_of_a_zone_runs():
-    """A time of such a zone counts as missing: nothing says which times it is equal to."""
-    cells = [datetime.datetime(2020, 1, day, tzinfo=_Zone()) for day in (1, 2)]
-    cells += [datetime.time(1, tzinfo=_Zone()), None, "a"]
-    column = pd.Series(cells, dtype=object)
-    assert with_shares(as_batch({"who": column}), Person("who"))[0] == 2
-
-
 @pytest.mark.parametrize("name", IDENTITIES)
 def test_cells_of_known_types_are_persons_of_their_own(name):
     values = IDENTITIES[name]

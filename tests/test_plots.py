@@ -194,31 +194,6 @@ def outside(axes):
     return [box for box in shown if min(box.p0) < 0 or box.x1 > right or box.y1 > top]
 
 
-def test_long_labels_of_fits_are_inside_of_their_figure():
-    labels = [f"Hospital number {number} of the {'northern ' * 5}region" for number in range(3)]
-    fits = dict(zip(labels, (bought(), fitted(), bought()), strict=True))
-    axes = plot_coefficients(fits)
-    assert outside(axes) == []
-    assert axes.get_window_extent().height > axes.figure.bbox.height / 3
-
-
-def covered(axes):
-    """Points of lines that lie behind the legend."""
-    axes.figure.canvas.draw()
-    box = axes.get_legend().get_window_extent()
-    points = [point for line in axes.lines for point in axes.transData.transform(line.get_xydata())]
-    return [point for point in points if box.contains(*point)]
-
-
-def test_the_legend_of_a_plan_hides_no_point_in_little_room():
-    alone = pyplot.figure(figsize=(4, 3), layout="constrained").subplots()
-    assert covered(outlook().plot(ax=alone)) == []
-    figure, panels = pyplot.subplots(2, 2, figsize=(7.2, 5.4))
-    axes = outlook().plot(ax=panels[0, 1])
-    figure.tight_layout()
-    assert covered(axes) == []
-
-
 # -- axes ------------------------------------------------------------------------------------------
 
 

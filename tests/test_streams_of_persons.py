@@ -275,16 +275,3 @@ def test_memory_of_persons_is_a_few_bytes_a_record(kind, n):
     tracemalloc.stop()
     assert found.of_records.nbytes + found.sizes.nbytes == 4 * n + 8 * m
     assert kind == "texts" or peak < 24 * n
-
-
-@pytest.mark.parametrize("memory", [0, 8 * 475 * 8])
-def test_long_names_of_persons_take_no_memory_that_is_not_there(memory):
-    """Rows would fit, and names do not: then they are read anew, and are the same persons."""
-    frame = visits()
-    frame["patient"] = "a name of so many letters " * 9 + frame["patient"].astype(str)
-    given = {"spend": "inference", **PERSON}
-    source = stream(in_batches(arrow(frame), 100), memory=memory)
-    found, expected = (dplr("y ~ x + z", data, **given) for data in (source, frame))
-    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
-    moments = (fit.release.moments.values for fit in (found, expected))
-    np.testing.assert_allclose(*moments, rtol=0, atol=1e-9)

@@ -99,6 +99,16 @@ def test_a_curve_that_was_bought_costs_nothing(home, capsys):
     assert "bought no ROC curve" in capsys.readouterr().err
 
 
+def test_a_price_of_zcdp_and_a_picture(home, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    assert run(f"roc lr.json clinic.csv --rho .1 --plot {tmp_path}/roc.svg") == 0
+    assert "rho = 0.1" in capsys.readouterr().out
+    before = (tmp_path / "roc.svg").read_bytes()
+    assert b"<svg" in before
+    assert run(f"roc lr.json clinic.csv --rho .1 --plot {tmp_path}/roc.svg") == 1
+    assert (tmp_path / "roc.svg").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("line", "status", "words"),
     [
@@ -194,21 +204,6 @@ def test_a_comparison_is_that_of_python(way, home, tmp_path, capsys):
 
 
 # -- quiet and JSON, of every command --------------------------------------------------------
-
-
-@pytest.mark.parametrize("command", LINES)
-def test_a_quiet_command_says_nothing_but_errors(command, home, capsys):
-    assert run(LINES[command]) == 0
-    loud = capsys.readouterr()
-    assert run(f"{LINES[command]} --quiet") == 0
-    quiet = capsys.readouterr()
-    if command == "check":  # its page is not private, and is all that standard error has
-        assert quiet.err == loud.err.partition("\n")[2]
-        return
-    assert quiet.err == ""
-    assert bool(quiet.out) is bool(loud.out)
-    says_something = {"fit", "bounds", "levels", "roc", "choose", "lrsimple", "svmsimple"}
-    assert bool(loud.err) is (command in says_something)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """``fit``, ``predict`` and ``card``: a table in a file, and what one record of it can change."""
 
+import gzip
 import json
 import shlex
 import sys
 from pathlib import Path
 
 import docs
+import numpy as np
 import pandas as pd
 import pytest
 from frames_for_laws import FORMULA, SCHEMA, clinic, fit_clinic, fixed_noise
@@ -184,6 +186,19 @@ def test_an_option_is_an_argument(options, fitter, keywords, home, capsys, monke
         assert told[part] == expected[part]
 
 
+def test_a_table_with_commas_in_another_encoding_gives_that_model_too(home, capsys, monkeypatch):
+    table = clinic().to_csv(index=False, sep=";", decimal=",")
+    packed = gzip.compress(table.encode("utf-16"))
+    (home / "clinic.csv.gz").write_bytes(packed)
+    text = ["--decimal", ",", "--encoding", "utf-16"]
+    with fixed_noise(monkeypatch):
+        found = printed(capsys, "fit", "clinic.csv.gz", FORMULA, *DECLARED, *text, "--json")
+        assert found == printed(capsys, "fit", "clinic.csv", FORMULA, *DECLARED, "--json")
+    assert printed(capsys, "predict", "model.json", "clinic.csv.gz", *text) == printed(
+        capsys, "predict", "model.json", "clinic.csv"
+    )
+
+
 def test_options_go_before_the_schema(home, capsys):
     base = ["fit", "clinic.csv", "y ~ age + smoker", "--schema", "clinic.toml", "--json"]
     model = json.loads(printed(capsys, *base, "--bounds", "age=0:50", "--levels", "smoker=yes,no"))
@@ -196,6 +211,24 @@ def test_options_go_before_the_schema(home, capsys):
     variables = {entry["name"]: entry for entry in again["call"]["design"]["variables"]}
     assert variables["age"]["levels"] == ["1,5", "2"]
     assert variables["smoker"]["bounds"] == [-1, 1]
+
+
+@pytest.mark.parametrize(
+    ("cells", "levels"), [(["0", "1.0"], "[0, 1]"), (["FALSE", "true"], "[false, true]")]
+)
+def test_levels_of_numbers_and_truths(cells, levels, home, capsys, monkeypatch):
+    table = clinic()
+    told = pd.Series(np.where(table["smoker"] == "yes", cells[1], cells[0]))
+    table.assign(smoker=told).to_csv("coded.csv", index=False)
+    (home / "coded.toml").write_text(
+        f"[levels]\nsmoker = {levels}\n[bounds]\ny = [0, 1]\n", encoding="utf-8"
+    )
+    numbers = ["--bounds", "age=18:90", "--bounds", "dose=0:5", "--json"]
+    with fixed_noise(monkeypatch):
+        coded = printed(capsys, "fit", "coded.csv", FORMULA, "--schema", "coded.toml", *numbers)
+        named = printed(capsys, "fit", "clinic.csv", FORMULA, *DECLARED, "--json")
+    units = [json.loads(text)["released"]["fits"][0]["coefficients"] for text in (coded, named)]
+    assert units[0] == units[1]
 
 
 def test_a_seed_repeats_and_says_so_in_one_line(home, capsys):

@@ -111,6 +111,19 @@ def test_a_refused_fit_reads_nothing(home, ledger, capsys, monkeypatch):
     assert "--note goes with --ledger" in said(capsys, 2, *FIT, "--note", "a")
 
 
+def test_an_export_has_every_row_and_is_no_ledger(home, ledger, capsys):
+    said(capsys, 0, *FIT, "--eps", "0.5", "--ledger", "clinic.ledger")
+    shown = said(capsys, 0, "ledger", "export", "clinic.ledger")
+    said(capsys, 0, "ledger", "export", "clinic.ledger", "--out", "rows.json")
+    assert (home / "rows.json").read_text(encoding="utf-8") == shown
+    rows = json.loads(shown)["rows"]
+    assert json.loads(shown)["head"] == {"row": 2, "sha256": ledger.head}
+    assert [row["sha256"] for row in rows] == [row.hash for row in ledger.rows]
+    assert rows[1]["row"]["kind"] == "charged"
+    said(capsys, 2, "ledger", "show", "rows.json")
+    assert "the file exists" in said(capsys, 1, "ledger", "export", "--out", "rows.json", "x")
+
+
 def tamper(path):
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
         changed = "body = replace(body, '0.5', '0.1')"

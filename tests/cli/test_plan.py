@@ -46,6 +46,33 @@ def test_the_page_is_that_of_the_function(capsys):
     assert page.strip() == in_shell(privatelr.plan(FORMULA, n=30_000, eps=1.0, **PUBLIC)).strip()
 
 
+@pytest.mark.parametrize(
+    ("options", "keywords"),
+    [
+        ([], {}),
+        (["--rho", "0.1"], {"eps": privatelr.ZCDP(0.1)}),
+        (
+            ["--eps", "2", "--delta", "1e-6", "--lambda", "0.1"],
+            {"eps": 2, "delta": 1e-6, "lambda_": 0.1},
+        ),
+        (["--method", "svm", "--output-perturbation"], {"loss": "softplus", "op": False}),
+        (["--method", "svm", "--analysis", "cms11"], {"loss": "huber", "analysis": "cms11"}),
+        (["--method", "svm", "--eps", "0"], {"loss": "huber", "eps": 0}),
+        (["--do-scale", "no"], {"do_scale": False}),
+        (["--method", "svm", "--loss", "softplus", "--h", "0.2"], {"loss": "softplus", "h": 0.2}),
+        (["--row-norm", "1", "--intercept-scale", "1"], {"row_norm": 1, "intercept_scale": 1}),
+        (
+            ["--balance", "0.1", "--spread", "0.2", "--c-index", "0.6", "--correlation", "0"],
+            {"balance": 0.1, "spread": 0.2, "c_index": 0.6, "correlation": 0},
+        ),
+        (["--spread", "age=0.2"], {"spread": {"age": 0.2}}),
+    ],
+)
+def test_options_are_the_keywords_of_the_function(options, keywords, capsys):
+    planned = privatelr.plan(FORMULA, 30_000, **keywords, spend={"coefficients": 1}, **PUBLIC)
+    assert found(capsys, *STUDY, *DECLARED, *options) == json.loads(planned.to_json())
+
+
 def test_inference_is_bought_unless_told_otherwise(capsys):
     shown = json.loads(printed(capsys, "plan", "3", "--n", "30000", "--json"))
     assert shown["formula"] == "y ~ X1 + X2"

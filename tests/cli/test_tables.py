@@ -236,15 +236,6 @@ def test_a_file_that_cannot_be_opened(name, tmp_path, monkeypatch):
         opened(name, wanted={})
 
 
-def test_a_file_that_stops_being_readable():
-    class Broken(io.BytesIO):
-        def read1(self, size=-1):
-            raise OSError(5, "Input/output error")
-
-    with pytest.raises(InputError, match="cannot be read, or is damaged"):
-        TextTable(Broken(), "the file", ",", ".", "utf-8")
-
-
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
 def test_without_pyarrow_there_is_a_sentence(name, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)

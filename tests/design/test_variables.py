@@ -1,9 +1,6 @@
 """The public schema, the kinds of variables that follow from it, and reading a column."""
 
-import datetime
-import decimal
 import math
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -152,40 +149,6 @@ def test_levels_of_another_type_are_refused(series, levels):
 # ---- reading
 
 
-class Awkward:
-    """Fails at whatever it is asked."""
-
-    __hash__ = None
-
-    def __float__(self):
-        raise RuntimeError("private")
-
-    __eq__ = __bool__ = __float__
-
-
-class AwkwardText(str):
-    __slots__ = ()
-    __hash__ = str.__hash__
-
-    def __eq__(self, other):
-        raise RuntimeError("private")
-
-
-class AwkwardNumber(float):
-    def __float__(self):
-        raise RuntimeError("private")
-
-
-WEIRD = [
-    None, math.nan, math.inf, -math.inf, pd.NA, pd.NaT, 10**400, -(10**400), 1j, np.complex128(1j),
-    "", "a", "7", "nan", " 1e999 ", b"a", bytearray(b"7"), [], [1.0], {}, {"a": 1}, {1}, (1, 2),
-    np.array([1.0]), np.array([1.0, 2.0]), np.array(1j), np.bytes_(b"a"), np.str_("a"),
-    np.void(b"ab"), np.array((1, 2.0), dtype="i4,f8")[()], np.datetime64("2020-01-01"),
-    np.longdouble("1e400"), pd.Timestamp("2020-01-01"), pd.Series([1.0]), pd.DataFrame({"a": [1]}),
-    datetime.date(2020, 1, 1), decimal.Decimal("sNaN"), True, 3, int, print, Awkward(),
-    AwkwardText("a"), AwkwardNumber(1.0), np.ma.masked, np.ma.array([1.0], mask=[True]),
-    np.array(0.5), memoryview(b"7"),
-]  # fmt: skip
 VARIABLES = [
     Variable("v", "numeric"),
     Variable("v", "numeric", (-1.0, 2.0)),
@@ -201,22 +164,6 @@ def column(values):
     for index, value in enumerate(values):
         cells[index] = value
     return pd.Series(cells, dtype=object)
-
-
-@pytest.mark.parametrize("variable", VARIABLES, ids=lambda v: f"{v.kind}{v.levels or v.bounds}")
-@pytest.mark.parametrize("value", WEIRD, ids=lambda v: type(v).__name__)
-def test_no_value_can_stop_or_warn(variable, value):
-    neighbour = {"numeric": 1.0, "logical": True}.get(variable.kind, [*variable.levels, "a"][0])
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")  # as an error, one could be caught on the way
-        values, valid = read_variable(variable, column([value, neighbour]))
-    assert not said
-    assert values.shape == valid.shape == (2,)
-    assert valid[1]
-    assert values[1] == neighbour  # the next record is read as if nothing had happened
-    if variable.kind == "numeric":
-        assert variable.bounds[0] <= values[0] <= variable.bounds[1]
-        assert math.isfinite(values[0])
 
 
 TYPED = [

@@ -39,6 +39,7 @@ from privatelr.estimators import (
     PrivateLogisticRegression,
     PrivateLPSVC,
     PrivateSimplexClassifier,
+    classifier_base,
 )
 
 QUICK = {
@@ -477,6 +478,21 @@ def test_bytes_are_refused_before_the_charge():
 
 
 # -- predictions -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("y", [Y, THREE], ids=["two", "three"])
+def test_logarithms_of_probabilities(y):
+    classes = tuple(range(len(np.unique(y))))
+    model = PrivateLogisticRegression(bounds=BOUNDS, classes=classes, missing="nan").fit(NUMBERS, y)
+    gaps = NUMBERS.assign(age=NUMBERS["age"].where(np.arange(60) > 3))
+    found = model.predict_log_proba(gaps)
+    np.testing.assert_allclose(np.exp(found), model.predict_proba(gaps), rtol=1e-12)
+    assert np.isnan(found[:4]).all()
+    far = classifier_base.log_softmax(np.array([[0.0, 800.0]]), axis=1)
+    assert far.tolist() == [[-800.0, 0.0]]
+    assert not hasattr(PrivateLinearSVC(), "predict_log_proba")
+    assert not hasattr(PrivateSimplexClassifier(loss="huber"), "predict_log_proba")
+    assert hasattr(PrivateSimplexClassifier(loss="logistic"), "predict_log_proba")
 
 
 def test_rows_that_cannot_be_used_may_be_predicted_as_missing():

@@ -127,20 +127,6 @@ def test_what_little_is_kept_means_goes_with_the_target(asked, told):
     assert f"Where little is kept, {told}" in " ".join(str(found).split())
 
 
-def test_json_has_what_is_on_the_page():
-    outlook = planned_for(spend=None)
-    found = json.loads(outlook.to_json())
-    assert found["n"] == 30_000
-    assert found["lambda"] == outlook.calibration.coefficients.lambda_
-    assert found["mode"] is None
-    assert [row["term"] for row in found["terms"]] == list(outlook.terms)
-    assert {row["width"] for row in found["terms"]} == {None}
-    assert found["terms"][1]["privacy_sd"] == outlook.errors.privacy_sd[1]
-    assert found["promises"][0]["privacy_sd"] == 1
-    assert found["assumptions"] == list(outlook.assumptions)
-    assert json.loads(planned_for().to_json())["mode"] == "posterior"
-
-
 # -- the plot -----------------------------------------------------------------------------------
 
 

@@ -369,13 +369,6 @@ def test_a_flipped_bit_is_never_another_budget(path, ledger):
     assert Ledger.check(path) == ()
 
 
-def test_a_network_file_system_is_told_of(path, monkeypatch):
-    assert ledger_store.network_of(str(path)) is None
-    monkeypatch.setattr(ledger_store, "network_of", lambda _: "nfs4")
-    with pytest.warns(PrivacyWarning, match="nfs4, whose locks"):
-        Ledger.create(path, 1.0)
-
-
 # -- charging -----------------------------------------------------------------------------------
 
 
@@ -768,22 +761,6 @@ def test_a_fork_waits_for_a_charge_of_another_thread(path, ledger, monkeypatch):
 
 
 # -- what goes wrong ------------------------------------------------------------------------------
-
-
-def test_a_lock_that_is_not_given_back_is_told_of(stored, monkeypatch):
-    """Another process is held up for some seconds; reading goes on."""
-    monkeypatch.setattr(ledger_store, "WAIT", 0.2)
-    engine = ledger_store._engine(stored._book.address)
-    with engine.connect() as other:
-        for command in ledger_store._BEGIN[other.dialect.name]:
-            other.exec_driver_sql(command.format(wait=200))
-        table = ledger_store._table()
-        other.execute(sqlalchemy.select(table).where(table.c.number == 0).with_for_update())
-        with pytest.raises(LedgerError, match=r"held it for 0\.2 seconds; nothing was") as caught:
-            stored.charge(TENTH)
-        one_sentence(caught)
-        assert stored.spent() == 0
-    stored.charge(TENTH)
 
 
 def test_a_killed_process_leaves_nothing_half(stored):

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from frames_for_laws import FORMULA, SCHEMA, fit_clinic
+from hypothesis import given
+from hypothesis import strategies as st
 from repeated_noise import drawn, trial
 
 from privatelr import (
@@ -143,6 +145,18 @@ def test_odds_ratios_are_exponentials():
 
 
 # -- facts and sentences -------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10))
+def test_digits_are_decimals_and_never_hide_a_number(digits):
+    table = compare(fits("inference", "small", "crossed"), digits=digits)
+    for first, below in rows(table.terms).values():
+        errors = (one for error in below for one in error[1:-1].split("; "))
+        for cell in filter(None, [*first, *errors]):
+            mantissa, _, power = cell.partition("e")
+            decimals = len(mantissa.partition(".")[2])
+            assert decimals == (max(digits - 1, 0) if power else digits)
+            assert float(cell) != 0
 
 
 def test_what_makes_estimates_differ_is_said(monkeypatch):

@@ -1,7 +1,5 @@
 """The forest plot: what is drawn where, and what it refuses."""
 
-import sys
-
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -9,7 +7,7 @@ from frames_for_laws import fit_clinic
 from matplotlib.figure import Figure
 from repeated_noise import drawn, trial
 
-from privatelr import ArgumentError, GuaranteeError, MissingDependencyError, dplr, dpsvm
+from privatelr import dplr, dpsvm
 from privatelr import plot_coefficients as plot
 
 mpl.use("Agg")
@@ -149,25 +147,3 @@ def test_estimates_stand_beside_intervals(axes):
 
 
 # -- the axis ------------------------------------------------------------------------------------
-
-
-def test_what_it_refuses(monkeypatch):
-    for asked in ({"mode": "posterior"}, {"simultaneous": True}, {"scale": "standard error"}):
-        with pytest.raises(GuaranteeError, match="fit with spend='inference'"):
-            plot(fit_clinic(FRAME), **asked)
-    with pytest.raises(ArgumentError, match="level=2"):
-        plot(fit_clinic(FRAME), level=2)
-    with pytest.raises(ArgumentError, match="odds ratios take scale='auto' or 'coefficient'"):
-        plot(FIT, scale="standard error", exponentiate=True)
-    with pytest.raises(ArgumentError, match="3 is no fit"):
-        plot(3)
-    with pytest.raises(ArgumentError, match="there is no fit"):
-        plot([])
-    with pytest.raises(ArgumentError, match="scale='user': scale takes 'coefficient'"):
-        plot(FIT, scale="user")
-    with pytest.raises(ArgumentError, match="not logarithms of odds"):
-        plot(fit_clinic(FRAME, model=dpsvm, spend="inference"), exponentiate=True)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(MissingDependencyError, match=r"install it, or privatelr\[plots\]"):
-        plot(FIT)

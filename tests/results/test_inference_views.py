@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
-from frames_for_laws import fit_clinic
+from frames_for_laws import SCHEMA, fit_clinic
 from matplotlib.figure import Figure
 from repeated_noise import drawn, trial
 
@@ -410,6 +410,15 @@ COLUMNS = [
 KNOWN = Vocabulary(tuple(COLUMNS))
 
 
+def test_chains_are_several_equations():
+    found = read_hypotheses("age = dose = 1", KNOWN)
+    assert found.labels == ("age = dose", "dose = 1")
+    assert read_hypotheses({"gap": "age - dose", "row": np.eye(9)[1]}, KNOWN).labels == (
+        "gap",
+        "row",
+    )
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
@@ -614,6 +623,20 @@ def test_errors_of_effects_are_those_of_the_delta_method():
     assert table.loc["age", "std_error"] == pytest.approx(expected, rel=1e-4)
 
 
+def test_effects_through_functions_and_interactions():
+    frame = trial(2000)
+    formula = "y ~ log(age) + dose * smoker"
+    fit = drawn(dplr, formula, frame, eps=4.0, spend="inference", **SCHEMA)
+    table = average_marginal_effects(fit, frame[:40]).table
+    step = 1e-3
+    moved = [frame[:40].assign(age=frame["age"][:40] + way * step) for way in (1, -1)]
+    slope = (probabilities(fit, moved[0]) - probabilities(fit, moved[1])).mean() / (2 * step)
+    assert table.loc["age", "estimate"] == pytest.approx(slope, rel=1e-4)
+    assert table["std_error"].gt(0).all()
+    with pytest.raises(ArgumentError, match="pass a public frame as reference"):
+        average_marginal_effects(fit)
+
+
 @pytest.mark.parametrize(
     ("ask", "error", "words"),
     [
@@ -645,3 +668,16 @@ def test_effects_that_are_refused(ask, error, words):
     with pytest.raises(error) as refusal:
         ask(bought("pure"))
     assert words in str(refusal.value)
+
+
+def test_rows_of_intervals_are_chosen_by_the_names_of_r_and_statsmodels():
+    fit = bought("pure")
+    whole = fit.confint()
+    names = list(whole.index)
+    pd.testing.assert_frame_equal(fit.confint(parm=names[1]), whole.iloc[[1]])
+    pd.testing.assert_frame_equal(fit.confint(parm=[names[2], 0]), whole.iloc[[2, 0]])
+    pd.testing.assert_frame_equal(fit.conf_int(cols=[1]), fit.conf_int().iloc[[1]])
+    with pytest.raises(ArgumentError, match="parm: 'nobody' is no coefficient; parm takes names"):
+        fit.confint(parm="nobody")
+    wide = fit.t_test(f"`{names[1]}`", alpha=0.01)
+    pd.testing.assert_frame_equal(wide, fit.contrasts(f"`{names[1]}`", level=0.99))

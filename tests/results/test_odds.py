@@ -157,20 +157,6 @@ def test_no_odds_ratio_is_infinite_or_zero(sign):
             assert "inf" not in text.replace("information", "").replace("inference", "")
 
 
-@pytest.mark.parametrize("spend", [None, "inference"])
-@pytest.mark.parametrize("factor", [1.0, 1e6])
-def test_tidy_says_of_how_many_units_it_is_where_the_page_is_of_others(spend, factor):
-    frame = trial().assign(age=lambda table: table.age * factor)
-    bounds = {"age": (18 * factor, 90 * factor)}
-    fit = dplr(
-        "y ~ age", frame, eps=0, lambda_=1e-3, bounds=bounds, spend=spend, levels={"y": [0, 1]}
-    )
-    tidy, page = fit.tidy(exponentiate=True), fit.summary(exponentiate=True)
-    assert ("how many units" in page.as_text()) == (factor == 1e6)
-    assert ("one unit of its column" in tidy.attrs.get("units", "")) == (factor == 1e6)
-    assert "units" not in fit.tidy().attrs
-
-
 @pytest.mark.parametrize("eps", [0.1, 100.0])
 def test_ranges_are_those_that_were_declared_whatever_scale_was_released(eps):
     rng = np.random.default_rng(2)

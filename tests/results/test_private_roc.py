@@ -26,7 +26,6 @@ from privatelr import (
 from privatelr.mechanisms.stages.histogram import HistogramCalibration
 from privatelr.privacy import ZCDP, ApproxDP
 from privatelr.results import predict
-from privatelr.results.pages.roc_plot import plot_roc
 
 FORMULA = "y ~ age + dose + smoker"
 MARK = 61.12345678901234
@@ -292,22 +291,6 @@ def test_partitions_are_counted_like_a_frame(fit, frame, change, monkeypatch):
 
 
 # -- the plot --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [30, MANY])
-def test_the_plot_shows_noise_and_sampling_apart(fit, frame, n):
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("agg")
-    found = fit.private_roc(frame[:n], eps=0.5)
-    axes = found.plot()
-    said = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert any("sampling" in words for words in said)
-    assert "added by the noise" in said
-    assert f"AUC {found.auc:.3f}" in " ".join(said)
-    assert plot_roc(found, level=0.8, ax=axes) is axes
-    matplotlib.pyplot.close("all")
-    with pytest.raises(ArgumentError, match="level"):
-        found.plot(level=2)
 
 
 # -- records that a fit is not about ----------------------------------------------------------

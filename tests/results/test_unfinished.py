@@ -111,26 +111,6 @@ def test_what_was_left_for_another_target_is_removed_when_it_is_old(saver, tmp_p
     assert others(tmp_path) == ["living.json", "model.json"]
 
 
-def test_nothing_that_is_not_ours_is_removed(tmp_path, saver):
-    target = tmp_path / "model.json"
-    kill(saver(target))
-    (left,) = others(tmp_path)
-    start = left.rpartition("-")[0]
-    (tmp_path / "precious").write_text("precious", encoding="utf-8")
-    (tmp_path / f"{start}-link.tmp").symlink_to("precious")
-    (tmp_path / f"{start}-folder.tmp").mkdir()
-    os.mkfifo(tmp_path / f"{start}-pipe.tmp")
-    for name in (f"{start}-note.txt", ".0123456789abcdef.tmp", f"a{left}", left.upper()):
-        (tmp_path / name).write_text("", encoding="utf-8")
-    for name in others(tmp_path, left):
-        if not (tmp_path / name).is_symlink():
-            grow_old(tmp_path / name)
-    before = others(tmp_path, left)
-    replace_file(target, b"here")
-    assert others(tmp_path, "model.json") == before
-    assert (tmp_path / "precious").read_text(encoding="utf-8") == "precious"
-
-
 @pytest.mark.parametrize("none", [True, False])
 def test_without_locks_files_are_written_all_the_same(none, tmp_path, monkeypatch):
     def unknown(*_):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import privatelr as lr
-from privatelr import ArgumentError, Fit, PrivateLRError, compare, dplr, dpmultinom
+from privatelr import Fit, PrivateLRError, compare, dplr, dpmultinom
 from privatelr.privacy import PureDP
 
 N = 3000
@@ -166,29 +166,3 @@ def test_a_term_has_a_line_for_each_class():
         np.testing.assert_allclose(y, CLASSES.coef.loc["age", level] * (x - 50), atol=1e-9)
     assert axes.get_ylabel() == "log odds against one,\nbeside age = 50"
     assert "estimates alone" in axes.get_title()
-
-
-@pytest.mark.parametrize(
-    ("formula", "terms"),
-    [
-        ("y ~ bs(age, knots = c(35, 50)) + dose", ["bs(age)", "bs( age )", "age"]),
-        ("y ~ bs(age, knots = c(35, 50)) + dose", ["bs(age, knots=c(35,50))"]),
-        ("y ~ poly(age, 2, raw = TRUE)", ["poly(age)", "poly(age, 2, raw=TRUE)", "age"]),
-        ("y ~ log(age) + dose", ["log(age)", "age"]),
-        ("y ~ ns(age, knots = 50) + ns(dose, knots = 2)", ["ns(age)"]),
-    ],
-)
-def test_a_term_is_found_by_how_it_is_spelled_nearly(formula, terms):
-    pytest.importorskip("matplotlib").use("Agg")
-    fit = dplr(formula, FRAME, 2, **PUBLIC)
-    curves = [fit.plot_term(term).lines[0].get_ydata() for term in terms]
-    for curve in curves:
-        np.testing.assert_array_equal(curve, curves[0])
-
-
-@pytest.mark.parametrize("term", ["bs(dose)", "log(age)", "bs(weight)"])
-def test_a_function_of_a_variable_that_is_not_in_the_model_is_refused(term):
-    fit = dplr("y ~ bs(age, knots = c(35, 50)) + dose", FRAME, 2, **PUBLIC)
-    with pytest.raises(ArgumentError, match="term=") as refused:
-        fit.plot_term(term)
-    assert "bs(age, knots = c(35, 50))" in str(refused.value) or "'age'" in str(refused.value)
