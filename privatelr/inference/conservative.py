@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 
 from privatelr.inference.error_distribution import SMALLEST, bisect
-from privatelr.inference.noisy_moments import NoisyMoments, floored, is_exact
+from privatelr.inference.noisy_moments import NoisyMoments, floored, is_exact, undivided
 from privatelr.privacy.noise import NoiseLaw
 from privatelr.types import FloatArray
 
@@ -197,13 +197,18 @@ def worst_errors(evidence: NoisyMoments, contrasts: FloatArray, beta: float) -> 
     (array([0.396, 0.005, 0.072]), array([0., 0., 0.]))
     """
     limits, n = limits_of(evidence, beta), evidence.problem.n
-    noise = evidence.calibration.noise.variances
     fixed = contrasts**2 @ evidence.calibration.shield.variances
+    noise = evidence.calibration.noise.variances
+    if evidence.calibration.placement == "output":
+        released = contrasts**2 @ noise
+    # the limits of the noise are in the units of the matrices
+    noise, contrasts = noise * evidence.units**2, contrasts * evidence.units
+    evidence = undivided(evidence)
     raised = evidence.scores + limits.scores * np.eye(len(evidence.w))
     spread = floored(raised, 0.0) / n
     if evidence.calibration.placement == "output":
         sampling = [largest_form(spread, evidence, limits, a)[0] for a in contrasts]
-        return WorstErrors(evidence, np.array(sampling) + fixed, contrasts**2 @ noise)
+        return WorstErrors(evidence, np.array(sampling) + fixed, released)
     both = spread + np.diag(noise) / n**2
     found = [largest_form(both, evidence, limits, a) for a in contrasts]
     total = np.array([value for value, _ in found])

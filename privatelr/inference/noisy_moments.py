@@ -31,6 +31,7 @@ from privatelr.mechanisms import (
     matrix_of,
 )
 from privatelr.mechanisms.calibration import Calibration
+from privatelr.mechanisms.stages.matrices import matrix_units
 from privatelr.privacy.noise import NoiseLaw
 from privatelr.types import FloatArray
 
@@ -100,6 +101,8 @@ class NoisyMoments:
         The place of the first covariate, 1 if there is an intercept.
     intercept : float
         The constant in the intercept column of standardised rows; 0 if not known.
+    units : ndarray of shape (d,)
+        By what a released length divides the columns: the noise is that of undivided ones.
     drawn : ndarray of shape (d,)
         w less the coefficients to which the penalty draws. With a more precise prior it is what has
         the same gradient under the penalty alone.
@@ -120,6 +123,7 @@ class NoisyMoments:
     resolved: FloatArray
     first: int
     intercept: float
+    units: FloatArray
     drawn: FloatArray
     held: FloatArray | float = 0.0
 
@@ -243,14 +247,17 @@ def evidence_of(release: Release) -> NoisyMoments:
     drawn = w - (0.0 if release.centre is None else release.centre)
     largest_trace, largest_scores = calibration.traces
     columns = None if release.scale is None else release.scale.calibration.facts
+    units = matrix_units(release)
+    units = np.ones(problem.d) if units is None else units
     held: FloatArray | float = 0.0
     if release.stiff is not None:
         held = release.stiff.T @ release.stiff
         drawn = drawn + held @ drawn / problem.lambda_
     return NoisyMoments(
         w=w,
-        curvature=moments.curvature + problem.lambda_ * np.eye(problem.d) + held,
-        scores=moments.scores - problem.lambda_**2 * np.outer(drawn, drawn),
+        curvature=divided(moments.curvature, units) + problem.lambda_ * np.eye(problem.d) + held,
+        scores=divided(moments.scores, units) - problem.lambda_**2 * np.outer(drawn, drawn),
+        units=units,
         drawn=drawn,
         held=held,
         curvature_sd=calibration.entry_sd,
@@ -266,10 +273,35 @@ def evidence_of(release: Release) -> NoisyMoments:
     )
 
 
+def divided(matrices: FloatArray, units: FloatArray) -> FloatArray:
+    """Return matrices ``(..., d, d)`` of columns that are divided by units ``(d,)``."""
+    return np.asarray(matrices / (units[:, None] * units))
+
+
+def undivided(evidence: NoisyMoments) -> NoisyMoments:
+    """Return the evidence in the units of the noise, in which no length divides the columns.
+
+    A column that is d times as long has a coefficient that is d times smaller. The penalty of it is
+    ``d**2`` times as large, of which all but the first is held like a more precise prior.
+    """
+    d = evidence.units
+    if np.all(d == 1):
+        return evidence
+    return replace(
+        evidence,
+        w=evidence.w / d,
+        curvature=divided(evidence.curvature, 1 / d),
+        scores=divided(evidence.scores, 1 / d),
+        drawn=evidence.drawn * d,
+        held=divided(evidence.penalty, 1 / d) - evidence.floor * np.eye(len(d)),
+        units=np.ones(len(d)),
+    )
+
+
 @lru_cache(maxsize=_KEPT)
 def quality(release: Release) -> Quality:
     """Measure noise and bias of a release, and choose the mode of inference that suits them."""
-    evidence = evidence_of(release)
+    evidence = undivided(evidence_of(release))
     values = np.linalg.eigvalsh(evidence.curvature)
     smallest, sd = float(values[0]), evidence.curvature_sd
     ratio = sd * math.sqrt(2 * len(values)) / max(smallest, evidence.floor)
@@ -363,10 +395,9 @@ def floored(matrices: FloatArray, floor: float) -> FloatArray:
 
 def plug_in(evidence: NoisyMoments, scores_floor: float = 0.0) -> Matrices:
     """Move the released matrices into the feasible cone (inference.md 4.4)."""
-    return Matrices(
-        floored(evidence.curvature, evidence.floor)[None],
-        floored(evidence.scores, scores_floor)[None],
-    )
+    whole = undivided(evidence)
+    found = (floored(whole.curvature, whole.floor), floored(whole.scores, scores_floor))
+    return Matrices(*(divided(part, evidence.units)[None] for part in found))
 
 
 def plausible(evidence: NoisyMoments, noise_to_signal: float) -> Matrices:
@@ -377,6 +408,12 @@ def plausible(evidence: NoisyMoments, noise_to_signal: float) -> Matrices:
     """
     if is_exact(evidence):
         return plug_in(evidence)
+    found = _plausible(undivided(evidence), noise_to_signal)
+    parts = found.curvature, found.scores
+    return Matrices(*(divided(part, evidence.units) for part in parts))
+
+
+def _plausible(evidence: NoisyMoments, noise_to_signal: float) -> Matrices:
     rng, law, count = np.random.default_rng(PUBLIC_SEED), evidence.noise, _DRAWS
     if noise_to_signal >= FRAGILE:
         return spread_again(evidence, posterior(evidence, rng), rng)
@@ -399,6 +436,7 @@ def curvature_left(evidence: NoisyMoments) -> float:
     record, each counted by its curvature, and by how far the step moves it: both follow from the
     row of H that belongs to the intercept. It is at most 1.
     """
+    evidence = undivided(evidence)
     step, c = penalty_bias(evidence), evidence.intercept
     if step is None or not c or not evidence.first:
         return 1.0

@@ -19,7 +19,13 @@ import scipy
 
 from privatelr.inference.conservative import SHARE, NoiseLimits, WorstErrors, limits_of
 from privatelr.inference.intervals import MatrixErrors, errors_by_matrices, is_unseen
-from privatelr.inference.noisy_moments import NoisyMoments, evidence_of, floored, is_exact
+from privatelr.inference.noisy_moments import (
+    NoisyMoments,
+    evidence_of,
+    floored,
+    is_exact,
+    undivided,
+)
 from privatelr.inference.question import Question, answerable
 from privatelr.mechanisms import Release, vector_of
 from privatelr.privacy.noise import NoiseLaw, SphericalLaplace
@@ -276,21 +282,23 @@ def _factor(
 
 def _worst(evidence: NoisyMoments, asked: Question) -> RowErrors:
     """Return matrices that bound the variance of any combination within the limits of the noise."""
-    miss = 1 - asked.level
+    miss, given, units = 1 - asked.level, evidence, evidence.units
+    evidence = undivided(evidence)  # the limits of the noise are in the units of the matrices
     limits, n = limits_of(evidence, SHARE * miss), evidence.problem.n
-    noise = np.diag(evidence.calibration.noise.variances)
-    fixed = np.diag(evidence.calibration.shield.variances)
+    noise = evidence.calibration.noise.variances
+    fixed = np.diag(evidence.calibration.shield.variances / units**2)
     form = floored(evidence.scores + limits.scores * np.eye(len(evidence.w)), 0.0) / n
     if evidence.calibration.placement == "objective":
-        form = form + noise / n**2
+        form = form + np.diag(noise * units**2) / n**2
     else:
-        fixed = fixed + noise
+        fixed = fixed + np.diag(noise / units**2)
     references = (np.eye(len(form)), floored(evidence.curvature, evidence.floor))
-    roots = tuple(_root(bounding_form(form, evidence, limits, ref) + fixed) for ref in references)
+    forms = (bounding_form(form, evidence, limits, ref) + fixed for ref in references)
+    roots = tuple(units[:, None] * _root(form) for form in forms)
     factor = WorstErrors(evidence, 1 - _PORTIONS, _PORTIONS).half_width((1 - SHARE) * miss).max()
     reaches = tuple(factor * root for root in roots)
-    about = evidence, asked.level, asked.mode, asked.target
-    return RowErrors(evidence.w, roots, reaches, *about)
+    about = given, asked.level, asked.mode, asked.target
+    return RowErrors(given.w, roots, reaches, *about)
 
 
 def bounding_form(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError, NotConvergedError
@@ -68,8 +69,9 @@ class Moments:
     ----------
     values : ndarray of shape (d (d + 1),), read-only
         ``(svec H, eta svec S)`` with noise, where H is the mean of ``l'' x x'`` and S the mean of
-        ``l'^2 x x'``, without penalty; see `MomentsCalibration`. Because of the noise the matrices
-        may fail to be positive definite.
+        ``l'^2 x x'``, without penalty; see `MomentsCalibration`. A row x is as it was before a
+        released length divided it. Because of the noise the matrices may fail to be positive
+        definite.
     calibration : MomentsCalibration
         The price, and the law of the noise.
     """
@@ -360,7 +362,11 @@ def release_plain(
 
 
 def release_moments(
-    rows: Rows, coef: FloatArray, calibration: MomentsCalibration, noise: Draw
+    rows: Rows,
+    coef: FloatArray,
+    calibration: MomentsCalibration,
+    noise: Draw,
+    units: FloatArray | None = None,
 ) -> Moments:
     """Compute both matrices in one pass over the rows, add noise, round, and release.
 
@@ -374,6 +380,8 @@ def release_moments(
         It was made for rows of this shape and radius.
     noise : Draw
         A draw of ``calibration.noise``.
+    units : ndarray of shape (d,), optional
+        Public factors of the columns, in whose units the matrices are.
 
     Notes
     -----
@@ -382,17 +390,23 @@ def release_moments(
     ``calibration.problem``. *Not covered*: time and memory.
     """
     require_radius(rows, calibration)
-    values = mean_moments(rows, coef, calibration)
+    values = mean_moments(rows, coef, calibration, units)
     if calibration.grid != 0:  # a grid that is not a number is refused there
         values = rounded_sum(values, noise, calibration.grid)
     return Moments(values, calibration)
 
 
-def mean_moments(rows: Rows, coef: FloatArray, calibration: MomentsCalibration) -> FloatArray:
+def mean_moments(
+    rows: Rows,
+    coef: FloatArray,
+    calibration: MomentsCalibration,
+    units: FloatArray | None = None,
+) -> FloatArray:
     """Return ``(svec H, eta svec S)`` of the rows without noise; it is private.
 
     Where the calibration has a typical length, a record whose trace would exceed that of
-    ``calibration.traces`` has its weight reduced to it.
+    ``calibration.traces`` has its weight reduced to it. `units` ``(d,)`` are those of
+    `release_moments`.
     """
     loss, limits = calibration.problem.loss, calibration.traces
 
@@ -402,7 +416,8 @@ def mean_moments(rows: Rows, coef: FloatArray, calibration: MomentsCalibration) 
         used = bends_of(y)
         weights = [loss.curvature(margin) * used, loss.slope(margin) ** 2 * used * weights_of(y)]
         if calibration.typical is not None:
-            squares = np.maximum(row_squares(x), _SMALLEST)
+            own = x if units is None else x @ sparse.diags_array(units)
+            squares = np.maximum(row_squares(own), _SMALLEST)
             weights = [
                 np.minimum(w, most / squares) for w, most in zip(weights, limits, strict=True)
             ]
@@ -417,5 +432,7 @@ def mean_moments(rows: Rows, coef: FloatArray, calibration: MomentsCalibration) 
         curvature, scores = grams_of_persons(rows, pull, calibration.problem.reach)
     else:
         curvature, scores = rows.fold(kernel)
+        if units is not None:
+            curvature, scores = (units[:, None] * part * units for part in (curvature, scores))
     weighted = [vector_of(curvature), calibration.balance * vector_of(scores)]
     return np.concatenate(weighted) / rows.n

@@ -20,8 +20,10 @@ from privatelr import inference, mechanisms
 from privatelr.design import prior_of
 from privatelr.inference import PUBLIC_SEED, Mode, Question
 from privatelr.inference.intervals import factors_of
-from privatelr.mechanisms.request import INFERENCE, SCALE
+from privatelr.mechanisms.request import INFERENCE, LENGTHS, SCALE
 from privatelr.mechanisms.signed_rows import SignedRows, matrix_weights, minimisers
+from privatelr.mechanisms.stages.lengths import LengthRelease
+from privatelr.mechanisms.stages.matrices import matrix_units
 from privatelr.planning.forecast import Simulator, moments_of, simulate
 from privatelr.privacy.noise import NoiseLaw, draw_many
 from privatelr.types import FloatArray, IntArray
@@ -213,13 +215,15 @@ def _log_errors(known: _Simulated, contrasts: FloatArray) -> FloatArray:
 
     They are those at one pair of matrices of a release, near the mean of what it leaves possible.
     """
-    read = [inference.evidence_of(release) for release in known.releases]
+    first = inference.evidence_of(known.releases[0])
+    read = [inference.undivided(inference.evidence_of(release)) for release in known.releases]
     targets = np.array([str(one.target) for one in known.asked])
-    found, first = np.empty((len(read), len(contrasts))), read[0]
-    least, floor = _FLAT * first.largest_trace, first.floor * np.eye(len(first.w))
-    bare = np.array([one.curvature for one in read]) - floor
-    curvature = _lifted(bare, first.curvature_sd, least) + floor
+    found = np.empty((len(read), len(contrasts)))
+    least, penalty = _FLAT * first.largest_trace, read[0].penalty
+    bare = np.array([one.curvature for one in read]) - penalty
+    curvature = inference.divided(_lifted(bare, first.curvature_sd, least) + penalty, first.units)
     scores = _lifted(np.array([one.scores for one in read]), first.scores_sd, 0.0)
+    scores = inference.divided(scores, first.units)
     for target in set(targets.tolist()):
         those = targets == target
         matrices = inference.Matrices(curvature[those], scores[those])
@@ -257,18 +261,21 @@ def _releases(sim: Simulator) -> list[mechanisms.Release]:
     sampled = (off * slopes) @ rows
     w = minimisers(data, problem, sampled + noise if is_tilt else sampled)
     w = w if is_tilt else w + noise
-    squares = mechanisms.vector_of(rows[:, :, None] * rows[:, None, :])
-    weights = matrix_weights(moments, data.margins(w), (rows**2).sum(axis=1), data.sizes)
+    before: dict[str, Any] = {}
+    if (held := sim.stages.scale) is not None:
+        before[SCALE] = mechanisms.ScaleRelease(moments_of(sim.study, held), held)
+        before[LENGTHS] = sim.length and LengthRelease(sim.length, sim.stages.parts[LENGTHS])
+    prior: dict[str, Any] = {} if sim.spec.prior is None else prior_of(sim.spec, problem)
+    plain = mechanisms.Release(w[0], sim.stages.target, calibration, **prior).having(before)
+    units = matrix_units(plain)
+    whole = rows if units is None else rows * units
+    squares = mechanisms.vector_of(whole[:, :, None] * whole[:, None, :])
+    weights = matrix_weights(moments, data.margins(w), (whole**2).sum(axis=1), data.sizes)
     values = np.hstack([(part * (data.counts + off)) @ squares for part in weights]) / problem.n
     values += _opposite(moments.noise, rng)
-    noisy, held = [mechanisms.Moments(value, moments) for value in values], sim.stages.scale
-    scale = None if held is None else mechanisms.ScaleRelease(moments_of(sim.study, held), held)
-    prior: dict[str, Any] = {} if sim.spec.prior is None else prior_of(sim.spec, problem)
     return [
-        mechanisms.Release(coef, sim.stages.target, calibration, **prior).having(
-            {INFERENCE: one, SCALE: scale}
-        )
-        for coef, one in zip(w + sim.drawn, noisy, strict=True)
+        replace(plain, coef=coef).having({INFERENCE: mechanisms.Moments(value, moments)})
+        for coef, value in zip(w + sim.drawn, values, strict=True)
     ]
 
 

@@ -23,13 +23,13 @@ from privatelr.mechanisms.calibration.proven_noise import (
 )
 from privatelr.mechanisms.perturbation import Moments, Release, release_moments
 from privatelr.mechanisms.problem import Problem
-from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, SCALE, Request
+from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, LENGTHS, SCALE, Request
 from privatelr.mechanisms.stages.histogram import ScoreScale
-from privatelr.mechanisms.stages.scale import ScaleFacts
+from privatelr.mechanisms.stages.scale import ScaleFacts, divisors
 from privatelr.mechanisms.stages.stage import Part, Stage
 from privatelr.privacy import Guarantee, NonPrivate
 from privatelr.privacy.noise import LAWS, Draw, GaussianNoise, NoiseLaw, NoNoise
-from privatelr.types import Rows
+from privatelr.types import FloatArray, Rows
 
 MOST_COLUMNS = 1000
 """Largest number of columns for which the ``d (d + 1)`` moments fit into a release file."""
@@ -114,12 +114,15 @@ def largest_traces(problem: Problem, typical: float | None) -> tuple[float, floa
     return most[0] * min(1.0, _CURVATURE_CLIP * usual), most[1] * min(1.0, _SCORES_CLIP * usual)
 
 
-def clip_for(problem: Problem, typical: float | None) -> float | None:
+def clip_for(problem: Problem, typical: float | None, *, divided: bool) -> float | None:
     """Return the typical length, or None if no row is so much longer that anything is reduced.
 
-    For persons nothing is: their records, each held to what one record may add, would add more.
+    Rows that were `divided` by a released length may be much longer in their own units. For persons
+    nothing is reduced: their records, each held to what one record may add, would add more.
     """
-    if typical is None or problem.persons or _CURVATURE_CLIP * typical**2 >= problem.radius**2:
+    if typical is None or problem.persons:
+        return None
+    if not divided and _CURVATURE_CLIP * typical**2 >= problem.radius**2:
         return None
     return typical
 
@@ -176,10 +179,13 @@ def calibrate_moments(
     target: Guarantee,
     kinds: tuple[type[NoiseLaw], ...] = (),
     typical: float | None = None,
+    *,
+    divided: bool = False,
 ) -> MomentsCalibration:
     """Find the smallest noise for a target, of these kinds if any are given; takes no data.
 
-    `typical` is the length of a typical row, where rows are standardised.
+    `typical` is the length of a typical row, where rows are standardised, and `divided` says that
+    a released length divides them.
 
     Raises
     ------
@@ -199,7 +205,7 @@ def calibrate_moments(
         )
     size = problem.d * (problem.d + 1)
     noise: NoiseLaw = NoNoise(size)
-    typical = clip_for(problem, typical)
+    typical = clip_for(problem, typical, divided=divided)
     if not isinstance(target, NonPrivate):
         laws: list[NoiseLaw] = [
             law
@@ -210,6 +216,16 @@ def calibrate_moments(
         noise = require_law(laws, target, kinds)
     balance = moments_balance(problem, typical)
     return MomentsCalibration(problem, target, balance, noise, grid_for(noise), typical)
+
+
+def matrix_units(release: Release) -> FloatArray | None:
+    """Return the factors ``(d,)`` of columns by which the matrices are those of undivided rows.
+
+    Noise is made for a typical row, which a released length has made shorter; None if none has.
+    """
+    if release.scale is None or release.length is None or release.calibration.problem.persons:
+        return None
+    return divisors(release.scale, release.length, release.calibration.problem.d)
 
 
 class MatrixStage(Stage[MomentsCalibration]):
@@ -231,7 +247,8 @@ class MatrixStage(Stage[MomentsCalibration]):
         scale = before.get(SCALE)
         typical = None if scale is None else scale.typical
         problem = before[COEFFICIENTS].problem
-        return calibrate_moments(problem, target, kinds, typical)
+        divided = LENGTHS in before
+        return calibrate_moments(problem, target, kinds, typical, divided=divided)
 
     def release(
         self,
@@ -242,7 +259,7 @@ class MatrixStage(Stage[MomentsCalibration]):
         expected: Callable[[Release], ScoreScale] | None,
     ) -> Moments:
         """Release both matrices at the coefficients."""
-        return release_moments(rows, release.coef, calibration, noise)
+        return release_moments(rows, release.coef, calibration, noise, matrix_units(release))
 
     def facts(self, released: Part) -> list[tuple[str, str]]:
         """Return the law of the noise, and how the sums were rounded."""

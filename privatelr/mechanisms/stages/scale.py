@@ -160,14 +160,11 @@ class ScaleCalibration(StageCalibration):
         return math.sqrt(float(self.noise.variances[0]))
 
     @property
-    def typical(self) -> float | None:
-        """The length of a typical row under the map, with its intercept.
+    def typical(self) -> float:
+        """The length of a typical row under the map, with its intercept, before it is divided.
 
         Under pure epsilon numbers have variance 1 on average, and other columns count as filled.
-        It is None if the map is divided by a released length, which is not public beforehand.
         """
-        if self.facts.longer is not None:
-            return None
         square = sum(g.usual**2 for g in self.facts.groups) if self.of_numbers else 1.0
         return math.sqrt(square + self.facts.intercept**2)
 
@@ -600,6 +597,12 @@ def scale_map(release: ScaleRelease, length: float | None = None) -> tuple[Float
 def binding(release: ScaleRelease, length: float | None) -> float | None:
     """Return the length, or infinity if bounds and map allow no longer row."""
     return math.inf if length is not None and _typical_map(release)[2] <= length else length
+
+
+def divisors(release: ScaleRelease, length: float | None, d: int) -> FloatArray:
+    """Return by what the length divides each of d columns ``(d,)``; 1 for those it leaves alone."""
+    whole = scale_map(release)[1] / scale_map(release, length)[1]
+    return np.concatenate([np.ones(d - len(whole)), whole])
 
 
 def _typical_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray, float]:
