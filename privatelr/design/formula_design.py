@@ -327,8 +327,8 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
     variables, response = planned.variables, planned.response
     factors, columns = planned.factors, planned.columns
     require_no_order(response, batch)
-    covariates = [name for name in variables if name not in formula.response.names]
-    require_no_listed_numbers(variables, covariates, schema)
+    covariates = (one for name, one in variables.items() if name not in formula.response.names)
+    require_no_listed_numbers(covariates, schema)
     bound, source, unbounded, unbounded_norm = bound_of(columns, schema.row_norm)
     if unbounded and schema.row_norm is None:
         require_boundable(variables, factors)

@@ -86,16 +86,13 @@ def describe_variables(batch: Batch, names: Iterable[str], schema: Schema) -> di
     return variables
 
 
-def require_no_listed_numbers(
-    variables: Mapping[str, Variable], names: Iterable[str], schema: Schema
-) -> None:
+def require_no_listed_numbers(variables: Iterable[Variable], schema: Schema) -> None:
     """Refuse categories that are numbers and come from the type alone; raises `SchemaError`.
 
     Files and other libraries hold them as plain numbers, from which another model would follow.
     """
-    for name in names:
-        levels = () if name in schema.levels else variables[name].levels
-        if any(isinstance(level, int | float) and not isinstance(level, bool) for level in levels):
+    for name, levels in ((one.name, one.levels) for one in variables):
+        if name not in schema.levels and not {*map(type, levels)} <= {str, bool}:
             raise SchemaError(
                 f"column {name!r} is categorical and its categories are numbers, which files and "
                 f"other libraries hold as plain numbers; declare levels={{{name!r}: "

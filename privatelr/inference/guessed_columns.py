@@ -93,7 +93,7 @@ def guessed_columns(spec: DesignSpec, guesses: Guesses) -> pd.DataFrame:
     """Made-up columns in the user's units; their values are quantiles of the assumed laws."""
     count = max(_FEWEST, _PER_COLUMN * spec.d)
     rng = np.random.default_rng(PUBLIC_SEED)
-    ranks = middle_ranks(count)
+    ranks = (np.arange(count) + 0.5) / count
     variables = {name: spec.variables[name] for name in spec.formula.guessed}
     if isinstance(guesses.spread, Mapping):
         known = [name for name, v in variables.items() if not v.levels and v.is_bounded]
@@ -119,7 +119,7 @@ def guessed_columns(spec: DesignSpec, guesses: Guesses) -> pd.DataFrame:
         both = guesses.correlation**0.5 * shared + (1 - guesses.correlation) ** 0.5 * own
         order = np.argsort(np.argsort(both))
         columns[name] = (
-            guessed_numbers(variable, count, guesses.spread_of(variable))[order]
+            guessed_numbers(*variable.bounds, count, guesses.spread_of(variable))[order]
             if variable.is_bounded
             else reach * special.ndtri(ranks)[order]
         )
@@ -171,24 +171,15 @@ def is_skewed(low: float, high: float) -> bool:
     return high - low > _SKEWED_FROM and 10 * low <= high and -2 * low < high
 
 
-def guessed_numbers(variable: Variable, count: int, spread: float) -> FloatArray:
-    """Quantiles ``(count,)`` of the law of a bounded column, in ascending order."""
-    low, high = variable.bounds
+@lru_cache(maxsize=8)  # columns with equal bounds have one law
+def guessed_numbers(low: float, high: float, count: int, spread: float) -> FloatArray:
+    """Quantiles ``(count,)`` of the law of a column with these bounds, in ascending order."""
+    ranks = (np.arange(count) + 0.5) / count
     if is_skewed(low, high) and spread <= MOST_SKEWED:
         first = max(low, 0.0)
         sd = spread * (high - low) / 2 / (high - first)
-        return first + (high - first) * skewed_quantiles(middle_ranks(count), sd)
-    return (low + high) / 2 + (high - low) / 2 * _symmetric_numbers(count, spread)
-
-
-def middle_ranks(count: int) -> FloatArray:
-    """The middles of `count` equal parts of the unit interval."""
-    return np.asarray((np.arange(count) + 0.5) / count)
-
-
-@lru_cache(maxsize=8)  # one law for all columns with bounds of the same width
-def _symmetric_numbers(count: int, spread: float) -> FloatArray:
-    return spread_quantiles(middle_ranks(count), spread)
+        return first + (high - first) * skewed_quantiles(ranks, sd)
+    return (low + high) / 2 + (high - low) / 2 * spread_quantiles(ranks, spread)
 
 
 def skewed_quantiles(ranks: FloatArray, sd: float) -> FloatArray:

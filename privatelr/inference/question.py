@@ -34,8 +34,6 @@ from privatelr.mechanisms import Release
 STANDARD_LEVEL = 0.95
 BOOTSTRAP = "bootstrap"
 METHODS = ("sandwich", "wkl", BOOTSTRAP)
-_OLDER = {"regularised": "penalised", "unregularised": "unpenalised"}
-"""Spellings of earlier versions, which are still accepted."""
 
 
 def read_level(level: Any, argument: str = "level") -> float:
@@ -100,14 +98,11 @@ class Question:
         return is_released and replace(self, target=None) == replace(USUAL, level=self.level)
 
     def __post_init__(self) -> None:
-        given = self.target
-        target = _OLDER.get(given, given) if isinstance(given, str) else given
-        if target is not None:
-            require_choice(ArgumentError, "target", target, TARGETS)
+        if self.target is not None:
+            require_choice(ArgumentError, "target", self.target, TARGETS)
         require_choice(ArgumentError, "method", self.method, METHODS)
         takes = "True (the intervals hold together) or False (each holds by itself)"
         simultaneous = require_flag("simultaneous", self.simultaneous, takes)
-        object.__setattr__(self, "target", target)
         object.__setattr__(self, "level", read_level(self.level))
         object.__setattr__(self, "simultaneous", simultaneous)
         if self.method == BOOTSTRAP and self.mode is not None:
@@ -132,7 +127,7 @@ class Question:
                 f"mode={self.mode!r}: method='wkl' takes mode=None, since it has one way of its "
                 "own."
             )
-        if self.method == "wkl" and target == "unpenalised":
+        if self.method == "wkl" and self.target == "unpenalised":
             raise ArgumentError(
                 "target='unpenalised': method='wkl' takes target='penalised', since the published "
                 "method has no step that takes the penalty's bias off."

@@ -8,7 +8,6 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from frames_for_laws import SCHEMA, fit_clinic
-from matplotlib.figure import Figure
 from repeated_noise import drawn, trial
 
 from privatelr import (
@@ -324,28 +323,6 @@ def test_choices():
     worst = fit.tidy(**named)
     covariance = fit.vcov(**named)
     np.testing.assert_allclose(np.sqrt(np.diag(covariance)), worst["std_error"], rtol=1e-9)
-
-
-@pytest.mark.parametrize("new", ["penalised", "unpenalised"])
-def test_older_spellings_of_the_target_mean_the_same(new):
-    old = new.replace("penal", "regular")
-    fit = bought("plain")
-    simulated = {"method": "bootstrap", "covariates": people()}
-    for ask in (
-        lambda target: fit.conf_int(target=target),
-        lambda target: fit.conf_int(target=target, **simulated),
-        lambda target: fit.vcov(target=target),
-    ):
-        pd.testing.assert_frame_equal(ask(old), ask(new), check_exact=True)
-    assert str(fit.wald_test("age", target=old)).endswith(f", {new} coefficients)")
-    assert fit.summary(target=old).as_text() == fit.summary(target=new).as_text()
-
-
-def test_the_older_spelling_of_what_is_printed_anyway_asks_for_nothing():
-    fit = unbought()
-    assert fit.summary(target="regularised").as_text() == str(fit)
-    pd.testing.assert_frame_equal(fit.tidy(target="regularised"), fit.tidy())
-    fit.plot(target="regularised", ax=Figure().subplots())
 
 
 @pytest.mark.parametrize(
