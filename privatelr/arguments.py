@@ -84,44 +84,6 @@ OF_FIT = {
     **dict.fromkeys(("groups", "person"), _TELLS_PERSONS),
 }
 """Sentences about arguments that `fit` of an estimator does not have, or not that of each."""
-_OF_RECORDS = "is an exact function of the records, which no promise covers"
-_LIKELIHOOD = f"it {_OF_RECORDS}; fit.deviance_test compares nested models without it"
-_ATTRIBUTES = {
-    "aic bic deviance info_criteria llf llnull llr llr_pvalue logLik loglike null_deviance "
-    "prsquared": _LIKELIHOOD,
-    "bse conf_int confint cov_params deviance_test pvalues t_test tvalues vcov wald_test zvalues": (
-        "a fit that chooses its columns has no standard errors, intervals and tests"
-    ),
-    "CIndex p_tr pred_table": "it is not private, and is a part of fit.diagnostics",
-    "classes_": "fit.predict(data, type='classes') has the names of the classes",
-    "coef_ coefficients feature_names_in_ intercept_": (
-        "fit.coef has the coefficients by name, that of the intercept among them"
-    ),
-    "converged convergence counts mle_retvals n_iter_ value": f"what the solver did {_OF_RECORDS}",
-    "decision_function": "fit.predict(data, type='link') has the linear predictor, or "
-    "type='margins' where a fit has no probabilities",
-    "df_model df_resid": "fit.nobs and len(fit.coef) are public",
-    "eps2 status": "fit.calibration says which part of eps is left for the noise",
-    "f_test wald_test_terms": "fit.wald_test('race') tests all levels of a factor, and fit.anova() "
-    "each term",
-    "fitted fittedvalues resid resid_dev resid_pearson resid_response residuals": (
-        "a fit holds no records; fit.augment(data) puts predictions beside those that you have"
-    ),
-    "get_influence outlier_test": f"what a record does to a fit {_OF_RECORDS}",
-    "get_margeff": "privatelr.average_marginal_effects(fit, reference) averages effects over "
-    "public rows",
-    "get_prediction": "fit.predict(data, interval=0.95) has intervals",
-    "get_robustcov_results": "fit.bse is robust already, by the sandwich formula",
-    "pred predict_log_proba predict_proba": "fit.predict(data) has the probabilities, or the "
-    "classes where a fit has no probabilities",
-    "score": "fit.private_roc(data, eps=...).auc says how well it tells the classes apart",
-    "summary2": "fit.summary() has the page",
-    "as_latex as_markdown to_csv to_html to_latex to_markdown": (
-        "its tables are data frames, as in fit.tidy().to_latex()"
-    ),
-}
-OTHERWISE = {name: why for names, why in _ATTRIBUTES.items() for name in names.split()}
-"""Attributes of fits of other packages, each with what to call here, or why there is none."""
 
 
 def suggests_arguments(called: Called) -> Called:
@@ -202,27 +164,6 @@ class Refused:
 
 
 Kind = TypeVar("Kind", bound=type)
-
-
-def suggests_attributes(kind: Kind) -> Kind:
-    """Decorate a class of fits: attributes that those of other packages have are told apart.
-
-    They stay missing, for `hasattr` as well, and nothing of a fit is read to say so. Type checkers
-    see a class without them.
-    """
-
-    def missing(self: Any, name: str) -> Any:
-        why = OTHERWISE.get(name)
-        if why is None and not hasattr(type(self), name):
-            close = nearest(name, [each for each in dir(type(self)) if not each.startswith("_")])
-            why = close and f"did you mean {close}?"
-        if why:
-            one, end = type(self).__name__, "" if why.endswith("?") else "."
-            raise AttributeError(f"{one!r} object has no attribute {name!r}; {why}{end}")
-        return object.__getattribute__(self, name)  # Python's own error, or that of a property
-
-    cast("Any", kind).__getattr__ = missing
-    return kind
 
 
 def refuses(

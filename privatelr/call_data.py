@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -15,12 +15,26 @@ from scipy import sparse
 from privatelr.design import (
     AS_FRAME,
     CHANGED,
+    BatchReader,
+    DesignSpec,
+    EntryBoundedMatrix,
+    NormBoundedMatrix,
+    in_standard_units,
     plan_design,
+    plan_matrix,
+    plan_wide,
     read_dask_design,
     read_dask_source,
+    read_design,
+    read_labelled,
+    read_labels,
     read_matrix_source,
+    read_sparse,
     read_stream_design,
     read_stream_source,
+    read_wide,
+    shares_of,
+    with_classes,
     with_equal_weights,
     with_shares,
     worth_sparse,
@@ -34,15 +48,16 @@ from privatelr.formula import (
     with_person,
     with_terms,
 )
-from privatelr.model_data import FrameData, MatrixData, entry_rows, read_entries
+from privatelr.mechanisms.stages.scale import sums_of_loose
 from privatelr.numerics.rows import (
     MOST_SCORED,
-    BoundedEntries,
     DaskRows,
+    DenseRows,
     EntryRows,
-    StreamEntries,
+    LooseRows,
     StreamRows,
     few_are_filled,
+    sparse_backend,
 )
 from privatelr.privacy import Neighbours, neighbours_about
 from privatelr.sources import (
@@ -55,8 +70,221 @@ from privatelr.sources import (
     read_source,
 )
 from privatelr.sources.arrow_files import kind_of
-from privatelr.sources.memory_limits import LARGEST_SHARE, memory_here
-from privatelr.types import FloatArray, Rows
+from privatelr.sources.record_batches import LARGEST_SHARE, memory_here
+from privatelr.types import FloatArray, IntArray, Rows
+
+if TYPE_CHECKING:
+    Spec: TypeAlias = DesignSpec | NormBoundedMatrix
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FrameData:
+    """A formula and a frame.
+
+    Attributes
+    ----------
+    text : str or Formula
+    batch : Batch
+        The rows of the frame; for a subclass, columns whose types say what a plan needs.
+    persons : int or None
+        The number of persons whose records these are; None if each record is of its own.
+    owners : ndarray of shape (n,) or None
+        The number of the person, from 0, whose record it is.
+    has_unnamed_persons : bool
+        Whether persons are told apart by values without the name of a column.
+    """
+
+    is_in_parts: ClassVar[bool] = False
+    """Whether records are in partitions or in a stream, and are read to count them."""
+    text: Any
+    batch: Batch
+    persons: int | None = None
+    owners: IntArray | None = None
+    has_unnamed_persons: bool = False
+
+    def __len__(self) -> int:
+        return len(self.batch) if self.persons is None else self.persons
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """What neighbouring data differ in."""
+        return neighbours_about(self.persons)
+
+    def plan(self, schema: Schema) -> Any:
+        """Plan rows of bounded length from names, types and declarations."""
+        return plan_design(parse_formula(self.text, list(self.batch.names)), self.batch, schema)
+
+    def plan_entries(self, schema: Schema) -> Any:
+        """Plan rows whose entries are bounded; raises `FormulaError` for offsets and weights."""
+        spec = self.plan(schema)
+        if spec.formula.person is not None:
+            raise FormulaError(
+                f"formula: person({spec.formula.person.column}) goes with dplr and dpsvm."
+            )
+        if spec.formula.by is not None:
+            raise FormulaError(f"formula: {spec.formula.by.label} goes with dplr and dpsvm.")
+        for expression in spec.formula.beside:
+            names = {spec.formula.weights: "weights", spec.formula.subset: "subset"}
+            function = names.get(expression, "offset")
+            raise FormulaError(
+                f"formula: {function}({expression.label}) goes with dplr and dpsvm; "
+                "dplpsvm and dpsimplex choose columns by scores that have no place for it."
+            )
+        return spec
+
+    def by_class(self, spec: Any) -> Any:
+        """Return the plan with a class for each level of the response."""
+        return with_classes(spec)
+
+    def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
+        """Refuse R's options for frames if the data is not a frame; raises `ArgumentError`."""
+
+    def require_scores(self, cut: float | str) -> bool:
+        """Whether every record is scored; if not, rules that learn from scores are refused."""
+        return True
+
+    def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, Tally | None]:
+        """Read bounded rows: sparse, if public facts say that most entries are zero.
+
+        `bar` asks for a progress line for each pass over a Dask collection.
+
+        Returns
+        -------
+        rows : Rows
+        tally : Tally or None
+            Counts of values that were not read unchanged; they are not private. For a Dask
+            collection nothing is counted.
+        """
+        batch = replace(self.batch, tally=Tally())
+        if worth_sparse(spec):
+            return self._grouped(_sparse_rows(spec, *read_sparse(spec, batch))), batch.tally
+        return self._grouped(read_design(spec, batch, DenseRows)), batch.tally
+
+    def _means(self) -> FloatArray | None:
+        """The shares ``(n,)`` of records by which every person counts 1."""
+        if self.owners is None:
+            return None
+        return shares_of(np.bincount(self.owners)[self.owners], 1)
+
+    def _grouped(self, rows: Any) -> Rows:
+        found: Rows = rows
+        if self.persons is not None:
+            found = rows.of_persons(self.persons, self.owners, self.batch.shares)
+        return found
+
+    def loose(self, spec: Any, *, bar: bool) -> tuple[Rows | LooseRows, Tally | None]:
+        """Read rows whose scale is released first; dense ones are bounded once they have theirs.
+
+        Persons count by the means over their records, even one with few of them: shares that add
+        up to less than 1, which is not public, would draw all means to the middle of the bounds.
+        """
+        # bounded already, and all of equal weight, which the moments of columns go by: labels of
+        # loose rows bring shares of persons and weights as one number
+        mixed = self.persons is not None and spec.weight is not None
+        if worth_sparse(spec) or spec.formula.subset is not None or mixed:
+            equal = replace(self, batch=replace(self.batch, shares=self._means()))
+            return equal.rows(with_equal_weights(spec), bar=bar)
+        batch = replace(self.batch, tally=Tally(), shares=self._means())
+        reader, has_offset = BatchReader(spec, batch), spec.offset_bound > 0
+        kernel = sums_of_loose(self.persons is not None)
+        loose = LooseRows.of(reader, spec.d, kernel, has_offset=has_offset)
+        return replace(loose, persons=self.persons), batch.tally
+
+    def standardised(
+        self,
+        rows: Rows | LooseRows,
+        spec: DesignSpec,
+        centre: FloatArray,
+        factor: FloatArray,
+        *,
+        bar: bool,
+    ) -> Rows:
+        """Bound rows that have their scale; those that were bounded before are read again.
+
+        `spec` has the map ``z = factor (x - centre)`` already, see `standardise`.
+        """
+        if not isinstance(rows, LooseRows):
+            return self.rows(spec, bar=bar)[0]
+        means, shares = self._means(), self.batch.shares
+        if means is not None and shares is not None:
+            np.multiply(rows.y, np.sqrt(means / shares), out=rows.y)
+
+        def change(covariates: FloatArray) -> FloatArray:
+            return in_standard_units(spec, covariates, centre, factor)
+
+        return self._grouped(rows.bounded(change, **spec.limits))
+
+    def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
+        """Read rows whose entries are bounded, sparse where most are zero; returns a tally too."""
+        *read, tally = read_entries(spec, self.batch)
+        return entry_rows(spec, *read), tally
+
+    def held(self, spec: Any) -> FrameData:
+        """The same data in memory, if a stream of them may be kept; it is read then."""
+        return self
+
+    def counted(self, spec: Any) -> tuple[int, int, int, Tally | None]:
+        """Count records, the usable ones of both classes, and values that are not read unchanged.
+
+        Nothing of it is private.
+        """
+        rows, tally = self.rows(spec, bar=False)
+        _, label = rows.scores(np.zeros(rows.d))
+        negative, positive = int(np.count_nonzero(label < 0)), int(np.count_nonzero(label > 0))
+        return rows.records, negative, positive, tally
+
+    def over_parts(self, names: Sequence[str], function: Callable[[Batch], Any]) -> list[Any]:
+        """Apply a function, which reads the columns `names`, to each part of the rows."""
+        return [function(self.batch)]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MatrixData(FrameData):
+    """The name of a response, its frame, and a sparse matrix of as many rows."""
+
+    matrix: Any = None
+    person: Person | None = None
+
+    def by_class(self, spec: Any) -> Any:
+        raise ArgumentError(f"dpmultinom takes no sparse matrix; {AS_FRAME}.")
+
+    def plan(self, schema: Schema) -> NormBoundedMatrix:
+        return plan_wide(self.text, self.batch, self.matrix.shape[1], schema, self.person)
+
+    def plan_entries(self, schema: Schema) -> EntryBoundedMatrix:
+        return plan_matrix(self.text, self.batch, self.matrix.shape[1], schema, self.person)
+
+    def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
+        if do_scale or rp_dim:
+            raise ArgumentError(
+                f"do_scale, rp_dim: a sparse matrix is neither scaled nor projected; {AS_FRAME}."
+            )
+
+    def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, Tally | None]:
+        batch = replace(self.batch, tally=Tally())
+        rows = _sparse_rows(spec, *read_wide(spec, self.matrix, batch))
+        return self._grouped(rows), batch.tally
+
+    def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
+        batch = replace(self.batch, tally=Tally())
+        labels = read_labels(spec.response, spec.variables, batch)
+        return entry_rows(spec, self.matrix, labels), batch.tally
+
+
+def _sparse_rows(spec: Spec, *read: Any) -> Rows:
+    return sparse_backend(*read, **spec.limits)
+
+
+def read_entries(spec: Any, batch: Batch) -> tuple[Any, FloatArray, Tally]:
+    """Read covariates whose entries are not bounded yet, labels ``(n,)``, and a tally."""
+    read, tally = read_sparse if few_are_filled(spec.density) else read_labelled, Tally()
+    covariates, labels = read(spec, replace(batch, tally=tally))
+    return covariates, labels, tally
+
+
+def entry_rows(spec: Any, covariates: Any, labels: FloatArray) -> EntryRows:
+    """Make rows whose entries are bounded from what `read_entries` reads."""
+    return EntryRows(covariates, labels, x_bound=spec.x_bound, intercept=spec.intercept)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -68,6 +296,10 @@ class PartitionedData(FrameData):
 
     def __len__(self) -> int:
         return len(self.table)
+
+    @property
+    def neighbours(self) -> Neighbours:
+        return neighbours_about(self.table.person)
 
     def require_plain(self, *, do_scale: bool | str | None, rp_dim: int) -> None:
         if do_scale is True:
@@ -87,9 +319,40 @@ class PartitionedData(FrameData):
             )
         return False
 
+    def loose(self, spec: Any, *, bar: bool) -> tuple[Rows | LooseRows, Tally | None]:
+        person, table = self.table.person, self.table
+        if person is not None:  # by the means over their records, as of frames
+            table = replace(table, person=replace(person, most=1))
+        return replace(self, table=table).rows(with_equal_weights(spec), bar=bar)
+
     def over_parts(self, names: Sequence[str], function: Callable[[Batch], Any]) -> list[Any]:
         found: list[Any] = self.table.over(names, function)
         return found
+
+    @property
+    def memory(self) -> float:
+        """Bytes that rows may take in this process."""
+        return LARGEST_SHARE * memory_here()
+
+    def plan_entries(self, schema: Schema) -> Any:
+        spec = FrameData.plan_entries(self, schema)
+        filled = spec.density if few_are_filled(spec.density) else 1.0
+        # rows, their transpose, and the parts that they are made of
+        width = 8.0 * 3 * (filled * spec.p + 1)
+        if len(self) * width > self.memory:
+            raise ArgumentError(
+                "dplpsvm, dpsimplex: they take rows in the memory of this process, and those of "
+                "this Dask collection or stream are more than a part of it; hand over fewer "
+                "columns, or more memory, as in stream(data, memory='4GiB')."
+            )
+        return spec
+
+    def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
+        read = self.over_parts(spec.formula.variables, partial(read_entries, spec))
+        covariates, labels, tallies = zip(*read, strict=True)
+        if sum(map(len, labels)) != len(self):
+            raise SchemaError(CHANGED)
+        return entry_rows(spec, *_joined(covariates, labels)), sum(tallies, Tally())
 
     def counted(self, spec: Any) -> tuple[int, int, int, Tally | None]:
         parts = self.over_parts(spec.formula.variables, partial(_counted, self.text, spec))
@@ -106,10 +369,6 @@ def _counted(text: Any, spec: Any, batch: Batch) -> tuple[int, int, int, Tally |
 class DaskData(PartitionedData):
     """A formula, the types of the columns, and partitions."""
 
-    @property
-    def neighbours(self) -> Neighbours:
-        return neighbours_about(self.table.person)
-
     def plan(self, schema: Schema) -> Any:
         person = self.table.person
         if person is None or person.column in self.batch.names:
@@ -118,33 +377,8 @@ class DaskData(PartitionedData):
         named = self.batch.assign({person.column: pd.Series(dtype=object)})
         return plan_design(parse_formula(self.text, list(named.names)), named, schema)
 
-    def loose(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
-        person, table = self.table.person, self.table
-        if person is not None:  # by the means over their records, as of frames
-            table = replace(table, person=replace(person, most=1))
-        return read_dask_design(with_equal_weights(spec), table, DaskRows, bar=bar), None
-
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
         return read_dask_design(spec, self.table, DaskRows, bar=bar), None
-
-    def plan_entries(self, schema: Schema) -> Any:
-        spec = FrameData.plan_entries(self, schema)
-        filled = spec.density if few_are_filled(spec.density) else 1.0
-        # rows, their transpose, and what partitions send of them
-        width = 8.0 * 3 * (filled * spec.p + 1)
-        if len(self) * width > LARGEST_SHARE * memory_here():
-            raise ArgumentError(
-                "dplpsvm, dpsimplex: they take rows in the memory of this process, and those of "
-                "this Dask collection are more than a part of it; hand over fewer columns."
-            )
-        return spec
-
-    def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
-        read = self.table.over(spec.formula.variables, partial(read_entries, spec))
-        covariates, labels, tallies = zip(*read, strict=True)
-        if sum(map(len, labels)) != len(self):
-            raise SchemaError(CHANGED)
-        return entry_rows(spec, *_joined(covariates, labels)), sum(tallies, Tally())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -156,15 +390,15 @@ class StreamData(PartitionedData):
     records. Time and memory depend on these, but no result and no error.
     """
 
-    @property
-    def neighbours(self) -> Neighbours:
-        return neighbours_about(self.table.person)
-
     def plan(self, schema: Schema) -> Any:
         return self._told_by_files(FrameData.plan(self, schema))
 
     def plan_entries(self, schema: Schema) -> Any:
-        return self._told_by_files(FrameData.plan_entries(self, schema))
+        return self._told_by_files(PartitionedData.plan_entries(self, schema))
+
+    @property
+    def memory(self) -> float:
+        return float(self.table.source.memory)
 
     def _told_by_files(self, spec: Any) -> Any:
         """Refuse files that lack a column of a formula, which each of them says itself."""
@@ -175,7 +409,7 @@ class StreamData(PartitionedData):
     def held(self, spec: Any) -> FrameData:
         filled = spec.density * spec.p if worth_sparse(spec) else spec.d + 1
         # the memory that is left for columns, of which a value takes as much as a number or more
-        room = float(self.table.source.memory - self.table.records * 8.0 * filled)
+        room = self.memory - self.table.records * 8.0 * filled
         names, person = spec.formula.variables, self.table.person
         if person is not None:
             names = tuple(dict.fromkeys((*names, person.column)))
@@ -194,25 +428,6 @@ class StreamData(PartitionedData):
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
         return read_stream_design(spec, self.table, StreamRows, bar=bar), None
 
-    def loose(self, spec: Any, *, bar: bool) -> tuple[Rows, None]:
-        person, table = self.table.person, self.table
-        if person is not None:  # by the means over their records, as of frames
-            table = replace(table, person=replace(person, most=1))
-        return replace(self, table=table).rows(with_equal_weights(spec), bar=bar)
-
-    def entries(self, spec: Any) -> tuple[BoundedEntries, None]:
-        few = few_are_filled(spec.density)
-        filled = spec.density * spec.p + 1 if few else max(spec.p, spec.d)
-        parts = partial(self.table.parts, spec.formula.variables)
-        facts = {"x_bound": spec.x_bound, "filled": filled}
-        return StreamEntries.of(parts, partial(_entries_of, spec), len(self), spec.d, **facts), None
-
-
-def _entries_of(spec: Any, parts: Sequence[Batch]) -> EntryRows:
-    """Make rows of neighbouring batches, each of which is read by itself."""
-    covariates, labels, _ = zip(*(read_entries(spec, part) for part in parts), strict=True)
-    return entry_rows(spec, *_joined(covariates, labels))
-
 
 def _joined(covariates: Sequence[Any], labels: Sequence[FloatArray]) -> tuple[Any, FloatArray]:
     if len(labels) == 1:
@@ -221,23 +436,7 @@ def _joined(covariates: Sequence[Any], labels: Sequence[FloatArray]) -> tuple[An
     return joined(covariates), np.concatenate(labels)
 
 
-def read_data(first: Any, second: Any, target: Any, **given: Any) -> FrameData:
-    """Read the data of a call, of any kind.
-
-    Arguments that are `given` say how much records count: weights, a subset, person, and
-    records_per_person.
-    """
-    if not sparse.issparse(second) and (is_dask(first) or is_dask(second)):
-        text, table = read_dask_source(first, second, target)
-        text = _with_all(text, table.typed.names, **given)
-        names = [*table.typed.names, *table.index_names]
-        person = _person_of(text, names)
-        table = table if person is None else table.of_persons(person)
-        return DaskData(text, table.typed, table=table)
-    return read_in_memory(first, second, target, **given)
-
-
-def read_in_memory(
+def read_data(
     first: Any,
     second: Any,
     target: Any,
@@ -246,27 +445,22 @@ def read_in_memory(
     records_per_person: Any = 1,
     **counting: Any,
 ) -> FrameData:
-    """Read the data of a call that does not take Dask collections."""
+    """Read the data of a call, of any kind.
+
+    The other arguments say how much records count: `person` and `records_per_person`, weights, a
+    subset and strata.
+    """
     require_most(person, records_per_person)
-    has_matrix = sparse.issparse(first) or sparse.issparse(second)
-    if not has_matrix and (is_stream(second) or _is_first_a_stream(first, second, target)):
-        text, table = read_stream_source(first, second, target)
-        given = {"person": person, "records_per_person": records_per_person, **counting}
-        text = _with_all(text, table.typed.names, **given)
-        found = _person_of(text, table.typed.names)
-        table = replace(table, named=_columns_of(text, table.typed.names))
-        table = table if found is None else table.of_persons(found)
-        return StreamData(text, table.typed, table=table)
     whose = person, int(records_per_person)  # perhaps a number of NumPy
     if sparse.issparse(second):
-        for name in (name for name, value in counting.items() if value is not None):
-            raise ArgumentError(f"{name}: it reads columns of a frame; {AS_FRAME}.")
-        name, found, batch, matrix = read_matrix_source(first, second, target, *whose)
-        if found is None:
-            return MatrixData(name, batch, matrix=matrix)
-        persons, owners, grouped = with_shares(batch, found)
-        unnamed = name_of_values(person) is None
-        return MatrixData(name, grouped, persons, owners, unnamed, matrix, found)
+        return _read_matrix(first, second, target, *whose, **counting)
+    if is_dask(first) or is_dask(second):
+        text, table = read_dask_source(first, second, target)
+        return _in_parts(DaskData, text, table, *whose, **counting)
+    is_matrix = sparse.issparse(first)  # which is refused below
+    if not is_matrix and (is_stream(second) or _is_first_a_stream(first, second, target)):
+        text, stream = read_stream_source(first, second, target)
+        return _in_parts(StreamData, text, stream, *whose, **counting)
     text, batch = read_source(first, second, target, *whose)
     if first is None or second is None or isinstance(first, str | Formula):
         text = with_person(text, *whose)  # beside a response and covariates it has them already
@@ -279,6 +473,31 @@ def read_in_memory(
     return FrameData(formula, grouped, persons, owners, unnamed)
 
 
+def _in_parts(
+    kind: type[PartitionedData], text: Any, table: Any, person: Any, most: int, **counting: Any
+) -> PartitionedData:
+    """Return data of which a part is read at a time, and who their records are of."""
+    names = list(table.typed.names)
+    formula = with_terms(with_person(text, person, most), names, **counting)
+    found = _person_of(formula, [*names, *table.index_names])
+    with suppress(FormulaError):  # one that is refused is refused where it is planned
+        table = table.counted_by(parse_formula(formula, names).variables)
+    return kind(formula, table.typed, table=table if found is None else table.of_persons(found))
+
+
+def _read_matrix(
+    first: Any, second: Any, target: Any, person: Any, most: int, **counting: Any
+) -> MatrixData:
+    """Return a response and the sparse matrix next to it."""
+    for name in (name for name, value in counting.items() if value is not None):
+        raise ArgumentError(f"{name}: it reads columns of a frame; {AS_FRAME}.")
+    name, found, batch, matrix = read_matrix_source(first, second, target, person, most)
+    if found is None:
+        return MatrixData(name, batch, matrix=matrix)
+    persons, owners, grouped = with_shares(batch, found)
+    return MatrixData(name, grouped, persons, owners, name_of_values(person) is None, matrix, found)
+
+
 def _is_first_a_stream(first: Any, second: Any, target: Any) -> bool:
     """Whether the first argument is data; beside X a text is a formula, and a list a response."""
     if second is not None:
@@ -289,19 +508,6 @@ def _is_first_a_stream(first: Any, second: Any, target: Any) -> bool:
     # one text among the values of a response is no path
     is_list = isinstance(first, list | tuple)
     return is_stream(first) and not (is_list and not all(map(kind_of, first)))
-
-
-def _with_all(
-    text: Any, names: Any, person: Any = None, records_per_person: Any = 1, **counting: Any
-) -> Any:
-    return with_terms(with_person(text, person, records_per_person), names, **counting)
-
-
-def _columns_of(text: Any, names: Any) -> tuple[str, ...]:
-    """Return the columns of a formula; none for one that is refused where it is planned."""
-    with suppress(FormulaError):
-        return parse_formula(text, list(names)).variables
-    return ()
 
 
 def _person_of(text: Any, names: Any) -> Person | None:

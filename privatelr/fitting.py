@@ -69,9 +69,9 @@ from privatelr.sources import Schema
 
 if TYPE_CHECKING:
     from privatelr import results
+    from privatelr.call_data import FrameData
     from privatelr.formula import By
     from privatelr.mechanisms.stages.histogram import ScoreScale
-    from privatelr.model_data import FrameData
     from privatelr.results import fit_record, strata_of_fits
     from privatelr.results.answers import scored_records
     from privatelr.results.release_files import release_file

@@ -107,10 +107,9 @@ def dplr(
         the column. The guarantee is then about neighbours that
         replace all records of one person (``eps=PureDP(1, neighbours=...)`` takes the same), and
         the number of persons is public, while that of records is not. All records whose person is
-        missing are of one person; among objects dates, times, spans of time, exact numbers, UUIDs
-        and tuples of these tell persons apart, and cells of any other type count as missing, since
-        types of cells are private. The same as ``person(patient, 4)`` in the formula, with the
-        number of the next argument.
+        missing are of one person. In a column of objects, texts, numbers and booleans tell persons
+        apart. All other cells count as missing, because types of cells are private. The same as
+        ``person(patient, 4)`` in the formula, with the number of the next argument.
     records_per_person : int
         A record counts as much as one of so many, or of all records of its person if these are
         more: with 1, every person counts once, by the mean over their records.

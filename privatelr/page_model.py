@@ -12,6 +12,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from privatelr.arguments import suggests_arguments
+
 WIDTH = 79
 _LABEL = 12
 """Width of the label of a fact, in characters."""
@@ -147,6 +149,7 @@ Piece = str | Heading | Indented | Alarm | Bullets | Code | Grid | NotPrivate
 # -- text --------------------------------------------------------------------------------------
 
 
+@suggests_arguments
 class Paged:
     """What shows its `page` in a terminal and in a notebook."""
 
@@ -156,11 +159,19 @@ class Paged:
         """The pieces of the page that `print` shows; subclasses define it."""
         raise NotImplementedError
 
-    def __str__(self) -> str:
+    def as_text(self) -> str:
+        """The page as text of at most 79 columns."""
         return as_text(self.page())
 
-    def _repr_html_(self) -> str:
+    def as_html(self) -> str:
+        """The page as HTML, with the same words."""
         return as_html(self.page())
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    def _repr_html_(self) -> str:
+        return self.as_html()
 
 
 def as_text(page: Iterable[Piece], width: int = WIDTH) -> str:

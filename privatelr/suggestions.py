@@ -13,7 +13,7 @@ import pandas as pd
 from scipy import sparse
 
 from privatelr.arguments import suggests_arguments
-from privatelr.call_data import read_data
+from privatelr.call_data import FrameData, read_data
 from privatelr.cells import number
 from privatelr.design import Variable, describe_variables, read_variable, with_shares
 from privatelr.errors import ArgumentError, SchemaError, listed, or_meant, show
@@ -38,7 +38,6 @@ from privatelr.mechanisms.range_selection import (
     unit_of_person,
 )
 from privatelr.mechanisms.request import read_account, read_seed
-from privatelr.model_data import FrameData
 from privatelr.privacy import Guarantee, Promise, neighbours_about, unless_seeded
 from privatelr.privacy.accounting import AnyLedger, charge, charged_if_unread
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness

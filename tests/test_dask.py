@@ -2,7 +2,6 @@
 
 import pickle
 import re
-from decimal import Decimal
 
 import cloudpickle
 import numpy as np
@@ -400,22 +399,6 @@ def test_kernels_travel_without_the_data():
     assert left == RowFacts(1000, 4, parts.rows.radius, parts.rows.blocks, 0.0)
     with pytest.raises(SchemaError):
         left.fold(lambda x, y: (0,))
-
-
-@pytest.mark.parametrize("cell", [b"\xff", "\ud800", Decimal("sNaN"), 3, None], ids=repr)
-def test_objects_are_not_made_into_text_on_the_way(cell):
-    """Dask would, and fail for a cell that cannot be spelled: an error about one record."""
-    x = pd.Series(["a", "b", "a", cell, *["a", "b"] * 18], dtype=object)
-    frame = pd.DataFrame({"x": x, "y": [0, 1, 1, 0] * 10})
-    parts = [dask.delayed(frame.iloc[:20]), dask.delayed(frame.iloc[20:])]
-    for lazy in (
-        dd.from_pandas(frame, npartitions=2),
-        dd.from_delayed(parts, meta=frame.iloc[:0]),
-        dd.from_pandas(frame.assign(z=1), npartitions=2)[["y", "x"]],
-    ):
-        found = dplr("y ~ x", lazy, levels={"x": ["a", "b"]}, bounds={"y": (0, 1)})
-        expected = dplr("y ~ x", frame, levels={"x": ["a", "b"]}, bounds={"y": (0, 1)})
-        np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
 
 
 def test_names_of_tasks_say_nothing_of_the_data(monkeypatch):

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import warnings
 
 import numpy as np
 import pytest
@@ -103,23 +102,3 @@ def test_workers_read_files_and_predict(on, tmp_path):
     np.testing.assert_allclose(fit.coef, expected.coef, rtol=0, atol=1e-9)
     for asked in ({}, {"interval": 0.9}):
         np.testing.assert_array_equal(fit.predict(lazy, **asked), fit.predict(frame, **asked))
-
-
-@pytest.fixture
-def impatient():
-    with dask.config.set({"privatelr.timeout": "1s", "scheduler": "distributed"}):
-        yield
-
-
-def test_a_cluster_without_workers_is_given_up(cluster, impatient):
-    """Counting the records waits first, before anything is charged."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with (
-            distributed.LocalCluster(n_workers=0, dashboard_address=None) as empty,
-            distributed.Client(empty, set_as_default=False) as client,
-            client.as_current(),
-            pytest.raises(ClusterError, match="no worker") as told,
-        ):
-            dplr(FORMULA, in_parts(trial(100), 30), **SCHEMA)
-    assert "privatelr.timeout" in str(told.value)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic
 
+import privatelr.call_data
 import privatelr.fitting
 import privatelr.mechanisms.registry
-import privatelr.model_data
 from privatelr import (
     ZCDP,
     ApproxDP,
@@ -38,7 +38,7 @@ def unread(monkeypatch):
     def read_design(*_):
         raise AssertionError("the data was read")
 
-    monkeypatch.setattr(privatelr.model_data, "read_design", read_design)
+    monkeypatch.setattr(privatelr.call_data, "read_design", read_design)
 
 
 def check_charged_before_reading(monkeypatch, **options):
@@ -81,7 +81,7 @@ def test_an_overdraw_is_refused_before_the_data_is_read(monkeypatch, op, model):
 @pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
 def test_what_is_not_private_is_refused_before_the_data_is_read(monkeypatch, options, model):
     unread(monkeypatch)
-    monkeypatch.setattr(privatelr.fitting, "_scaled_by_data", privatelr.model_data.read_design)
+    monkeypatch.setattr(privatelr.fitting, "_scaled_by_data", privatelr.call_data.read_design)
     ledger = Ledger(10.0)
     with pytest.raises(GuaranteeError, match="ledger"):
         fit_clinic(clinic(), ledger=ledger, model=model, **options)

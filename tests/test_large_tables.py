@@ -12,7 +12,7 @@ import pytest
 from frames_for_laws import MODELS, fixed_noise
 from scipy import sparse
 
-import privatelr.model_data
+import privatelr.call_data
 from privatelr import (
     ArgumentError,
     FormulaError,
@@ -80,16 +80,16 @@ def test_wide_factors_are_held_without_zeros_and_give_the_same(
 ):
     frame, schema = wards()
     seen, options = [], {"eps": 4.0, "lambda_": 1e-2, "do_scale": do_scale, **schema, **options}
-    honest = privatelr.model_data.read_sparse
+    honest = privatelr.call_data.read_sparse
 
     def counted(spec, data):
         seen.append(spec.d)
         return honest(spec, data)
 
-    monkeypatch.setattr(privatelr.model_data, "read_sparse", counted)
+    monkeypatch.setattr(privatelr.call_data, "read_sparse", counted)
     with fixed_noise(monkeypatch):
         thin = model("y ~ ward + age", frame, **options)
-        monkeypatch.setattr(privatelr.model_data, "worth_sparse", lambda spec: False)
+        monkeypatch.setattr(privatelr.call_data, "worth_sparse", lambda spec: False)
         full = model("y ~ ward + age", frame, **options)
     # rows whose scale is released first are read for it, too
     assert seen == ([91] if thin.release.scale is None else [91, 91])

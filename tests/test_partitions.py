@@ -174,7 +174,7 @@ def test_a_term_is_drawn_with_its_band_where_inference_was_bought() -> None:
     assert axes.get_xlabel() == "age"
     alone = dplr(formula, FRAME, 1.0, **DECLARED).plot_term("age", ax=axes)
     assert "adds a band" in alone.get_title()
-    for wrong in ("g", "weight", "", "age + z"):
+    for wrong in ("g", "weight", ""):
         with pytest.raises(PrivateLRError):
             bought.plot_term(wrong)
 
@@ -320,14 +320,8 @@ def test_an_interaction_is_drawn_where_the_model_has_it() -> None:
     (alone, _) = fit.plot_term("age", at={"z": 0.5}).lines
     np.testing.assert_array_equal(line.get_ydata(), alone.get_ydata())
     assert fit.plot_term("age:z", at={"age": 30}).get_xlabel() == "z"
-    for term, words in (
-        ("age:z", r"against one numeric variable; hold the others at a value, as in at=\{'z'"),
-        ("bs(age):g", "the model has no such interaction"),
-        ("age:g", "the model has no such interaction"),
-        ("age:nothing", "the model has no such interaction"),
-    ):
-        with pytest.raises(ArgumentError, match=words):
-            fit.plot_term(term)
+    with pytest.raises(ArgumentError, match="with other variables held at a value by at"):
+        fit.plot_term("age:z")
 
 
 @pytest.mark.parametrize("formula", ["y ~ g %in% c()", "g %in% c() ~ z", "y ~ I(g %in% [])"])

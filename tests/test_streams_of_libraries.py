@@ -1,8 +1,5 @@
 """DuckDB and polars as sources, and all that streams go to beside a fit."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +11,7 @@ import privatelr.fitting
 from privatelr import (
     ArgumentError,
     FormulaError,
+    Ledger,
     SchemaError,
     check,
     dplpsvm,
@@ -75,35 +73,6 @@ def test_sources_need_no_wrapping(make, tmp_path):
     assert dplr(few, target="y", bounds=SCHEMA["bounds"], levels=SCHEMA["levels"]).nobs == 200
 
 
-def test_a_call_that_ends_early_leaves_no_thread_that_aborts_the_process():
-    """polars hands batches over from a thread, and there are more records than were counted."""
-    pytest.importorskip("polars")
-    done = subprocess.run(
-        [sys.executable, "-c", _MORE], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1, done.stderr[-2000:]
-    assert done.stderr.splitlines()[-1].startswith(
-        "privatelr.errors.ReaderError: data: they changed"
-    )
-
-
-_MORE = """
-import polars as pl
-from polars.io.plugins import register_io_source
-from privatelr import dplr, stream
-
-frame, read = pl.DataFrame({"x": [0.0, 1.0] * 300_000, "y": [False, True] * 300_000}), []
-
-def again(columns, predicate, n_rows, batch_size):
-    read.append(columns)
-    for _ in range(2 if len(read) == 1 else 400):
-        yield frame if columns is None else frame.select(columns)
-
-lazy = register_io_source(again, schema=frame.schema)
-dplr("y ~ x", stream(lazy, memory=0), eps=1.0, bounds={"x": (0, 1)})
-"""
-
-
 def test_a_lazy_frame_of_files_that_have_become_shorter_is_refused(tmp_path):
     pl = pytest.importorskip("polars")
     frame = pl.from_pandas(trial(3000))
@@ -135,6 +104,27 @@ def test_columns_are_chosen_of_rows_in_memory(model):
     frame = trial(400)
     found = model(FORMULA, ds.dataset(arrow(frame)), 1.0, seed=1, **SCHEMA)
     assert found.coef.equals(model(FORMULA, frame, 1.0, seed=1, **SCHEMA).coef)
+
+
+@pytest.mark.parametrize("model", [dplpsvm, dpsimplex], ids=["dplpsvm", "dpsimplex"])
+def test_columns_of_rows_beyond_memory_are_refused_before_the_charge(model):
+    ledger, source = Ledger(1.0), stream(ds.dataset(arrow(trial(400))), memory=0)
+    with pytest.raises(ArgumentError, match="more than a part of it"):
+        model(FORMULA, source, 1.0, ledger=ledger, **SCHEMA)
+    assert ledger.left() == 1.0
+
+
+@pytest.mark.filterwarnings("ignore:seed=")
+def test_texts_that_take_more_than_rows_are_read_once():
+    """What texts take is known once they are read."""
+    levels = ["a" * 900, "b" * 900, "c" * 900]
+    frame = trial(400).assign(smoker=np.resize(levels, 400))
+    source = stream(ds.dataset(arrow(frame)), memory=400 * 8 * 30)
+    declared = {**SCHEMA, "levels": {**SCHEMA["levels"], "smoker": levels}}
+    found, expected = (
+        dpsimplex(FORMULA, data, 1.0, seed=1, **declared) for data in (source, frame)
+    )
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
 
 
 @EVERY_MEMORY

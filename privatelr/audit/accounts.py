@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from privatelr import model_data
+from privatelr import call_data
 from privatelr.audit.checks import Check, guarded, largest, measured
 from privatelr.audit.worth import delta_of_gaussian, least_epsilon
 from privatelr.errors import GuaranteeError
@@ -318,8 +318,8 @@ def _before_the_read(ledger: Ledger, path: str) -> Iterator[Check]:
         seen.append(_count_rows(path))
         return honest(*given, **options)
 
-    honest = vars(model_data)["read_design"]
-    with mock.patch.object(model_data, "read_design", look), warnings.catch_warnings():
+    honest = vars(call_data)["read_design"]
+    with mock.patch.object(call_data, "read_design", look), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         dplr("y ~ x", pd.DataFrame(_FRAME), 0.5, bounds=_BOX, ledger=ledger)
     late = sum(count < 2 for count in seen) if seen else 1

@@ -466,12 +466,13 @@ def _one_fit(path: str, command: str) -> Any:
 def _show(answer: Any, written: Written, plot: str | None = None) -> int:
     """Write, print and draw an answer, which is paid for, so that one failure stops no other."""
     page = in_shell(answer)
-    if written.json:
-        numbers = answer.to_dict()
-        if isinstance(answer, private_roc.PrivateRoc):
-            curve = answer.curve.to_dict(orient="list")
-            numbers |= {"numbers": answer.tidy().to_dict(orient="records"), "curve": curve}
+    if written.json and isinstance(answer, private_roc.PrivateRoc):
+        curve = answer.curve.to_dict(orient="list")
+        numbers = {"numbers": answer.tidy().to_dict(orient="records"), "curve": curve}
+        numbers |= answer.to_dict()
         page = json.dumps(_plain(numbers), indent=1, ensure_ascii=False, allow_nan=False)
+    elif written.json:
+        page = _content_of(answer).decode().removesuffix("\n")
     try:
         files.deliver_paid(page, partial(_content_of, answer), written, charge_of(answer))
     finally:

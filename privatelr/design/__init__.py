@@ -1,6 +1,5 @@
 """A formula, public bounds and a table become rows whose length has a public limit."""
 
-from privatelr.design.coding import INTERCEPT, Factor, plan_factor
 from privatelr.design.column_plan import fill, read_factors
 from privatelr.design.dask_design import (
     DaskTable,
@@ -74,7 +73,15 @@ from privatelr.design.stream_design import (
     read_stream_design,
     read_stream_source,
 )
-from privatelr.design.terms import Columns, Standard, plan_columns, range_of
+from privatelr.design.terms import (
+    INTERCEPT,
+    Columns,
+    Factor,
+    Standard,
+    plan_columns,
+    plan_factor,
+    range_of,
+)
 from privatelr.design.type_checks import doubts, warn_of_doubts
 from privatelr.design.variables import (
     Variable,

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from privatelr.design.coding import Factor
-from privatelr.design.terms import Columns, Term
+from privatelr.design.terms import Columns, Factor, Term
 from privatelr.design.variables import Values, Variable, as_numbers, level_codes, stand_in
 from privatelr.formula import evaluate
 from privatelr.sources import Batch, beyond, count

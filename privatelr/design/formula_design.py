@@ -11,20 +11,20 @@ import functools
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pandas.api.types import is_bool_dtype
 from scipy import sparse
 
 from privatelr.design import column_plan, offsets_and_weights
-from privatelr.design.coding import Factor
 from privatelr.design.offsets_and_weights import Weight
 from privatelr.design.prior import Prior
 from privatelr.design.response import Response, plan_response, require_no_order
 from privatelr.design.terms import (
     BoundSource,
     Columns,
+    Factor,
     Standard,
     Term,
     blocks_of,
@@ -113,6 +113,8 @@ class DesignSpec:
     prior: Prior | None = None
     paid: tuple[Payment, ...] = ()
     width: int | None = None
+    has_names: ClassVar[bool] = True
+    """Whether its columns have names, and terms of a formula."""
 
     @functools.cached_property
     def straight(self) -> tuple[tuple[column_plan.Stretch, ...], tuple[Term, ...]]:

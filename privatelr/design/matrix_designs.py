@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Literal, overload
 import numpy as np
 from scipy import sparse
 
-from privatelr.design.coding import INTERCEPT, Factor
 from privatelr.design.offsets_and_weights import read_person_roots
 from privatelr.design.response import Response, plan_response, read_labels, require_no_order
+from privatelr.design.terms import INTERCEPT, Factor
 from privatelr.design.variables import (
     Variable,
     as_numbers,
@@ -70,6 +70,7 @@ class NumberedColumns:
     """Columns X1 to Xp behind an intercept."""
 
     p: int
+    terms: ClassVar[tuple[()]] = ()
 
     @property
     def names(self) -> NumberedNames:
@@ -103,7 +104,9 @@ class NumberedSpec:
     response: Response
     columns: NumberedColumns
     intercept: float
+    has_names: ClassVar[bool] = False
     scaled_by_data: ClassVar[bool] = False
+    projection: ClassVar[None] = None
     standard: ClassVar[None] = None
     weighted: ClassVar[bool] = False
     touched: ClassVar[int] = 1
@@ -244,7 +247,6 @@ class NormBoundedMatrix(NumberedSpec):
     bound_source: ClassVar[Literal["row_norm"]] = "row_norm"
     blocks: ClassVar[tuple[Block, ...]] = ()
     factors: ClassVar[tuple[Factor, ...]] = ()
-    projection: ClassVar[None] = None
 
     @property
     def limits(self) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.design.coding import Factor, plan_factor
 from privatelr.design.response import labels, places
+from privatelr.design.terms import Factor, plan_factor
 from privatelr.design.variables import Values, Variable, level_codes, read_values, remedy
 from privatelr.errors import SchemaError
 from privatelr.formula import By, Expression, Formula, evaluate

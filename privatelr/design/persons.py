@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from privatelr.cells import constant, identity
+from privatelr.cells import constant
 from privatelr.design.variables import as_objects, content_of
 from privatelr.errors import ArgumentError, GuaranteeError, SchemaError, show
 from privatelr.formula import Formula, Person
 from privatelr.sources import Batch, as_batch, new_name
-from privatelr.sources.coded_columns import decoded
+from privatelr.sources.columns import decoded
 from privatelr.types import BoolArray, FloatArray, IntArray
 
 _SAFETY = 1.0 - 2.0**-40
@@ -50,9 +50,8 @@ def shares_of(sizes: IntArray, most: int) -> FloatArray:
 def with_shares(batch: Batch, person: Person) -> tuple[int, IntArray, Batch]:
     """Return the number m of persons, and who each record is of and how much it counts.
 
-    Values are compared for equality only: those of numbers, texts, booleans and categories, and
-    among objects also dates and tuples. All records whose person is anything else, or missing, are
-    of one person.
+    Values are compared for equality only: numbers, texts, booleans and categories. All records
+    whose person is anything else, or missing, are of one person.
 
     Returns
     -------
@@ -232,7 +231,7 @@ def _words(column: Any) -> Any:
     values = as_objects(column)
     if _is_text_of_arrow(column.dtype):
         return pd.util.hash_array(values, categorize=False)
-    keys = (hash(identity(cell)) for cell in values)
+    keys = (hash(constant(cell)) for cell in values)
     return np.fromiter(keys, dtype=np.int64, count=len(values)).view(np.uint64)
 
 
@@ -311,14 +310,14 @@ def present_in(section: Section, person: Person) -> Present:
     index = pd.Series(section.frame.index)
     known = _codes(index) >= 0
     away = index[known & ~_inside(index, section)]
-    strays = frozenset(map(identity, as_objects(away)))
+    strays = frozenset(map(constant, as_objects(away)))
     return Present(sharing_of(section, person).persons, not known.all(), strays)
 
 
 def at_home(section: Section, keys: frozenset[Any]) -> frozenset[Any]:
     """Return which of these persons have records in the partition where they belong; private."""
     index = pd.Series(section.frame.index)
-    return keys & frozenset(map(identity, as_objects(index[_inside(index, section)])))
+    return keys & frozenset(map(constant, as_objects(index[_inside(index, section)])))
 
 
 def _inside(index: Any, section: Section) -> BoolArray:
@@ -394,6 +393,6 @@ def _codes(column: Any) -> IntArray:
     if _are_texts(values):
         return np.asarray(pd.factorize(values)[0], dtype=np.intp)
     places: dict[Any, int] = {}
-    cells = (identity(cell) for cell in values)
+    cells = (constant(cell) for cell in values)
     numbers = (-1 if cell is None else places.setdefault(cell, len(places)) for cell in cells)
     return np.fromiter(numbers, dtype=np.intp, count=len(column))

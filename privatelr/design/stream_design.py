@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -83,6 +83,13 @@ class StreamTable:
                 tables = (table for table, _ in pieces)
                 self._owned.append(owners_in(tables, self.typed, name, self.records))
         return self._owned[0]
+
+    index_names: ClassVar[tuple[str, ...]] = ()
+    """A stream has no index."""
+
+    def counted_by(self, names: tuple[str, ...]) -> StreamTable:
+        """The same table, whose records are counted along the shortest of these columns."""
+        return replace(self, named=names)
 
     def of_persons(self, person: Person) -> StreamTable:
         """The same table by persons; raises `SchemaError` if no values of the column tell them."""

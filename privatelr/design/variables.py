@@ -20,7 +20,7 @@ from privatelr.cells import constant, number_or_spelled
 from privatelr.errors import FormulaError, SchemaError, count_of, listed, or_meant, show
 from privatelr.formula import EVERYTHING, Interval
 from privatelr.sources import Batch, Schema, Tally, beyond, count, require_levels, unknown
-from privatelr.sources.coded_columns import require_decoded
+from privatelr.sources.columns import require_decoded
 from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
 
 VariableKind = Literal["numeric", "logical", "categorical", "text"]

@@ -1,7 +1,6 @@
 """R's formula dialect: text becomes terms and expressions that work row by row."""
 
 from privatelr.formula.algebra import Formula, parse_formula
-from privatelr.formula.by import By, at_level_text
 from privatelr.formula.expression import (
     Expression,
     constants,
@@ -24,8 +23,6 @@ from privatelr.formula.functions import (
     require_base,
 )
 from privatelr.formula.parser import (
-    CLOSING,
-    OPENING,
     RESERVED,
     Node,
     Token,
@@ -34,6 +31,14 @@ from privatelr.formula.parser import (
     spell,
     tokenize,
 )
-from privatelr.formula.person import MOST_RECORDS, Person, spell_person
+from privatelr.formula.record_terms import (
+    MOST_RECORDS,
+    By,
+    Person,
+    at_level_text,
+    require_most,
+    spell_person,
+    with_person,
+    with_terms,
+)
 from privatelr.formula.shorthands import is_unnamed
-from privatelr.formula.terms_by_arguments import require_most, with_person, with_terms

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from privatelr.errors import FormulaError, SchemaError, listed, nearest, show
-from privatelr.formula.by import By, read_by
 from privatelr.formula.expression import Expression, parse_expression
 from privatelr.formula.parser import CLOSING, OPENING, Token, closing_index, spell, tokenize
-from privatelr.formula.person import Person, column_of, read_person
+from privatelr.formula.record_terms import By, Person, column_of, read_by, read_person
 from privatelr.formula.shorthands import (
     expand_dot,
     expand_powers,

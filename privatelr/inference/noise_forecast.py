@@ -80,7 +80,7 @@ def _expected(release: Release, spec: DesignSpec) -> FloatArray | None:
 
 def _can_be_made_up(spec: AnySpec) -> bool:
     """Whether declarations say what the covariates of a record may be."""
-    if not isinstance(spec, DesignSpec) or spec.d > _MOST_COLUMNS:
+    if not spec.has_names or spec.d > _MOST_COLUMNS:
         return False
     variables = (spec.variables[name] for name in spec.formula.guessed)
     declared = all(v.levels or (v.kind == "numeric" and v.is_bounded) for v in variables)

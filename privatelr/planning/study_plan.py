@@ -27,7 +27,7 @@ from privatelr.planning.forecast import Errors, ExpectedArea, Simulator, Study, 
 from privatelr.privacy import ApproxDP, Guarantee, PureDP
 from privatelr.privacy import to_json as guarantee_json
 from privatelr.results.pages import sentences
-from privatelr.results.pages.beside_terms import beside_terms, paid_before
+from privatelr.results.pages.sentences import beside_terms, paid_before
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from privatelr.arguments import suggests_arguments, suggests_attributes
-from privatelr.design import NumberedSpec, require_readable
+from privatelr.arguments import suggests_arguments
+from privatelr.design import require_readable
 from privatelr.errors import ArgumentError
 from privatelr.results.predict import design_rows
 from privatelr.sources import as_batch, is_dask, is_stream
@@ -22,7 +22,6 @@ class _Predicts(Protocol):
     def predict(self, data: Any, type: Any = None, **options: Any) -> Any: ...
 
 
-@suggests_attributes
 @suggests_arguments
 class Augments:
     """Fits that put their predictions beside the columns of a table."""
@@ -112,7 +111,7 @@ class ModelMatrix:
         **Privacy.** *Covered*: nothing by itself; the rows are as private as `data`.
         *Neighbours*, *assumed public*: as of `predict`. *Not covered*: `data`.
         """
-        if isinstance(self.spec, NumberedSpec) or self.spec.projection is not None:
+        if not self.spec.has_names or self.spec.projection is not None:
             raise ArgumentError("model_matrix: takes a fit by a formula, without rp_dim.")
         _require_memory("model_matrix", data)
         batch = as_batch(data)

@@ -15,7 +15,6 @@ from privatelr.mechanisms.level_selection import LevelCalibration
 from privatelr.mechanisms.range_selection import RangeCalibration
 from privatelr.page_model import FactList, Heading, Piece, Table
 from privatelr.privacy import REPLACE_PERSON, Guarantee, Neighbours
-from privatelr.privacy import to_json as guarantee_to_json
 from privatelr.privacy.accounting import Entry
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.pages.sentences import neighbours
@@ -124,17 +123,6 @@ class SuggestedBounds(ReleasedDeclaration[Range]):
         """Number of records, or of persons; it is public."""
         return self.calibration.n
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values: the ranges, the outer ones, what was aimed at, and the price."""
-        return {
-            "bounds": {name: list(pair) for name, pair in self.ranges.items()},
-            "outer": {name: list(pair) for name, pair in self.outer.items()},
-            "n": self.nobs,
-            "beyond": self.calibration.beyond,
-            "eta": self.calibration.eta,
-            "guarantee": guarantee_to_json(self.guarantee),
-        }
-
     def to_toml(self) -> str:
         return schema_text(bounds=self)
 
@@ -214,18 +202,6 @@ class ReleasedLevels(ReleasedDeclaration[tuple[Hashable, ...]]):
     def nobs(self) -> int:
         """Number of records, or of persons; it is public."""
         return self.n
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values: the levels, by which counts they were released, and the price."""
-        half, always = self.calibration.ladder
-        return {
-            "column": self.column,
-            "levels": list(self.found),
-            "n": self.n,
-            "half": half,
-            "always": always,
-            "guarantee": guarantee_to_json(self.guarantee),
-        }
 
     def to_toml(self) -> str:
         return schema_text(levels=self)

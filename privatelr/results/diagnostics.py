@@ -12,21 +12,17 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, cast
 import numpy as np
 import pandas as pd
 
-from privatelr import numerics
+from privatelr import numerics, page_model
 from privatelr.arguments import suggests_arguments
 from privatelr.design import AnySpec, Response, Variable
 from privatelr.errors import GuaranteeError
-from privatelr.lazy_import import lazy_import
 from privatelr.results.predict import scale_of, score
 from privatelr.sources import Tally, totals
 from privatelr.types import BoolArray, FloatArray, IntArray, ScoredRows
 
 if TYPE_CHECKING:
-    from privatelr import page_model
     from privatelr.formula import Formula, Person
     from privatelr.page_model import Piece
-else:
-    page_model = lazy_import("privatelr.page_model")
 
 _HEADERS = ("usable", "missing", "outside bounds", "undeclared")
 _MOST_SHOWN = 100
@@ -315,7 +311,7 @@ def _about_persons(found: PersonCounts, most: int) -> str:
     )
 
 
-class DataCheck(NeverSaved):
+class DataCheck(NeverSaved, page_model.Paged):
     """Counts of the values that a fit would read, which are not private; see `privatelr.check`.
 
     Attributes
@@ -355,15 +351,8 @@ class DataCheck(NeverSaved):
         """Numbers of usable records of the negative and the positive class; not private."""
         return self.counts.classes
 
-    def as_text(self) -> str:
-        """The page as text of at most 79 columns."""
-        return page_model.as_text(self._page())
-
-    def as_html(self) -> str:
-        """The page as HTML, with the same words."""
-        return page_model.as_html(self._page())
-
-    def _page(self) -> list[Piece]:
+    def page(self) -> list[Piece]:
+        """The pieces of the page that `print` shows."""
         response = f"Response {self.counts.response.describe()}."
         doubts = [f"Doubtful: {doubt}." for doubt in self.doubts]
         if self.persons is not None:
@@ -379,11 +368,5 @@ class DataCheck(NeverSaved):
             found.append(f"{self.counts.zero_rows} OF {self.counts.n} RECORDS CANNOT BE USED")
         return [f"DO NOT FIT YET: {' AND '.join(found)}"] if found else []
 
-    def __str__(self) -> str:
-        return self.as_text()
-
     def __repr__(self) -> str:
         return f"<DataCheck of {self.formula!r}, NOT PRIVATE: print it to see its numbers>"
-
-    def _repr_html_(self) -> str:
-        return self.as_html()

@@ -57,7 +57,7 @@ class Vocabulary:
 def vocabulary_of(columns: Columns | NumberedColumns) -> Vocabulary:
     """The names of the coefficients and terms of a design; numbered columns have no terms."""
     terms: dict[str, tuple[int, ...]] = {}
-    for term in columns.terms if isinstance(columns, Columns) else ():
+    for term in columns.terms:
         factors = term.label.split(":")
         for order in permutations(factors) if len(factors) <= _MOST_FACTORS else [factors]:
             terms.setdefault(":".join(order), term.columns)

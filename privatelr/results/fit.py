@@ -22,15 +22,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from privatelr.inference import question
-    from privatelr.results import fit_tables, nested_models
-    from privatelr.results.fit_tables import WaldTest
-    from privatelr.results.nested_models import DevianceTest
+    from privatelr.results import fit_tables
+    from privatelr.results.fit_tables import DevianceTest, WaldTest
     from privatelr.results.pages import forest, summary
     from privatelr.results.pages.summary import FitSummary
 else:
     question = lazy_import("privatelr.inference.question")
     fit_tables = lazy_import("privatelr.results.fit_tables")
-    nested_models = lazy_import("privatelr.results.nested_models")
     forest = lazy_import("privatelr.results.pages.forest")
     summary = lazy_import("privatelr.results.pages.summary")
 
@@ -185,7 +183,7 @@ class Fit(Augments, ModelMatrix, FitRecord):
         under noise and sampling error, not by a chi-square. It weighs coefficients by curvature
         alone, so that the noise of a rare level drowns the others; `wald_test` finds more there.
         """
-        return nested_models.deviance_test(self, hypotheses, mode=mode, target=target)
+        return fit_tables.deviance_test(self, hypotheses, mode=mode, target=target)
 
     def anova(
         self, *, test: str = "deviance", mode: str | None = None, target: str | None = None
@@ -196,7 +194,7 @@ class Fit(Augments, ModelMatrix, FitRecord):
         has a p-value below .05. Each term is given all others, as in a table of type III, so that
         rows depend on the coding of factors, and do not add up; see ``attrs``.
         """
-        return nested_models.anova(self, test=test, mode=mode, target=target)
+        return fit_tables.anova(self, test=test, mode=mode, target=target)
 
     def contrasts(
         self,

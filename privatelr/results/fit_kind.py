@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from privatelr.inference import Inference
 from privatelr.page_model import Piece, Table
 from privatelr.privacy import Event
+from privatelr.results import fit_record, fit_tables, multinomial_fit, predict
+from privatelr.results.pages import (
+    card,
+    coefficient_table,
+    comparison,
+    error_notes,
+    sentences,
+)
+from privatelr.results.pages.sentences import Facts
+from privatelr.results.release_files import origin
 from privatelr.types import BoolArray, FloatArray
 
-Facts = list[tuple[str, str]]
-"""Lines of a page, each a label and a text."""
 Record = TypeVar("Record")
 
 
@@ -32,6 +41,12 @@ class FitKind(Generic[Record]):
         The lines of the page; also takes the inference that the page shows, if there is one.
     card_facts
         What the guarantee was spent on, and the lines of the card.
+    names
+        Names of the coefficients on the page.
+    estimates
+        The coefficients in the units of the columns, in the order of the names.
+    limits
+        Upper bounds on the standard deviations that the noise adds to these.
     rows
         Positions of the coefficients on the page; also takes the estimates.
     columns
@@ -60,6 +75,9 @@ class FitKind(Generic[Record]):
     bought: Callable[[Record], str]
     facts: Callable[[Record, Inference | None], Facts]
     card_facts: Callable[[Record], tuple[str, Facts]]
+    names: Callable[[Any], list[str]] = fit_record.coefficient_names
+    estimates: Callable[[Any], FloatArray] = fit_record.in_user_units
+    limits: Callable[[Any, list[int]], FloatArray] = fit_record.limits_at
     rows: Callable[[Record, FloatArray], list[int]]
     columns: Callable[[Record, list[int]], tuple[dict[str, list[str]], FloatArray]]
     notes: Callable[[Record, Table], tuple[list[str], list[str]]]
@@ -69,3 +87,27 @@ class FitKind(Generic[Record]):
     glance: Callable[[Record], dict[str, object]]
     compared: Callable[[Record, str], dict[str, str]]
     link_of_matrix: Callable[[Record, Any, FloatArray], tuple[FloatArray, BoolArray]]
+
+
+NOISY: FitKind[Any] = FitKind(
+    title=attrgetter("loss.title"),
+    events=sentences.events_of_noise,
+    bought=sentences.bought_with_noise,
+    facts=sentences.facts_of_noise,
+    card_facts=sentences.card_facts_of_noise,
+    rows=lambda _, estimates: coefficient_table.shown_rows(estimates),
+    columns=coefficient_table.noise_columns,
+    notes=error_notes.notes_without_errors,
+    seen=card.seen_next_to_noise,
+    released=card.released_with_noise,
+    checked=origin.checked_noise,
+    glance=fit_tables.glance_of_noise,
+    compared=comparison.compared_noise,
+    link_of_matrix=predict.link_of_bounded_rows,
+)
+CLASSES = replace(
+    NOISY,
+    names=multinomial_fit.names_of_classes,
+    estimates=multinomial_fit.estimates_of_classes,
+    limits=multinomial_fit.limits_of_classes,
+)

@@ -27,7 +27,6 @@ from privatelr.mechanisms.calibration import Calibration
 from privatelr.numerics import Loss, describe
 from privatelr.numerics.rows import bounded_rows
 from privatelr.privacy import Guarantee
-from privatelr.results.answers.evaluated import Evaluated
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
@@ -35,8 +34,11 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from privatelr.results import fit_tables, noisy_kind, scale_table
+    from privatelr.privacy.accounting import AnyLedger
+    from privatelr.results import fit_kind, fit_tables, scale_table
     from privatelr.results import odds_ratios as odds
+    from privatelr.results.answers import private_roc, scored_records
+    from privatelr.results.answers.private_roc import PrivateRoc
     from privatelr.results.diagnostics import Diagnostics
     from privatelr.results.fit_kind import FitKind
     from privatelr.results.pages import card, term_plot
@@ -50,7 +52,9 @@ else:
     card = lazy_import("privatelr.results.pages.card")
     release_file = lazy_import("privatelr.results.release_files.release_file")
     fit_tables = lazy_import("privatelr.results.fit_tables")
-    noisy_kind = lazy_import("privatelr.results.noisy_kind")
+    private_roc = lazy_import("privatelr.results.answers.private_roc")
+    scored_records = lazy_import("privatelr.results.answers.scored_records")
+    fit_kind = lazy_import("privatelr.results.fit_kind")
     odds = lazy_import("privatelr.results.odds_ratios")
     scale_table = lazy_import("privatelr.results.scale_table")
     term_plot = lazy_import("privatelr.results.pages.term_plot")
@@ -62,7 +66,7 @@ _KEPT = ("spec", "release", "threshold", "origin")
 
 @suggests_arguments
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ModelRecord(Evaluated, ABC):
+class ModelRecord(ABC):
     """A release, and the public plan by which its numbers are interpreted.
 
     It contains no row of the data. Diagnostics, which are computed from the data, are stored
@@ -154,6 +158,83 @@ class ModelRecord(Evaluated, ABC):
                 "nor made of a Dask collection of many records; fit again to see them."
             )
         return self._diagnostics
+
+    @property
+    def roc(self) -> PrivateRoc:
+        """The ROC curve of the training data that was bought with the fit.
+
+        ``spend={"coefficients": 0.75, "roc": 0.25}`` buys it. ``fit.guarantee`` covers it together
+        with the coefficients.
+
+        Raises
+        ------
+        GuaranteeError
+            If the fit bought none; `private_roc` then releases one, at a price of its own.
+        """
+        return private_roc.bought_roc(self)
+
+    def private_roc(
+        self,
+        data: Any,
+        eps: float | Guarantee = 1.0,
+        *,
+        delta: float = 0.0,
+        response: Any = None,
+        person: Any = None,
+        ledger: AnyLedger | None = None,
+        seed: int | None = None,
+    ) -> PrivateRoc:
+        """Release a ROC curve with its AUC, thresholds, prevalence and calibration.
+
+        Scores are counted by class, in bins that are public, and noise is added to each count.
+        Everything else is computed from these counts.
+
+        It is a release of its own, whose guarantee is about the records that are scored. Scoring
+        the training records is a second release of the same data, so that both prices add up.
+        Records that were set apart beforehand, by their public positions, are other records: for
+        each of them the larger price holds. A ledger counts it that way if the fit and the answer
+        are charged to ``ledger.part("train")`` and ``ledger.part("test")``.
+
+        Parameters
+        ----------
+        data
+            The records to score, with the columns of the formula: the training data or other
+            records, also as a Dask frame, whose partitions send counts only. A record that cannot
+            be used counts as that, and so does one outside of the subset or stratum of the fit.
+        eps, delta
+            The price of the answer, as in `dplr`; a price of 0 is refused.
+        response
+            The outcomes of the records, if they are not a column of `data`, as for a fit of
+            ``dplr(y, X)``.
+        person
+            For a fit about persons, who the records are of, if `response` is given, too; without
+            it they are told apart by the column that the formula names. Values that have the name
+            of another column are refused, and with a ledger those that have no name. All records of
+            a person count as one together, and the answer is about persons.
+        ledger : Ledger or path, optional
+            Account to charge before the scores are computed; as in `dplr`.
+        seed : int, optional
+            Repeats the noise, for tests and teaching. Voids the guarantee.
+
+        Returns
+        -------
+        PrivateRoc
+
+        Raises
+        ------
+        FormulaError, SchemaError, GuaranteeError, ArgumentError
+            One sentence each, on public facts only.
+
+        Notes
+        -----
+        **Privacy.** *Covered*: the result and all that is computed from it, by its guarantee,
+        beside what the fit itself costs. *Neighbours*: datasets of the same n that differ in one
+        record, or of as many persons that differ in the records of one of them. *Assumed public*:
+        the fit, the number of records (or of persons), names and types. *Not
+        covered*: time and memory; and training records, if the fit has no guarantee itself.
+        """
+        opened = scored_records.open_data(self, data, response, person)
+        return private_roc.private_roc(self, opened, eps, delta, ledger, seed)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the fit to a release file, for `privatelr.load` and for other programs.
@@ -256,7 +337,7 @@ class NoisyRecord(ModelRecord):
     @property
     def kind(self) -> FitKind[Any]:
         """How fits with noise are described, shown and applied."""
-        return noisy_kind.NOISY
+        return fit_kind.NOISY
 
     @property
     def scale(self) -> pd.DataFrame | None:
@@ -342,6 +423,11 @@ class FitRecord(NoisyRecord):
         by, where rows are projected, and for more than 200 columns.
         """
         return self._named(fit_tables.foreseen_noise(self), "privacy_sd_expected")
+
+
+def coefficient_names(fit: ModelRecord) -> list[str]:
+    """The names of the columns."""
+    return list(fit.spec.columns.names)
 
 
 def in_user_units(fit: ModelRecord) -> FloatArray:

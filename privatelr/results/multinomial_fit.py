@@ -21,14 +21,14 @@ from privatelr.sources import as_batch
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
-    from privatelr.results import fit_tables, noisy_kind
+    from privatelr.results import fit_kind, fit_tables
     from privatelr.results.fit_kind import FitKind
-    from privatelr.results.pages import multinomial_page
+    from privatelr.results.pages import summary
     from privatelr.results.pages.summary import FitSummary
 else:
     fit_tables = lazy_import("privatelr.results.fit_tables")
-    noisy_kind = lazy_import("privatelr.results.noisy_kind")
-    multinomial_page = lazy_import("privatelr.results.pages.multinomial_page")
+    fit_kind = lazy_import("privatelr.results.fit_kind")
+    summary = lazy_import("privatelr.results.pages.summary")
 
 ClassPrediction = Literal["probabilities", "classes", "link", "probs", "class", "response", "prob"]
 """Types of prediction; the last four are R's names."""
@@ -83,7 +83,7 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
     @property
     def kind(self) -> FitKind[Any]:
         """How fits of several classes are described, shown and applied."""
-        return noisy_kind.CLASSES
+        return fit_kind.CLASSES
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -166,7 +166,7 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
 
     def summary(self) -> FitSummary:
         """The page that `print` shows, with ``as_text()`` and ``as_html()``."""
-        return multinomial_page.summarise(self)
+        return summary.summarise(self, exponentiate=False, diagnostics=False)
 
     @property
     def privacy_sd(self) -> pd.DataFrame:
@@ -185,6 +185,21 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
 def by_class(fit: NoisyRecord) -> FloatArray:
     """The released vectors ``(K, d)`` of the classes, in scaled units."""
     return fit.release.coef.reshape(len(fit.spec.response.classes), -1)
+
+
+def names_of_classes(fit: MultinomialFit) -> list[str]:
+    """Names of the coefficients, which begin with the class."""
+    return [f"{level}: {name}" for level in fit.classes[1:] for name in fit.spec.columns.names]
+
+
+def estimates_of_classes(fit: MultinomialFit) -> FloatArray:
+    """The coefficients in the units of the columns, one class after the other."""
+    return np.asarray(fit.coef.T.to_numpy().ravel())
+
+
+def limits_of_classes(fit: MultinomialFit, places: list[int]) -> FloatArray:
+    """`privacy_sd_limit` of the coefficients at these positions."""
+    return np.asarray(fit.privacy_sd_limit.T.to_numpy().ravel()[places])
 
 
 def _predicted(fit: MultinomialFit, kind: str, data: Any) -> Any:

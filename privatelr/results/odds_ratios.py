@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.design import NumberedColumns, range_of
+from privatelr.design import range_of
 from privatelr.errors import ArgumentError, require_flag
 from privatelr.results.fit_record import ModelRecord
 from privatelr.types import BoolArray, FloatArray
@@ -52,19 +52,19 @@ def spans_of(fit: ModelRecord) -> FloatArray:
     """The declared range ``(d,)`` of the variable in whose unit each column is.
 
     It is infinite if no bounds are declared, and NaN for the intercept and for levels of factors.
-    The map of the columns does not have it, since released moments may be part of that.
+    The map of the columns does not have it, since released moments may be part of that. Of several
+    classes each has these columns.
     """
     columns = fit.spec.columns
     spans = np.full(len(columns.names), np.nan)
-    if isinstance(columns, NumberedColumns):
+    if not fit.spec.has_names:
         spans[1:] = np.inf
-        return spans
     for term in columns.terms:
         if term.numeric:
             low, high = range_of(term.numeric, fit.spec.factors)
             is_known = math.isfinite(low) and math.isfinite(high)
             spans[term.start : term.stop] = (high - low or 1.0) if is_known else np.inf
-    return spans
+    return np.tile(spans, len(fit.kind.names(fit)) // len(spans))
 
 
 def powers_of_ten(sizes: FloatArray, spans: FloatArray, typical: float) -> FloatArray:

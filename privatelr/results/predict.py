@@ -162,8 +162,8 @@ def cut(fit: ModelRecord, threshold: Any) -> float:
 def over_parts(of_part: Callable[[Any], Any], fit: ModelRecord, data: Any) -> Any:
     """The predictions of a frame, or lazy ones of each partition of a Dask frame."""
     # of a frame with named columns only those of the formula are read
-    is_numbered = isinstance(fit.spec, design.NumberedSpec)
-    return by_parts(of_part, fit.spec, data, None if is_numbered else fit.spec.formula.covariates)
+    names = fit.spec.formula.covariates if fit.spec.has_names else None
+    return by_parts(of_part, fit.spec, data, names)
 
 
 def by_parts(of_part: Callable[[Any], Any], spec: Any, data: Any, names: Any) -> Any:
@@ -242,11 +242,11 @@ def linear_predictors(fit: ModelRecord, data: Any) -> FloatArray:
 def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[Any]]:
     """Linear predictors ``(n,)``, NaN if a row is not usable; the usable rows; the row names."""
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
-        if isinstance(fit.spec, design.NumberedSpec):
+        if not fit.spec.has_names:
             matrix = design.as_matrix(fit.spec, data)
             link, known = _of_matrix(fit, matrix, np.ones(matrix.shape[0]))
             return link, known, pd.RangeIndex(len(link))
-        batch = data if isinstance(data, Batch) else as_batch(data)
+        batch = as_batch(data)
         if fit.spec.projection is None and design.worth_sparse(fit.spec):
             names = fit.spec.formula.covariates
             covariates, usable, values = design.read_sparse_covariates(fit.spec, batch, names)
@@ -275,7 +275,6 @@ def of_pieces(
     than the frame. `of_rows` treats each row independently of the others.
     """
     n, spec = len(batch), fit.spec
-    assert isinstance(spec, design.DesignSpec)
     size = max(piece_rows(n, max(spec.p, spec.d)), least)
 
     def piece(start: int) -> tuple[tuple[FloatArray, ...], BoolArray]:

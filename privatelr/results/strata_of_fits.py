@@ -36,10 +36,9 @@ if TYPE_CHECKING:
     from privatelr.numerics import Loss
     from privatelr.page_model import Piece
     from privatelr.results.answers.private_roc import PrivateRoc
-    from privatelr.results.pages import comparison, forest, sentences, strata_card, term_plot
+    from privatelr.results.pages import card, comparison, forest, sentences, term_plot
     from privatelr.results.pages.card import CardFormat
-    from privatelr.results.pages.comparison import Comparison
-    from privatelr.results.pages.comparison_table import Statistic
+    from privatelr.results.pages.comparison import Comparison, Statistic
     from privatelr.results.predict import PredictionType
     from privatelr.results.release_files import release_file
 else:
@@ -48,7 +47,7 @@ else:
     forest = lazy_import("privatelr.results.pages.forest")
     term_plot = lazy_import("privatelr.results.pages.term_plot")
     sentences = lazy_import("privatelr.results.pages.sentences")
-    strata_card = lazy_import("privatelr.results.pages.strata_card")
+    card = lazy_import("privatelr.results.pages.card")
     release_file = lazy_import("privatelr.results.release_files.release_file")
 
 
@@ -296,7 +295,7 @@ class Strata(Augments, Mapping[Any, Fit]):
 
     def card(self, format: CardFormat = "markdown") -> str:
         """The privacy card of all fits: what is promised of them together, and each one's card."""
-        return strata_card.write_card(self, format)
+        return card.write_card(self, format)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write all fits to one release file, for `privatelr.load`; see `Fit.save`.

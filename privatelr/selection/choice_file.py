@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from privatelr.design import NormBoundedMatrix
 from privatelr.errors import GuaranteeError, ReleaseFileError
+from privatelr.mechanisms.request import ROC
 from privatelr.mechanisms.stages.histogram import calibrate_histogram
 from privatelr.privacy import Guarantee, NonPrivate, exact, prices
 from privatelr.privacy.accounting import join
@@ -23,7 +24,8 @@ from privatelr.results.release_files.fit_file import (
     ThresholdEntry,
     derived_of_fit,
     derived_of_plan,
-    read_histogram,
+    read_numbers,
+    read_parts,
     read_threshold,
 )
 from privatelr.results.release_files.json_values import CLOSE, named
@@ -108,7 +110,7 @@ class ChoicesEntry(entries.FileEntry, frozen=True):
     times: list[Annotated[int, Meta(ge=1, le=10**9)]]
     path: list[entries.Position] | None
     exact: list[float] | None
-    roc: list[int] | UnsetType = UNSET
+    roc: list[float] | UnsetType = UNSET
 
 
 # -- writing ---------------------------------------------------------------------------------
@@ -134,7 +136,7 @@ def selection_parts(fit: SelectedFit) -> entries.Parts:
         release,
         options=chosen,
         times=release.counts[chosen],
-        roc=UNSET if counts is None else [int(count) for count in counts.counts],
+        roc=UNSET if counts is None else counts.values,
     )
     numbers = ("x_bound", "sensitivity", "eta", "stability", "tolerance")
     derived = {
@@ -177,8 +179,10 @@ def restore_selection(document: entries.Document[Any, ChoicesEntry]) -> Selected
     entry = entries.read_charge(document.ledger, guarantee, events, spec)
     release = replace(_read_choices(document.released, made), guarantee=guarantee, entry=entry)
     fit = SelectedFit(spec, release, read_threshold(call.threshold, made.problem.loss))
-    counts = read_histogram(fit, document.released.roc, histogram)
-    return replace(fit, release=replace(release, histogram=counts))
+    bought = {} if histogram is None else {ROC: histogram}
+    counts = {} if document.released.roc is UNSET else {ROC: document.released.roc}
+    parts = read_parts(fit, read_numbers(counts, bought, "released"), bought)
+    return replace(fit, release=replace(release, histogram=parts.get(ROC)))
 
 
 def _calibrate_again(call: Any, spec: Any, target: Guarantee) -> SelectionCalibration:

@@ -21,7 +21,7 @@ from privatelr.mechanisms.stages.histogram import (
     HistogramRelease,
     calibrate_histogram,
 )
-from privatelr.numerics.rows import BoundedEntries
+from privatelr.numerics.rows import EntryRows
 from privatelr.page_model import FactList, as_text
 from privatelr.privacy import Event, Guarantee, split
 from privatelr.privacy.accounting import Entry
@@ -200,7 +200,7 @@ def draw_stages(calibration: StagedSelection, randomness: Randomness) -> Selecti
     return SelectionDraws(randomness, None if counts is None else randomness.draw(counts.noise))
 
 
-def require_x_bound(rows: BoundedEntries, calibration: SelectionCalibration) -> None:
+def require_x_bound(rows: EntryRows, calibration: SelectionCalibration) -> None:
     """Refuse rows that the calibration was not made for; compares public facts only."""
     problem = calibration.problem
     require_shape(rows, problem)

@@ -25,7 +25,7 @@ import numpy as np
 
 from privatelr.errors import ArgumentError, NotConvergedError, require_number
 from privatelr.numerics.losses import Loss
-from privatelr.numerics.rows.entries import BoundedEntries
+from privatelr.numerics.rows.entries import EntryRows
 from privatelr.types import FloatArray
 
 _UNIT = 2.0**-53
@@ -49,7 +49,7 @@ class Entropic:
 
     Attributes
     ----------
-    rows : BoundedEntries
+    rows : EntryRows
     loss : Loss
     radius : float
         Largest sum of the sizes of the coefficients.
@@ -60,7 +60,7 @@ class Entropic:
         options has the prior z.
     """
 
-    rows: BoundedEntries
+    rows: EntryRows
     loss: Loss
     radius: float
     penalty: float
@@ -94,7 +94,8 @@ def point_at(problem: Entropic, q: FloatArray) -> SimplexPoint:
     logs = log_weights(problem, q)
     theta = shares(logs)
     w = coefficients(theta, problem.radius)
-    margins, gradient = problem.rows.sum_by_margins(w, lambda some, _: problem.loss.slope(some))
+    margins = problem.rows.margins(w)
+    gradient = problem.rows.weighted_sum(problem.loss.slope(margins))
     top = logs.max()
     excess = logs - problem.log_prior
     # theta log(theta / prior), without the logarithm of a weight that underflowed to 0
@@ -306,9 +307,7 @@ def _newton_step(problem: Entropic, point: SimplexPoint) -> FloatArray:
     for _ in range(_CONJUGATE_STEPS):
         if not length > (_FORCING * lam) ** 2 * float(v @ v):
             break
-        _, product = rows.sum_by_margins(
-            forward(direction), lambda some, which: curvature[which] * some
-        )
+        product = rows.weighted_sum(curvature * rows.margins(forward(direction)))
         image = lam * direction + backward(product)
         step = length / float(direction @ image)
         bent += step * product  # accumulating H B v here saves a pass at the end

@@ -19,7 +19,7 @@ from privatelr.mechanisms.request import ROC
 from privatelr.mechanisms.stages.histogram import ScoreScale, count_scores
 from privatelr.method import Method
 from privatelr.numerics import find_loss
-from privatelr.numerics.rows import BoundedEntries
+from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import AnyLedger, Entry
 from privatelr.privacy.noise import Randomness
@@ -259,7 +259,7 @@ def _method(
     shares: dict[str, float],
     facts: Callable[[int, Any], Known],
     choices: Callable[[Known, Guarantee], SelectionCalibration],
-    release: Callable[[BoundedEntries, Any, Randomness], Selections],
+    release: Callable[[EntryRows, Any, Randomness], Selections],
 ) -> Method:
     """Set up choices of columns; `choices` calibrates them for their part of the price."""
 
@@ -267,7 +267,7 @@ def _method(
         return calibrate_stages(target, shares, partial(choices, known), known.n)
 
     def choose(
-        rows: BoundedEntries,
+        rows: EntryRows,
         calibration: StagedSelection,
         draws: SelectionDraws,
         *,

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
-from privatelr.numerics.rows import BoundedEntries
+from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import (
     ZCDP,
     ApproxDP,
@@ -363,13 +363,13 @@ Lowering = Callable[[FloatArray, int], None]
 
 
 def release_program(
-    rows: BoundedEntries, calibration: ProgramCalibration, randomness: Randomness
+    rows: EntryRows, calibration: ProgramCalibration, randomness: Randomness
 ) -> Selections:
     """Choose one signed column in each round, and release all choices in their order.
 
     Parameters
     ----------
-    rows : BoundedEntries
+    rows : EntryRows
         The private rows.
     calibration : ProgramCalibration
         It was made for rows of this shape.
@@ -420,7 +420,7 @@ def play(
 
 
 def play_columns(
-    rows: BoundedEntries, score: Scorer, made: ProgramCalibration, randomness: Randomness
+    rows: EntryRows, score: Scorer, made: ProgramCalibration, randomness: Randomness
 ) -> IntArray:
     """Play all rounds with signed columns as options; see `play`."""
 
@@ -430,7 +430,7 @@ def play_columns(
     return play(rows.n, score, fall, made.problem.s, made, randomness)
 
 
-def scorer(rows: BoundedEntries, calibration: ProgramCalibration) -> Scorer:
+def scorer(rows: EntryRows, calibration: ProgramCalibration) -> Scorer:
     """Return the function that computes the scores of a calibration."""
     if calibration.score == "margin":
 
@@ -445,7 +445,7 @@ def scorer(rows: BoundedEntries, calibration: ProgramCalibration) -> Scorer:
     )
 
 
-def lower(log_weights: FloatArray, rows: BoundedEntries, option: int, step: float) -> None:
+def lower(log_weights: FloatArray, rows: EntryRows, option: int, step: float) -> None:
     """Lower, in place, the log weights of the records that a signed column classifies well."""
     index, values = rows.column(option % rows.d)
     change = step * values

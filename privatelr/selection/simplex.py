@@ -28,7 +28,7 @@ from privatelr.lazy_import import lazy_import
 from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.mechanisms.calibration.lambda_rules import PLAIN_LAMBDA
 from privatelr.numerics import Loss, describe
-from privatelr.numerics.rows import BoundedEntries
+from privatelr.numerics.rows import EntryRows
 from privatelr.privacy.accounting import in_agreement
 from privatelr.privacy.noise import Arithmetic, Draw, Randomness
 from privatelr.selection.choices import PrintedFacts, Selections, require_x_bound
@@ -476,7 +476,7 @@ _PATIENCE = 1000
 
 
 def release_simplex(
-    rows: BoundedEntries, calibration: SimplexCalibration, randomness: Randomness
+    rows: EntryRows, calibration: SimplexCalibration, randomness: Randomness
 ) -> Selections:
     """Minimise, draw from the minimiser, and release the histogram of the draws.
 
@@ -486,7 +486,7 @@ def release_simplex(
 
     Parameters
     ----------
-    rows : BoundedEntries
+    rows : EntryRows
         The private rows.
     calibration : SimplexCalibration
         It was made for rows of this shape.
@@ -514,7 +514,7 @@ def release_simplex(
     return Selections(counts, calibration, calibration.target)
 
 
-def minimiser_logs(rows: BoundedEntries, calibration: SimplexCalibration) -> FloatArray:
+def minimiser_logs(rows: EntryRows, calibration: SimplexCalibration) -> FloatArray:
     """Compute the log weights ``(2 d,)`` of the minimiser, which must not be released.
 
     A fit without a guarantee gives up if lambda is too small. A private fit may not, because

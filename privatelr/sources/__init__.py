@@ -1,21 +1,18 @@
 """Tables as users hold them: named columns, and what is public about them."""
 
 from privatelr.sources.arrow_files import files_of, is_pattern, kind_of, undressed
-from privatelr.sources.coded_columns import decoded
 from privatelr.sources.columns import (
     Batch,
     Tally,
     beyond,
     constant_column,
     count,
+    decoded,
     of_array,
     totals,
     unknown,
 )
-from privatelr.sources.dask_collections import (
-    columns_apart,
-    over_partitions,
-)
+from privatelr.sources.dask_collections import over_partitions
 from privatelr.sources.data_source import (
     as_batch,
     dispatch,

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import glob
 import os
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
 
 from privatelr.errors import PrivateLRError, SchemaError, show
-from privatelr.sources.coded_columns import is_view
+from privatelr.sources.columns import is_view
 
 _KINDS = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
@@ -53,22 +52,8 @@ def is_pattern(path: str) -> bool:
 
 
 def files_of(path: str) -> list[str]:
-    """Return the files that a pattern stands for, in the order of their names, or the path.
-
-    The search ends at a second name of a file, which is refused: links to folders above may give
-    it a name without end.
-    """
-    return sorted(_until_twice(glob.iglob(path, recursive=True))) if is_pattern(path) else [path]
-
-
-def _until_twice(paths: Iterable[str]) -> Iterator[str]:
-    seen = set[Any]()
-    for path in paths:
-        yield path
-        mark = _mark_of(path) if os.path.isfile(path) else path
-        if mark in seen:
-            return
-        seen.add(mark)
+    """Return the files that a pattern stands for, in the order of their names, or the path."""
+    return sorted(glob.iglob(path, recursive=True)) if is_pattern(path) else [path]
 
 
 def dataset_of(path: Any) -> Any:
@@ -131,8 +116,13 @@ def _of_files(files: Sequence[str], base: str) -> Any:
     import pyarrow as pa
     import pyarrow.dataset
 
-    if (twice := _second([_mark_of(file) for file in files])) is not None:
-        raise _named_twice(files[twice])
+    places = list(map(os.path.realpath, files))
+    for file, place in zip(files, places, strict=True):
+        if places.count(place) > 1:
+            raise SchemaError(
+                f"data: {show(_shown(_full(file)))} is named twice, where links are names, too; "
+                "name each file once, because each of its records would count twice."
+            )
     _require_no_log(files)
     kinds = {kind_of(file): file for file in reversed(files)}
     if len(kinds) > 1 or "" in kinds:
@@ -186,29 +176,6 @@ def _inside(folder: str) -> list[str]:
     return sorted(found)
 
 
-def _mark_of(path: str) -> Any:
-    """Return what all names of a local file share: links are names, too."""
-    found = os.stat(path)
-    return (found.st_dev, found.st_ino) if found.st_ino else os.path.realpath(path)
-
-
-def _second(marks: Iterable[Any]) -> int | None:
-    """Return the first place that has the mark of an earlier one; None if all differ."""
-    seen = set[Any]()
-    for place, mark in enumerate(marks):
-        if mark in seen:
-            return place
-        seen.add(mark)
-    return None
-
-
-def _named_twice(path: str) -> SchemaError:
-    return SchemaError(
-        f"data: {show(_shown(_full(path)))} is named twice, where links are names, too; name each "
-        "file once, as each of its records would count twice."
-    )
-
-
 def require_typed(data: Any) -> None:
     """Refuse a dataset of pyarrow with files whose types are not written in them."""
     kind = getattr(getattr(data, "format", None), "default_extname", None)
@@ -219,60 +186,6 @@ def require_typed(data: Any) -> None:
         )
     for part in getattr(data, "children", ()):
         require_typed(part)
-
-
-def require_once(data: Any) -> None:
-    """Refuse a dataset of pyarrow that reads records of a local file twice, by whatever names.
-
-    Several parts of one file may each have row groups of their own. Other file systems tell no
-    file by more than its name, and are left alone. Files of text are refused, because their values
-    decide whether they can be read, and in which types.
-    """
-    require_typed(data)
-    marks, names = [], []
-    for fragment in _fragments(data):
-        path = _local_path(fragment)
-        if path is not None and os.path.isfile(path):
-            marks.append(_mark_of(path))
-            names.append((path, fragment))
-    several = {mark for mark, times in Counter(marks).items() if times > 1}
-    parts = [
-        (mark, group, path)
-        for mark, (path, fragment) in zip(marks, names, strict=True)
-        if mark in several
-        for group in _groups_of(fragment)
-    ]
-    if (twice := _second([part[:2] for part in parts])) is not None:
-        raise _named_twice(parts[twice][2])
-
-
-def _local_path(fragment: Any) -> str | None:
-    """Return where a part of a dataset lies on this machine; None if it is elsewhere."""
-    from pyarrow import fs
-
-    path, system = getattr(fragment, "path", None), getattr(fragment, "filesystem", None)
-    while isinstance(system, fs.SubTreeFileSystem):
-        path, system = f"{system.base_path}{path}", system.base_fs
-    return path if isinstance(system, fs.LocalFileSystem) else None
-
-
-def has_whole_files(data: Any) -> bool:
-    """Whether no part of a dataset can be some row groups of a file of Parquet.
-
-    pyarrow counts the records of the whole file then, and counting those that are read is cheap.
-    """
-    from pyarrow.dataset import ParquetFileFormat
-
-    kind = getattr(data, "format", None)
-    return kind is not None and not isinstance(kind, ParquetFileFormat)
-
-
-def _groups_of(fragment: Any) -> list[int]:
-    """Return the row groups that a part of a dataset reads; one number for a whole other file."""
-    try:
-        return [group.id for group in getattr(fragment, "row_groups", None) or ()] or [0]
-    except (OSError, ValueError):
-        raise _unreadable(_shown(fragment.path)) from None
 
 
 def _full(path: str) -> str:

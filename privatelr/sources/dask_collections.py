@@ -1,16 +1,10 @@
-"""Dask's collections: their public facts, their partitions, and maps over them.
-
-Parquet is read in the fastest way, and objects are not converted to text. Both rely on internal
-expressions of Dask. If a version of Dask has other expressions, the frame stays unchanged.
-"""
+"""Dask's collections: their public facts, their partitions, and maps over them."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,75 +14,6 @@ from privatelr.dask_cluster import evaluated
 from privatelr.errors import SchemaError, redact_errors
 from privatelr.sources.columns import Batch
 from privatelr.sources.data_source import as_batch, is_dask
-
-
-def columns_apart(frame: Any) -> Any:
-    """Return the same frame, with each column of a Parquet file in an array of its own.
-
-    pandas copies columns of one type into one array, and copies them again to order them. Readers
-    here go column by column, so columns are left as Arrow holds them.
-    """
-    with suppress(AttributeError, ImportError, TypeError):
-        from dask.dataframe.dask_expr import new_collection
-        from dask.dataframe.dask_expr.io.parquet import ReadParquet
-
-        expression = frame.expr
-        for files in list(expression.find_operations(ReadParquet)):
-            expression = expression.substitute(files, _apart(files))
-        return new_collection(expression)
-    return frame
-
-
-def _apart(files: Any) -> Any:
-    """Return an expression that reads Parquet into separate columns, unless the user set that."""
-    if "arrow_to_pandas" in files._parameters:
-        options = files.operand("arrow_to_pandas") or {}
-        return files.substitute_parameters({"arrow_to_pandas": {"split_blocks": True, **options}})
-    return _fsspec_apart()(*files.operands) if files.operand("engine") == "pyarrow" else files
-
-
-@cache
-def _fsspec_apart() -> Any:
-    """Return a subclass of Dask's fsspec reader of Parquet that sets the options for each file.
-
-    Dask modifies the options that it is given, and can then no longer name the expression.
-    """
-    from dask.dataframe.dask_expr.io.parquet import ReadParquetFSSpec
-
-    class ReadParquetApart(ReadParquetFSSpec):  # type: ignore[misc]
-        @property
-        def _io_func(self) -> Any:
-            read = super()._io_func
-            if hasattr(read, "common_kwargs"):  # false if there are no files
-                options = read.common_kwargs.get("arrow_to_pandas", {})
-                read.common_kwargs["arrow_to_pandas"] = {"split_blocks": True, **options}
-            return read
-
-    return ReadParquetApart
-
-
-def objects_kept(frame: Any) -> Any:
-    """Return the same frame without Dask's conversion of objects to text.
-
-    The conversion runs code of the cells and fails for a cell without a spelling, and that error
-    would reveal a record. This package reads the cells itself. Only the conversion right after
-    the source is removed; what the user computes stays unchanged.
-    """
-    with suppress(AttributeError, ImportError, TypeError):
-        from dask.dataframe.dask_expr import new_collection
-        from dask.dataframe.dask_expr._expr import ArrowStringConversion, Projection
-        from dask.dataframe.dask_expr.io.io import FromPandas
-
-        expression = source = frame.expr
-        while isinstance(source, Projection):
-            source = source.frame
-        if isinstance(source, ArrowStringConversion):
-            return new_collection(expression.substitute(source, source.frame))
-        if isinstance(source, FromPandas) and source.pyarrow_strings_enabled:
-            kept = source.substitute_parameters({"pyarrow_strings_enabled": False})
-            return new_collection(expression.substitute(source, kept))
-    return frame
-
 
 _UNKNOWN = "__UNKNOWN_CATEGORIES__"
 """The placeholder category that Dask lists for a column of unknown categories."""
@@ -143,7 +68,7 @@ def chosen(data: Any, names: Sequence[str]) -> Any:
     wanted = set(names)
     columns = [column for column in data.columns if str(column) in wanted]
     # a selection of columns copies those that are in memory
-    return columns_apart(data if len(columns) == data.shape[1] else data[columns])
+    return data if len(columns) == data.shape[1] else data[columns]
 
 
 def partitions(data: Any) -> list[Any]:
@@ -158,7 +83,7 @@ def partitions(data: Any) -> list[Any]:
         dask.config.set({"optimization.tune.active": False}),
         redact_errors("its partitions could not be told apart", ours=()),
     ):
-        return list(objects_kept(data).to_delayed())
+        return list(data.to_delayed())
 
 
 def lengths_of(data: Any, before: Any = None) -> tuple[int, ...]:

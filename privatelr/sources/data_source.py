@@ -16,11 +16,11 @@ from scipy import sparse
 from privatelr.errors import FormulaError, SchemaError, listed, or_meant, show
 from privatelr.formula import Formula, Person, spell_person
 from privatelr.sources.arrow_files import is_pattern, require_local
-from privatelr.sources.coded_columns import decoded_or_left
 from privatelr.sources.columns import (
     Batch,
     as_column,
     constant_column,
+    decoded_or_left,
     from_foreign,
     is_plain,
     name_of,
@@ -103,6 +103,8 @@ def dispatch(
 
 def as_batch(data: Any) -> Batch:
     """Return the rows of a table in memory, of any kind; never copies columns."""
+    if isinstance(data, Batch):
+        return data
     frame = as_frame(data)
     width = frame.shape[1] if isinstance(data, np.ndarray) else None
     return Batch(frame, range(len(frame)), width=width)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Generator, Iterable, Sequence, Sized
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
-from privatelr.errors import ReaderError, SchemaError, redact_errors
-from privatelr.sources.coded_columns import within_dictionary
-from privatelr.sources.columns import Batch
+from privatelr.errors import ArgumentError, ReaderError, SchemaError, redact_errors, show
+from privatelr.sources.columns import Batch, within_dictionary
 from privatelr.sources.data_source import as_batch
-from privatelr.sources.memory_limits import LARGEST_SHARE, memory_here
 
 T = TypeVar("T", bound=Sized)
 _STANDS = "a charge that was made for this call stands"
@@ -182,3 +184,35 @@ def width_of(column: Any) -> int:
         return int(column.type.bit_width)
     except ValueError:
         return 1024
+
+
+try:
+    import resource
+except ImportError:  # Windows has no limits of this kind
+    resource = None  # type: ignore[assignment]
+
+LARGEST_SHARE = 0.4
+"""Largest share of the memory of this machine that rows take, unless a user says otherwise."""
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def read_bytes(memory: Any) -> float:
+    """Read an amount of memory; raises `ArgumentError`."""
+    spelled = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([KMGT]?)(?:i?B)?\s*", str(memory), re.IGNORECASE)
+    if spelled is None or isinstance(memory, bool):
+        raise ArgumentError(
+            f'memory={show(memory)}: it takes a number of bytes from 0, such as "4GiB".'
+        )
+    return float(spelled[1]) * _UNITS[spelled[2].upper()]
+
+
+def memory_here() -> float:
+    """Bytes of memory that this process may have: of the machine, or of a limit that was set."""
+    found = []
+    with suppress(AttributeError, OSError, ValueError):
+        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    if resource is not None:
+        found.append(resource.getrlimit(resource.RLIMIT_AS)[0])
+    with suppress(OSError, ValueError):
+        found.append(int(Path("/sys/fs/cgroup/memory.max").read_text("ascii")))
+    return float(min((size for size in found if size > 0), default=0))

@@ -9,11 +9,8 @@ call this package, or raise its errors, in words that tell a value.
 
 from __future__ import annotations
 
-import atexit
 import inspect
 import os
-import queue
-import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
@@ -30,11 +27,11 @@ from privatelr.sources import arrow_files
 from privatelr.sources.columns import Batch
 from privatelr.sources.dask_collections import empty
 from privatelr.sources.data_source import as_batch, is_dask, not_a_table
-from privatelr.sources.memory_limits import read_bytes
 from privatelr.sources.record_batches import (
     UNREAD,
     RecordBatches,
     empty_table,
+    read_bytes,
     width_of,
 )
 
@@ -45,10 +42,6 @@ _TEXTS_AT_ONCE, _WIDE = 2**13, 64
 """Rows of a batch with a column of more bits than this: pyarrow decodes up to 1 GiB ahead."""
 _PREDICTED = 2**17
 """Rows of a piece that a function of each row is applied to."""
-_PATIENCE = 0.05
-"""Seconds after which a thread looks whether it is still wanted."""
-_FAREWELL, _LAST_FAREWELL = 1.0, 10.0
-"""Seconds that are waited for such a thread, and at the end of the process."""
 _UNTYPED = "its columns and their types could not be read"
 
 
@@ -69,10 +62,10 @@ def stream(data: Any, *, memory: float | str | None = None) -> RecordBatches:
         `columns`, it is told which columns are read, as a list.
     memory : float or str, optional
         Bytes, as a number or as in ``"4GiB"``; 0 keeps no rows. Rows that do not fit are read anew
-        for each of the ten or so passes of a fit; `dplpsvm` takes two for each round. Numbers of
-        records that are kept beside them do not count: up to 64 bytes each in `dplpsvm` and
-        `dpsimplex`, and 4 with persons. Nor does what a library holds while it reads: pyarrow has
-        all texts of a row group in memory at once, so write Parquet of long texts in short ones.
+        for each of the ten or so passes of a fit; `dplpsvm` and `dpsimplex` refuse them. Numbers of
+        persons that are kept next to them do not count, 4 bytes for each record. Nor does what a
+        library holds while it reads: pyarrow has all texts of a row group in memory at once, so
+        write Parquet of long texts in short ones.
 
     Returns
     -------
@@ -204,16 +197,14 @@ def _of_dataset(data: Any, *, all_of_them: bool = False) -> RecordBatches:
         return _batches_of(partial(batches, columns))
 
     def counted() -> int:
-        if arrow_files.has_whole_files(data):
-            return int(data.count_rows())
         return sum(batch.num_rows for batch in batches([]))
 
     return _of_schema(data.schema, opened, counted, required)
 
 
 def _of_named_files(data: Any) -> RecordBatches:
-    """Batches of a dataset that the user made, whose files may have several names."""
-    arrow_files.require_once(data)
+    """Batches of a dataset that the user made."""
+    arrow_files.require_typed(data)
     return _of_dataset(data)
 
 
@@ -241,17 +232,13 @@ def _of_relation(relation: Any) -> RecordBatches:
 
 
 def _of_lazy_frame(frame: Any) -> RecordBatches:
-    """Batches of a lazy frame of polars, by its streaming engine."""
+    """Batches of a lazy frame of polars, which collects the columns that are read in each pass."""
     empty = _theirs(_UNTYPED, lambda: frame.collect_schema().to_frame())
     typed = as_batch(empty)  # names a column whose type has no place in Arrow
 
     def made(columns: Sequence[str]) -> Iterator[Any]:
-        few = frame.select(list(columns))
-        if hasattr(few, "sink_batches"):
-            chunks = _handed_over(partial(few.sink_batches, chunk_size=_AT_ONCE))
-        else:
-            chunks = few.collect(engine="streaming").iter_slices(_AT_ONCE)
-        for chunk in chunks:
+        few = frame.select(list(columns)).collect(engine="streaming")
+        for chunk in few.iter_slices(_AT_ONCE):
             yield from chunk.to_arrow().to_batches()
 
     def opened(columns: Sequence[str]) -> Any:
@@ -262,58 +249,6 @@ def _of_lazy_frame(frame: Any) -> RecordBatches:
 
     # an Enum of polars has its levels in its type, which a type of Arrow has not
     return RecordBatches(empty.to_arrow().schema, typed, opened, counted)
-
-
-def _handed_over(run: Callable[[Callable[[Any], bool]], None]) -> Generator[Any, None, None]:
-    """What `run`, in a thread, hands to a function that says whether it wants no more.
-
-    The iterator that polars has of its own ends where its engine fails, as if there were no more.
-    """
-    ready: queue.Queue[Any] = queue.Queue(_AHEAD)
-    failed: list[BaseException] = []
-    unwanted = threading.Event()
-
-    def hand_over(chunk: Any) -> bool:
-        while not unwanted.is_set():
-            with suppress(queue.Full):
-                ready.put(chunk, timeout=_PATIENCE)
-                return False
-        return True
-
-    def work() -> None:
-        try:
-            run(hand_over)
-        except BaseException as error:
-            failed.append(error)
-        finally:
-            hand_over(None)
-            _WORKERS.pop(worker, None)
-
-    worker = threading.Thread(target=work, daemon=True)
-    _WORKERS[worker] = unwanted
-    worker.start()
-    try:
-        while (chunk := ready.get()) is not None:
-            yield chunk
-    finally:
-        unwanted.set()
-        worker.join(_FAREWELL)
-    if failed:
-        raise failed[0]
-
-
-_WORKERS: dict[threading.Thread, threading.Event] = {}
-"""Threads that read lazy frames, and how to tell them that nobody wants more."""
-
-
-@atexit.register
-def _end_workers() -> None:
-    """Let threads end, as a library that calls Python while it shuts down aborts the process."""
-    working = tuple(_WORKERS.items())
-    for _, unwanted in working:
-        unwanted.set()
-    for worker, _ in working:
-        worker.join(_LAST_FAREWELL)
 
 
 def _of_function(function: Callable[..., Any]) -> RecordBatches:

@@ -626,7 +626,7 @@ def check_paid_before(monkeypatch, name):
     with monkeypatch.context() as patch:
         for kind in ("FrameData", "MatrixData"):
             for way in ("rows", "loose", "entries"):
-                patch.setattr(f"privatelr.model_data.{kind}.{way}", read)
+                patch.setattr(f"privatelr.call_data.{kind}.{way}", read)
         with pytest.raises(AssertionError, match="was read"):
             QUICK[name](**PUBLIC, ledger=ledger).fit(X, Y)
     assert ledger.spent() > 0

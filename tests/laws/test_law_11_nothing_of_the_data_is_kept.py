@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic, fixed_noise, replaced, scores, stored
 
-import privatelr.model_data
+import privatelr.call_data
 from privatelr import ZCDP, GuaranteeError, ReleaseFileError
 from privatelr.mechanisms import stages
 from privatelr.mechanisms.stages.histogram import ScoreScale
@@ -144,13 +144,13 @@ def test_diagnostics_and_learned_thresholds_stay_behind(model):
 
 def test_planted_bug_is_caught(monkeypatch):
     """A plan that remembers the longest row, as a scale learned from the data would be."""
-    honest = privatelr.model_data.plan_design
+    honest = privatelr.call_data.plan_design
 
     def curious(formula, frame, schema):
         spec = honest(formula, frame, schema)
         return replace(spec, bound=spec.bound + float(frame["dose"].max() > 4))
 
-    monkeypatch.setattr(privatelr.model_data, "plan_design", curious)
+    monkeypatch.setattr(privatelr.call_data, "plan_design", curious)
     monkeypatch.setattr(release_file, "require_writable", lambda spec: None)  # it sees the bug, too
     frame = clinic().assign(dose=1.0)
     frame.loc[0, "dose"] = 5.0
@@ -160,7 +160,7 @@ def test_planted_bug_is_caught(monkeypatch):
 
 def test_planted_warning_is_caught(monkeypatch):
     """A warning that counts."""
-    honest = privatelr.model_data.read_design
+    honest = privatelr.call_data.read_design
 
     def talkative(spec, batch, *others):
         missing = int(np.isnan(batch["age"]).sum())
@@ -168,7 +168,7 @@ def test_planted_warning_is_caught(monkeypatch):
             warnings.warn(f"{missing} rows", UserWarning, stacklevel=2)
         return honest(spec, batch, *others)
 
-    monkeypatch.setattr(privatelr.model_data, "read_design", talkative)
+    monkeypatch.setattr(privatelr.call_data, "read_design", talkative)
     with pytest.raises(AssertionError):
         check_nothing_kept(monkeypatch, age=np.nan)
 
@@ -219,13 +219,13 @@ def test_a_release_file_holds_no_value_of_the_data(tmp_path):
 
 def test_planted_bug_in_the_file_is_caught(monkeypatch, tmp_path):
     """A plan that declares as bounds what it saw."""
-    honest = privatelr.model_data.plan_design
+    honest = privatelr.call_data.plan_design
 
     def curious(formula, frame, schema):
         seen = (18.0, float(frame["age"].max()))
         return honest(formula, frame, replace(schema, bounds={**schema.bounds, "age": seen}))
 
-    monkeypatch.setattr(privatelr.model_data, "plan_design", curious)
+    monkeypatch.setattr(privatelr.call_data, "plan_design", curious)
     with pytest.raises(AssertionError):
         check_nothing_written(monkeypatch, tmp_path, age=95.0)
 

@@ -10,7 +10,6 @@ import pytest
 from frames_for_laws import MODELS, SVMS, clinic, fit_clinic
 
 import privatelr.call_data
-import privatelr.model_data
 from privatelr.mechanisms import (
     calibration,
     candidate_choice,
@@ -130,14 +129,14 @@ def test_planted_argument_is_caught():
 
 def test_planted_bug_is_caught(monkeypatch):
     """A radius read off the data, as in PSI and DPrivStats."""
-    honest = privatelr.model_data.plan_design
+    honest = privatelr.call_data.plan_design
 
     def measured(formula, frame, schema):
         spec = honest(formula, frame, schema)
         longest = float(np.nanmax(np.abs(np.asarray(frame["age"])), initial=1.0))
         return replace(spec, bound=min(spec.bound, longest / 90))
 
-    monkeypatch.setattr(privatelr.model_data, "plan_design", measured)
+    monkeypatch.setattr(privatelr.call_data, "plan_design", measured)
     monkeypatch.setattr(release_file, "require_writable", lambda spec: None)  # it sees the bug, too
     with pytest.raises(AssertionError):
         check_same_calibration(frames())

@@ -1,6 +1,7 @@
 """The released length of rows: what it counts, what one record moves, and what it costs."""
 
 import itertools
+import json
 import math
 from dataclasses import replace
 
@@ -28,6 +29,7 @@ from privatelr.privacy.accounting.agreement import implied
 from privatelr.privacy.events import BoundedRangeEvent, GaussianEvent, TiltEvent
 from privatelr.privacy.noise import SystemRandomness
 from privatelr.privacy.noise.gaussian_delta import log_delta_beside_pure, tilt_log_delta
+from privatelr.results.release_files import content_hash, restore
 from privatelr.types import Block, ColumnGroup
 
 BOUNDS = RowBounds(1.0, None, weighted=True)
@@ -272,11 +274,13 @@ def test_a_file_has_the_length_and_refuses_another(fitted, tmp_path):
     assert again.release.length == fitted.release.length
     pd.testing.assert_series_equal(again.coef, fitted.coef)
     text = path.read_text(encoding="utf-8")
-    written = f'"length": {fitted.release.length:g}'
-    assert written in text
-    path.write_text(text.replace(written, '"length": 2.22'), encoding="utf-8")
-    with pytest.raises(ReleaseFileError):
-        load(path)
+    for other in (2.22, 2.2):
+        document = json.loads(text)
+        assert document["released"]["shared"]["lengths"] == [fitted.release.length]
+        document["released"]["shared"]["lengths"] = [other]
+        document["sha256"] = content_hash(document)
+        with pytest.raises(ReleaseFileError):
+            restore(document)
 
 
 def test_a_plan_has_the_most_likely_length():

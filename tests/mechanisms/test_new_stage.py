@@ -1,12 +1,23 @@
 """A new released stage is one class and one line in a table: this file has both."""
 
+import json
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from privatelr import ZCDP, ApproxDP, Ledger, PureDP, dplr, load_dataset, load_schema
+from privatelr import (
+    ZCDP,
+    ApproxDP,
+    Ledger,
+    PureDP,
+    ReleaseFileError,
+    dplr,
+    load,
+    load_dataset,
+    load_schema,
+)
 from privatelr.audit import neighbouring_tables, worth
 from privatelr.mechanisms import (
     STAGES,
@@ -22,6 +33,7 @@ from privatelr.mechanisms.stages import Stage, StageCalibration
 from privatelr.numerics import find_loss
 from privatelr.privacy import Guarantee
 from privatelr.privacy.noise import NoiseLaw, SystemRandomness
+from privatelr.results.release_files import content_hash, restore
 
 NAME = "positives"
 
@@ -34,6 +46,10 @@ class PositivesCalibration(StageCalibration):
     noise: NoiseLaw
     sensitivity = 1.0
 
+    @property
+    def grid(self):
+        return grid_for(self.noise)
+
 
 class PositivesStage(Stage):
     name, part = NAME, "number of positive records"
@@ -44,8 +60,11 @@ class PositivesStage(Stage):
 
     def release(self, calibration, rows, release, noise, expected):
         (count,) = rows.fold(lambda _x, y, _z=0.0: (np.array([np.sum(y > 0.0)], float),))
-        number = rounded_sum(count, noise, grid_for(calibration.noise))
-        return SimpleNamespace(number=number, calibration=calibration)
+        number = rounded_sum(count, noise, calibration.grid)
+        return SimpleNamespace(values=number, calibration=calibration)
+
+    def read(self, values, calibration, release, expected):
+        return SimpleNamespace(values=values, calibration=calibration)
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +88,7 @@ def test_it_is_paid_for_and_released():
     assert part.calibration.target == PureDP(0.5)
     assert ledger.spent() == pytest.approx(5.0)
     positives = np.sum(votes["vote"] == found.spec.response.levels[1])
-    assert 0 < abs(part.number[0] - positives) < 100
+    assert 0 < abs(part.values[0] - positives) < 100
 
 
 def test_its_sentence_is_on_the_pages():
@@ -79,6 +98,22 @@ def test_its_sentence_is_on_the_pages():
     assert "spherical Laplace noise, scale 2, for epsilon = 0.5" in card
     assert "they see the estimates, the matrices for inference and the number of positive" in card
     assert "positives epsilon = 0.5" in " ".join(str(found.summary()).split())
+
+
+@pytest.mark.parametrize("options", [{}, {"delta": 1e-6}], ids=str)
+def test_it_is_saved_and_loaded(tmp_path, options):
+    found, _ = fit(**options)
+    found.save(tmp_path / "fit.json")
+    again = load(tmp_path / "fit.json")
+    part, before = again.release.parts[NAME], found.release.parts[NAME]
+    assert part.values.tobytes() == before.values.tobytes()
+    assert part.calibration == before.calibration
+    assert "on the number of positive records" in again.card()
+    document = json.loads((tmp_path / "fit.json").read_text(encoding="utf-8"))
+    del document["released"]["fits"][0]["inference"]
+    document["sha256"] = content_hash(document)
+    with pytest.raises(ReleaseFileError, match="here of 'coefficients', 'inference', 'pos"):
+        restore(document)
 
 
 TARGETS = [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)]

@@ -121,8 +121,8 @@ def test_made_up_rows_are_standardised_by_their_own_moments():
 
 def test_a_page_names_the_scale():
     page = " ".join(str(planned_for()).split())
-    assert "scale epsilon = 0.1, coefficients epsilon = 0.585, inference epsilon = 0.315" in page
-    assert "records longer than 4 lengths of a typical one count less" in page
+    assert "scale epsilon = 0.1, lengths epsilon = 0.05, coefficients epsilon = 0.5525" in page
+    assert "records longer than a released length count less (most likely " in page
     document = json.loads(planned_for().to_json())
     assert document["parts"]["scale"]["epsilon"] == 0.1
     assert document["facts"]["Scale"].startswith("10 % of epsilon for means")

@@ -112,7 +112,7 @@ def test_the_page_and_its_json():
     outlook = plan(FORMULA, N, loss="softmax", **PUBLIC)
     page = " ".join(str(outlook).split())
     assert page.startswith("Plan of a multinomial logistic regression, before any data")
-    assert "epsilon = 0.9: standard errors of several classes are not built" in page
+    assert "epsilon = 0.85: standard errors of several classes are not built" in page
     assert "spend='inference'" not in page
     assert "b: age" in page
     assert "shares of classes fall by one factor, from the reference to the rarest: 0.1" in page

@@ -32,7 +32,7 @@ from frames_for_laws import SCHEMA, clinic, fit_clinic
 from ledgers_at_work import check_crowd, check_kills, check_kills_of_saves
 
 import privatelr
-import privatelr.model_data
+import privatelr.call_data
 from privatelr import (
     ZCDP,
     ApproxDP,
@@ -480,7 +480,7 @@ def test_a_part_takes_no_choice_of_records(ledger, monkeypatch, inside, chosen):
 
     fit_clinic(clinic(), eps=0.1, ledger=ledger, subset="age > 50")
     fit_clinic(clinic(), eps=0.1, ledger=ledger.part("first"))
-    monkeypatch.setattr(privatelr.model_data, "read_design", unread)
+    monkeypatch.setattr(privatelr.call_data, "read_design", unread)
     block = Ledger(1.0) if inside else contextlib.nullcontext()
     with block, pytest.raises(GuaranteeError, match="a part of a ledger is for data") as error:
         privatelr.dplr(f"y ~ dose + {chosen}", clinic(), 0.1, ledger=ledger.part("old"), **SCHEMA)
@@ -513,7 +513,7 @@ def test_events_that_cost_too_little_are_not_believed(ledger):
 def check_charged_and_durable_before_reading(monkeypatch, path, **given):
     """When the first value is read, another process finds the charge on the disk."""
     seen = []
-    honest = privatelr.model_data.read_design
+    honest = privatelr.call_data.read_design
     code = f"from privatelr import Ledger; print(Ledger.open({str(path)!r}).spent())"
 
     def read_design(*arguments, **options):
@@ -522,7 +522,7 @@ def check_charged_and_durable_before_reading(monkeypatch, path, **given):
             seen.append(float(done.stdout))
         return honest(*arguments, **options)
 
-    monkeypatch.setattr(privatelr.model_data, "read_design", read_design)
+    monkeypatch.setattr(privatelr.call_data, "read_design", read_design)
     fit_clinic(clinic(), eps=0.4, **given)
     assert seen == [0.4]
 

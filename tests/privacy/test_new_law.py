@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from achieved_guarantees import achieved
 
-from privatelr import ZCDP, ApproxDP, Ledger, PureDP, dplr, load_dataset, load_schema
+from privatelr import ZCDP, ApproxDP, Ledger, PureDP, dplr, load, load_dataset, load_schema
 from privatelr.audit import worth
 from privatelr.audit.density.loss import loss_of
 from privatelr.audit.density.pairs import random_pair, straight_pair
@@ -128,3 +128,14 @@ def test_a_fit_with_it_is_printed_and_paid_for():
     assert isinstance(fit.calibration.shield, CubeNoise)
     assert "cubical Laplace" in str(fit.summary())
     assert ledger.spent() == pytest.approx(1.0)
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_fit_with_it_is_saved_and_loaded(tmp_path):
+    votes, public = load_dataset("anes96"), load_schema("anes96")
+    fit = dplr("vote ~ age + selfLR", votes, 1.0, do_scale=False, **public)
+    fit.save(tmp_path / "fit.json")
+    again = load(tmp_path / "fit.json")
+    assert again.calibration == fit.calibration
+    assert again.release.coef.tobytes() == fit.release.coef.tobytes()

@@ -80,17 +80,6 @@ def test_what_was_not_counted_has_no_tone(axes):
     assert labels(axes) == ["sampling error", "added by the noise"]
 
 
-def test_coefficients_in_standard_errors(axes):
-    plot(FIT, ax=axes, scale="standard error")
-    assert axes.get_xlabel() == (
-        "coefficient / its standard error, 95% confidence intervals, posterior mode"
-    )
-    tidy = FIT.tidy(conf_int=True)[1:]
-    np.testing.assert_allclose(
-        [bar[0] for bar in bars(axes)[:3]], tidy["conf_low"] / tidy["std_error"]
-    )
-
-
 def test_several_fits_side_by_side(axes):
     plot({"objective": FIT, "output": OUTPUT, "small": SMALL}, ax=axes, scale="coefficient")
     assert labels(axes)[3:] == ["objective", "output", "small"]

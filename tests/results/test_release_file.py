@@ -5,7 +5,6 @@ import json
 import math
 import os
 import re
-import tracemalloc
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -34,16 +33,9 @@ from privatelr import (
 )
 from privatelr.numerics import LOSSES
 from privatelr.results.release_files import (
-    MOST_COLUMNS,
-    MOST_MARKS,
     canonical,
     content_hash,
-    expansion_work,
-    file_bytes,
     fit_file,
-    least_columns,
-    parse,
-    read_tokens,
     release_document,
     release_file,
     restore,
@@ -184,15 +176,15 @@ def test_a_reader_without_the_package_finds_the_matrices(tmp_path):
     document = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
     (numbers,), stage = document["released"]["fits"], document["derived"]["stages"]["inference"]
     d = len(numbers["coefficients"])
+    values = iter(numbers["inference"])
     for name, scale in (("curvature", 1.0), ("scores", stage["balance"])):
-        values = iter(numbers["inference"][name])
         matrix = np.zeros((d, d))
         for i in range(d):
             for k in range(i, d):
                 found = next(values) / scale / (1.0 if k == i else math.sqrt(2.0))
                 matrix[i, k] = matrix[k, i] = found
         np.testing.assert_allclose(matrix, getattr(fit.release.moments, name), rtol=1e-14)
-        assert not [*values]
+    assert not [*values]
     assert stage["noise"]["dimension"] == d * (d + 1)
 
 
@@ -278,7 +270,7 @@ def test_what_json_cannot_hold_is_refused(tmp_path):
         plain((0, pd.Interval(0, 3)))
     fit = fit_clinic(clinic())
     endless = replace(fit, release=replace(fit.release, coef=fit.release.coef * np.inf))
-    said = r"model\.json' was not written: a coefficient is not a finite number\.$"
+    said = r"model\.json' was not written: a released number is not finite\.$"
     with pytest.raises(ReleaseFileError, match=said):
         endless.save(tmp_path / "model.json", overwrite=True)
     assert list(tmp_path.iterdir()) == []
@@ -355,53 +347,96 @@ def longer(value):
 DESIGN = ("call", "design")
 FORMULA = DOCUMENT["call"]["design"]["formula"]
 NUMBERS = ("released", "fits", 0)
+SHARED = ("released", "shared")
 STAGES = ("derived", "stages")
 WRONG = [
     (("format",), "a novel", "not a release of privatelr"),
     (("version",), VERSION - 1, f"version {VERSION - 1} of its format.* {VERSION} alone"),
+    (("version",), VERSION + 1, f"version {VERSION + 1} of its format"),
+    (("version",), str(VERSION), "version '"),
     (("version",), True, "version True"),
     (("kind",), "novel", "kind takes one of fit"),
+    (("kind",), "roc", "call"),
+    (("notice",), "covered by angels", "notice"),
+    (("written_by", "numpy"), 2, "written_by"),
     (("written_by",), {"privatelr": "3"}, "entries 'privatelr' and 'python'"),
     (("written_by", "a\nb"), "1", "printable"),
+    (("written_by", "numpy"), "1" * 201, "<= 200"),
     (("guarantee", "epsilon"), 0.5, "the noise was made for epsilon = 1"),
     (("guarantee", "kind"), ["pure"], "guarantee: kind"),
     (("guarantee", "neighbours"), "ADD_ONE", "guarantee"),
     (("guarantee",), {"kind": "zcdp", "rho": 1e-9, "neighbours": "REPLACE_ONE"}, "made for"),
     (("guarantee",), {"kind": "none", "reason": "eps = 0.1", "neighbours": "REPLACE_ONE"}, "void"),
     (("guarantee",), {"kind": "none", "reason": "void: \n"}, "printable"),
+    (("randomness",), "seed", "randomness"),
     (("ledger",), {}, "ledger"),
+    (("call", "n"), 140, "derived.*the other entries give"),
+    (("call", "n"), 150.0, "call.n"),
+    (("call", "n"), 10**17, "call.n"),
+    (("call", "lambda"), lambda x: 2 * x, "derived.*the other entries give"),
     (("call", "lambda"), lambda x: x / 100, "call: "),
+    (("call", "lambda"), 0, "call: "),
+    (("call", "lambda_origin"), "as given\n\nPromise: more", "printable"),
+    (("call", "lambda_origin"), "as given\x1b[2J", "printable"),
+    (("call", "promise", "epsilon"), 0.9, "made for epsilon = 0.9"),
     (("call", "promise", "epsilon"), 1e300, "eps=1e"),
+    (("call", "promise", "epsilon"), -1, "above 0"),
     (("call", "loss"), "hinge", "loss takes one of 'logistic'"),
     (("call", "loss"), "huber", "multiples of the grid"),
+    (("call", "loss"), {"name": "huber", "h": 0.7}, "h takes a number from 0.0001 "),
     (("call", "loss"), {"name": "huber", "h": True}, "call.loss"),
     (("call", "loss"), {"name": "huber", "h": 0.5, "k": 1}, "loss"),
+    (("call", "placement"), "input", "placement"),
     (("call", "placement"), "output", "multiples of the grid"),
+    (("call", "analysis"), 3, "analysis"),
     (("call", "analysis"), "one-log", "derived|call: "),
+    (("call", "shares"), "all", "shares"),
     (("call", "shares"), [["roc", 1.0]], "share for the coefficients"),
-    (("call", "shares"), [["coefficients", 0.9], ["roc", 0.1]], "grid|if they are paid for"),
+    (("call", "shares"), [["coefficients", 0.9], ["roc", 0.1]], "grid|that are paid for"),
     (("call", "shares"), [["coefficients", 1.0]] * 2, "call.shares"),
     (("call", "laws"), ["GaussianNoise"], "call: "),
     (("call", "laws"), ["uniform"], "laws"),
-    (("call", "scaled"), True, "if they are paid for"),
+    (("call", "scaled"), True, "that are paid for"),
     (("call", "threshold"), 1.5, "from 0 to 1"),
+    (("call", "threshold"), "best", "threshold"),
     ((*DESIGN, "formula"), "Species ~ Sepal.Length", "design"),
+    ((*DESIGN, "formula"), FORMULA + "+ Sepal.Area", "columns that the formula reads"),
     ((*DESIGN, "formula"), FORMULA + " )", "design"),
     ((*DESIGN, "formula"), FORMULA + "  ", "design.formula"),
     ((*DESIGN, "formula"), None, "design.formula"),
+    ((*DESIGN, "variables", 1, "bounds"), [4.0, 9.0], "derived"),
     ((*DESIGN, "variables", 1, "bounds"), [8.0, 4.0], "lo < hi"),
+    ((*DESIGN, "variables", 1, "bounds"), [4.0], "bounds"),
     ((*DESIGN, "variables", 1, "kind"), "text", "derived"),
     ((*DESIGN, "variables", 0, "levels"), ["setosa", None], "levels\\[1\\]"),
     ((*DESIGN, "variables", 0, "levels"), ["a", "b"], "not one of its levels"),
+    ((*DESIGN, "variables"), longer, "columns that the formula reads"),
     ((*DESIGN, "several_classes"), True, "levels|classes"),
+    ((*DESIGN, "intercept_scale"), 0.25, "derived"),
     ((*DESIGN, "intercept_scale"), None, "intercept_scale"),
+    ((*DESIGN, "intercept_scale"), -0.5, "intercept_scale"),
     ((*DESIGN, "row_norm"), 0.1, "derived|row_norm"),
     ((*DESIGN, "projection"), [], "projection|columns"),
     ((*DESIGN, "projection"), [[1.0]] * 4, "takes 2 numbers"),
     ((*DESIGN, "projection"), [[1.0] * 5] * 4, "4 rows"),
+    (("derived", "response"), "Species: anything", "derived.response"),
+    (("derived", "names", 1), "Sepal.Width", r"names\[1\]"),
+    (("derived", "names"), longer, "derived.names"),
+    (("derived", "columns", "centre", 1), 6.1, "centre"),
+    (("derived", "columns", "scale", 1), 2.1, "scale"),
+    (("derived", "columns", "parent", 1), 2, "parent"),
+    (("derived", "problem", "radius"), 1.0, "problem.radius"),
+    (("derived", "fits", 0, "user_units", 1), 7.0, "user_units"),
     (("derived", "fits", 0, "user_units", 1), None, "user_units"),
     ((*STAGES, "coefficients", "noise", "rate"), lambda r: r * (1 + 1e-8), "noise.rate"),
+    ((*STAGES, "coefficients", "noise", "kind"), "GaussianNoise", "noise.kind"),
     ((*STAGES, "coefficients", "shield", "rate"), lambda r: 1e3 * r, "shield.rate"),
+    ((*STAGES, "coefficients", "tau"), 0.0, "tau"),
+    ((*STAGES, "coefficients", "grid"), 1.0, "grid"),
+    ((*STAGES, "coefficients", "target", "epsilon"), 0.5, "target.epsilon"),
+    ((*NUMBERS, "coefficients"), longer, "takes 5 numbers|derived|width|columns"),
+    ((*NUMBERS, "coefficients", 0), math.pi, "multiples of the grid"),
+    ((*NUMBERS, "coefficients", 0), "1", r"\[...\]"),
     (("released", "fits"), longer, "takes 1 fits"),
 ]
 
@@ -426,18 +461,42 @@ with pytest.MonkeyPatch.context() as patched:
         json.dumps(release_document(fit_clinic(clinic(), do_scale="private", eps=50.0, delta=1e-6)))
     )
 OTHERS = [
-    (PARTIAL, (*DESIGN, "row_norm"), 2.5, "multiples of the grid"),
-    (INFERRED, (*NUMBERS, "inference"), [], "inference"),
-    (INFERRED, (*NUMBERS, "inference", "curvature"), longer, "takes 6 numbers"),
-    (INFERRED, (*NUMBERS, "inference", "scores", 1), 0.1, "multiples of the grid"),
-    (INFERRED, (*NUMBERS, "inference", "scores", 1), 2.0**40, "that rows and noise can make"),
+    (PARTIAL, (*DESIGN, "row_norm"), 2.5, "multiples of the grid|derived"),
+    (PARTIAL, (*DESIGN, "row_norm"), 0.0, "row_norm"),
+    (PARTIAL, ("derived", "problem", "blocks", 1, "norm"), "l1", "blocks"),
+    (PARTIAL, ("derived", "problem", "blocks", 1, "bound"), 1.0, "blocks"),
+    (INFERRED, (*NUMBERS, "inference"), {}, "Expected `array`"),
+    (INFERRED, (*NUMBERS, "inference"), longer, "inference takes 12 numbers"),
+    (INFERRED, (*NUMBERS, "inference", 7), 0.1, "multiples of the grid"),
+    (INFERRED, (*NUMBERS, "inference", 7), "0", "float"),
+    (INFERRED, ("call", "shares"), [["coefficients", 1.0]], "that are paid for"),
+    (
+        INFERRED,
+        ("call", "shares"),
+        [["coefficients", 0.9], ["inference", 0.1]],
+        "multiples of the grid",
+    ),
     (INFERRED, ("guarantee", "epsilon"), 0.65, "the noise was made for epsilon = 1 "),
+    (INFERRED, ("guarantee", "epsilon"), 0.9999999999, "the noise was made for epsilon = 1 "),
+    (INFERRED, ("guarantee", "epsilon"), 1.1, "the noise was made for epsilon = 1 "),
+    (INFERRED, (*STAGES, "inference", "noise", "rate"), lambda r: 1.01 * r, "noise.rate"),
+    (INFERRED, (*STAGES, "inference", "balance"), 0.5, "balance"),
     (INFERRED, ("ledger", "guarantee", "epsilon"), 0.65, "ledger"),
     (INFERRED, ("ledger", "part"), "", "ledger: part='': part takes a name"),
     (INFERRED, ("ledger", "events"), lambda e: e[:1], "ledger"),
+    (INFERRED, ("ledger", "events", 1, "epsilon"), 0.1, "ledger"),
+    (SCORED, (*NUMBERS, "roc"), longer, "takes 21 numbers"),
+    (SCORED, (*NUMBERS, "roc", 0), 0.5, "roc takes multiples"),
+    (SCORED, ("derived", "fits", 0, "roc", 1), 0.5, "roc"),
+    (SCORED, (*STAGES, "roc", "noise", "rate"), lambda rate: 2 * rate, "noise.rate"),
+    (SCORED, (*STAGES, "roc", "bins"), 11, "bins"),
     (SCORED, ("ledger", "events", 1, "epsilon"), lambda epsilon: epsilon / 2, "ledger"),
-    (STANDARDISED, ("released", "scale"), None, "scale"),
-    (STANDARDISED, ("call", "scaled"), False, "if they are paid for"),
+    (STANDARDISED, (*SHARED, "scale", 0), lambda x: x + 2.0**-9, "derived"),
+    (STANDARDISED, (*SHARED, "scale"), longer, "scale takes [0-9]+ numbers"),
+    (STANDARDISED, (*SHARED, "scale", 0), math.pi, "multiples of the grid"),
+    (STANDARDISED, (*SHARED, "scale"), None, "Expected `array`"),
+    (STANDARDISED, ("call", "scaled"), False, "that are paid for"),
+    (STANDARDISED, (*STAGES, "scale", "noise", "sd"), lambda sd: sd / 2, "noise.sd"),
 ]
 
 
@@ -476,7 +535,7 @@ def test_one_sentence_for_every_entry_of_every_stage(tmp_path, document, place, 
     ("document", "place"),
     [
         (PARTIAL, (*DESIGN, "row_norm")),
-        (STANDARDISED, ("released", "scale")),
+        (STANDARDISED, (*SHARED, "scale")),
         (INFERRED, (*NUMBERS, "inference")),
         (SCORED, (*NUMBERS, "roc")),
         *((INFERRED, (name,)) for name in INFERRED if name != "sha256"),
@@ -500,20 +559,6 @@ def test_entries_are_all_there_and_no_others(tmp_path, document, place):
     refusal(tmp_path / "model.json", json.dumps(copied).encode())
 
 
-@pytest.mark.parametrize("name", ["curvature", "scores"])
-def test_a_long_list_is_counted_before_it_is_read(name):
-    many = [0.0] * 10**6
-    numbers = json.loads(json.dumps(INFERRED))["released"]["fits"][0]["inference"]
-    entry = fit_file.MomentsEntry(**{**numbers, name: many})
-    stage = restore(INFERRED).release.moments.calibration
-    tracemalloc.start()
-    with pytest.raises(ReleaseFileError, match="takes 6 numbers"):
-        fit_file._read_moments(entry, stage)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 10**5
-
-
 TEXT = json.dumps(DOCUMENT)
 
 
@@ -527,8 +572,6 @@ TEXT = json.dumps(DOCUMENT)
         (b"[1, 2]", "not a release"),
         (b'"text"', "not a release"),
         (b"[" * 100_000, "nests"),
-        (b"[" * 500 + b"]" * 500, "nests"),
-        (b'{"a": ' * 20 + b"1" + b"}" * 20, "nests"),
         (b'{"a": 1, "a": 1}', "same key twice"),
         (b'{"a": NaN}', "NaN"),
         (b'{"a": -Infinity}', "-Infinity"),
@@ -545,39 +588,7 @@ def test_files_that_are_no_releases(tmp_path, data, words):
     assert re.search(words, refusal(tmp_path / "model.json", data))
 
 
-@pytest.mark.parametrize(
-    ("item", "mark"),
-    [(b'"a":0,', ":"), (b"{},", "{"), (b"[],", "["), (b'"",', '"'), (b"0,", ",")],
-    ids=lambda x: str(x),
-)
-def test_much_in_little_is_refused_before_it_is_read(item, mark):
-    """Keys, objects and lists take thirty times their length in memory, and seconds."""
-    data = b"[" + item * (2**25 // len(item) - 2) + b"0]"
-    tracemalloc.start()
-    with pytest.raises(ReleaseFileError, match=rf"has the character \{mark} \d+ times at most"):
-        parse(data)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 10**5
-
-
-def test_what_is_counted_leaves_room_for_the_widest_designs():
-    """Twice over: names may have such marks too."""
-    counts = []
-    for p in (20, 60):
-        frame = pd.DataFrame({f"a:{j}[b]": [0.0] * 20 for j in range(p)} | {"y": [0, 1] * 10})
-        right = " + ".join(f"`{name}`" for name in frame.columns[:p])
-        bounds = dict.fromkeys(frame.columns[:p], (0, 1))
-        data = file_bytes(dplr(f"y ~ {right}", frame, bounds=bounds, levels={"y": [0, 1]}))
-        counts.append({mark: data.count(mark) for mark in MOST_MARKS})
-    for mark, most in MOST_MARKS.items():
-        assert 2 * MOST_COLUMNS * (counts[1][mark] - counts[0][mark]) / 40 < most, mark
-
-
-# -- work and code that a formula asks for ---------------------------------------------------
-
-BINARY = [f"b{i}" for i in range(20)]
-MANY = "(" + " + ".join(f"a{i}" for i in range(50)) + ")^10"
+# -- code that a formula asks for -------------------------------------------------------------
 
 
 def declared(name, size):
@@ -592,11 +603,6 @@ def declared(name, size):
 @pytest.mark.parametrize(
     ("right", "reads", "words"),
     [
-        (MANY, {}, "more terms"),
-        ("*".join(f"a{i}" for i in range(40)), {}, "more terms"),
-        ("((" * 40 + "a" + "))" * 40, {}, "brackets"),
-        ("a + " * 60_000 + "a", {}, "characters"),
-        (". : . : a", {"a": 0}, "stands for other columns"),
         ("a^2^9^9^9^9", {"a": 0}, "takes 2 numbers"),
         ("C(f, contr.treatment(9**9**9**9))", {"f": 2}, "constants only"),
         ("C(f, contr.treatment('%99999d' %% 1))", {"f": 2}, "constants only"),
@@ -609,13 +615,11 @@ def declared(name, size):
         ("I(eval(\"open('canary', 'w')\"))", {}, "calls eval"),
         ("I(a %__import__% 2)", {"a": 0}, "cannot read '%'"),
         ("np.save('canary', a)", {"a": 0}, "calls save"),
-        ("f:g:h", {"f": 900, "g": 900, "h": 900}, "at most 5000 columns"),
-        (":".join(BINARY), dict.fromkeys(BINARY, 2), "at most 5000 columns"),
         ("a + b", {"a": 0}, "that the formula reads"),
     ],
     ids=lambda x: str(x)[:40],
 )
-def test_a_formula_runs_nothing_and_asks_for_little(tmp_path, monkeypatch, right, reads, words):
+def test_a_formula_runs_nothing(tmp_path, monkeypatch, right, reads, words):
     monkeypatch.chdir(tmp_path)
     design = json.loads(json.dumps(DOCUMENT["call"]["design"]))
     design["formula"] = f"Species == 'setosa' ~ {right}"
@@ -626,29 +630,6 @@ def test_a_formula_runs_nothing_and_asks_for_little(tmp_path, monkeypatch, right
     document = changed("call", "design", to=design)
     assert re.search(words, refusal(tmp_path / "model.json", json.dumps(document).encode()))
     assert not Path("canary").exists()
-
-
-@pytest.mark.parametrize(
-    ("right", "least"),
-    [
-        ("a", 0),
-        ("a + b + c", 4),
-        ("(a + b + c)^4", 81),
-        ("a * b * c", 7),
-        ("log(a):{b + c}:I(d / e)", 1),
-        ("-1 + a", 1),
-    ],
-)
-def test_the_work_of_an_expansion_is_bounded_from_above(right, least):
-    work = expansion_work(read_tokens(right))
-    assert least <= work <= 200 * max(least, 1)
-
-
-@pytest.mark.parametrize(("formula", "options"), MODELS, ids=lambda x: str(x)[:40])
-def test_columns_are_counted_before_they_are_made(formula, options):
-    spec = dplr(formula, FRAME, **options).spec
-    count = least_columns(spec.formula.terms, [len(factor.levels) for factor in spec.factors])
-    assert count == len(spec.columns.names)
 
 
 @pytest.mark.parametrize(

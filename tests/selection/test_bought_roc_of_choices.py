@@ -13,7 +13,7 @@ from achieved_guarantees import achieved_histogram
 from frames_for_laws import SCHEMA, clinic_by_age, fixed_noise, replaced
 from scipy import sparse
 
-import privatelr.model_data
+import privatelr.call_data
 from privatelr import (
     ZCDP,
     ApproxDP,
@@ -134,7 +134,7 @@ def test_a_ledger_that_cannot_pay_ends_it_before_data_is_read(frame, monkeypatch
     def unread(*_):
         raise AssertionError("a row was read")
 
-    monkeypatch.setattr(privatelr.model_data.FrameData, "entries", unread)
+    monkeypatch.setattr(privatelr.call_data.FrameData, "entries", unread)
     ledger = Ledger(3.0, 1e-5)
     with pytest.raises(GuaranteeError):
         MODELS["dplpsvm"](FORMULA, frame, 4.0, spend=SPEND, ledger=ledger, **SCHEMA)

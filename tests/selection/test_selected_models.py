@@ -17,7 +17,7 @@ from case_names import case_name
 from frames_for_laws import clinic, fit_clinic, fixed_noise, replaced, scores, stored
 from scipy import sparse
 
-import privatelr.model_data
+import privatelr.call_data
 from privatelr import (
     ZCDP,
     ApproxDP,
@@ -205,7 +205,7 @@ def test_factors_of_many_levels_are_read_without_zeros_and_give_the_same(model, 
     monkeypatch.setattr(EntryRows, "__init__", seen)
     with fixed_noise(monkeypatch):
         thin = model("y ~ ward + age", frame, eps=4.0, **schema)
-        monkeypatch.setattr(privatelr.model_data, "few_are_filled", lambda density: False)
+        monkeypatch.setattr(privatelr.call_data, "few_are_filled", lambda density: False)
         full = model("y ~ ward + age", frame, eps=4.0, **schema)
     assert read == [True, False]
     np.testing.assert_array_equal(thin.release.counts, full.release.counts)
@@ -332,13 +332,13 @@ def test_changing_a_record_changes_what_was_paid_for_and_nothing_else(
 
 @EVERY_DOOR
 def test_what_a_page_learns_from_the_data_is_caught(monkeypatch, model):
-    honest = privatelr.model_data.plan_design
+    honest = privatelr.call_data.plan_design
 
     def curious(formula, frame, schema):
         bounds = {**schema.bounds, "age": (18.0, float(frame["age"].max()))}
         return honest(formula, frame, replace(schema, bounds=bounds))
 
-    monkeypatch.setattr(privatelr.model_data, "plan_design", curious)
+    monkeypatch.setattr(privatelr.call_data, "plan_design", curious)
     frame = clinic(n=60)
     with fixed_noise(monkeypatch):
         first, second = (unpaid(model, f) for f in (frame, replaced(frame, 0, age=1e5)))

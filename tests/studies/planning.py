@@ -235,7 +235,7 @@ def widths_of(
     for _ in range(fits):
         draws = draw_all(outlook.calibration, randomness)
         spec, rows, before = _reader(cell, outlook, records(cell.kind, cell.d, cell.n, data))(draws)
-        release = release_all(rows, outlook.calibration, draws, Newton()).having(before)
+        release = release_all(rows, outlook.calibration, draws, Newton(), before=before)
         inferred = infer(release, spec.user_map(), asked)
         widths.append(inferred.upper - inferred.lower)
         modes.append(quality(release).mode)

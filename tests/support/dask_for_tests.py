@@ -9,8 +9,8 @@ from flint import arb
 from frames_for_laws import FORMULA, SCHEMA, FixedRandomness
 from repeated_noise import trial
 
+import privatelr.call_data
 import privatelr.fitting
-import privatelr.model_data
 from privatelr.design import plan_design, read_dask_design, read_dask_source, read_design
 from privatelr.formula import parse_formula
 from privatelr.numerics import LOSSES, Objective

@@ -35,8 +35,8 @@ else:
 class StageCalibration:
     """All numbers of a released stage, computed before any data is touched.
 
-    A stage states its `target`, which is its part of the price, its `noise` and its `sensitivity`.
-    What follows from them is here.
+    A stage states its `target`, which is its part of the price, its `noise`, the `grid` whose
+    multiples it releases (0 for any number), and its `sensitivity`. What follows from them is here.
     """
 
     __slots__ = ()
@@ -49,10 +49,18 @@ class StageCalibration:
         @property
         def noise(self) -> NoiseLaw: ...
 
+        @property
+        def grid(self) -> float: ...
+
     @property
     def sensitivity(self) -> float:
         """How far neighbours move what is released, as a Euclidean length."""
         raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """How many numbers are released."""
+        return self.noise.dimension
 
     @property
     def proven(self) -> privacy.Guarantee:

@@ -32,7 +32,7 @@ from privatelr.mechanisms.range_selection import share_grid
 from privatelr.mechanisms.request import ROC, Request
 from privatelr.mechanisms.stages.scale import ScaleFacts
 from privatelr.mechanisms.stages.stage import Part, Stage
-from privatelr.numerics.rows import BoundedEntries, row_products
+from privatelr.numerics.rows import EntryRows, row_products
 from privatelr.privacy import (
     REPLACE_PERSON,
     Guarantee,
@@ -139,6 +139,11 @@ class HistogramCalibration(StageCalibration):
         return self.target
 
     @property
+    def grid(self) -> float:
+        """The distance of two counts."""
+        return 1.0
+
+    @property
     def persons(self) -> bool:
         """Whether all records of a person count as one together."""
         return self.target.neighbours is REPLACE_PERSON
@@ -230,6 +235,11 @@ class HistogramRelease:
     def __post_init__(self) -> None:
         self.counts.flags.writeable = False
 
+    @property
+    def values(self) -> FloatArray:
+        """The counts, by the name that the numbers of every stage have."""
+        return self.counts
+
 
 class Released(Protocol):
     """Coefficients that were paid for."""
@@ -303,7 +313,7 @@ def release_histogram(
 
 
 def release_scores(
-    rows: Rows | BoundedEntries,
+    rows: Rows | EntryRows,
     coef: FloatArray,
     scale: ScoreScale,
     calibration: HistogramCalibration,
@@ -323,14 +333,14 @@ def release_scores(
             f"histogram of n={calibration.n}."
         )
     counts = score_counts(rows, coef, scale.edges(calibration.bins))
-    persons = None if isinstance(rows, BoundedEntries) else rows.persons
+    persons = rows.persons
     if calibration.persons != (persons is not None):
         raise GuaranteeError("rows of persons take counts about persons, and other rows do not.")
     return release_histogram(counts, calibration, noise)
 
 
 def count_scores(
-    rows: Rows | BoundedEntries,
+    rows: Rows | EntryRows,
     release: Released,
     scale: ScoreScale,
     calibration: HistogramCalibration,
@@ -348,16 +358,15 @@ def count_scores(
     return HistogramRelease(counts, scale, calibration, release.guarantee, release.entry)
 
 
-def score_counts(rows: Rows | BoundedEntries, coef: FloatArray, edges: FloatArray) -> FloatArray:
+def score_counts(rows: Rows | EntryRows, coef: FloatArray, edges: FloatArray) -> FloatArray:
     """Return the number of rows in each cell ``(2 K + 1,)`` without noise; it is private.
 
     A row of zeros, which stands for a record that cannot be used, has the label 0. A longer label
     is that of a row that was shortened by it (`privatelr.numerics.rows.row_bounds`). Rows of
     persons count by their shares.
     """
-    if isinstance(rows, BoundedEntries):
-        labels = rows.labels()
-        found = cells_of(rows.margins(coef) * labels, labels, edges)
+    if isinstance(rows, EntryRows):
+        found = cells_of(rows.margins(coef) * rows.y, rows.y, edges)
         return counts_in(found, len(edges) + 1)
     bins, persons = len(edges) + 1, rows.persons
 
@@ -407,6 +416,19 @@ class HistogramStage(Stage[HistogramCalibration]):
         """Release the counts by class."""
         assert expected is not None
         return count_scores(rows, release, expected(release), calibration, noise)
+
+    def read(
+        self,
+        values: FloatArray,
+        calibration: HistogramCalibration,
+        release: Release | None,
+        expected: Callable[[Release], ScoreScale] | None,
+    ) -> HistogramRelease:
+        """Return the counts by class, in bins where scores are expected."""
+        assert release is not None
+        assert expected is not None
+        paid = release.guarantee, release.entry
+        return HistogramRelease(values, expected(release), calibration, *paid)
 
     def facts(self, released: Part) -> list[tuple[str, str]]:
         """Return nothing: the page describes the curve."""

@@ -15,11 +15,12 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
+from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import StageCalibration
 from privatelr.mechanisms.calibration.lambda_rules import Kinds, nominal_epsilon
 from privatelr.mechanisms.problem import Problem
@@ -47,6 +48,10 @@ from privatelr.privacy import (
 from privatelr.privacy.noise import Draw
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism, Gumbel
 from privatelr.types import FloatArray, Offset, Rows
+
+if TYPE_CHECKING:
+    from privatelr.mechanisms.perturbation import Release
+    from privatelr.mechanisms.stages.histogram import ScoreScale
 
 PER_COLUMN = 50.0
 """Records that may be longer, for each coefficient and over epsilon. From 50 to 100 it matters
@@ -89,6 +94,16 @@ class LengthCalibration(StageCalibration):
     def noise(self) -> Gumbel:  # type: ignore[override]
         """The law of the numbers that decide the choice."""
         return Gumbel(_CELLS)
+
+    @property
+    def size(self) -> int:
+        """One number."""
+        return 1
+
+    @property
+    def grid(self) -> float:
+        """No grid of equal steps."""
+        return 0.0
 
     @property
     def sensitivity(self) -> float:
@@ -150,6 +165,11 @@ class LengthRelease:
 
     length: float
     calibration: LengthCalibration
+
+    @property
+    def values(self) -> FloatArray:
+        """The length, as the numbers of every stage are named."""
+        return np.array([self.length])
 
 
 def release_length(
@@ -244,6 +264,19 @@ class LengthStage(Stage[LengthCalibration]):
         assert columns.longer is not None
         assert isinstance(target, Promise)
         return calibrate_lengths(columns.longer, target)
+
+    def read(
+        self,
+        values: FloatArray,
+        calibration: LengthCalibration,
+        release: Release | None,
+        expected: Callable[[Release], ScoreScale] | None,
+    ) -> LengthRelease:
+        """Return the length, which is one of the grid."""
+        (length,) = values.tolist()
+        if length not in LENGTH_GRID[1:]:
+            raise GuaranteeError("a length of rows takes a number of the grid of lengths.")
+        return LengthRelease(length, calibration)
 
     def facts(self, released: Part) -> list[tuple[str, str]]:
         """Return the choice, and how many records it is meant to leave longer."""

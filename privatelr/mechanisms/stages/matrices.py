@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import StageCalibration
-from privatelr.mechanisms.calibration.lambda_rules import Kinds
+from privatelr.mechanisms.calibration.lambda_rules import Kinds, nominal_epsilon
 from privatelr.mechanisms.calibration.proven_noise import (
     MOST_IN_MEMORY,
     ROUNDING,
@@ -27,7 +27,7 @@ from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, LENGTHS, SCALE
 from privatelr.mechanisms.stages.histogram import ScoreScale
 from privatelr.mechanisms.stages.scale import ScaleFacts, divisors
 from privatelr.mechanisms.stages.stage import Part, Stage
-from privatelr.privacy import Guarantee, NonPrivate
+from privatelr.privacy import ZCDP, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.noise import LAWS, Draw, GaussianNoise, NoiseLaw, NoNoise
 from privatelr.types import FloatArray, Rows
 
@@ -37,6 +37,9 @@ _JOINT_BALANCE = 0.25
 """The eta of a loss with a joint bound, in units of ``k / L^2`` (inference.md 4.3)."""
 _JOINT_SHARE = (6 - math.sqrt(2)) / 8.5
 """The p in [0, 1] at which ``(p (1 - p))^2 + (p^2 / 4)^2`` is largest."""
+_LITTLE_NOISE = 0.002
+"""Square of the length up to which no weight is reduced, over that of a typical row and over
+``n epsilon / d**2.5``: the noise is a small share of usual matrices."""
 _CURVATURE_CLIP, _SCORES_CLIP = 1.25, 1.5
 """Largest trace that a record adds to either matrix, over that of a row of typical length at its
 steepest. Scores have the larger one: a curvature that is too small makes intervals wider, scores
@@ -111,20 +114,24 @@ def largest_traces(problem: Problem, typical: float | None) -> tuple[float, floa
     if typical is None:
         return most
     usual = typical**2 / problem.radius**2
-    return most[0] * min(1.0, _CURVATURE_CLIP * usual), most[1] * min(1.0, _SCORES_CLIP * usual)
+    return most[0] * _CURVATURE_CLIP * usual, most[1] * _SCORES_CLIP * usual
 
 
-def clip_for(problem: Problem, typical: float | None, *, divided: bool) -> float | None:
-    """Return the typical length, or None if no row is so much longer that anything is reduced.
+def clip_for(
+    problem: Problem, target: Guarantee, typical: float | None, *, divided: bool
+) -> float | None:
+    """Return the length up to which no weight is reduced, or None if no row is so much longer.
 
-    Rows that were `divided` by a released length may be much longer in their own units. For persons
-    nothing is reduced: their records, each held to what one record may add, would add more.
+    It is that of a typical row, and grows as the noise falls, which is then a small share of the
+    matrices all the same. Rows that were `divided` by a released length may be much longer in their
+    own units. For persons nothing is reduced: their records, each held to what one record may add,
+    would add more.
     """
-    if typical is None or problem.persons:
+    if typical is None or problem.persons or not isinstance(target, PureDP | ZCDP):
         return None
-    if not divided and _CURVATURE_CLIP * typical**2 >= problem.radius**2:
-        return None
-    return typical
+    more = _LITTLE_NOISE * problem.n * nominal_epsilon(target) / problem.d**2.5
+    length = typical * math.sqrt(max(1.0, more))
+    return length if divided or _CURVATURE_CLIP * length**2 < problem.radius**2 else None
 
 
 def moments_balance(problem: Problem, typical: float | None = None) -> float:
@@ -205,7 +212,7 @@ def calibrate_moments(
         )
     size = problem.d * (problem.d + 1)
     noise: NoiseLaw = NoNoise(size)
-    typical = clip_for(problem, typical, divided=divided)
+    typical = clip_for(problem, target, typical, divided=divided)
     if not isinstance(target, NonPrivate):
         laws: list[NoiseLaw] = [
             law
@@ -260,6 +267,16 @@ class MatrixStage(Stage[MomentsCalibration]):
     ) -> Moments:
         """Release both matrices at the coefficients."""
         return release_moments(rows, release.coef, calibration, noise, matrix_units(release))
+
+    def read(
+        self,
+        values: FloatArray,
+        calibration: MomentsCalibration,
+        release: Release | None,
+        expected: Callable[[Release], ScoreScale] | None,
+    ) -> Moments:
+        """Return both matrices."""
+        return Moments(values, calibration)
 
     def facts(self, released: Part) -> list[tuple[str, str]]:
         """Return the law of the noise, and how the sums were rounded."""

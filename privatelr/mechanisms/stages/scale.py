@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -48,6 +48,10 @@ from privatelr.privacy import (
 )
 from privatelr.privacy.noise import DOWN, BlockLaplace, Draw, NoiseLaw, gaussian_mu
 from privatelr.types import Block, ColumnGroup, FloatArray, Kernel, Offset, Rows
+
+if TYPE_CHECKING:
+    from privatelr.mechanisms.perturbation import Release
+    from privatelr.mechanisms.stages.histogram import ScoreScale
 
 SQUARE_WEIGHT = 1.66
 """The weight a of squares beside numbers: with ``a**2`` up to 2.773 they add nothing to the
@@ -692,6 +696,16 @@ class ScaleStage(Stage[ScaleCalibration]):
         """Calibrate the noise on means and mean squares."""
         assert columns is not None
         return calibrate_scale(columns, cast("Promise", target))
+
+    def read(
+        self,
+        values: FloatArray,
+        calibration: ScaleCalibration,
+        release: Release | None,
+        expected: Callable[[Release], ScoreScale] | None,
+    ) -> ScaleRelease:
+        """Return the moments of the columns."""
+        return ScaleRelease(values, calibration)
 
     def seen(self) -> str:
         """Name the moments, by which readers know them."""

@@ -12,7 +12,7 @@ from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import Request
 from privatelr.privacy import Guarantee
 from privatelr.privacy.noise import Draw
-from privatelr.types import Rows
+from privatelr.types import FloatArray, Rows
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.stages.histogram import ScoreScale
@@ -27,6 +27,11 @@ class Part(Protocol):
 
     @property
     def calibration(self) -> StageCalibration: ...
+
+    @property
+    def values(self) -> FloatArray:
+        """The released numbers, as a file has them."""
+        ...
 
 
 class Stage(Generic[Made]):
@@ -92,6 +97,25 @@ class Stage(Generic[Made]):
             The draw of the stage's noise.
         expected
             Returns where scores by released coefficients are expected; a function of public facts.
+        """
+        raise NotImplementedError
+
+    def read(
+        self,
+        values: FloatArray,
+        calibration: Made,
+        release: Release | None,
+        expected: Callable[[Release], ScoreScale] | None,
+    ) -> Part:
+        """Return what was released, from its numbers in a file.
+
+        Parameters
+        ----------
+        values, calibration
+        release
+            What was released before; None for what is released before the coefficients.
+        expected
+            Returns where scores by released coefficients are expected; None before these.
         """
         raise NotImplementedError
 

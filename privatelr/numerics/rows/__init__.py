@@ -11,7 +11,6 @@ from privatelr.numerics.rows.dense_rows import (
     piece_rows,
 )
 from privatelr.numerics.rows.entries import (
-    BoundedEntries,
     EntryRows,
     bounded_entries,
     few_are_filled,
@@ -41,8 +40,9 @@ from privatelr.numerics.rows.row_bounds import (
     bends_of,
     bounded_rows,
     held_in_blocks,
+    linear_predictor,
+    row_lengths,
     weights_of,
 )
-from privatelr.numerics.rows.row_sums import linear_predictor, row_lengths
 from privatelr.numerics.rows.sparse_rows import SparseRows, shares_within, sparse_backend
-from privatelr.numerics.rows.stream_rows import StreamEntries, StreamRows
+from privatelr.numerics.rows.stream_rows import StreamRows

@@ -1,20 +1,35 @@
 """Rows in the partitions of a Dask collection: one fold is one graph.
 
+Tasks and their arguments can be sent to workers. Their names are random and never depend on what
+they read. A task that fails returns the reason: a scheduler that receives an exception writes the
+arguments of the task to its log.
+
 A partition becomes bounded rows by itself, under one plan, and they become one tuple of sums;
 only sums are sent. Rows that fit into memory are kept there; others are read for every fold.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
 
-from privatelr.dask_cluster import Counted, memory_for_rows
-from privatelr.errors import SchemaError
-from privatelr.numerics.parallel import alone
-from privatelr.numerics.rows import dask_partitions as graph
+import numpy as np
+
+from privatelr.dask_cluster import (
+    Bar,
+    Counted,
+    Failure,
+    client_in_charge,
+    evaluated,
+    memory_for_rows,
+    while_open,
+)
+from privatelr.errors import PrivateLRError, SchemaError, redact_errors
+from privatelr.numerics.parallel import alone, in_order, threads
 from privatelr.numerics.rows.dense_rows import DenseRows, added
 from privatelr.numerics.rows.partition_work import Held, Work, changed, in_any_order
 from privatelr.numerics.rows.partitioned_rows import PartitionedRows
@@ -32,6 +47,97 @@ def require_few(parts: Sequence[Any]) -> None:
             f"data in {len(parts)} partitions: a fit takes at most {MOST_PARTITIONS}; call "
             "repartition() on it first."
         )
+
+
+_UNREAD = "a partition could not be read or summed"
+_FAN = 8
+"""Number of results that one task adds up, in pairs."""
+
+
+# --- graphs ---------------------------------------------------------------------------------
+
+
+def attempt(step: Callable[..., Any], work: Work, part: Any, *given: Any) -> Any:
+    """Do a step of the work on a partition; returns a failure, which quotes no data, on error.
+
+    A task has one thread: others are busy with other partitions.
+    """
+    if isinstance(part, Failure):
+        return part
+    try:
+        with np.errstate(all="ignore"), threads(1), redact_errors(_UNREAD):
+            return step(work, part, *given)
+    except PrivateLRError as error:
+        return Failure(type(error), str(error))
+
+
+def new_name(purpose: str) -> str:
+    """A name for the tasks of one graph."""
+    return f"privatelr-{purpose}-{uuid.uuid4().hex}"
+
+
+def constant(value: Any, purpose: str) -> Any:
+    """Return a node that holds `value`, which every task of a graph can share."""
+    from dask.delayed import delayed
+
+    return delayed(value, name=new_name(purpose), pure=False, traverse=False)
+
+
+def task(function: Callable[..., Any], name: str, place: tuple[int, ...], *given: Any) -> Any:
+    """The node that calls a function, under a name and its place in the graph."""
+    from dask.delayed import delayed
+
+    return delayed(function, pure=False)(*given, dask_key_name="-".join([name, *map(str, place)]))
+
+
+def tree_sum(nodes: Sequence[Any], name: str) -> Any:
+    """Return a node that adds up k tuples; a term goes through about ``log2(k)`` additions.
+
+    The order of additions is fixed, so the sum does not depend on which task is done first.
+    """
+    level = 0
+    while len(nodes) > 1:
+        level += 1
+        groups = [nodes[start : start + _FAN] for start in range(0, len(nodes), _FAN)]
+        nodes = [task(_pairwise, name, (level, i), *group) for i, group in enumerate(groups)]
+    return nodes[0]
+
+
+def _pairwise(*given: Any) -> Any:
+    failed = next((result for result in given if isinstance(result, Failure)), None)
+    if failed is not None:
+        return failed
+    results: Sequence[Any] = given
+    while len(results) > 1:
+        pairs = [results[start : start + 2] for start in range(0, len(results), 2)]
+        results = [reduce(added, pair) for pair in pairs]
+    return results[0]
+
+
+def computed(nodes: Sequence[Any], bar: Counted = (), before: Any = None) -> list[Any]:
+    """What the nodes evaluate to on the scheduler in charge, in one graph; see `evaluated`.
+
+    Raises
+    ------
+    PrivateLRError
+        If a task failed: the first failure, in the order of the nodes.
+    """
+    # threads of the library are limited here and not in each task: a process has one setting
+    with redact_errors(_UNREAD):
+        (results,) = in_order(lambda _: evaluated(nodes, _UNREAD, bar=bar, before=before), (0,))
+    return results
+
+
+def persisted(nodes: Sequence[Any], bar: Counted = (), before: Any = None) -> tuple[Any, ...]:
+    """The nodes, whose values stay where they are computed."""
+    import dask
+
+    client = client_in_charge(before)
+    # tasks of this package return their failures, so that what is raised is of others
+    shown = Bar(*bar) if bar and client is None else nullcontext()
+    with while_open(client), redact_errors(_UNREAD, ours=()), shown:
+        (found,) = in_order(lambda _: dask.persist(*nodes), (0,))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -104,13 +210,13 @@ class DaskRows(PartitionedRows):
             (sum(lengths),) if reader.persons is None else (reader.persons, "persons")
         )
         bar = counted if reader.bar else ()
-        work = graph.constant(Work(reader.open, bounds), "plan")
+        work = constant(Work(reader.open, bounds), "plan")
         facts = d, bounds.radius, bounds.blocks, bounds.offset_bound
         client = reader.client
         made = cls(parts, lengths, work, *facts, bar, reader.persons, parts, client)
         if sum(lengths) * (d + 1) * 8 <= memory_for_rows(client):
-            held = made._tasks(Work.hold, graph.new_name("rows"))
-            parts = graph.persisted(held, bar, client)
+            held = made._tasks(Work.hold, new_name("rows"))
+            parts = persisted(held, bar, client)
         return replace(made, parts=parts)
 
     @property
@@ -129,16 +235,16 @@ class DaskRows(PartitionedRows):
     def _tasks(self, step: Callable[..., Any], name: str, *given: Any) -> list[Any]:
         """A task for each partition, which takes the same step."""
         return [
-            graph.task(graph.attempt, name, (0, i), step, self.work, part, length, *given)
+            task(attempt, name, (0, i), step, self.work, part, length, *given)
             for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True))
         ]
 
     def _every(self, step: Callable[..., Any], *given: Any) -> list[Any]:
-        constants = [graph.constant(value, "given") for value in given]
-        return self._computed(self._tasks(step, graph.new_name("step"), *constants))
+        constants = [constant(value, "given") for value in given]
+        return self._computed(self._tasks(step, new_name("step"), *constants))
 
     def _computed(self, nodes: Sequence[Any]) -> list[Any]:
-        return graph.computed(nodes, self.bar, self.client)
+        return computed(nodes, self.bar, self.client)
 
     def _sums(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum in a fixed tree.
@@ -151,9 +257,9 @@ class DaskRows(PartitionedRows):
         return self._added(Work.fold, "fold", kernel)
 
     def _added(self, step: Callable[..., Any], name: str, kernel: Any) -> tuple[Any, ...]:
-        leaves = self._tasks(step, graph.new_name(name), graph.constant(kernel, "kernel"))
+        leaves = self._tasks(step, new_name(name), constant(kernel, "kernel"))
         found: tuple[Any, ...]
-        (found,) = self._computed([graph.tree_sum(leaves, graph.new_name(name))])
+        (found,) = self._computed([tree_sum(leaves, new_name(name))])
         return found
 
     def over_persons(self, function: Callable[[DenseRows], tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -169,8 +275,8 @@ class DaskRows(PartitionedRows):
     def _folded_here(self, kernel: Kernel) -> tuple[Any, ...]:
         """The same sum in this thread, with one partition in memory at a time."""
         heights: list[tuple[int, tuple[Any, ...]]] = []
-        for node in self._tasks(Work.hold, graph.new_name("rows")):
-            (held,) = graph.computed([node], before=self.client)
+        for node in self._tasks(Work.hold, new_name("rows")):
+            (held,) = computed([node], before=self.client)
             height, sums = 0, (*held.rows.fold(kernel), held.checksum)
             while heights and heights[-1][0] == height:
                 height, sums = height + 1, added(heights.pop()[1], sums)
@@ -179,12 +285,12 @@ class DaskRows(PartitionedRows):
         return reduce(lambda last, before: added(before, last), last_first)
 
     def _thinned(self, stride: int) -> list[Held]:
-        name, first, tasks = graph.new_name("thin"), 0, []
+        name, first, tasks = new_name("thin"), 0, []
         for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True)):
             start = -first % stride
             if start < length:
                 given = (Work.thin, self.work, part, length, start, stride)
-                tasks.append(graph.task(graph.attempt, name, (i,), *given))
+                tasks.append(task(attempt, name, (i,), *given))
             first += length
         return self._computed(tasks)
 

@@ -11,11 +11,11 @@ from typing import Any, Self
 import numpy as np
 
 from privatelr.numerics.parallel import in_order, summed
-from privatelr.numerics.rows.row_bounds import RowBounds
-from privatelr.numerics.rows.row_offsets import held_offset
-from privatelr.numerics.rows.row_sums import fast_products
+from privatelr.numerics.rows.row_bounds import RowBounds, held_offset
 from privatelr.types import Block, FloatArray, IntArray, Kernel, Reader
 
+_LONG = 32
+"""Number of entries of a row from which on one sum per row is faster than a matrix product."""
 BLOCK_ROWS = 2**14
 """Largest number of rows that a kernel sees at once."""
 _BLOCK_ENTRIES = 2**18
@@ -78,6 +78,12 @@ def _carried(first: tuple[Any, Any], second: tuple[Any, Any]) -> tuple[Any, Any]
     gained = high - first[0]
     lost = (first[0] - (high - gained)) + (second[0] - gained)
     return high, first[1] + second[1] + lost
+
+
+def fast_products(x: FloatArray, w: FloatArray) -> FloatArray:
+    """``x @ w`` of shape ``(n,)``, in any order of summation."""
+    # matrix libraries read several rows at a time, which memory serves more slowly
+    return np.asarray(x @ w if x.shape[1] < _LONG else np.vecdot(x, w))
 
 
 def folded(kernel: Kernel, size: int, x: Any, y: FloatArray, *offset: FloatArray) -> Any:

@@ -7,8 +7,6 @@ column sees one entry of each row.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,74 +21,8 @@ _SPARSE_SIGNS = 0.35
 """The same share for indicators; it depends on the data, but affects time and memory only."""
 
 
-class BoundedEntries(ABC):
-    """Signed rows ``y x`` with bounded entries, in memory or read anew in every pass.
-
-    Attributes
-    ----------
-    n, d : int
-        Rows and columns, the intercept counted.
-    x_bound : float
-        Largest size of an entry.
-    """
-
-    __slots__ = ()
-    n: int
-    d: int
-    x_bound: float
-
-    @property
-    def records(self) -> int:
-        """The number of rows."""
-        return self.n
-
-    @property
-    def radius(self) -> float:
-        """No row is longer."""
-        return self.x_bound * math.sqrt(self.d)
-
-    @abstractmethod
-    def labels(self) -> FloatArray:
-        """-1 or +1 of shape ``(n,)``, and 0 for a row that was not usable."""
-
-    @abstractmethod
-    def weighted_sum(self, weights: FloatArray) -> FloatArray:
-        """``sum_i weights_i y_i x_i`` of shape ``(d,)``: one pass over the entries."""
-
-    @abstractmethod
-    def margins(self, w: FloatArray) -> FloatArray:
-        """``y_i x_i . w`` of shape ``(n,)``: one pass over the entries."""
-
-    @abstractmethod
-    def sum_by_margins(
-        self, w: FloatArray, weigh: Callable[[FloatArray, slice], FloatArray]
-    ) -> tuple[FloatArray, FloatArray]:
-        """Margins, and the sum with the weights that `weigh` makes of those of some rows."""
-
-    @abstractmethod
-    def column(self, j: int) -> tuple[slice | IntArray, FloatArray]:
-        """Where ``y x[:, j]`` may differ from zero, and its values there."""
-
-    @abstractmethod
-    def indicators(self, threshold: float, sign: float) -> BoundedEntries:
-        """Indicators of ``sign y x >= threshold``, for a threshold above 0, as rows of label 1."""
-
-    def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Linear predictor and label of each usable row; for diagnostics, never released."""
-        label = self.labels()
-        usable = label != 0
-        return (self.margins(coef) * label)[usable], label[usable]
-
-    def at_least(self, threshold: float) -> tuple[BoundedEntries, BoundedEntries]:
-        """Indicators of ``y x >= threshold`` and of ``-y x >= threshold``.
-
-        They are rows with labels of one, so that `weighted_sum` adds up weights.
-        """
-        return self.indicators(threshold, 1.0), self.indicators(threshold, -1.0)
-
-
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class EntryRows(BoundedEntries):
+class EntryRows:
     """Signed rows ``y x`` in memory, each entry bounded on construction.
 
     Parameters
@@ -151,28 +83,37 @@ class EntryRows(BoundedEntries):
             object.__setattr__(self, name, value)
         return self
 
-    def labels(self) -> FloatArray:
-        return self.y
+    @property
+    def persons(self) -> None:
+        """Each row is a record of its own."""
+
+    @property
+    def records(self) -> int:
+        """The number of rows."""
+        return self.n
+
+    @property
+    def radius(self) -> float:
+        """No row is longer."""
+        return self.x_bound * math.sqrt(self.d)
 
     def weighted_sum(self, weights: FloatArray) -> FloatArray:
+        """``sum_i weights_i y_i x_i`` of shape ``(d,)``: one pass over the entries."""
         return np.asarray(self._transposed @ weights)
 
     def margins(self, w: FloatArray) -> FloatArray:
+        """``y_i x_i . w`` of shape ``(n,)``: one pass over the entries."""
         return np.asarray(self._signed @ w)
 
-    def sum_by_margins(
-        self, w: FloatArray, weigh: Callable[[FloatArray, slice], FloatArray]
-    ) -> tuple[FloatArray, FloatArray]:
-        margins = self.margins(w)
-        return margins, self.weighted_sum(weigh(margins, slice(None)))
-
     def column(self, j: int) -> tuple[slice | IntArray, FloatArray]:
+        """Where ``y x[:, j]`` may differ from zero, and its values there."""
         if not self.is_sparse:
             return slice(None), np.asarray(self._signed[:, j])
         start, stop = self._transposed.indptr[j : j + 2]
         return self._transposed.indices[start:stop], self._transposed.data[start:stop]
 
     def indicators(self, threshold: float, sign: float) -> EntryRows:
+        """Indicators of ``sign y x >= threshold``, for a threshold above 0, as rows of label 1."""
         found: Any = (self._signed * sign) >= threshold
         filled = found.nnz if self.is_sparse else np.count_nonzero(found)
         if filled < _SPARSE_SIGNS * self.n * self.d:
@@ -182,16 +123,21 @@ class EntryRows(BoundedEntries):
             signed = np.asfortranarray(dense, dtype=np.float64)
         return object.__new__(EntryRows)._set(np.ones(self.n), 1.0, signed)
 
+    def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Linear predictor and label of each usable row; for diagnostics, never released."""
+        usable = self.y != 0
+        return (self.margins(coef) * self.y)[usable], self.y[usable]
+
+    def at_least(self, threshold: float) -> tuple[EntryRows, EntryRows]:
+        """Indicators of ``y x >= threshold`` and of ``-y x >= threshold``.
+
+        They are rows with labels of one, so that `weighted_sum` adds up weights.
+        """
+        return self.indicators(threshold, 1.0), self.indicators(threshold, -1.0)
+
     def signed(self) -> FloatArray:
         """A dense copy ``(n, d)`` of ``y x``, for audits of small cases."""
         return np.array(self._signed.toarray() if self.is_sparse else self._signed)
-
-    def fingerprint(self) -> tuple[FloatArray, ...]:
-        """What all entries and labels follow from, as tables of doubles."""
-        if not self.is_sparse:  # as they lie in memory, of which the shape says how many rows
-            return self._transposed.reshape(self._signed.shape), self.y
-        places = np.concatenate([self._signed.indices, self._signed.indptr])
-        return self._signed.data, self.y, places.astype(np.float64)
 
 
 def merged(matrix: Any) -> Any:

@@ -15,9 +15,8 @@ from scipy import sparse
 
 from privatelr.numerics.losses import Loss
 from privatelr.numerics.parallel import summed
-from privatelr.numerics.rows.dense_rows import SUMMED_BLOCKS, block_rows, folded
-from privatelr.numerics.rows.row_bounds import weights_of
-from privatelr.numerics.rows.row_sums import fast_products, linear_predictor
+from privatelr.numerics.rows.dense_rows import SUMMED_BLOCKS, block_rows, fast_products, folded
+from privatelr.numerics.rows.row_bounds import linear_predictor, weights_of
 from privatelr.types import FloatArray, IntArray, Kernel, Offset
 
 _DOT = 64

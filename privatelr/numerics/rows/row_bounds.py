@@ -12,12 +12,6 @@ from itertools import groupby
 
 import numpy as np
 
-from privatelr.numerics.rows.row_sums import (
-    largest_entries,
-    linear_predictor,
-    row_lengths,
-    some_columns,
-)
 from privatelr.types import Block, BoolArray, FloatArray, IntArray, euclidean_part, row_radius
 
 _SAFETY = 1.0 - 2.0**-40
@@ -397,3 +391,61 @@ def keep_blocks(
 def _slack(terms: int) -> float:
     """Bound the relative difference of two rounded sums of `terms` terms."""
     return (4 * terms + 16) * 2.0**-53
+
+
+def held_offset(offset: FloatArray, labels: FloatArray, bound: float) -> FloatArray:
+    """Return offsets ``(n,)`` over the sizes of the labels of bounded rows, 0 for rows of zeros.
+
+    They are clipped to the bound, and none may be missing.
+
+    The label of a row that was shortened multiplies its offset, too, so that the margin is
+    ``label (row.w + offset)`` for all rows.
+
+    Notes
+    -----
+    **Privacy.** No noise depends on an offset, of whatever size: it moves a margin and nothing
+    else, and all that the theorems use of a loss holds at every margin. The proof is in
+    theory.md#weights-offsets-and-priors. Only the rounding of a margin grows with the size of an
+    offset, for which certificates take the declared bounds (`privatelr.mechanisms.Problem`).
+    """
+    held = np.minimum(np.maximum(offset, -bound), bound) / np.maximum(np.abs(labels), 1.0)
+    return np.asarray(np.where(labels != 0, held, 0.0))
+
+
+def some_columns(x: FloatArray, columns: IntArray) -> FloatArray:
+    """Columns of a table that is stored by columns, without a copy if they are neighbours."""
+    first, stop = int(columns[0]), int(columns[-1]) + 1
+    if np.array_equal(columns, np.arange(first, stop)):
+        return x[:, first:stop]
+    return x.T[columns].T
+
+
+def row_lengths(x: FloatArray) -> FloatArray:
+    """Euclidean length of each row, the same whatever rows stand next to it."""
+    total = np.zeros(len(x))
+    for column in x.T:
+        total += column * column
+    return np.sqrt(total)
+
+
+def linear_predictor(x: FloatArray, coef: FloatArray) -> FloatArray:
+    """``x @ coef`` of shape ``(n,)``, the same to the last bit for a row alone or in a batch.
+
+    BLAS picks its order of summation by the shape of the batch; prediction may not.
+    """
+    total = np.zeros(len(x))
+    for column, weight in zip(x.T, coef, strict=True):
+        total += column * weight
+    return total
+
+
+def largest_entries(x: FloatArray) -> tuple[FloatArray, bool]:
+    """Size ``(p,)`` of the largest number in each column of ``(n, p)``, and whether none is NaN."""
+    if x.size == 0:
+        return np.zeros(x.shape[1]), True
+    with np.errstate(all="ignore"):
+        most, least = np.maximum.reduce(x, axis=0), np.minimum.reduce(x, axis=0)
+        complete = not np.isnan(most).any()
+        if not complete:
+            most, least = np.fmax.reduce(x, axis=0), np.fmin.reduce(x, axis=0)
+        return np.maximum(most, -least), complete

@@ -14,11 +14,11 @@ from privatelr.numerics.rows.row_bounds import (
     LEAST_SHARE,
     RowBounds,
     Together,
+    held_offset,
     roots_of,
     share_of_bound,
     together_of,
 )
-from privatelr.numerics.rows.row_offsets import held_offset
 from privatelr.types import Block, BoolArray, FloatArray, IntArray, Kernel, Rows
 
 _ROWS = 2**16

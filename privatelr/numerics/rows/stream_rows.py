@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Protocol, TypeVar
 
@@ -17,14 +17,10 @@ import numpy as np
 from privatelr.errors import redact_errors
 from privatelr.numerics.parallel import in_order, summed, threads
 from privatelr.numerics.rows.dense_rows import DenseRows, added, block_rows
-from privatelr.numerics.rows.entries import BoundedEntries, EntryRows
 from privatelr.numerics.rows.partition_work import (
     Held,
     PartOpener,
     Work,
-    changed,
-    checksum,
-    require_first,
 )
 from privatelr.numerics.rows.partitioned_rows import PartitionedRows
 from privatelr.numerics.rows.row_bounds import RowBounds
@@ -188,131 +184,3 @@ class StreamRows(PartitionedRows):
 
     def _pass(self) -> Any:
         return closing(self.reader.pieces(self.size))
-
-
-# -- rows of mechanisms that choose columns --------------------------------------------------------
-
-Pieces = Callable[[int], Generator[tuple[Any, int], None, None]]
-"""Reads all records anew: pieces of so many records but for the last, and the length of each."""
-
-
-def _unchanged(rows: EntryRows) -> BoundedEntries:
-    return rows
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class StreamEntries(BoundedEntries):
-    """Signed rows that are read and bounded anew in every pass, a few of them at a time.
-
-    What mechanisms keep of each record, weights and margins, are numbers ``(n,)`` in memory.
-
-    Attributes
-    ----------
-    pieces : Pieces
-    read : callable
-        Makes rows of a piece.
-    n, d : int
-    x_bound : float
-    size : int
-        Rows of a piece.
-    view : callable
-        Makes what is summed of the rows of a piece.
-
-    Notes
-    -----
-    **Privacy.** *Covered*: nothing by itself, the rows are as private as the data.
-    *Neighbours*: changing one record changes one row. *Assumed public*: the number of records.
-    *Not covered*: time and memory.
-    """
-
-    pieces: Pieces
-    read: Callable[[Any], EntryRows]
-    n: int
-    d: int
-    x_bound: float
-    size: int
-    view: Callable[[EntryRows], BoundedEntries] = _unchanged
-    _seen: list[int] = field(default_factory=list)
-
-    @classmethod
-    def of(
-        cls,
-        pieces: Pieces,
-        read: Callable[[Any], EntryRows],
-        n: int,
-        d: int,
-        *,
-        x_bound: float,
-        filled: float,
-    ) -> StreamEntries:
-        """Make rows of pieces, with `filled` entries each by public facts. Nothing is read."""
-        few, most = (int(entries / max(filled, 1.0)) for entries in (_CACHED, _ENTRIES))
-        size = max(min(max(few, _FEW), most, _ROWS), 1)
-        return cls(pieces, read, n, d, x_bound, size)
-
-    def _pass(self, step: Callable[[BoundedEntries, slice], tuple[Any, ...]]) -> tuple[Any, ...]:
-        """Sum what `step` returns of the rows of each piece, and of their places in the stream.
-
-        The weight of a record is by its place. So the checksum of a piece counts by its place, and
-        pieces that change places are noticed.
-        """
-
-        def taken(numbered: tuple[int, tuple[Any, int]]) -> tuple[Any, ...]:
-            place, (part, length) = numbered
-            first = place * self.size
-            with threads(1):  # others are busy with other pieces
-                rows = self.read(part)
-                if rows.n != length:
-                    raise changed()
-                found = checksum(*rows.fingerprint()) * np.uint64(2 * place + 1)
-                return (*step(self.view(rows), slice(first, first + length)), found)
-
-        with closing(self.pieces(self.size)) as pieces, redact_errors(_UNREAD):
-            *sums, found = summed(taken, enumerate(pieces), added)
-        require_first(self._seen, found)
-        return tuple(sums)
-
-    def labels(self) -> FloatArray:
-        return self._collected(lambda rows: rows.labels())
-
-    def weighted_sum(self, weights: FloatArray) -> FloatArray:
-        (found,) = self._pass(lambda rows, which: (rows.weighted_sum(weights[which]),))
-        return np.asarray(found)
-
-    def margins(self, w: FloatArray) -> FloatArray:
-        return self._collected(lambda rows: rows.margins(w))
-
-    def sum_by_margins(
-        self, w: FloatArray, weigh: Callable[[FloatArray, slice], FloatArray]
-    ) -> tuple[FloatArray, FloatArray]:
-        margins = np.empty(self.n)
-
-        def step(rows: BoundedEntries, which: slice) -> tuple[FloatArray]:
-            margins[which] = rows.margins(w)
-            return (rows.weighted_sum(weigh(margins[which], which)),)
-
-        (found,) = self._pass(step)
-        return margins, np.asarray(found)
-
-    def column(self, j: int) -> tuple[slice, FloatArray]:
-        def values(rows: BoundedEntries) -> FloatArray:
-            found = np.zeros(rows.n)
-            where, filled = rows.column(j)
-            found[where] = filled
-            return found
-
-        return slice(None), self._collected(values)
-
-    def indicators(self, threshold: float, sign: float) -> StreamEntries:
-        return replace(self, view=lambda rows: rows.indicators(threshold, sign))
-
-    def _collected(self, values: Callable[[BoundedEntries], FloatArray]) -> FloatArray:
-        """A number of each row ``(n,)``."""
-        found = np.empty(self.n)
-
-        def step(rows: BoundedEntries, which: slice) -> tuple[()]:
-            found[which] = values(rows)
-            return ()
-
-        self._pass(step)
-        return found

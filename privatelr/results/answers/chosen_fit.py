@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from privatelr import page_model
+from privatelr import design, page_model
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, GuaranteeError, listed, require_choice, show
+from privatelr.errors import (
+    ArgumentError,
+    GuaranteeError,
+    SchemaError,
+    listed,
+    require_choice,
+    show,
+)
 from privatelr.mechanisms.candidate_choice import (
     ChoiceCalibration,
     ScoreName,
@@ -21,7 +29,6 @@ from privatelr.mechanisms.candidate_choice import (
 )
 from privatelr.page_model import Piece
 from privatelr.privacy import REPLACE_PERSON, Guarantee, NonPrivate
-from privatelr.privacy import to_json as guarantee_to_json
 from privatelr.privacy.accounting import AnyLedger, Entry
 from privatelr.results import predict
 from privatelr.results.answers.named_fits import named_fits
@@ -32,11 +39,12 @@ from privatelr.results.answers.scored_records import (
     read_price,
     require_payable,
     require_pure,
+    scores_of_table,
 )
-from privatelr.results.answers.scores_of_fits import scored
 from privatelr.results.fit_record import ModelRecord
-from privatelr.results.pages.beside_terms import paid_before
 from privatelr.results.pages.comparison import together
+from privatelr.results.pages.sentences import paid_before
+from privatelr.sources import Batch
 from privatelr.types import FloatArray
 
 _SCORES: Mapping[ScoreName, str] = {
@@ -109,18 +117,6 @@ class ChosenFit(PaidAnswer):
     def nobs(self) -> int:
         """Number of records that were scored; it is public."""
         return self.calibration.n
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values: the label, what was compared, and the prices."""
-        return {
-            "chosen": self.label,
-            "labels": list(self.labels),
-            "score": self.calibration.score,
-            "n": self.nobs,
-            "guarantee": guarantee_to_json(self.guarantee),
-            "candidates_guarantee": guarantee_to_json(self.candidates_guarantee),
-            "choice_guarantee": guarantee_to_json(self.choice_guarantee),
-        }
 
     def page(self) -> list[Piece]:
         """The pieces of the page that `print` shows."""
@@ -391,3 +387,32 @@ def _predictions(fit: ModelRecord, score: ScoreName, link: FloatArray) -> FloatA
     with np.errstate(invalid="ignore"):
         classes = np.where(scores > predict.cut(fit, None), 1.0, -1.0)
     return np.where(np.isnan(scores), np.nan, classes)
+
+
+def scored(opened: Mapping[str, Evaluation]) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Linear predictors and labels ``(n,)`` of each of several fits; private.
+
+    Of partitions and streams all fits score the same pass, so that no record is another one to the
+    next fit. They need 8 bytes for each record and fit in this process.
+    """
+    first = next(iter(opened.values()))
+    if not first.is_in_parts:
+        yield from (evaluation.scores() for evaluation in opened.values())
+        return
+    fits = [evaluation.fit for evaluation in opened.values()]
+    formulas = [fit.spec.formula for fit in fits]
+    read = dict.fromkeys(name for one in formulas for name in (*one.scored, *one.selecting))
+    parts = first.data.over(tuple(read), partial(_of_part, fits))
+    labels = np.concatenate([label for label, _ in parts])
+    if len(labels) != first.n:
+        raise SchemaError(design.CHANGED)
+    for place in range(len(fits)):
+        yield np.concatenate([links[place] for _, links in parts]), labels
+
+
+def _of_part(fits: Sequence[ModelRecord], part: Batch) -> tuple[FloatArray, list[FloatArray]]:
+    links, label = [], np.zeros(0)
+    for fit in fits:  # of one response
+        link, label = scores_of_table(fit, part, part)
+        links.append(link)
+    return label, links

@@ -11,11 +11,11 @@ from privatelr.lazy_import import lazy_import
 if TYPE_CHECKING:
     import os
 
-    from privatelr.results.pages import answer_card
+    from privatelr.results.pages import card
     from privatelr.results.pages.card import CardFormat
     from privatelr.results.release_files import release_file
 else:
-    answer_card = lazy_import("privatelr.results.pages.answer_card")
+    card = lazy_import("privatelr.results.pages.card")
     release_file = lazy_import("privatelr.results.release_files.release_file")
 
 
@@ -73,12 +73,4 @@ class PaidAnswer(page_model.Paged):
         **Privacy.** *Covered*: the card, which repeats what the release file contains.
         *Neighbours* and *Assumed public*: as for `save`. *Not covered*: nothing on the card.
         """
-        return answer_card.write_card(self, format)
-
-    def as_text(self) -> str:
-        """The page as text of at most 79 columns."""
-        return page_model.as_text(self.page())
-
-    def as_html(self) -> str:
-        """The page as HTML, with the same words."""
-        return page_model.as_html(self.page())
+        return card.write_card(self, format)

@@ -36,10 +36,9 @@ from privatelr.types import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privatelr.results.pages import roc_page, roc_plot
+    from privatelr.results.pages import roc_page
 else:
     roc_page = lazy_import("privatelr.results.pages.roc_page")
-    roc_plot = lazy_import("privatelr.results.pages.roc_plot")
 
 RATES = ("sensitivity", "specificity", "positive_predictive_value", "negative_predictive_value")
 _SLOPE_REPLICATES = 40
@@ -332,16 +331,16 @@ class PrivateRoc(PaidAnswer):
     def plot(self, *, level: float = 0.95, ax: Any = None) -> Axes:
         """Draw the curve with bands of sampling, and of sampling and noise together.
 
-        See `privatelr.results.pages.roc_plot.plot_roc`.
+        See `privatelr.results.pages.roc_page.plot_roc`.
         """
-        return roc_plot.plot_roc(self, level=level, ax=ax)
+        return roc_page.plot_roc(self, level=level, ax=ax)
 
     def plot_calibration(self, groups: int = 10, *, level: float = 0.95, ax: Any = None) -> Axes:
         """Draw observed shares against predicted probabilities, in as many groups.
 
-        See `privatelr.results.pages.roc_plot.plot_calibration`.
+        See `privatelr.results.pages.roc_page.plot_calibration`.
         """
-        return roc_plot.plot_calibration(self, groups, level=level, ax=ax)
+        return roc_page.plot_calibration(self, groups, level=level, ax=ax)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: the noisy counts with all that is needed to read them, and the price."""
@@ -370,7 +369,7 @@ class PrivateRoc(PaidAnswer):
 def private_roc(
     fit: ModelRecord, opened: Evaluation, eps: Any, delta: Any, ledger: Any, seed: Any
 ) -> PrivateRoc:
-    """Release the scores of records by class; see `privatelr.results.answers.evaluated`."""
+    """Release the scores of records by class; see `privatelr.results.fit_record`."""
     price = read_price(eps, delta, ledger, seed, "private_roc", opened)
     calibration, scale = calibrate_histogram(opened.n, price.target), score_scale(fit)
     edges = scale.edges(calibration.bins)
@@ -382,7 +381,7 @@ def private_roc(
 
 
 def bought_roc(fit: ModelRecord) -> PrivateRoc:
-    """Read the curve that a fit bought; see `privatelr.results.answers.evaluated`."""
+    """Read the curve that a fit bought; see `privatelr.results.fit_record`."""
     if not fit.has_roc:
         raise GuaranteeError(
             "roc: this fit bought no ROC curve; fit.private_roc(data, eps=...) releases one, and "

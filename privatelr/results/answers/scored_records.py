@@ -155,7 +155,7 @@ def scores_of_table(fit: ModelRecord, data: Any, outcomes: Any) -> tuple[FloatAr
         label = design.read_labels(spec.response, spec.variables, outcomes)
         weight, names = getattr(spec, "weight", None), spec.formula.selecting
         if weight is not None and names:  # records that the fit was not about are not usable
-            batch = data if isinstance(data, Batch) else as_batch(data)
+            batch = as_batch(data)
             label = np.where(design.read_selected(weight, spec.variables, names, batch), label, 0.0)
         return link, label
 
@@ -183,19 +183,19 @@ def open_data(fit: ModelRecord, data: Any, response: Any, person: Any = None) ->
             "person: the fit is about records, of which each counts by itself; a fit with person= "
             "is about persons."
         )
-    if is_stream(data) and (response is not None or not isinstance(spec, design.DesignSpec)):
+    if is_stream(data) and (response is not None or not spec.has_names):
         raise ArgumentError(
             "response: a stream of records has the outcomes in a column of its own; leave response "
             "out, with a fit of a formula."
         )
     read = _reader_of_parts(data)
-    if read is not None and response is None and isinstance(spec, design.DesignSpec):
+    if read is not None and response is None and spec.has_names:
         table: Any = read(spec.formula.text, data, None)[1]
         names = (*spec.formula.scored, *spec.formula.selecting)
         design.require_readable(spec, table.typed, names)
         design.require_outcomes(spec, table.typed)
         return Evaluation(fit, table, table, None)
-    if isinstance(spec, design.NumberedSpec):
+    if not spec.has_names:
         n = int(design.as_matrix(spec, data).shape[0])
         if response is None:
             raise ArgumentError(
@@ -227,7 +227,7 @@ def _open_persons(fit: ModelRecord, data: Any, response: Any, person: Any) -> Ev
             "data: answers about persons take a table in memory, as data.compute() is of a Dask "
             "collection."
         )
-    formula, numbered = fit.spec.formula, isinstance(fit.spec, design.NumberedSpec)
+    formula, numbered = fit.spec.formula, not fit.spec.has_names
     assert formula.person is not None
     if (response is None) is not (person is None) or (numbered and person is None):
         raise ArgumentError(
@@ -287,7 +287,7 @@ def score_scale(fit: ModelRecord) -> ScoreScale:
     *Neighbours*, *Assumed public*: those of the fit. *Not covered*: nothing.
     """
     spec, coef = fit.spec, fit.release.coef
-    if isinstance(spec, design.DesignSpec) and spec.d <= _MOST_COLUMNS:
+    if spec.has_names and spec.d <= _MOST_COLUMNS:
         link = predict.linear_predictors(fit, guessed_columns(spec, Guesses()))
         link = link[np.isfinite(link)]
     else:

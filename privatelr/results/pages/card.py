@@ -6,7 +6,7 @@ Every fact on the card comes from the record of the fit, which is the content of
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from privatelr import page_model
 from privatelr.design import Variable
@@ -17,19 +17,25 @@ from privatelr.privacy import (
     REPLACE_PERSON,
     ZCDP,
     ApproxDP,
+    Guarantee,
     NonPrivate,
     Promise,
     PureDP,
     to_approximate,
 )
-from privatelr.results import fit_record
+from privatelr.results.answers.chosen_fit import ChosenFit
+from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord
-from privatelr.results.multinomial_fit import MultinomialFit
-from privatelr.results.pages import multinomial_page, sentences
-from privatelr.results.pages.beside_terms import beyond_promise
+from privatelr.results.pages import sentences
 from privatelr.results.pages.coefficient_table import shown_rows
+from privatelr.results.pages.sentences import beyond_promise, sentences_of_paid
+from privatelr.results.release_files import origin
+from privatelr.results.release_files.file_entries import Kind
 from privatelr.results.release_files.origin import recomputed, stated
-from privatelr.results.release_files.release_file import release_document
+from privatelr.results.release_files.release_file import kind_of, release_document
+
+if TYPE_CHECKING:
+    from privatelr.results.strata_of_fits import Strata
 
 CardFormat = Literal["markdown", "html"]
 _SCHEMA = (
@@ -40,6 +46,10 @@ _LOAD = """\
 import privatelr
 fit = privatelr.load("model.json")
 print(fit.origin)"""
+_LOAD_ANSWER = """\
+import privatelr
+answer = privatelr.load("answer.json")"""
+_CHARGED = "The ledger entry has this guarantee, and its events are those of the stated noise."
 _LARGEST_SHOWN = 20.0
 """The card shows the exponential of an epsilon up to this one."""
 _EXAMPLE_DELTA = 1e-6
@@ -47,19 +57,31 @@ _MOST_ROWS = 200
 """The card lists at most this number of chosen columns."""
 
 
-def write_card(fit: ModelRecord, format: CardFormat) -> str:
+def write_card(release: ModelRecord | Strata | PaidAnswer, format: CardFormat) -> str:
     """The card as Markdown or as an HTML page; see `Fit.card`."""
     require_choice(ArgumentError, "format", format, ("markdown", "html"))
-    pieces = pieces_of(fit)
+    match release:
+        case ModelRecord():
+            pieces = _pieces_of_fit(release)
+        case PaidAnswer():
+            pieces = _pieces_of_answer(release)
+        case _:
+            pieces = _pieces_of_strata(release)
     return page_model.as_document(pieces) if format == "html" else page_model.as_markdown(pieces)
 
 
-def pieces_of(fit: ModelRecord) -> list[Piece]:
-    """The parts of a card."""
+def _document_of(release: ModelRecord | PaidAnswer) -> dict[str, Any]:
     try:
-        document = release_document(fit)
+        return release_document(release)
     except ReleaseFileError as error:
         raise ReleaseFileError(f"card: {error}.") from None
+
+
+# -- a fit ---------------------------------------------------------------------------------------
+
+
+def _pieces_of_fit(fit: ModelRecord) -> list[Piece]:
+    document = _document_of(fit)
     return [
         Heading("Privacy card"),
         f"{sentences.title(fit)} of {_sample(fit)}:",
@@ -97,7 +119,7 @@ _UNCOVERED = (
 )
 
 
-# -- the promise and its limits ---------------------------------------------------------------
+# -- the promise of a fit, and its limits -----------------------------------------------------
 
 
 def _sample(fit: ModelRecord) -> str:
@@ -124,7 +146,6 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         whom, of = f"each of {fit.nobs} persons, for all records that they have", "persons"
         others = f"{fit.nobs - 1} persons with all their records"
         public = f"The number of persons, m = {fit.nobs}, is public (that of records is not)"
-        odds = odds.replace("your record", "your records").replace("any other record ", "others ")
     limits = [
         f"A group of k {of} is covered with {groups}.",
         "Other releases about the same records add to what is learned; this card is about one.",
@@ -163,7 +184,14 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
 
 
 def meaning(guarantee: Promise) -> tuple[str, str]:
-    """The meaning of a guarantee for a conclusion about one record, and for a group of records."""
+    """The meaning of a guarantee for a conclusion about one record or person, and for a group."""
+    odds, groups = _meaning_for_records(guarantee)
+    if guarantee.neighbours is REPLACE_PERSON:
+        odds = odds.replace("your record", "your records").replace("any other record ", "others ")
+    return odds, groups
+
+
+def _meaning_for_records(guarantee: Promise) -> tuple[str, str]:
     concluded = (
         "Whatever they may conclude is at most {} times as probable as it would be with any other "
         "record in place of yours, plus {:.3g}"
@@ -207,7 +235,7 @@ def _range(variable: Variable) -> str:
     return "nothing"
 
 
-# -- the release, and how to check it ----------------------------------------------------------
+# -- the release of a fit, and how to check it -------------------------------------------------
 
 
 def seen_next_to_noise(fit: NoisyRecord) -> list[str]:
@@ -215,19 +243,10 @@ def seen_next_to_noise(fit: NoisyRecord) -> list[str]:
     return [STAGES[name].seen() for name in in_order(fit.release.parts)]
 
 
-def released_of_classes(fit: MultinomialFit) -> list[Piece]:
-    """The table of estimates of several classes, and the released scale."""
-    return [*multinomial_page.estimates_of_card(fit), *_moments_of_columns(fit)]
-
-
 def released_with_noise(fit: FitRecord) -> list[Piece]:
     """The table of estimates, and a description of the matrices of inference in words."""
-    estimates, headers, moments = (
-        fit_record.in_user_units(fit),
-        ["Coefficient", "Estimate"],
-        fit.release.moments,
-    )
-    names, shown = fit.spec.columns.names, shown_rows(estimates)
+    estimates, names, moments = fit.kind.estimates(fit), fit.kind.names(fit), fit.release.moments
+    headers, shown = ["Coefficient", "Estimate"], shown_rows(estimates)
     rows = [[names[row], f"{estimates[row]:.6g}"] for row in shown]
     also = ", the two matrices below" if moments else ""
     also = f", the moments below{also}" if fit.release.scale is not None else also
@@ -235,9 +254,11 @@ def released_with_noise(fit: FitRecord) -> list[Piece]:
     if len(shown) < len(estimates):
         also = f", {len(estimates)} of which the {len(shown)} largest are shown{also}"
     note = f"These numbers{also}, and whatever is computed from them, are all that was released."
+    if fit.spec.response.kind == "classes":
+        note += f" They are log odds against {fit.spec.response.classes[0]}, the reference."
     if not isinstance(fit.guarantee, NonPrivate):
         headers.append("Privacy sd, at most")
-        for cells, limit in zip(rows, fit_record.limits_at(fit, shown), strict=True):
+        for cells, limit in zip(rows, fit.kind.limits(fit, shown), strict=True):
             cells.append(f"{limit:.3g}")
         of_scale = "" if fit.release.scale is None else ", but for the released scale"
         note += f" The privacy sd is what the noise adds; computed without the data{of_scale}."
@@ -295,4 +316,85 @@ def _checks(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         Code("privatelr audit"),
         "A JSON Schema for programs that check such files is part of the package:",
         Code(_SCHEMA),
+    ]
+
+
+# -- fits to strata ------------------------------------------------------------------------------
+
+
+def _pieces_of_strata(strata: Strata) -> list[Piece]:
+    """The promise of all fits together, and then each one's card."""
+    levels = ", ".join(map(str, strata.levels))
+    pieces: list[Piece] = [
+        Heading("Privacy card of strata"),
+        f"A fit for each level of {strata.by}: {levels}. All of them together keep what each card "
+        f"below promises: {strata.guarantee}. They were paid for once.",
+        *sentences_of_paid([strata.first.spec], strata.guarantee),
+        "A record counts in the fit of its own level, and is a row of zeros in the others. If it "
+        "were another one, of whatever level, at most two of the fits would change. Which level "
+        "a record has, and how many records a level has, is covered by the promise.",
+    ]
+    for level, fit in strata.items():
+        pieces += [Heading(f"{strata.by} = {level}"), *_pieces_of_fit(fit)]
+    return pieces
+
+
+# -- an answer -----------------------------------------------------------------------------------
+
+
+def _pieces_of_answer(answer: PaidAnswer) -> list[Piece]:
+    document, (_, kind) = _document_of(answer), kind_of(answer)
+    pieces: list[Piece] = [
+        Heading("Privacy card of an answer"),
+        *_promise_of_answer(answer.guarantee),
+        *(piece for piece in answer.page() if piece),
+        Heading("What can be checked in the release file"),
+        "Reading the file recomputes:",
+        Bullets(
+            [
+                origin.SAME_HASH,
+                "The law of the noise, or of the choice, is enough for the guarantee, by the proof "
+                "that the answer itself used.",
+                kind.checked,
+                *([_CHARGED] if answer.entry else []),
+            ]
+        ),
+        "What remains the word of its writer:",
+        Bullets(_stated_of_answer(answer, kind, is_seeded=document["randomness"] == "seed")),
+        Heading("How to check this"),
+        "Content hash (SHA-256) of the release file, as this software writes it:",
+        Code(document["sha256"]),
+        Code(_LOAD_ANSWER),
+    ]
+    if isinstance(answer, ChosenFit):
+        heading = Heading(f"The chosen fit: {page_model.on_one_line(answer.label)}")
+        return [*pieces, heading, *_pieces_of_fit(answer.fit)]
+    return pieces
+
+
+def _promise_of_answer(guarantee: Guarantee) -> list[Piece]:
+    """What the guarantee says of a conclusion about one record, or about a person."""
+    if isinstance(guarantee, NonPrivate):
+        return [page_model.Alarm(f"This answer has no guarantee as a whole ({guarantee}).")]
+    odds, groups = meaning(guarantee)
+    of = "persons" if guarantee.neighbours is REPLACE_PERSON else "records"
+    return [
+        f"Suppose someone knows all other {of} and everything but this answer, and can compute "
+        f"without limit. {odds} A group of k {of} is covered with {groups}."
+    ]
+
+
+def _stated_of_answer(answer: PaidAnswer, kind: Kind, *, is_seeded: bool) -> list[str]:
+    charged = "A ledger was charged for this answer before the records were read."
+    if answer.entry is None:
+        charged = (
+            "No ledger was charged for this answer. The file does not tell what else was released "
+            "about the same records."
+        )
+    drawn = "The randomness came from the operating system, was drawn once, and was not kept."
+    return [
+        "The noise was made from a seed." if is_seeded else drawn,
+        "The numbers were computed from so many records, by the stated mechanism.",
+        *kind.stated,
+        charged,
     ]

@@ -13,7 +13,7 @@ from privatelr.inference import Inference
 from privatelr.page_model import Table
 from privatelr.plot_style import PARTS
 from privatelr.privacy import NonPrivate
-from privatelr.results import fit_record, fit_tables, odds_ratios
+from privatelr.results import fit_tables, odds_ratios
 from privatelr.results.fit_record import FitRecord, ModelRecord
 from privatelr.types import FloatArray
 
@@ -55,7 +55,7 @@ def estimates_table(fit: ModelRecord) -> Table:
     ratios. If the odds ratio for one unit would be too near to 1 or too far from it to be read, a
     column has the number of units for which it is shown.
     """
-    estimates = fit_record.in_user_units(fit)
+    estimates, known = fit.kind.estimates(fit), fit.kind.names(fit)
     shown = fit.kind.rows(fit, estimates)
     further, sd = fit.kind.columns(fit, shown)
     columns = {"Estimate": figures(estimates[shown]), **further}
@@ -73,7 +73,7 @@ def estimates_table(fit: ModelRecord) -> Table:
         columns["odds ratio"] = [odds_ratios.beyond(value) or cell for value, cell in cells]
         if (units != 1).any():
             columns[UNITS] = ["" if unit == 1 else odds_ratios.units_of(unit) for unit in units]
-    names = tuple(fit.spec.columns.names[row] for row in shown)
+    names = tuple(known[row] for row in shown)
     rows = tuple(zip(*columns.values(), strict=True))
     is_wide = UNITS in columns or max(map(len, columns)) >= _USUAL
     return Table(names, tuple(columns), rows, None if is_wide else _USUAL)
@@ -83,7 +83,7 @@ def noise_columns(fit: FitRecord, shown: list[int]) -> tuple[dict[str, list[str]
     """A forecast of the noise and an upper bound on it; none without a guarantee."""
     if isinstance(fit.guarantee, NonPrivate):
         return {}, np.zeros(len(shown))
-    sd = fit_record.limits_at(fit, shown)
+    sd = fit.kind.limits(fit, shown)
     expected = fit_tables.foreseen_noise(fit)[shown]
     if fit.calibration.placement == "output":
         return {EXACT: figures(sd)}, sd

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from privatelr.design import DesignSpec
 from privatelr.inference import Guesses, Inference, evidence_of, quality
 from privatelr.inference.noisy_moments import Quality
 from privatelr.inference.unresolved_columns import HIDDEN, thin_numbers
 from privatelr.page_model import Table
 from privatelr.privacy import ZCDP, NonPrivate
 from privatelr.results.fit_record import FitRecord
+from privatelr.results.multinomial_fit import NO_ERRORS
 from privatelr.results.pages.coefficient_table import NOISE
 
 _NAMED = 3
@@ -33,9 +33,12 @@ _NOTHING = 5e-4
 
 def notes_without_errors(fit: FitRecord, table: Table) -> tuple[list[str], list[str]]:
     """Sentences below a table without standard errors, and what the noise was computed from."""
-    known, scale, shown = len(fit.spec.columns.names), fit.release.scale, len(table.names)
+    known, scale, shown = len(fit.kind.names(fit)), fit.release.scale, len(table.names)
     noise = [name for name in NOISE if name in table.headers]
     few = [] if shown == known else [f"The {shown} largest of {known} coefficients."]
+    if fit.spec.response.kind == "classes":
+        first = fit.spec.response.classes[0]
+        few.append(f"Coefficients are log odds of a class against {first}, the reference.")
     if isinstance(fit.guarantee, NonPrivate):
         return few, []
     source = "computed without the data"
@@ -52,6 +55,8 @@ def notes_without_errors(fit: FitRecord, table: Table) -> tuple[list[str], list[
     missing = (
         f"Standard errors were not requested: spend='inference' splits {_price(fit)} and adds them."
     )
+    if fit.spec.response.kind == "classes":
+        missing = f"{NO_ERRORS[0].upper()}{NO_ERRORS[1:]}."
     computed = [] if scale is None else ["what the noise adds (by the released scale)"]
     return [*few, *words, missing], computed
 
@@ -140,7 +145,7 @@ def _mode(fit: FitRecord, found: Inference, chosen: str) -> str:
     known, price = quality(fit.release), _price(fit)
     ratio = known.told_noise
     helps = f"More records, a larger {price} or fewer columns help; privatelr.plan says how much."
-    if isinstance(fit.spec, DesignSpec) and fit.spec.bound_source == "declared bounds":
+    if fit.spec.has_names and fit.spec.bound_source == "declared bounds":
         helps += " So may a share of the price for the scale of the columns."
     if found.mode == "conservative":
         why = f": that noise is {ratio}, which may come from the penalty alone"

@@ -7,7 +7,6 @@ deviation of the noise.
 from __future__ import annotations
 
 import itertools
-import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from privatelr.types import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SCALES = ("coefficient", "auto", "standard error")
+SCALES = ("coefficient", "auto")
 _OPACITIES = dict(zip(PART_WORDS, (1.0, 0.65, 0.25), strict=True))
 """Opacities of the parts of a bar."""
 _BAND = 0.7
@@ -47,10 +46,8 @@ _LEGEND = 26
 """A line of the legend has at most this number of letters, as two stand side by side."""
 _MOST_ROWS, _FEW_ROWS = 100, 40
 """A plot has at most the first number of coefficients; of more, the second number is shown."""
-_DECADES = ((1.0,), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
-_STEPS = (1.0, 2.0, 5.0)
-_FEWEST, _MOST = 4, 9
-"""An axis of ratios has at least and at most these numbers of ticks."""
+_MOST_TICKS = 9
+"""An axis of ratios has at most this number of decades with ticks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,15 +107,13 @@ def plot_coefficients(
         Whether to draw the intercept, too.
     exponentiate : bool
         Whether to draw odds ratios on a logarithmic axis.
-    scale : {"coefficient", "auto", "standard error"}, optional
+    scale : {"coefficient", "auto"}, optional
         The unit of a row. ``"coefficient"``, the default for coefficients, is one unit of the
         variable, as the page prints it. ``"auto"`` is a power of ten of units, of which the
         declared range has from 3 to 31, as the name of the row says: ``age (per 10)``. The default
         for odds ratios is one unit where the range has from 1 to 200 of them, and ``"auto"``
         elsewhere. All of these follow from public bounds, so that they are the same for every
         release.
-        ``"standard error"`` divides each coefficient by the largest of its standard errors in the
-        fits.
 
     Returns
     -------
@@ -154,23 +149,17 @@ def plot_coefficients(
     if exponentiate:
         for one in fits.values():
             odds_ratios.require_odds(one, "exponentiate=True")
-        if scale == "standard error":
-            raise ArgumentError(
-                "scale='standard error': odds ratios take scale='auto' or 'coefficient'."
-            )
     asked = Question(level, mode, target, simultaneous=simultaneous)
-    errors = scale == "standard error" or not asked.is_usual
-    drawn = {label: _drawn(one, asked, errors) for label, one in fits.items()}
+    drawn = {label: _drawn(one, asked) for label, one in fits.items()}
     every = list(dict.fromkeys(name for one in drawn.values() for name in one.bars.index))
     every = [name for name in every if intercept or name != INTERCEPT] or every
     # if a fit has no coefficient of a name, its numbers in that row are NaN
     shown = [one.bars.reindex(every) for one in drawn.values()]
     rows = _largest(every, shown)
     shown = [bars.loc[rows] for bars in shown]
-    units = _units(list(drawn.values()), shown, scale, exponentiate)
-    names = [shorten(row, _LONGEST_NAME) for row in rows]
-    if scale != "standard error":
-        names = list(map(odds_ratios.with_unit, names, units.tolist()))
+    units = _units(shown, scale, exponentiate)
+    named = zip(rows, units.tolist(), strict=True)
+    names = [odds_ratios.with_unit(shorten(row, _LONGEST_NAME), unit) for row, unit in named]
     width = 7.0 + 0.08 * max(max(map(len, names)) - _USUAL_NAME, 0)
     size = width, 1.6 + 0.34 * len(rows) * len(fits)
     axes = axes_for("plot_coefficients", size, ax)
@@ -179,9 +168,7 @@ def plot_coefficients(
         with np.errstate(over="ignore"):
             ends = np.exp(ends) if exponentiate else ends
         _draw(axes, index, len(drawn), ends, of_fit.found is not None)
-    what = "odds ratio" if exponentiate else "coefficient"
-    what = "coefficient / its standard error" if scale == "standard error" else what
-    _label(axes, names, drawn, what)
+    _label(axes, names, drawn, "odds ratio" if exponentiate else "coefficient")
     if len(rows) < len(every):
         axes.set_xlabel(f"{axes.get_xlabel()}, the {len(rows)} largest of {len(every)}")
     if exponentiate:
@@ -197,12 +184,12 @@ def _by_guarantee(fits: Sequence[Any]) -> list[str]:
     return labels
 
 
-def _drawn(fit: FitRecord, asked: Question, errors: bool) -> _Drawn:
+def _drawn(fit: FitRecord, asked: Question) -> _Drawn:
     """The intervals of a fit, or its estimates if it has no intervals and none are requested."""
     found, words = None, ""
-    if fit.release.moments is not None or errors:
+    if fit.release.moments is not None or not asked.is_usual:
         found = infer_coefficients(fit, asked)
-        bars = bars_of(found).assign(sd=found.sd)
+        bars = bars_of(found)
     else:
         estimate, limit = in_user_units(fit), fit.privacy_sd_limit.to_numpy()
         most = ", at most" if fit.calibration.placement == "objective" else ""
@@ -226,17 +213,10 @@ def _largest(rows: list[str], shown: list[pd.DataFrame]) -> list[str]:
     return [rows[index] for index in kept]
 
 
-def _units(
-    drawn: list[_Drawn], shown: list[pd.DataFrame], scale: str | None, exponentiate: bool
-) -> FloatArray:
+def _units(shown: list[pd.DataFrame], scale: str | None, exponentiate: bool) -> FloatArray:
     """Divisors ``(m,)`` of the rows."""
-    none = np.zeros(len(shown[0]))
-    if scale == "standard error":
-        errors = [bars.sd for one, bars in zip(drawn, shown, strict=True) if one.found is not None]
-        largest = np.fmax.reduce([*errors, none])
-        return np.where(largest > 0, largest, 1.0)
     if scale == "coefficient" or not (scale or exponentiate):
-        return none + 1
+        return np.ones(len(shown[0]))
     spans = np.fmax.reduce([bars.span.to_numpy() for bars in shown])
     units = odds_ratios.units_of_bounds(spans)
     return units if scale else np.where(odds_ratios.is_moderate(spans), 1.0, units)
@@ -302,35 +282,10 @@ def _wrapped(label: str) -> str:
     return literal(textwrap.fill(label, _LEGEND, replace_whitespace=False))
 
 
-def ratio_ticks(low: float, high: float) -> list[float]:
-    """A few round numbers from `low` to `high` for a logarithmic axis, both positive."""
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    if last - first > _MOST:
-        step = math.ceil((last - first) / _MOST)
-        return [10.0**k for k in range(first, last + 1) if k % step == 0 and low <= 10.0**k <= high]
-    for digits in _DECADES:
-        # as decimals, so that 3 * 10**-1 is 0.3
-        every = [float(f"{m:g}e{k}") for k in range(first, last + 1) for m in digits]
-        ticks = [tick for tick in every if low <= tick <= high]
-        if _FEWEST <= len(ticks) <= _MOST:
-            return ticks
-    size = math.floor(math.log10((high - low) / _MOST))
-    width = min(
-        m * 10.0**k
-        for k in (size, size + 1, size + 2)
-        for m in _STEPS
-        if math.floor(high / (m * 10.0**k)) - math.ceil(low / (m * 10.0**k)) < _MOST
-    )
-    places = range(math.ceil(low / width), math.floor(high / width) + 1)
-    return [float(f"{width * place:.12g}") for place in places]
-
-
 def _show_ratios(axes: Axes) -> None:
     """Show ticks of odds ratios as plain numbers such as 0.5, 1 and 2, not as powers of ten."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    low, high = axes.get_xlim()
-    if 0 < low < high < math.inf:
-        axes.xaxis.set_major_locator(FixedLocator(ratio_ticks(low, high)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=_MOST_TICKS))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_locator(NullLocator())

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from scipy import special
 
 from privatelr import page_model
+from privatelr.errors import ArgumentError, require_number
 from privatelr.inference import released_roc as roc
 from privatelr.page_model import Piece
+from privatelr.plot_style import PARTS, add_legend, axes_for, ground_of, ink_of, literal
 from privatelr.privacy import REPLACE_PERSON
 from privatelr.results.answers.private_roc import RATES, PrivateRoc
 from privatelr.results.answers.scored_records import fit_price
 from privatelr.results.pages import sentences
+from privatelr.results.pages.coefficient_table import PART_WORDS
 from privatelr.results.predict import scale_of
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from privatelr.results.answers.private_roc import PrivateRoc
+
+
+_POINTS = 201
+_MARKERS = {"youden": ("o", "Youden"), "topleft": ("s", "nearest (0, 1)")}
+_SAMPLING, _NOISE, _ = PARTS
+_OF_SAMPLING, _OF_NOISE, _ = PART_WORDS.values()
 _WORDS = {
     "auc": "AUC",
     "prevalence": "Prevalence",
@@ -71,3 +87,143 @@ def _facts(curve: PrivateRoc) -> list[tuple[str, str]]:
     else:
         fit = "made of the same records"
     return [("Promise", price), ("Fit", fit), ("Mechanism", noise)]
+
+
+def plot_roc(answer: PrivateRoc, *, level: float = 0.95, ax: Any = None) -> Axes:
+    """Draw a private ROC curve.
+
+    Parameters
+    ----------
+    answer : PrivateRoc
+    level : float
+        Level of confidence of the bands, which are for each rate of false positives by itself.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Axes
+        The inner, darker band is of sampling alone. What the noise adds is drawn around it.
+
+    Raises
+    ------
+    MissingDependencyError
+        If matplotlib is not installed.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: the plot, which is a function of the release. *Neighbours*, *Assumed
+    public*: those of the release. *Not covered*: nothing.
+    """
+    level, axes = _read_level(level), axes_for("plot", (5.6, 5.6), ax)
+    false = np.linspace(0.0, 1.0, _POINTS)
+    counts = roc.counts_of(answer.release)
+    curve = roc.sensitivities(counts, false)
+    parts = roc.parts_of(answer.release, lambda c: roc.sensitivities(c, false))
+    times = special.ndtri((1 + level) / 2)
+    sampling, both = times * parts.sampling, times * np.hypot(*parts)
+    for half, colour, words in (
+        (both, _NOISE, _OF_NOISE),
+        (sampling, _SAMPLING, f"{_OF_SAMPLING} ({100 * level:g}%)"),
+    ):
+        low, high = np.clip(curve - half, 0, 1), np.clip(curve + half, 0, 1)
+        axes.fill_between(false, low, high, color=colour, linewidth=0, label=words)
+    words = f"AUC {answer.auc:.3f} (SE {answer.auc_std_error:.3f})"
+    axes.plot(false, curve, color=ink_of(axes), linewidth=1.2, label=words)
+    axes.plot([0, 1], [0, 1], color=ink_of(axes), linewidth=0.8, linestyle=":")
+    _points(axes, answer)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.005)
+    axes.set_xlabel("false positives (1 - specificity)")
+    axes.set_ylabel("true positives (sensitivity)")
+    _finish(axes, answer)
+    return axes
+
+
+def plot_calibration(
+    answer: PrivateRoc, groups: int = 10, *, level: float = 0.95, ax: Any = None
+) -> Axes:
+    """Draw the observed shares of `PrivateRoc.calibration` against the predicted probabilities.
+
+    Parameters
+    ----------
+    answer : PrivateRoc
+    groups : int
+        Number of groups of records.
+    level : float
+        Level of confidence of the intervals, each for its group by itself.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Axes
+        The thick inner bar is of sampling alone. What the noise adds is drawn around it.
+
+    Raises
+    ------
+    ArgumentError
+        If the fit has margins and no probabilities.
+    MissingDependencyError
+        If matplotlib is not installed.
+
+    Notes
+    -----
+    **Privacy.** As of `plot_roc`.
+    """
+    level = _read_level(level)
+    table, axes = answer.calibration(groups), axes_for("plot_calibration", (5.6, 5.6), ax)
+    times = special.ndtri((1 + level) / 2)
+    both = times * np.hypot(table.sampling_sd, table.privacy_sd)
+    axes.plot([0, 1], [0, 1], color=ink_of(axes), linewidth=0.8, linestyle=":")
+    for half, colour, width, words in (
+        (both, _NOISE, 3.0, _OF_NOISE),
+        (times * table.sampling_sd, _SAMPLING, 5.0, f"{_OF_SAMPLING} ({100 * level:g}%)"),
+    ):
+        low, high = np.clip(table.observed - half, 0, 1), np.clip(table.observed + half, 0, 1)
+        axes.vlines(table.predicted, low, high, color=colour, linewidth=width, label=words)
+    named = f"slope {answer.calibration_slope:.2f}\nBrier {answer.brier:.3f}"
+    dots: dict[str, Any] = {
+        "color": ground_of(axes),
+        "mec": ink_of(axes),
+        "markersize": 6,
+        "ls": "",
+        "clip_on": False,
+    }
+    axes.plot(table.predicted, table.observed, "o", label=named, zorder=3, **dots)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
+    axes.set_xlabel("predicted probability")
+    axes.set_ylabel(f"observed share of {literal(answer.positive)}")
+    _finish(axes, answer)
+    return axes
+
+
+def _read_level(level: Any) -> float:
+    takes = "a level of confidence from 0.5 to 0.9999"
+    return require_number(ArgumentError, "level", level, takes, at_least=0.5, at_most=0.9999)
+
+
+def _finish(axes: Axes, answer: PrivateRoc) -> None:
+    """Frame the axes, with a legend and what was paid for which records."""
+    axes.set_aspect("equal")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    look: dict[str, Any] = {"fontsize": "x-small", "handlelength": 1.2}
+    handles, _ = axes.get_legend_handles_labels()
+    add_legend(axes, handles[::-1], loc="best", **look)  # from the estimate outward
+    size = f"{'m' if answer.release.calibration.persons else 'n'} = {answer.nobs}"
+    axes.set_title(f"{answer.guarantee}, {size}", fontsize="medium", loc="left")
+
+
+def _points(axes: Axes, answer: PrivateRoc) -> None:
+    """Mark the best thresholds, if neither class is empty."""
+    for rule, (marker, words) in _MARKERS.items():
+        cut = getattr(answer, rule)
+        if np.isnan(cut):
+            return
+        (row,) = answer.at(cut).itertuples()
+        named = f"{words}:\n{scale_of(answer.loss).name} {cut:.3g}"
+        place = (1 - row.specificity, row.sensitivity)
+        look: dict[str, Any] = {"color": ground_of(axes), "mec": ink_of(axes), "markersize": 6}
+        axes.plot(*place, marker, label=named, ls="", **look)

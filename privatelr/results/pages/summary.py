@@ -22,7 +22,7 @@ from privatelr.results import fit_tables
 from privatelr.results.fit_record import FitRecord, ModelRecord
 from privatelr.results.odds_ratios import read_exponentiate
 from privatelr.results.pages import coefficient_table, error_notes, sentences
-from privatelr.results.pages.beside_terms import paid_before
+from privatelr.results.pages.sentences import paid_before
 from privatelr.results.predict import scale_of
 from privatelr.results.release_files.origin import source_fact
 
@@ -41,7 +41,7 @@ _UNITS_IN_COLUMN = (
 _ALONE = "Odds ratios have no intervals here, because there are no standard errors."
 
 
-class FitSummary:
+class FitSummary(page_model.Paged):
     """The page of a fit.
 
     Attributes
@@ -69,7 +69,8 @@ class FitSummary:
         self.title, self.facts, self.notes, self.below = title, facts, notes, below
         self.coefficients, *self.parts = tables
 
-    def _page(self) -> list[Piece]:
+    def page(self) -> list[Piece]:
+        """The pieces of the page."""
         title, formula = self.title
         unpaid = [page_model.NotPrivate(self.below)] if self.below else []
         return [
@@ -84,18 +85,7 @@ class FitSummary:
             *unpaid,
         ]
 
-    def as_text(self) -> str:
-        """The page as text of at most 79 columns."""
-        return page_model.as_text(self._page())
-
-    __str__ = __repr__ = as_text
-
-    def as_html(self) -> str:
-        """The page as HTML, with the same words in the same order."""
-        return page_model.as_html(self._page())
-
-    def _repr_html_(self) -> str:
-        return self.as_html()
+    __repr__ = page_model.Paged.__str__
 
 
 def summarise(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +14,7 @@ import pandas as pd
 from privatelr import inference
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, listed, or_meant, require_number, show
-from privatelr.formula import closing_index, tokenize
+from privatelr.formula import tokenize
 from privatelr.inference import Question
 from privatelr.plot_style import add_legend, axes_for, literal, series_of
 from privatelr.results.answers.named_fits import labelled
@@ -143,64 +144,28 @@ def _curves(
         yield _Curve(label, found.estimate, band)
 
 
-def _variable_of(fit: NoisyRecord, term: str, held: Collection[str] = ()) -> str:
-    """The numeric variable that a term reads, which is it or a function that the model has of it.
-
-    Of a function, the name and the variable say which is meant: ``bs(age)`` for all its arguments.
-    """
+def _variable_of(fit: NoisyRecord, term: Any, held: Collection[str]) -> str:
+    """The one numeric variable that a term names and that is held at no value."""
     known = [
         variable.name
         for name in fit.spec.formula.regressors
         if (variable := fit.spec.variables[name]).kind == "numeric" and variable.is_bounded
     ]
-    if not isinstance(term, str) or not term.strip():
-        raise ArgumentError(f"term={show(term)}: term takes the name of a variable or of a term.")
     if term in known:
-        return term
-    if len(pieces := [one.strip() for one in term.split(":")]) > 1:
-        return _variable_of_interaction(fit, term, pieces, known, held)
-    first, *rest = tokens = tokenize(term)
-    read = {token.text for token in tokens if token.is_name} & {*known}
-    whole = not rest or (rest[0].is_operator("(") and closing_index(tokens, 1) == len(tokens) - 1)
-    if len(read) != 1 or not whole or (rest and not _has(fit, first.text, *read)):
+        return str(term)
+    tokens = tokenize(term) if isinstance(term, str) else []
+    free = {token.text for token in tokens if token.is_name} & {*known} - {*held}
+    labels = [one.label for one in fit.spec.formula.factors if free <= {*one.names}]
+    called = re.findall(r"(?:^|:)\s*([\w.]+)\s*\(", str(term))
+    starts = ["I(" if name == "poly" else f"{name}(" for name in called]  # powers stand apart
+    if len(free) != 1 or not all(any(x.startswith(y) for x in labels) for y in starts):
         there = ", ".join(map(repr, known)) or "none here"
         raise ArgumentError(
             f"term={show(term)}: term takes one numeric variable with declared bounds, or a term "
-            f"of the model that reads it; variables are {there}{or_meant(term, known)}"
+            "that reads it, with other variables held at a value by at; variables are "
+            f"{there}{or_meant(term, known)}"
         )
-    return str(read.pop())
-
-
-def _variable_of_interaction(
-    fit: NoisyRecord, term: str, pieces: list[str], known: list[str], held: Collection[str]
-) -> str:
-    """The variable that an interaction is drawn against: the one that is not held at a value."""
-    formula = fit.spec.formula
-    names = {token.text for token in tokenize(term) if token.is_name} & {*formula.regressors}
-    together = [{n for i in one for n in formula.factors[i].names} for one in formula.terms]
-    if len(names) < 2 or not any(names <= one for one in together):
-        raise ArgumentError(
-            f"term={show(term)}: the model has no such interaction; its terms are those of "
-            f"{formula.text}, and a variable alone draws all that it enters."
-        )
-    called = [one for one in pieces if one not in fit.spec.variables]  # functions of a variable
-    called = called or [one for one in pieces if one in known]
-    read = [_variable_of(fit, one) for one in called]
-    free = [one for one in read if one not in held]
-    if len(read) != 1 and len(free) != 1:
-        other = (read or sorted(names))[-1]
-        raise ArgumentError(
-            f"term={show(term)}: a line is drawn against one numeric variable; hold the others at "
-            f"a value, as in at={{{other!r}: ...}}."
-        )
-    return read[0] if len(read) == 1 else free[0]
-
-
-def _has(fit: NoisyRecord, function: str, name: str) -> bool:
-    """Whether the model has a term that is this function of a variable; powers are ``poly``."""
-    start = "I(" if function == "poly" else f"{function}("
-    factors = fit.spec.formula.factors
-    return any(name in factor.names and factor.label.startswith(start) for factor in factors)
+    return free.pop()
 
 
 def _places(fit: NoisyRecord, name: str, at: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -1,12 +1,7 @@
 """The release file: its content, and how it is written, read and checked."""
 
-from privatelr.results.release_files.design_file import (
-    MOST_COLUMNS,
-    expansion_work,
-    least_columns,
-    read_tokens,
-)
-from privatelr.results.release_files.json_values import MOST_MARKS, canonical, parse, read_entry
+from privatelr.results.release_files.design_file import MOST_COLUMNS
+from privatelr.results.release_files.json_values import canonical, parse, read_entry
 from privatelr.results.release_files.release_file import (
     IS_DATABASE,
     charge_of,
@@ -18,7 +13,6 @@ from privatelr.results.release_files.release_file import (
     load,
     load_with_hash,
     release_document,
-    remove_abandoned,
     replace_file,
     reservation_of,
     restore,

@@ -25,7 +25,6 @@ from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.pages.comparison import paid_once
 from privatelr.results.release_files import file_entries as entries
-from privatelr.results.release_files.fit_file import read_counts
 from privatelr.results.release_files.json_values import named
 from privatelr.sources import declare_schema
 
@@ -80,7 +79,7 @@ class CurveReleased(entries.FileEntry, frozen=True):
         records that cannot be used.
     """
 
-    counts: Annotated[list[int], Meta(min_length=5, max_length=2001)]
+    counts: Annotated[list[float], Meta(min_length=5, max_length=2001)]
 
 
 def curve_parts(answer: PrivateRoc) -> entries.Parts:
@@ -100,7 +99,7 @@ def curve_parts(answer: PrivateRoc) -> entries.Parts:
         "edges": [edges[0], edges[-1]],
         **entries.plain(numbers),
     }
-    return call, {"counts": [int(count) for count in release.counts]}, derived
+    return call, {"counts": entries.plain(release.counts)}, derived
 
 
 def restore_curve(
@@ -112,10 +111,8 @@ def restore_curve(
     target = entries.read_promise(call.target, "call.target")
     with named("call"):
         made = calibrate_histogram(call.n, target)
-    place, counts = (
-        ScoreScale(call.middle, call.spread),
-        read_counts(document.released.counts, made),
-    )
+    place, cells = ScoreScale(call.middle, call.spread), made.noise.dimension
+    counts = entries.read_numbers(document.released.counts, cells, "released.counts", made.grid)
     release = HistogramRelease(counts, place, made, *_paid(document, made))
     fit_guarantee = entries.read_guarantee(call.fit_guarantee, "call.fit_guarantee")
     return PrivateRoc(release, read_loss(call.loss), call.formula, call.positive, fit_guarantee)
@@ -163,7 +160,7 @@ def choice_parts(answer: ChosenFit, write: Callable[[Any], dict[str, Any]]) -> e
     """The call, with the file of each candidate, and the choice."""
     candidates = [write(fit) for fit in answer.candidates]
     call = entries.written(ChoiceCall, answer, answer.calibration, candidates=candidates)
-    return call, {"place": answer.place}, {}
+    return call, {"place": answer.place}, {"chosen": answer.label}
 
 
 def total_of(answer: ChosenFit) -> Guarantee:
@@ -317,17 +314,48 @@ def restore_levels(document: entries.Document[LevelsCall, LevelsReleased]) -> Re
     return ReleasedLevels(call.column, tuple(levels), call.n, made, *paid, identifier)
 
 
-BOUNDS = entries.Kind(SuggestedBounds, RangesCall, RangesReleased, ranges_parts, restore_ranges)
-LEVELS = entries.Kind(ReleasedLevels, LevelsCall, LevelsReleased, levels_parts, restore_levels)
+_DECLARED = "Names are those of the table, and outer ranges were declared without a look at it."
+BOUNDS = entries.Kind(
+    SuggestedBounds,
+    RangesCall,
+    RangesReleased,
+    ranges_parts,
+    restore_ranges,
+    "The epsilon of each choice and the number of records to lie beyond an end follow from the "
+    "outer ranges, the number of records and the guarantee, and all ends are candidates that do.",
+    (_DECLARED,),
+)
+LEVELS = entries.Kind(
+    ReleasedLevels,
+    LevelsCall,
+    LevelsReleased,
+    levels_parts,
+    restore_levels,
+    "The chances of levels by their counts follow from the guarantee.",
+    (_DECLARED,),
+)
 
 
 def curve_kind(read_loss: Callable[[entries.LossEntry], Any]) -> entries.Kind:
     """A ROC curve of a fit that has a loss, or what stands in its place."""
-    restore = partial(restore_curve, read_loss=read_loss)
-    return entries.Kind(PrivateRoc, CurveCall, CurveReleased, curve_parts, restore)
+    return entries.Kind(
+        PrivateRoc,
+        CurveCall,
+        CurveReleased,
+        curve_parts,
+        partial(restore_curve, read_loss=read_loss),
+        "Areas and thresholds are what the released numbers give.",
+        ("Formula, classes and the guarantee of the fit are those of the fit that scored.",),
+    )
 
 
 def choice_kind(write: Callable[[Any], Any], read: Callable[[Any], Any]) -> entries.Kind:
     """A choice, whose candidates are written and read as files of their own."""
-    parts, restore = partial(choice_parts, write=write), partial(restore_choice, read=read)
-    return entries.Kind(ChosenFit, ChoiceCall, ChoiceReleased, parts, restore)
+    return entries.Kind(
+        ChosenFit,
+        ChoiceCall,
+        ChoiceReleased,
+        partial(choice_parts, write=write),
+        partial(restore_choice, read=read),
+        "The file of each candidate is right by itself, and all prices together are the guarantee.",
+    )

@@ -2,16 +2,10 @@
 
 The formula is parsed, the declarations are checked, and the design is planned again, by the code
 of a fit.
-
-The size of a formula is checked before it is expanded, because a few characters can cause much
-work: ``(a + b + c)^10``, a product of two factors, or a contrast that is computed. A saved file
-has a number for each column of its design, so the length of the file bounds the work of planning
-it. A file that needs more was not written by `save`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -22,16 +16,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from privatelr import design
 from privatelr.errors import PrivateLRError, ReleaseFileError
-from privatelr.formula import (
-    CLOSING,
-    MOST_RECORDS,
-    OPENING,
-    Person,
-    Token,
-    closing_index,
-    parse_formula,
-    tokenize,
-)
+from privatelr.formula import MOST_RECORDS, Person, parse_formula, tokenize
 from privatelr.results.release_files import file_entries as entries
 from privatelr.results.release_files.json_values import named
 from privatelr.sources import Batch, Payment, Schema, as_batch, declare_schema
@@ -40,17 +25,6 @@ _DTYPES = {"numbers": "float64", "strings": "string", "anything": "object"}
 """A column has one of these types, depending on the content of its variable."""
 MOST_COLUMNS = 5_000
 """A design in a file has at most this number of columns."""
-LONGEST_FORMULA = 200_000
-"""A formula has at most this number of characters."""
-DEEPEST_BRACKETS = 50
-"""The brackets of a formula are nested at most this deep."""
-MOST_WORK = 1e7
-"""A formula is expanded in at most this number of steps, which take one or two seconds; a sum of
-4,000 terms needs about as many, and so do all pairs of 600 variables."""
-_PRODUCT = 20.0
-"""A product of two terms takes the time of this number of steps of a sum."""
-_POWERS = ("^", "**")
-_BINDING = {"+": 1, "-": 1, "*": 2, "/": 2, ":": 2, "^": 3, "**": 3}
 
 
 class VariableEntry(entries.FileEntry, frozen=True):
@@ -207,7 +181,7 @@ def design_entry(spec: Any, text: str, row_norm: float | None) -> dict[str, Any]
     """
     variables = [_variable_entry(variable) for variable in spec.variables.values()]
     constant = spec.intercept
-    if not isinstance(spec, design.DesignSpec):
+    if not spec.has_names:
         said = spec.formula.person
         bound = spec.bound if isinstance(spec, design.NormBoundedMatrix) else None
         person = (
@@ -296,17 +270,14 @@ def _plan_matrix(entry: MatrixEntry, most: int) -> tuple[Any, Schema]:
 
 
 def _plan_formula(entry: FormulaEntry, most: int, *, scaled: bool) -> tuple[Any, Schema]:
-    names = dict.fromkeys(t.text for t in read_tokens(entry.formula) if t.is_name)
+    names = dict.fromkeys(t.text for t in tokenize(entry.formula) if t.is_name)
     formula = parse_formula(entry.formula, list(names))
     if list(formula.variables) != [variable.name for variable in entry.variables]:
         raise ReleaseFileError("call.design.variables are not the columns that the formula reads")
     batch, schema = _declare(entry.variables, entry.intercept_scale, entry.row_norm)
-    variables = design.describe_variables(batch, formula.variables, schema)
-    widths = [design.plan_factor(e, variables).width for e in formula.factors]
     rows = None if isinstance(entry.projection, UnsetType) else entry.projection
     most = most if rows is None else len(rows) + 1
-    is_small = len(formula.terms) <= most <= MOST_COLUMNS
-    if not is_small or least_columns(formula.terms, widths) > most:
+    if not len(formula.terms) <= most <= MOST_COLUMNS:
         raise ReleaseFileError(
             f"call.design.formula takes at most {MOST_COLUMNS} columns, and as many coefficients"
         )
@@ -355,108 +326,3 @@ def _declare(
         columns[one.name] = pd.Series([], dtype=dtype)
     declared = bounds, levels, row_norm, intercept_scale
     return as_batch(pd.DataFrame(columns)), declare_schema(*declared)
-
-
-# -- limits of a formula -----------------------------------------------------------------------
-
-
-def read_tokens(text: str) -> list[Token]:
-    """The tokens of a formula; raises an error if it is too long, too deep, or too large."""
-    if len(text) > LONGEST_FORMULA:
-        raise ReleaseFileError(f"call.design.formula has more than {LONGEST_FORMULA} characters")
-    tokens = tokenize(text)
-    depth = deepest = 0
-    for token in tokens:
-        depth += token.is_operator(*OPENING) - token.is_operator(*CLOSING)
-        deepest = max(deepest, depth)
-    if deepest > DEEPEST_BRACKETS:
-        raise ReleaseFileError(f"call.design.formula nests more than {DEEPEST_BRACKETS} brackets")
-    tildes = [index for index, token in enumerate(tokens) if token.is_operator("~")]
-    right = tokens[tildes[0] + 1 :] if tildes else tokens
-    if Token("name", ".") in right:  # a saved formula has no dot, because it is expanded
-        raise ReleaseFileError("call.design.formula has a dot that stands for other columns")
-    if expansion_work(right) > MOST_WORK:
-        raise ReleaseFileError("call.design.formula asks for more terms than a release can have")
-    return tokens
-
-
-def expansion_work(tokens: Sequence[Token]) -> float:
-    """An upper bound on the number of steps that the expansion of a right-hand side takes.
-
-    It counts the terms that formulaic would make of each operator if all terms were different. An
-    operator ``:`` has the precedence of ``*`` here, which gives no smaller number.
-    """
-    values: list[float] = []
-    waiting: list[str] = []
-    work = 0.0
-
-    def reduce(binding: int) -> None:
-        nonlocal work
-        while waiting and waiting[-1] != "(" and _BINDING[waiting[-1]] >= binding:
-            operator = waiting.pop()
-            if len(values) < 2:  # the operator is a sign
-                continue
-            right, left = values.pop(), values.pop()
-            match operator:
-                case "+" | "-":
-                    size = left + right
-                case "^" | "**":
-                    size = math.exp(min(right * math.log(max(left, 1.0)), 100.0))
-                case ":":
-                    size = left * right
-                case _:
-                    size = left + right + left * right
-            values.append(size)
-            work += size if operator in "+-" else _PRODUCT * size
-
-    index, power = 0, False
-    while index < len(tokens):
-        token = tokens[index]
-        after = index + 1
-        if token.is_name or token.is_operator("{"):
-            opens = after if token.is_name else index
-            if opens < len(tokens) and tokens[opens].is_operator("(", "{"):
-                after = closing_index(tokens, opens) + 1
-            values.append(1.0)
-        elif token.kind == "number":
-            small = power and token.text.isdecimal() and len(token.text) < 3
-            values.append(float(token.text) if small else 1.0)
-        elif token.is_operator("("):
-            waiting.append("(")
-        elif token.is_operator(")"):
-            reduce(0)
-            if waiting:
-                waiting.pop()
-        elif token.text in _BINDING:
-            reduce(_BINDING[token.text])
-            waiting.append(token.text)
-        power = token.is_operator(*_POWERS)
-        index = after
-    reduce(0)
-    return work
-
-
-def least_columns(terms: Sequence[tuple[int, ...]], levels: Sequence[int]) -> float:
-    """The rank of a design, a lower bound on its number of columns; infinite if it is too large.
-
-    For each subset of its categorical factors, a term spans one column for every combination of
-    their levels except the first. Columns that an earlier term spans are not counted again.
-    """
-    spanned: set[tuple[frozenset[int], int]] = set()
-    rank = 0
-    for used in terms:
-        numeric = frozenset(i for i in used if levels[i] == 0)
-        whole = sum(1 << i for i in used if levels[i] > 0)
-        if math.prod(levels[i] for i in used if levels[i] > 0) > MOST_COLUMNS:
-            return math.inf
-        subset = whole
-        while True:
-            if (numeric, subset) not in spanned:
-                spanned.add((numeric, subset))
-                rank += math.prod(levels[i] - 1 for i in used if subset >> i & 1)
-            if subset == 0:
-                break
-            subset = (subset - 1) & whole
-        if rank > MOST_COLUMNS:
-            return math.inf
-    return rank

@@ -224,6 +224,10 @@ class Kind:
         Takes a result; returns its call, its numbers, and what follows from both.
     restore
         Takes a document; returns the result, calibrated again.
+    checked
+        What reading the file of an answer verifies, besides the law of its noise.
+    stated
+        What the writer of an answer states, besides how its numbers were computed.
     objectives
         Reads what stands in place of a loss in these fits, by its name.
     """
@@ -233,6 +237,8 @@ class Kind:
     released: Any
     parts: Callable[[Any], Parts]
     restore: Callable[[Any], Any]
+    checked: str = ""
+    stated: tuple[str, ...] = ()
     objectives: Mapping[str, Callable[[LossEntry], Any]] = field(default_factory=dict)
 
 
@@ -293,10 +299,8 @@ def read_loss(entry: LossEntry) -> Loss:
         return find_loss(**given)
 
 
-def read_numbers(
-    given: list[float], size: int, where: str, grid: float = 0.0, largest: float = math.inf
-) -> FloatArray:
-    """Released numbers, which are multiples of a grid and no larger than rows and noise make them.
+def read_numbers(given: list[float], size: int, where: str, grid: float = 0.0) -> FloatArray:
+    """Released numbers, which are multiples of a grid.
 
     Raises
     ------
@@ -308,6 +312,4 @@ def read_numbers(
     values = np.array(given, dtype=np.float64)
     if grid and np.any(np.fmod(values, grid)):
         raise ReleaseFileError(f"{where} takes multiples of the grid {grid:g}")
-    if np.any(np.abs(values) > largest):
-        raise ReleaseFileError(f"{where} takes numbers that rows and noise can make")
     return values

@@ -6,22 +6,20 @@ and calibrates the noise again, by the code of a fit.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import Meta, field
 
 from privatelr import mechanisms
-from privatelr.design import DesignSpec, EntryBoundedMatrix, prior_of, standardise
-from privatelr.errors import ReleaseFileError
-from privatelr.mechanisms import Release, StagedCalibration, calibration
-from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, LENGTHS, ROC, SCALE
-from privatelr.mechanisms.stages import matrices
+from privatelr.design import EntryBoundedMatrix, prior_of, standardise
+from privatelr.errors import ReleaseFileError, listed
+from privatelr.mechanisms import Release, StagedCalibration
+from privatelr.mechanisms.request import COEFFICIENTS, LENGTHS, SCALE
+from privatelr.mechanisms.stages import StageCalibration
 from privatelr.mechanisms.stages import scale as scale_stage
-from privatelr.mechanisms.stages.histogram import HistogramCalibration, HistogramRelease
-from privatelr.mechanisms.stages.lengths import LENGTH_GRID, LengthCalibration, LengthRelease
 from privatelr.method import perturbation
 from privatelr.privacy import Guarantee, noise
 from privatelr.results.answers.scored_records import score_scale
@@ -35,12 +33,14 @@ from privatelr.results.release_files.json_values import named, sums
 from privatelr.results.strata_of_fits import Strata
 from privatelr.types import FloatArray
 
-FARTHEST = 1000.0
-"""Noise beyond this number of standard deviations is never drawn, so a file with it is refused."""
 _STAGE = ("target", "analysis", "noise", "shield", "tau", "grid", "balance", "typical", "bins")
 """What a file tells of the calibration of a stage, as far as the stage has it."""
 ThresholdEntry = Annotated[float, Meta(ge=-1e100, le=1e100)] | Literal["youden", "topleft"]
 """A public value, or the rule that learns one, which is never in a file."""
+
+
+Numbers = Annotated[list[float], Meta(max_length=2_000_000)]
+"""Released numbers of one stage."""
 
 
 class FitCall(entries.FileEntry, frozen=True):
@@ -78,90 +78,44 @@ class FitCall(entries.FileEntry, frozen=True):
     placement: Literal["objective", "output"]
     analysis: Literal["joint", "one-log", "cms11"] | None
     promise: entries.GuaranteeEntry
-    shares: (
-        Literal["inference"]
-        | list[tuple[Literal["scale", "lengths", "coefficients", "inference", "roc"], float]]
-    )
+    shares: Literal["inference"] | list[tuple[entries.Phrase, float]]
     laws: list[entries.Phrase]
     scaled: bool
     threshold: ThresholdEntry
 
 
-class ScaleEntry(entries.FileEntry, frozen=True):
-    """Means and mean squares of columns with noise, which standardised the rows.
-
-    They are of the covariates in units that have declared bounds at -1 and 1; a record that could
-    not be used counted as zeros.
-
-    Attributes
-    ----------
-    means
-        Of all covariates; under a pure promise, of those that are one number.
-    squares
-        Mean squares of those covariates that are not indicators of levels, times a weight that
-        follows from the promise.
-    """
-
-    means: list[float]
-    squares: list[float]
-
-
-class MomentsEntry(entries.FileEntry, frozen=True):
-    """Two matrices with noise, from which standard errors, tests and intervals are computed.
-
-    With w the coefficients in scaled units (declared bounds at -1 and 1), x the row of a record
-    with response y = -1 or 1, and l the loss, they are the means over the n records of
-    l''(y x.w) x x' and of l'(y x.w)^2 x x', without the penalty. They may be indefinite.
-
-    Attributes
-    ----------
-    curvature
-        Mean of l''(y x.w) x x' as released: the upper triangle row by row. Entries off the
-        diagonal are multiplied by the root of 2.
-    scores
-        Mean of l'(y x.w)^2 x x' as released, in the same form and multiplied by the balance.
-    """
-
-    curvature: list[float]
-    scores: list[float]
-
-
-class NumbersEntry(entries.FileEntry, frozen=True):
-    """The numbers that one fit released.
-
-    Attributes
-    ----------
-    coefficients
-        In scaled units, one class after the other.
-    inference
-        Present if inference was requested.
-    roc
-        Present if a ROC curve was requested: counts of scores with noise. They are of records in
-        the bins of the negative class, in those of the positive class, and of records that cannot
-        be used.
-    """
-
-    coefficients: Annotated[list[float], Meta(min_length=1, max_length=10**6)]
-    inference: MomentsEntry | UnsetType = UNSET
-    roc: list[int] | UnsetType = UNSET
-
-
 class FitReleased(entries.FileEntry, frozen=True):
-    """The numbers that were released.
+    """The numbers that were released, by the names of their shares.
+
+    The `coefficients` are in scaled units (declared bounds at -1 and 1), one class after the other.
+
+    The `lengths` are one number: what standardised rows are divided by, in lengths of a typical
+    row.
+
+    The `scale` of the columns, which standardised the rows, are means and then mean squares of
+    covariates in scaled units, where a record that could not be used counted as zeros: means of
+    all covariates, or under a pure promise of those that are one number, and mean squares of those
+    that are not indicators of levels, times a weight that follows from the promise.
+
+    For `inference` there are two matrices. With w the coefficients in scaled units, x the row of
+    a record with response y = -1 or 1, and l the loss, they are the means over the n records of
+    l''(y x.w) x x' and of l'(y x.w)^2 x x', without the penalty. The upper triangle of either is
+    there row by row, with entries off the diagonal multiplied by the root of 2; that of the second
+    one is multiplied by the balance. They may be indefinite.
+
+    For a `roc` curve there are counts of scores: of records in the bins of the negative class, in
+    those of the positive class, and of records that cannot be used.
 
     Attributes
     ----------
+    shared
+        What was released before the coefficients, once for all fits.
     fits
         One, or one for each level of the column in by(...).
-    scale
-        Present if rows were standardised; shared by all fits.
-    length
-        In lengths of a typical row: what standardised rows are divided by, if it was released.
     """
 
-    fits: Annotated[list[NumbersEntry], Meta(min_length=1, max_length=100_000)]
-    scale: ScaleEntry | UnsetType = UNSET
-    length: float | UnsetType = UNSET
+    shared: dict[entries.Phrase, Numbers]
+    fits: Annotated[list[dict[entries.Phrase, Numbers]], Meta(min_length=1, max_length=100_000)]
 
 
 # -- writing ---------------------------------------------------------------------------------
@@ -175,23 +129,30 @@ def fit_parts(fit: NoisyRecord | Strata) -> entries.Parts:
     text = spec.formula.text
     if isinstance(fit, Strata) and by is not None:
         text = text.replace(by.label, replace(by, level=None).label)
-    scale: Any = UNSET
-    length: Any = UNSET if release.length is None else release.length
-    if release.scale is not None:
-        parts = np.split(release.scale.values, [len(release.scale.calibration.means)])
-        scale = {"means": parts[0], "squares": parts[1]}
-    numbers = [_numbers(one.release) for one in fits]
+    shared = {name: part.values for name, part in release.parts.items() if not _at(name)}
+    own = [
+        {
+            COEFFICIENTS: one.release.coef,
+            **{name: part.values for name, part in one.release.parts.items() if _at(name)},
+        }
+        for one in fits
+    ]
+    if not all(np.isfinite(numbers).all() for one in (shared, *own) for numbers in one.values()):
+        raise ReleaseFileError("a released number is not finite")
+    stages = {name: part.calibration for name, part in release.parts.items()}
+    stages = mechanisms.in_order({COEFFICIENTS: release.calibration, **stages})
     derived = {
         **derived_of_plan(spec),
         "fits": [derived_of_fit(one) for one in fits],
         **entries.picked(("problem", "lambda_rules"), release.calibration),
-        "stages": {name: entries.picked(_STAGE, stage) for name, stage in _stages(release).items()},
+        "stages": {name: entries.picked(_STAGE, stage) for name, stage in stages.items()},
     }
-    return (
-        _call_of(first, text),
-        entries.written(FitReleased, fits=numbers, scale=scale, length=length),
-        derived,
-    )
+    return _call_of(first, text), entries.plain({"shared": shared, "fits": own}), derived
+
+
+def _at(name: str) -> bool:
+    """Whether a stage is released at the coefficients of each fit."""
+    return mechanisms.STAGES[name].at_coefficients
 
 
 def _call_of(fit: NoisyRecord, text: str) -> dict[str, Any]:
@@ -221,34 +182,13 @@ def _call_of(fit: NoisyRecord, text: str) -> dict[str, Any]:
     )
 
 
-def _numbers(release: Release) -> dict[str, Any]:
-    if not np.isfinite(release.coef).all():
-        raise ReleaseFileError("a coefficient is not a finite number")
-    moments, counts = release.moments, release.histogram
-    inference: Any = UNSET
-    if moments is not None:
-        curvature, scores = np.split(moments.values, 2)
-        inference = {"curvature": curvature, "scores": scores}
-    return entries.written(
-        NumbersEntry,
-        coefficients=release.coef,
-        inference=inference,
-        roc=UNSET if counts is None else [int(count) for count in counts.counts],
-    )
-
-
-def _stages(release: Release) -> dict[str, Any]:
-    others = {name: part.calibration for name, part in release.parts.items()}
-    return mechanisms.in_order({COEFFICIENTS: release.calibration, **others})
-
-
 def derived_of_plan(spec: Any) -> dict[str, Any]:
     """The columns of a plan, with their map, and the response."""
     names = list(spec.columns.names)
     if spec.response.kind == "classes":
         names = [f"{one}: {name}" for one in spec.response.classes for name in names]
     derived: dict[str, Any] = {"response": spec.response.describe(), "names": names}
-    if isinstance(spec, DesignSpec):
+    if spec.has_names:
         columns = spec.columns
         sizes = np.maximum(np.abs(columns.centre), columns.scale)
         derived["columns"] = {
@@ -290,15 +230,22 @@ def restore_fit(document: entries.Document[FitCall, FitReleased]) -> Fit | Multi
     promise = entries.read_promise(call.promise, "call.promise")
     guarantee = entries.read_guarantee(document.guarantee, "guarantee")
     entries.require_standing(guarantee, promise)
-    spec, staged = _calibrate_again(call, promise, len(released.fits[0].coefficients))
+    coefficients = released.fits[0].get(COEFFICIENTS, ())
+    spec, staged = _calibrate_again(call, promise, len(coefficients))
     staged = replace(staged, target=guarantee if guarantee.is_private else promise)
     entry = entries.read_charge(document.ledger, guarantee, staged.events, spec)
-    scale = _read_scale(released.scale, staged.scale)
-    length = _read_length(released.length, staged.parts.get(LENGTHS))
-    if scale is not None:
-        own = None if length is None else length.length
-        mapped, held = mechanisms.scale_map(scale, own), scale_stage.binding(scale, own)
-        spec = standardise(spec, *mapped, released=held)
+    own = {name: made for name, made in staged.parts.items() if _at(name)}
+    before = {k: made for k, made in staged.parts.items() if k not in {*own, COEFFICIENTS}}
+    values = read_numbers(released.shared, before, "released.shared")
+    with named("released.shared"):
+        shared: dict[str, Any] = {
+            name: mechanisms.STAGES[name].read(numbers, before[name], None, None)
+            for name, numbers in values.items()
+        }
+    if SCALE in shared:
+        length = shared[LENGTHS].length if LENGTHS in shared else None
+        held = scale_stage.binding(shared[SCALE], length)
+        spec = standardise(spec, *mechanisms.scale_map(shared[SCALE], length), released=held)
     threshold, by = (
         read_threshold(call.threshold, staged.coefficients.problem.loss),
         spec.formula.by,
@@ -310,19 +257,19 @@ def restore_fit(document: entries.Document[FitCall, FitReleased]) -> Fit | Multi
     for level, numbers in zip(levels, released.fits, strict=True):
         plan = spec if level is None else spec.at_level(level)
         drawn = {} if spec.prior is None else prior_of(plan, staged.coefficients.problem)
+        values = read_numbers(numbers, {COEFFICIENTS: staged.coefficients, **own}, "released")
         release = Release(
-            _read_coefficients(numbers, staged.coefficients),
+            values.pop(COEFFICIENTS),
             guarantee,
             staged.coefficients,
             entry,
+            parts=shared,
             request=staged.request,
             **drawn,
         )
-        moments = _read_moments(numbers.inference, staged.moments)
-        release = release.having({SCALE: scale, LENGTHS: length, INFERENCE: moments})
-        fit = (MultinomialFit if plan.response.kind == "classes" else Fit)(plan, release, threshold)
-        counts = read_histogram(fit, numbers.roc, staged.histogram)
-        fits[level] = replace(fit, release=release.having({ROC: counts}))
+        kind = MultinomialFit if plan.response.kind == "classes" else Fit
+        fit = kind(plan, release, threshold)
+        fits[level] = replace(fit, release=release.having(read_parts(fit, values, own)))
     return Strata(by.column, fits) if by is not None and by.level is None else fits[None]
 
 
@@ -351,7 +298,7 @@ def _calibrate_again(
         raise
     except (ArithmeticError, ValueError):
         raise ReleaseFileError("call: nothing is proven about these numbers") from None
-    others = staged.parts.keys() - {SCALE, LENGTHS, COEFFICIENTS}
+    others = [name for name in staged.parts if _at(name)]
     if spec.response.kind == "classes" and (others or spec.prior is not None):
         raise ReleaseFileError("call: several classes have no inference, no curve and no prior")
     coefficient_stage = replace(staged.coefficients, lambda_origin=call.lambda_origin)
@@ -366,71 +313,29 @@ def _read_law(name: str) -> type[noise.NoiseLaw]:
     return laws[name]
 
 
-def _read_coefficients(numbers: NumbersEntry, made: calibration.Calibration) -> FloatArray:
-    given, size = numbers.coefficients, made.problem.size
-    return entries.read_numbers(given, size, "released.coefficients", made.grid)
+def read_numbers(
+    numbers: Mapping[str, list[float]], stages: Mapping[str, StageCalibration], where: str
+) -> dict[str, FloatArray]:
+    """The released numbers of each stage, which are as many as its noise has, on its grid."""
+    if numbers.keys() != stages.keys():
+        told = listed(stages) if stages else "nothing"
+        raise ReleaseFileError(f"{where} takes numbers that are paid for, here of {told}")
+    return {
+        name: entries.read_numbers(numbers[name], made.size, f"{where}.{name}", made.grid)
+        for name, made in stages.items()
+    }
 
 
-def _require_both(given: Any, made: Any, name: str) -> None:
-    if isinstance(given, UnsetType) != (made is None):
-        raise ReleaseFileError(f"released.{name} takes numbers if they are paid for, and only then")
-
-
-def _read_scale(
-    given: ScaleEntry | UnsetType, made: scale_stage.ScaleCalibration | None
-) -> mechanisms.ScaleRelease | None:
-    _require_both(given, made, "scale")
-    if made is None or isinstance(given, UnsetType):
-        return None
-    largest = max(1.0, *(group.largest for group in made.facts.groups))
-    most = made.weight * largest**2 + FARTHEST * math.sqrt(made.noise.variances.max())
-    parts = [
-        entries.read_numbers(numbers, len(columns), "released.scale", made.grid, most)
-        for numbers, columns in ((given.means, made.means), (given.squares, made.squares))
-    ]
-    return mechanisms.ScaleRelease(np.concatenate(parts), made)
-
-
-def _read_length(given: float | UnsetType, made: LengthCalibration | None) -> LengthRelease | None:
-    _require_both(given, made, "length")
-    if made is None or isinstance(given, UnsetType):
-        return None
-    if given not in LENGTH_GRID[1:]:
-        raise ReleaseFileError("released.length takes a number of the grid of lengths")
-    return LengthRelease(given, made)
-
-
-def _read_moments(
-    given: MomentsEntry | UnsetType, made: matrices.MomentsCalibration | None
-) -> mechanisms.Moments | None:
-    _require_both(given, made, "inference")
-    if made is None or isinstance(given, UnsetType):
-        return None
-    # a mean over n rows is at most n times the largest change that one row can cause
-    reach = matrices.moments_sensitivity(made.problem, made.typical)
-    size, most = made.noise.dimension // 2, made.problem.n * reach + FARTHEST * made.entry_sd
-    halves = [
-        entries.read_numbers(numbers, size, "released.inference", made.grid, most)
-        for numbers in (given.curvature, given.scores)
-    ]
-    return mechanisms.Moments(np.concatenate(halves), made)
-
-
-def read_histogram(
-    fit: Any, counts: list[int] | UnsetType, made: HistogramCalibration | None
-) -> HistogramRelease | None:
-    """The counts of scores that a fit bought."""
-    _require_both(counts, made, "roc")
-    if made is None or isinstance(counts, UnsetType):
-        return None
-    paid = fit.release.guarantee, fit.release.entry
-    return HistogramRelease(read_counts(counts, made), score_scale(fit), made, *paid)
-
-
-def read_counts(counts: list[int], made: HistogramCalibration) -> FloatArray:
-    """Counts of scores by class, no larger than records and noise make them."""
-    most, whole = made.n + FARTHEST * max(made.count_sd, 1.0), [float(count) for count in counts]
-    return entries.read_numbers(whole, 2 * made.bins + 1, "released.roc", largest=most)
+def read_parts(
+    fit: Any, values: Mapping[str, FloatArray], stages: Mapping[str, StageCalibration]
+) -> dict[str, Any]:
+    """What stages released at the coefficients of a fit."""
+    return {
+        name: mechanisms.STAGES[name].read(
+            numbers, stages[name], fit.release, lambda _: score_scale(fit)
+        )
+        for name, numbers in values.items()
+    }
 
 
 def read_threshold(given: ThresholdEntry, loss: Any) -> Threshold:

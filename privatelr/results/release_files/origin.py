@@ -13,6 +13,11 @@ from privatelr.page_model import Bullets, as_text
 from privatelr.privacy import REPLACE_PERSON, NonPrivate
 from privatelr.results.fit_record import ModelRecord, NoisyRecord
 
+SAME_HASH = (
+    "The content has the hash that the file states. That finds accidents; a forger can compute the "
+    "hash too."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -52,8 +57,7 @@ def source_fact(fit: ModelRecord) -> list[tuple[str, str]]:
 def recomputed(fit: ModelRecord) -> tuple[str, ...]:
     """Sentences about what is computed again when the release file of a fit is read."""
     found = [
-        "The content has the hash that the file states. That finds accidents; a forger can "
-        "compute the hash too.",
+        SAME_HASH,
         "The columns, their map to the units of the data and the length of a row are what "
         "formula, bounds and levels give.",
     ]

@@ -9,10 +9,8 @@ The entry ``sha256`` is the hash of all other content as canonical JSON. It find
 changes, but no forgery, because a forger can compute it, too. Nothing that a file names is
 imported or run.
 
-A file that is being written has another name in the folder of its target, and a lock. If its
-writer is killed, the file remains, but the operating system releases the lock. So the next save to
-the same target can tell an abandoned file from one that another process is writing, without regard
-to its age. A save removes those of other targets in its folder, too, once they are an hour old.
+A file that is being written has another name in the folder of its target. If its writer is killed,
+that file remains, as ``.privatelr-*.tmp``, and the target is what it was before.
 """
 
 from __future__ import annotations
@@ -20,15 +18,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.metadata
-import math
 import os
 import platform
-import re
 import secrets
-import stat
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +39,6 @@ from privatelr.errors import (
     SchemaError,
     show,
 )
-from privatelr.locks import has_file_locks, lock_file, still_has_name
 from privatelr.privacy import NonPrivate, void
 from privatelr.privacy.accounting import Entry, complete, ledger_store
 from privatelr.results.answers.chosen_fit import ChosenFit
@@ -82,11 +76,6 @@ _OPEN = ("written_by", "sha256")
 """These entries are about the file and not about the release."""
 _LONGEST_SHOWN = 120
 """An error quotes at most this number of characters of a path."""
-_SUFFIX = ".tmp"
-_OURS = re.compile(r"\.privatelr-[0-9a-f]{16}(-[0-9a-f]{16}\.tmp|\.lock)")
-"""Names of unfinished files and of reservations, of any target."""
-_OLD = 3600.0
-"""Seconds after which a file without a lock is abandoned, whatever its target is."""
 IS_DATABASE = "the file is a ledger, or another database, and is not replaced"
 
 
@@ -111,7 +100,7 @@ def release_document(release: Any) -> dict[str, Any]:
                 "do_scale=True: the columns were scaled by means and deviations of the data, which "
                 "a release may not hold; declare bounds= instead, and fit again."
             )
-    name, kind = next(item for item in kinds().items() if isinstance(release, item[1].types))
+    name, kind = kind_of(release)
     call, released, derived = kind.parts(release)
     guarantee = own = release.guarantee
     if isinstance(release, ChosenFit):  # prices are added up, whoever reads the file
@@ -221,6 +210,11 @@ def _read_loss(entry: LossEntry) -> Any:
     name = str(entry.get("name")) if isinstance(entry, dict) else entry
     objectives = [kind.objectives[name] for kind in kinds().values() if name in kind.objectives]
     return objectives[0](entry) if objectives else read_loss(entry)
+
+
+def kind_of(release: Any) -> tuple[str, Kind]:
+    """The name and the kind of a release."""
+    return next(item for item in kinds().items() if isinstance(release, item[1].types))
 
 
 def kinds() -> dict[str, Kind]:
@@ -462,73 +456,19 @@ def create_file(target: Path, data: bytes) -> None:
             temporary.replace(target)
 
 
-def remove_abandoned(target: Path) -> None:
-    """Remove the unfinished files of killed processes that were writing to this target.
-
-    Files that another process is writing remain, and so do files that cannot be opened.
-    """
-    own = _start_of(target)
-    _sweep(target.parent, lambda name: name.startswith(own) and name.endswith(_SUFFIX), math.inf)
-
-
-def _remove_old(target: Path, now: float) -> None:
-    """Remove what killed processes left for other targets in the folder, if it is an hour old.
-
-    `now` is the time by the clock of the file system. Without an age, a file would be lost that
-    another machine writes, if its lock is not seen here; a file is written in less than an hour.
-    """
-    own = _start_of(target).removesuffix("-")
-    _sweep(target.parent, lambda name: not name.startswith(own), now - _OLD)
-
-
-def _sweep(folder: Path, chosen: Callable[[str], bool], before: float) -> None:
-    if not has_file_locks():  # nothing tells abandoned files from those that are being written
-        return
-    with suppress(OSError):
-        for name in filter(chosen, filter(_OURS.fullmatch, os.listdir(folder))):
-            with suppress(OSError):
-                _remove_unlocked(folder / name, before)
-
-
-def _remove_unlocked(path: Path, before: float) -> None:
-    """Remove a plain file that nobody holds, if it was changed before a time."""
-    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        found = os.fstat(descriptor)
-        if stat.S_ISREG(found.st_mode) and found.st_mtime < before:
-            lock_file(descriptor, wait=False)
-            path.unlink()
-    finally:
-        os.close(descriptor)
-
-
 @contextmanager
 def complete_beside(target: Path, data: bytes) -> Iterator[Path]:
     """A complete temporary file with the data on disk, in the folder of the target.
 
-    Within the block it may be renamed to the target; after the block it is removed. What killed
-    processes left in the folder is removed first.
+    Within the block it may be renamed to the target; after the block it is removed.
     """
-    remove_abandoned(target)
-    while True:
-        path = target.with_name(f"{_start_of(target)}{secrets.token_hex(8)}{_SUFFIX}")
-        file = path.open("xb")
-        if not has_file_locks():
-            break
-        with suppress(OSError):  # some file systems have no locks
-            lock_file(file.fileno(), wait=True)  # another process may hold it to look for a lock
-        if still_has_name(file.fileno(), path):
-            break
-        file.close()  # that process found the file without a lock, and removed it
+    path = target.with_name(f"{_start_of(target)}{secrets.token_hex(8)}.tmp")
     try:
-        _remove_old(target, os.fstat(file.fileno()).st_mtime)
-        with file:
+        with path.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-            if not has_file_locks():  # a system without locks may not be able to rename open files
-                file.close()
-            yield path
+        yield path
     finally:
         with suppress(OSError):
             path.unlink()

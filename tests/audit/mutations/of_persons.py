@@ -11,6 +11,7 @@ import numpy as np
 from privatelr.audit.density.persons_and_classes import audit_gaussian_persons, audit_persons
 from privatelr.audit.neighbouring_tables import audit_persons_of_fits
 from privatelr.audit.recomputed import audit_noise
+from privatelr.call_data import FrameData
 from privatelr.design import offsets_and_weights, persons, read_wide, shares_of, with_shares
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import gaussian_objective, pure
@@ -18,7 +19,6 @@ from privatelr.mechanisms.candidate_choice import total_score_of_persons
 from privatelr.mechanisms.stages.histogram import counts_of_shares, filled_up
 from privatelr.mechanisms.stages.matrices import clip_for
 from privatelr.mechanisms.stages.scale import scale_sensitivity
-from privatelr.model_data import FrameData
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import column_sums, grams_of_persons
 from privatelr.privacy import TiltEvent, person_tilt

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from privatelr import model_data
+from privatelr import call_data
 from privatelr.design import formula_design, offsets_and_weights, partitions, plan_columns
 from privatelr.mechanisms import Problem, registry
 from privatelr.mechanisms.stages import scale as scale_stage
@@ -23,7 +23,6 @@ from privatelr.numerics.rows import (
     Work,
     entries,
     row_bounds,
-    row_offsets,
     sparse_rows,
 )
 from privatelr.privacy.noise import FloatDraw
@@ -166,7 +165,7 @@ def _() -> Iterable[Any]:
     yield plan_columns, plan
 
 
-@bug("records with a missing value are dropped", (model_data, "read_design"), rows("frame"))
+@bug("records with a missing value are dropped", (call_data, "read_design"), rows("frame"))
 def _(honest: Any, spec: Any, batch: Any, *others: Any) -> Any:
     used = pd.DataFrame({name: batch[name] for name in spec.formula.variables})
     return honest(spec, batch.take(np.flatnonzero(used.notna().all(axis=1))), *others)
@@ -231,7 +230,7 @@ def _() -> Iterable[Any]:
         lambda honest, parts, values, n: (1e6 * honest(parts, values, n)[0], np.ones(n, bool)),
     )
     yield (
-        row_offsets.held_offset,
+        row_bounds.held_offset,
         lambda honest, offset, labels, bound: honest(offset, labels, np.inf),
     )
 
