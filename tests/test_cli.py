@@ -1,18 +1,13 @@
 """The command, as its user meets it."""
 
 import itertools
-import os
-import subprocess
-import sys
 import warnings
-from importlib.metadata import entry_points
-from pathlib import Path
 
 import pytest
 
 from privatelr import PrivacyWarning, __version__, cli, load
-from privatelr.cli.app import COMMANDS, privatelr_app
-from privatelr.cli.outcomes import NotWrittenError, in_shell, run_safely
+from privatelr.cli.app import COMMANDS
+from privatelr.cli.outcomes import NotWrittenError, run_safely
 
 
 def test_demo(capsys, tmp_path):
@@ -77,20 +72,6 @@ def test_a_wrong_command_line_is_one_line_and_status_2(words, said, capsys):
     assert said in shown.err
 
 
-@pytest.mark.parametrize("name", ["privatelr", "lrsimple", "svmsimple"])
-def test_the_installed_entry_points(name, capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", [name, "--help"])
-    assert entry_points(group="console_scripts", name=name)[name].load()() == 0
-    assert f"Usage: {name} " in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_can_complete_a_line(shell):
-    script = privatelr_app().generate_completion(shell=shell)
-    for word in ("card", "output-perturbation", "multinomial"):
-        assert word in script
-
-
 # -- how commands end ------------------------------------------------------------------------
 
 SECRET = "4711"
@@ -131,40 +112,3 @@ def test_warnings_about_privacy_are_lines_and_others_are_not(capsys):
 
     assert run_safely("program", action) == 0
     assert capsys.readouterr().err == "program: one line\n"
-
-
-def test_a_name_that_the_terminal_cannot_show(tmp_path):
-    (tmp_path / "t.csv").write_text("größe,y\n1,0\n2,1\n", encoding="utf-8")
-    line = "privatelr fit t.csv 'y ~ größe' --bounds größe=0:9 --bounds y=0:1 | tail -20"
-    found = shell(line, tmp_path, PYTHONIOENCODING="ascii")
-    assert r"gr\xf6\xdfe" in found.stdout
-    assert found.stderr.startswith("privatelr: read as numbers: y, gr")
-    assert found.stderr.count("\n") == 1
-
-
-def shell(line, folder, **environment):
-    """Run a line in a shell where the installed programs are found first."""
-    programs = str(Path(sys.executable).parent)
-    path = os.pathsep.join([programs, os.environ["PATH"]])
-    return subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {line}"],
-        cwd=folder,
-        env={**os.environ, "PATH": path, "PYTHONUNBUFFERED": "", **environment},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-
-
-def test_the_package_runs_as_a_module():
-    command = [sys.executable, "-m", "privatelr", "--version"]
-    found = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
-    assert found.stdout == f"privatelr {__version__}\n"
-
-
-def test_columns_that_are_called_like_options_keep_their_names():
-    page = "log(balance)  I(spread)  y ~ a + (balance)  C(x)[balance=low]"
-    assert in_shell(page) == page
-    said = "balance=2: balance takes a share; the balance (balance), length 1 (row_norm)"
-    meant = "--balance 2: balance takes a share; the balance (--balance), length 1 (--row-norm)"
-    assert in_shell(said) == meant

@@ -12,7 +12,6 @@ from privatelr import call_data as data_of_calls
 from privatelr.numerics.rows.partition_work import in_any_order
 from privatelr.results.answers.chosen_fit import scores_of
 from privatelr.results.answers.scored_records import open_data
-from privatelr.sources import declare_schema
 
 pytest.importorskip("dask", reason="needs the extra [dask]")
 pa = pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
@@ -41,18 +40,6 @@ def test_columns_are_chosen_as_in_memory(model, options):
         assert str(found) == str(expected)
 
 
-def test_sparse_columns_are_chosen_as_in_memory():
-    rng = np.random.default_rng(2)
-    levels = [f"l{place:03d}" for place in range(60)]
-    frame = pd.DataFrame({"v": rng.choice(levels, 500), "y": rng.integers(0, 2, 500)})
-    expected = drawn(dplpsvm, "y ~ v", frame, levels={"v": levels, "y": [0, 1]}, rounds=9)
-    found = drawn(
-        dplpsvm, "y ~ v", in_parts(frame, 100, 0, 250), levels={"v": levels, "y": [0, 1]}, rounds=9
-    )
-    assert expected.calibration.problem.d > 50
-    pd.testing.assert_frame_equal(found.selected, expected.selected)
-
-
 def test_arrays_in_partitions_are_read_as_arrays():
     da = pytest.importorskip("dask.array")
     x, y = np.random.default_rng(1).uniform(-1, 1, (300, 2)), np.resize([0.0, 1.0, 1.0], 300)
@@ -68,15 +55,6 @@ def test_rows_that_are_too_many_for_this_process_are_refused(monkeypatch):
     monkeypatch.setattr(data_of_calls, "memory_here", lambda: 1000.0)
     with pytest.raises(ArgumentError, match="more than a part of it"):
         dplpsvm(FORMULA, in_parts(trial(300), 100), **SCHEMA)
-
-
-def test_partitions_that_change_are_noticed():
-    source = data_of_calls.read_data(FORMULA, in_parts(trial(300), 100), None)
-    spec = source.plan_entries(declare_schema(SCHEMA["bounds"], SCHEMA["levels"]))
-    assert source.entries(spec)[0].n == 300
-    source.table._counted["lengths"] = (100, 100)  # as if a file had grown since
-    with pytest.raises(SchemaError, match="changed while they were read"):
-        source.entries(spec)
 
 
 @pytest.mark.parametrize("score", ["auc", "accuracy", "brier"])
@@ -102,41 +80,6 @@ def test_fits_of_persons_are_scored_in_memory():
     for source in sources(frame):
         with pytest.raises(PrivateLRError, match="persons take a table in memory"):
             choose({"a": fit, "b": other}, source, eps=1.0)
-
-
-@pytest.mark.parametrize("options", [{}, {"by": "smoker"}], ids=["scale", "strata"])
-@pytest.mark.parametrize("memory", [pytest.param("0", marks=pytest.mark.full), "1GiB"])
-def test_partitions_that_change_between_two_plans_are_noticed(options, memory, tmp_path):
-    """The scale, and each stratum, has rows of its own: all are of one table."""
-    dask = pytest.importorskip("dask")
-    dd = pytest.importorskip("dask.dataframe")
-    frame, counter = trial(3000), tmp_path / "count"
-
-    def part(strikes):
-        with counter.open("ab") as file:
-            file.write(b"x")
-        changed = counter.stat().st_size > strikes
-        return frame.assign(dose=frame["dose"].where(frame.index != 5, 4.0)) if changed else frame
-
-    def fitted(strikes):
-        counter.unlink(missing_ok=True)
-        lazy = dd.from_delayed([dask.delayed(part, pure=False)(strikes)], meta=frame.iloc[:0])
-        formula = "y ~ age + dose" if options else FORMULA
-        with dask.config.set({"privatelr.memory": memory, "scheduler": "synchronous"}):
-            return np.asarray(drawn(dplr, formula, lazy, eps=4.0, **SCHEMA, **options).coef)
-
-    before, after = fitted(10**6), fitted(0)
-    readings = counter.stat().st_size
-    assert np.abs(before - after).max() > 0
-    noticed = 0
-    for strikes in range(1, readings + 1):
-        try:
-            found = fitted(strikes)
-        except SchemaError:
-            noticed += 1
-        else:
-            assert min(np.abs(found - table).max() for table in (before, after)) < 1e-9
-    assert noticed > 0
 
 
 def test_kept_rows_may_come_in_another_order(tmp_path):

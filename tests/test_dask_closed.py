@@ -10,16 +10,12 @@ from frames_for_laws import FORMULA, SCHEMA
 from repeated_noise import trial
 
 from privatelr import ClusterError, Ledger, SchemaError, dplr
-from privatelr.design import plan_design, read_dask_design, read_dask_source
-from privatelr.formula import parse_formula
-from privatelr.numerics.rows import DaskRows
+from privatelr.design import read_dask_source
 from privatelr.numerics.solve import Newton
-from privatelr.sources import declare_schema
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
 distributed = pytest.importorskip("distributed", reason="needs the extra [dask]")
 
-DECLARED = declare_schema(**SCHEMA)
 CLOSED = r"because (its client was closed|no client is connected to it);"
 
 pytestmark = pytest.mark.usefixtures(one_noise.__name__)
@@ -114,36 +110,6 @@ def test_a_pass_does_not_move_here_once_its_client_is_closed(what):
         with pytest.raises(ClusterError, match=CLOSED):
             fit(solver=closing(made[what]), ledger=charged)
         assert charged.left() == 0.0
-
-
-def read(table):
-    return table.over(["age"], len)
-
-
-def count(table):
-    return len(table)
-
-
-def keep_rows(table):
-    spec = plan_design(parse_formula(FORMULA, list(table.typed.names)), table.typed, DECLARED)
-    with dask.config.set({"privatelr.memory": KEPT}):
-        return read_dask_design(spec, table, DaskRows)
-
-
-def sum_rows(table):
-    spec = plan_design(parse_formula(FORMULA, list(table.typed.names)), table.typed, DECLARED)
-    return read_dask_design(spec, table, DaskRows).scores(np.zeros(4))
-
-
-@pytest.mark.parametrize("step", [read, count, keep_rows, sum_rows])
-def test_no_pass_over_a_table_moves_here(step):
-    with default_client() as (_, client):
-        _, table = read_dask_source(FORMULA, in_parts(trial(100), 30), None)
-        if step in (keep_rows, sum_rows):
-            assert len(table) == 100
-        client.close()
-        with pytest.raises(ClusterError, match="its client was closed"):
-            step(table)
 
 
 def test_another_client_or_scheduler_may_take_over():

@@ -15,8 +15,6 @@ pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
 
 pytestmark = pytest.mark.usefixtures(one_noise.__name__)
 
-SYSTEMS = pytest.mark.parametrize("system", ["fsspec", "arrow"])
-
 
 def written(folder, frame, size, **options):
     """A folder of files of `size` records."""

@@ -10,7 +10,6 @@ from privatelr.call_data import read_data
 from privatelr.design.persons import Section, sharing_of
 from privatelr.formula import Person
 from privatelr.privacy import REPLACE_PERSON, PureDP
-from privatelr.sources import declare_schema
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
 dd = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")
@@ -78,18 +77,6 @@ def test_releases_are_those_of_a_fit_in_memory(fitting, most, given, memory):
         np.testing.assert_array_equal(*counts)
 
 
-@pytest.mark.parametrize("values", ["texts", "objects"])
-def test_texts_tell_persons_apart(values):
-    frame = visits()
-    frame["patient"] = ("p" + frame.patient.astype(str)).astype(
-        object if values == "objects" else "string"
-    )
-    found = dplr("y ~ .", by_person(frame), 1, **PERSON)
-    expected = dplr("y ~ x + z", frame, 1, **PERSON)
-    assert list(found.coef.index) == ["(Intercept)", "x", "z"]
-    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-8)
-
-
 def test_a_person_in_two_partitions_counts_in_one():
     """Whatever an index says that is not true: others' records and the promise stay as they are."""
     frame = visits((3,) * 10)
@@ -128,25 +115,6 @@ def test_values_outside_of_their_interval_do_not_count(index, low, high, inside)
     np.testing.assert_array_equal(found.shares > 0, inside)
 
 
-@pytest.mark.parametrize("memory", [KEPT])
-def test_a_row_outside_of_its_interval_is_a_row_of_zeros(memory):
-    frame = visits((2,) * 6)
-    data = in_sections((0, 3, 5), frame[frame.patient < 4], frame[frame.patient >= 4])
-    source = read_data("y ~ x + z + person(patient)", data, None)
-    spec = source.plan(declare_schema(BOUNDS, None, None, None))
-    with dask.config.set({"privatelr.memory": memory}):
-        rows = source.rows(spec, bar=False)[0]
-    assert rows.n == len(source) == 6
-
-    def kernel(x, y):
-        counts = np.where(y != 0, 1 / np.maximum(y**2, 1), 0)
-        return counts.sum(), np.abs(x[y == 0]).sum()
-
-    counted, lost = rows.fold(kernel)
-    assert counted == pytest.approx(5)
-    assert lost == 0
-
-
 def frames_without_whole_persons():
     frame = visits()
     whole = by_person(frame)
@@ -161,14 +129,6 @@ def test_partitions_that_may_share_a_person_are_refused():
     for data in frames_without_whole_persons():
         with pytest.raises((ArgumentError, FormulaError), match=r"set_index\('patient'\)|patient"):
             dplr("y ~ x + z", data, 1, **PERSON)
-
-
-def test_arrays_have_no_persons():
-    frame = visits()
-    x = dd.from_pandas(frame[["x", "z"]], npartitions=2)
-    y = dd.from_pandas(frame["y"], npartitions=2)
-    with pytest.raises((ArgumentError, FormulaError), match="patient"):
-        dplr(y, x, 1, person="patient", levels={"y": [0, 1]})
 
 
 def test_no_page_depends_on_the_number_of_records():

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from dask_for_tests import in_parts, one_noise
-from frames_for_laws import FORMULA, SCHEMA, clinic
+from frames_for_laws import FORMULA, SCHEMA
 from repeated_noise import trial
 
-from privatelr import FormulaError, dplpsvm, dplr, dpsimplex, dpsvm
+from privatelr import FormulaError, dplr
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
 da = pytest.importorskip("dask.array", reason="needs the extra [dask]")
@@ -46,13 +46,6 @@ def test_partitions_are_predicted_as_in_memory(fit, asked):
     same(found._meta, found.compute().iloc[:0])
 
 
-def test_an_intercept_is_predicted_for_every_row():
-    frame = trial(100)
-    fit = dplr("y ~ 1", frame, eps=3.0, levels=SCHEMA.get("levels"))
-    found = fit.predict(in_parts(frame, 20, 0, 1))
-    pd.testing.assert_series_equal(found.compute(), fit.predict(frame), check_exact=True)
-
-
 @pytest.mark.parametrize("asked", [*ASKED[:3], INTERVAL], ids=str)
 def test_arrays_are_predicted_as_in_memory(asked):
     x = np.random.default_rng(1).uniform(-1.2, 1.2, (90, 3))
@@ -68,15 +61,6 @@ def test_arrays_are_predicted_as_in_memory(asked):
     assert found.dtype == expected.dtype
     shown = pd.Series(found.compute(), name=expected.name)
     pd.testing.assert_series_equal(shown, expected, check_exact=True)
-
-
-@pytest.mark.parametrize("model", [dpsvm, dplpsvm, dpsimplex])
-def test_other_models_predict_too(model):
-    frame = clinic(120)
-    schema = {k: v for k, v in SCHEMA.items() if k in ("bounds", "levels")}
-    fit = model(FORMULA, frame, **schema)
-    found = fit.predict(in_parts(frame, 50, 50), type="classes").compute()
-    pd.testing.assert_series_equal(found, fit.predict(frame, type="classes").astype(object))
 
 
 def test_classes_have_one_type_whatever_the_rows(fit):

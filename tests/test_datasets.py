@@ -8,7 +8,6 @@ import pytest
 from privatelr import ArgumentError, SchemaError, datasets, dplr, load_dataset, load_schema
 from privatelr.sources import declare_schema
 
-TABLES = Path(__file__).parents[1] / "datasets"
 FETCHED = ("adult", "cod_rna", "kddcup99")
 ROWS = {"anes96": (944, 10), "breast_cancer": (569, 11), "iris": (150, 5)}
 CALLS = {
@@ -88,18 +87,6 @@ def test_a_file_is_a_schema(kind, tmp_path):
     assert declare_schema(**schema).row_norm == 1.5
 
 
-def test_a_bundled_schema_is_such_a_file(tmp_path):
-    for name in [*datasets.list_datasets(), *FETCHED]:
-        path = tmp_path / f"{name}.toml"
-        path.write_bytes((TABLES / path.name).read_bytes())
-        assert load_schema(path) == load_schema(name)
-
-
-def test_an_empty_file_declares_nothing(tmp_path):
-    (tmp_path / "empty.toml").touch()
-    assert load_schema(tmp_path / "empty.toml") == {"bounds": {}, "levels": {}}
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -138,7 +125,3 @@ def test_a_file_that_is_not_there(name, tmp_path, monkeypatch):
         load_schema(name)
     with pytest.raises(ArgumentError, match="takes a text or a path"):
         load_schema(3)
-
-
-def test_r_names():
-    assert list(load_dataset("iris").columns)[:2] == ["Sepal.Length", "Sepal.Width"]

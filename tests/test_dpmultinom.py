@@ -1,19 +1,15 @@
 """`dpmultinom`: from a call to a fit, its views, its file, and what it refuses."""
 
-import inspect
 import json
 import pickle
 import re
 import warnings
 
-import dask.dataframe as dd
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import statsmodels.api as sm
 from repeated_noise import drawn
-from scipy import sparse
 
 import privatelr as lr
 from privatelr import dpmultinom
@@ -216,12 +212,6 @@ def test_numbers_are_classes_and_two_of_them_are_left_to_dplr(numbers, typed, tm
     assert not ledger.entries
 
 
-def test_the_noise_is_forgotten_as_epsilon_grows():
-    data = study(2000)
-    private = dpmultinom(FORMULA, data, 1e4, lambda_=0.001, on_small_lambda="keep", **SCHEMA)
-    np.testing.assert_allclose(private.coef, plain(data, lambda_=0.001).coef, atol=0.1)
-
-
 REFUSED = {
     "an order": ({"y": pd.Categorical(["a", "b", "c"] * 100, ordered=True)}, {}, "an order"),
     "ordered()": ({}, {"formula": "ordered(y) ~ age"}, "%in%"),
@@ -275,64 +265,6 @@ def test_a_file_of_what_is_not_proven_is_refused(part, entry, value, said, tmp_p
     path.write_text(json.dumps(document))
     with pytest.raises(lr.ReleaseFileError, match=said):
         lr.load(path)
-
-
-@pytest.mark.parametrize("fit", [dpmultinom, lr.dplr])
-def test_levels_in_an_order_are_refused_also_where_they_are_declared(fit):
-    data = study().assign(y=lambda d: pd.Categorical(d.y, CLASSES, ordered=True))
-    for given in (data, dd.from_pandas(data, npartitions=2)):
-        with pytest.raises(lr.SchemaError, match="levels have an order, which no model here uses"):
-            fit(FORMULA, given, 1.0, **SCHEMA)
-    fit(FORMULA, data.assign(y=data.y.cat.as_unordered()), 1.0, **SCHEMA)
-    two = data.assign(y=pd.Categorical(data.smoker, ["no", "yes"], ordered=True))
-    schema = {**SCHEMA, "levels": {"y": ("no", "yes"), "smoker": ("no", "yes")}}
-    lr.dplr("y ~ age", two, 1.0, **schema)  # two levels are the same in any order
-
-
-def test_a_dictionary_of_arrow_may_have_an_order():
-    pa = pytest.importorskip("pyarrow")
-    data = study(300)
-    plain = pa.Table.from_pandas(data.assign(y=pd.Categorical(data.y, CLASSES)))
-    ordered = pa.Table.from_pandas(data.assign(y=pd.Categorical(data.y, CLASSES, ordered=True)))
-    dpmultinom(FORMULA, plain, 1.0, **SCHEMA)
-    for given in (ordered, ordered.to_reader):
-        with pytest.raises(lr.SchemaError, match=r"levels have an order.* a cast to text\."):
-            dpmultinom(FORMULA, given, 1.0, **SCHEMA)
-
-
-def test_a_response_beside_a_matrix_has_no_order():
-    y = pd.Series(pd.Categorical(["a", "b", "c"] * 20, ordered=True), name="y")
-    for x in (np.ones((60, 2)), sparse.csr_array(np.ones((60, 2)))):
-        with pytest.raises(lr.SchemaError, match="levels have an order"):
-            lr.dplr(y, x, 1.0, row_norm=2.0, levels={"y": CLASSES})
-
-
-def test_an_enum_has_no_order():
-    enum = pl.from_pandas(study()).with_columns(pl.col("y").cast(pl.Enum(CLASSES)))
-    schema = {**SCHEMA, "levels": {"smoker": ("no", "yes")}}
-    assert dpmultinom(FORMULA, enum, 1.0, **schema).classes == CLASSES
-
-
-def test_views_of_two_classes_refuse_several():
-    data = study()
-    fit = dpmultinom(FORMULA, data, 1.0, **SCHEMA)
-    for view in (
-        lambda: fit.roc,
-        lambda: fit.private_roc(data, eps=1.0),
-        lambda: lr.dplr("smoker ~ age", data, 1.0, prior=fit, **SCHEMA),
-        lambda: lr.choose({"one": fit, "two": fit}, data, eps=1.0),
-        lambda: lr.plot_coefficients(fit),
-        lambda: lr.audit.privacy_loss(fit.calibration, np.ones((2, 4)), np.ones((2, 4))),
-    ):
-        with pytest.raises(lr.ArgumentError, match="classes"):
-            view()
-
-
-def test_arguments_of_the_two_models_are_the_same_but_for_what_is_not_built():
-    ours, theirs = (set(inspect.signature(f).parameters) for f in (dpmultinom, lr.dplr))
-    assert ours < theirs
-    missing = {"by", "threshold", "prior", "solver"}
-    assert theirs - ours == missing
 
 
 def test_the_command_line_fits_predicts_and_refuses(tmp_path, capsys):

@@ -1,8 +1,6 @@
 """`dpsvm`: the arguments, results and guarantees of `dplr` with another loss."""
 
-import inspect
 import math
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,11 +15,9 @@ from scipy import optimize
 from privatelr import (
     ZCDP,
     ApproxDP,
-    ArgumentError,
     GuaranteeError,
     PureDP,
     audit,
-    dplr,
     dpsvm,
     load,
 )
@@ -57,38 +53,10 @@ def rows_of(fit, frame):
 # -- the same front door -----------------------------------------------------------------------
 
 
-def test_the_arguments_are_those_of_dplr_with_a_loss():
-    ours, theirs = (dict(inspect.signature(f).parameters) for f in (dpsvm, dplr))
-    assert ours.pop("h").default == 0.5
-    assert ours.pop("loss").default is None
-    assert list(ours) == list(theirs)
-    assert list(ours.values()) == list(theirs.values())  # names, kinds, defaults, annotations
-    assert inspect.signature(dpsvm).return_annotation == inspect.signature(dplr).return_annotation
-    assert all(
-        inspect.signature(dpsvm).parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
-        for name in ("h", "loss")
-    )
-
-
 # -- one line about losses would be one too many -----------------------------------------------
 
 
 # -- what is refused ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("h", [0.50001, 1, 0, -0.5, 1e-7, math.nan, math.inf, "0.5", None, True])
-def test_another_width_is_refused_with_the_reason(h):
-    with pytest.raises(ArgumentError, match=r"^h=.*: h takes a number from 0.0001 ") as no:
-        svm(h=h)
-    assert "what the loss was published for" in str(no.value)
-
-
-@pytest.mark.parametrize("loss", ["logistic", "hinge", "Huber", "", 1, Huber()])
-def test_another_loss_is_refused(loss):
-    end = "; did you mean 'huber'?" if loss == "Huber" else "."
-    said = f"loss takes 'huber', 'softplus'{end}"
-    with pytest.raises(ArgumentError, match=f"^loss=.*: {re.escape(said)}$"):
-        svm(loss=loss)
 
 
 def test_the_joint_bound_is_refused_for_huber_and_is_that_of_softplus():
@@ -121,30 +89,6 @@ def test_huber_stays_the_loss_of_a_plain_fit_and_of_the_published_analysis(optio
     assert svm(h=0.25, **options).calibration.problem.loss == Huber(0.25)
     asked = svm(loss="softplus", h=0.25, **options).calibration.problem.loss
     assert asked == SoftplusHinge(0.25)
-
-
-def test_arguments_of_dplr_are_checked_as_by_dplr():
-    wrong = [
-        {"eps": -1},
-        {"delta": 0.9},
-        {"lambda_": -1},
-        {"op": 1},
-        {"analysis": "two-log"},
-        {"on_small_lambda": "ask"},
-        {"na_action": "drop"},
-        {"bounds": {"age": (9, 1), "y": (0, 1)}},
-        {"spend": {"roc": 1}},
-        {"spend": {"inference": 1}},
-        {"spend": {"coefficients": 0.5, "inference": 0.4}},
-        {"spend": "everything"},
-    ]
-    for options in wrong:
-        said = []
-        for model in (dplr, dpsvm):
-            with pytest.raises(ValueError, match=r".") as no:
-                fit_clinic(clinic(), model=model, **options)
-            said.append((type(no.value), str(no.value)))
-        assert said[0] == said[1]
 
 
 # -- what is promised --------------------------------------------------------------------------
@@ -294,36 +238,6 @@ def test_the_plain_fit_is_the_minimum_of_the_formula(loss, h, lambda_):
     np.testing.assert_allclose(w, root, rtol=0, atol=1e-8)
 
 
-def hinge_svm(signed, lambda_):
-    """The support vector machine itself, from the dual: a quadratic in a box."""
-    n = len(signed)
-
-    def dual(alpha):
-        w = alpha @ signed / (n * lambda_)
-        return lambda_ / 2 * w @ w - alpha.mean(), signed @ w / n - 1 / n
-
-    options = {"ftol": 1e-16, "gtol": 1e-12, "maxiter": 10_000, "maxfun": 10**6}
-    found = optimize.minimize(
-        dual, np.full(n, 0.5), jac=True, bounds=[(0, 1)] * n, method="L-BFGS-B", options=options
-    )
-    return found.x @ signed / (n * lambda_)
-
-
-def test_huber_tends_to_the_hinge_as_h_falls():
-    """Its objective is above the hinge's by h / 4 at most, so w is within sqrt(h / (2 lambda))."""
-    frame, lambda_ = clinic(n=80), 0.1
-    rows = rows_of(huber_svm(frame, eps=0, lambda_=lambda_), frame)
-    limit = hinge_svm(rows.y[:, None] * rows.x, lambda_)
-    distances = []
-    for h in (0.5, 0.1, 1e-2, 1e-3, 1e-4):
-        w = huber_svm(frame, eps=0, h=h, lambda_=lambda_).release.coef
-        distances.append(float(np.linalg.norm(w - limit)))
-        assert distances[-1] <= math.sqrt(h / (2 * lambda_)) + 1e-4
-    assert distances[0] > 0.01
-    assert distances[-1] < 1e-3
-    assert max(distances[2:]) < distances[0]
-
-
 # -- what is seen of a fit ---------------------------------------------------------------------
 
 
@@ -345,36 +259,6 @@ def test_summary_and_card_name_the_model_and_its_loss(loss):
     assert "Loss" not in str(fit_clinic(clinic())).split("not private")[0]
 
 
-@EVERY_LOSS
-def test_glance_and_tidy(loss):
-    fit = svm(loss=loss, h=0.125)
-    glance = fit.glance()
-    assert list(glance[["loss", "h", "nobs", "d", "epsilon"]].iloc[0]) == [loss, 0.125, 40, 4, 1.0]
-    logistic = fit_clinic(clinic()).glance()
-    assert set(glance) - set(logistic) == {"h"}
-    assert list(fit.tidy().columns) == [
-        "term",
-        "estimate",
-        "privacy_sd_expected",
-        "privacy_sd_limit",
-    ]
-    np.testing.assert_array_equal(fit.tidy()["estimate"], fit.coef)
-
-
-def test_margins_are_in_the_users_units():
-    frame = clinic()
-    fit = svm(frame)
-    margins = fit.predict(frame, type="margins")
-    assert margins.name == "margin"
-    by_hand = (
-        fit.coef["(Intercept)"]
-        + fit.coef["age"] * frame["age"]
-        + fit.coef["dose"] * frame["dose"]
-        + fit.coef["smoker[T.yes]"] * (frame["smoker"] == "yes")
-    )
-    np.testing.assert_allclose(margins, by_hand, rtol=1e-9, atol=1e-12)
-
-
 def test_classes_are_the_default_and_the_signs_of_margins():
     frame = clinic(n=60)
     fit = svm(frame)
@@ -390,30 +274,7 @@ def test_classes_are_the_default_and_the_signs_of_margins():
     assert fit.predict(new, "margins").isna().all()
 
 
-@pytest.mark.parametrize("type", ["probabilities", "link", "prob", "odds", 3])
-def test_other_predictions_are_refused(type):
-    with pytest.raises(ArgumentError, match=r"type takes 'classes', 'margins'") as no:
-        svm().predict(clinic(), type=type)
-    reason = "a support vector machine has no probabilities, and dplr fits a model that has."
-    assert (reason in str(no.value)) == (type in ("probabilities", "prob"))
-    with pytest.raises(ArgumentError, match="type takes 'probabilities', 'classes', 'link'"):
-        fit_clinic(clinic()).predict(clinic(), type="margins")
-
-
 # -- thresholds are margins --------------------------------------------------------------------
-
-
-def test_thresholds_are_margins():
-    frame = clinic(n=80)
-    assert svm(frame).threshold == 0.0
-    given = svm(frame, threshold=-1.5)
-    assert given.threshold == -1.5
-    np.testing.assert_array_equal(given.predict(frame) == 1, given.predict(frame, "margins") > -1.5)
-    for wrong in (math.nan, math.inf, "best", None, True):
-        with pytest.raises(ArgumentError, match="threshold takes a margin, which is a number"):
-            svm(threshold=wrong)
-    with pytest.raises(ArgumentError, match="threshold takes a number from 0 to 1"):
-        fit_clinic(frame, threshold=-1.5)
 
 
 @pytest.mark.parametrize("rule", ["youden", "topleft"])
@@ -435,14 +296,6 @@ def test_learned_thresholds_are_margins_too(rule):
         best = np.hypot(curve["false_positive"], 1 - curve["true_positive"]).min()
         assert np.hypot(reached[1], 1 - reached[0]) == pytest.approx(best)
     assert f"({rule})" in fit.summary(diagnostics=True).as_text().split("not private -----")[1]
-
-
-@pytest.mark.parametrize("rule", ["youden", "topleft"])
-def test_one_class_falls_back_to_a_margin_of_zero(rule):
-    frame = clinic().assign(y=1.0)
-    fit = svm(frame, threshold=rule)
-    assert fit.diagnostics.threshold(rule) == 0.0
-    np.testing.assert_array_equal(fit.predict(frame) == 1, fit.predict(frame, "margins") > 0)
 
 
 # -- files -------------------------------------------------------------------------------------

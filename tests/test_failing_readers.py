@@ -1,6 +1,7 @@
 """Readers and engines that raise an error at one record: it is paid for, replaced and forgotten."""
 
 import gc
+import re
 import weakref
 
 import pyarrow as pa
@@ -31,14 +32,14 @@ class SecretError(ValueError):
 class Failing:
     """Sources of the same table, which fail at one record from some reading on."""
 
-    def __init__(self, good):
-        self.left, self.errors = good, []
+    def __init__(self, good, error=SecretError):
+        self.left, self.error, self.errors = good, error, []
 
     def look(self, values, place=0):
         """Return the values of a reading; the first ones tell a new reading."""
         self.left -= place == 0
         if self.left < 0 and place > 0:
-            error = SecretError("record 150 is HIV+")
+            error = self.error("record 150 is HIV+")
             self.errors.append(weakref.ref(error))
             raise error
         return values
@@ -94,6 +95,25 @@ def test_a_reader_that_fails_at_a_record_is_charged_and_its_error_is_gone(door, 
     assert kept.__context__ is None
     assert "HIV" not in str(kept)
     assert len(ledger.entries) == 1
+
+
+@pytest.mark.parametrize("source", ["of_arrow", "of_dask", "of_polars"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(SchemaError, lr.GuaranteeError, lr.NotConvergedError, KeyError, SystemExit),
+        *(type("SecretError", (kind,), {}) for kind in (Exception, BaseException)),
+    ],
+)
+def test_no_class_of_error_passes(error, source):
+    """Not of this package, whose errors a reader has at hand, and not of those that end Python."""
+    if source == "of_dask" and error.__base__ is BaseException:
+        pytest.skip("Dask passes it through its threads")
+    data = getattr(Failing(0, error), source)()
+    with pytest.raises(SchemaError, match=r"could not be (read|counted|converted)") as told:
+        lr.dplr(FORMULA, data, eps=1.0, spend="inference", **SCHEMA)
+    assert told.value.__context__ is None
+    assert not re.search("HIV|Secret", str(told.value))
 
 
 @pytest.mark.parametrize("source", ["of_arrow", "of_polars"])

@@ -6,12 +6,11 @@ import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-import numpy as np
 import pandas as pd
 import pytest
 from studies.tables import HOME, data_home
 
-from privatelr import ArgumentError, PrivacyWarning, datasets, dpsimplex, load_schema
+from privatelr import ArgumentError, datasets, load_schema
 from privatelr.datasets import fetched
 from privatelr.datasets.fetched import PublishedFile, read_published
 from privatelr.errors import DatasetError
@@ -95,15 +94,6 @@ def put(path, content, compressed=False):
 
 
 @pytest.mark.parametrize("compressed", [True, False])
-def test_home_comes_first(site, folders, compressed):
-    file = site.publish("a/table", b"1 2\n")
-    put(folders[0] / ("a/table.gz" if compressed else "a/table"), b"1 2\n", compressed)
-    put(folders[1] / "a/table.gz", b"damaged")
-    assert read_published(file) == b"1 2\n"
-    assert site.asked == []
-
-
-@pytest.mark.parametrize("compressed", [True, False])
 def test_a_download_is_kept_in_the_cache(site, folders, compressed, monkeypatch):
     file = site.publish("a/table", b"1 2\n" * 1000, compressed)
     for _ in range(2):
@@ -112,27 +102,6 @@ def test_a_download_is_kept_in_the_cache(site, folders, compressed, monkeypatch)
     assert len(site.asked) == 1
     assert [path.name for path in (folders[1] / "a").iterdir()] == ["table.gz"]
     assert not folders[0].exists()  # the home of tables is read, never written
-
-
-def test_a_cache_that_cannot_be_written_is_no_failure(site, folders):
-    folders[1].write_text("a file where the folder should be")
-    assert read_published(site.publish("a/table", b"1 2\n")) == b"1 2\n"
-
-
-def test_the_cache_is_the_one_of_the_system(site, monkeypatch, tmp_path):
-    monkeypatch.setattr("pathlib.Path.home", lambda: tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    monkeypatch.delenv("LOCALAPPDATA")
-    file = site.publish("a/table", b"1 2\n")
-    for platform, expected in (
-        ("linux", "xdg/privatelr"),
-        ("darwin", "Library/Caches/privatelr"),
-        ("win32", "AppData/Local/privatelr"),
-    ):
-        monkeypatch.setattr("sys.platform", platform)
-        assert read_published(file) == b"1 2\n"
-        assert (tmp_path / expected / "a/table.gz").is_file()
-    assert len(site.asked) == 3
 
 
 # -- what is refused -----------------------------------------------------------------------------
@@ -206,26 +175,6 @@ def test_adult():
     assert whole.income.tolist() == ["<=50K", ">50K"]
 
 
-@pytest.mark.usefixtures("small")
-def test_kddcup99():
-    frame = datasets.fetch_kddcup99()
-    assert frame.connection.tolist() == ["normal", "smurf"]
-    assert frame.service.tolist() == ["http", "http"]
-    schema = load_schema("kddcup99")
-    assert {*schema["bounds"], *schema["levels"]} == set(frame.columns)
-
-
-@pytest.mark.usefixtures("small")
-def test_cod_rna():
-    frame = datasets.fetch_cod_rna()
-    assert frame.label.tolist() == [-1, 1]
-    assert frame.energy.tolist() == [-766, -150]
-    assert frame.iloc[1, :8].tolist() == [-150, 99, 0, 0.5, 0.1, 0.2, 0.3, 0.4]
-    assert len(datasets.fetch_cod_rna("all")) == 6
-    schema = load_schema("cod_rna")
-    assert {*schema["bounds"], *schema["levels"]} == set(frame.columns)
-
-
 @pytest.mark.parametrize("fetch", [datasets.fetch_adult, datasets.fetch_cod_rna])
 def test_a_part_that_is_none_is_refused(fetch):
     with pytest.raises(ArgumentError, match="part='half': part takes 'all', 'train', 'test'"):
@@ -248,37 +197,3 @@ def test_the_published_tables_are_as_published(monkeypatch):
         mean, spread = rna[column].mean(), 2.5 * rna[column].std()
         assert low == pytest.approx(mean - spread, abs=0.05 * spread)
         assert high == pytest.approx(mean + spread, abs=0.05 * spread)
-
-
-@needs_data
-def test_the_schema_of_cod_rna_is_one_to_learn_from(monkeypatch):
-    """With round numbers that hold every value as bounds it comes to .85."""
-    monkeypatch.setenv(HOME, str(DATA))
-    rna, found = datasets.fetch_cod_rna(), []
-    for seed in range(3):
-        order = np.random.default_rng(seed).permutation(len(rna))
-        kept, held_out = np.split(order, [len(rna) * 7 // 10])
-        with pytest.warns(PrivacyWarning):
-            fit = dpsimplex(
-                "label ~ .",
-                rna.iloc[kept],
-                eps=1,
-                radius=20,
-                seed=seed,
-                **load_schema("cod_rna"),
-            )
-        tested = rna.iloc[held_out]
-        found.append((fit.predict(tested) == tested["label"]).mean())
-    assert np.mean(found) > 0.91
-
-
-@pytest.mark.full
-@needs_data
-def test_the_large_published_tables_are_as_published(monkeypatch):
-    monkeypatch.setenv(HOME, str(DATA))
-    kdd, schema = datasets.fetch_kddcup99(), load_schema("kddcup99")
-    assert (kdd.connection == "normal").value_counts().to_dict() == {False: 396743, True: 97278}
-    assert all(kdd[column].between(*pair).all() for column, pair in schema["bounds"].items())
-    assert kdd.notna().all().all()
-    assert len(pd.get_dummies(kdd.drop(columns="connection")).columns) + 1 == 119
-    assert len(datasets.fetch_cod_rna("test")) == 271617

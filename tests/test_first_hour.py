@@ -114,12 +114,6 @@ def test_a_release_is_replaced_only_where_that_is_asked_for(tmp_path):
         assert str(load(path).guarantee) == str(release.guarantee)
 
 
-def test_strata_show_the_number_of_all_records_once():
-    page = str(dplr("y ~ age + dose", clinic(), 1.0, **BY_SMOKER))
-    assert len(re.findall(r"\b40\b", page)) == 1
-    assert "n = 40 in all strata together; how many each of them has is private." in page
-
-
 def test_help_begins_with_what_people_call():
     page = pydoc.render_doc(FIT, renderer=pydoc.plaintext)
     (first, *_) = re.findall(r"\n \|  (\w+)\(", page.partition("Methods defined here:")[2])

@@ -1,11 +1,8 @@
 """Every fitting function pays before it reads the data, or does not read it."""
 
 import os
-import signal
 import subprocess
 import sys
-import threading
-import warnings
 from functools import partial
 from pathlib import Path
 
@@ -21,14 +18,12 @@ from privatelr import (
     ApproxDP,
     GuaranteeError,
     Ledger,
-    PrivacyWarning,
     PrivateFTRL,
     PureDP,
     constraint_private_lp,
     dpsimplex,
     dpsvm,
 )
-from privatelr.locks import working_precision
 from privatelr.mechanisms import Problem, calibrate, read_request
 from privatelr.numerics import LOSSES
 from privatelr.privacy import TiltEvent, exact, renyi, to_approximate
@@ -178,26 +173,6 @@ def test_planted_named_ledger_alone_is_caught(monkeypatch):
         check_named_ledger_does_not_hide_the_block(
             lambda ledger, eps=0.7: fit_clinic(clinic(), eps=eps, ledger=ledger)
         )
-
-
-def test_a_block_charges_threads():
-    refused = []
-
-    def work():
-        try:
-            fit_clinic(clinic(), eps=0.1)
-        except GuaranteeError:
-            refused.append(1)
-
-    with Ledger(0.5) as ledger:
-        threads = [threading.Thread(target=work) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert len(ledger.entries) == 5
-    assert len(refused) == 3
-    assert ledger.spent() == 0.5
 
 
 def test_disjoint_parts_cost_what_the_worst_does():
@@ -360,33 +335,3 @@ def test_a_block_of_a_child_does_not_hide_the_one_above():
     assert all("another process" in line for line in said)
     assert ledger.entries == ()
     assert "PRIVATELR_OPEN_BLOCKS" not in os.environ
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_fork_while_threads_compute_does_not_hang():
-    """Locks that another thread held at the fork are new in the child."""
-    held, release = threading.Event(), threading.Event()
-
-    def hold():
-        with working_precision(128):
-            held.set()
-            release.wait()
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    held.wait()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads is the test
-        child = os.fork()
-    if child == 0:
-        signal.alarm(20)
-        with working_precision(64):
-            os._exit(0)
-    release.set()
-    thread.join()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def test_the_seed_warning_is_not_lost():
-    with pytest.warns(PrivacyWarning, match="seed"), pytest.raises(GuaranteeError, match="ledger"):
-        fit_clinic(clinic(), seed=3, ledger=Ledger(1.0))

@@ -137,12 +137,6 @@ def test_what_a_fit_does_not_need_is_not_loaded(python):
     assert loaded_by(python, FIT) == []
 
 
-def test_the_package_is_there_before_what_a_fit_needs(python):
-    loaded = python("import privatelr, sys; print(*sys.modules)").split()
-    assert "privatelr" in loaded
-    assert not {"numpy", "pandas", "formulaic", "argparse"} & set(loaded)
-
-
 def test_the_command_loads_neither_audit_nor_planning(python):
     unused = ("privatelr.audit", "privatelr.planning", *HEAVY)
     assert not [module for module in loaded_by(python, HELP) if module.startswith(unused)]
@@ -169,22 +163,6 @@ def later_homes():
     folders = constant("_FOLDERS")
     own = [f"privatelr.{name}" for name in folders[""]]
     return own + [f"privatelr.{folder}" for folder in folders if folder and folder not in NEEDED]
-
-
-def test_readers_of_types_are_told_the_same():
-    (typed,) = [
-        node
-        for node in TREE.body
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    ]
-    told = {alias.name: node.module for node in typed.body for alias in node.names}
-    assert told.pop("audit") == "privatelr"
-    folders = constant("_FOLDERS")
-    assert "audit" in folders.pop("")
-    assert told == {
-        name: f"privatelr.{folder}" for folder, names in folders.items() for name in names
-    }
-    assert set(told) <= set(privatelr.__all__)
 
 
 def test_every_public_name_is_there_and_stays(python):

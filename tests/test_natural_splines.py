@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from test_partitions import DECLARED, FRAME, KNOTS, log_loss, made
+from test_partitions import DECLARED, FRAME, log_loss
 
 import privatelr
 from privatelr import dplr, dpsvm, plan
@@ -89,20 +89,6 @@ def test_columns_are_those_of_formulaic(call: str) -> None:
         assert spec.columns.names[1].endswith("[2]")
 
 
-def test_products_are_those_of_their_columns() -> None:
-    values = np.linspace(20, 80, 40)
-    z = np.linspace(-1, 1, 40)
-    spec, found = columns_of(f"y ~ {NS} * g + {CR}:z", values, (20, 80))
-    plain = columns_of(f"y ~ {NS}", values, (20, 80))[1]
-    whole = columns_of(f"y ~ 0 + {CR}", values, (20, 80))[1]
-    names = list(spec.columns.names)[1:]
-    crossed = [j for j, name in enumerate(names) if name.endswith(":g[T.b]")]
-    sloped = [j for j, name in enumerate(names) if name.endswith(":z")]
-    assert (len(crossed), len(sloped)) == (4, 5)
-    assert np.allclose(found[:, crossed], plain, atol=1e-12)
-    assert np.allclose(found[:, sloped], whole * z[:, None], atol=1e-12)
-
-
 # --- proven ranges --------------------------------------------------------------------------
 
 
@@ -134,19 +120,6 @@ def test_no_row_is_beyond_the_proven_range(term: str, intercept: str, monkeypatc
         Partition, "coding", lambda self, *, contrasted: 0.2 * honest(self, contrasted=contrasted)
     )
     assert columns_of(f"y ~ {intercept}{term}", values, (20, 80))[0].radius < spec.radius
-
-
-def test_a_value_is_a_mean_of_rows_of_the_coding() -> None:
-    """The convex hull, by itself: shares are at least 0, add up to 1, and give R's columns."""
-    spec, found = columns_of("y ~ ns(age, knots = c(35, 50, 65), Boundary.knots = c(20, 80))")
-    partition = spec.factors[0].partition
-    (first, shares), inside = partition.shares(np.clip(X, 18, 90))
-    assert inside.all()
-    assert shares.min() >= 0
-    assert np.allclose(shares.sum(axis=1), 1, atol=1e-14)
-    rows = partition.coding(contrasted=True)
-    mixed = sum(shares[:, [j]] * rows[first + j] for j in range(shares.shape[1]))
-    assert np.abs(mixed - found).max() < 1e-11
 
 
 @pytest.mark.quick
@@ -205,18 +178,6 @@ def test_wide_designs_and_other_models_take_them() -> None:
     assert np.isfinite(outlook.errors.privacy_sd).all()
 
 
-@pytest.mark.parametrize("term", [NS, CR])
-def test_it_beats_a_line_on_records_that_no_fit_saw(term: str) -> None:
-    """The study of a curved effect at epsilon 1 and n = 10,000; noise is fresh in every run."""
-    test = made(20_000, seed=99)
-    gains = []
-    for seed in range(5):
-        train = made(10_000, seed=seed)
-        line, curve = (dplr(f"y ~ {t} + g + z", train, 1.0, **DECLARED) for t in ("age", term))
-        gains.append(log_loss(line, test) - log_loss(curve, test))
-    assert min(gains) > 0.08
-
-
 @pytest.mark.parametrize(
     "terms",
     [
@@ -239,15 +200,6 @@ def test_beside_weights_and_an_offset_a_plain_fit_is_that_of_statsmodels(terms: 
     model = sm.GLM(frame["y"], rows, family=sm.families.Binomial(), **asked)
     theirs = fit.spec.user_map() @ model.fit(tol=1e-13, maxiter=300).params.to_numpy()
     assert np.abs(fit.coef.to_numpy() - theirs).max() < 1e-5
-
-
-def test_a_smooth_is_drawn_with_its_band() -> None:
-    pytest.importorskip("matplotlib").use("Agg")
-    fit = dplr(f"y ~ {NS} + g", FRAME, 0, 1e-6, spend="inference", **DECLARED)
-    axes = fit.plot_term("ns(age)")
-    x, y = axes.lines[0].get_data()
-    assert np.abs(y - (2 * np.sin(x / 10) - 2 * np.sin(5)))[20:-20].max() < 0.5
-    assert len(axes.collections) == 1
 
 
 # --- membership as a term -------------------------------------------------------------------
@@ -308,10 +260,3 @@ def test_what_has_no_public_knots_or_no_range_is_refused(term: str, words: str) 
     with pytest.raises(PrivateLRError) as caught:
         dplr(f"y ~ {term}", FRAME.assign(w=1.0), 1.0, **DECLARED)
     assert words in str(caught.value)
-
-
-def test_the_columns_take_no_more_noise_than_those_of_bs_by_much() -> None:
-    """A row of the natural basis is longer than one of shares, but has two columns fewer."""
-    ns, bs = (columns_of(f"y ~ {term}", bounds=(20, 80))[0].blocks[1] for term in (NS, KNOTS))
-    assert (ns.size, bs.size) == (4, 6)
-    assert bs.bound < ns.bound < 1.6 * bs.bound

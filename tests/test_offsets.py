@@ -16,7 +16,6 @@ from privatelr.call_data import read_data
 from privatelr.design import read_offset
 from privatelr.errors import ArgumentError, FormulaError, SchemaError
 from privatelr.formula import parse_formula
-from privatelr.inference.guessed_columns import Guesses, positive_shares
 from privatelr.locks import flint, working_precision
 from privatelr.mechanisms import matrix_of, mean_moments
 from privatelr.mechanisms.stages.histogram import score_counts
@@ -232,16 +231,6 @@ def test_a_certificate_holds_and_balls_agree_for_large_offsets(size: float) -> N
     assert np.abs(np.array([float(entry) for entry in nearer]) - w).max() <= bound / (n * 0.01)
 
 
-@pytest.mark.parametrize("columns", [3, 90])
-@pytest.mark.parametrize("scale", [1.0, 30.0])
-def test_a_private_fit_with_any_offset_is_certified(columns: int, scale: float) -> None:
-    frame = FRAME.assign(z=FRAME["z"] * scale)
-    formula = "y ~ x + u + offset(z)" if columns == 3 else "y ~ g + offset(z)"
-    bounds = {**BOUNDS, "z": (0.5 * scale, 4 * scale)}
-    fit = dplr(formula, frame, eps=1.0, bounds=bounds)
-    assert np.isfinite(fit.coef).all()
-
-
 # --- reading --------------------------------------------------------------------------------
 
 
@@ -287,12 +276,6 @@ def test_partitions_whose_offsets_change_end_a_fit() -> None:
     other[[3, 8]] = other[[8, 3]]
     assert checksum(x, y, z) != checksum(x, y, other)
     assert checksum(x, y, z) != checksum(x, y)
-
-
-@pytest.mark.quick
-def test_an_argument_of_that_name_leads_to_the_formula() -> None:
-    with pytest.raises(privatelr.PrivateLRError, match=r"offset\(z\)"):
-        dplr("y ~ x", FRAME, offset="z", levels={"y": [0, 1]})  # type: ignore[call-arg]
 
 
 # --- the formula ----------------------------------------------------------------------------
@@ -372,30 +355,6 @@ def test_what_has_no_offset_is_refused_in_one_sentence(call, message: str) -> No
 # --- plans, commands, audits ----------------------------------------------------------------
 
 
-def test_a_plan_names_the_offset() -> None:
-    given = {"eps": 1.0, "bounds": BOUNDS}
-    plain = privatelr.plan("y ~ x + u", 2000, **given)
-    moved = privatelr.plan("y ~ x + u + offset(4 * z)", 2000, **given)
-    assert "4 * z between 2 and 16" in " ".join(str(moved).split())
-    assert "Offset" not in str(plain)
-
-
-def test_made_up_classes_follow_the_offset() -> None:
-    rng = np.random.default_rng(2)
-    x, z = rng.normal(size=(4000, 2)), rng.normal(0, 2, 4000)
-    guesses = Guesses(balance=0.2, c_index=0.9)
-    shares = positive_shares(x, guesses, z)
-    assert shares.mean() == pytest.approx(0.2)
-    link = np.log(shares / (1 - shares))
-    design = np.column_stack([np.ones(4000), x, z])
-    fitted = np.linalg.lstsq(design, link, rcond=None)[0]
-    assert fitted[3] == pytest.approx(1.0)
-    assert fitted[1] == pytest.approx(fitted[2], rel=0.1)
-    assert fitted[1] > 0
-    plain = positive_shares(x, guesses)
-    assert np.array_equal(plain, positive_shares(x, guesses, np.zeros(4000)))
-
-
 def test_the_loss_between_tables_that_differ_in_an_offset_keeps_the_claim() -> None:
     first = FRAME.head(40).drop(columns="g")
     second = first.copy()
@@ -410,13 +369,6 @@ def test_the_loss_between_tables_that_differ_in_an_offset_keeps_the_claim() -> N
         at = {"output": np.array([0.1, 0.2])}
         here, without = (privatelr.audit.privacy_loss(fit, *both, **at).found for both in sides)
         assert abs(here - without) > 1e-3
-
-
-def test_what_simulates_records_refuses_an_offset() -> None:
-    fit = dplr(FORMULA, FRAME, eps=1.0, bounds=BOUNDS, spend="inference")
-    with pytest.raises(ArgumentError, match="offset"):
-        fit.conf_int(method="bootstrap", covariates="uniform")
-    assert np.isfinite(fit.conf_int(method="wkl", target="penalised").to_numpy()).all()
 
 
 @pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
@@ -451,20 +403,6 @@ def test_a_dot_stands_for_the_column_of_an_offset_too_as_in_r() -> None:
     assert formula.regressors == ("x", "z")
     assert formula.covariates == ("x", "z")
     assert parse_formula("y ~ . - z + offset(z)", ["y", "x", "z"]).regressors == ("x",)
-
-
-def test_fits_side_by_side_name_their_offsets() -> None:
-    moved, plain = (dplr(text, FRAME, eps=1.0, bounds=BOUNDS) for text in (FORMULA, "y ~ x + u"))
-    facts = privatelr.compare({"a": moved, "b": plain}).as_text().splitlines()
-    assert [line.split() for line in facts if line.startswith("offset")] == [["offset", "log(z)"]]
-    alone = privatelr.compare({"b": plain}).as_text()
-    assert "offset" not in alone
-
-
-@pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
-def test_scaling_by_the_data_has_no_place_for_an_offset() -> None:
-    with pytest.raises(FormulaError, match="leave it out"):
-        privatelr.scaled("y ~ x + offset(z)", FRAME)
 
 
 def test_no_warning_tells_of_an_offset() -> None:

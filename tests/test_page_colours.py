@@ -6,8 +6,6 @@ from colours import contrast, shares
 
 from privatelr import page_model
 from privatelr.page_model import Alarm, Code, FactList, Heading, Listing, NotPrivate, Table
-from privatelr.plot_style import PARTS
-from privatelr.results.pages import coefficient_table
 
 READABLE = 4.5
 """Contrast of text by WCAG 2, level AA."""
@@ -93,22 +91,3 @@ def test_words_and_lines_can_be_read_in_documents():
     assert faults(document, schemes) == {}
     for ground, text in schemes.values():
         assert contrast(shares(ground), shares(text)) >= 7  # level AAA, for what is read at length
-
-
-def test_tables_scroll_by_themselves_where_the_page_is_narrow():
-    shown = page_model.as_html(PAGE)
-    tables = [piece for piece in (*PAGE, PAGE[-1].pieces[-1]) if hasattr(piece, "rows")]
-    assert len(tables) > 1
-    assert len(re.findall(r"<div style='overflow-x:auto[^']*'><table", shown)) == len(tables)
-    numbers = re.findall(r"<td style='([^']*)'>[36]</td>", shown)
-    assert len(numbers) == 2
-    assert all("white-space:nowrap" in style for style in numbers)
-
-
-def test_the_palest_part_of_a_bar_has_an_outline_in_the_colour_of_the_text():
-    """It is as pale as paper, and the darkest part is nearly as dark as a dark page."""
-    drawn = coefficient_table._drawing((0.5, -1, 2, -0.5, 1.5, 0, 1), -2, 3)
-    first, *others = re.findall(r"<rect [^>]*>", drawn)
-    assert len(others) == 2
-    assert PARTS[-1] in first
-    assert "stroke='currentColor'" in first

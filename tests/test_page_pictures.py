@@ -58,19 +58,6 @@ def test_pages_are_of_their_classes():
         assert kind in {one.__name__ for one in type(made[name]()).__mro__}
 
 
-class Shown:
-    def _repr_html_(self):
-        return "<p>seen</p>"
-
-
-def test_pages_stand_in_the_ground_of_the_scheme():
-    light, dark = (page_pictures.document_of(Shown(), name) for name in ("light", "dark"))
-    assert "<p>seen</p>" in light
-    assert "background: #ffffff; color: #212121" in light
-    assert "background: #111111; color: #e0e0e0" in dark
-    assert page_pictures.document_of("<!DOCTYPE html>", "dark") == "<!DOCTYPE html>"
-
-
 @pytest.mark.full
 @pytest.mark.skipif(BROWSER is None, reason="takes Chromium")
 def test_a_picture_is_light_or_dark(tmp_path):

@@ -9,12 +9,11 @@ import statsmodels.api as sm
 from scipy.interpolate import BSpline
 
 import privatelr
-from privatelr import dplr, dpsvm, plan
+from privatelr import dplr
 from privatelr.call_data import read_data
 from privatelr.design.partitions import b_splines
 from privatelr.errors import ArgumentError, FormulaError, PrivateLRError, SchemaError
 from privatelr.formula import parse_formula
-from privatelr.numerics.rows import SparseRows
 from privatelr.sources import declare_schema
 
 N = 4000
@@ -128,12 +127,6 @@ def test_products_of_splines_are_products_of_their_columns() -> None:
         assert np.allclose(rows.x[:, column], product, atol=1e-12)
 
 
-def test_without_an_intercept_all_functions_are_columns() -> None:
-    spec, rows = rows_of("y ~ 0 + bs(age)")
-    assert list(spec.columns.names) == [f"bs(age)[{j}]" for j in range(4)]
-    assert np.allclose(rows.x.sum(axis=1), 1)
-
-
 @pytest.mark.quick
 def test_names_of_intervals_are_those_of_r() -> None:
     def levels(call: str) -> tuple:
@@ -154,12 +147,6 @@ def test_a_value_in_no_interval_counts_as_missing() -> None:
     assert fit.predict(odd).isna().tolist() == [True, False, False, True, True]
 
 
-def test_beyond_the_bounds_a_value_counts_as_the_bound() -> None:
-    fit = dplr(f"y ~ {KNOTS}", FRAME, 1.0, **DECLARED)
-    far, near = (fit.predict(FRAME.head(2).assign(age=ages)) for ages in ([-500, 900], [20, 80]))
-    assert np.array_equal(far, near)
-
-
 # --- bounds ---------------------------------------------------------------------------------
 
 
@@ -170,43 +157,6 @@ def test_a_spline_is_one_block_of_bound_one() -> None:
     assert rows.x[:, 1:7].sum(axis=1).max() <= block.bound
     columns = "y ~ " + " + ".join(f"I(age^{k})" for k in range(1, 7)) + " + z"
     assert spec.radius < rows_of(columns)[0].radius  # six columns by themselves
-
-
-@pytest.mark.parametrize("do_scale", [False, "private"])
-@pytest.mark.parametrize("options", [{}, {"delta": 1e-6}, {"spend": "inference"}])
-def test_a_private_spline_is_near_the_plain_one(do_scale, options: dict, tmp_path) -> None:
-    asked = {"eps": 300.0, "do_scale": do_scale, **DECLARED, **options}
-    fit = dplr(f"y ~ {KNOTS} + g + z", FRAME, **asked)
-    plain = dplr(f"y ~ {KNOTS} + g + z", FRAME, 0, 1e-9, **DECLARED)
-    assert log_loss(fit, FRAME) < log_loss(plain, FRAME) + 0.01
-    fit.save(tmp_path / "fit.json")
-    again = privatelr.load(tmp_path / "fit.json")
-    assert np.array_equal(again.predict(FRAME), fit.predict(FRAME))
-    assert again.spec.factors == fit.spec.factors
-
-
-def test_wide_designs_and_other_models_take_them() -> None:
-    frame = FRAME.assign(f=pd.Categorical([f"f{i % 90}" for i in range(N)]))
-    formula = f"y ~ f + {KNOTS} + cut(z, c(-1, 0, 1), include.lowest = TRUE)"
-    _, rows = rows_of(formula, frame)
-    assert isinstance(rows, SparseRows)
-    dense = rows_of(formula.replace("f + ", ""), frame)[1].x
-    assert np.allclose(rows.x.toarray()[:, [0, *range(90, 97)]], dense)
-    assert dpsvm(f"y ~ {KNOTS}", FRAME, 1.0, **DECLARED).coef.notna().all()
-    assert privatelr.dpsimplex(f"y ~ {KNOTS}", FRAME, eps=1.0, **DECLARED).coef.notna().all()
-    outlook = plan(f"y ~ {KNOTS} + g", N, 1.0, **DECLARED)
-    assert np.isfinite(outlook.errors.privacy_sd).all()
-
-
-def test_a_spline_beats_a_line_on_records_that_no_fit_saw() -> None:
-    """The study of a curved effect at epsilon 1 and n = 10,000; noise is fresh in every run."""
-    test = made(20_000, seed=99)
-    gains = []
-    for seed in range(5):
-        train = made(10_000, seed=seed)
-        line, curve = (dplr(f"y ~ {t} + g + z", train, 1.0, **DECLARED) for t in ("age", KNOTS))
-        gains.append(log_loss(line, test) - log_loss(curve, test))
-    assert min(gains) > 0.08
 
 
 # --- plots ----------------------------------------------------------------------------------
@@ -269,27 +219,16 @@ def test_a_smooth_of_each_level_is_drawn_by_itself() -> None:
 @pytest.mark.parametrize(
     ("spelled", "usual"),
     [
-        ("bs(x = age, knots = c(40, 60))", "bs(age, knots = c(40, 60))"),
-        ("bs(knots = c(40, 60), x = age)", "bs(age, knots = c(40, 60))"),
-        ("splines::bs(age, knots = c(40, 60))", "bs(age, knots = c(40, 60))"),
-        ("bs(age, NULL, c(40, 60), 2)", "bs(age, knots = c(40, 60), degree = 2)"),
         ("bs(age, None, [40, 60], 2, False)", "bs(age, knots = c(40, 60), degree = 2)"),
         (
             "bs(age, NULL, c(40, 60), 3, FALSE, c(10, 90))",
             "bs(age, knots = c(40, 60), Boundary.knots = c(10, 90))",
         ),
-        ("bs(age, degree = 2, NULL, c(40, 60))", "bs(age, knots = c(40, 60), degree = 2)"),
-        ("bs(age, df = NULL, knots = c(40, 60))", "bs(age, knots = c(40, 60))"),
         ("splines::ns(x = age, knots = 50)", "ns(age, knots = 50)"),
-        (
-            "ns(age, NULL, c(40, 60), FALSE, c(30, 70))",
-            "ns(age, knots = c(40, 60), Boundary.knots = c(30, 70))",
-        ),
         (
             "cr(age, None, [40, 60], 30, 70)",
             "cr(age, knots = c(40, 60), lower_bound = 30, upper_bound = 70)",
         ),
-        ("base::cut(x = age, breaks = c(20, 50, 80))", "cut(age, c(20, 50, 80))"),
         (
             "cut(age, c(20, 50, 80), NULL, TRUE, FALSE)",
             "cut(age, c(20, 50, 80), include.lowest = TRUE, right = FALSE)",
@@ -335,35 +274,25 @@ def test_a_knot_that_is_repeated_takes_smoothness_and_keeps_the_range(name, beyo
         ("bs(age, df = 5)", "write public ones, as in knots = c(40, 60)"),
         ("bs(age, Boundary.knots = c(49, 51))", "declare bounds= nearer to its boundary (49, 51)"),
         ("bs(age, knots = c(60, 40))", "knots that rise"),
-        ("bs(age, knots = c(10, 40))", "inside of its boundary (20, 80), and not on it: 10, 40"),
-        ("bs(age, knots = c(20, 40))", "inside of its boundary (20, 80), and not on it: 20, 40"),
         ("bs(age, knots = seq(20, 80, 30))", "and not on it: 20, 50, 80"),
         ("bs(age, knots = c(40, 40, 40, 40))", "repeats the knot 40, 4 times in all; a knot occ"),
-        ("bs(age, degree = 1, knots = c(40, 40))", "occurs 1 times at most, or it would jump"),
-        ("cr(age, knots = c(40, 40))", "values at its knots"),
         ("bs(age, Boundary.knots = c(80, 20))", "its boundary takes two numbers that rise"),
         ("bs(age, 5, c(40, 60))", "df would place knots by the data, and knots are given"),
         ("bs(age, NULL, c(40), 3, FALSE, c(20, 80), 1)", "no further argument"),
         ("cut(age, c(20, 50, 80), labels = FALSE)", "I(1 + (x > 50))"),
-        ("cut(age, c(20, 40, 60, 80), F, right = F)", "I(1 + (x >= 40) + (x >= 60))"),
         ("bs(age, knots = quantile(age))", "public numbers"),
         ("bs(age, degree = 0)", "a whole number from 1"),
-        ("bs(age, degree = 2.5)", "a whole number from 1"),
-        ("bs(age, c(40))", "write public ones, as in knots = c(40, 60)"),
         ("bs(age, intercept = TRUE)", "write 0 + bs(age) for all columns"),
         ("bs(g)", "divides numbers"),
         ("bs(w)", "declared bounds"),
         ("log(bs(age))", "by itself"),
         ("cut(age, 5)", "three breaks or more"),
-        ("cut(age, c(20, 80))", "three breaks or more"),
         ("cut(age, c(20, 50, 80), labels = c('a'))", "2 different texts"),
         ("cut(age, c(20, 50, 80), right = 3)", "TRUE or FALSE"),
         ("cc(age, knots = c(40))", "no proven range"),
-        ("cr(age, 4)", "write public ones, as in knots = c(40, 60)"),
         ("poly(age, 2)", "poly(age, 2, raw = TRUE)"),
         ("poly(age, 20, raw = TRUE)", "a degree from 1 to 10"),
         ("poly(age, w, degree = 2, raw = TRUE)", "poly takes one variable; write a sum"),
-        ("poly(age, w, 2, raw = TRUE)", "poly takes one variable"),
         ("poly(age, 3, degree = 2, raw = TRUE)", "poly takes degree once"),
         ("cut(age, c(60, 40, 18))", "takes breaks that rise: 60, 40, 18"),
     ],
@@ -427,9 +356,3 @@ def test_an_order_that_is_asked_for_is_refused_as_such(ordered) -> None:
         for formula in (f"{term} ~ z", f"y ~ {term}"):
             with pytest.raises(PrivateLRError, match="in an order, which no model here uses"):
                 dplr(formula, FRAME, 1.0, **DECLARED)
-
-
-@pytest.mark.parametrize("nothing", ["NULL", "None"])
-def test_a_plan_takes_an_argument_that_is_left_out(nothing) -> None:
-    found = plan(f"y ~ bs(age, {nothing}, c(35, 50))", 500, 1.0, **DECLARED)
-    assert len(found.spec.factors) == 1

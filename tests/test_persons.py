@@ -23,18 +23,16 @@ from privatelr import (
     PureDP,
     ReleaseFileError,
     SchemaError,
-    average_marginal_effects,
     compare,
     dplpsvm,
     dplr,
     dpsimplex,
     dpsvm,
     load,
-    plan,
 )
 from privatelr.audit import privacy_loss
 from privatelr.call_data import read_data
-from privatelr.design import persons, shares_of, with_shares
+from privatelr.design import shares_of, with_shares
 from privatelr.design.scaling import column_groups
 from privatelr.formula import Person
 from privatelr.mechanisms import Problem
@@ -56,7 +54,7 @@ from privatelr.mechanisms.stages.scale import (
 )
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import grams_of_persons
-from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP, NonPrivate
+from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.privacy.accounting import Ledger
 from privatelr.results.release_files import content_hash, release_document, restore
 from privatelr.sources import as_batch, declare_schema
@@ -75,6 +73,11 @@ def patients(sizes=(3, 1, 2, 5, 1, 1, 4, 2), seed=0):
     n = sum(sizes)
     columns = {"y": rng.integers(2, size=n), "x": rng.uniform(size=n), "z": rng.normal(size=n)}
     return pd.DataFrame(columns | {"patient": np.repeat(np.arange(len(sizes)), sizes)})
+
+
+def eighty(places):
+    """A factor of so many levels that its rows are kept without their zeros."""
+    return pd.Categorical.from_codes(places, categories=[f"k{i}" for i in range(80)])
 
 
 def names(number, *texts):
@@ -133,7 +136,7 @@ def test_a_person_moves_a_gradient_by_at_most_the_row_bound(loss, sparse):
     frame["x"], frame["z"] = 1.0, 2.0
     frame["y"] = 1
     if sparse:
-        frame["k"] = pd.Categorical(rng.integers(80, size=len(frame)), categories=range(80))
+        frame["k"] = eighty(rng.integers(80, size=len(frame)))
     formula = "y ~ x + z + person(patient, 2)" + (" + k" if sparse else "")
     rows, m = rows_of(frame, formula)
     assert m == rows.n == 8
@@ -249,20 +252,6 @@ def test_whole_numbers_are_persons_wherever_they_lie(kind, from_below, places, t
     assert set(owners) == set(range(m))
 
 
-@pytest.mark.parametrize("kind", ["str", "string[pyarrow]", pd.ArrowDtype(pa.large_string())])
-def test_texts_of_arrow_do_not_become_objects(kind, monkeypatch):
-    """Which would take ten times the memory of an integer for each record, and as long as a fit."""
-    monkeypatch.setattr(persons, "as_objects", None)
-    column = pd.Series(["a", None, "b", "a"], dtype=kind)
-    assert with_shares(as_batch({"patient": column}), Person("patient"))[0] == 3
-
-
-def test_persons_have_a_type_that_can_hold_them():
-    frame = patients().assign(patient=pd.Timestamp("2020-01-01"))
-    with pytest.raises(SchemaError, match="'patient' has the type datetime64"):
-        dplr("y ~ x + z", frame, 1, **PERSON)
-
-
 # -- what may be seen -------------------------------------------------------------------------
 
 
@@ -302,27 +291,6 @@ def test_errors_do_not_depend_on_the_number_of_records():
 # -- guarantees -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fitting", [dplr, dpsvm])
-def test_the_guarantee_is_about_persons(fitting):
-    fitted = fitting("y ~ x + z + person(patient, 2)", patients(), 1, bounds=BOUNDS)
-    assert fitted.guarantee == PureDP(1, REPLACE_PERSON)
-    assert fitted.calibration.problem.persons
-    assert fitted.calibration.problem.n == 8
-    given = fitting("y ~ x + z", patients(), PureDP(1, REPLACE_PERSON), **PERSON)
-    assert given.guarantee == fitted.guarantee
-
-
-@pytest.mark.quick
-@pytest.mark.parametrize(
-    ("kind", "numbers"), [(PureDP, (1.0,)), (ZCDP, (0.1,)), (ApproxDP, (1, 1e-6)), (NonPrivate, ())]
-)
-def test_guarantees_take_their_neighbours_by_name(kind, numbers):
-    assert kind(*numbers, neighbours="person") == kind(*numbers, neighbours=REPLACE_PERSON)
-    for other in ("banana", None, 3, ["person"], "REPLACE_PERSON"):
-        with pytest.raises(GuaranteeError, match="neighbours takes 'replace', 'zero-out', 'person"):
-            kind(*numbers, neighbours=other)
-
-
 def test_a_delta_and_a_rho_take_laplace_noise():
     for price in ({"eps": 1, "delta": 1e-6}, {"eps": ZCDP(0.1, REPLACE_PERSON)}):
         fitted = dplr("y ~ x + z", patients([2] * 500), **price, **PERSON)
@@ -358,53 +326,6 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(options, error, words):
         dplr("y ~ x + z", patients(), **given)
 
 
-def test_pages_count_the_persons_of_records_outside_of_a_subset():
-    fit = dplr("y ~ x", patients(), 1, subset="z > 0", **PERSON)
-    page = " ".join(str(fit).split())
-    assert "the others are rows of zeros, and their persons belong to m" in page
-    assert "belong to n" not in page
-
-
-@pytest.mark.quick
-def test_a_number_of_records_may_be_of_numpy():
-    fits = [
-        dplr("y ~ x + z", patients(), 1, **{**PERSON, "records_per_person": most})
-        for most in (3, np.int64(3), np.uint8(3))
-    ]
-    assert {fit.spec.formula.person for fit in fits} == {Person("patient", 3)}
-    assert type(fits[1].spec.formula.person.most) is int
-    with pytest.raises(FormulaError, match=r"has it inside, as in person\(patient, 2\)"):
-        dplr(
-            "y ~ x + z + person(patient)", patients(), 1, records_per_person=2, levels={"y": [0, 1]}
-        )
-    for other in (np.bool_(True), np.float64(3)):
-        with pytest.raises(FormulaError, match="whole number from 1"):
-            dplr(
-                "y ~ x + z",
-                patients(),
-                1,
-                person="patient",
-                records_per_person=other,
-                levels={"y": [0, 1]},
-            )
-
-
-@pytest.mark.parametrize(
-    "term",
-    ["person()", "person(patient, 0)", "person(patient, x)", "person(patient, 2.5)", "x:person(z)"],
-)
-def test_terms_that_name_no_person(term):
-    with pytest.raises(FormulaError, match="formula: "):
-        dplr(f"y ~ x + {term}", patients(), 1, bounds=BOUNDS)
-
-
-def test_a_dot_does_not_stand_for_a_person():
-    fitted = dplr("y ~ . + person(patient)", patients(), 1, bounds=BOUNDS)
-    assert list(fitted.coef.index) == ["(Intercept)", "x", "z"]
-    whole = dplr(patients()[["patient", "x", "z", "y"]], eps=1, **PERSON)
-    assert list(whole.coef.index) == ["(Intercept)", "x", "z"]
-
-
 def test_whoever_reads_rows_by_themselves_refuses_persons():
     """Where nobody groups records, each would count as much as a person."""
     dask = pytest.importorskip("dask.dataframe")
@@ -432,11 +353,6 @@ def test_no_error_names_the_number_of_records():
     with pytest.raises(SchemaError) as caught:
         dplr("y ~ x", frame.x.to_numpy(), 1, **PERSON)
     assert "19" not in str(caught.value)
-
-
-def test_predictions_need_no_person():
-    fitted = dplr("y ~ x + z", patients(), 1, **PERSON)
-    assert len(fitted.predict(patients().drop(columns="patient"))) == 19
 
 
 # -- inference --------------------------------------------------------------------------------
@@ -470,7 +386,7 @@ def test_matrices_have_one_gradient_for_each_person(most, shuffled):
 
 def test_rows_without_their_zeros_have_the_same_sums():
     frame, rng = patients((3, 1, 2, 5, 1, 1, 4, 2) * 30), np.random.default_rng(5)
-    frame["k"] = pd.Categorical(rng.integers(80, size=len(frame)), categories=range(80))
+    frame["k"] = eighty(rng.integers(80, size=len(frame)))
     rows = rows_of(frame, "y ~ x + z + k + person(patient)")[0]
     weights = rng.uniform(size=len(frame))
     by_label = dict(zip(rows.y.tolist(), weights, strict=True))
@@ -541,7 +457,7 @@ def test_the_scale_is_of_means_over_persons(most, k):
     """Each counts once, also with fewer records than records_per_person."""
     frame, rng = patients((3, 1, 2, 5, 1, 1, 4, 2) * 9), np.random.default_rng(3)
     frame = frame.sample(frac=1, random_state=2).reset_index(drop=True)
-    frame["k"] = pd.Categorical(rng.integers(80, size=len(frame)), categories=range(80))
+    frame["k"] = eighty(rng.integers(80, size=len(frame)))
     frame.loc[5, "x"] = np.nan
     loose, made = scale_of(frame, most, k)
     t = pd.DataFrame({"x": 2 * frame.x - 1, "z": frame.z.clip(-2, 2) / 2})
@@ -566,7 +482,7 @@ def test_no_person_moves_the_scale_further_than_a_record(k):
             }
             own |= {"k": rng.integers(2, size=size), "y": 1, "patient": 0}
             table = pd.concat([pd.DataFrame(own), rest], ignore_index=True)
-            table["k"] = pd.Categorical(table.k, categories=range(80))
+            table["k"] = eighty(table.k)
             loose, made = scale_of(table, int(rng.integers(1, 4)), k)
             pair.append(mean_squares(loose, made))
         change = np.abs(pair[1] - pair[0])
@@ -584,14 +500,6 @@ def test_what_sums_of_persons_lose_does_not_depend_on_the_number_of_records():
     lost = scale_sensitivity(replace(of_records, persons=True)) - scale_sensitivity(of_records)
     assert lost > 1e-9
     assert lost < 1e-3 * scale_sensitivity(of_records)
-
-
-def test_the_scale_is_released_where_public_facts_say_that_it_is_worth_it():
-    """As many records decide nothing: they are not public."""
-    many, few = (patients([size] * 60) for size in (1, 40))
-    assert dplr("y ~ x + z", many, 1, **PERSON).scale is None
-    assert dplr("y ~ x + z", few, 1, **PERSON).scale is None
-    assert dplr("y ~ x + z", patients([1] * 3000), 1, **PERSON).scale is not None
 
 
 def test_persons_of_one_record_have_the_scale_of_records():
@@ -624,7 +532,7 @@ ROC = {"coefficients": 0.75, "roc": 0.25}
 @pytest.mark.parametrize("k", [False, True], ids=["dense", "sparse"])
 def test_counts_of_scores_are_by_shares_and_add_up_to_the_persons(most, k):
     frame, rng = patients((3, 1, 2, 5, 1, 1, 4, 2) * 9), np.random.default_rng(3)
-    frame["k"] = pd.Categorical(rng.integers(80, size=len(frame)), categories=range(80))
+    frame["k"] = eighty(rng.integers(80, size=len(frame)))
     frame.loc[5, "x"] = np.nan
     text = f"y ~ x + z{' + k' if k else ''} + person(patient, {most})"
     rows, m = rows_of(frame, text)
@@ -675,7 +583,7 @@ BESIDE_SPARSE = {"scale": 0.1, "coefficients": 0.7, "roc": 0.2}
 )
 def test_every_promise_buys_every_stage(price, fitting, formula, spend, tmp_path):
     frame = patients([2, 1, 4] * 400)
-    frame["k"] = pd.Categorical(np.arange(len(frame)) % 80, categories=range(80))
+    frame["k"] = eighty(np.arange(len(frame)) % 80)
     fitted = fitting(formula, frame, spend=spend, records_per_person=2, **price, **PERSON)
     assert fitted.guarantee.neighbours is REPLACE_PERSON
     assert fitted.release.scale.calibration.target.neighbours is REPLACE_PERSON
@@ -713,17 +621,6 @@ def test_a_curve_of_other_persons_is_paid_by_the_person():
     assert exact.roc.prevalence == pytest.approx(float(frame.y @ share / share.sum()), abs=0.02)
 
 
-def test_what_a_curve_of_persons_does_not_take():
-    frame = patients([2] * 60)
-    fitted = dplr("y ~ x + z", frame, 1, **PERSON)
-    with pytest.raises(ArgumentError, match="response, person: both are columns of the data"):
-        fitted.private_roc(frame.drop(columns="y"), 1, response=frame.y[:7])
-    with pytest.raises(FormulaError, match="the column 'patient' is missing"):
-        fitted.private_roc(frame.drop(columns="patient"), 1)
-    with pytest.raises(GuaranteeError, match="'person'"):
-        fitted.private_roc(frame, PureDP(1))
-
-
 def test_scale_and_curve_do_not_show_the_number_of_records():
     few, many = patients(), patients((3, 1, 2, 5000, 1, 1, 4, 9))
     spend = {"scale": 0.2, "coefficients": 0.4, "inference": 0.2, "roc": 0.2}
@@ -740,35 +637,6 @@ def test_scale_and_curve_do_not_show_the_number_of_records():
 # -- plans, and what is made of a fit -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("price", PRICES, ids=["pure", "delta", "zcdp"])
-@pytest.mark.parametrize("spend", [None, "inference", ROC], ids=["plain", "inference", "roc"])
-def test_a_plan_has_the_calibration_of_a_fit(price, spend):
-    given = {"spend": spend, "records_per_person": 2, **price, **PERSON}
-    planned = plan("y ~ x + z", 3000, **given)
-    fitted = dplr("y ~ x + z", patients([2] * 3000), **given)
-    assert planned.calibration.coefficients == fitted.calibration
-    scale = fitted.release.scale
-    assert planned.calibration.scale == (None if scale is None else scale.calibration)
-    assert "for m = 3000 persons" in repr(planned)
-
-
-def test_the_page_of_a_plan_is_about_persons():
-    planned = plan("y ~ x + z", 3000, records_per_person=2, spend=ROC, **PRICES[0], **PERSON)
-    page = " ".join(str(planned).split())
-    assert "one of m = 3000 persons" in page
-    assert "every person has 2 records that are alike" in page
-
-
-def test_a_plan_compares_promises_about_persons():
-    """Those about records would be another thing, and are not offered."""
-    table = plan("y ~ x + z + person(patient)", 3000, 1, bounds=BOUNDS).table()
-    assert table.guarantee.str.contains("delta").any()
-    with pytest.raises(ArgumentError, match="person: it goes with a formula"):
-        plan(4, 3000, 1, person="patient")
-    with pytest.raises(GuaranteeError, match="'person'"):
-        plan("y ~ x + z", 3000, PureDP(1), **PERSON)
-
-
 def test_fits_about_persons_are_compared_with_such_fits_only():
     frame = patients([2] * 300)
     one, two = (dplr(f"y ~ {terms}", frame, 1, **PERSON) for terms in ("x", "x + z"))
@@ -782,23 +650,6 @@ def test_no_bootstrap_takes_records_of_a_person_for_independent():
     fitted = dplr("y ~ x + z", patients([2] * 300), 1, spend="inference", **PERSON)
     with pytest.raises(ArgumentError, match="does not simulate persons"):
         fitted.conf_int(method="bootstrap", covariates="uniform")
-
-
-@pytest.mark.parametrize("most", [1, 3])
-def test_effects_over_the_data_take_weights_that_add_up(most):
-    """With records_per_person, persons with fewer have less, and the sum is not public."""
-    frame = patients([2] * 300)
-    given = {"lambda_": 1e-8, "spend": "inference", "records_per_person": most, **PERSON}
-    fitted = dplr("y ~ x + z", frame, 0, **given)
-    if most == 1:
-        p = fitted.predict(frame)
-        mean = float((p * (1 - p)).mean()) * fitted.coef[["x", "z"]]
-        found = average_marginal_effects(fitted).table.estimate
-        np.testing.assert_allclose(found, mean, rtol=1e-6)
-        return
-    with pytest.raises(ArgumentError, match="whose sum is not public"):
-        average_marginal_effects(fitted)
-    assert len(average_marginal_effects(fitted, frame).table) == 2
 
 
 # -- files ------------------------------------------------------------------------------------
@@ -832,23 +683,6 @@ def test_a_file_cannot_say_less_than_its_noise(tmp_path, wrong, right):
     document["sha256"] = content_hash(document)
     with pytest.raises(ReleaseFileError):
         restore(document)
-
-
-def test_the_card_speaks_of_persons():
-    fitted = dplr("y ~ x + z", patients(), 1, **PERSON)
-    card = " ".join(fitted.card().split())
-    for words in (
-        "of the records of 8 persons:",
-        "To each of 8 persons, for all records that they have: epsilon = 1 (pure)",
-        "knows the other 7 persons with all their records",
-        "between any two guesses about your records change",
-        "A group of k persons is covered",
-        "one person where 'patient' has the same value",
-        "The number of persons, m = 8, is public (that of records is not), and so are names",
-        "of m = 8 persons",
-    ):
-        assert words in card
-    assert "n = 8" not in card
 
 
 # -- values that tell persons apart ---------------------------------------------------------------

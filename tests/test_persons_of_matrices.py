@@ -6,8 +6,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given as over
-from hypothesis import strategies as st
 from scipy import sparse
 
 from privatelr import (
@@ -17,7 +15,6 @@ from privatelr import (
     ReleaseFileError,
     SchemaError,
     choose,
-    dplpsvm,
     dplr,
     dpsvm,
 )
@@ -38,7 +35,6 @@ KINDS = {
     "sparse": sparse.csr_array,
 }
 PRICES = [{"eps": 1}, {"eps": ZCDP(0.1, REPLACE_PERSON)}, {"eps": 1, "delta": 1e-6}]
-INFERENCE = {"spend": "inference", "do_scale": False}
 ROC = {"spend": {"coefficients": 0.7, "roc": 0.3}, "do_scale": False}
 
 
@@ -73,15 +69,6 @@ def test_a_matrix_has_the_fit_of_the_frame(kind, fitting, price):
     assert matrix.calibration == table.calibration
     assert matrix.guarantee == table.guarantee
     np.testing.assert_allclose(matrix.coef, table.coef, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("price", PRICES, ids=["pure", "zcdp", "delta"])
-def test_a_matrix_has_the_inference_of_the_frame(kind, price):
-    table, matrix = of_both(kind, **price, **INFERENCE)
-    np.testing.assert_allclose(matrix.bse, table.bse, rtol=1e-6)
-    np.testing.assert_allclose(matrix.conf_int(), table.conf_int(), rtol=1e-6)
-    assert "cluster-robust" in " ".join(str(matrix).split())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -147,16 +134,6 @@ def test_persons_are_whatever_tells_them_apart(kind, whose):
     assert found.nobs == M
 
 
-@over(st.lists(st.sampled_from(["a", "b", None, 1, 1.0, True]), min_size=12, max_size=12))
-def test_persons_beside_a_matrix_are_those_of_a_column(whose):
-    x, y = numbers(12)
-    column = pd.Series(whose, dtype=object)
-    frame = pd.DataFrame(x).assign(y=y, person=column)
-    shares = read_data("y ~ . + person(person)", frame, None).batch.shares
-    for matrix in (x, sparse.csr_array(x)):
-        np.testing.assert_array_equal(read_data(y, matrix, None, person=whose).batch.shares, shares)
-
-
 @pytest.mark.parametrize("kind", ["array", "sparse"])
 def test_the_column_has_the_name_of_the_series_and_of_no_other(kind):
     x = KINDS[kind](X)
@@ -173,16 +150,6 @@ def test_the_column_has_the_name_of_the_series_and_of_no_other(kind):
         assert len(fitted.coef) == 7
     with pytest.raises(SchemaError, match="no backtick"):
         dplr(Y, x, 1, person=pd.Series(WHOSE, name="a`"))
-
-
-def test_a_frame_beside_a_response_may_have_the_column():
-    frame = FRAME.drop(columns="y")
-    named, values = (
-        dplr(Y, x, 0, lambda_=0.1, row_norm=1.0, person=person)
-        for x, person in ((frame, "person"), (frame.drop(columns="person"), WHOSE))
-    )
-    np.testing.assert_array_equal(named.coef, values.coef)
-    assert list(named.coef.index) == ["(Intercept)", *FRAME.columns[:6]]
 
 
 # -- what may be seen ---------------------------------------------------------------------------
@@ -284,21 +251,6 @@ def test_a_file_cannot_say_less_than_its_noise(change, words):
     document = json.loads(json.dumps(release_document(fitted)))
     with pytest.raises(ReleaseFileError, match=words):
         restore(changed(document, change))
-
-
-def test_a_file_of_records_has_no_person():
-    plain = json.loads(json.dumps(release_document(dplr(Y, sparse.csr_array(X), 1))))
-    assert "person" not in plain["call"]["design"]
-    whose = {"column": "person", "records_per_person": 1}
-    with pytest.raises(ReleaseFileError, match="person"):
-        restore(changed(plain, lambda design: design.update(person=whose)))
-
-
-def test_a_file_of_chosen_columns_has_no_persons():
-    chosen = json.loads(json.dumps(release_document(dplpsvm(Y, sparse.csr_array(X), 1))))
-    whose = {"column": "person", "records_per_person": 1}
-    with pytest.raises(ReleaseFileError, match="person"):
-        restore(changed(chosen, lambda design: design.update(person=whose)))
 
 
 # -- whose persons they are ----------------------------------------------------------------------

@@ -12,7 +12,6 @@ from colours import contrast
 from privatelr import dplr, dpmultinom, plan, plot_coefficients
 from privatelr.audit.audit_table import Audit, Row
 from privatelr.errors import ArgumentError
-from privatelr.plot_style import ground_of, ink_of, literal
 from privatelr.privacy import PureDP
 from privatelr.privacy.accounting import Ledger
 
@@ -139,29 +138,6 @@ def test_names_are_shown_as_they_are(name, monkeypatch):
     check_names(name, monkeypatch)
 
 
-def test_names_are_shown_beside_axes_that_share_them():
-    """Where axes are shared, others write the labels that a plot has set."""
-    figure, (left, right) = pyplot.subplots(1, 2, sharey=True)
-    ledger().plot(ax=right)
-    assert COST in words_in(figure)
-    assert left.get_yticklabels()
-
-
-def test_a_legend_of_ones_own_shows_names_as_they_are():
-    axes = exact().plot_term(COST)
-    axes.legend()
-    assert FIRST in words_in(axes.figure)
-
-
-@pytest.mark.parametrize("text", ["$", "$$", r"\$", r"\$x$", r"a\\$b_$", "$x_1$ & 50%"])
-def test_a_text_with_dollars_is_shown_as_it_is(text):
-    for parses in (True, False):
-        with matplotlib.rc_context({"text.parse_math": parses}):
-            figure = pyplot.figure()
-            figure.text(0.5, 0.5, literal(text))
-            assert text in words_in(figure)
-
-
 # -- grounds ---------------------------------------------------------------------------------------
 
 STRONG, VISIBLE, PALEST = 4.5, 3.0, 1.5
@@ -206,26 +182,6 @@ def test_all_is_seen_on_any_ground_and_inside_of_an_own_figure(name):
         assert faint_in(draw()) == []
 
 
-@pytest.mark.parametrize("name", ["coefficients", "curve", "calibration", "audit"])
-def test_lines_that_are_read_off_have_the_most_contrast(name):
-    draw, _ = PLOTS[name]
-    for axes, ink in ((pyplot.figure().subplots(), "black"), (dark_axes(), "white")):
-        drawn = [to_rgb(line.get_color()) for line in draw(ax=axes).lines]
-        assert to_rgb(ink) in drawn
-
-
-def test_a_ground_is_that_of_the_figure_where_axes_let_it_through():
-    figure = pyplot.figure(facecolor="black")
-    panel = figure.subfigures(1, 2)[0]
-    panel.set_facecolor("none")
-    axes = panel.subplots()
-    assert (ground_of(axes), ink_of(axes)) == ("#ffffff", "black")
-    axes.set_facecolor("none")
-    assert (ground_of(axes), ink_of(axes)) == ("#000000", "white")
-    axes.set_facecolor((1, 1, 1, 0.5))
-    assert ground_of(axes) == "#808080"
-
-
 # -- room ------------------------------------------------------------------------------------------
 
 
@@ -236,31 +192,6 @@ def outside(axes):
     boxes = [one.get_window_extent() for one in (*parts, axes.xaxis.label, axes.yaxis.label) if one]
     shown = [box for box in boxes if box.width > 0]
     return [box for box in shown if min(box.p0) < 0 or box.x1 > right or box.y1 > top]
-
-
-def test_long_labels_of_fits_are_inside_of_their_figure():
-    labels = [f"Hospital number {number} of the {'northern ' * 5}region" for number in range(3)]
-    fits = dict(zip(labels, (bought(), fitted(), bought()), strict=True))
-    axes = plot_coefficients(fits)
-    assert outside(axes) == []
-    assert axes.get_window_extent().height > axes.figure.bbox.height / 3
-
-
-def covered(axes):
-    """Points of lines that lie behind the legend."""
-    axes.figure.canvas.draw()
-    box = axes.get_legend().get_window_extent()
-    points = [point for line in axes.lines for point in axes.transData.transform(line.get_xydata())]
-    return [point for point in points if box.contains(*point)]
-
-
-def test_the_legend_of_a_plan_hides_no_point_in_little_room():
-    alone = pyplot.figure(figsize=(4, 3), layout="constrained").subplots()
-    assert covered(outlook().plot(ax=alone)) == []
-    figure, panels = pyplot.subplots(2, 2, figsize=(7.2, 5.4))
-    axes = outlook().plot(ax=panels[0, 1])
-    figure.tight_layout()
-    assert covered(axes) == []
 
 
 # -- axes ------------------------------------------------------------------------------------------

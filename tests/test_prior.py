@@ -84,14 +84,6 @@ def test_coefficients_without_a_mean_are_drawn_to_zero_in_the_design() -> None:
     assert centre_of(spec) is None
 
 
-def test_wide_factors_take_a_prior() -> None:
-    frame = FRAME.assign(f=pd.Categorical([f"f{i % 80}" for i in range(N)]))
-    fit = dplr(
-        "y ~ f + x", frame, 0, 5.0, bounds=BOUNDS, prior={"f[T.f3]": -2.0, "(Intercept)": -3.0}
-    )
-    assert fit.coef["f[T.f3]"] == pytest.approx(-2.0, abs=0.05)
-
-
 # --- privacy --------------------------------------------------------------------------------
 
 
@@ -236,14 +228,6 @@ def test_a_fit_of_another_response_or_loss_is_no_prior(tmp_path, as_file) -> Non
         dpsvm("y ~ x", FRAME, 1.0, prior=same, **asked)
 
 
-def test_pages_name_the_prior() -> None:
-    fit = dplr("y ~ x + u", FRAME, 1.0, bounds=BOUNDS, prior=MEANS)
-    for page in (str(fit), str(fit.card())):
-        assert "the penalty draws to (Intercept) = -3, x = 1, u = -0.5" in " ".join(page.split())
-    assert "shrunk towards the prior" in " ".join(str(fit).split())
-    assert "as given" in str(privatelr.compare({"one": fit, "other": fit}))
-
-
 def test_the_command_line_takes_means_or_a_file(tmp_path, capsys) -> None:
     FRAME.drop(columns="g").to_csv(tmp_path / "data.csv", index=False)
     data, model = str(tmp_path / "data.csv"), str(tmp_path / "model.json")
@@ -292,48 +276,3 @@ def test_what_has_no_place_for_a_prior_says_so() -> None:
 
 
 # --- bases ----------------------------------------------------------------------------------
-
-
-SPLINES = ["bs(x, knots = c(-0.5, 0.5))", "ns(x, knots = c(-0.5, 0.5))", "cut(x, c(-1, 0, 1))"]
-
-
-@pytest.mark.parametrize("term", SPLINES[:2])
-def test_a_basis_with_other_ends_gives_no_prior(tmp_path, term) -> None:
-    """Its coefficients have the same names, and mean something else."""
-    old = dplr(f"y ~ {term}", FRAME, 1.0, bounds={"x": (-2, 3), "y": (0, 1)})
-    old.save(tmp_path / "old.json")
-    for prior in (old, str(tmp_path / "old.json")):
-        with pytest.raises(ArgumentError, match=r"^prior: .s\(x, .* has other knots or ends"):
-            dplr(f"y ~ {term}", FRAME, 1.0, bounds=BOUNDS, prior=prior)
-        with pytest.raises(ArgumentError, match=r"^prior: .s\(x, .* has other knots or ends"):
-            privatelr.plan(f"y ~ {term}", 500, 1.0, bounds=BOUNDS, prior=prior)
-
-
-@pytest.mark.parametrize("term", SPLINES)
-def test_an_equal_basis_gives_its_prior(tmp_path, term) -> None:
-    old = dplr(f"y ~ {term}", FRAME, 1.0, bounds=BOUNDS)
-    old.save(tmp_path / "old.json", overwrite=True)
-    new = dplr(f"y ~ {term} + u", FRAME, 1.0, bounds=BOUNDS, prior=str(tmp_path / "old.json"))
-    assert new.spec.prior.means == old.coef.to_dict()
-
-
-def test_the_page_says_what_of_an_earlier_fit_has_no_place() -> None:
-    old = dplr("y ~ bs(x, knots = c(-0.5, 0.5)) + u", FRAME, 1.0, bounds=BOUNDS)
-    new = dplr("y ~ bs(x, knots = c(-0.5, 0.6)) + u", FRAME, 1.0, bounds=BOUNDS, prior=old)
-    lost = [name for name in old.coef.index if name not in new.coef.index]
-    page = " ".join(str(new).split())
-    assert len(lost) == 5
-    assert all(repr(name) in page for name in lost)
-    assert "which this model does not have" in page
-
-
-def test_the_page_says_whom_the_promise_of_an_earlier_fit_is_about() -> None:
-    frame = FRAME.assign(patient=np.arange(len(FRAME)) // 2, clinic=np.arange(len(FRAME)) // 9)
-    whose = {"a record": None, "'clinic'": "clinic", "'patient'": "patient"}
-    for told, person in whose.items():
-        old = dplr("y ~ x", frame, 1.0, bounds=BOUNDS, person=person)
-        for now in whose.values():
-            new = dplr("y ~ x", frame, 1.0, bounds=BOUNDS, person=now, prior=old)
-            page = " ".join(str(new).split())
-            assert ("whose promise is about" in page) is (now != person)
-            assert now == person or f"{told}, which is taken as public" in page

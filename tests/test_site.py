@@ -143,16 +143,6 @@ def test_the_gallery_shows_every_picture_of_the_pages():
     assert "noise. [Plots](plots.md)" in shown
 
 
-def test_formulas_are_not_squeezed_and_stand_on_their_lines():
-    style = (VIGNETTES / "assets" / "site.css").read_text(encoding="utf-8")
-    # the theme gives every picture at most the width of its column, and a formula's is its own
-    assert ".md-typeset mjx-container svg { max-width: none; }" in style
-    # a box that scrolls has no baseline
-    scrolling = re.findall(r"^ *(mjx-container[^{]*?) \{[^}]*overflow", style, re.M)
-    assert scrolling == ["mjx-container.long"]
-    assert '"long"' in (VIGNETTES / "assets" / "formulas.js").read_text(encoding="utf-8")
-
-
 def citations():
     """The theorems that the package cites, as ``Theorem 3.1``."""
     for path in sorted((ROOT / "privatelr").rglob("*.py")):
@@ -332,20 +322,3 @@ def test_pages_are_searched_from_a_folder(site, tmp_path):
         check=True,
     )
     assert re.search(r"[1-9]\d* matching documents", ran.stdout)
-
-
-def test_readme_says_how_to_cite_this_version():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"version = {{{privatelr.__version__}}}" in readme
-
-
-def test_the_shim_of_the_search_has_its_licence():
-    folder = VIGNETTES / "assets" / "iframe-worker"
-    assert "Martin Donath" in (folder / "LICENSE").read_text("utf-8")
-    assert "IFrameWorker" in (folder / "shim.js").read_text("utf-8")
-
-
-def test_mathjax_is_the_file_with_its_licence():
-    folder = VIGNETTES / "assets" / "mathjax"
-    assert "Apache License" in (folder / "LICENSE").read_text("utf-8")
-    assert 'VERSION="3.2.2"' in (folder / "tex-svg.js").read_text("utf-8")

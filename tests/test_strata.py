@@ -1,8 +1,6 @@
 """Fits to the levels of a column: one price, a fit for each level, one page, one file."""
 
-import copy
 import json
-import pickle
 
 import numpy as np
 import pandas as pd
@@ -169,15 +167,6 @@ def test_predictions_are_by_the_fit_of_each_row(fits, table):
         fits.predict(new[["age"]])
 
 
-def test_tables_name_the_stratum(fits):
-    tidy = fits.tidy(conf_int=True)
-    assert tidy.columns[0] == "stratum"
-    assert tidy.stratum.tolist() == ["female"] * 2 + ["male"] * 2
-    assert fits.glance().stratum.tolist() == ["female", "male"]
-    assert fits.coef.loc["age", "female"] > 0 > fits.coef.loc["age", "male"]
-    assert fits.nobs == 3000
-
-
 def test_the_page_states_the_price_of_all_strata_once(fits):
     page = str(fits)
     first, formula = page.splitlines()[:2]
@@ -234,13 +223,6 @@ def test_a_changed_file_is_refused(fits, table, tmp_path):
     path.write_text(json.dumps({**document, "notice": "covered by angels"}))
     with pytest.raises(ReleaseFileError, match="hash"):
         load(path)
-
-
-def test_strata_are_copied_and_pickled(fits):
-    found = pickle.loads(pickle.dumps(fits))
-    pd.testing.assert_frame_equal(found.coef, fits.coef)
-    assert copy.copy(fits).guarantee == fits.guarantee
-    assert found.summary().guarantee == PureDP(1.0)
 
 
 def test_the_card_speaks_of_all_strata(fits):
@@ -326,13 +308,6 @@ def test_a_single_stratum_can_be_asked_for(table):
     np.testing.assert_allclose(one.coef, both["male"].coef)
 
 
-def test_unknown_levels_are_named(fits):
-    with pytest.raises(KeyError, match="'female', 'male'"):
-        fits["other"]
-    assert "other" not in fits
-    assert fits.get("other") is None
-
-
 def test_a_plan_has_the_noise_of_a_stratum_and_says_what_it_guesses(table):
     given = {"by": "sex", "spend": "inference", "do_scale": "private", **DECLARED}
     outlook = privatelr.plan("y ~ age", len(table), 1.0, **given)
@@ -344,11 +319,6 @@ def test_a_plan_has_the_noise_of_a_stratum_and_says_what_it_guesses(table):
     assert "all 2 levels together" in " ".join(page.split())
     whole = privatelr.plan("y ~ age", len(table), 1.0, **{**given, "by": None})
     assert np.all(outlook.errors.sampling_sd > 1.2 * whole.errors.sampling_sd)
-
-
-def test_a_check_counts_the_column_of_strata(table):
-    found = privatelr.check("y ~ age", table, by="sex", **DECLARED)
-    assert found.table.loc["sex", "undeclared"] == (table.sex == "other").sum()
 
 
 # -- ROC curves --------------------------------------------------------------------------------

@@ -2,11 +2,8 @@
 
 import re
 import signal
-import sys
-from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import pytest
 from changed_tables import fewer
 from frames_for_laws import FORMULA, SCHEMA, FixedRandomness, clinic
@@ -27,20 +24,13 @@ import privatelr.fitting
 from privatelr import (
     ArgumentError,
     FormulaError,
-    GuaranteeError,
     Ledger,
-    PureDP,
     SchemaError,
     dplr,
-    dpsvm,
     stream,
 )
-from privatelr.design import plan_design
-from privatelr.design.stream_design import open_parts
-from privatelr.formula import parse_formula
 from privatelr.numerics import threads, value_and_gradient
 from privatelr.numerics.solve import Newton
-from privatelr.sources import as_batch, declare_schema, is_stream
 
 pc = pytest.importorskip("pyarrow.compute", reason="needs the extra [parquet]")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
@@ -59,34 +49,6 @@ def written(folder, frame, size, **options):
     return folder
 
 
-@EVERY_MEMORY
-@pytest.mark.parametrize(
-    ("model", "options"),
-    [
-        (dplr, {}),
-        (dplr, {"op": False, "do_scale": False}),
-        (dplr, {"eps": 0}),
-        (dplr, {"eps": 2.0, "delta": 1e-6, "spend": "inference"}),
-        (dplr, {"rp_dim": 2}),
-        (dpsvm, {"loss": "huber", "h": 0.1}),
-    ],
-    ids=lambda given: getattr(given, "__name__", str(given)),
-)
-def test_coefficients_are_those_of_a_fit_in_memory(model, options, memory):
-    frame = trial(700)
-    found = model(
-        FORMULA, stream(in_batches(arrow(frame), 90, 0, 300, 1), memory=memory), **SCHEMA, **options
-    )
-    expected = model(FORMULA, frame, **SCHEMA, **options)
-    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
-    assert found.guarantee == expected.guarantee
-    assert found.diagnostics.c_index == pytest.approx(expected.diagnostics.c_index, abs=1e-9)
-    if options.get("spend"):
-        np.testing.assert_allclose(
-            found.release.moments.values, expected.release.moments.values, rtol=0, atol=1e-9
-        )
-
-
 @pytest.mark.parametrize("lengths", [(), (1, 0, 0, 2), (70_000, 1), (16_384,) * 5, (999,) * 100])
 @pytest.mark.parametrize("limit", [1, 3])
 def test_batches_and_threads_change_no_bit(lengths, limit):
@@ -95,45 +57,6 @@ def test_batches_and_threads_change_no_bit(lengths, limit):
     with threads(limit):
         found = dplr(FORMULA, stream(in_batches(arrow(frame), *lengths), memory=0), **SCHEMA)
     np.testing.assert_array_equal(found.coef, dplr(FORMULA, frame, **SCHEMA).coef)
-
-
-@pytest.mark.parametrize("start", [0, 1, 5, 40])
-@pytest.mark.parametrize("stride", [1, 3, 50])
-def test_rows_of_neighbouring_batches_are_those_of_one(start, stride):
-    frame = trial(120)
-    frame.loc[[3, 60], "dose"] = np.nan
-    spec = plan_design(
-        parse_formula(FORMULA, list(frame)), as_batch(frame), declare_schema(**SCHEMA)
-    )
-    parts = [as_batch(frame.iloc[a:b]) for a, b in pairwise([0, 1, 4, 44, 120])]
-    found = open_parts(spec, parts, start, stride)
-    expected = open_parts(spec, [as_batch(frame)], start, stride)
-    assert found.n == expected.n == len(range(start, 120, stride))
-    for first, stop in ((0, found.n), (1, found.n), (0, 1)):
-        for one, other in zip(found.read(first, stop), expected.read(first, stop), strict=True):
-            np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize(("n", "d"), [(3_000, 10), (5_003, 20)])
-def test_a_stream_begins_at_the_rows_at_which_a_table_begins(n, d):
-    """Samples of rows that did not divide each other ended 1e-8 from the fit in memory."""
-    rng = np.random.default_rng(d)
-    frame = pd.DataFrame(rng.uniform(-1, 1, (n, d)), columns=[f"x{i}" for i in range(d)])
-    bounds = {name: (-1, 1) for name in frame}
-    frame["y"] = (frame["x0"] + rng.logistic(size=n) > 0).astype(float)
-    source = stream(in_batches(arrow(frame), 1_000, 7), memory=0)
-    found = dplr("y ~ .", source, eps=0, lambda_=1e-5, bounds=bounds, levels={"y": [0, 1]})
-    expected = dplr("y ~ .", frame, eps=0, lambda_=1e-5, bounds=bounds, levels={"y": [0, 1]})
-    np.testing.assert_array_equal(found.coef, expected.coef)
-
-
-def test_short_batches_are_joined_and_empty_ones_dropped():
-    frame = trial(50)
-    empty = pa.RecordBatch.from_pylist([], schema=arrow(frame).schema)
-    batches = [empty, *arrow(frame).to_batches(max_chunksize=1), empty, empty]
-    source = stream(lambda: pa.RecordBatchReader.from_batches(empty.schema, batches))
-    parts = list(source.parts(list(frame), 20))
-    assert [[len(batch) for batch in held] for held in parts] == [[20], [20], [10]]
 
 
 @EVERY_MEMORY
@@ -256,90 +179,6 @@ def test_nothing_is_read_to_plan_and_refuse():
         dplr(FORMULA, source, bounds=SCHEMA["bounds"], levels={"y": [0, 1]})
 
 
-SECRET = 0.123456789
-
-
-def raising(error):
-    """Raise an error of this class with a value in its words, by privatelr's own code for one."""
-    if error is GuaranteeError:
-        PureDP(-SECRET)  # an argument that is public elsewhere is quoted
-    raise error(f"{SECRET} is in row 20")
-
-
-class PatientSecretError(Exception):
-    """An error of a user's own, whose name tells of the data."""
-
-
-class PatientSecretInterrupt(KeyboardInterrupt):
-    """Nobody pressed a key."""
-
-
-ERRORS = pytest.mark.parametrize(
-    "error",
-    [
-        *(ValueError, SchemaError, GuaranteeError, PatientSecretError, PatientSecretInterrupt),
-        *(KeyboardInterrupt, SystemExit, type("PatientSecret", (BaseException,), {})),
-    ],
-)
-"""What a function of a user may raise; one that uses this package has its errors at hand."""
-
-
-def broken(table, after, error=ValueError):
-    """A function whose readers raise in the middle of a reading, from one of them on."""
-    readings = []
-
-    def batches(fails):
-        yield from table.slice(0, 20).to_batches()
-        if fails:
-            raising(error)
-        yield from table.slice(20).to_batches()
-
-    def source():
-        readings.append(1)
-        return pa.RecordBatchReader.from_batches(table.schema, batches(len(readings) > after))
-
-    return source
-
-
-@EVERY_MEMORY
-@pytest.mark.parametrize("after", [1, 2, 3])
-@ERRORS
-def test_a_reader_that_raises_ends_a_fit_in_one_sentence(memory, after, error):
-    ledger, table = Ledger(epsilon=3.0), arrow(clinic(50))
-    source = stream(broken(table, after, error), memory=memory)
-    if memory == KEPT and after == 3:
-        dplr(FORMULA, source, ledger=ledger, **SCHEMA)  # all is in memory by then
-        return
-    with pytest.raises(SchemaError) as told:
-        dplr(FORMULA, source, ledger=ledger, **SCHEMA)
-    assert told.value.__context__ is None
-    assert len(ledger.entries) == 1
-    read = "its batches could not be read; a charge that was made for this call stands"
-    assert str(told.value) == f"data: {read}."
-
-
-@EVERY_MEMORY
-@ERRORS
-@pytest.mark.parametrize("after", range(4))
-def test_a_function_that_raises_is_not_quoted(memory, after, error):
-    """While its schema is asked for, or before any of its batches."""
-    table, calls = arrow(clinic(50)), []
-
-    def source():
-        calls.append(1)
-        if len(calls) > after:
-            raising(error)
-        return table.to_reader()
-
-    if memory == KEPT and after == 3:
-        dplr(FORMULA, source, **SCHEMA)
-        return
-    with pytest.raises(SchemaError) as told:
-        dplr(FORMULA, stream(source, memory=memory), **SCHEMA)
-    assert str(SECRET) not in f"{told.value}{told.value.__context__}"
-    assert "(" not in str(told.value)
-
-
 @EVERY_MEMORY
 @pytest.mark.parametrize("after", range(3))
 def test_an_interrupt_passes_through_a_reader(memory, after):
@@ -362,42 +201,6 @@ def test_what_a_function_returns_in_place_of_a_reader_has_no_name():
         ) as told:
             stream(lambda found=found: found)
         assert "<" not in str(told.value)
-
-
-@ERRORS
-@pytest.mark.parametrize("place", ["schema", "batch", "rows"])
-def test_what_a_reader_or_a_batch_says_of_itself_is_not_quoted(place, error):
-    """Another library's, or one that a user wrote, whose attributes run code."""
-    table = arrow(clinic(50))
-
-    class Reader:
-        def __init__(self, asked=False):
-            self.asked = asked
-
-        @property
-        def schema(self):
-            fails = place == "schema" or (place == "batch" and self.asked)
-            return raising(error) if fails else table.schema
-
-        def select(self, _):
-            return self
-
-        @property
-        def num_rows(self):
-            return raising(error)
-
-        __len__ = num_rows.fget
-
-        def read_next_batch(self):
-            raise StopIteration
-
-        def __iter__(self):
-            yield Reader(True)
-
-    with pytest.raises(SchemaError) as told:
-        dplr(FORMULA, lambda: Reader(), **SCHEMA)
-    assert str(SECRET) not in f"{told.value}{told.value.__context__}"
-    assert "(" not in str(told.value)
 
 
 def test_what_is_no_stream_is_refused_in_one_sentence(tmp_path):
@@ -442,12 +245,6 @@ def test_a_dataset_may_be_filtered(tmp_path, memory):
     np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
 
 
-def test_a_text_is_a_path_by_its_ending_or_if_it_is_a_folder():
-    for text in ("x" * 5000, "a\0b", "", "y ~ x"):
-        with pytest.raises(SchemaError, match="of paths, data takes"):
-            dplr(FORMULA, text, **SCHEMA)
-
-
 @pytest.mark.parametrize(
     "kind",
     [
@@ -464,13 +261,6 @@ def test_types_that_pandas_does_not_know_matter_where_they_are_used(kind):
         assert dplr("y ~ age", data, eps=0, bounds={"age": (18, 90), "y": (0, 1)}).nobs == 200
         with pytest.raises(SchemaError, match=r"^column 'odd' has the type "):
             dplr("y ~ age + odd", data, eps=0, bounds={"age": (18, 90), "y": (0, 1)})
-
-
-def test_a_stream_is_told_by_its_type():
-    table = arrow(clinic(4))
-    assert is_stream(ds.dataset(table))
-    assert is_stream(table.to_reader)
-    assert not any(map(is_stream, (None, "y ~ x", np.zeros(3), clinic(3), {"a": [1]}, table)))
 
 
 def faults(folder, frame):
@@ -514,20 +304,3 @@ def test_a_reader_of_other_types_is_refused():
         readings.clear()
         with pytest.raises(SchemaError, match=r"other columns or types.*a charge"):
             dplr(FORMULA, stream(source, memory=memory), **SCHEMA)
-
-
-@EVERY_MEMORY
-def test_pyarrow_is_not_asked_for_views(monkeypatch, memory):
-    """As 15, the oldest that is supported, cannot tell; newer releases of pandas do ask."""
-    frame, expected = clinic(50), dplr(FORMULA, clinic(50), **SCHEMA)
-    honest = pa.types.is_string_view
-
-    def of_others(kind):
-        if sys._getframe(1).f_globals["__name__"].startswith("privatelr"):
-            raise AttributeError("is_string_view")
-        return honest(kind)
-
-    monkeypatch.setattr(pa.types, "is_string_view", of_others)
-    for data in (in_batches(arrow(frame)), ds.dataset(arrow(frame))):
-        found = dplr(FORMULA, stream(data, memory=memory), **SCHEMA)
-        np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)

@@ -1,7 +1,6 @@
 """Files and folders as data: which of them count, and what is wrong with them, said unpaid."""
 
 import os
-import shutil
 
 import numpy as np
 import pytest
@@ -209,14 +208,6 @@ def test_a_wrong_file_is_named_before_anything_is_charged(tmp_path, plant, memor
     assert len(ledger.entries) == 0
 
 
-def test_a_column_that_is_not_read_may_come_later(tmp_path):
-    folder = parts(tmp_path / "parts")
-    pq.write_table(TABLE.slice(0, 100).append_column("new", pa.nulls(100)), folder / "0.parquet")
-    check_same(folder)
-    shutil.move(folder / "0.parquet", folder / "9.parquet")
-    assert "new" in as_stream(folder).columns
-
-
 def test_a_user_may_say_that_a_column_of_a_dataset_came_later(tmp_path):
     folder = parts(tmp_path / "parts")
     one_column_less(folder)
@@ -239,17 +230,6 @@ def test_a_path_stands_where_a_frame_does(tmp_path, monkeypatch):
         for given in ({"formula": "y ~ age", "data": path}, {"formula": path, "target": "y"}):
             with pytest.raises(SchemaError, match=r"no such file|made with the filesystem"):
                 dplr(**given, **bounds)
-
-
-def test_a_path_that_is_not_there_is_said_to_be_so(tmp_path):
-    for path in ("nothing/", "all.csv"):
-        with pytest.raises(SchemaError, match=f"data='{path}': of paths, data takes"):
-            dplr(FORMULA, path, **SCHEMA)
-    with pytest.raises(SchemaError, match=r"'typo.parquet': there is no such file"):
-        dplr(FORMULA, [parts(tmp_path / "parts") / "0.parquet", "typo.parquet"], **SCHEMA)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(SchemaError, match=r"no file that ends in \.parquet"):
-        dplr(FORMULA, tmp_path / "empty", **SCHEMA)
 
 
 FOLDER = r"a folder is a table of its own: hand over it alone, or a pattern of its files"
@@ -302,21 +282,7 @@ def test_a_response_of_texts_is_no_list_of_files():
     assert said[0] == said[1]
 
 
-@pytest.mark.parametrize("data", [[TABLE], TABLE.to_batches()[0], TABLE.to_reader()])
-def test_what_is_read_once_only_is_told_what_to_be(data):
-    with pytest.raises(SchemaError, match=r"privatelr\.stream|stream"):
-        dplr(FORMULA, data, **SCHEMA)
-
-
 # -- functions ------------------------------------------------------------------------------------
-
-
-def test_a_function_is_told_columns_as_pyarrow_takes_them():
-    def read(columns=None):
-        return ds.dataset(TABLE).scanner(columns=columns).to_reader()
-
-    check_same(read)
-    check_same(read, 0)
 
 
 def test_a_reader_that_was_read_is_refused_before_anything_is_charged():
@@ -327,23 +293,3 @@ def test_a_reader_that_was_read_is_refused_before_anything_is_charged():
 
 
 # -- memory ---------------------------------------------------------------------------------------
-
-
-def test_long_texts_count_as_what_they_take():
-    """They are streamed where 8 bytes for each would fit, to the same numbers."""
-    long = {name: name + "x" * 500 for name in ("no", "yes")}
-    frame = trial(300).replace({"smoker": long})
-    table, schema = arrow(frame), {**SCHEMA, "levels": {"smoker": list(long.values()), "y": [0, 1]}}
-    reads = []
-
-    def read():
-        reads.append(1)
-        return table.to_reader()
-
-    memory = 8 * 300 * (len(table.column_names) + len(expected()) + 2)
-    found = dplr(FORMULA, stream(read, memory=memory), **schema)
-    assert len(reads) > 5
-    reads.clear()
-    again = dplr(FORMULA, stream(read, memory=memory + 300 * 600), **schema)
-    assert len(reads) < 5
-    np.testing.assert_array_equal(found.coef, again.coef)

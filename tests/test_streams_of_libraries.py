@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from frames_for_laws import FORMULA, SCHEMA, FixedRandomness, clinic
 from repeated_noise import trial
-from streams_for_tests import EVERY_MEMORY, KEPT, STREAMED, arrow, ds, pa
+from streams_for_tests import EVERY_MEMORY, arrow, ds, pa
 
 import privatelr.fitting
 from privatelr import (
@@ -73,41 +73,6 @@ def test_sources_need_no_wrapping(make, tmp_path):
     assert dplr(few, target="y", bounds=SCHEMA["bounds"], levels=SCHEMA["levels"]).nobs == 200
 
 
-def test_levels_of_an_enum_are_in_its_type():
-    pl = pytest.importorskip("polars")
-    frame = trial(100)
-    lazy = pl.from_pandas(frame).with_columns(pl.col("smoker").cast(pl.Enum(["no", "yes"]))).lazy()
-    expected = dplr(FORMULA, frame, **SCHEMA).coef
-    for memory in (KEPT, STREAMED):
-        found = dplr(
-            FORMULA, stream(lazy, memory=memory), bounds=SCHEMA["bounds"], levels={"y": [0, 1]}
-        )
-        np.testing.assert_allclose(found.coef, expected, rtol=0, atol=1e-9)
-
-
-@EVERY_MEMORY
-def test_a_lazy_frame_whose_engine_fails_is_not_taken_to_end_there(memory):
-    pl = pytest.importorskip("polars")
-
-    def halved(ages):
-        if (ages > 200).any():
-            raise pl.exceptions.PanicException("record 2 995 is 250 years old")
-        return ages / 2
-
-    frame = trial(3000)
-    frame.loc[2995, "age"] = 250
-    lazy = pl.from_pandas(frame).lazy()
-    whole = pl.col("age").map_batches(halved, return_dtype=pl.Float64, is_elementwise=True)
-    with pytest.raises(
-        SchemaError, match=r"^data: its batches could not be read; a charge .* stands\.$"
-    ):
-        dplr(
-            "y ~ age",
-            stream(lazy.with_columns(whole), memory=memory),
-            bounds={"age": (18, 90), "y": (0, 1)},
-        )
-
-
 def test_a_lazy_frame_of_files_that_have_become_shorter_is_refused(tmp_path):
     pl = pytest.importorskip("polars")
     frame = pl.from_pandas(trial(3000))
@@ -121,17 +86,6 @@ def test_a_lazy_frame_of_files_that_have_become_shorter_is_refused(tmp_path):
     ):
         with pytest.raises(SchemaError, match=r"could not be (read|counted)"):
             call()
-
-
-def test_no_column_beside_those_of_the_formula_is_read():
-    table, read = arrow(trial(500).assign(flag=True)), []
-
-    def reader(columns=None):
-        read.append(columns)
-        return (table if columns is None else table.select(columns)).to_reader()
-
-    dplr("y ~ age", stream(reader, memory=0), bounds={"age": (18, 90), "y": (0, 1)})
-    assert {name for columns in read[1:] for name in columns} == {"y", "age"}
 
 
 @EVERY_MEMORY

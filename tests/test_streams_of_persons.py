@@ -15,12 +15,10 @@ from privatelr import (
     Ledger,
     PureDP,
     SchemaError,
-    check,
     dplr,
     dpmultinom,
     dpsvm,
     plan,
-    progress_line,
     stream,
 )
 from privatelr.design import persons
@@ -109,18 +107,6 @@ def test_strata_and_classes_of_persons_are_those_of_a_frame(memory):
     assert strata[0]["a"].nobs == several[0].nobs == 200
 
 
-@EVERY_MEMORY
-def test_a_check_counts_persons_as_of_a_frame(memory):
-    frame = visits()
-    frame.loc[[3, 9], "x"] = np.nan, 7.0
-    source = stream(in_batches(arrow(frame), 100, 3), memory=memory)
-    given = PERSON | {"records_per_person": 2}
-    found, expected = (check("y ~ x + k", data, **given) for data in (source, frame))
-    assert found.persons == expected.persons
-    pd.testing.assert_frame_equal(found.table, expected.table)
-    pd.testing.assert_series_equal(found.classes, expected.classes)
-
-
 @pytest.mark.parametrize("limit", [1, 3])
 @pytest.mark.parametrize("held", [1, 2**25])
 def test_pieces_threads_and_passes_change_nothing(limit, held, monkeypatch):
@@ -135,23 +121,6 @@ def test_pieces_threads_and_passes_change_nothing(limit, held, monkeypatch):
     np.testing.assert_array_equal(found.coef, expected.coef)
     moments = (fit.release.moments.values for fit in (found, expected))
     np.testing.assert_allclose(*moments, rtol=0, atol=1e-12)
-
-
-def test_rows_of_a_person_are_added_one_after_the_other():
-    """In pieces as at once, to the last bit: whatever others have, the vector of a person stays."""
-    rng = np.random.default_rng(0)
-    owners, rows = rng.integers(0, 40, 500), rng.normal(size=(500, 3))
-    expected = np.zeros((50, 3))
-    for owner, row in zip(owners, rows, strict=True):
-        expected[owner] += row
-    for size in (1, 7, 500):
-        held = np.zeros((50, 3))
-        for start in range(0, 500, size):
-            piece = slice(start, start + size)
-            person_sums._add_to_persons(held, owners[piece], rows[piece])
-        np.testing.assert_array_equal(held, expected)
-    person_sums._add_to_persons(held, owners[:0], rows[:0])
-    np.testing.assert_array_equal(held, expected)
 
 
 def of_persons(kind):
@@ -280,13 +249,6 @@ def test_a_ledger_without_room_refuses_before_records_are_counted(fails):
     assert len(readings) == 1, "for the columns and their types"
 
 
-def test_columns_that_tell_no_persons_are_refused_before_they_are_read():
-    frame = visits((2,) * 25).assign(patient=pd.Timestamp("2020"))
-    for memory in ("1GiB", 0):
-        with pytest.raises(SchemaError, match="person: the column 'patient' has the type"):
-            dplr("y ~ x", stream(in_batches(arrow(frame)), memory=memory), **PERSON)
-
-
 @EVERY_MEMORY
 def test_the_number_of_records_is_nowhere(memory):
     given = {"lambda_": 1.0, "spend": "inference", **PERSON}
@@ -297,17 +259,6 @@ def test_the_number_of_records_is_nowhere(memory):
     )
     assert str(first.calibration) == str(second.calibration)
     assert not any("719" in text for text in (str(second), repr(second), second.card()))
-
-
-def test_memory_that_is_too_little_refuses_nothing_by_the_number_of_records():
-    """It is private: of any number, rows are kept or read anew, and the fit is the same."""
-    frame = visits()
-    fits = [
-        dplr("y ~ x + z", stream(in_batches(arrow(frame)), memory=memory), **PERSON)
-        for memory in (0, "1KiB", "20KiB", "64KiB", "1GiB")
-    ]
-    for fit in fits:
-        np.testing.assert_allclose(fit.coef, fits[0].coef, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(("kind", "n"), [("numbers", 1_000_000), ("texts", 100_000)])
@@ -324,26 +275,3 @@ def test_memory_of_persons_is_a_few_bytes_a_record(kind, n):
     tracemalloc.stop()
     assert found.of_records.nbytes + found.sizes.nbytes == 4 * n + 8 * m
     assert kind == "texts" or peak < 24 * n
-
-
-def test_the_line_about_a_pass_tells_of_persons(capfd, monkeypatch):
-    """How many records a second are read, and for how long, would tell how many there are."""
-    monkeypatch.setattr(progress_line, "OFTEN", 0.0)
-    source = stream(in_batches(arrow(visits()), 100), memory=0)
-    dplr("y ~ x", source, verbose=1, **PERSON)
-    shown = capfd.readouterr().err
-    assert " persons a second" in shown
-    assert "records" not in shown
-
-
-@pytest.mark.parametrize("memory", [0, 8 * 475 * 8])
-def test_long_names_of_persons_take_no_memory_that_is_not_there(memory):
-    """Rows would fit, and names do not: then they are read anew, and are the same persons."""
-    frame = visits()
-    frame["patient"] = "a name of so many letters " * 9 + frame["patient"].astype(str)
-    given = {"spend": "inference", **PERSON}
-    source = stream(in_batches(arrow(frame), 100), memory=memory)
-    found, expected = (dplr("y ~ x + z", data, **given) for data in (source, frame))
-    np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
-    moments = (fit.release.moments.values for fit in (found, expected))
-    np.testing.assert_allclose(*moments, rtol=0, atol=1e-9)

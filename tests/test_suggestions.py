@@ -1,6 +1,5 @@
 """Suggested bounds and released levels: what they charge, read, print, and never tell."""
 
-import copy
 import pickle
 import tomllib
 import warnings
@@ -77,22 +76,6 @@ def test_a_schema_file_holds_the_same(tmp_path):
         assert tuple(lr.load_schema(path)["levels"]["job"]) == levels({"job": column})["job"]
     truths = levels({"job": np.array([True, False] * 300)})
     assert tomllib.loads(truths.to_toml())["levels"]["job"] == [False, True]
-
-
-def test_the_page_has_price_and_ranges():
-    shown = str(suggest(people()))
-    assert "epsilon = 2 (pure)" in shown
-    assert "replace one of n = 3000" in shown
-    assert "0 to 100000000" in shown
-    assert "<table>" in suggest(people())._repr_html_()
-    assert "epsilon = 1, delta = 1e-06" in str(levels(people()))
-
-
-def test_results_are_pickled_and_copied():
-    for found in (suggest(people()), levels(people())):
-        for other in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
-            assert dict(other) == dict(found)
-            assert str(other) == str(found)
 
 
 def test_rare_levels_stay_untold_and_order_is_that_of_the_levels():
@@ -196,16 +179,6 @@ def test_a_guarantee_is_a_price(eps):
     assert event.times == 4
 
 
-def test_a_seed_voids_the_promise_and_no_ledger_takes_it():
-    with pytest.warns(lr.PrivacyWarning, match="no privacy"):
-        found = suggest(people(), seed=1)
-    assert not found.guarantee.is_private
-    with pytest.warns(lr.PrivacyWarning):
-        assert dict(suggest(people(), seed=1)) == dict(found)
-    with pytest.warns(lr.PrivacyWarning), pytest.raises(lr.GuaranteeError):
-        levels(people(), seed=1, ledger=lr.Ledger(5.0, 1e-5))
-
-
 # -- what is refused, by public facts -------------------------------------------------------------
 
 
@@ -235,15 +208,6 @@ def test_a_seed_voids_the_promise_and_no_ledger_takes_it():
 def test_refusals(call, error, words):
     with pytest.raises(error, match=words):
         call(people())
-
-
-def test_a_large_delta_is_warned_of():
-    with pytest.warns(lr.PrivacyWarning, match="above n") as caught:
-        levels(people(), delta=1e-4)
-    assert caught[0].filename == __file__
-    with pytest.warns(lr.PrivacyWarning, match="not below") as caught:
-        suggest(people(), delta=1e-3)
-    assert caught[0].filename == __file__
 
 
 # -- what is read ---------------------------------------------------------------------------------
@@ -320,26 +284,6 @@ def test_one_record_moves_two_counts_of_levels_by_one():
         moved = {level: other[level] - first[level] for level in {*first, *other}}
         moves = sorted(move for move in moved.values() if move)
         assert moves in ([], [-1], [-1, 1])
-
-
-@pytest.mark.parametrize("n", [1, 4])
-def test_few_records_have_no_range_at_any_price(n):
-    frame = pd.DataFrame({"age": np.arange(n) + 20.0})
-    words = f"n = {n}: a range takes at least 5 records, .* no price helps"
-    for eps in (1.0, lr.ZCDP(5.0)):
-        with pytest.raises(lr.GuaranteeError, match=words):
-            lr.suggest_bounds(frame, {"age": (0, 150)}, eps=eps)
-
-
-def test_text_is_refused_before_it_is_paid_for():
-    frame = pd.DataFrame({"name": ["Ann", "Bo"] * 500}, dtype="string")
-    ledger = lr.Ledger(1.0)
-    with pytest.raises(
-        lr.SchemaError,
-        match="drop the bounds",
-    ):
-        lr.suggest_bounds(frame, {"name": (0, 10)}, eps=0.5, ledger=ledger)
-    assert ledger.entries == ()
 
 
 # -- persons -----------------------------------------------------------------------------------

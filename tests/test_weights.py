@@ -84,12 +84,6 @@ def test_a_plain_fit_is_that_of_statsmodels(formula, given, weights) -> None:
     assert np.abs(fit.coef[["x", "u"]] - plain.coef[["x", "u"]]).max() > 0.01
 
 
-def test_weights_and_an_offset_go_together() -> None:
-    fit = dplr("y ~ x + offset(u)", FRAME, eps=0, lambda_=TINY, bounds=BOUNDS, weights="w")
-    expected = reference(FRAME, FRAME[["x"]], FRAME["w"], offset=FRAME["u"])
-    assert np.abs(fit.coef - expected).max() < 1e-5
-
-
 def test_wide_factors_take_weights() -> None:
     frame = made(6000)
     fit = dplr("y ~ g", frame, eps=0, lambda_=1e-10, bounds=BOUNDS, weights="w")
@@ -242,12 +236,6 @@ def test_a_plan_forecasts_the_noise_of_records_that_count_less() -> None:
     ratio = counted.errors.privacy_sd / plain.errors.privacy_sd
     # records of uniform weights count half on average, and the noise moves the fit by twice as much
     assert np.all((ratio > 1.6) & (ratio < 2.4))
-
-
-def test_check_counts_the_values_of_weights() -> None:
-    odd = FRAME.assign(w=FRAME["w"].where(FRAME["w"] > 1))
-    table = privatelr.check("y ~ x", odd, bounds=BOUNDS, weights="w").table
-    assert table.loc["w", "missing"] == int(odd["w"].isna().sum())
 
 
 @pytest.mark.quick

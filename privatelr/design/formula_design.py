@@ -42,6 +42,7 @@ from privatelr.design.variables import (
     other_width,
     read_values,
     require_columns,
+    require_no_listed_numbers,
     require_types,
     require_usable,
 )
@@ -328,6 +329,8 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
     variables, response = planned.variables, planned.response
     factors, columns = planned.factors, planned.columns
     require_no_order(response, batch)
+    covariates = (one for name, one in variables.items() if name not in formula.response.names)
+    require_no_listed_numbers(covariates, schema)
     bound, source, unbounded, unbounded_norm = bound_of(columns, schema.row_norm)
     if unbounded and schema.row_norm is None:
         require_boundable(variables, factors)

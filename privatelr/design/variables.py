@@ -86,6 +86,20 @@ def describe_variables(batch: Batch, names: Iterable[str], schema: Schema) -> di
     return variables
 
 
+def require_no_listed_numbers(variables: Iterable[Variable], schema: Schema) -> None:
+    """Refuse categories that are numbers and come from the type alone; raises `SchemaError`.
+
+    Files and other libraries hold them as plain numbers, from which another model would follow.
+    """
+    for name, levels in ((one.name, one.levels) for one in variables):
+        if name not in schema.levels and not {*map(type, levels)} <= {str, bool}:
+            raise SchemaError(
+                f"column {name!r} is categorical and its categories are numbers, which files and "
+                f"other libraries hold as plain numbers; declare levels={{{name!r}: "
+                f"{show(list(levels))}}}, or pass numbers."
+            )
+
+
 def require_usable(names: Iterable[str], batch: Batch, schema: Schema) -> None:
     """Refuse columns that no term can be made of, all of them at once; raises `SchemaError`."""
     strange = []

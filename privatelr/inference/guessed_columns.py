@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -116,11 +117,11 @@ def guessed_columns(spec: DesignSpec, guesses: Guesses) -> pd.DataFrame:
             columns[name] = shares[np.argsort(own)]
             continue
         both = guesses.correlation**0.5 * shared + (1 - guesses.correlation) ** 0.5 * own
-        order = ranks[np.argsort(np.argsort(both))]
+        order = np.argsort(np.argsort(both))
         columns[name] = (
-            guessed_numbers(variable, order, guesses.spread_of(variable))
+            guessed_numbers(*variable.bounds, count, guesses.spread_of(variable))[order]
             if variable.is_bounded
-            else reach * special.ndtri(order)
+            else reach * special.ndtri(ranks)[order]
         )
     return pd.DataFrame(columns, index=range(count))
 
@@ -170,9 +171,10 @@ def is_skewed(low: float, high: float) -> bool:
     return high - low > _SKEWED_FROM and 10 * low <= high and -2 * low < high
 
 
-def guessed_numbers(variable: Variable, ranks: FloatArray, spread: float) -> FloatArray:
-    """Quantiles of the law of a bounded column at `ranks` ``(count,)``."""
-    low, high = variable.bounds
+@lru_cache(maxsize=8)  # columns with equal bounds have one law
+def guessed_numbers(low: float, high: float, count: int, spread: float) -> FloatArray:
+    """Quantiles ``(count,)`` of the law of a column with these bounds, in ascending order."""
+    ranks = (np.arange(count) + 0.5) / count
     if is_skewed(low, high) and spread <= MOST_SKEWED:
         first = max(low, 0.0)
         sd = spread * (high - low) / 2 / (high - first)

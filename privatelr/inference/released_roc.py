@@ -11,18 +11,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from statsmodels.genmod.families import Binomial
-from statsmodels.genmod.generalized_linear_model import GLM
-from statsmodels.tools.tools import add_constant
 
 from privatelr.inference.error_distribution import PUBLIC_SEED
+from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms.stages.histogram import HistogramRelease
 from privatelr.numerics import RocCurve
 from privatelr.privacy.noise import draw_many
 from privatelr.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from statsmodels.genmod import families, generalized_linear_model
+else:
+    families = lazy_import("statsmodels.genmod.families")
+    generalized_linear_model = lazy_import("statsmodels.genmod.generalized_linear_model")
 
 _REPLICATES = 400
 """Number of simulated releases, and of simulated datasets, by which errors are computed."""
@@ -317,7 +321,8 @@ def _line(counts: FloatArray, link: FloatArray) -> FloatArray:
     if not (negative.sum() > 0 and positive.sum() > 0) or np.count_nonzero(some) < 2:
         return np.full(2, np.nan)
     outcomes = np.column_stack([positive, negative])[some]
-    model = GLM(outcomes, add_constant(link[some], has_constant="add"), family=Binomial())
+    columns = np.column_stack([np.ones(some.sum()), link[some]])
+    model = generalized_linear_model.GLM(outcomes, columns, family=families.Binomial())
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # counts that are told apart perfectly have no line
         return np.asarray(model.fit().params)

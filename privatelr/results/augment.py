@@ -66,10 +66,7 @@ class Augments:
         *Neighbours*: replace one record of the training data. *Assumed public*: nothing new.
         *Not covered*: the table itself; it holds `data`, and is as private.
         """
-        if is_stream(data):
-            raise ArgumentError(
-                "augment takes a table in memory; predict reads a stream batch by batch."
-            )
+        _require_memory("augment", data)
         table = data if is_dask(data) else as_batch(data).frame
         made = _columns(self, data, interval, threshold)
         twice = [name for name in made if name in set(map(str, table.columns))]
@@ -106,7 +103,8 @@ class ModelMatrix:
         Raises
         ------
         ArgumentError
-            If the fit is of a random projection, or of a matrix without names.
+            If the fit is of a random projection, or of a matrix without names, or if `data` is a
+            stream of record batches.
 
         Notes
         -----
@@ -115,6 +113,7 @@ class ModelMatrix:
         """
         if not self.spec.has_names or self.spec.projection is not None:
             raise ArgumentError("model_matrix: takes a fit by a formula, without rp_dim.")
+        _require_memory("model_matrix", data)
         batch = as_batch(data)
         require_readable(self.spec, batch, self.spec.formula.covariates)
         with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
@@ -122,6 +121,13 @@ class ModelMatrix:
             found = np.linalg.solve(self.spec.user_rows().T, rows.T).T
         found[~usable] = np.nan
         return pd.DataFrame(found, index=batch.index, columns=list(self.spec.columns.names))
+
+
+def _require_memory(method: str, data: Any) -> None:
+    if is_stream(data):
+        raise ArgumentError(
+            f"{method} takes a table in memory; predict reads a stream batch by batch."
+        )
 
 
 def _columns(

@@ -5,8 +5,8 @@
     python -m tests.benchmarks --stored --plot vignettes/large.png
 
 prints Markdown: time of the package's minimiser over that of its peers on the same matrix, at
-the same gradient; passes; time over one read of the matrix; memory; growth; and where the time
-of a call of `dplr` goes. NAME is a problem (such as 1e6x50), or memory, growth, formula, calls
+the same gradient; passes; time over one read of the matrix; memory; and growth.
+NAME is a problem (such as 1e6x50), or memory, growth, calls
 (whole calls of `dplr` from a frame beside those of its peers) or engines (the same fit from a
 stream, DuckDB, polars and Dask). Ratios of a run are written to a file, with which a later
 run is compared. With ``--stored`` nothing is run, and the run that is kept in
@@ -34,7 +34,6 @@ from .calls import CASES as CALLS
 from .calls import QUICK as QUICK_CALLS
 from .calls import calls
 from .engines import engines
-from .from_formula import breakdown
 from .growth import COLUMNS, QUICK, ROWS, growth
 from .memory import peaks
 from .peers import PEERS, processors, tune
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 
     from .problems import Problem
 
-PARTS = ("memory", "growth", "formula", "calls", "engines")
+PARTS = ("memory", "growth", "calls", "engines")
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "glum", "statsmodels", "formulaic", "pandas")
 ENGINES, ENGINES_QUICK = 10**6, 10**4
 """Records that every engine reads."""
@@ -135,11 +134,8 @@ def _part(part: str, repeats: int, *, quick: bool) -> dict[str, Any]:
         return calls(QUICK_CALLS if quick else CALLS, repeats)
     if part == "engines":
         return engines(ENGINES_QUICK if quick else ENGINES, 20, few, [])
-    if part == "memory":
-        problem = synthetic(part, n, d)
-        return peaks(problem, _settings(problem, quick=quick))
-    # one column for the intercept, the others in the frame
-    return breakdown(synthetic(part, n, d + 1), few)
+    problem = synthetic(part, n, d)
+    return peaks(problem, _settings(problem, quick=quick))
 
 
 def _settings(problem: Problem, *, quick: bool) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def report(results: dict[str, Any]) -> str:
     for name, title in (("rows", "n"), ("columns", "d")):
         if name in results.get("growth", {}):
             parts.append(_growth(results["growth"][name], title))
-    shown = {"memory": _memory, "formula": _formula, "calls": _calls, "engines": of_engines}
+    shown = {"memory": _memory, "calls": _calls, "engines": of_engines}
     for name, show in shown.items():
         if name in results:
             parts.append(show(results[name]))
@@ -130,30 +130,6 @@ def _memory(found: dict[str, float]) -> str:
     return table(("peak memory beyond the input", "times the matrix"), rows)
 
 
-def _formula(found: dict[str, Any]) -> str:
-    stages = _shares("stage of dplr", found["seconds"], found["processor seconds"])
-    parts = _shares("part of reading rows, on all threads", found["parts of reading"])
-    return (
-        f"{stages}\n\n{parts}\n\n"
-        f"n = {found['n']:.0e}, d = {found['d']}: {found['outside the solver']:.0%} of the time "
-        "is spent outside the solver, and "
-        f"{found['outside the solver and its certificate']:.0%} outside it and its certificate; "
-        f"of processor time {found['outside the solver, of processor time']:.0%}."
-    )
-
-
-def _shares(title: str, *clocks: dict[str, float]) -> str:
-    titles = ("time", "share", "processor time", "share")[: 2 * len(clocks)]
-    totals = [sum(seconds.values()) for seconds in clocks]
-    rows = []
-    for stage in sorted(clocks[0], key=clocks[0].__getitem__, reverse=True):
-        row = [stage]
-        for seconds, total in zip(clocks, totals, strict=True):
-            row += [_time(seconds[stage]), f"{seconds[stage] / total:.1%}"]
-        rows.append(row)
-    return table((title, *titles), rows)
-
-
 def _calls(found: dict[str, Any]) -> str:
     goals = {name: case["goal"] for name, case in found.items()}
     rows = [
@@ -215,5 +191,3 @@ def _ratios(results: dict[str, Any]) -> Iterator[tuple[str, float]]:
     for name, found in results.get("engines", {}).get("engines", {}).items():
         if "median" in found:
             yield f"engine {name}", found["median"]
-    if "formula" in results:
-        yield "outside the solver", results["formula"]["outside the solver"]

@@ -11,11 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_lines import FORMULA, LINES, people, prepare
-from frames_for_laws import SCHEMA, clinic
+from frames_for_laws import SCHEMA
 
 import privatelr
 from privatelr import cli, dplpsvm, dplr, dpsimplex, dpsvm, load
-from privatelr.cli import files
 from privatelr.cli.outcomes import in_shell
 from privatelr.results.release_files import content_hash
 
@@ -203,39 +202,7 @@ def test_a_comparison_is_that_of_python(home, tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_a_comparison_as_json(home, capsys):
-    assert run("compare lr.json lp.json --json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert {one["fit"] for one in told["terms"]} == {"lr", "lp"}
-    assert set(told["facts"]) == {"lr", "lp"}
-    assert told["facts"]["lr"]["n"] == "600"
-    both = privatelr.compare(load("lr.json"), load("lp.json")).guarantee
-    assert told["guarantee"] == privatelr.privacy.to_json(both)
-
-
-def test_one_release_costs_once(home, capsys):
-    assert run("compare lr.json copy.json --json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["guarantee"]["epsilon"] == 4
-    assert any("costs once" in note for note in told["notes"])
-
-
 # -- quiet and JSON, of every command --------------------------------------------------------
-
-
-@pytest.mark.parametrize("command", LINES)
-def test_a_quiet_command_says_nothing_but_errors(command, home, capsys):
-    assert run(LINES[command]) == 0
-    loud = capsys.readouterr()
-    assert run(f"{LINES[command]} --quiet") == 0
-    quiet = capsys.readouterr()
-    if command == "check":  # its page is not private, and is all that standard error has
-        assert quiet.err == loud.err.partition("\n")[2]
-        return
-    assert quiet.err == ""
-    assert bool(quiet.out) is bool(loud.out)
-    says_something = {"fit", "bounds", "levels", "roc", "choose", "lrsimple", "svmsimple"}
-    assert bool(loud.err) is (command in says_something)
 
 
 @pytest.mark.parametrize(
@@ -245,13 +212,6 @@ def test_an_answer_says_if_no_ledger_is_charged(line, home, capsys):
     for option, said in (("", True), (" --ledger clinic.ledger", False)):
         assert run(f"{line}{option}") == 0
         assert ("no ledger was charged" in capsys.readouterr().err) is said
-
-
-def test_a_quiet_command_says_its_error(home, capsys):
-    assert run("predict none.json clinic.csv --quiet") == 2
-    assert capsys.readouterr().err.count("\n") == 1
-    assert run("fit clinic.csv 'y ~ age' --bounds age=1:99 --bounds y=0:1") == 0
-    assert "read as" in capsys.readouterr().err  # the next command is loud again
 
 
 @pytest.mark.parametrize("command", LINES)
@@ -308,31 +268,6 @@ def test_a_table_may_come_in_any_form(command, home, capsys, monkeypatch):
                 del variable["content"]
         found[form] = told
     assert all(one == found["clinic.csv"] for one in found.values())
-
-
-def test_a_feather_file_that_is_none(home, capsys):
-    pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
-    Path("bad.feather").write_bytes(b"4711" * 100)
-    clinic().to_feather("cut.feather")
-    whole = Path("cut.feather").read_bytes()
-    Path("cut.feather").write_bytes(whole[: len(whole) // 2])
-    Path("text.csv").write_bytes(whole)
-    for name, words in {
-        "bad.feather": "could not be read as its ending says",
-        "cut.feather": "could not be read as its ending says",
-        "text.csv": "this is not text in UTF-8",
-    }.items():
-        assert run(f"predict lr.json {name}") == 2
-        said = capsys.readouterr().err
-        assert said.count("\n") == 1
-        assert words in said
-        assert "4711" not in said
-
-
-def test_no_command_has_a_file_of_its_own_left(home):
-    assert not [*home.glob(".*")]
-    assert tomllib.loads((home / "study.toml").read_text(encoding="utf-8"))
-    assert files.read_model("lr.json").nobs == 600
 
 
 # -- declarations that are saved --------------------------------------------------------------

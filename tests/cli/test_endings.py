@@ -15,10 +15,8 @@ import pytest
 from command_lines import LINES, PAYING, WRITING, prepare, run_each
 from frames_for_laws import FORMULA, clinic, fit_clinic
 
-from privatelr import Ledger, cli, load
-from privatelr.audit import checks, run_audit
+from privatelr import Ledger, cli
 from privatelr.cli.outcomes import in_shell
-from privatelr.planning import StudyPlan
 
 PROGRAMS = Path(sys.executable).parent
 PRINTING = [
@@ -118,34 +116,6 @@ def test_what_was_done_is_said_where_its_page_is_lost(line, done, tmp_path, monk
         assert run(f"privatelr {line}") == 3
     said = f"privatelr: {done}, but the page could not be written (no space left on device)."
     assert heard(capsys.readouterr().err) == [said]
-
-
-def test_a_reader_that_leaves_a_fit_whose_file_is_written(home, tmp_path, monkeypatch, capsys):
-    """A retry would pay twice."""
-    monkeypatch.chdir(home)
-    read, write = os.pipe()
-    os.close(read)
-    with printing_to(write, monkeypatch):
-        assert run(f"privatelr {FIT} --out {tmp_path}/model.json") == 0
-    assert heard(capsys.readouterr().err) == []
-    assert load(tmp_path / "model.json").nobs == 600
-
-
-def test_a_file_that_a_disk_has_no_place_for(home, tmp_path, monkeypatch, capsys):
-    """As far as a process can make one: a file may not grow."""
-    resource = pytest.importorskip("resource")
-    monkeypatch.chdir(home)
-    target, before = tmp_path / "out", resource.getrlimit(resource.RLIMIT_FSIZE)
-    for command in WRITING:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
-        try:
-            status = run(f"privatelr {LINES[command]} --out {target}")
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        assert status == 3, command
-        said = f"privatelr: --out {str(target)!r} was not written (file too large)."
-        assert heard(capsys.readouterr().err) == [said]
-        assert [*tmp_path.iterdir()] == []
 
 
 # -- processes -------------------------------------------------------------------------------
@@ -272,71 +242,7 @@ def test_every_command_that_pays_is_refused_alike(home, monkeypatch, capsys):
     (home / "spent.ledger").unlink()
 
 
-def test_the_c_locale_and_no_home(home, tmp_path):
-    """All commands do their work, with pictures, and say what they say in ASCII."""
-    rest = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "HOME": "/proc/1"}
-    lines = [*LINES.values()]
-    lines += [f"{LINES[name]} --out {tmp_path}/{place}" for place, name in enumerate(WRITING)]
-    lines += [f"roc lr.json clinic.csv --eps 1 --seed 3 --plot {tmp_path}/roc.png"]
-    for line, (status, out, err) in zip(
-        lines, run_each(lines, home, encoding="ascii", **rest), strict=True
-    ):
-        assert status == 0, (line, err)
-        page = line.startswith("check")
-        assert page or heard(err.replace(r"gr\xf6\xdfe", "")) == [], (line, err)
-        assert out.isascii()
-    assert (tmp_path / "roc.png").stat().st_size > 1000
-    assert "größe" in (tmp_path / str(WRITING.index("schema init"))).read_text(encoding="utf-8")
-    wrong = [f"{line} --no-such" for line in LINES.values()] + ["predict lr.json gr\u00f6.csv"]
-    for line, (status, out, err) in zip(
-        wrong, run_each(wrong, home, encoding="ascii", **rest), strict=True
-    ):
-        assert (status, out, err.count("\n")) == (2, "", 1), (line, err)
-
-
-def test_words_that_are_not_text_are_refused(capsys):
-    assert cli.main(["card", os.fsdecode(b"gr\xf6\xdfe")]) == 2
-    assert "takes text in UTF-8" in capsys.readouterr().err
-
-
 # -- interrupts ------------------------------------------------------------------------------
-
-
-def test_an_interrupt_of_an_audit_is_one_line(monkeypatch, capsys, tmp_path):
-    def audited(eps, *, effort, report):
-        report(checks.Check("ledger", "a sum", 1.0, 1.0, ""))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(run_audit, "run", audited)
-    assert cli.main(["audit", "--plot", str(tmp_path / "audit.svg")]) == 130
-    assert heard(capsys.readouterr().err)[1:] == ["privatelr: interrupted."]
-    assert [*tmp_path.iterdir()] == []
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "roc lr.json clinic.csv --eps 1 --out roc.json",
-        "plan 3 --n 5000 --spend coefficients=1",
-    ],
-)
-def test_an_interrupt_of_a_picture_leaves_none(line, home, tmp_path, monkeypatch, capsys):
-    """Of what a picture writes first there is nothing, and what was paid for before is whole."""
-    pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure
-
-    def half(self, target, **_):
-        target.write(b"half")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Figure, "savefig", half)
-    monkeypatch.chdir(home)
-    words = shlex.split(line.replace("roc.json", f"{tmp_path}/roc.json"))
-    monkeypatch.setattr(StudyPlan, "plot", lambda *_, **__: None)
-    assert cli.main([*words, "--plot", f"{tmp_path}/picture.svg"]) == 130
-    assert heard(capsys.readouterr().err) == ["privatelr: interrupted."]
-    assert {path.name for path in tmp_path.iterdir()} <= {"roc.json"}
-    assert ("roc.json" in line) is (tmp_path / "roc.json").exists()
 
 
 @pytest.mark.parametrize(

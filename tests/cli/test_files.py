@@ -140,8 +140,3 @@ def test_a_place_that_takes_no_file_is_refused_at_once(name, words, home, capsys
     status, out, said = fit(capsys, "--out", name, "--force")
     assert (status, out) == (1, "")
     assert words in said
-
-
-def test_a_folder_without_permission(home, capsys, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
-    assert "may not be written to" in fit(capsys, "--out", "model.json")[2]

@@ -275,60 +275,6 @@ def test_a_record_that_cannot_be_predicted_is_an_empty_cell(home, capsys):
     assert [value is None for value in listed] == told.isna().tolist()
 
 
-def test_classes_and_margins_of_an_svm(home, capsys):
-    frame = clinic().assign(y=lambda d: np.where(d["y"] > 0, "ill, or worse", "well"))
-    frame.to_csv("ill.csv", index=False)
-    levels = ["--levels", 'y=well,"ill, or worse"']
-    printed(
-        capsys,
-        "fit",
-        "ill.csv",
-        FORMULA,
-        *DECLARED,
-        *levels,
-        "--method",
-        "svm",
-        "--out",
-        "svm.json",
-    )
-    classes = printed(capsys, "predict", "svm.json", "ill.csv").splitlines()
-    assert classes[0] == "class"
-    assert set(classes[1:]) <= {"well", '"ill, or worse"'}
-    margins = printed(capsys, "predict", "svm.json", "ill.csv", "--type", "margins").splitlines()
-    cut = sorted(map(float, margins[1:]))[20]
-    above = printed(
-        capsys, "predict", "svm.json", "ill.csv", "--type", "classes", "--threshold", cut
-    ).splitlines()
-    assert sum("ill" in line for line in above[1:]) == 19
-    assert "has no probabilities" in printed(
-        capsys, "predict", "svm.json", "ill.csv", "--type", "probabilities", status=2
-    )
-
-
-def test_a_model_without_covariates(home, capsys):
-    printed(capsys, "fit", "clinic.csv", "y ~ 1", "--bounds", "y=0:1", "--out", "constant.json")
-    assert len(printed(capsys, "predict", "constant.json", "clinic.csv").splitlines()) == 41
-
-
-def test_models_made_in_python_read_files_too(home, capsys):
-    frame = clinic().assign(
-        young=lambda d: d["age"] < 40, smoker=lambda d: d["smoker"].astype("string")
-    )
-    model = dplr("y ~ young + I(smoker == 'yes')", frame, levels=SCHEMA["levels"])
-    model.save("python.json")
-    frame.to_csv("new.csv", index=False)
-    found = json.loads(printed(capsys, "predict", "python.json", "new.csv", "--json"))
-    assert found["predictions"] == model.predict(frame).tolist()
-
-
-def test_card(home, capsys):
-    expected = privatelr.load("model.json").card()
-    assert printed(capsys, "card", "model.json") == f"{expected.removesuffix(chr(10))}\n"
-    html = json.loads(printed(capsys, "card", "model.json", "--format", "html", "--json"))
-    assert html["format"] == "html"
-    assert html["card"].startswith("<!DOCTYPE html>")
-
-
 # -- refusals --------------------------------------------------------------------------------
 
 REFUSED = [
@@ -417,14 +363,6 @@ def test_arguments_are_refused_before_a_long_table_is_read(home, capsys, monkeyp
 
 
 # -- limits --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("option", ["--eps=-1", "--eps=nan", "--rho=0", "--delta=2", "--lambda=-1"])
-def test_a_number_out_of_its_range_is_a_wrong_command_line(option, tmp_path, capsys):
-    table = tmp_path / "small.csv"
-    table.write_text("y,x\n1,2\n0,1\n")
-    assert cli.main(["fit", str(table), "y ~ x", option]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_nothing_is_spent_without_an_output(monkeypatch, tmp_path, capsys):

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import privatelr.fitting
 from privatelr import Ledger, load
 from privatelr.cli import lrsimple, main
 from privatelr.privacy.accounting import ledger_store
@@ -88,14 +87,6 @@ def test_the_variable_names_a_ledger_for_every_command(home, monkeypatch, capsys
     assert "PRIVATELR_LEDGER: ledger" in said(capsys, 2, *FIT)
 
 
-def test_a_note_is_of_the_ledger_that_the_variable_names(home, ledger, monkeypatch, capsys):
-    monkeypatch.setenv("PRIVATELR_LEDGER", "clinic.ledger")
-    said(capsys, 0, *FIT, "--eps", "0.5", "--note", "a wave")
-    said(capsys, 0, *FIT, "--eps", "0.25")
-    assert [one.note for one in ledger.charges] == ["a wave", ""]
-    assert ledger.spent() == 0.75
-
-
 def test_public_tables_are_not_charged(home, ledger, monkeypatch, capsys):
     monkeypatch.setenv("PRIVATELR_LEDGER", "clinic.ledger")
     assert "PRIVATELR_LEDGER" not in said(capsys, 0, "demo")
@@ -112,19 +103,6 @@ def test_a_refused_fit_reads_nothing(home, ledger, capsys, monkeypatch):
     for name in ("none", ""):
         said(capsys, 2, *FIT, "--ledger", name)
     assert "--note goes with --ledger" in said(capsys, 2, *FIT, "--note", "a")
-
-
-def test_json(home, ledger, capsys):
-    said(capsys, 0, *FIT, "--eps", "0.5", "--ledger", "clinic.ledger", "--note", "é")
-    facts = json.loads(said(capsys, 0, "ledger", "show", "clinic.ledger", "--json"))
-    assert (facts["spent"], facts["left"], facts["without_release"]) == (0.5, 2.5, 1)
-    assert facts["head"] == ledger.head
-    (entry,) = json.loads(said(capsys, 0, "ledger", "entries", "clinic.ledger", "--json"))
-    assert (entry["label"], entry["note"], entry["release"]) == ("y ~ age", "é", None)
-    found = json.loads(said(capsys, 0, "ledger", "check", "clinic.ledger", "--json"))
-    assert found == {"sound": True, "findings": [], "head": ledger.head}
-    made = said(capsys, 0, "ledger", "create", "x", "--eps", "1", "--json")
-    assert json.loads(made)["epsilon"] == 1
 
 
 def test_an_export_has_every_row_and_is_no_ledger(home, ledger, capsys):
@@ -264,26 +242,6 @@ def test_what_is_left_out_is_named(home, capsys):
     assert (
         "FILE requires an argument (see privatelr ledger check --help)" in capsys.readouterr().err
     )
-
-
-def test_the_page_in_a_notebook(ledger):
-    ledger.charge(privatelr.PureDP(1.0), label="<b>y</b> ~ age")
-    html = ledger._repr_html_()
-    assert "&lt;b&gt;y" in html
-    assert "no saved release" in html
-    assert "33.3" not in html
-    assert "34% spent" in html
-
-
-def test_one_of_a_kind_is_said_to_be_one(ledger, capsys, monkeypatch):
-    assert "of 1 row. The" in said(capsys, 0, "ledger", "check", "clinic.ledger")
-    ledger.charge(privatelr.PureDP(0.1))
-    assert repr(ledger).endswith("1 entry>")
-    ledger.charge(privatelr.PureDP(0.1))
-    monkeypatch.setattr("privatelr.privacy.accounting.ledger_page._MOST_ROWS", 1)
-    assert "(1 earlier charge; `" in str(ledger)
-    assert "2 charges have no saved release" in str(ledger)
-    assert repr(ledger).endswith("2 entries>")
 
 
 def test_a_file_that_is_held_is_one_line(home, ledger, capsys, monkeypatch):

@@ -3,7 +3,6 @@
 import json
 import math
 
-import pandas as pd
 import pytest
 
 import privatelr
@@ -93,16 +92,6 @@ def test_a_schema_file_declares(capsys, tmp_path):
     assert wider["terms"][1]["privacy_sd"] == pytest.approx(declared["terms"][1]["privacy_sd"] / 2)
 
 
-def test_a_pilot_is_a_public_table(capsys, tmp_path):
-    pilot = pd.DataFrame({"age": [20, 30, 50, 60] * 5, "famhist": ["Absent", "Present"] * 10})
-    pilot["other"] = "text"
-    pilot.to_csv(tmp_path / "pilot.csv", index=False)
-    planned = privatelr.plan(FORMULA, 30_000, spend={"coefficients": 1}, pilot=pilot, **PUBLIC)
-    shown = found(capsys, *STUDY, *DECLARED, "--pilot", tmp_path / "pilot.csv")
-    assert shown == json.loads(planned.to_json())
-    assert "20 records of the public pilot" in shown["assumptions"][0]
-
-
 def test_what_is_needed(capsys, monkeypatch):
     asked = []
 
@@ -168,36 +157,3 @@ def test_refusals_are_one_line_and_have_a_status(arguments, status, word, capsys
     assert shown.err.startswith("privatelr: ")
     assert shown.err.count("\n") == 1
     assert word in shown.err
-
-
-def test_a_picture_is_written_and_nothing_is_replaced(tmp_path, capsys):
-    pytest.importorskip("matplotlib", reason="needs the extra [plots]")
-    target = tmp_path / "widths.png"
-    printed(capsys, "plan", "2", "--n", "30000", "--plot", target)
-    assert target.read_bytes().startswith(b"\x89PNG")
-    assert run("plan", "2", "--n", "30000", "--plot", target) == 1
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "exists" in shown.err
-
-
-def test_help_has_an_example(capsys):
-    assert run("plan", "--help") == 0
-    assert "For example:" in capsys.readouterr().out
-
-
-CLASSES = [*("--levels", "stage=one,two,three"), "--bounds", "age=15:65", "--method", "multinomial"]
-
-
-def test_several_classes_are_planned(capsys):
-    given = ["plan", "stage ~ age", "--n", "4000", "--eps", "2", *CLASSES]
-    shown = json.loads(printed(capsys, *given, "--json"))
-    declared = {"bounds": {"age": (15, 65)}, "levels": {"stage": ["one", "two", "three"]}}
-    planned = privatelr.plan("stage ~ age", 4000, 2.0, loss="softmax", **declared)
-    assert shown == json.loads(planned.to_json())
-    assert "three: age" in printed(capsys, *given)
-    for wrong in ("--spend inference", "--prior age=1", "--h 0.5"):
-        assert run(*given, *wrong.split()) == 2
-    capsys.readouterr()
-    assert run(*given, "--width", "0.1") == 0
-    assert "of several classes are not built" in capsys.readouterr().out

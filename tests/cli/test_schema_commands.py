@@ -1,6 +1,5 @@
 """``privatelr bounds`` and ``privatelr levels``: schema files that other commands take."""
 
-import json
 import tomllib
 
 import numpy as np
@@ -53,15 +52,6 @@ def test_what_one_command_prints_the_next_one_takes(home, capsys):
     assert load("model.json").spec.variables["age"].bounds == (low, high)
 
 
-def test_json(home, capsys):
-    assert main(["bounds", "table.csv", *OUTER, "--rho", "0.5", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["guarantee"]["rho"] == 0.5
-    assert set(found["bounds"]) == {"age", "income"}
-    assert main(["levels", "table.csv", "job", "--eps=1", "--delta=1e-7", "--json"]) == 0
-    assert "worker" in json.loads(capsys.readouterr().out)["levels"]["job"]
-
-
 def test_persons(home, capsys):
     frame = pd.read_csv("table.csv")
     frame = pd.concat([frame.assign(who=range(len(frame)))] * 2)
@@ -76,22 +66,6 @@ def test_persons(home, capsys):
         file.write("1,2,3,4\n")
     assert main(["bounds", "cut.csv", *OUTER, "--eps", "2", "--person", "age"]) == 2
     assert "line 6" not in capsys.readouterr().err
-
-
-def test_any_name_of_a_parquet_file_can_be_written(home, capsys):
-    name = "a\nb\x01 é"
-    pd.DataFrame({name: np.linspace(0, 1, 500)}).to_parquet("odd.parquet")
-    assert main(["bounds", "odd.parquet", "--bounds", f"{name}=0:9", "--eps", "4"]) == 0
-    assert [*tomllib.loads(capsys.readouterr().out)["bounds"]] == [name]
-
-
-def test_a_seed_is_said_once(home, capsys):
-    assert main(["bounds", "table.csv", *OUTER, "--eps", "4", "--seed", "3"]) == 0
-    shown = capsys.readouterr()
-    assert shown.err.count("seed") == 1
-    assert "none: seeded noise" in shown.out or "void" in shown.out
-    assert main(["bounds", "table.csv", *OUTER, "--eps", "4", "--seed", "3"]) == 0
-    assert capsys.readouterr().out == shown.out
 
 
 @pytest.mark.parametrize(

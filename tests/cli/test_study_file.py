@@ -136,14 +136,6 @@ def test_the_command_line_prevails(text, options, alone, home, saved):
     assert found == expected
 
 
-def test_a_formula_may_stand_behind_options(home, capsys):
-    study('formula = "y ~ age"')
-    assert run("fit clinic.csv --schema study.toml 'y ~ dose' --out m.json") == 0
-    assert load("m.json").formula == "y ~ dose"
-    assert run("fit clinic.csv --schema study.toml 'y ~ dose' again") == 2
-    assert "there is no such file" in capsys.readouterr().err
-
-
 def test_each_command_takes_what_it_knows(home, capsys):
     text = 'formula = "y ~ age"\neps = 3.0\nn = 400\nbalance = 0.4\nspend = {coefficients = 1}\n'
     study(text)
@@ -214,20 +206,6 @@ def test_a_wrong_file_is_one_line(text, status, words, home, capsys):
     assert not Path("m.json").exists()
 
 
-def test_a_key_below_the_columns_is_found(home, capsys):
-    study("", '[bounds]\nage = [18, 90]\nformula = "y ~ age"\n')
-    assert run("fit clinic.csv --schema study.toml") == 2
-    assert "'formula' stands below [bounds]" in capsys.readouterr().err
-
-
-def test_without_a_formula(home, capsys):
-    study("eps = 1\n")
-    assert run("fit clinic.csv --schema study.toml") == 2
-    said = capsys.readouterr().err
-    assert "the key formula of --schema" in said
-    assert said.count("\n") == 1
-
-
 # -- schema init -----------------------------------------------------------------------------
 
 
@@ -244,26 +222,6 @@ def test_a_template_has_names_and_no_value(home, capsys):
     Path("bad.csv").write_text('age,a b,"q"""\n1,2,3,4\n"', encoding="utf-8")  # broken below names
     assert run("schema init bad.csv") == 0
     assert capsys.readouterr().out == text.replace("table.csv", "bad.csv")
-
-
-@pytest.mark.parametrize("ending", ["parquet", "feather"])
-def test_a_template_has_the_types_of_a_file_that_has_them(ending, home, capsys):
-    pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
-    levels = pd.Categorical(["u", "secret"])
-    columns = {"x": [0.5, 4711.0], "k": [1, 2], "s": ["hidden", "b"], "c": levels, "b": [True] * 2}
-    getattr(pd.DataFrame(columns), f"to_{ending}")(f"t.{ending}")
-    assert run(f"schema init t.{ending}") == 0
-    text = capsys.readouterr().out
-    assert not any(value in text for value in ("4711", "secret", "hidden"))
-    assert "# x = [LOWEST, HIGHEST]  # double" in text
-    assert "# k = [LOWEST, HIGHEST]  # int64" in text
-    for name in "scb":
-        assert f'# {name} = ["REFERENCE", "OTHER"]' in text
-        assert f"# {name} = [LOWEST" not in text
-    assert run(f"schema init t.{ending} --json") == 0
-    told = json.loads(capsys.readouterr().out)["columns"]
-    assert [one["name"] for one in told] == [*"xkscb"]
-    assert told[0]["type"] == "double"
 
 
 def test_a_template_that_is_filled_in_is_a_run(home, capsys):

@@ -29,7 +29,6 @@ from privatelr.cli.tables import (
     TextTable,
     by_levels,
     by_variable,
-    describe,
     in_memory,
     open_table,
 )
@@ -148,22 +147,6 @@ def test_blocks_of_any_size_are_read_alike(monkeypatch):
         assert read(content).to_pydict() == whole.to_pydict()
 
 
-def test_a_blank_line_is_a_record_without_values():
-    """It belongs to n like every other line, whatever other lines hold."""
-    two = {"a": DeclaredColumn("numbers"), "b": DeclaredColumn("text")}
-    assert read(b"a,b\n1,x\n\n", two).to_pylist() == [{"a": 1, "b": "x"}, {"a": None, "b": None}]
-    assert len(read(b"a\n1\n\n3\n", {"a": two["a"]})) == 3
-
-
-def test_windows_files_byte_order_marks_and_names():
-    content = '\ufeffa,"größe, m",,\r\n1,2,3,4\r\n3,4,5,6'.encode()
-    wanted = {"a": DeclaredColumn("numbers"), "größe, m": DeclaredColumn("numbers")}
-    table = TextTable(io.BytesIO(content), "the file", ",", ".", "utf-8")
-    assert table.names == ("a", "größe, m")  # a column without a name is not for formulas
-    assert table.read(wanted)[0].to_pydict() == {"a": [1, 3], "größe, m": [2, 4]}
-    assert read(b"a,b\n", {"a": DeclaredColumn("numbers")}).shape == (0, 1)
-
-
 @pytest.mark.parametrize("name", ["iris", "anes96", "breast_cancer"])
 def test_a_written_table_comes_back(name, tmp_path):
     table, levels = load_dataset(name), load_schema(name)["levels"]
@@ -208,13 +191,6 @@ def test_a_damaged_file_is_refused_without_a_byte_of_it(ending, tmp_path):
         assert "4711" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-8-sig", "utf-16", "utf-32", "cp500"])
-def test_an_encoding_is_named(encoding, tmp_path):
-    (tmp_path / "t.csv").write_bytes("größe,y\r\n1,0\r\n2.5,1\r\n".encode(encoding))
-    found = opened(tmp_path / "t.csv", wanted=SIZES, encoding=encoding)
-    assert found == {"größe": [1, 2.5], "y": [0, 1]}
-
-
 @pytest.mark.parametrize(
     ("cell", "value"),
     [("1,5", 1.5), ("-2,5e3", -2500.0), (",5", 0.5), ("3", 3.0), ("inf", math.inf)]
@@ -224,17 +200,6 @@ def test_a_decimal_comma(cell, value):
     wanted = {"a": DeclaredColumn("numbers")}
     (found,) = read(f"a;b\n{cell};1\n".encode(), wanted, ";", ",")["a"].to_pylist()
     assert alike(found, value)
-
-
-def test_a_decimal_comma_goes_with_semicolons(tmp_path):
-    for name, text, separator in (
-        ("t.csv", "größe;y\n1,5;0\n", None),
-        ("t.tsv", "größe\ty\n1,5\t0\n", "\t"),
-        ("q.csv", 'größe,y\n"1,5",0\n', ","),
-    ):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-        found = opened(tmp_path / name, wanted=SIZES, separator=separator, decimal=",")
-        assert found == {"größe": [1.5], "y": [0]}
 
 
 # -- what is not a table -------------------------------------------------------------------------
@@ -271,15 +236,6 @@ def test_a_file_that_cannot_be_opened(name, tmp_path, monkeypatch):
         opened(name, wanted={})
 
 
-def test_a_file_that_stops_being_readable():
-    class Broken(io.BytesIO):
-        def read1(self, size=-1):
-            raise OSError(5, "Input/output error")
-
-    with pytest.raises(InputError, match="cannot be read, or is damaged"):
-        TextTable(Broken(), "the file", ",", ".", "utf-8")
-
-
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
 def test_without_pyarrow_there_is_a_sentence(name, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -303,13 +259,6 @@ def test_what_a_column_holds_follows_from_its_declaration():
     assert by_variable(Variable("x", "logical")) == DeclaredColumn("true or false")
     assert by_variable(Variable("x", "text")) == DeclaredColumn("text")
     assert by_variable(Variable("x", "categorical", levels=("a", "b"))) == by_levels("x", "ab")
-
-
-def test_the_line_about_what_was_read():
-    readings = {"y": "numbers", "b": "text", "age": "numbers", "c": "true or false", "\x1b": "text"}
-    assert describe(readings, "note") == (
-        r"read as numbers: y, age (note); as text: b, '\x1b'; as true or false: c"
-    )
 
 
 # -- Parquet and Feather: the types are the file's own -------------------------------------------
@@ -343,19 +292,6 @@ def test_a_null_does_not_change_a_type(kind, value, tmp_path):
     assert holed["x"].to_pylist() == [value, None]
 
 
-@pytest.mark.parametrize("value", [True, None])
-def test_truths(value, tmp_path):
-    found, readings = parquet(
-        tmp_path,
-        {"plain": DeclaredColumn("numbers"), "spelled": DeclaredColumn("text", ("No", "Yes"))}
-        | {"text": DeclaredColumn("text", ("False", "True"))},
-        **dict.fromkeys(("plain", "spelled", "text"), pa.array([False, value])),
-    )
-    assert found["plain"].to_pylist() == found["spelled"].to_pylist() == [False, value]
-    assert found["text"].to_pylist() == ["False", None if value is None else "True"]
-    assert readings == {"plain": "true or false", "spelled": "true or false", "text": "text"}
-
-
 @pytest.mark.parametrize("kind", ["int64", "double", "float", "decimal", "dictionary"])
 def test_numbers_match_the_texts_that_spell_them(kind, tmp_path):
     kinds = {"decimal": pa.decimal128(5, 1), "dictionary": pa.int64()}
@@ -370,19 +306,6 @@ def test_numbers_match_the_texts_that_spell_them(kind, tmp_path):
         assert readings == {"x": "numbers"}
     found, _ = parquet(tmp_path, {"x": DeclaredColumn("text")}, x=pa.array([2**60 + 1, None]))
     assert found["x"].to_pylist() == [str(2**60 + 1), None]
-
-
-@pytest.mark.parametrize("kind", [pa.timestamp("s"), pa.list_(pa.int8()), pa.binary(), pa.null()])
-def test_other_types_are_refused(kind, tmp_path):
-    with pytest.raises(InputError, match="column 'x' has the type"):
-        parquet(tmp_path, {"x": DeclaredColumn("numbers")}, x=pa.array([None], kind))
-
-
-@pytest.mark.parametrize("option", ["separator", "decimal", "encoding"])
-def test_parquet_takes_no_option_of_text(option, tmp_path):
-    (tmp_path / "t.parquet").write_bytes(b"PAR1")
-    with pytest.raises(InputError, match=f"--{option} goes with text"):
-        opened(tmp_path / "t.parquet", wanted={}, **{option: ","})
 
 
 # -- several files -------------------------------------------------------------------------------
@@ -485,19 +408,6 @@ def test_texts_are_texts_however_arrow_spells_them(kind, ending, coded, parts, c
     assert cli.main(["check", f"t.{ending}", "y ~ sex", "--levels", "sex=f,m", "--json"]) == 0
     told = json.loads(capsys.readouterr().err.partition("\n")[2])["variables"]["sex"]
     assert told["undeclared"] == told["missing"] == 25
-
-
-@pytest.mark.parametrize("command", ["fit", "check", "predict", "roc", "schema init"])
-def test_a_file_that_is_not_there_is_named_among_several(command, parts, capsys):
-    assert cli.main(["fit", "whole.parquet", "y ~ age", *DECLARED, "--out", "m.json"]) == 0
-    capsys.readouterr()
-    before = [*command.split(), *(["m.json"] if command in ("predict", "roc") else [])]
-    after = {"fit": ["y ~ age"], "check": ["y ~ age"], "roc": ["--eps", "1"]}.get(command, [])
-    for several in (["parts/a.parquet", "typo.parquet"], ["typo.parquet"], ["none/*.parquet"]):
-        assert cli.main([*before, *several, *after]) == 2, several
-        told = capsys.readouterr()
-        assert f"privatelr: {several[-1]!r}: there is no such file.\n" in told.err
-        assert not told.out
 
 
 def test_files_are_found_as_a_stream_finds_them(parts, capsys):

@@ -117,16 +117,6 @@ def test_a_schema_has_the_same_names_and_options_prevail(home, capsys):
     assert (fit.spec.prior.means, fit.spec.prior.sds) == ({"age": 0.03}, {"age": 0.01})
 
 
-def test_an_earlier_model_is_a_prior_by_option_and_by_schema(home, capsys):
-    run(capsys, "fit", "clinic.csv", "y ~ age", *DECLARED, "--out", "old.json")
-    run(capsys, "fit", "clinic.csv", "y ~ age", *DECLARED, "--prior", "old.json", "--out", "a.json")
-    (home / "own.toml").write_text('prior = "old.json"\n[bounds]\nage = [18, 90]\ny = [0, 1]\n')
-    run(capsys, "fit", "clinic.csv", "y ~ age", "--schema", "own.toml", "--out", "b.json")
-    old = privatelr.load("old.json").coef["age"]
-    for name in ("a.json", "b.json"):
-        assert privatelr.load(name).spec.prior.means["age"] == old
-
-
 def test_strata_are_fitted_written_predicted_and_described(home, capsys):
     given = ["--by", "sex", "--eps", 2, *DECLARED, "--out", "m.json"]
     page = run(capsys, "fit", "clinic.csv", "y ~ age", *given)
@@ -264,25 +254,3 @@ def test_a_plan_takes_what_a_fit_does(options, keywords, home, capsys):
     assert shown == json.loads(planned.to_json())
     about = "REPLACE_PERSON" if "person" in keywords else "REPLACE_ONE"
     assert shown["guarantee"]["neighbours"] == about
-
-
-@pytest.mark.parametrize("json_too", [False, True])
-def test_a_check_counts_persons_beside_records(json_too, home, capsys):
-    given = ["--person", "patient", "--records-per-person", 1, *DECLARED]
-    status = cli.main(["check", "clinic.csv", "y ~ age", *map(str, given), *["--json"] * json_too])
-    shown = capsys.readouterr().err
-    assert status == 0
-    if json_too:
-        found = json.loads(shown[shown.index("{") :])["persons"]
-        assert found == {"m": 200, "most_records": 2, "above_records_per_person": 200}
-    else:
-        said = "The records are of 200 persons; the one with most has 2"
-        assert said in " ".join(shown.split())
-
-
-def test_bounds_write_what_the_schema_asks_for(home, capsys):
-    given = ["--schema", "clinic.toml", "--eps", 1, "--out", "new.toml"]
-    run(capsys, "bounds", "clinic.csv", *given)
-    found, old = privatelr.load_schema("new.toml"), privatelr.load_schema("clinic.toml")
-    for name in ("weights", "subset", "by", "prior", "levels"):
-        assert found[name] == old[name]

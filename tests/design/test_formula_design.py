@@ -18,7 +18,6 @@ from privatelr.sources import as_batch, declare_schema
 G, H = pd.CategoricalDtype(["a", "b", "c"]), pd.CategoricalDtype(["u", "v"])
 BOUNDS = {"x": (-1.0, 3.0), "z": (1.0, 4.0)}
 LEVELS = {"s": ["p", "q"], "y": [0, 1]}
-NAMES = ["y", "x", "z", "g", "h", "f", "s", "u"]
 
 
 def table(y, x, z, g, h, f, s, u):
@@ -264,20 +263,6 @@ def test_coefficients_in_the_users_units_are_exact(terms, frame, width, scale):
         # nothing in bounds is shortened: the rows are the design
         made = rows(spec, frame).x @ weights
         assert (np.abs(made - inside) <= 1e-10 * (1 + np.abs(weights).sum())).all()
-
-
-@pytest.mark.parametrize("terms", ["x", "g:x", "x + g:x - 1", "g*x*h", "h/x + log(z)"])
-def test_the_user_map_of_a_hand_made_row(terms):
-    # the map is linear and public: a unit weight on one column moves that column alone
-    spec = plan(terms)
-    covariate = np.linalg.inv(spec.user_map())
-    np.testing.assert_allclose(spec.user_map() @ covariate, np.eye(spec.d), atol=1e-12)
-    assert spec.user_map().shape == (len(spec.columns.names), spec.d)
-
-
-def test_the_map_of_one_variable():
-    spec = plan("x")
-    np.testing.assert_allclose(spec.user_map(), [[0.5, -0.5], [0.0, 0.5]])  # (x - 1)/2, 0.5
 
 
 # ---- what a plan may know

@@ -1,14 +1,12 @@
 """Random projection: drawn without the data, and bounded again afterwards."""
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from privatelr import dplr
-from privatelr.design import plan_design, project, projection_width, read_covariates, read_design
-from privatelr.errors import PrivacyWarning, SchemaError
+from privatelr.design import plan_design, project, read_covariates, read_design
+from privatelr.errors import PrivacyWarning
 from privatelr.formula import parse_formula
 from privatelr.numerics.rows import DenseRows, bounded_rows
 from privatelr.sources import as_batch, declare_schema
@@ -26,29 +24,6 @@ def plan(**schema):
     return plan_design(
         parse_formula("y ~ .", list(FRAME)), as_batch(FRAME), declare_schema(**schema)
     )
-
-
-@pytest.mark.parametrize(
-    ("rp_dim", "n", "width"),
-    [(0, 10, 0), (3, 10, 3), (np.int64(4), 10, 4), (-1, 1, 1), (-1, 2, 1)]
-    + [(-5, n, round(2 * math.log(n))) for n in (10, 150, 10_000, 10**7)],
-)
-def test_the_width_follows_from_public_facts(rp_dim, n, width):
-    assert projection_width(rp_dim, n) == width
-
-
-@pytest.mark.parametrize("rp_dim", [1.0, "2", None, True, math.nan])
-def test_the_width_is_a_whole_number(rp_dim):
-    with pytest.raises(SchemaError, match="rp_dim="):
-        projection_width(rp_dim, 10)
-
-
-@pytest.mark.parametrize("width", [1, 3, 6])
-def test_directions_are_orthogonal_and_keep_lengths_on_average(width):
-    spec = project(plan(bounds=BOUNDS), directions(width))
-    gram = spec.projection.T @ spec.projection
-    np.testing.assert_allclose(gram, np.eye(width) * 6 / width, atol=1e-12)
-    assert (spec.p, spec.d, spec.radius) == (6, width + 1, plan(bounds=BOUNDS).radius)
 
 
 def test_rows_are_bounded_again_after_it():

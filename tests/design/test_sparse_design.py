@@ -5,10 +5,8 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from privatelr import Newton
 from privatelr.design import plan_design, read_design, read_sparse, worth_sparse
 from privatelr.formula import parse_formula
-from privatelr.numerics import LOSSES, Objective
 from privatelr.numerics.rows import DenseRows, SparseRows, sparse_backend
 from privatelr.sources import as_batch, declare_schema
 
@@ -93,26 +91,8 @@ def test_no_zero_is_held():
     assert covariates.nnz <= 2 * 400
 
 
-def test_the_same_fit():
-    frame = people(3000)
-    spec = planned("y ~ age + city + smoker", frame)
-    rows = read_design(spec, as_batch(frame), DenseRows), sparsely(spec, frame)
-    a, b = (Newton()(Objective(r, LOSSES["logistic"], 1e-3, np.zeros(spec.d))).w for r in rows)
-    np.testing.assert_allclose(a, b, atol=1e-10)
-
-
 def test_what_is_worth_it_is_public():
     frame = people()
     assert worth_sparse(planned("y ~ age + city", frame))
     assert not worth_sparse(planned("y ~ age + smoker", frame))
     assert not worth_sparse(planned("y ~ C(city, contr.sum)", frame))
-
-
-def test_a_model_of_the_intercept_alone():
-    frame = people()
-    spec = planned("y ~ 1", frame)
-    held = sparsely(spec, frame)
-    assert held.x.shape == (400, 1)
-    expected = np.where(np.isnan(frame["y"]), 0.0, 0.5)
-    assert (held.x.toarray()[:, 0] == expected).all()
-    assert (held.y == np.where(expected > 0, 2 * frame["y"].fillna(0.5) - 1, 0)).all()

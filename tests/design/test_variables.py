@@ -1,15 +1,10 @@
 """The public schema, the kinds of variables that follow from it, and reading a column."""
 
-import datetime
-import decimal
 import math
-import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from privatelr.design import Variable, describe_variables, level_codes, read_variable
 from privatelr.design.variables import _codes
@@ -80,14 +75,6 @@ def test_declarations_are_kept_in_plain_types():
     )
     assert schema == Schema({"a": (0.0, 1.0)}, {"s": (1, 2), "t": ("u", "v")}, 2.0, None)
     assert {type(level) for level in schema.levels["s"]} == {int}
-
-
-def test_the_constant_of_the_intercept_is_the_usual_one_unless_it_is_declared():
-    for usual in (Schema(), declare_schema(), declare_schema(intercept_scale=None)):
-        assert usual.intercept_scale is None
-        assert usual.constant == 0.5
-    declared = declare_schema(intercept_scale=2)
-    assert declared.intercept_scale == declared.constant == 2.0
 
 
 @pytest.mark.parametrize("argument", ["bounds", "levels"])
@@ -178,40 +165,6 @@ def test_levels_of_another_type_are_refused(series, levels):
 # ---- reading
 
 
-class Awkward:
-    """Fails at whatever it is asked."""
-
-    __hash__ = None
-
-    def __float__(self):
-        raise RuntimeError("private")
-
-    __eq__ = __bool__ = __float__
-
-
-class AwkwardText(str):
-    __slots__ = ()
-    __hash__ = str.__hash__
-
-    def __eq__(self, other):
-        raise RuntimeError("private")
-
-
-class AwkwardNumber(float):
-    def __float__(self):
-        raise RuntimeError("private")
-
-
-WEIRD = [
-    None, math.nan, math.inf, -math.inf, pd.NA, pd.NaT, 10**400, -(10**400), 1j, np.complex128(1j),
-    "", "a", "7", "nan", " 1e999 ", b"a", bytearray(b"7"), [], [1.0], {}, {"a": 1}, {1}, (1, 2),
-    np.array([1.0]), np.array([1.0, 2.0]), np.array(1j), np.bytes_(b"a"), np.str_("a"),
-    np.void(b"ab"), np.array((1, 2.0), dtype="i4,f8")[()], np.datetime64("2020-01-01"),
-    np.longdouble("1e400"), pd.Timestamp("2020-01-01"), pd.Series([1.0]), pd.DataFrame({"a": [1]}),
-    datetime.date(2020, 1, 1), decimal.Decimal("sNaN"), True, 3, int, print, Awkward(),
-    AwkwardText("a"), AwkwardNumber(1.0), np.ma.masked, np.ma.array([1.0], mask=[True]),
-    np.array(0.5), memoryview(b"7"),
-]  # fmt: skip
 VARIABLES = [
     Variable("v", "numeric"),
     Variable("v", "numeric", (-1.0, 2.0)),
@@ -227,33 +180,6 @@ def column(values):
     for index, value in enumerate(values):
         cells[index] = value
     return pd.Series(cells, dtype=object)
-
-
-@pytest.mark.parametrize("variable", VARIABLES, ids=lambda v: f"{v.kind}{v.levels or v.bounds}")
-@pytest.mark.parametrize("value", WEIRD, ids=lambda v: type(v).__name__)
-def test_no_value_can_stop_or_warn(variable, value):
-    neighbour = {"numeric": 1.0, "logical": True}.get(variable.kind, [*variable.levels, "a"][0])
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")  # as an error, one could be caught on the way
-        values, valid = read_variable(variable, column([value, neighbour]))
-    assert not said
-    assert values.shape == valid.shape == (2,)
-    assert valid[1]
-    assert values[1] == neighbour  # the next record is read as if nothing had happened
-    if variable.kind == "numeric":
-        assert variable.bounds[0] <= values[0] <= variable.bounds[1]
-        assert math.isfinite(values[0])
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from(WEIRD), min_size=1, max_size=6), st.sampled_from(VARIABLES))
-def test_weird_columns_are_read_row_by_row(values, variable):
-    whole, valid = read_variable(variable, column(values))
-    for index, value in enumerate(values):
-        alone, usable = read_variable(variable, column([value]))
-        assert usable[0] == valid[index]
-        if usable[0] and not isinstance(value, AwkwardText):
-            assert alone[0] == whole[index]
 
 
 TYPED = [

@@ -6,8 +6,7 @@ import pytest
 from scipy import sparse
 
 from privatelr import Newton, dplr
-from privatelr.design import NumberedColumns, plan_wide, read_wide
-from privatelr.errors import SchemaError
+from privatelr.design import plan_wide, read_wide
 from privatelr.mechanisms import Problem, calibrate_all, draw_all, read_request, release_all
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import DenseRows, sparse_backend
@@ -69,12 +68,6 @@ def test_secret_noise_of_many_columns(op):
     assert release.calibration.distance * release.calibration.problem.penalty < 1e-3
 
 
-def test_a_plain_fit_of_many_columns():
-    y, x = table()
-    plain = [fit_matrix(y, x, 0, lambda_=1e-3, dense=dense)[1].coef for dense in (True, False)]
-    np.testing.assert_allclose(plain[0], plain[1], atol=1e-8)
-
-
 def test_a_sparse_matrix_has_the_standard_errors_of_its_table():
     rng = np.random.default_rng(3)
     x = rng.uniform(-0.4, 0.4, (400, 5))
@@ -92,21 +85,3 @@ def test_what_is_public_about_a_matrix():
     assert tuple(spec.columns.names) == ("(Intercept)", "X1", "X2", "X3", "X4", "X5")
     assert (spec.user_map() @ np.ones(6)).tolist() == [0.5, 1, 1, 1, 1, 1]
     assert plan_wide("y", as_batch({"y": np.array([0.0, 1.0])}), 5, declare_schema()).bound == 1.0
-
-
-def test_what_a_matrix_does_not_take():
-    with pytest.raises(SchemaError, match=r"bounds or levels of 'X1'"):
-        plan_wide("y", as_batch({"y": np.zeros(1)}), 5, declare_schema(bounds={"X1": (0, 1)}))
-    spec = plan_wide("y", as_batch({"y": np.zeros(1)}), 5, declare_schema())
-    with pytest.raises(SchemaError, match="the fit was of 5 columns"):
-        read_wide(spec, sparse.csr_array((1, 4)), as_batch(pd.DataFrame({"y": [0.0]})))
-
-
-def test_names_of_numbered_columns_are_made_when_they_are_asked_for():
-    names = NumberedColumns(20_000_000).names
-    assert len(names) == 20_000_001
-    assert (names[0], names[1], names[-1]) == ("(Intercept)", "X1", "X20000000")
-    assert names[:3] == ("(Intercept)", "X1", "X2")
-    assert list(NumberedColumns(2).names) == ["(Intercept)", "X1", "X2"]
-    with pytest.raises(IndexError):
-        names[20_000_001]

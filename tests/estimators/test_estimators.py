@@ -116,20 +116,6 @@ def test_weights_and_persons_reach_the_function(monkeypatch):
     assert model.result_.guarantee.neighbours is lr.REPLACE_PERSON
 
 
-def test_columns_of_the_same_names_are_kept_apart(monkeypatch):
-    renamed = X.rename(columns={"age": "sample_weight", "dose": "person", "smoker": "died"})
-    bounds = {"sample_weight": (18, 90), "person": (0, 5)}
-    options = {"bounds": bounds, "levels": {"died": ["no", "yes"]}, "classes": (0, 1)}
-    ones, own = np.ones(len(X)), np.arange(len(X))
-    with fixed_noise(monkeypatch):
-        model = PrivateLogisticRegression(**options).fit(renamed, Y, ones, own)
-        same = PrivateLogisticRegression(**PUBLIC).fit(X, Y, ones, own)
-        other = clone(model).fit(renamed, Y.rename("person"), ones, own)
-    assert (model.coef_ == same.coef_).all()
-    assert (other.coef_ == same.coef_).all()
-    assert [*renamed] == ["sample_weight", "person", "died"]  # the frame is as it was
-
-
 CONTAINERS = {
     "array": lambda frame: frame.to_numpy(),
     "lists": lambda frame: frame.to_numpy().tolist(),
@@ -171,23 +157,6 @@ def test_persons_of_a_sparse_matrix_reach_the_function(monkeypatch):
     assert (model.result_.coef == fit.coef).all()
     with pytest.raises(lr.FormulaError, match="have no names"):
         model.fit(matrix, Y, person="patient")
-
-
-def test_a_column_may_name_the_persons(monkeypatch):
-    whose = np.arange(60) // 2
-    with fixed_noise(monkeypatch):
-        model = PrivateLinearSVC(bounds=BOUNDS, classes=(0, 1))
-        same = clone(model).fit(NUMBERS, Y, person=whose)
-        model.fit(NUMBERS.assign(patient=whose), Y, person="patient")
-    assert (model.coef_ == same.coef_).all()
-    assert model.n_features_in_ == 3
-    assert (model.predict(NUMBERS.assign(patient=whose)) == same.predict(NUMBERS)).all()
-
-
-def test_one_pair_of_bounds_is_for_all_numbers():
-    model = PrivateLogisticRegression(**{**PUBLIC, "bounds": (0, 100)}).fit(X, Y)
-    assert {v.bounds for v in model.result_.spec.variables.values()} >= {(0.0, 100.0)}
-    assert "smoker" in model.result_.spec.variables
 
 
 APART = {"formula", "data", "target", "weights", "subset", "by", "person", "na_action", "solver"}
@@ -333,11 +302,6 @@ def test_classes_from_data_void_the_guarantee_and_every_page_says_why(tmp_path, 
 def test_one_class_is_refused_where_classes_are_read(y):
     with pytest.raises(lr.SchemaError, match="one class or none"):
         PrivateLPSVC(bounds=BOUNDS, eps=2, classes="from data").fit(NUMBERS, y)
-
-
-def test_numbers_and_texts_may_be_classes_together():
-    model = PrivateLinearSVC(bounds=BOUNDS, eps=0).fit(NUMBERS, [1, "a"] * 30)
-    assert model.classes_.tolist() == [1, "a"]
 
 
 def test_numbers_with_a_point_are_declared():
@@ -513,6 +477,9 @@ def test_bytes_are_refused_before_the_charge():
     assert ledger.entries == ()
 
 
+# -- predictions -----------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("y", [Y, THREE], ids=["two", "three"])
 def test_logarithms_of_probabilities(y):
     classes = tuple(range(len(np.unique(y))))
@@ -526,32 +493,6 @@ def test_logarithms_of_probabilities(y):
     assert not hasattr(PrivateLinearSVC(), "predict_log_proba")
     assert not hasattr(PrivateSimplexClassifier(loss="huber"), "predict_log_proba")
     assert hasattr(PrivateSimplexClassifier(loss="logistic"), "predict_log_proba")
-
-
-@pytest.mark.parametrize("given", [{"prior": {"age": 1.0}}, {"threshold": 0.3}])
-def test_what_three_classes_do_not_have_is_refused(given):
-    with pytest.raises(lr.ArgumentError, match="two classes"):
-        PrivateLogisticRegression(bounds=BOUNDS, classes=(0, 1, 2), **given).fit(NUMBERS, THREE)
-
-
-@KINDS
-def test_other_names_of_parameters_are_told(name):
-    kind = type(QUICK[name]())
-    with pytest.raises(CallError, match="new noise, which is secret"):
-        kind(random_state=1)
-    with pytest.raises(CallError, match="did you mean eps"):
-        kind(epsilon=1)
-
-
-def test_a_seed_warns_and_no_seed_is_the_default():
-    first, second = (PrivateLogisticRegression(**PUBLIC).fit(X, Y).coef_ for _ in range(2))
-    assert (first != second).any()
-    with pytest.warns(lr.PrivacyWarning, match="seed"):
-        model = PrivateLogisticRegression(**PUBLIC, seed=1).fit(X, Y)
-    assert not model.result_.guarantee.is_private
-
-
-# -- predictions -----------------------------------------------------------------------------------
 
 
 def test_rows_that_cannot_be_used_may_be_predicted_as_missing():
@@ -603,11 +544,6 @@ def test_a_value_that_cannot_be_used_is_predicted_as_its_constant(name):
     check_constants(name, Y == 1, (False, True))
 
 
-def test_constants_of_three_classes():
-    check_constants("PrivateLogisticRegression", THREE, (0, 1, 2))
-    check_constants("PrivateLogisticRegression", np.array(["a", "b", "c"])[THREE], ("a", "b", "c"))
-
-
 @KINDS
 def test_a_fit_does_not_depend_on_what_is_missing_in_predictions(monkeypatch, name):
     holes, _ = with_holes()
@@ -615,19 +551,6 @@ def test_a_fit_does_not_depend_on_what_is_missing_in_predictions(monkeypatch, na
         found = [QUICK[name](**PUBLIC, missing=m).fit(holes, Y) for m in ("constant", "nan")]
     assert (found[0].coef_ == found[1].coef_).all()
     assert repr(found[0].result_.diagnostics.counts) == repr(found[1].result_.diagnostics.counts)
-
-
-@KINDS
-@pytest.mark.parametrize("bounds", [None, [(18, 90), (0, 5)]])
-@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.lil_matrix, sparse.coo_array])
-def test_missing_entries_of_a_sparse_matrix_have_a_constant(name, bounds, kind):
-    cells = NUMBERS.to_numpy().copy()
-    cells[3, 0], cells[7, 1] = np.nan, np.inf
-    middle = np.where(np.isfinite(cells), cells, (54.0, 2.5) if bounds else 0.0)
-    model = QUICK[name](bounds=bounds, classes=(0, 1)).fit(kind(cells), Y)
-    found = model.decision_function(kind(cells))
-    assert np.isfinite(found).all()
-    assert (found == model.decision_function(kind(middle))).all()
 
 
 def test_missing_values_of_other_tables_have_constants():
@@ -665,28 +588,6 @@ def test_folds_with_missing_values_have_scores(name):
         score(clone(model).set_params(missing="nan"), holes, texts, scoring="accuracy")
 
 
-def test_probabilities_of_folds_with_missing_values_have_scores():
-    holes, _ = with_holes()
-    y = np.array(["a", "b", "c"])[THREE]
-    model = PrivateLogisticRegression(**{**PUBLIC, "classes": ("a", "b", "c")})
-    for measure in ("neg_log_loss", "roc_auc_ovr", "f1_macro"):
-        areas = cross_val_score(model, holes, y, cv=KFold(3), scoring=measure, error_score="raise")
-        assert np.isfinite(areas).all()
-
-
-def test_another_way_with_missing_values_is_refused_when_it_predicts():
-    model = PrivateLogisticRegression(**PUBLIC).fit(X, Y).set_params(missing="drop")
-    with pytest.raises(lr.ArgumentError, match="missing takes 'constant', 'nan'"):
-        model.predict(X)
-
-
-@KINDS
-def test_a_row_is_predicted_by_itself(name):
-    model = QUICK[name](**PUBLIC).fit(X, Y)
-    each = [model.decision_function(X.iloc[[i]])[0] for i in range(9)]
-    assert [*model.decision_function(X.iloc[:9])] == each
-
-
 @KINDS
 def test_two_classes_are_split_where_the_decision_is_0(name):
     model = QUICK[name](**PUBLIC).fit(X, Y)
@@ -702,11 +603,6 @@ def test_the_threshold_of_the_fit_splits_the_classes():
     assert ((model.predict_proba(X)[:, 1] > 0.8) == (model.predict(X) == 1)).all()
 
 
-def test_a_simplex_of_the_logistic_loss_has_probabilities():
-    model = PrivateSimplexClassifier(**PUBLIC, loss="logistic", draws=2, lambda_=10)
-    assert model.fit(X, Y).predict_proba(X).shape == (60, 2)
-
-
 @pytest.mark.quick
 @KINDS
 def test_a_pickle_predicts_and_holds_no_record(name):
@@ -716,13 +612,6 @@ def test_a_pickle_predicts_and_holds_no_record(name):
     again = pickle.loads(stored)
     assert (again.predict(X) == model.predict(X)).all()
     assert not again.result_.has_diagnostics
-
-
-def test_a_fit_without_noise_predicts_well():
-    for kind in (PrivateLogisticRegression, PrivateLinearSVC):
-        model = kind(**PUBLIC, eps=0, lambda_=0.001).fit(X, Y)
-        with pytest.warns(lr.PrivacyWarning, match="exactly"):
-            assert model.score(X, Y) > 0.8
 
 
 # -- payment ---------------------------------------------------------------------------------------
@@ -857,26 +746,6 @@ def test_metadata_is_routed(monkeypatch):
         same = model.fit(NUMBERS, Y, sample_weight=weights, person=persons)
     assert (pipe[-1].coef_ == same.coef_).all()
     assert pipe[-1].result_.guarantee.neighbours is lr.REPLACE_PERSON
-
-
-def test_frames_of_polars_have_names(monkeypatch):
-    polars = pytest.importorskip("polars", reason="needs polars")
-    model = PrivateLogisticRegression(**PUBLIC)
-    with fixed_noise(monkeypatch):
-        same = clone(model).fit(X, Y).coef_
-        found = model.fit(polars.from_pandas(X), polars.Series("died", Y.to_numpy()))
-    assert (found.coef_ == same).all()
-    assert [*found.feature_names_in_] == [*X]
-
-
-def test_tables_of_arrow_have_names(monkeypatch):
-    arrow = pytest.importorskip("pyarrow", reason="needs pyarrow")
-    model = PrivateLogisticRegression(bounds=BOUNDS, classes=(0, 1))
-    with fixed_noise(monkeypatch):
-        same = clone(model).fit(NUMBERS, Y).coef_
-        table = arrow.Table.from_pandas(NUMBERS, preserve_index=False)
-        assert (model.fit(table, Y).coef_ == same).all()
-    assert len(model.predict(table)) == 60
 
 
 def test_dask_is_refused_in_a_sentence():

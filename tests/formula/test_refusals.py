@@ -25,36 +25,17 @@ def plan(formula, **schema):
     return plan_design(parsed, as_batch(FRAME), declare_schema(**schema))
 
 
-LEARNING = [  # (term, words of the remedy)
+LEARNING = [
     ("scale(x)", ["bounds=", "(lo, hi)", "public constants"]),
-    ("scale(Sepal.Length)", ['"Sepal.Length": (lo, hi)']),
-    ("center(x)", ["bounds=", "mean"]),
-    ("standardize(x)", ["bounds="]),
     ("poly(x, 2)", ["I(x^2)", "bounds="]),
     ("bs(x, df = 4)", ["knots = c(30, 60)", "bounds="]),
     ("ns(x)", ["knots", "declared bounds"]),
-    ("cr(x, df = 3)", ["knots"]),
     ("cut(x, 3)", ["breaks = c(0, 10, 20)"]),
     ("relevel(s, 'v')", ["levels=", '"s"', 'C(s, Treatment("level"))']),
     ("I(x > x.mean())", ["x.mean", "I(x > 3.2)", "bounds="]),
-    ("I(x > mean(x))", ["mean", "I(x > 3.2)"]),
-    ("I(x - np.mean(x))", ["mean", "I(x > 3.2)"]),
-    ("I(x - numpy.median(x))", ["median"]),
-    ("mean(x)", ["mean"]),
-    ("I(x/max(x))", ["max"]),
-    ("lag(x)", ["lag"]),
-    ("diff(x)", ["diff"]),
-    ("cumsum(x)", ["cumsum"]),
-    ("rank(x)", ["rank"]),
-    ("x.shift(1)", ["x.shift"]),
-    ("I(quantile(x, 0.5))", ["quantile"]),
     ("hashing(x)", ["hashing", "row by row"]),
-    ("np.roll(x, 1)", ["roll", "row by row"]),
-    ("log(scale(x))", ["scale", "bounds="]),
-    ("s", ["levels=", "categorical"]),
     ("o", ["levels=", "categorical"]),
     ("factor(x)", ["levels=", '"x"']),
-    ("C(s)", ["levels=", '"s"']),
     ("x:s", ["levels="]),
 ]
 

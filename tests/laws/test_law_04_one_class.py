@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from frames_for_laws import MODELS, clinic, fit_clinic, require_fresh
 
-from privatelr import ZCDP, ApproxDP, PureDP
+from privatelr import ZCDP, ApproxDP, PureDP, choose
 from privatelr.mechanisms import MECHANISMS, Mechanism, Release, stages
 
 
@@ -38,6 +38,18 @@ def test_law(model, value, op, threshold):
 @pytest.mark.parametrize("target", [ZCDP(0.1), ApproxDP(1.0, 1e-6)], ids=str)
 def test_law_under_every_guarantee(name, value, op, target):
     check_one_class(value, model=MODELS[name], op=op, eps=target)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [0.0, 1.0, np.nan])
+@pytest.mark.parametrize("score", ["auc", "accuracy", "brier"])
+def test_law_of_answers(value, score):
+    frame, fit = clinic().assign(y=value), fit_clinic(clinic())
+    bought = fit_clinic(frame, spend={"coefficients": 0.75, "roc": 0.25}, threshold="youden")
+    for answer in (bought.roc, fit.private_roc(frame, eps=0.2), bought):
+        assert str(answer)
+    assert len(bought.predict(frame, "classes")) == len(frame)
+    assert choose({"a": fit, "b": fit}, frame, eps=0.5, score=score).label in "ab"
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from frames_for_laws import MODELS, FixedRandomness, clinic, fit_clinic, require_fresh
 
+import privatelr as lr
 import privatelr.fitting
 import privatelr.mechanisms.registry
 import privatelr.method
@@ -68,6 +69,30 @@ def test_a_seed_warns_repeats_and_voids(model):
     assert fits[0].guarantee == NonPrivate("void: seeded noise")
     assert "void: seeded noise" in str(fits[0])
     assert "epsilon = 1" not in str(fits[0])
+
+
+ANSWERS = {
+    "curve": lambda fit, **more: fit.private_roc(clinic(), **more),
+    "choice": lambda fit, **more: lr.choose({"a": fit, "b": fit}, clinic(), eps=0.3, **more),
+    "bounds": lambda fit, **more: lr.suggest_bounds(clinic(), {"age": (0, 200)}, 4.0, **more),
+    "levels": lambda fit, **more: lr.levels_from(clinic(), "smoker", 4.0, 1e-6, **more),
+    "bought curve": lambda fit, **more: (
+        fit_clinic(clinic(), spend={"coefficients": 0.75, "roc": 0.25}, **more).roc
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_a_seed_of_an_answer_warns_repeats_and_voids(kind):
+    fit, found = fit_clinic(clinic()), []
+    for _ in range(2):
+        with pytest.warns(PrivacyWarning, match="seed=3") as caught:
+            found.append(ANSWERS[kind](fit, seed=3))
+        assert caught[-1].filename == __file__ or kind == "bought curve"
+    assert str(found[0]) == str(found[1])
+    assert not found[0].guarantee.is_private
+    with pytest.warns(PrivacyWarning), pytest.raises(lr.GuaranteeError):
+        ANSWERS[kind](fit, seed=3, ledger=lr.Ledger(9.0, 1e-5))
 
 
 @EVERY_MODEL

@@ -116,24 +116,36 @@ def test_row_labels_of_pandas_are_those_of_its_file(name, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("declared", [{}, {"bounds": (1, 3)}, {"levels": [1, 2, 3]}])
-def test_a_dictionary_of_numbers_is_declared(declared):
-    """Whether it is a factor, as in pandas, or a number: its type in Arrow does not say."""
+def test_numbers_as_categories_are_declared(declared, tmp_path):
+    """No type says that they are a factor: in a file, in polars and in DuckDB they are numbers."""
+    one = {name: {"u": value} for name, value in declared.items()}
+    given = {"eps": 0, "bounds": {"y": (0, 1), **one.get("bounds", {})}}
+    given |= {"levels": one.get("levels", {})}
     labels = pa.array(np.arange(N) % 3 + 1).dictionary_encode()
     table = pa.table({"u": labels, "y": Y})
-    one = {name: {"u": value} for name, value in declared.items()}
-    bounds = {"y": (0, 1), **one.get("bounds", {})}
-    doors = {
+    frame = table.to_pandas()
+    frame.to_parquet(tmp_path / "t.parquet")
+    typed = {
         "pyarrow": table,
         "reader": table.to_reader,
         "pandas of Arrow": table.to_pandas(types_mapper=pd.ArrowDtype),
+        "pandas": frame,
     }
-    given = {"eps": 0, "bounds": bounds, "levels": one.get("levels", {})}
-    for data in doors.values():
-        if declared:
-            width = len(dplr("y ~ .", data, **given).coef)
-            assert width == (3 if "levels" in declared else 2)
+    plain = {
+        "Parquet": tmp_path / "t.parquet",
+        "polars": pl.from_pandas(frame),
+        "DuckDB": duckdb.connect().sql(f"from '{tmp_path / 't.parquet'}'"),
+    }
+    for name, data in (typed | plain).items():
+        if "levels" in declared:
+            assert len(dplr("y ~ .", data, **given).coef) == 3, name
+        elif name == "pandas" or (name in typed and not declared):
+            with pytest.raises(SchemaError, match=r"declare levels=|drop the bounds"):
+                dplr("y ~ .", data, **given)
+        elif declared:
+            assert len(dplr("y ~ .", data, **given).coef) == 2, name
         else:
-            with pytest.raises(SchemaError, match="would read its levels off the data"):
+            with pytest.warns(UserWarning, match="no bounds are declared for 'u'"):
                 dplr("y ~ .", data, **given)
 
 

@@ -21,9 +21,14 @@ SCHEMA = {
     "levels": {"y": ["no", "yes"], "g": list("abc"), "f": [f"f{i}" for i in range(90)]},
 }
 FEATURES = {
+    "output perturbation": (dplr, "y ~ x + g", {"op": False, "do_scale": False}),
+    "no privacy": (dplr, "y ~ x + g", {"eps": 0}),
+    "random projection": (dplr, "y ~ x + u + g", {"rp_dim": 2}),
     "support vector machine": (dpsvm, "y ~ x * g", {}),
+    "Huber loss": (dpsvm, "y ~ x + g", {"loss": "huber", "h": 0.1, "eps": 0}),
     "wide factor": (dplr, "y ~ f + x", {}),
     "inference": (dplr, "y ~ x + g", {"spend": "inference"}),
+    "inference under a delta": (dplr, "y ~ x + g", {"spend": "inference", "delta": 1e-6}),
     "offset": (dplr, "y ~ x + offset(log(z))", {}),
     "weights": (dplr, "y ~ x + u", {"weights": "w", "do_scale": "private"}),
     "subset": (dplr, "y ~ x + u", {"subset": "z > 1"}),
@@ -72,7 +77,7 @@ def check_same(feature, door):
         assert found.guarantee == expected.guarantee
         assert found.calibration == expected.calibration
         np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-8)
-        if feature == "inference":
+        if feature.startswith("inference"):
             np.testing.assert_allclose(found.conf_int(), expected.conf_int(), rtol=0, atol=1e-6)
 
 

@@ -1,8 +1,5 @@
 """The products of a block: what each computes, and that other threads run meanwhile."""
 
-import sys
-import threading
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -35,42 +32,3 @@ def test_a_weight_that_was_rounded_to_below_zero_counts_as_zero():
     x, weight = block()
     below = np.where(np.arange(N) < 5, -1e-18, weight)
     np.testing.assert_array_equal(rough_gram(x, below), rough_gram(x, np.maximum(below, 0)))
-
-
-def others_run(product, attempts=20):
-    """Whether another thread was seen at work during a product.
-
-    Threads are told not to interrupt each other, so that one runs only when it is let.
-    """
-
-    def work():
-        product()
-        done.set()
-
-    kept = sys.getswitchinterval()
-    sys.setswitchinterval(100.0)
-    try:
-        for _ in range(attempts):
-            done = threading.Event()
-            thread = threading.Thread(target=work)
-            thread.start()
-            seen = not done.is_set()
-            thread.join()
-            if seen:
-                return True
-        return False
-    finally:
-        sys.setswitchinterval(kept)
-
-
-@pytest.mark.parametrize("product", [margins, weighted_sum, rough_gram])
-def test_other_threads_run_during_a_product(product):
-    """Or a second thread is of no use: that is how long blocks once took turns."""
-    x, weight = block(n=60_000)
-    w = np.ones(D)
-    calls = {
-        margins: lambda: margins(x, w),
-        weighted_sum: lambda: weighted_sum(weight, x),
-        rough_gram: lambda: rough_gram(x, weight),
-    }
-    assert others_run(calls[product])

@@ -94,25 +94,6 @@ PATTERNS = {
 }
 
 
-@pytest.mark.parametrize("n", [500, roc._LONG - 1, roc._LONG, 50_001])
-@pytest.mark.parametrize("pattern", PATTERNS)
-@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 1.0])
-def test_long_curves_are_those_of_one_sort(pattern, n, share):
-    rng = np.random.default_rng(n)
-    score, positive = PATTERNS[pattern](rng, n), rng.random(n) < share
-    with np.errstate(invalid="ignore"):
-        expected = plainly(score, positive)
-        curve = roc.roc_curve(score, positive)
-    for found, plain in zip(
-        (curve.threshold, curve.false_positive, curve.true_positive), expected, strict=True
-    ):
-        np.testing.assert_array_equal(found, plain)
-    distance = np.hypot(curve.false_positive, 1 - curve.true_positive)[:-1]
-    if 0 < positive.sum() < n:
-        nearest = curve.threshold[np.argmin(distance)]
-        assert roc.best_threshold(curve, "topleft") == nearest
-
-
 @pytest.mark.parametrize("n", [1, 500, roc._LONG, 50_001])
 @pytest.mark.parametrize("pattern", ["margins", "many ties", "two zeros", "all equal", "negative"])
 def test_near_scores_are_one(pattern, n):
@@ -126,20 +107,3 @@ def test_near_scores_are_one(pattern, n):
     np.testing.assert_array_equal(curve.false_positive, expected[0])
     np.testing.assert_array_equal(curve.true_positive, expected[1])
     assert (np.diff(curve.threshold) < 0).all()
-
-
-def test_far_and_infinite_scores_are_no_ties():
-    score = np.array([np.inf, np.inf, 1e300, 1e300 * (1 + 1e-9), 1.0, 1.0 + 1e-9, -1e300])
-    curve = roc.roc_curve(score, score > 0, near=2.0**-40)
-    assert len(curve.threshold) == 7
-
-
-def test_a_curve_is_shown_on_another_scale():
-    """Scores that it makes equal are one, and it may be rounded."""
-    score, positive = np.array([-50.0, 40.0, 0.0, 60.0, 1.0]), np.arange(5) > 1
-    curve = roc.roc_curve(score, positive, shown=lambda link: 1 / (1 + np.exp(-link)))
-    expected = roc.roc_curve(1 / (1 + np.exp(-score)), positive)
-    for name in ("threshold", "false_positive", "true_positive"):
-        np.testing.assert_array_equal(getattr(curve, name), getattr(expected, name))
-    turned = roc.roc_curve(score, positive, shown=lambda link: np.array([0.5, 0.6, 0.4, 0.3, 0.1]))
-    assert (np.diff(turned.threshold) < 0).all()

@@ -30,10 +30,8 @@ from privatelr.numerics.rows import (
     additions,
     block_rows,
     gram,
-    sparse_backend,
     sparse_rows,
 )
-from privatelr.numerics.rows.products import short_margins, short_slopes
 from privatelr.numerics.solve import certified_minimum, gradient_bound, precise_minimum
 from privatelr.privacy import PureDP
 from privatelr.types import Block
@@ -171,13 +169,6 @@ def test_rows_without_a_label_are_zero():
     assert rows.y[3] == rows.y[5] == 0
 
 
-def test_empty_rows_and_tables_without_entries():
-    rows = SparseRows(sparse.csr_array((4, 3)), np.ones(4), bound=1.0, intercept=0.5)
-    assert rows.x.toarray().tolist() == [[0.5, 0, 0, 0]] * 4
-    bare = SparseRows(sparse.csr_array((4, 3)), np.ones(4), bound=1.0, intercept=None)
-    assert gradient_of(Objective(bare, LOGISTIC, 1.0, np.ones(3)), np.zeros(3)).tolist() == [1] * 3
-
-
 def test_blocks_are_held():
     blocks = (Block(1, 0.5), Block(4, 0.8), Block(5, 0.3))
     x, y = table(long=2.0)
@@ -186,23 +177,6 @@ def test_blocks_are_held():
     sizes = np.add.reduceat(np.abs(held.x.toarray()), [0, 1, 5], axis=1)
     assert (sizes <= [block.bound for block in blocks]).all()
     assert (sizes.max(axis=0) > [0.49, 0.79, 0.29]).all()
-
-
-def test_projected_rows_are_dense():
-    x, y = table()
-    x[2, 1] = np.nan
-    options = {"bound": 1.0, "intercept": 0.5, "blocks": ()}
-    projection = np.random.default_rng(1).standard_normal((9, 3))
-    images = sparse_backend(sparse.csr_array(x), y, projection=projection, **options)
-    expected = DenseRows(x, y, projection=projection, **options)
-    np.testing.assert_allclose(images.x, expected.x, atol=1e-14)
-    assert (images.y == expected.y).all()
-
-
-def test_thinned_rows_are_the_same_ones():
-    dense, held = both(*table(100))
-    np.testing.assert_allclose(held.thinned(7).x.toarray(), dense.thinned(7).x, rtol=1e-12)
-    assert (held.thinned(7).y == dense.thinned(7).y).all()
 
 
 def test_scores():
@@ -245,13 +219,6 @@ def test_kernels_find_the_same_numbers(loss):
     )
 
 
-@pytest.mark.parametrize("density", [0.005, 0.3])
-def test_minima_are_the_same(density):
-    x, y = table(2000, 60, density)
-    dense, held = (Objective(rows, LOGISTIC, 1e-3, np.zeros(61)) for rows in both(x, y))
-    np.testing.assert_allclose(Newton()(held).w, Newton()(dense).w, atol=1e-10)
-
-
 def test_nothing_depends_on_threads():
     x, y = table(9000, 30)
     objective = Objective(both(x, y)[1], LOGISTIC, 1e-3, np.zeros(31))
@@ -271,20 +238,6 @@ def test_products_of_columns_lose_no_more_than_those_of_dense_rows():
     exact = float(sum(map(Fraction, weight.tolist())))
     off = abs(gram(x, weight)[0, 0] - exact) / exact
     assert off <= additions(n, d) * 2.0**-53
-
-
-@given(st.integers(1, 700), st.integers(1, 9), st.floats(0, 1), st.integers(0, 10**6))
-@settings(max_examples=40, deadline=None)
-def test_short_sums_are_sums(n, d, density, seed):
-    x, _ = table(n, d, density, seed)
-    rng = np.random.default_rng(seed)
-    weights, w = rng.standard_normal(n), rng.standard_normal(d)
-    held = sparse.csr_array(x)
-    np.testing.assert_allclose(short_slopes(held, weights), weights @ x, atol=1e-11)
-    np.testing.assert_allclose(short_slopes(x, weights), weights @ x, atol=1e-11)
-    np.testing.assert_allclose(short_margins(held, w), x @ w, atol=1e-12)
-    np.testing.assert_allclose(short_margins(held.T.tocsr(), weights), weights @ x, atol=1e-11)
-    np.testing.assert_allclose(short_margins(x.T.copy(), weights), weights @ x, atol=1e-11)
 
 
 # --- certificates ---------------------------------------------------------------------------

@@ -3,9 +3,6 @@
 import operator
 import threading
 import time
-import tracemalloc
-import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,18 +59,6 @@ def test_work_is_done_by_several_threads_and_in_order():
         assert in_order(both, range(8)) == [item * item for item in range(8)]
 
 
-def test_threads_know_how_errors_are_handled():
-    def overflow(item):
-        return float(np.exp(np.array([1000.0 + item]))[0])
-
-    with warnings.catch_warnings(), threads(3):
-        warnings.simplefilter("error")
-        with np.errstate(all="ignore"):
-            assert in_order(overflow, range(6)) == [np.inf] * 6
-        with pytest.raises(RuntimeWarning):
-            in_order(overflow, range(6))
-
-
 @pytest.mark.parametrize("limit", [1, 2, 5])
 def test_sums_are_added_up_in_order_whoever_ends_first(limit):
     """Were they not, words would be in another order."""
@@ -88,62 +73,6 @@ def test_sums_are_added_up_in_order_whoever_ends_first(limit):
         found = summed(slow_at_first, range(20), operator.add)
     assert found == "".join(f"{item} " for item in range(20))
     assert limit == 1 or ended != list(range(20))
-
-
-def test_the_first_failure_is_that_of_a_sum():
-    def fail(item):
-        if item >= 3:
-            raise KeyError(item)
-        return item
-
-    with threads(4), pytest.raises(KeyError, match="3"):
-        summed(fail, range(9), operator.add)
-
-
-@pytest.mark.parametrize("slow", [0, 7])
-def test_who_is_ahead_waits_for_the_others(slow):
-    """And goes on where the others fail."""
-    held = []
-
-    def compute(item):
-        if item == slow:
-            time.sleep(0.2)
-        held.append(item)
-        return item
-
-    def fail(item):
-        if item == slow:
-            time.sleep(0.05)
-            raise KeyError(item)
-        return item
-
-    with threads(4):
-        assert summed(compute, range(100), operator.add) == sum(range(100))
-        assert held.index(slow) < slow + 12  # four that are kept, and each thread one
-        with pytest.raises(KeyError, match=str(slow)):
-            summed(fail, range(100), operator.add)
-
-
-@pytest.mark.parametrize("limit", [1, 3])
-def test_large_sums_of_blocks_are_not_all_held(limit):
-    """Each of 800 blocks has a sum of 320 kB: together 256 MB."""
-    d = 4096
-    n = 800 * block_rows(d)
-    few = DenseRows(np.zeros((1, d)), np.ones(1), bound=1.0, intercept=None)
-    rows = few.with_table(np.lib.stride_tricks.as_strided(np.zeros(1), (n, d), (0, 0)), np.ones(n))
-
-    def kernel(x, y):
-        return (np.full(40_000, float(len(y))),)
-
-    with threads(limit):
-        tracemalloc.start()
-        try:
-            (total,) = rows.fold(kernel)
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-    assert (total == n).all()
-    assert peak < 30 * 8 * 40_000
 
 
 @EVERY_LOSS
@@ -227,20 +156,3 @@ def test_a_sum_goes_through_no_more_additions_than_stated(d):
     (found,) = rows.fold(lambda x, y: (Depth(len(x)),))
     assert found.depth <= additions(n, d)
     assert block_rows(d) % 64 == 0
-
-
-def test_thinned_rows_take_little_memory():
-    """A sixth of the table at most: nearer rows are read where they are."""
-    rows, _ = table(n=40_000)
-    for m in (40_000, 20_000, 8_000, 6_600, 4_400, 900):
-        thin = rows.thinned(m)
-        stride = rows.n // m
-        np.testing.assert_array_equal(thin.x, rows.x[::stride])
-        np.testing.assert_array_equal(thin.y, rows.y[::stride])
-        assert np.shares_memory(thin.x, rows.x) == (stride <= 5)
-        assert not thin.x.flags.writeable
-    objective = Objective(rows.thinned(8_000), LOSSES["logistic"], 1e-3, np.zeros(rows.d))
-    copied = replace(objective, rows=rows.with_table(rows.x[::5].copy(), rows.y[::5].copy()))
-    w = np.linspace(-1, 1, rows.d)
-    np.testing.assert_allclose(hessian(objective, w), hessian(copied, w), rtol=1e-13)
-    np.testing.assert_allclose(gradient_of(objective, w), gradient_of(copied, w), rtol=1e-12)

@@ -3,14 +3,11 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privatelr import dplr
-from privatelr.design import read_design
-from privatelr.numerics.rows import DenseRows, RowBounds, bounded_rows, held_in_blocks
+from privatelr.numerics.rows import RowBounds, bounded_rows, held_in_blocks
 from privatelr.numerics.rows.row_bounds import (
     block_runs,
     keep_blocks,
@@ -18,7 +15,6 @@ from privatelr.numerics.rows.row_bounds import (
     keep_rows_within_bounds,
     largest_entries,
 )
-from privatelr.sources import as_batch
 from privatelr.types import Block
 
 ODD = [0.0, -0.0, 1e300, -1e-300, 5e-324, np.nan, np.inf, -np.inf]
@@ -113,27 +109,6 @@ def test_columns_tell_what_is_kept_by_all_rows_only_where_no_entry_is_missing():
     assert keep_rows_within_bounds(np.empty((0, 2)), 1.0, (), None).shape == (0,)
 
 
-@pytest.mark.parametrize("size", [1, 2])
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_a_block_that_is_too_large_on_either_side_is_held(sign, size):
-    blocks = (Block(1, 2.0), *([Block(1, 0.5)] * 2 if size == 1 else [Block(2, 0.5)]))
-    x = sign * np.array([[0.4, 0.05], [0.6, 0.05], [0.05, 0.6]])
-    for rows in (x, x[:1], x[1:2]):
-        check_hold(rows, RowBounds(1.0, 1.0, blocks=blocks), "F")
-
-
-def test_runs_cover_the_columns_in_order():
-    found = block_runs([Block(1, 0.1), Block(1, 0.2), Block(3, 0.3), Block(2, 0.4), Block(1, 0.5)])
-    assert [(start, stop) for start, stop, _ in found] == [(0, 2), (2, 5), (5, 7), (7, 8)]
-    assert [bounds.tolist() for _, _, bounds in found] == [[0.1, 0.2], [0.3], [0.4], [0.5]]
-
-
-def test_labels_of_the_user_stay_writeable():
-    labels = np.ones(3)
-    DenseRows(np.zeros((3, 2)), labels, bound=1.0, intercept=None)
-    assert labels.flags.writeable
-
-
 @pytest.mark.parametrize("columns", [3, 20_000])
 def test_blocks_hold_exactly_where_their_sums_lose_digits(columns):
     x = np.full((2, columns), 2.0**-54)  # each is lost when it is added to one
@@ -144,26 +119,10 @@ def test_blocks_hold_exactly_where_their_sums_lose_digits(columns):
         assert 1 - 1e-11 <= math.fsum(np.abs(row)) <= 1.0
 
 
-def test_an_entry_at_its_bound_stays_there():
-    x = np.array([[1.0, -0.25], [1.5, 0.25]])
-    held = held_in_blocks(x, (Block(1, 1.0), Block(1, 0.25)))
-    assert held[0].tolist() == [1.0, -0.25]
-    assert held[1, 0] < 1.0
-    assert held[1, 1] == 0.25
-
-
 def test_a_row_of_no_use_is_zero_without_covariates():
     rows, y = RowBounds(1.0, 0.5).hold(np.empty((3, 0)), np.array([1.0, 0.0, -1.0]))
     assert rows.ravel().tolist() == [0.5, 0.0, 0.5]
     assert y.tolist() == [1.0, 0.0, -1.0]
-
-
-def test_a_row_of_no_use_is_zero_in_the_model_of_an_intercept():
-    frame = pd.DataFrame({"y": [1.0, np.nan, 0.0, 7.0]})
-    spec = dplr("y ~ 1", frame, levels={"y": [0, 1]}).spec
-    rows = read_design(spec, as_batch(frame), DenseRows)
-    assert rows.x[:, 0].tolist() == [spec.intercept, 0.0, spec.intercept, 0.0]
-    assert rows.y.tolist() == [1.0, 0.0, -1.0, 0.0]
 
 
 def test_a_sum_that_is_exactly_the_bound_is_left_alone():

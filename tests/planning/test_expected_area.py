@@ -57,26 +57,6 @@ def test_the_page_and_the_json_have_it(pilot):
     assert json.loads(without.to_json())["auc_std_error"] is None
 
 
-def test_guesses_decide():
-    made = {
-        c: plan(FORMULA, n=N, eps=1.0, spend=SPEND, c_index=c, **BOUNDS).roc for c in (0.6, 0.9)
-    }
-    for c_index, found in made.items():
-        assert found.value == pytest.approx(c_index, abs=0.02)
-    rare = plan(FORMULA, n=N, eps=1.0, spend=SPEND, balance=0.03, **BOUNDS).roc
-    usual = plan(FORMULA, n=N, eps=1.0, spend=SPEND, balance=0.5, **BOUNDS).roc
-    assert rare.sampling_sd > 2 * usual.sampling_sd
-    assert rare.privacy_sd > 2 * usual.privacy_sd
-
-
-def test_a_stratum_has_fewer_records():
-    declared = {**BOUNDS, "levels": SCHEMA["levels"]}
-    whole = plan(FORMULA, n=N, eps=1.0, spend=SPEND, **declared).roc
-    part = plan(FORMULA, n=N, eps=1.0, spend=SPEND, by="smoker", **declared).roc
-    assert part.sampling_sd == pytest.approx(np.sqrt(2) * whole.sampling_sd, rel=0.2)
-    assert part.privacy_sd > 2 * whole.privacy_sd
-
-
 def test_a_later_answer_has_its_own_price_and_records():
     made = plan(FORMULA, n=N, eps=1.0, **BOUNDS)
     small, large = made.private_roc(0.2), made.private_roc(0.2, n=10 * N)

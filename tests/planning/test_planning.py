@@ -1,6 +1,5 @@
 """`plan` forecasts what `dplr` and `dpsvm` do: the calibration exactly, the errors nearly."""
 
-import dataclasses
 import inspect
 import json
 import math
@@ -25,10 +24,8 @@ from privatelr import (
 from privatelr.inference import Guesses, spread_quantiles
 from privatelr.inference.guessed_columns import usual_spread
 from privatelr.numerics import c_index
-from privatelr.planning import needed_records
-from privatelr.planning.forecast import kept_by_penalty, simulate
+from privatelr.planning.forecast import simulate
 from privatelr.planning.made_up_records import pessimistic, population_of
-from privatelr.sources import as_batch
 
 FORMULA = "chd ~ age + sbp + famhist"
 SHORT = "chd ~ age"  # its intervals are quick to come by
@@ -132,22 +129,6 @@ def test_a_page_names_the_scale():
     assert planned_for(do_scale=False).calibration.scale is None
 
 
-def test_the_response_may_be_declared_or_not():
-    plain = planned_for(formula=FORMULA, spend=None).calibration
-    for response, levels in [("chd == 'yes'", {}), ("chd", {"chd": ["no", "yes"]})]:
-        declared = {**PUBLIC, "levels": {**PUBLIC["levels"], **levels}}
-        formula = FORMULA.replace("chd", response)
-        assert plan(formula, 30_000, spend=None, **declared).calibration == plain
-    assert plan("chd ~ .", 30_000, spend=None, **PUBLIC).calibration == plain
-
-
-def test_a_number_is_a_design_in_a_ball():
-    data = pd.DataFrame(np.zeros((500, 4)), columns=["X1", "X2", "X3", "X4"]).assign(y=True)
-    fit = dplr("y ~ .", data, eps=1.0, spend="inference")
-    assert plan(5, 500, 1.0).calibration.coefficients == fit.calibration
-    assert plan(5, 500, 1.0, spend=None, row_norm=2.0).study.spec.bound == 2.0
-
-
 def test_a_plan_has_no_place_for_data():
     arguments = set(inspect.signature(plan).parameters)
     assert not arguments & {"data", "target", "ledger", "threshold", "seed"}
@@ -179,10 +160,6 @@ def test_less_noise_more_records_and_a_smaller_penalty_help():
         assert (better.to_frame()["privacy_sd"] < frame["privacy_sd"]).all()
         assert (better.to_frame()["kept"] > frame["kept"]).all()
     assert ((frame["kept"] > 0) & (frame["kept"] < 1)).all()
-
-
-def test_a_plan_is_the_same_every_time():
-    assert plan(SHORT, 30_000, **PUBLIC).to_frame().equals(planned_for().to_frame())
 
 
 # -- guesses and pilots -----------------------------------------------------------------------
@@ -228,28 +205,6 @@ def test_a_pilot_takes_the_place_of_the_guesses():
     same = plan(FORMULA, 500, spend=None, pilot=pilot, balance=0.9, spread=0.1, **PUBLIC)
     assert given.to_frame().equals(same.to_frame())
     assert "500 of the public pilot" in " ".join(given.assumptions)
-
-
-def test_a_pilot_may_lack_the_response():
-    pilot = patients(500).drop(columns="chd")
-    _, labels, shares = weighted(plan(FORMULA, 500, spend=None, pilot=pilot, balance=0.1, **PUBLIC))
-    assert shares[labels > 0].sum() == pytest.approx(0.1)
-
-
-def test_types_of_a_pilot_are_public():
-    iris = privatelr.load_dataset("iris")
-    outlook = plan("Species != 'setosa' ~ .", 150, spend=None, pilot=iris)
-    assert outlook.study.spec.bound_source == "row_norm"
-    assert outlook.calibration.coefficients == dplr("Species != 'setosa' ~ .", iris).calibration
-
-
-def test_a_long_pilot_is_used_in_part():
-    spec = planned_for(spend=None).study.spec
-    whole, part = (
-        population_of(spec, Guesses(), as_batch(patients(n))).signed(spec) for n in (20_000, 30_000)
-    )
-    assert len(whole.rows) == len(part.rows) == 2 * 20_000
-    np.testing.assert_allclose(part.counts @ part.rows, whole.counts @ whole.rows, atol=0.03)
 
 
 def columns_of(formula, **options):
@@ -358,41 +313,6 @@ def test_needed_eps_is_enough_and_hardly_more():
     assert width_of(planned_for(30_000, 0.9 * eps, delta=1e-6), "age") > 0.0088
 
 
-def test_under_zcdp_it_is_rho():
-    rho = planned_for(30_000, ZCDP(0.5)).needed_eps(0.0105, "age")
-    assert width_of(planned_for(30_000, ZCDP(rho)), "age") <= 0.0105
-
-
-def test_more_studies_take_more_records():
-    half, nearly = (planned_for().needed_n(0.005, "age", share=share) for share in (0.5, 0.9))
-    assert half == planned_for().needed_n(0.005, "age")
-    assert half < nearly < 1.5 * half
-    half, nearly = (planned_for(4000).needed_eps(0.04, "age", share=share) for share in (0.5, 0.9))
-    assert half < nearly < 2 * half
-
-
-@pytest.mark.parametrize("share", [0, 1, 0.99, "most", None])
-def test_a_share_is_a_number_between_zero_and_one(share):
-    with pytest.raises(ArgumentError, match=r"share takes a number from 0\.05 to 0\.95"):
-        planned_for().needed_n(0.005, share=share)
-
-
-def test_all_covariates_are_meant_where_none_is_named():
-    outlook = plan("chd ~ age + famhist", 30_000, **PUBLIC)
-    # the length of rows has steps, and so have widths
-    of_all = outlook.needed_n(0.1)
-    assert of_all == pytest.approx(outlook.needed_n(0.1, "famhist[T.Present]"), rel=0.01)
-
-
-def test_the_search_begins_where_the_penalty_hides_nothing():
-    study = planned_for(20, 0.1, spend="inference").study
-    assert planned_for(20, 0.1).errors.kept[1] < 0.1
-    start = needed_records.beyond_conservative(
-        study, needed_records.with_size, 20, needed_records.SIZES
-    )
-    assert kept_by_penalty(simulate(dataclasses.replace(study, n=int(start))))[1] > 0.7
-
-
 UNATTAINABLE = [
     (
         lambda: planned_for().needed_eps(0.001, "age"),
@@ -412,19 +332,6 @@ def test_where_nothing_suffices_one_sentence_says_so(ask, words):
     assert all(word in str(refused.value) for word in words), refused.value
     assert str(refused.value).endswith(".")
     assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize("width", [0, -1, np.nan, "long", None])
-def test_a_width_is_a_number_above_zero(width):
-    with pytest.raises(ArgumentError, match="width takes a number above 0"):
-        planned_for().needed_n(width)
-
-
-def test_a_term_is_one_of_the_plan():
-    with pytest.raises(ArgumentError, match=r"term takes one of .*'age'"):
-        planned_for().needed_eps(0.1, "agee")
-    with pytest.raises(ArgumentError, match=r"term takes one of .*'age'"):
-        planned_for().plot("agee")
 
 
 # -- what is refused ----------------------------------------------------------------------------
@@ -471,11 +378,6 @@ def test_what_is_refused(changed, error, words):
     assert "\n" not in sentence
 
 
-def test_a_pilot_goes_with_a_formula():
-    with pytest.raises(ArgumentError, match="pilot: it belongs to a formula"):
-        plan(5, 100, pilot=patients(5))
-
-
 @pytest.mark.parametrize(
     ("formula", "d"),
     [
@@ -501,8 +403,3 @@ def test_columns_without_bounds_take_row_norm():
     words = " ".join(str(outlook).split())
     assert f"R = {outlook.study.spec.radius:.3g} from declared bounds and row_norm" in words
     assert any("(spread) of the limit 1.5" in clause for clause in outlook.assumptions)
-
-
-def test_searches_have_public_limits():
-    with pytest.raises(ArgumentError, match=r"n takes a whole number from 1 to 1e\+08"):
-        plan(FORMULA, 10**9, **PUBLIC)

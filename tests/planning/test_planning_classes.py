@@ -13,7 +13,6 @@ from privatelr import (
     ZCDP,
     ArgumentError,
     FormulaError,
-    GuaranteeError,
     PrivacyWarning,
     SchemaError,
     dpmultinom,
@@ -21,7 +20,6 @@ from privatelr import (
 )
 from privatelr.inference import Guesses
 from privatelr.numerics import c_index
-from privatelr.planning.forecast import simulate
 from privatelr.planning.made_up_records import class_shares
 
 N = 4000
@@ -63,17 +61,6 @@ def test_the_calibration_is_the_one_of_a_fit(options):
     limits = fit.privacy_sd_limit.T.to_numpy().ravel()
     if options.get("do_scale") is None and fit.scale is None:
         assert (frame["privacy_sd"] <= limits).all()
-
-
-def test_the_minimum_without_noise_is_that_of_a_plain_fit():
-    asked = {"eps": 0, "lambda_": 0.01, **PUBLIC}
-    weighted = {"weights": "w", "bounds": {**PUBLIC["bounds"], "w": (0, 2)}}
-    frame = FRAME.assign(w=np.random.default_rng(2).uniform(0, 2, N))
-    for more in ({}, weighted):
-        options = {**asked, **more}
-        sim = simulate(plan(FORMULA, N, loss="softmax", pilot=frame, **options).study)
-        fit = dpmultinom(FORMULA, frame, **options)
-        np.testing.assert_allclose(sim.units @ sim.centre, fit.coef.T.to_numpy().ravel(), rtol=1e-6)
 
 
 def test_sampling_errors_are_those_of_statsmodels():
@@ -137,15 +124,6 @@ def test_the_page_and_its_json():
     assert outlook._repr_html_()
 
 
-def test_more_records_and_a_larger_epsilon_help():
-    sd = [
-        plan(FORMULA, n, eps, loss="softmax", **PUBLIC).errors.privacy_sd
-        for n, eps in [(N, 1.0), (10 * N, 1.0), (10 * N, 4.0)]
-    ]
-    assert (sd[1] < sd[0]).all()
-    assert (sd[2] < sd[1]).all()
-
-
 @pytest.mark.parametrize(
     ("changed", "error", "words"),
     [
@@ -177,19 +155,3 @@ def test_persons_are_planned_where_they_are_fitted():
         plan(FORMULA, N // 2, loss="softmax", **asked),
     )
     assert outlook.calibration.coefficients == fit.calibration
-
-
-def test_widths_are_not_looked_for():
-    outlook = plan(FORMULA, N, loss="softmax", **PUBLIC)
-    for ask in (outlook.needed_n, outlook.needed_eps):
-        with pytest.raises(GuaranteeError, match="of several classes"):
-            ask(0.1)
-    with pytest.raises(GuaranteeError, match="of several classes"):
-        outlook.plot()
-
-
-def test_dpmultinom_has_no_column_that_a_pilot_lacks():
-    with pytest.raises(SchemaError, match="'dose'"):
-        plan(FORMULA, N, loss="softmax", pilot=FRAME.drop(columns="dose"), **PUBLIC)
-    found = plan(FORMULA, N, loss="softmax", pilot=FRAME.drop(columns="y"), **PUBLIC)
-    assert found.errors.privacy_sd.shape == (6,)

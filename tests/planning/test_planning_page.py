@@ -1,15 +1,13 @@
 """What a plan shows: other promises, page, files, picture."""
 
 import json
-import math
 from functools import lru_cache
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from privatelr import ZCDP, ApproxDP, ArgumentError, GuaranteeError, PureDP, plan
-from privatelr.planning import needed_records
+from privatelr import ZCDP, ApproxDP, GuaranteeError, PureDP, plan
 
 SHORT = "chd ~ age"
 PUBLIC = {"bounds": {"age": (15, 65)}, "levels": {"famhist": ["Absent", "Present"]}}
@@ -129,32 +127,6 @@ def test_what_little_is_kept_means_goes_with_the_target(asked, told):
     assert f"Where little is kept, {told}" in " ".join(str(found).split())
 
 
-def test_names_are_escaped_in_html():
-    html = plan("y ~ `<b>`", 30_000, spend=None, bounds={"<b>": (0, 1)})._repr_html_()
-    assert "<b>" not in html
-    assert "&lt;b&gt;" in html
-
-
-def test_json_has_what_is_on_the_page():
-    outlook = planned_for(spend=None)
-    found = json.loads(outlook.to_json())
-    assert found["n"] == 30_000
-    assert found["lambda"] == outlook.calibration.coefficients.lambda_
-    assert found["mode"] is None
-    assert [row["term"] for row in found["terms"]] == list(outlook.terms)
-    assert {row["width"] for row in found["terms"]} == {None}
-    assert found["terms"][1]["privacy_sd"] == outlook.errors.privacy_sd[1]
-    assert found["promises"][0]["privacy_sd"] == 1
-    assert found["assumptions"] == list(outlook.assumptions)
-    assert json.loads(planned_for().to_json())["mode"] == "posterior"
-
-
-def test_a_plan_cannot_be_changed():
-    with pytest.raises(AttributeError):
-        planned_for().study = None
-    assert repr(planned_for()) == f"<Plan of {SHORT!r} for n = 30000 records>"
-
-
 # -- the plot -----------------------------------------------------------------------------------
 
 
@@ -172,37 +144,6 @@ def test_a_plot_has_a_line_for_each_size():
     assert (np.array(many) < np.array(few)).all()
     assert few[1] < few[0]
     assert "age" in axes.get_ylabel()
-
-
-@pytest.mark.parametrize(
-    ("width", "told"), [(0.1, ["conservative"]), (math.nan, []), (None, [])], ids=str
-)
-def test_the_legend_names_hollow_points_where_there_are_any(monkeypatch, width, told):
-    pytest.importorskip("matplotlib", reason="needs the extra [plots]")
-    from matplotlib.figure import Figure
-
-    if width is not None:
-        monkeypatch.setattr(needed_records, "_point", lambda *_: (width, True))
-    axes = planned_for().plot("age", n=20_000, eps=[2.0], ax=Figure().subplots())
-    words = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert words == ["n = 20,000", "the plan", *told]
-
-
-def test_nothing_is_drawn_where_the_penalty_leaves_little():
-    pytest.importorskip("matplotlib", reason="needs the extra [plots]")
-    from matplotlib.figure import Figure
-
-    axes = Figure().subplots()
-    plan("y ~ x", 50_000, 1.0, bounds={"x": (0, 1)}).plot(n=100, eps=[0.01, 1000.0], ax=axes)
-    line = next(line for line in axes.get_lines() if line.get_label() == "n = 100")
-    assert np.isnan(line.get_ydata()[0])
-    assert np.isfinite(line.get_ydata()[1])
-
-
-@pytest.mark.parametrize("wrong", [{"n": 3}, {"n": []}, {"eps": [0]}, {"eps": "1"}])
-def test_a_plot_takes_sizes_and_prices(wrong):
-    with pytest.raises(ArgumentError, match=f"{next(iter(wrong))}.* takes numbers from"):
-        planned_for().plot("age", **wrong)
 
 
 COUNTED = {"age": (15, 65), "w": (0.0, 4.0)}
@@ -229,16 +170,3 @@ def test_a_plan_says_how_many_records_count(counting, total, kish):
     page = " ".join(str(outlook).split())
     assert f"Counted records add up to {total:,.0f} that count fully" in page
     assert f"and have the sampling errors of {kish:,.0f}" in page
-
-
-def test_persons_that_count_less_are_called_persons():
-    counting = {"person": "who", "subset": "age > 40", "spend": None}
-    page = " ".join(str(planned_for(n=900, **counting)).split())
-    assert "Counted persons add up to" in page
-    assert "of one of m = 900 persons" in page
-
-
-def test_a_plan_of_all_records_says_nothing_of_how_many_count():
-    outlook = planned_for(spend=None)
-    assert "Counted" not in str(outlook)
-    assert json.loads(outlook.to_json())["counted"] is None

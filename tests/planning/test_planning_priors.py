@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import privatelr
 from privatelr import ZCDP, ArgumentError, PrivacyWarning, PureDP, dplr, dpsvm, plan
 from privatelr.planning.forecast import errors, simulate
 
@@ -48,14 +47,6 @@ def test_the_calibration_is_the_one_of_a_fit_with_a_prior(fitter, options):
     assert scale == pytest.approx(fit.calibration.noise.scale, rel=1e-5)
     if options.get("op", True):  # noise on the minimum is what it is wherever the minimum lies
         assert not (outlook.errors.privacy_sd == without.errors.privacy_sd).all()
-
-
-@pytest.mark.parametrize("prior", [MEANS, HELD], ids=["means", "deviations"])
-def test_the_minimum_without_noise_is_that_of_a_plain_fit(prior):
-    asked = {"eps": 0, "lambda_": 0.05, "prior": prior, **PUBLIC}
-    sim = simulate(plan(FORMULA, N, pilot=FRAME, **asked).study)
-    fit = dplr(FORMULA, FRAME, **asked)
-    np.testing.assert_allclose(sim.units @ sim.centre, fit.coef, rtol=1e-6)
 
 
 @pytest.mark.parametrize("target", ["penalised", "unpenalised"])
@@ -112,12 +103,6 @@ def test_the_page_says_what_the_penalty_draws_to_and_what_is_kept(tmp_path):
     )
 
 
-def test_a_prior_of_a_stratum_is_planned():
-    declared = {**PUBLIC, "levels": {"sex": ["f", "m"]}}
-    outlook = plan(FORMULA, N, spend=None, by="sex", prior={"x": 1.0}, **declared)
-    assert outlook.spec.prior.means == {"x": 1.0}
-
-
 @pytest.mark.parametrize(
     ("formula", "prior", "words"),
     [
@@ -129,10 +114,3 @@ def test_a_prior_of_a_stratum_is_planned():
 def test_what_is_no_prior_is_refused(formula, prior, words):
     with pytest.raises(ArgumentError, match=words):
         plan(formula, N, spend=None, prior=prior, **(PUBLIC if formula == FORMULA else {}))
-
-
-def test_a_prior_without_a_guarantee_warns():
-    plain = dplr(FORMULA, FRAME, eps=0, **PUBLIC)
-    with pytest.warns(privatelr.PrivacyWarning, match="earlier fit has no guarantee") as found:
-        plan(FORMULA, N, spend=None, prior=plain, **PUBLIC)
-    assert found[0].filename == __file__

@@ -4,7 +4,6 @@ The tests start a PostgreSQL server of their own where it is installed.
 """
 
 import contextlib
-import io
 import json
 import os
 import pickle
@@ -37,7 +36,6 @@ import privatelr.call_data
 from privatelr import (
     ZCDP,
     ApproxDP,
-    ArgumentError,
     GuaranteeError,
     Ledger,
     LedgerError,
@@ -214,12 +212,6 @@ def test_a_wrong_budget_makes_no_file(path, options, told):
     assert not path.exists()
 
 
-@pytest.mark.parametrize("name", ["", "a\0b", 7])
-def test_what_is_no_path_is_refused(name):
-    with pytest.raises(ArgumentError, match="takes the name of a file"):
-        Ledger.open(name)
-
-
 EARLIER = {
     "of the first layout": (
         "CREATE TABLE rows (number INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)",
@@ -338,25 +330,6 @@ def test_a_file_whose_name_looks_like_an_address_is_named_from_its_folder(tmp_pa
     assert Ledger.open(tmp_path / "eps=3:final").epsilon == 3.0
 
 
-def test_a_driver_that_is_missing_is_named():
-    with pytest.raises(privatelr.MissingDependencyError, match=r"privatelr\[server\]"):
-        Ledger.open("postgresql+asyncpg://host/clinic")
-
-
-@FORKS
-def test_a_closed_folder_is_told_of_to_one_who_is_not_root():
-    folder = Path(tempfile.mkdtemp())
-    try:
-        Ledger.create(folder / "clinic.ledger", 1.0)
-        folder.chmod(0o600 if os.getuid() else 0o700)
-        said = as_nobody(lambda: Ledger.open(folder / "clinic.ledger"))
-        folder.chmod(0o700)
-    finally:
-        shutil.rmtree(folder)
-    assert said.startswith("WrongLedgerError: ledger ")
-    assert said.endswith("it cannot be read (permission denied).")
-
-
 def test_a_text_without_a_form_in_utf8_is_refused(address, stored, tmp_path):
     """As the C locale makes of bytes beyond ASCII: half a character is in no file."""
     half = "gr\udcff"
@@ -373,17 +346,6 @@ def test_a_text_without_a_form_in_utf8_is_refused(address, stored, tmp_path):
     assert not (tmp_path / "new").exists()
     stored.charge(TENTH, label="\0 größe \U0001f600")
     assert stored.charges[0].entry.label == "\0 größe \U0001f600"
-
-
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_the_page_is_printed_in_every_encoding(path, monkeypatch, encoding):
-    ledger = Ledger.create(path, 1.0, dataset="größe \u2028 \u03b5")
-    with io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict") as stream:
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "stdout", stream)
-            ledger.show()
-        stream.flush()
-        assert b"Ledger of gr" in stream.buffer.getvalue()
 
 
 def test_a_flipped_bit_is_never_another_budget(path, ledger):
@@ -439,17 +401,6 @@ def test_a_charge_has_its_place(stored):
     assert stored.knows(entry)
     assert not stored.knows(replace(entry, receipts=()))
     assert Ledger.check(stored._book.address) == ()
-
-
-def test_a_note_is_kept_if_asked_for(address, stored):
-    Ledger.open(address, note="second analysis").charge(TENTH)
-    Ledger.open(address, note=True).charge(TENTH)
-    stored.charge(TENTH)
-    first, second, third = (charge.note for charge in stored.charges)
-    assert (first, third) == ("second analysis", "")
-    assert "@" in second
-    with pytest.raises(ArgumentError, match="note takes text"):
-        Ledger.open(address, note=["ann"])
 
 
 def test_parts_add_up_as_in_memory(stored):
@@ -550,12 +501,6 @@ def test_events_that_cost_too_little_are_not_believed(ledger):
     with pytest.raises(GuaranteeError):
         ledger.charge(PureDP(0.5), [GaussianEvent(1e-9)])
     assert ledger.entries == ()
-
-
-def test_a_ledger_in_memory_is_told_apart():
-    for work in (lambda x: x.head, lambda x: x.rows, lambda x: x.charges):
-        with pytest.raises(LedgerError, match=r"Ledger\.create"):
-            work(Ledger(1.0))
 
 
 # -- before the data are read -----------------------------------------------------------------
@@ -709,13 +654,6 @@ def test_the_first_of_two_releases_of_one_charge_is_kept(tmp_path, path, ledger)
     assert ledger.charges[0].release == first
 
 
-def test_a_row_about_a_release_has_no_time(tmp_path, path, ledger):
-    """From a charge to its release the data are read, so the time between tells of them."""
-    fit_clinic(clinic(), eps=0.4, ledger=path).save(tmp_path / "fit.json")
-    written = json.loads(ledger.rows[-1].body)
-    assert written.keys() == {"kind", "charge", "sha256"}
-
-
 # -- other threads and processes ----------------------------------------------------------------
 
 
@@ -789,12 +727,6 @@ def test_many_processes_spend_exactly_the_budget(address):
 
 
 @FORKS
-@pytest.mark.full
-def test_fifty_processes_spend_exactly_the_budget(address):
-    check_crowd(address, processes=50, charges=20, budget=100)
-
-
-@FORKS
 def test_planted_missing_lock_is_caught(path, monkeypatch):
     """Read and compose without the lock of writers, as two sessions did with JSON."""
     unlocked = (
@@ -841,22 +773,6 @@ def test_a_fork_waits_for_a_charge_of_another_thread(path, ledger, monkeypatch):
 # -- what goes wrong ------------------------------------------------------------------------------
 
 
-def test_a_lock_that_is_not_given_back_is_told_of(stored, monkeypatch):
-    """Another process is held up for some seconds; reading goes on."""
-    monkeypatch.setattr(ledger_store, "WAIT", 0.2)
-    engine = ledger_store._engine(stored._book.address)
-    with engine.connect() as other:
-        for command in ledger_store._BEGIN[other.dialect.name]:
-            other.exec_driver_sql(command.format(wait=200))
-        table = ledger_store._table()
-        other.execute(sqlalchemy.select(table).where(table.c.number == 0).with_for_update())
-        with pytest.raises(LedgerError, match=r"held it for 0\.2 seconds; nothing was") as caught:
-            stored.charge(TENTH)
-        one_sentence(caught)
-        assert stored.spent() == 0
-    stored.charge(TENTH)
-
-
 def test_a_killed_process_leaves_nothing_half(stored):
     """Its transaction is rolled back, by the next one or by the server."""
     killed = (
@@ -887,48 +803,6 @@ def test_a_connection_that_ends_during_a_charge_is_one_sentence(server):
     with pytest.raises(LedgerError, match=r"no data were read, and the charge may count\.$"):
         charge()
     assert len(ledger.rows) == 1
-
-
-def as_nobody(work):
-    """Run in a child that is not root, who may do everything; returns what it says."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        said = "done"
-        try:
-            if os.getuid() == 0:
-                os.setgroups([])
-                os.setgid(65534)
-                os.setuid(65534)
-            work()
-        except BaseException as error:
-            said = f"{type(error).__name__}: {error}"
-        os.write(writing, said.encode())
-        os._exit(0)
-    os.waitpid(child, 0)
-    os.close(writing)
-    with os.fdopen(reading) as stream:
-        return stream.read()
-
-
-@FORKS
-def test_a_file_that_may_only_be_read_is_shown_and_not_charged(ledger, path, tmp_path):
-    ledger.charge(TENTH)
-    folder = tmp_path
-    while folder != folder.parent and os.getuid() == 0:  # pytest keeps its folders to their owner
-        folder.chmod(0o755)
-        folder = folder.parent
-        if folder == Path(os.environ.get("TMPDIR", "/tmp")):
-            break
-    path.chmod(0o444)
-    said = as_nobody(lambda: ledger.charge(TENTH))
-    assert said.startswith("LedgerError: ledger ")
-    assert "cannot be written (attempt to write a readonly database)" in said
-    assert as_nobody(lambda: ledger.show()) == "done"
-    path.chmod(0o000)
-    assert as_nobody(lambda: ledger.spent()).startswith("WrongLedgerError: ledger ")
-    path.chmod(0o600)
-    assert ledger.spent() == 0.1
 
 
 FULL = """
@@ -971,12 +845,6 @@ def test_kills_lose_no_charge(address):
     check_kills(address, kills=15, seed=1)
 
 
-@FORKS
-@pytest.mark.full
-def test_many_kills_lose_no_charge(address):
-    check_kills(address, kills=200, seed=2)
-
-
 def prepared(folder):
     """The folder of a table whose fits are charged to a ledger."""
     frame = pd.DataFrame({"age": [20.0, 30.0, 40.0, 50.0] * 100, "y": [0, 1] * 200})
@@ -987,12 +855,6 @@ def prepared(folder):
 def test_kills_of_saves_leave_nothing_half(address, tmp_path):
     Ledger.create(address, 10.0)
     check_kills_of_saves(prepared(tmp_path), address, kills=4, seed=1)
-
-
-@pytest.mark.full
-def test_many_kills_of_saves_leave_nothing_half(address, tmp_path):
-    Ledger.create(address, 10.0)
-    check_kills_of_saves(prepared(tmp_path), address, kills=200, seed=2)
 
 
 # -- what was changed -----------------------------------------------------------------------------
@@ -1180,15 +1042,3 @@ def test_the_card_and_the_file_have_the_place_of_the_charge(tmp_path, path, ledg
     document = json.loads((tmp_path / "fit.json").read_text(encoding="utf-8"))
     assert str(path) not in json.dumps(document)
     assert ledger.charges[0].release == other.charges[0].release == document["sha256"]
-
-
-def test_strata_are_charged_and_completed_once(tmp_path, path, ledger):
-    options = {"bounds": {"age": (18, 90), "y": (0, 1)}, "levels": {"smoker": ["no", "yes"]}}
-    fits = privatelr.dplr("y ~ age", clinic(), 0.4, by="smoker", ledger=path, **options)
-    assert len(ledger.charges) == 1
-    fits.save(tmp_path / "fits.json")
-    saved = json.loads((tmp_path / "fits.json").read_text(encoding="utf-8"))
-    assert ledger.charges[0].release == saved["sha256"]
-    loaded = privatelr.load(tmp_path / "fits.json")
-    assert all(ledger.knows(fit.release.entry) for fit in loaded.values())
-    assert f"head {ledger.rows[1].hash}" in loaded.card()

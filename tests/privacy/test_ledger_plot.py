@@ -40,19 +40,6 @@ def test_every_charge_is_drawn_from_what_was_spent_to_what_is(monkeypatch):
         check_every_charge_is_drawn()
 
 
-def test_many_charges_end_with_the_last_ones():
-    ledger = Ledger(100.0)
-    for number in range(60):
-        ledger.charge(PureDP(0.5), label=f"fit {number}")
-    axes = ledger.plot()
-    labels = [label.get_text() for label in axes.get_yticklabels()]
-    assert labels[0] == "31 earlier charges"
-    assert labels[1] == "fit 31"
-    assert labels[-1] == "fit 59"
-    assert bars_of(axes)[0] == (0.0, 15.5)
-    assert bars_of(axes)[-1] == (29.5, 30.0)
-
-
 def test_a_ledger_without_charges_and_one_on_disk_are_drawn(tmp_path):
     axes = Ledger(1.0).plot()
     assert bars_of(axes) == []

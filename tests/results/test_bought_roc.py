@@ -2,26 +2,19 @@
 
 import json
 import pickle
-import warnings
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from frames_for_laws import MODELS, SCHEMA, clinic_by_age, fixed_noise, own_stages, replaced
-from scipy import sparse
+from frames_for_laws import MODELS, SCHEMA, clinic_by_age, fixed_noise, replaced
 
-import privatelr.call_data
 from privatelr import (
     ZCDP,
     ApproxDP,
     ArgumentError,
-    GuaranteeError,
     Ledger,
-    NonPrivate,
-    PrivacyWarning,
     PureDP,
-    dplpsvm,
     dplr,
     load,
     plan,
@@ -96,34 +89,6 @@ def test_the_scores_are_those_of_predict(frame, name, spend):
     assert fit.roc.auc == pytest.approx(fit.diagnostics.c_index, abs=0.01)
 
 
-def test_projected_rows_are_scored(frame):
-    fit = dplr(FORMULA, frame, eps=1e4, spend=SPEND, rp_dim=2, **SCHEMA)
-    exact = exact_counts(fit, frame, 2 * frame.y.to_numpy() - 1)
-    assert fit.roc.release.counts.tolist() == exact.tolist()
-
-
-def test_sparse_rows_are_scored():
-    rng = np.random.default_rng(1)
-    x = sparse.random_array((300, 20), density=0.3, rng=rng, format="csr")
-    y = np.where(x @ np.ones(20) + rng.normal(0, 0.5, 300) > 3, 1.0, 0.0)
-    fit = dplr(y, x, eps=1e4, spend=SPEND, levels={"y": [0, 1]})
-    assert fit.roc.release.counts.tolist() == exact_counts(fit, x, 2 * y - 1).tolist()
-
-
-@pytest.mark.parametrize("spend", [SPEND, SCALED], ids=len)
-def test_partitions_of_dask_are_scored(frame, spend, monkeypatch):
-    """No score of a record is collected, so a paid threshold may be of any number of records."""
-    frames = pytest.importorskip("dask.dataframe")
-    monkeypatch.setattr(privatelr.call_data, "MOST_SCORED", 10)
-    table = frames.from_pandas(frame[["age", "dose", "y"]], npartitions=3)
-    declared = {"bounds": {**SCHEMA["bounds"], "y": (0, 1)}}
-    fit = dplr("y ~ age + dose", table, 1e4, spend=spend, threshold="youden", **declared)
-    exact = exact_counts(fit, frame, 2 * frame.y.to_numpy() - 1)
-    assert fit.roc.release.counts.tolist() == exact.tolist()
-    assert set(fit.predict(frame, "classes")) == {0, 1}
-    assert not fit.has_diagnostics
-
-
 def test_replacing_a_record_moves_two_counts_by_one(frame, monkeypatch):
     """Under the same coefficients: the same noise, and a tilt that hides the rest of the record."""
     honest = stages.histogram.count_scores
@@ -186,25 +151,6 @@ def test_under_a_delta_many_columns_have_gaussian_noise():
     assert isinstance(fit.release.histogram.calibration.noise, GaussianNoise)
 
 
-def test_under_rho_the_counts_stay_gaussian(frame, monkeypatch):
-    fit = dplr(FORMULA, frame, ZCDP(0.1), spend=SCALED, **SCHEMA)
-    own_stages(monkeypatch)
-    again = dplr(FORMULA, frame, ZCDP(0.1), spend=SCALED, **SCHEMA)
-    counts = [one.release.histogram.calibration for one in (fit, again)]
-    assert counts[0] == counts[1]
-    assert isinstance(counts[0].noise, GaussianNoise)
-
-
-def test_a_seed_voids_the_curve_too(frame):
-    with pytest.warns(PrivacyWarning, match="seed"):
-        fit = dplr(FORMULA, frame, 1.0, spend=SPEND, seed=1, **SCHEMA)
-    with pytest.warns(PrivacyWarning, match="seed"):
-        again = dplr(FORMULA, frame, 1.0, spend=SPEND, seed=1, **SCHEMA)
-    assert fit.roc.guarantee == NonPrivate("void: seeded noise")
-    assert fit.roc.release.counts.tolist() == again.roc.release.counts.tolist()
-    assert "ROC curve, not private" in str(fit.roc)
-
-
 def test_a_plain_fit_has_the_exact_counts(frame, tmp_path):
     fit = dplr(FORMULA, frame, 0, spend=SPEND, **SCHEMA)
     exact = exact_counts(fit, frame, 2 * frame.y.to_numpy() - 1)
@@ -213,24 +159,6 @@ def test_a_plain_fit_has_the_exact_counts(frame, tmp_path):
     assert "by exact counts of scores" in on_a_page(fit)
     fit.save(tmp_path / "model.json")
     assert str(load(tmp_path / "model.json").roc) == str(fit.roc)
-
-
-@pytest.mark.parametrize("y", [0.0, 1.0, np.nan])
-def test_one_class_takes_the_same_path(frame, y):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fit = dplr(FORMULA, frame.assign(y=y), 0.2, spend=SPEND, threshold="youden", **SCHEMA)
-        assert str(fit)
-        assert str(fit.roc)
-        assert fit.card()
-        assert len(fit.predict(frame, "classes")) == MANY
-
-
-def test_a_fit_that_bought_none_says_what_would(frame):
-    for fit in (dplr(FORMULA, frame, 1.0, **SCHEMA), dplpsvm(FORMULA, frame, 4.0, **SCHEMA)):
-        assert not fit.has_roc
-        with pytest.raises(GuaranteeError, match=r"roc: .*private_roc.*spend="):
-            _ = fit.roc
 
 
 # -- where it is read ------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from privatelr import (
     GuaranteeError,
     Ledger,
     NonPrivate,
-    PrivacyWarning,
     PrivateLRError,
     PureDP,
     choose,
@@ -161,17 +160,6 @@ def test_without_a_guarantee_there_is_no_promise_for_all(fits, parts):
     assert "may be published" not in found.as_text()
 
 
-def test_a_seed_voids_it(fits, parts):
-    with pytest.warns(PrivacyWarning, match="seed") as caught:
-        found = choose(fits, parts[1], eps=0.3, seed=1)
-    assert caught[0].filename == __file__
-    assert isinstance(found.choice_guarantee, NonPrivate)
-    assert isinstance(found.guarantee, NonPrivate)
-    assert found.candidates_guarantee == PureDP(3.5)
-    with pytest.warns(PrivacyWarning, match="seed"):
-        assert choose(fits, parts[1], eps=0.3, seed=1).label == found.label
-
-
 # -- what it tells ---------------------------------------------------------------------------------
 
 
@@ -228,12 +216,6 @@ def test_odd_values_of_a_record_are_not_told(odd, score, fits, parts, monkeypatc
     assert pages[0] == pages[1]
 
 
-@pytest.mark.parametrize("y", [0.0, 1.0, np.nan])
-@pytest.mark.parametrize("score", SCORES)
-def test_one_class_takes_the_same_path(score, y, fits, parts):
-    assert choose(fits, parts[1].assign(y=y), eps=0.5, score=score).label in fits
-
-
 @pytest.mark.parametrize("score", SCORES)
 def test_the_choice_of_neighbouring_tables_loses_at_most_the_claim(score, fits, parts):
     """Records of tables are replaced by others, usable or not, and the exact laws compared."""
@@ -272,11 +254,6 @@ def test_calls_are_made_in_their_order_and_paid_for(parts):
     assert found.candidates_guarantee == PureDP(3.5)
     assert found.label == "age"
     assert found.fit.formula == "y ~ age"
-
-
-def test_a_call_and_a_fit_stand_side_by_side(fits, parts):
-    calls = {"made": fits["dose"], "later": lambda: fits["age"]}
-    assert choose(calls, parts[1], eps=1.0).fit is fits["age"]
 
 
 def test_a_rho_buys_the_pure_epsilon_that_implies_it(fits, parts):

@@ -6,7 +6,6 @@ import pytest
 
 from privatelr import FormulaError, PrivacyWarning, SchemaError, dplr, load_dataset, scaled
 from privatelr.design import read_design
-from privatelr.formula import parse_formula
 from privatelr.numerics.rows import DenseRows
 from privatelr.sources import as_batch
 
@@ -103,32 +102,9 @@ def test_levels_that_no_category_equals_are_refused():
     assert dplr("Species ~ Sepal.Length", iris, levels={"Species": ["virginica", "setosa"]})
 
 
-def test_levels_of_short_floats():
-    frame = FRAME.assign(dose=np.array([0.1, 0.2] * 3, dtype=np.float32))
-    fit = dplr("y ~ dose", frame, levels={"dose": [0.1, 0.2], "y": [0, 1]}, eps=0)
-    assert not fit.predict(frame).isna().any()
-
-
-def test_bounded_responses_say_that_they_are_clipped():
-    for given, end in (({"bounds": {"y": (0, 1)}}, "clipped"), ({"levels": {"y": [0, 1]}}, "0")):
-        assert dplr("y ~ x", FRAME, **given).spec.response.describe().endswith(end)
-
-
-def test_numbered_columns_take_bounds_by_number():
-    frame = pd.DataFrame(np.column_stack([FRAME["x"], FRAME["y"]]))
-    fit = dplr(frame, bounds={0: (-1, 8), 1: (0, 1)})
-    assert fit.spec.bound_source == "declared bounds"
-
-
 def test_scaled_refuses_a_column_with_two_parts():
     with pytest.warns(PrivacyWarning), pytest.raises(FormulaError, match="'x'"):
         scaled("x > 5 ~ x + z", FRAME)
-
-
-def test_a_term_taken_out_again_is_not_read():
-    formula = parse_formula("y ~ . - f - flag", list(FRAME.columns))
-    assert formula.covariates == ("x", "z")
-    assert dplr("y ~ . - y - f", FRAME, levels={"y": [0, 1]}).nobs == 6
 
 
 @pytest.mark.parametrize(

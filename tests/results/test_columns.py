@@ -90,18 +90,6 @@ def test_augment_of_intervals_and_thresholds():
     assert found[".class"].sum() < ONE.augment(rows)[".class"].sum()
 
 
-def test_augment_of_other_tables():
-    rows = FRAME.head(30)
-    expected = ONE.augment(rows)
-    dask = pytest.importorskip("dask.dataframe")
-    pd.testing.assert_frame_equal(
-        ONE.augment(dask.from_pandas(rows, npartitions=3)).compute(), expected, check_dtype=False
-    )
-    polars = pytest.importorskip("polars")
-    found = ONE.augment(polars.from_pandas(rows))
-    np.testing.assert_array_equal(found[".fitted"], expected[".fitted"])
-
-
 def test_a_model_matrix_times_the_coefficients_is_the_link():
     fit = dplr("y ~ bs(age, knots = c(35, 60)) * sex + offset(dose)", FRAME, 2, **PUBLIC)
     rows = FRAME.head(40).set_axis(np.repeat([7, 3], 20)).assign(age=np.linspace(0, 99, 40))

@@ -1,10 +1,8 @@
 """The table of several fits: its numbers, its formats, and the guarantee of all fits together."""
 
-import html
 import pickle
 import re
-import sys
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 from functools import lru_cache
 from html.parser import HTMLParser
 
@@ -19,11 +17,9 @@ from repeated_noise import drawn, trial
 from privatelr import (
     REPLACE_PERSON,
     ZCDP,
-    ApproxDP,
     ArgumentError,
     GuaranteeError,
     Ledger,
-    MissingDependencyError,
     NonPrivate,
     PrivacyWarning,
     PureDP,
@@ -33,7 +29,6 @@ from privatelr import (
     dplr,
     dpsimplex,
     dpsvm,
-    load,
 )
 from privatelr.privacy import ZERO_OUT
 from privatelr.results.pages import comparison
@@ -50,7 +45,6 @@ MAKERS = {
     "simplex": (dpsimplex, FORMULA, {"eps": 2.0, "loss": "logistic"}),
     "plain": (dplr, FORMULA, {"eps": 0, "spend": "inference"}),
 }
-PRIVATE = [name for name in MAKERS if name != "plain"]
 
 
 @lru_cache
@@ -150,22 +144,7 @@ def test_odds_ratios_are_exponentials():
         compare(fits("inference", "svm"), exponentiate=True)
 
 
-def test_odds_ratios_of_tiny_units_are_of_more_units():
-    frame = trial().assign(seconds=lambda one: one["age"] * 3e7)
-    bounds = {"seconds": (5e8, 3e9), "y": (0, 1)}
-    pair = [
-        drawn(dplr, "y ~ seconds", frame, eps=eps, spend="inference", bounds=bounds)
-        for eps in (2.0, 4.0)
-    ]
-    table = compare(pair, exponentiate=True)
-    name = next(name for name in table.terms.names if name.startswith("seconds"))
-    times = float(re.fullmatch(r"seconds \(per (.*)\)", name)[1])
-    assert times > 1e6
-    logs = [one.tidy()["estimate"].iloc[1] for one in pair]
-    shown = [float(cell) for cell in rows(table.terms)[name][0]]
-    assert shown == pytest.approx(np.exp(times * np.array(logs)), rel=0.05)
-    assert "how many units" in sentences(table)
-    assert "how many units" not in sentences(compare(fits("inference"), exponentiate=True))
+# -- facts and sentences -------------------------------------------------------------------------
 
 
 @given(st.integers(0, 10))
@@ -178,56 +157,6 @@ def test_digits_are_decimals_and_never_hide_a_number(digits):
             decimals = len(mantissa.partition(".")[2])
             assert decimals == (max(digits - 1, 0) if power else digits)
             assert float(cell) != 0
-
-
-def test_an_interaction_has_one_row_in_either_order():
-    other = drawn(dplr, "y ~ age * smoker", trial(), eps=2.0, **SCHEMA)
-    table = compare(fit("crossed"), other)
-    crossed = [name for name in table.terms.names if ":" in name]
-    assert crossed == ["smoker[T.yes]:age"]
-    first, _ = rows(table.terms)[crossed[0]]
-    assert float(first[1]) == pytest.approx(other.coef["age:smoker[T.yes]"], rel=0.01)
-
-
-def test_many_coefficients_are_cut_to_the_largest():
-    x = np.random.default_rng(0).uniform(-1, 1, (200, 1100))
-    wide = drawn(dplr, x[:, 0] > 0, x, eps=2.0, row_norm=10.0)
-    table = compare(wide, wide)
-    assert len(table.to_frame()) == 80
-    assert "40 of 1101 terms are shown" in sentences(table)
-    sizes = wide.coef.abs()
-    assert set(table.to_frame()["term"]) == set(sizes.sort_values().index[-40:])
-
-
-# -- facts and sentences -------------------------------------------------------------------------
-
-
-def test_facts_of_each_fit():
-    table = compare(fits())
-    facts = {
-        name: dict(zip(table.facts.headers, cells, strict=True))
-        for name, cells in zip(table.facts.names, table.facts.cells, strict=True)
-    }
-    for name, one in fits().items():
-        assert facts["n"][name] == str(one.nobs)
-        assert facts["response"][name] == "y"
-        assert facts["loss"][name].startswith(one.loss.name)
-        for price in ("epsilon", "delta", "rho"):
-            known = getattr(one.guarantee, price, None)
-            assert facts[price][name] == ("" if known is None else f"{known:.6g}")
-        scale = getattr(one.release, "scale", None)
-        assert (facts["scale"][name] == "released") is (scale is not None)
-    assert facts["guarantee"] == {
-        name: {PureDP: "pure", ZCDP: "zCDP", ApproxDP: "approximate", NonPrivate: "none"}[
-            type(one.guarantee)
-        ]
-        for name, one in fits().items()
-    }
-    assert facts["mechanism"]["output"] == "output"
-    assert facts["mechanism"]["plain"] == "none"
-    assert facts["inference"]["plain"] == "without noise"
-    assert facts["inference"]["inference"] == fit("inference").glance()["inference"].iloc[0]
-    assert "rho" not in compare(fits("inference", "small")).facts.names
 
 
 def test_what_makes_estimates_differ_is_said(monkeypatch):
@@ -251,12 +180,6 @@ def test_what_makes_estimates_differ_is_said(monkeypatch):
     assert "unpenalised in inference, other in crossed, penalised in small and output" in said
 
 
-def test_a_different_number_of_records_is_said():
-    fewer = drawn(fit_clinic, trial().head(2000), eps=1.0)
-    assert "numbers of records differ" in sentences(compare(fit("small"), fewer))
-    assert "numbers of records differ" not in sentences(compare(fits("inference", "small")))
-
-
 def test_the_table_is_a_function_of_the_releases():
     """A pickle has no diagnostics, which are not private."""
     assert all(one.has_diagnostics for one in fits().values())
@@ -266,15 +189,6 @@ def test_the_table_is_a_function_of_the_releases():
     assert one.as_text() == other.as_text()
     assert one.as_html() == other.as_html()
     assert one.to_frame().equals(other.to_frame())
-
-
-def test_a_fit_from_a_file_is_as_good(tmp_path):
-    for name in PRIVATE:
-        fit(name).save(tmp_path / f"{name}.json")
-    read = {name: load(tmp_path / f"{name}.json") for name in PRIVATE}
-    one, other = compare(fits(*PRIVATE)), compare(read)
-    assert one.as_text() == other.as_text()
-    assert one.guarantee == other.guarantee
 
 
 # -- the guarantee of all ------------------------------------------------------------------------
@@ -304,15 +218,6 @@ def test_prices_with_a_delta_are_those_of_a_ledger_that_was_planned():
         assert str(table.guarantee) in sentences(table)
     # one release has its own guarantee, whatever its events compose to
     assert compare(pair[0]).guarantee == pair[0].guarantee
-
-
-def test_other_kinds_of_prices_add_up():
-    assert compare(fit("output"), replace(fit("output"))).guarantee == ZCDP(0.1)
-    again = drawn(fit_clinic, trial(), eps=ZCDP(0.2))
-    assert compare(fit("output"), again).guarantee.rho == pytest.approx(0.3)
-    mixed = compare(fits("small", "output", "gaussian", "chosen", "simplex")).guarantee
-    assert isinstance(mixed, ApproxDP)
-    assert mixed.epsilon < 1 + 10 + 1 + 4 + 2
 
 
 def test_a_release_costs_once(tmp_path):
@@ -384,10 +289,6 @@ def test_text_fits_the_page_and_has_everything():
     assert len(head[2].rstrip()) == len(head[1].rstrip()) + 1
 
 
-def test_a_label_of_two_lines_is_written_in_one():
-    assert compare({"one\nline": fit("small")}).as_text().split("\n")[0].strip() == "one line"
-
-
 class Cells(HTMLParser):
     """The rows of the tables of a page."""
 
@@ -428,14 +329,6 @@ def test_html_has_every_cell_escaped():
 # -- what it takes -------------------------------------------------------------------------------
 
 
-def test_ways_to_hand_over_fits():
-    one, other = fit("inference"), fit("small")
-    by_list = compare([one, other])
-    assert by_list.terms.headers == ("(1)", "(2)")
-    assert compare(one, other).as_text() == compare((one, other)).as_text() == by_list.as_text()
-    assert compare({"a": one, 2: other}).terms.headers == ("a", "2")
-
-
 @pytest.mark.parametrize(
     ("given_fits", "options", "words"),
     [
@@ -455,16 +348,6 @@ def test_ways_to_hand_over_fits():
 def test_what_is_refused(given_fits, options, words):
     with pytest.raises(ArgumentError, match=re.escape(words)):
         compare(given_fits, **options)
-
-
-def test_the_record_is_frozen():
-    table = compare(fits("inference", "small"))
-    with pytest.raises(FrozenInstanceError):
-        table.notes = ()
-    copy = table.to_frame()
-    copy["estimate"] = 0.0
-    assert table.to_frame()["estimate"].all()
-    assert repr(table) == "<Comparison of inference, small; epsilon = 3 (pure)>"
 
 
 def test_persons_of_different_columns_have_no_price_together():
@@ -500,19 +383,3 @@ def made_up_persons():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"age": rng.uniform(20, 80, 300), "ill": rng.integers(0, 2, 300) == 1})
     return table.assign(patient=np.arange(300) // 3, clinic=np.arange(300) // 30)
-
-
-def test_a_comparison_is_a_great_table(monkeypatch):
-    """Its labels are escaped, and it has what the printed table has."""
-    pytest.importorskip("great_tables")
-    table = compare({"<b>bold</b>": fit("inference"), "plain": fit("small")})
-    made = table.as_gt()
-    found = made.as_raw_html()
-    assert "<b>bold</b>" not in found
-    assert "&lt;b&gt;bold&lt;/b&gt;" in found
-    assert all(html.escape(note, quote=False)[:40] in found for note in table.notes)
-    shown = made._tbl_data
-    assert [*shown["row"]] == [*table.terms.names, *table.facts.names]
-    monkeypatch.setitem(sys.modules, "great_tables", None)
-    with pytest.raises(MissingDependencyError, match="pip install great_tables"):
-        table.as_gt()

@@ -20,8 +20,6 @@ from privatelr import (
     dplr,
     dpsimplex,
     dpsvm,
-    load_dataset,
-    load_schema,
 )
 from privatelr.numerics import threads
 from privatelr.numerics.rows import dense_rows as rows_module
@@ -137,16 +135,6 @@ def test_a_fit_counts_what_the_check_does(model, formula):
     pd.testing.assert_series_equal(counts.classes, seen.classes)
 
 
-def test_wide_factors_are_counted_too():
-    rng = np.random.default_rng(2)
-    wards = [f"w{i}" for i in range(90)]
-    frame = clinic(n=200).assign(ward=rng.choice([*wards, "elsewhere"], 200))
-    declared = {"bounds": SCHEMA["bounds"], "levels": {"ward": wards, "y": [0, 1]}}
-    frame.loc[3, "age"], frame.loc[4, "age"], frame.loc[5, "ward"] = 1e9, np.nan, None
-    check_counts(dplr("y ~ ward + age", frame, **declared).diagnostics.counts, frame, **declared)
-    check_counts(check("y ~ ward + age", frame, **declared).counts, frame, **declared)
-
-
 def test_everything_that_a_fit_takes():
     frame = odd()[["x0", "x1", "x2", "y"]]
     bounds = {f"x{i}": (-1, 1) for i in range(3)}
@@ -217,23 +205,6 @@ def test_counts_stand_below_the_rule_of_a_fit():
     assert "cannot be used" not in above
     html = fit_clinic(spoiled()).summary(diagnostics=True).as_html()
     assert html.index("color:#d32f2f") < html.index("outside bounds")
-
-
-def test_what_is_declared_and_not_meant_is_on_the_page():
-    found = check("Species ~ .", load_dataset("iris"))
-    assert "Doubtful: no bounds are declared for 'Sepal.Length'" in " ".join(str(found).split())
-    assert "Doubtful: the response 'Species' has 3" in " ".join(str(found).split())
-    quiet = check("Species != 'setosa' ~ .", load_dataset("iris"), **load_schema("iris"))
-    assert "Doubtful" not in str(quiet)
-    assert "every record can be used" in " ".join(str(quiet).split())
-
-
-def test_columns_without_a_usable_value_are_named():
-    found = check("y ~ age + dose", clinic().assign(age=np.nan, y=2.0), levels={"y": [0, 1]})
-    assert "No usable value has: y, age." in str(found)
-    assert "y is 1 (positive) in 0 usable ones and 0 in 0; 40 cannot be used" in " ".join(
-        str(found).split()
-    )
 
 
 # -- nothing is charged, saved or warned of -----------------------------------------------------

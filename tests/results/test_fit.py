@@ -3,17 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
-from frames_for_laws import SCHEMA, clinic, fit_clinic
+from frames_for_laws import clinic, fit_clinic
 
 from privatelr import (
-    ArgumentError,
     FormulaError,
     NonPrivate,
     PrivacyWarning,
     PureDP,
     dplr,
     load_dataset,
-    load_schema,
 )
 
 
@@ -70,18 +68,6 @@ def test_predictions_agree_with_each_other():
     half = fit.predict(frame, type="classes", threshold=0.5)
     np.testing.assert_array_equal(half == 1, probability > 0.5)
     assert (probability.index == frame.index).all()
-
-
-def test_predictions_have_the_length_of_the_data():
-    fit = fit_clinic(clinic())
-    frame = clinic(n=6).drop(columns="y").set_index(pd.Index(list("abcdef")))
-    frame.loc["b", "age"] = np.nan
-    frame.loc["c", "smoker"] = "sometimes"
-    for type in ("probabilities", "link", "classes"):
-        found = fit.predict(frame, type=type)
-        assert list(found.index) == list("abcdef")
-        np.testing.assert_array_equal(found.isna(), [False, True, True, False, False, False])
-    assert len(fit.predict(frame.iloc[:0])) == 0
 
 
 def test_beyond_the_bounds_means_at_the_bound():
@@ -185,19 +171,6 @@ def test_hard_data_fits_and_says_nothing(frame, options):
     assert fit._repr_html_()
 
 
-def test_one_covariate_without_intercept_and_intercept_alone():
-    assert list(dplr("y ~ age - 1", clinic(), levels={"y": [0, 1]}).coef.index) == ["age"]
-    assert list(dplr("y ~ 1", clinic(), levels={"y": [0, 1]}).coef.index) == ["(Intercept)"]
-
-
-def test_the_frame_is_left_alone():
-    frame = clinic()
-    before = frame.copy(deep=True)
-    fit = fit_clinic(frame, rp_dim=1, bounds={"age": (30, 40)})
-    fit.predict(frame)
-    pd.testing.assert_frame_equal(frame, before)
-
-
 def test_scaling_by_the_data_is_void_and_said():
     with pytest.warns(PrivacyWarning, match="void"):
         fit = fit_clinic(clinic(), do_scale=True)
@@ -206,37 +179,9 @@ def test_scaling_by_the_data_is_void_and_said():
     assert "computed without the data" not in str(fit)
 
 
-def test_verbose_prints_public_facts(capsys):
-    fit = fit_clinic(clinic(), verbose=1)
-    assert capsys.readouterr().out.strip() == str(fit.calibration)
-    fit_clinic(clinic())
-    assert capsys.readouterr().out == ""
-
-
-def test_wide_projection_warns_and_does_nothing():
-    with pytest.warns(PrivacyWarning, match="rp_dim=50"):
-        fit = fit_clinic(clinic(), rp_dim=50)
-    assert fit.spec.projection is None
-    narrow = dplr("diagnosis ~ .", load_dataset("breast_cancer"), rp_dim=4)
-    assert len(narrow.release.coef) == 5
-    assert len(narrow.coef) == 11
-
-
-def test_r_rule_for_the_width():
-    table = load_dataset("breast_cancer")
-    fit = dplr("diagnosis ~ .^2", table, **load_schema("breast_cancer"), rp_dim=-1)
-    assert len(fit.release.coef) - 1 == round(0.5 * 0.5**-2 * np.log(len(table)))
-
-
 def test_a_missing_column_at_predict_is_named():
     with pytest.raises(FormulaError, match="'dose'"):
         fit_clinic(clinic()).predict(clinic().drop(columns="dose"))
-
-
-@pytest.mark.parametrize("options", [{"type": "odds"}, {"type": "classes", "threshold": 2}])
-def test_bad_predictions(options):
-    with pytest.raises(ArgumentError, match="takes"):
-        fit_clinic(clinic()).predict(clinic(), **options)
 
 
 def test_ways_to_call():
@@ -256,8 +201,3 @@ def test_ways_to_call():
     assert dplr(
         "y ~ age + dose", frame.to_dict("list"), bounds=lists, levels={"y": [0, 1]}
     ).nobs == len(frame)
-
-
-def test_a_summary_prints_its_page():
-    summary = fit_clinic(clinic(), **{k: v for k, v in SCHEMA.items() if k == "x"}).summary()
-    assert str(summary) == repr(summary) == summary.as_text()

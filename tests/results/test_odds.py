@@ -8,8 +8,8 @@ import pytest
 from frames_for_laws import fit_clinic
 from repeated_noise import drawn, trial
 
-from privatelr import ArgumentError, GuaranteeError, dplpsvm, dplr, dpsimplex, dpsvm
-from privatelr.results.odds_ratios import odds_figures, odds_units, spans_of
+from privatelr import ArgumentError, GuaranteeError, dplr, dpsvm
+from privatelr.results.odds_ratios import spans_of
 
 
 @lru_cache
@@ -62,20 +62,6 @@ def test_the_page_has_the_numbers_of_tidy(options):
     assert {"Estimate", "Std. Error"}.isdisjoint(page.coefficients.headers)
 
 
-def test_words_and_width():
-    fit = bought()
-    text = fit.summary(exponentiate=True).as_text()
-    assert max(map(len, text.splitlines())) <= 79
-    words = " ".join(text.split())
-    assert "Odds ratios and the ends of their intervals are exponentials" in words
-    assert "SE(log) is the Std. Error of the coefficient, which is the logarithm" in words
-    assert "exponentials" not in str(fit)
-    page = fit.summary(exponentiate=True)
-    assert "Odds Ratio" in page.as_html()
-    assert "the dashed line is an odds ratio of 1." in page.as_html()
-    assert "The dashed line is zero." not in page.as_html()
-
-
 def test_without_inference_the_page_stays_and_has_odds_ratios():
     fit = drawn(fit_clinic, trial())
     said = "Odds ratios have no intervals here, because there are no standard errors.\n"
@@ -94,43 +80,6 @@ def test_what_it_refuses():
             ask(exponentiate=True)
     with pytest.raises(ArgumentError, match="exponentiate='yes': exponentiate takes True"):
         bought().summary(exponentiate="yes")
-
-
-@pytest.mark.parametrize(
-    ("value", "sd", "shown"),
-    [
-        (0.9628561, 0.0046, "0.9629"),
-        (3.489256, 0.73, "3.49"),
-        (12.6, 4.4, "12.6"),
-        (1234.5, 500.0, "1234"),
-        (0.0824, 7.0, "0.082"),
-        (0.99999951, 3e-7, "1.000000"),
-        (3e-9, 1e-9, "3.00e-09"),
-        (2.5e7, 1e7, "2.50e+07"),
-        (np.inf, np.inf, "> 1e+308"),
-        (0.0, 0.0, "< 1e-308"),
-        (3e-320, 1e-320, "< 1e-308"),
-        (1.5, np.nan, "1.500"),
-        (np.nan, np.nan, ""),
-    ],
-)
-def test_digits(value, sd, shown):
-    assert odds_figures(np.array([value]), np.array([sd])) == [shown]
-
-
-def test_coefficients_that_count_choices_say_what_they_have():
-    """Odds ratios without intervals under a logistic loss, and otherwise none; no plot."""
-    simplex = fit_clinic(trial(), model=dpsimplex, loss="logistic", eps=8.0)
-    text, said = simplex.summary(exponentiate=True).as_text(), "Odds ratios have no intervals here"
-    assert said in text
-    assert said not in str(simplex)
-    assert "odds ratio" in str(simplex)
-    svm = fit_clinic(trial(), model=dplpsvm, eps=8.0)
-    with pytest.raises(ArgumentError, match="are not logarithms of odds"):
-        svm.summary(exponentiate=True)
-    for fit in (simplex, svm):
-        with pytest.raises(ArgumentError, match="there are no intervals to draw"):
-            fit.plot(exponentiate=True)
 
 
 # -- units that can be read ------------------------------------------------------------------
@@ -172,19 +121,6 @@ def test_odds_ratios_near_to_1_or_far_from_it_are_of_powers_of_ten_of_units(fact
     assert row["z"] == cells(years.summary())["length"]["z"]
 
 
-def test_a_unit_that_can_be_read_stays():
-    page = measured(1.0).summary()
-    assert page.coefficients.headers == ("Estimate", "odds ratio")
-    assert "per: how many units" not in page.as_text()
-    text = " ".join(measured(1e-6).summary().as_text().split())
-    assert "per: how many units of its column" in text
-    assert "the units of those" in text
-    odds = measured(1e-6, spend="inference").summary(exponentiate=True)
-    assert "Names say of how many units a row is" in odds.as_text()
-    names = measured(1.0, spend="inference").summary(exponentiate=True).coefficients.names
-    assert names == ("(Intercept)", "length", "smoker[T.yes]")
-
-
 def test_a_coefficient_that_is_small_for_its_noise_keeps_its_unit():
     """Of a column without an effect; whether it is near to 0 is chance, and changes no page."""
     frame = trial().assign(nothing=np.tile([20.0, 80.0], 1500))
@@ -204,15 +140,6 @@ def test_a_coefficient_that_is_small_for_its_noise_keeps_its_unit():
     assert "per" not in private
 
 
-def test_a_unit_is_of_no_more_than_there_is():
-    """Nine tenths of the share is all there is, so that its odds ratio stays near to 1."""
-    frame = trial().assign(share=np.linspace(0, 0.9, 3000))
-    fit = dplr("y ~ share", frame, eps=0, lambda_=1e3, bounds={"share": (0, 0.9), "y": (0, 1)})
-    assert abs(fit.coef["share"]) < 1e-3
-    assert "per" not in fit.summary().coefficients.headers
-    assert float(cells(fit.summary())["share"]["odds ratio"]) != 1
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 def test_no_odds_ratio_is_infinite_or_zero(sign):
     """An intercept far from the values of its column has an odds ratio beyond all numbers."""
@@ -228,38 +155,6 @@ def test_no_odds_ratio_is_infinite_or_zero(sign):
         assert cells(page)["(Intercept)"][header] == shown
         for text in (page.as_text(), page.as_html()):
             assert "inf" not in text.replace("information", "").replace("inference", "")
-
-
-def test_a_unit_chosen_by_a_large_ratio_is_within_the_range_too():
-    divisors = odds_units(np.array([1e7, 1e12]), np.array([1e5, 1e3]), np.array([1e-8, 1e-8]))
-    assert (1 / divisors <= 1e-8).all()
-
-
-@pytest.mark.parametrize("spend", [None, "inference"])
-@pytest.mark.parametrize("factor", [1.0, 1e6])
-def test_tidy_says_of_how_many_units_it_is_where_the_page_is_of_others(spend, factor):
-    frame = trial().assign(age=lambda table: table.age * factor)
-    bounds = {"age": (18 * factor, 90 * factor)}
-    fit = dplr(
-        "y ~ age", frame, eps=0, lambda_=1e-3, bounds=bounds, spend=spend, levels={"y": [0, 1]}
-    )
-    tidy, page = fit.tidy(exponentiate=True), fit.summary(exponentiate=True)
-    assert ("how many units" in page.as_text()) == (factor == 1e6)
-    assert ("one unit of its column" in tidy.attrs.get("units", "")) == (factor == 1e6)
-    assert "units" not in fit.tidy().attrs
-
-
-def test_the_ticks_of_odds_ratios_differ_in_any_unit():
-    """One column in units of which nobody has one: the plot takes a power of ten by its range."""
-    rng = np.random.default_rng(1)
-    x = rng.random(2000) * 1e8
-    frame = pd.DataFrame({"x": x, "y": (rng.random(2000) < x / 1e8).astype(int)})
-    fit = dplr("y ~ x", frame, eps=8, bounds={"x": (0, 1e8), "y": (0, 1)}, spend="inference")
-    axes = fit.plot(exponentiate=True)
-    axes.figure.canvas.draw()
-    ticks = [tick.get_text() for tick in axes.get_xticklabels() if tick.get_text()]
-    assert len(set(ticks)) == len(ticks) > 2
-    assert "x (per 1e+07)" in [label.get_text() for label in axes.get_yticklabels()]
 
 
 @pytest.mark.parametrize("eps", [0.1, 100.0])

@@ -1,8 +1,6 @@
 """A fit that was read from a file tells what was recomputed, and what is its writer's word."""
 
-import copy
 import json
-import pickle
 import re
 
 import pytest
@@ -121,10 +119,3 @@ def test_the_programs_on_the_card_are_those_of_the_file(tmp_path):
     assert dict(loaded.origin.written_by) == document["written_by"]
     assert "privatelr 0.7.3, " in words(loaded.card())
     assert "a library of tomorrow 1.0" in words(loaded.card())
-
-
-def test_copies_and_pickles_keep_it(both):
-    fit, loaded = both
-    for again in (copy.copy(loaded), copy.deepcopy(loaded), pickle.loads(pickle.dumps(loaded))):
-        assert again.origin == loaded.origin
-    assert pickle.loads(pickle.dumps(fit)).origin is None

@@ -81,17 +81,6 @@ def test_one_payment_counts_once_and_two_count_twice(frame, bounds):
     assert "epsilon = 8 (pure), for" in lines(fitted(frame, "y ~ age + dose", bounds=both))[0]
 
 
-def test_copies_and_files_of_a_suggestion_keep_its_price(frame, bounds, tmp_path):
-    bounds.save(tmp_path / "bounds.json")
-    for other in (
-        copy.deepcopy(bounds),
-        pickle.loads(pickle.dumps(bounds)),
-        pickle.loads(pickle.dumps(dict(bounds))),
-        lr.load(tmp_path / "bounds.json"),
-    ):
-        assert "epsilon = 6 (pure), for" in lines(fitted(frame, "y ~ age + dose", bounds=other))[0]
-
-
 def test_other_neighbours_have_no_promise_in_one_number(frame, bounds):
     about = {"person": "who", "records_per_person": 2}
     for shown in lines(fitted(frame, bounds=bounds, **about)):
@@ -140,11 +129,6 @@ def test_the_file_has_what_was_paid(frame, bounds, levels, tmp_path):
             lr.load(path)
 
 
-def test_a_plan_lists_them_too(bounds, levels):
-    shown = " ".join(str(lr.plan(FORMULA, 600, 4.0, bounds=bounds, levels=levels)).split())
-    assert "epsilon = 7, delta = 1e-06 (approximate), for the fit and these" in shown
-
-
 def words(text):
     return " ".join(str(text).split())
 
@@ -165,16 +149,6 @@ def test_a_choice_lists_what_its_candidates_were_paid_for(frame, bounds, levels)
         assert total in own
 
 
-def test_strata_list_what_they_were_paid_for(frame, bounds):
-    of_two = frame.assign(group=np.where(frame["who"] % 2 == 0, "a", "b"))
-    levels = {"group": ["a", "b"]}
-    fits = lr.dplr("y ~ age", of_two, eps=0.8, bounds=bounds, levels=levels, by="group")
-    head = words(fits.card()).partition("group = a")[0]
-    for shown in (words(fits), words(fits.summary()), head):
-        assert shown.count("of 'age', 'dose' were paid separately: epsilon = 2 (pure)") == 1
-        assert "In all: epsilon = 2.8 (pure), for the fits and these" in shown
-
-
 def test_a_comparison_lists_each_payment_once(frame, bounds):
     again = lr.suggest_bounds(frame, {"age": (0, 200)}, 1.0)
     fits = [fitted(frame, "y ~ age", bounds=bounds) for _ in range(2)]
@@ -184,12 +158,6 @@ def test_a_comparison_lists_each_payment_once(frame, bounds):
     shown = words(lr.compare(*fits, fitted(frame, "y ~ age", bounds=again)))
     assert "In all: epsilon = 15 (pure)" in shown
     assert "In all" not in words(lr.compare(fitted(frame), fitted(frame)))
-
-
-def test_without_a_promise_a_page_says_so_in_a_sentence(frame, bounds):
-    none = lr.dplr("y ~ age", frame, eps=0, bounds=bounds, levels={"y": [0, 1]})
-    for shown in lines(none):
-        assert "no promise for the fit and these together, since not all of them have" in shown
 
 
 def counted_once(shown, kind):
@@ -219,17 +187,6 @@ def test_releases_that_look_alike_count_twice(frame, tmp_path):
     for pair in (made, read):
         shown = words(lr.compare([fitted(frame, "y ~ age", bounds=one) for one in pair]))
         assert "In all: epsilon = 12 (pure)" in shown
-
-
-def test_levels_in_another_order_or_fewer_keep_their_price(frame, levels):
-    found = levels["smoker"]
-    plain = tuple(found)
-    assert found[::-1] == plain[::-1]
-    assert found[0] == plain[0]
-    for own in (found[::-1], found[:2], found[:][::-1], levels.changed("smoker", reversed(plain))):
-        fit = fitted(frame, "y ~ smoker", levels={"smoker": own})
-        assert fit.spec.paid == (levels.payment,)
-    assert fitted(frame, "y ~ smoker", levels={"smoker": list(plain)}).spec.paid == ()
 
 
 def test_a_changed_end_keeps_its_price_by_changed(frame, bounds):

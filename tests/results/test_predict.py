@@ -10,7 +10,6 @@ from frames_for_laws import clinic, fit_clinic
 import privatelr.numerics.rows.dense_rows as rows_module
 import privatelr.results.predict as predict_module
 from privatelr import ZCDP, ArgumentError, FormulaError, dplpsvm, dplr, dpsvm
-from privatelr.results.pages import shown_rows
 
 SCHEMA = {
     "bounds": {"dose": (0, 10)},
@@ -44,13 +43,6 @@ def test_pieces_are_predicted_as_rows_by_themselves(monkeypatch, model, type_):
     np.testing.assert_array_equal(np.array(alone, dtype=float), whole.to_numpy(dtype=float)[:20])
     assert 0 < whole.isna().mean() < 1
     assert list(whole.index) == list(frame.index)
-
-
-def test_no_rows_have_no_predictions():
-    fit = dplr("ill ~ dose", people(300), eps=1, **SCHEMA)
-    found = fit.predict(people(300).iloc[:0])
-    assert found.shape == (0,)
-    assert found.name == "probability"
 
 
 def test_a_column_that_is_missing_is_named(monkeypatch):
@@ -106,29 +98,6 @@ def test_predictions_without_zeros_are_those_with_them(monkeypatch, model, type_
     pd.testing.assert_series_equal(fit.predict(frame, type=type_), found, rtol=1e-12)
     assert asked
     assert 0 < found.isna().mean() < 1
-
-
-def test_an_intercept_is_predicted_for_rows_without_columns():
-    frame = people(50)
-    fit = dplr("ill ~ 1", frame, eps=1, levels=SCHEMA["levels"])
-    found = fit.predict(frame[[]])
-    pd.testing.assert_series_equal(found, fit.predict(frame))
-    assert found.nunique() == 1
-
-
-def test_an_intercept_has_intervals():
-    frame = people(200)
-    fit = dplr("ill ~ 1", frame, eps=3, spend="inference", levels=SCHEMA["levels"])
-    found = fit.predict(frame[[]], interval=0.9)
-    assert (found["probability_lower"] < found["probability_upper"]).all()
-
-
-def test_of_equal_coefficients_the_first_are_shown():
-    estimates = np.zeros(5000)
-    estimates[[3, 4000]] = -1.0
-    estimates[17] = np.nan
-    assert shown_rows(estimates) == [*range(17), *range(18, 40), 4000]
-    assert shown_rows(estimates[:900]) == list(range(900))
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,15 @@
 """`fit.private_roc`: what it releases, what it costs, and what it must not tell."""
 
-import contextlib
 import copy
 import json
 import pickle
 import re
 import warnings
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 from frames_for_laws import MODELS, SCHEMA, FixedRandomness, clinic, clinic_by_age
-from scipy import sparse, special
 
 import privatelr.fitting
 import privatelr.results.answers.scored_records
@@ -22,20 +18,14 @@ from privatelr import (
     FormulaError,
     GuaranteeError,
     Ledger,
-    NonPrivate,
     PrivacyWarning,
     PrivateLRError,
     PureDP,
-    SchemaError,
-    dplpsvm,
     dplr,
-    plot_coefficients,
 )
 from privatelr.mechanisms.stages.histogram import HistogramCalibration
 from privatelr.privacy import ZCDP, ApproxDP
 from privatelr.results import predict
-from privatelr.results.pages import roc_page
-from privatelr.results.pages.roc_page import plot_roc
 
 FORMULA = "y ~ age + dose + smoker"
 MARK = 61.12345678901234
@@ -121,21 +111,6 @@ def test_every_model_has_one(name, frame, monkeypatch):
     assert "Private ROC curve" in str(found)
 
 
-@pytest.mark.parametrize("model", [dplr, dplpsvm])
-def test_a_sparse_matrix_has_one(model, monkeypatch):
-    rng = np.random.default_rng(1)
-    x = sparse.random_array((300, 20), density=0.3, rng=rng, format="csr")
-    y = np.where(x @ np.ones(20) + rng.normal(0, 0.5, 300) > 3, True, False)
-    with fixed_noise(monkeypatch):
-        fit = model(y, x, eps=4.0)
-        found = fit.private_roc(x, eps=100.0, response=y)
-    assert found.auc == pytest.approx(fit.diagnostics.c_index, abs=0.03)
-    with pytest.raises(ArgumentError, match="response='y': response takes the outcomes themselves"):
-        fit.private_roc(x, eps=100.0, response="y")
-    with pytest.raises(ArgumentError, match="response=None"):
-        fit.private_roc(x, eps=1.0)
-
-
 def test_outcomes_may_stand_beside_the_data(fit, frame, monkeypatch):
     with fixed_noise(monkeypatch):
         inside = fit.private_roc(frame)
@@ -180,18 +155,6 @@ def test_every_guarantee_is_sold(fit, frame, price):
     found = fit.private_roc(frame, price)
     assert found.guarantee == price
     assert isinstance(found.release.calibration, HistogramCalibration)
-
-
-def test_a_seed_voids_the_guarantee(fit, frame):
-    with pytest.warns(PrivacyWarning, match="seed") as caught:
-        first = fit.private_roc(frame, seed=1)
-    assert caught[0].filename == __file__
-    with pytest.warns(PrivacyWarning):
-        second = fit.private_roc(frame, seed=1)
-    assert isinstance(first.guarantee, NonPrivate)
-    assert np.array_equal(first.release.counts, second.release.counts)
-    with pytest.warns(PrivacyWarning), pytest.raises(GuaranteeError):
-        fit.private_roc(frame, seed=1, ledger=Ledger(10.0))
 
 
 def test_a_large_delta_is_told_where_it_was_written(fit, frame):
@@ -265,25 +228,6 @@ def test_a_record_that_cannot_be_used_counts(fit, frame, monkeypatch):
     assert found.release.counts.sum() == pytest.approx(MANY, abs=5)
 
 
-@pytest.mark.parametrize("y", [0.0, 1.0, np.nan])
-def test_one_class_takes_the_same_path(fit, frame, y):
-    found = fit.private_roc(frame.assign(y=y), eps=0.2)
-    str(found)
-    plot_free = found.tidy()
-    assert len(plot_free) == 4
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_calling_nothing_positive_is_a_threshold(frame, seed):
-    """Of labels without any order the best threshold may lie above all scores."""
-    labels = np.random.default_rng(seed).integers(0, 2, MANY).astype(float)
-    fit = MODELS["dpsvm"](FORMULA, frame.assign(y=1 - frame.y), eps=4.0, **SCHEMA)
-    found = fit.private_roc(frame.assign(y=np.where(seed % 2, frame.y, labels)), eps=50.0)
-    assert str(found)
-    assert np.isfinite([found.youden, found.topleft]).all()
-    assert len(fit.predict(frame, "classes", threshold=found.youden)) == MANY
-
-
 def test_nothing_of_the_data_is_stored(fit, frame):
     marked = frame.assign(age=MARK)
     answer = fit.private_roc(marked)
@@ -346,155 +290,7 @@ def test_partitions_are_counted_like_a_frame(fit, frame, change, monkeypatch):
     assert some.nobs == MANY - 201
 
 
-def test_partitions_that_change_are_told_without_a_number(fit, frame):
-    readings = iter(range(3))
-
-    def read(part):
-        return part if next(readings, None) is not None else part.iloc[1:]
-
-    table = in_parts(frame, 1).map_partitions(read, meta=frame.iloc[:0])
-    dask = pytest.importorskip("dask")
-    with dask.config.set(scheduler="synchronous"):
-        for _ in range(3):
-            with contextlib.suppress(GuaranteeError):
-                fit.private_roc(table)
-        assert fit.private_roc(table).nobs == MANY - 1
-
-
-def test_what_partitions_lack_is_said_before_they_are_read(fit, frame):
-    ledger = Ledger(1.0)
-    for name in ("y", "dose"):
-        with pytest.raises(FormulaError, match=name):
-            fit.private_roc(in_parts(frame.drop(columns=name)), eps=0.5, ledger=ledger)
-    with pytest.raises(SchemaError, match="compute"):
-        fit.private_roc(in_parts(frame), response=frame.y, ledger=ledger)
-    assert ledger.entries == ()
-
-
-def test_thresholds_have_limits(answer):
-    for bad in (-0.1, 1.1, "high", None):
-        with pytest.raises(ArgumentError, match="threshold"):
-            answer.at(bad)
-    for bad in (1, 101, 2.5):
-        with pytest.raises(ArgumentError, match="groups"):
-            answer.calibration(bad)
-    assert answer.at([0.0, 1.0]).sensitivity.tolist() == pytest.approx([1.0, 0.0], abs=1e-6)
-
-
 # -- the plot --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [30, MANY])
-def test_the_plot_shows_noise_and_sampling_apart(fit, frame, n):
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("agg")
-    found = fit.private_roc(frame[:n], eps=0.5)
-    axes = found.plot()
-    said = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert any("sampling" in words for words in said)
-    assert "added by the noise" in said
-    assert f"AUC {found.auc:.3f}" in " ".join(said)
-    assert plot_roc(found, level=0.8, ax=axes) is axes
-    matplotlib.pyplot.close("all")
-    with pytest.raises(ArgumentError, match="level"):
-        found.plot(level=2)
-
-
-def check_calibration_is_drawn(found, level):
-    axes, table = found.plot_calibration(5, level=level), found.calibration(5)
-    times = special.ndtri((1 + level) / 2)
-    dots = next(line for line in axes.lines if line.get_marker() == "o")
-    assert dots.get_xydata().tolist() == table[["predicted", "observed"]].to_numpy().tolist()
-    whole, inner = (
-        [np.ptp(bar[:, 1]) for bar in drawn.get_segments()] for drawn in axes.collections
-    )
-    for bars, sd in (
-        (whole, np.hypot(table.sampling_sd, table.privacy_sd)),
-        (inner, table.sampling_sd),
-    ):
-        low = np.maximum(table.observed - times * sd, 0)
-        np.testing.assert_allclose(bars, np.minimum(table.observed + times * sd, 1) - low)
-
-
-def test_calibration_is_drawn_with_noise_and_sampling_apart(monkeypatch, fit, frame):
-    pytest.importorskip("matplotlib").use("agg")
-    found = fit.private_roc(frame, eps=0.5)
-    check_calibration_is_drawn(found, 0.95)
-    check_calibration_is_drawn(found, 0.8)
-    axes = found.plot_calibration()
-    said = " ".join(text.get_text() for text in axes.get_legend().get_texts())
-    assert "sampling" in said
-    assert "added by the noise" in said
-    assert str(found.guarantee) in axes.get_title(loc="left")
-    assert found.plot_calibration(ax=axes) is axes
-    with pytest.raises(ArgumentError, match="level"):
-        found.plot_calibration(level=2)
-    with pytest.raises(ArgumentError, match="ax of type"):
-        found.plot_calibration(ax=3)
-    planted = SimpleNamespace(ndtri=lambda _: 1.0)  # another level
-    monkeypatch.setattr(roc_page, "special", planted)
-    with pytest.raises(AssertionError):
-        check_calibration_is_drawn(found, 0.95)
-
-
-def covered(axes):
-    """What the legend lies on: words around the axes, points, and the middle of what is drawn."""
-    axes.figure.draw_without_rendering()
-    legend = axes.get_legend().get_window_extent()
-    texts = (axes.xaxis.label, axes.yaxis.label, axes.title, axes._left_title)
-    words = [text.get_text() for text in texts if text.get_window_extent().overlaps(legend)]
-    drawn = [line for line in axes.lines if line.get_linestyle() != ":"]
-    points = np.vstack([axes.transData.transform(line.get_xydata()) for line in drawn])
-    return words, int(legend.count_contains(points)), legend, axes.get_window_extent()
-
-
-@pytest.mark.parametrize("size", [(3.5, 3.2), (4.5, 4.0), (5.6, 5.6)])
-@pytest.mark.parametrize("name", ["plot", "plot_calibration"])
-def test_the_legend_has_room_in_a_small_panel(fit, frame, name, size):
-    pytest.importorskip("matplotlib").use("agg")
-    from matplotlib.figure import Figure
-
-    axes = Figure(figsize=size, layout="constrained").subplots()
-    getattr(fit.private_roc(frame, eps=1.0), name)(ax=axes)
-    words, points, legend, around = covered(axes)
-    assert (words, points) == ([], 0)
-    assert legend.width <= 0.6 * around.width
-    assert around.x0 <= legend.x0 <= legend.x1 <= around.x1
-    assert around.y0 <= legend.y0 <= legend.y1 <= around.y1
-
-
-def test_numbers_are_the_same_at_every_look(fit, frame):
-    found = fit.private_roc(frame, eps=0.5)
-    pd.testing.assert_frame_equal(found.tidy(), found.tidy())
-    assert found.auc_std_error == pytest.approx(found.tidy().std_error[0])
-
-
-def test_at_the_ends_all_or_none_are_positive(fit, frame, answer):
-    noisy = fit.private_roc(frame, eps=1.0)
-    for curve in (answer, noisy):
-        ends = curve.at([0, 1])
-        assert ends["sensitivity"].tolist() == pytest.approx([1, 0], abs=1e-14)
-        assert ends["specificity"].tolist() == pytest.approx([0, 1], abs=1e-14)
-        assert ends[["sensitivity_se", "specificity_se"]].to_numpy().max() < 1e-14
-        assert ends["positive_predictive_value"][0] == pytest.approx(curve.prevalence)
-        assert ends["negative_predictive_value"][1] == pytest.approx(1 - curve.prevalence)
-        assert np.isnan(ends["positive_predictive_value"][1])
-        assert np.isnan(ends["negative_predictive_value"][0])
-
-
-def test_the_page_says_when_a_class_is_lost_in_noise(fit, frame):
-    lost = "the noise hides whether there are any records"
-    assert lost in " ".join(str(fit.private_roc(frame, eps=1e-3)).split())
-    assert lost not in " ".join(str(fit.private_roc(frame, eps=5.0)).split())
-
-
-@pytest.mark.parametrize("ax", [3, "x", []])
-def test_axes_are_those_of_matplotlib(fit, answer, ax):
-    pytest.importorskip("matplotlib")
-    with pytest.raises(ArgumentError, match="ax takes None, for a new figure, or one Axes of"):
-        answer.plot(ax=ax)
-    with pytest.raises(ArgumentError, match="ax of type"):
-        plot_coefficients(fit, ax=ax)
 
 
 # -- records that a fit is not about ----------------------------------------------------------

@@ -22,8 +22,6 @@ from privatelr import (
     dpsimplex,
     dpsvm,
     load,
-    load_dataset,
-    load_schema,
 )
 from privatelr.inference import Inference, quality
 from privatelr.page_model import as_lines
@@ -139,38 +137,6 @@ def test_a_loaded_fit_has_no_rule_and_says_why_there_is_nothing_below_it(tmp_pat
         loaded.summary(diagnostics="yes")
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({}, "radius R = 1.8 from declared bounds; the fit estimated none of it from the data"),
-        (
-            {"bounds": None},
-            "from declared bounds; age, dose have none and are shortened together to length 1 "
-            "(row_norm); declaring bounds={name: (lo, hi)} maps each",
-        ),
-        (
-            {"bounds": {"age": (18, 90)}, "row_norm": 2.5},
-            "from declared bounds; dose has none and is shortened to length 2.5 (row_norm)",
-        ),
-        (
-            {"bounds": None, "rp_dim": 2},
-            "shortened to length 1 (row_norm): no bounds for age, dose; declaring bounds=",
-        ),
-        ({"row_norm": 0.5}, "shortened to length 0.5 (row_norm), below what the declared"),
-        ({"rp_dim": 1}, "3 covariates onto 1 random directions, drawn without the data"),
-        ({"lambda_": 1e-9}, "raised from 1e-09"),
-        ({"lambda_": 0.5}, "Lambda 0.5, as given"),
-        ({"op": False}, "output perturbation, spherical Laplace noise"),
-        ({"eps": 0}, "none: eps=0 asks for the plain fit; nothing on this page is private"),
-        ({"seed": 1}, "void: seeded noise; nothing on this page is private"),
-        ({"do_scale": True}, "void: scaled by the data; nothing on this page is private"),
-    ],
-    ids=case_name,
-)
-def test_words(options, words):
-    assert words in " ".join(str(page(**options)).split())
-
-
 def test_no_promise_where_there_is_none():
     for options in ({"eps": 0}, {"seed": 1}, {"do_scale": True}):
         text = str(page(**options))
@@ -212,17 +178,8 @@ def test_html_has_the_words_of_the_text(options, monkeypatch):
     assert html.words == text.split()
 
 
-def test_repr_is_one_line_without_data():
-    fit = fit_clinic(clinic())
-    assert repr(fit) == "<Fit of 'y ~ age + dose + smoker', epsilon = 1 (pure)>"
-
-
 def words_of(fit, **options):
     return " ".join(fit.summary(**options).as_text().split())
-
-
-def one_line(options):
-    return " ".join(str(page(**options)).split())
 
 
 def shown_numbers(table, name):
@@ -290,62 +247,6 @@ def test_shrunk_estimates_stand_alone():
     assert {"z", "Pr(>|z|)"} < {*named}
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({}, "Standard errors were not requested: spend='inference' splits epsilon and adds them."),
-        ({"eps": ZCDP(0.5)}, "spend='inference' splits rho and adds them."),
-        (
-            {"spend": "inference"},
-            "Promise epsilon = 1 (pure): coefficients epsilon = 0.65, inference epsilon = 0.35; "
-            "neighbours replace one of n = 40 records",
-        ),
-        (
-            {"spend": "inference", "eps": 2, "delta": 1e-6},
-            "coefficients by Laplace noise of epsilon = 1.4, inference by Gaussian noise of "
-            "mu = 0.149, composed exactly;",
-        ),
-        (
-            {"spend": "inference", "eps": ZCDP(0.5)},
-            "rho = 0.5 (zCDP): scale rho = 0.05, coefficients rho = 0.315, inference rho = 0.135;",
-        ),
-        (
-            {"spend": "inference"},
-            "No number on this page but the estimates, their standard errors, tests and intervals "
-            "and the ratios under Inference was computed from the data.",
-        ),
-        (
-            {"spend": "inference"},
-            "about the coefficients of a logistic regression without a penalty: one step, which "
-            "costs nothing, took the penalty's bias off. fit.coef, and predict without intervals,",
-        ),
-        ({"spend": "inference"}, "it shrinks the released coefficients, which the table corrects"),
-        (
-            {"spend": "inference", "model": dpsvm},
-            "coefficients are penalised by it, that is, shrunk towards zero",
-        ),
-        (
-            {"spend": "inference", "eps": 50.0},
-            "Std. Error has three parts whose squares add up. sampling sd: the sampling error; "
-            "privacy sd: what the noise on the coefficients adds; both as medians over the "
-            "information matrices that the release leaves possible. unknown sd: what is added "
-            "because that matrix is known through its own noise only, and because one step may "
-            "be off.",
-        ),
-        ({"spend": "inference", "model": dpsvm}, "those of a support vector machine without one"),
-        ({"spend": "inference"}, "All of this was paid for; other intervals"),
-        ({"spend": "inference", "eps": 0}, "those of the sandwich formula, without any noise"),
-        (
-            {"spend": "inference", "eps": 0},
-            "Inference information matrix and scores of the data, without noise",
-        ),
-    ],
-    ids=case_name,
-)
-def test_words_of_inference(options, words):
-    assert words in one_line(options)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_modes_in_words(seed):
     fit = page(spend="inference", seed=seed)
@@ -391,22 +292,6 @@ def test_wide_intervals_are_explained(eps):
     assert scale not in words_of(scaled, mode="posterior")
     clear = drawn(fit_clinic, trial(), spend="inference", eps=50.0)
     assert "Intervals are wide" not in words_of(clear)
-
-
-def test_wide_intervals_of_a_large_penalty_are_explained_by_it():
-    fit = shrunk(eps=100.0, lambda_=0.3)
-    known = quality(fit.release)
-    assert known.target == "unpenalised"
-    assert known.noise_to_signal < known.relative_bias
-    text = words_of(fit)
-    assert "Intervals are wide because the penalty moved the estimates far" in text
-    assert f"(relative bias {known.relative_bias:.3g})" in text
-    assert "A smaller lambda_ helps." in text
-
-
-def test_other_levels():
-    lines = page(spend="inference").summary(alpha=0.1).as_text().splitlines()
-    assert any(line.endswith("[0.05 0.95]") for line in map(" ".join, map(str.split, lines)))
 
 
 def inferred(values):
@@ -468,30 +353,6 @@ def test_numbers_show_three_digits_and_stand_below_each_other(column):
     check_digits(figures, column)
 
 
-def test_small_coefficients_show_their_digits():
-    frame = clinic(n=400)
-    frame["y"] = (frame["age"] + 5 * frame["dose"] > 60).astype(float)
-    fit = page_of(frame.assign(salary=1e6 * frame["age"]), {"salary": (1e6, 1e8), "dose": (0, 5)})
-    (row,) = [line.split() for line in str(fit).splitlines() if line.startswith("salary")]
-    assert float(row[1]) == pytest.approx(fit.coef["salary"], rel=0.005001)
-    assert abs(fit.coef["salary"]) < 1e-5
-
-
-def page_of(frame, bounds):
-    return dplr("y ~ salary + dose", frame, eps=1e3, bounds=bounds, levels={"y": [0, 1]})
-
-
-def test_long_names_stand_on_a_line_of_their_own():
-    table = load_dataset("breast_cancer")
-    formula = "diagnosis ~ `mean concave points` * `mean fractal dimension`"
-    fit = dplr(formula, table, spend="inference", eps=1e3, **load_schema("breast_cancer"))
-    summary = fit.summary(target="penalised")
-    lines = summary.as_text().splitlines()
-    assert max(map(len, lines)) <= 79
-    at = lines.index("mean concave points:mean fractal dimension")
-    assert lines[at + 1].startswith("      ")
-
-
 def test_bars_have_three_tones_and_one_axis():
     found = inferred([-1.0, 0.5, 2.0])
     bars, half = bars_of(found), found.upper - found.estimate
@@ -510,36 +371,3 @@ def test_bars_have_three_tones_and_one_axis():
         assert outer[0] < middle[0] < inner[0]
         assert outer[1] == pytest.approx(inner[1] / 0.8, rel=0.05)
         assert outer[1] == pytest.approx(middle[1] / np.hypot(0.8, 0.36), rel=0.05)
-
-
-def test_bars_of_very_unlike_lengths_count_in_standard_errors():
-    assert drawings(inferred([-1e-4, 0.5, 2e3]))[1]
-    fit = page(spend="inference", bounds={"age": (18, 90), "dose": (0, 5)})
-    legend = re.search(r"<figcaption>(.*?)</figcaption>", fit._repr_html_())[1]
-    assert "dark: sampling error, middle: added by the noise, light: not known." in legend
-    plain = page(spend="inference", eps=0)._repr_html_()
-    assert "Bars are the intervals, dark: sampling error. The dashed" in plain
-
-
-def test_bars_that_go_on_have_an_arrow():
-    far = inferred([1e-4, 1.0, 50.0])
-    far.sampling_sd[:] = far.privacy_sd[:] = far.unknown_sd[:] = 1e-9
-    far.lower[:], far.upper[:] = far.estimate - [1e-9, 1e-3, 1e-9], far.estimate + 1e-9
-    shown, counted = drawings(far)
-    assert counted
-    assert all("<path" in one for one in shown[1:])
-
-
-def test_bars_of_numbers_that_are_none():
-    with np.errstate(all="ignore"):
-        broken = inferred([np.nan, np.inf, 1.0])
-    assert len(drawings(broken)[0]) == 3
-    assert all("nan" not in one for one in drawings(broken)[0])
-
-
-def test_names_in_html_are_escaped_beside_the_bars():
-    table = {"y": np.array([0, 1, 0]), "a<b>": np.array([1.0, 2.0, 3.0])}
-    html = dplr("y < 1 ~ `a<b>`", table, spend="inference")._repr_html_()
-    assert "<b>" not in html
-    assert "a&lt;b&gt;" in html
-    assert "<svg" in html

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import privatelr as lr
-from privatelr import ArgumentError, Fit, PrivateLRError, compare, dplr, dpmultinom, dpsvm
+from privatelr import Fit, PrivateLRError, compare, dplr, dpmultinom
 from privatelr.privacy import PureDP
 
 N = 3000
@@ -63,13 +63,6 @@ def test_every_attribute_of_a_fit_is_there_or_says_why_not(name, fits, tmp_path)
 # -- strata ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["bse", "zvalues", "tvalues", "pvalues", "privacy_sd", "params"])
-def test_numbers_of_strata_are_those_of_each_fit(name):
-    found = getattr(STRATA, name)
-    assert list(found.columns) == ["female", "male"]
-    pd.testing.assert_series_equal(found["male"], getattr(STRATA["male"], name), check_names=False)
-
-
 def test_tables_of_strata_are_those_of_each_fit_below_each_other():
     found = STRATA.conf_int(0.1, target="penalised")
     assert found.index.names == ["stratum", "term"]
@@ -78,22 +71,6 @@ def test_tables_of_strata_are_those_of_each_fit_below_each_other():
     assert STRATA.contrasts("age - dose").loc["female"].shape[0] == 1
     assert list(STRATA.anova().loc["male"].index) == list(STRATA["male"].anova().index)
     assert STRATA.vcov().loc["male"].shape == (3, 3)
-
-
-def test_options_of_tables_are_those_of_a_fit():
-    for name in ("tidy", "glance", "conf_int", "predict", "contrasts"):
-        assert inspect.signature(getattr(lr.Strata, name)) == inspect.signature(getattr(Fit, name))
-    with pytest.raises(TypeError, match="conf_int"):
-        STRATA.tidy(confint=True)
-    assert "stratum" in STRATA.tidy(conf_int=True).columns
-
-
-def test_facts_that_all_strata_share_are_theirs():
-    assert STRATA.formula == "y ~ age + dose + by(sex)"
-    assert STRATA.loss == STRATA.first.loss
-    assert STRATA.calibration == STRATA.first.calibration
-    assert STRATA.scale.equals(STRATA.first.scale)
-    assert not STRATA.has_roc
 
 
 def test_a_table_of_strata_beside_other_fits():
@@ -189,35 +166,3 @@ def test_a_term_has_a_line_for_each_class():
         np.testing.assert_allclose(y, CLASSES.coef.loc["age", level] * (x - 50), atol=1e-9)
     assert axes.get_ylabel() == "log odds against one,\nbeside age = 50"
     assert "estimates alone" in axes.get_title()
-
-
-@pytest.mark.parametrize(
-    ("formula", "terms"),
-    [
-        ("y ~ bs(age, knots = c(35, 50)) + dose", ["bs(age)", "bs( age )", "age"]),
-        ("y ~ bs(age, knots = c(35, 50)) + dose", ["bs(age, knots=c(35,50))"]),
-        ("y ~ poly(age, 2, raw = TRUE)", ["poly(age)", "poly(age, 2, raw=TRUE)", "age"]),
-        ("y ~ log(age) + dose", ["log(age)", "age"]),
-        ("y ~ ns(age, knots = 50) + ns(dose, knots = 2)", ["ns(age)"]),
-    ],
-)
-def test_a_term_is_found_by_how_it_is_spelled_nearly(formula, terms):
-    pytest.importorskip("matplotlib").use("Agg")
-    fit = dplr(formula, FRAME, 2, **PUBLIC)
-    curves = [fit.plot_term(term).lines[0].get_ydata() for term in terms]
-    for curve in curves:
-        np.testing.assert_array_equal(curve, curves[0])
-
-
-@pytest.mark.parametrize("term", ["bs(dose)", "log(age)", "bs(weight)"])
-def test_a_function_of_a_variable_that_is_not_in_the_model_is_refused(term):
-    fit = dplr("y ~ bs(age, knots = c(35, 50)) + dose", FRAME, 2, **PUBLIC)
-    with pytest.raises(ArgumentError, match="term=") as refused:
-        fit.plot_term(term)
-    assert "bs(age, knots = c(35, 50))" in str(refused.value) or "'age'" in str(refused.value)
-
-
-def test_margins_of_strata_are_drawn():
-    pytest.importorskip("matplotlib").use("Agg")
-    fits = dpsvm("y ~ age", FRAME, 2, by="sex", **PUBLIC)
-    assert fits.plot_term("age").get_ylabel() == "margin,\nbeside age = 50"

@@ -11,8 +11,7 @@ from repeated_noise import drawn
 
 from privatelr import ArgumentError, dplr
 from privatelr.inference import Question, infer, quality
-from privatelr.results.equations import Vocabulary, read_hypotheses, vocabulary_of
-from privatelr.results.fit_tables import WaldTest
+from privatelr.results.equations import read_hypotheses, vocabulary_of
 
 RACES = ["white", "black", "other"]
 PUBLIC = {"bounds": {"age": (15, 45)}, "levels": {"race": RACES, "smoke": ["no", "yes"]}}
@@ -49,16 +48,8 @@ BOTH = ["age:race[T.black]", "age:race[T.other]"]
     [
         ("race", RACE),
         ("`race`", RACE),
-        (" race ", RACE),
-        ("race = 0", RACE),
-        (["race"], RACE),
-        ("age:race", BOTH),
-        ("race:age", BOTH),
         ("age : race", BOTH),
-        ("smoke", ["smoke[T.yes]"]),
         ("age", ["age"]),
-        ("race, age", [*RACE, "age"]),
-        ("age = 0, age:race = 0", ["age", *BOTH]),
         ({"race": 0}, RACE),
     ],
     ids=str,
@@ -79,14 +70,6 @@ def test_a_term_is_tested():
     assert found.equations == ("race[T.black] = 0", "race[T.other] = 0")
 
 
-def test_each_coefficient_has_its_row_in_contrasts():
-    fit = fitted(FORMULA)
-    assert list(fit.contrasts("race").index) == RACE
-    np.testing.assert_allclose(fit.contrasts("race")["estimate"], estimates(fit)[RACE])
-    assert list(fit.contrasts("race = 1").index) == [f"{name} = 1" for name in RACE]
-    assert (fit.contrasts({"race": 1})["null_value"] == 1).all()
-
-
 def test_it_is_the_test_of_statsmodels_without_noise():
     fit = fitted(FORMULA, eps=0, lambda_=1e-9)
     ordered = births().assign(race=pd.Categorical(births()["race"], RACES)).astype({"low": int})
@@ -97,14 +80,6 @@ def test_it_is_the_test_of_statsmodels_without_noise():
         found = fit.wald_test(term)
         assert found.statistic == pytest.approx(float(chi.statistic), rel=1e-5)
         assert found.p_value == pytest.approx(scipy.stats.chi2.sf(found.statistic, 2))
-
-
-def test_terms_in_r_spelling():
-    fit = fitted('low ~ C(race, Treatment("other")) + I(age > 30)')
-    assert fit.wald_test('C(race, Treatment("other"))').df == 2
-    assert fit.wald_test('C(race,Treatment("other")), I(age>30)').df == 3
-    full = fitted("low ~ 0 + race")
-    assert full.wald_test("race").df == 3
 
 
 @pytest.mark.parametrize(
@@ -118,29 +93,6 @@ def test_a_part_of_a_term_is_refused(text):
         f"hypotheses={text!r}: 'race' is a term with the coefficients race[T.black], "
         "race[T.other]; write it by itself, or one of them."
     )
-
-
-def test_the_error_names_the_terms():
-    with pytest.raises(ArgumentError) as error:
-        fitted(FORMULA).wald_test("sex")
-    assert str(error.value).endswith("age:race[T.other], and the terms race, smoke, age:race.")
-    with pytest.raises(ArgumentError, match=r"which has \(Intercept\), age\."):
-        fitted("low ~ age").wald_test("sex")
-
-
-def test_many_coefficients_are_counted():
-    names = tuple(f"g[{i}]" for i in range(14))
-    found = read_hypotheses("g", Vocabulary(names, {"g": tuple(range(14))}))
-    assert found.labels == names
-    equations = tuple(f"{name} = 0" for name in names)
-    said = str(WaldTest(equations, 9.0, 14, 0.8, 23.7, "posterior", "penalised"))
-    assert "g[9] = 0 and 4 more: statistic 9 on 14 degrees of freedom (critical value at" in said
-
-
-def test_a_coefficient_comes_before_a_term_of_the_same_name():
-    known = vocabulary_of(fitted("low ~ age + race").spec.columns)
-    assert set(known.terms) == {"race"}
-    assert "age" in known.names
 
 
 # -- every view answers the same question ------------------------------------------------------
@@ -253,11 +205,3 @@ def test_a_table_of_wald_tests_has_those_of_its_terms():
     assert "power" in fit.anova().attrs
     with pytest.raises(ArgumentError, match="test='chisq': test takes 'deviance', 'wald'"):
         fit.anova(test="chisq")
-
-
-def test_critical_values_without_noise_are_those_of_a_chi_square():
-    fit = fitted(FORMULA, eps=0, lambda_=1e-9)
-    assert fit.wald_test("race").critical == pytest.approx(scipy.stats.chi2.ppf(0.95, 2))
-    assert fit.wald_test("smoke").critical == pytest.approx(scipy.stats.chi2.ppf(0.95, 1))
-    asked = {"mode": "conservative", "target": "penalised"}
-    assert np.isnan(fitted(FORMULA).wald_test("race", **asked).critical)

@@ -12,9 +12,8 @@ from frames_for_laws import FORMULA, SCHEMA, FixedRandomness
 from repeated_noise import trial
 
 import privatelr.fitting
-import privatelr.numerics.rows.dense_rows as rows_module
 from privatelr import SchemaError, check, dplr, dpmultinom, stream
-from privatelr.design import plan_design, read_design, read_labelled
+from privatelr.design import plan_design, read_design
 from privatelr.formula import parse_formula
 from privatelr.numerics.rows import DenseRows
 from privatelr.sources import as_batch, declare_schema
@@ -119,25 +118,6 @@ def test_short_numbers_give_the_rows_of_their_doubles(formula):
     check_same(read(frame, formula), read(long, formula))
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16, np.bool_, np.float16])
-def test_arrays_of_any_numbers(monkeypatch, dtype, order):
-    values = RNG.uniform(-1, 3, (N, 6)).astype(dtype)
-    array = np.asarray(values, order=order)
-    array.flags.writeable = False
-    names = [f"X{i}" for i in range(1, 6)]
-    schema = declare_schema(bounds=dict.fromkeys(names, (0, 2)))
-    rows = []
-    for data in (array, pd.DataFrame(values.astype(float)).set_axis([*names, "X6"], axis=1)):
-        frame = as_frame(data)
-        spec = plan_design(
-            parse_formula("X6 > 0 ~ .", list(frame.columns)), as_batch(frame), schema
-        )
-        rows.append(read_design(spec, as_batch(frame), DenseRows))
-        monkeypatch.setattr(rows_module, "_PIECE", 96)
-    check_same(*rows)
-
-
 def test_an_array_is_not_copied_to_be_read():
     array = np.zeros((50, 3))
     assert np.shares_memory(as_frame(array)["X2"].to_numpy(), array)
@@ -152,14 +132,6 @@ def test_numbers_are_the_memory_of_the_user(library):
         if library == "pyarrow":
             own = made[name].chunk(0).to_numpy()
         assert np.shares_memory(frame[name].to_numpy(), own), name
-
-
-@pytest.mark.parametrize("library", ["polars", "pyarrow"])
-def test_long_numbers_in_pieces_stay_in_arrow(library):
-    frame = as_frame(WHOLE[f"{library} in pieces"]())
-    assert isinstance(frame["a"].dtype, pd.ArrowDtype)
-    assert isinstance(frame["i"].dtype, pd.ArrowDtype)
-    assert list(frame.columns) == list(COLUMNS)
 
 
 def test_categories_of_every_library():
@@ -345,41 +317,6 @@ def test_two_columns_of_a_name_are_refused_in_words():
 def test_lazy_frames_are_refused():
     with pytest.raises(SchemaError, match="data takes a data frame"):
         as_frame(pl.DataFrame(COLUMNS).lazy())
-
-
-@pytest.mark.filterwarnings("ignore:seed=1")
-@pytest.mark.parametrize("library", NULLS)
-def test_a_fit_and_its_predictions_are_the_same(library):
-    bounds = {name: BOUNDS[name] for name in ("a", "i", "u")}
-    frames = NULLS[library](), pandas_nulls()
-    fits = [dplr("y ~ a + i + u", frame, eps=1, bounds=bounds, seed=1) for frame in frames]
-    pd.testing.assert_series_equal(fits[0].coef, fits[1].coef)
-    pd.testing.assert_series_equal(fits[0].predict(frames[0]), fits[1].predict(frames[1]))
-
-
-def batches(stream):
-    """All that a stream of record batches takes to be read."""
-    return (as_batch(pa.Table.from_batches([records])) for records in stream)
-
-
-@pytest.mark.parametrize("formula", FORMULAS)
-@pytest.mark.parametrize("size", [7, 64, N])
-@pytest.mark.parametrize(
-    ("made", "frame"), [(WHOLE, lambda: pd.DataFrame(COLUMNS)), (NULLS, pandas_nulls)]
-)
-def test_a_stream_of_record_batches_gives_the_rows_of_the_frame(formula, size, made, frame):
-    table = made["pyarrow"]()
-    table = table.set_column(table.num_columns - 1, "h", table["h"].dictionary_encode())
-    stream = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(size))
-    typed = as_batch(stream.schema.empty_table())  # a plan reads names and types alone
-    parsed = parse_formula(formula, list(typed.names))
-    spec = plan_design(parsed, typed, declare_schema(bounds=BOUNDS, levels=LEVELS))
-    pieces = [read_labelled(spec, batch) for batch in batches(stream)]
-    assert len(pieces) == -(-N // size)
-    covariates, labels = (np.concatenate(part) for part in zip(*pieces, strict=True))
-    expected, known = read_labelled(spec, as_batch(frame()))
-    np.testing.assert_array_equal(covariates, expected)
-    np.testing.assert_array_equal(labels, known)
 
 
 LISTS = pa.DictionaryArray.from_arrays(pa.array([0] * N), pa.array([["secret"]]))

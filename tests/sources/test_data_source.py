@@ -10,7 +10,7 @@ import pytest
 from privatelr import dplr
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.formula import parse_formula
-from privatelr.sources import Batch, read_source
+from privatelr.sources import read_source
 from privatelr.sources.data_source import as_frame
 
 X = pd.DataFrame({"a": [1.0, 2, 3], "b": [3.0, 4, 5]}, index=[7, 8, 9])
@@ -223,60 +223,6 @@ def test_what_has_a_type_keeps_it():
     frame = as_frame(several)
     assert kinds(frame) == [*expected, "object", "object", "object"]
     assert frame["word"].tolist() == ["three"] * 2
-
-
-def test_a_mask_changes_no_type():
-    for dtype in ("f4", "i2", ">i4", "?", "U3", "c8", "O", "V2"):
-        plain = np.ma.array(np.zeros(2, dtype=dtype))
-        holed = np.ma.array(np.zeros(2, dtype=dtype), mask=[True, False])
-        assert kinds(as_frame({"v": plain})) == kinds(as_frame({"v": holed}))
-        if plain.dtype.kind != "c":
-            assert as_frame({"v": holed})["v"].isna().tolist() == [True, False]
-        table = as_frame(np.ma.array(np.zeros((2, 1), dtype), mask=[[True], [False]]))
-        assert kinds(table) == kinds(as_frame({"X1": plain}))
-
-
-class Tensor:
-    """What other libraries hold numbers in."""
-
-    def __init__(self, values):
-        self.values = values
-
-    def __array__(self, dtype=None, copy=None):
-        if self.values is None:
-            raise RuntimeError("on another device")
-        return np.array(self.values)
-
-
-def test_other_arrays_have_the_type_that_they_say():
-    frame = frame_of(read_source(Tensor([0.0, 1.0]), np.eye(2), None)[1])
-    assert kinds(frame)[-1] == "float64"
-    assert kinds(as_frame({"v": Tensor([1, 2])})) == ["int64"]
-    with pytest.raises(SchemaError, match=r"array of y, of type Tensor\.$") as caught:
-        read_source(Tensor(None), np.eye(2), None)
-    assert caught.value.__cause__ is caught.value.__context__ is None
-
-
-@pytest.mark.parametrize("library", ["polars", "pyarrow"])
-def test_columns_of_other_libraries_keep_their_types(library):
-    module = pytest.importorskip(library, reason=f"needs {library}")
-    build = module.Series if library == "polars" else module.array
-    cells = {"v": [1, 2], "w": ["a", None], "b": [True, None]}
-    frame = as_frame({name: build(values) for name, values in cells.items()})
-    whole = as_frame({name: build([values[0]] * 2) for name, values in cells.items()})
-    assert kinds(frame) == kinds(whole)
-    both = frame_of(read_source(build(cells["b"]), np.eye(2), None)[1])
-    assert kinds(both)[-1] == kinds(frame)[-1]
-
-
-@pytest.mark.parametrize("library", ["polars", "pyarrow"])
-def test_other_frames(library):
-    module = pytest.importorskip(library, reason=f"needs {library}")
-    build = module.DataFrame if library == "polars" else module.table
-    text, batch = read_source(build({"a": [1.0, 2.0], "y": [0, 1]}), None, None)
-    assert text == "`y` ~ ."
-    assert isinstance(batch, Batch)
-    assert frame_of(batch).to_dict("list") == {"a": [1.0, 2.0], "y": [0, 1]}
 
 
 @pytest.mark.parametrize(
