@@ -57,7 +57,7 @@ from privatelr.mechanisms.stages.lengths import release_length
 from privatelr.mechanisms.stages.scale import binding
 from privatelr.method import Method, standardised
 from privatelr.numerics import label
-from privatelr.numerics.rows import RowBounds, Watched
+from privatelr.numerics.rows import RowBounds, reading_again
 from privatelr.privacy import (
     Guarantee,
     unless_seeded,
@@ -237,18 +237,20 @@ def fit(
     by = strata if strata is not None and strata.level is None else None
     named = label(spec.formula.text, method.loss)
     whose = None if spec.formula.person is None else spec.formula.person.column
-    entry = charge(options.ledger, ready.guarantee, calibration.events, named, whose)
+    events = () if options.ledger is None else calibration.events
+    entry = charge(options.ledger, ready.guarantee, events, named, whose)
     draws = method.draw(calibration, options.randomness)
     fits = dict[Any, Any]()
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
         loose, tally, before, bar = None, None, dict[str, Any](), options.verbose > 0
         mapped: Any = None
-        watched = Watched(several=spec is not ready.declared or by is not None)
+        is_read_again = data.is_in_parts and (spec is not ready.declared or by is not None)
+        check: Callable[[], Any] | None = None
         if data.is_in_parts:
             data = data.held(ready.declared)
         if spec is not ready.declared:
             loose, tally = data.loose(ready.declared, bar=bar)
-            watched.add(loose)
+            check = reading_again(loose) if is_read_again else None
             before = release_before(loose, cast("DesignSpec", spec), calibration, draws)
             length = before[LENGTHS].length if LENGTHS in before else None
             mapped = scale_map(before[SCALE], length)
@@ -267,7 +269,8 @@ def fit(
                 read = data.entries if method.by_entries else partial(data.rows, bar=bar)
                 rows, tally = read(at)
             loose = None  # frees the memory
-            watched.add(rows)
+            if is_read_again and check is None:
+                check = reading_again(rows)
             drawn: dict[str, Any] = (
                 {} if at.prior is None else prior_of(at, calibration.coefficients.problem)
             )
@@ -287,7 +290,8 @@ def fit(
                 else None
             )
             fits[level] = kind(at, release, ready.cut, found)
-        watched.require_same()
+        if check is not None:
+            check()
     if by is None:
         only: Fitted = fits[None]
         return only

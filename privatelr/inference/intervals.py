@@ -184,10 +184,10 @@ def infer(
         reach = _worst(release, rows, asked, off)
     else:
         stepped = after_step(release, asked, matrices)
-        solved = factors
+        own = factors
         if stepped is not matrices:
-            solved = factors_of(evidence, stepped, rows, asked.target)
-        reach = _averaged(evidence, rows, asked, off, taken, Solved(stepped, *solved))
+            own = factors_of(evidence, stepped, rows, asked.target)
+        reach = _averaged(evidence, rows, asked, off, taken, stepped, own)
     # a mean over draws would count those that are nearly singular, which is what is not known; one
     # matrix in the middle of them is too large where the noise is, and its errors too small
     parts = distribution.variances_of(evidence, *factors[:2], matrices, rows)
@@ -298,16 +298,6 @@ class Reach:
     p_value: FloatArray
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Solved:
-    """Matrices, with what `factors_of` finds for them."""
-
-    matrices: distribution.Matrices
-    solved: FloatArray
-    carried: FloatArray
-    biases: FloatArray
-
-
 def _worst(release: Release, rows: FloatArray, asked: Question, off: FloatArray) -> Reach:
     """Bounds over all matrices that the noise leaves possible."""
     evidence, count = evidence_of(release), _together(rows, asked)
@@ -324,11 +314,14 @@ def _averaged(
     asked: Question,
     off: FloatArray,
     taken: FloatArray,
-    known: Solved,
+    matrices: distribution.Matrices,
+    factors: tuple[FloatArray, FloatArray, FloatArray],
 ) -> Reach:
-    """Means over the matrices; `taken` ``(m,)`` is what was taken off the estimates."""
-    matrices, biases = known.matrices, known.biases
-    solved, carried = known.solved, known.carried
+    """Means over the matrices, by `factors_of` these.
+
+    `taken` ``(m,)`` is what was taken off the estimates.
+    """
+    solved, carried, biases = factors
     law = distribution.law_of(evidence, solved, carried, matrices, rows, biases)
     variance = law.sampling + law.privacy + ((biases - taken) ** 2).mean(axis=0)
     if law.is_symmetric:

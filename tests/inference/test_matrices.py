@@ -63,6 +63,7 @@ def one_dimensional(curvature, sd, *, laplace):
         resolved=np.ones(1),
         first=0,
         intercept=0.0,
+        units=np.ones(1),
         drawn=np.zeros(1),
     )
 

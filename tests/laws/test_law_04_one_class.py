@@ -64,8 +64,8 @@ def test_planted_moments_of_one_class_are_caught(monkeypatch):
     """Standard errors are not defined for one class, says other software, and returns zeros."""
     honest = stages.matrices.release_moments
 
-    def shortcut(rows, coef, calibration, noise):
-        released = honest(rows, coef, calibration, noise)
+    def shortcut(rows, coef, calibration, noise, units):
+        released = honest(rows, coef, calibration, noise, units)
         return replace(released, values=released.values * (len(set(rows.y)) > 1))
 
     monkeypatch.setattr(stages.matrices, "release_moments", shortcut)

@@ -100,8 +100,8 @@ def test_planted_mean_over_usable_records_is_caught(monkeypatch):
     """It would tell how many records are unusable, without noise."""
     honest = stages.matrices.release_moments
 
-    def learned(rows, coef, calibration, noise):
-        released = honest(rows, coef, calibration, noise)
+    def learned(rows, coef, calibration, noise, units):
+        released = honest(rows, coef, calibration, noise, units)
         return replace(released, values=released.values * rows.n / np.count_nonzero(rows.y))
 
     monkeypatch.setattr(stages.matrices, "release_moments", learned)

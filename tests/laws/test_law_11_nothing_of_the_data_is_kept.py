@@ -234,9 +234,9 @@ def test_planted_notes_about_the_moments_are_caught(monkeypatch, tmp_path):
     """A grid that follows the labels, as a rounding to the precision of the data would."""
     honest = stages.matrices.release_moments
 
-    def adaptive(rows, coef, calibration, noise):
+    def adaptive(rows, coef, calibration, noise, units):
         finer = calibration.grid / (1 + np.count_nonzero(rows.y > 0) % 2)
-        return honest(rows, coef, replace(calibration, grid=finer), noise)
+        return honest(rows, coef, replace(calibration, grid=finer), noise, units)
 
     monkeypatch.setattr(stages.matrices, "release_moments", adaptive)
     options, other = {"spend": "inference"}, 1 - clinic()["y"][0]

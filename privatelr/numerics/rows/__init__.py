@@ -20,7 +20,7 @@ from privatelr.numerics.rows.partitioned_rows import (
     MOST_SCORED,
     PartitionedRows,
     RowFacts,
-    Watched,
+    reading_again,
 )
 from privatelr.numerics.rows.person_sums import grams_of_persons
 from privatelr.numerics.rows.products import (

@@ -128,23 +128,10 @@ class PartitionedRows(ABC):
         return RowFacts, (self.n, self.d, self.radius, self.blocks, self.offset_bound)
 
 
-class Watched:
-    """Notices a table in partitions that changes between its readings under several plans.
+def reading_again(rows: Any) -> Callable[[], Any] | None:
+    """Return a function that raises `SchemaError` if the table of these rows has changed.
 
     Rows under one plan are compared at every pass over them. So that those of the next plan are of
-    the same table, the first ones are read once more at the end.
+    the same table, the first ones are read once more at the end. In memory nothing can change.
     """
-
-    def __init__(self, *, several: bool) -> None:
-        self._several = several
-        self._check: Callable[[], Any] | None = None
-
-    def add(self, rows: Any) -> None:
-        """Tell of rows that were made; of those in memory nothing can change."""
-        if self._several and self._check is None and isinstance(rows, PartitionedRows):
-            self._check = rows.watched()
-
-    def require_same(self) -> None:
-        """Raise `SchemaError` if the table has changed since the first rows were read."""
-        if self._check is not None:
-            self._check()
+    return rows.watched() if isinstance(rows, PartitionedRows) else None
