@@ -174,7 +174,14 @@ def run_safely(program: str, action: Callable[[], int]) -> int:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", PrivacyWarning)
             warnings.showwarning = lambda message, *_, **__: note(program, message)
-            return _flushed(action)
+            try:
+                status = action()
+            except BaseException:
+                with suppress(OSError):  # the first error is the one to report
+                    flush_output()
+                raise
+            flush_output()
+            return status
     except (Exception, KeyboardInterrupt) as error:
         status, sentence = _ending(error)
         if sentence:
@@ -184,18 +191,6 @@ def run_safely(program: str, action: Callable[[], int]) -> int:
         _QUIET.reset(was_quiet)
         logging.disable(logged)
         _settle_errors()
-
-
-def _flushed(action: Callable[[], int]) -> int:
-    """Run an action, and write what it printed."""
-    try:
-        status = action()
-    except BaseException:
-        with suppress(OSError):  # the first error is the one to report
-            flush_output()
-        raise
-    flush_output()
-    return status
 
 
 def _settle_errors() -> None:

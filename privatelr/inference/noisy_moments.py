@@ -408,23 +408,20 @@ def plausible(evidence: NoisyMoments, noise_to_signal: float) -> Matrices:
     """
     if is_exact(evidence):
         return plug_in(evidence)
-    found = _plausible(undivided(evidence), noise_to_signal)
-    parts = found.curvature, found.scores
-    return Matrices(*(divided(part, evidence.units) for part in parts))
-
-
-def _plausible(evidence: NoisyMoments, noise_to_signal: float) -> Matrices:
+    units, evidence = evidence.units, undivided(evidence)
     rng, law, count = np.random.default_rng(PUBLIC_SEED), evidence.noise, _DRAWS
     if noise_to_signal >= FRAGILE:
-        return spread_again(evidence, posterior(evidence, rng), rng)
-    scales = np.full(count, law.scale)
-    if law.radial_rate is not None:
-        shape = (law.dimension + 1) / 2
-        scales = np.sqrt(rng.gamma(shape, 2 / law.radial_rate / law.radial_rate, count))
-    sd, size = scales[:, None], (count, law.dimension // 2)
-    curvature = evidence.curvature - matrix_of(sd * rng.standard_normal(size))
-    scores = evidence.scores - matrix_of(sd / evidence.balance * rng.standard_normal(size))
-    return Matrices(floored(curvature, evidence.floor), floored(scores, 0.0))
+        found = spread_again(evidence, posterior(evidence, rng), rng)
+    else:
+        scales = np.full(count, law.scale)
+        if law.radial_rate is not None:
+            shape = (law.dimension + 1) / 2
+            scales = np.sqrt(rng.gamma(shape, 2 / law.radial_rate / law.radial_rate, count))
+        sd, size = scales[:, None], (count, law.dimension // 2)
+        curvature = evidence.curvature - matrix_of(sd * rng.standard_normal(size))
+        scores = evidence.scores - matrix_of(sd / evidence.balance * rng.standard_normal(size))
+        found = Matrices(floored(curvature, evidence.floor), floored(scores, 0.0))
+    return Matrices(divided(found.curvature, units), divided(found.scores, units))
 
 
 def curvature_left(evidence: NoisyMoments) -> float:

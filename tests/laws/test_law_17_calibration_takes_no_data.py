@@ -36,7 +36,15 @@ FORMULAS = (
 RELEASES = {
     *("release_scale", "mean_squares", "sums_of_loose", "_sums", "_roots", "scale_moments"),
     *("spread_to_noise", "variance_sd", "scale_map", "_with_length", "_longest_row"),
-    *("_typical_map", "binding", "release_length", "counts_of_lengths", "likely_length", "_slots"),
+    *(
+        "_typical_map",
+        "binding",
+        "divisors",
+        "release_length",
+        "counts_of_lengths",
+        "likely_length",
+        "_slots",
+    ),
     *("cells_of", "counts_in", "counts_of_shares", "filled_up", "release_histogram"),
     *("release_scores", "count_scores", "score_counts"),
 }

@@ -60,6 +60,7 @@ LENGTH_GRID = np.array([0.0, *(float(f"{1.1**k:.3g}") for k in range(99))])
 """Candidates for the length, in lengths of a typical row, after the 0 where the first cell begins:
 a tenth apart, and rounded for readers."""
 _CELLS = len(LENGTH_GRID) - 1
+_NOISE = Gumbel(_CELLS)
 _WEIGHED_DOWN = 1 - 2.0**-40
 """Factor of a person's shares, so that rounding cannot make them more than 1 together."""
 
@@ -88,7 +89,7 @@ class LengthCalibration(StageCalibration):
     @property
     def noise(self) -> Gumbel:  # type: ignore[override]
         """The law of the numbers that decide the choice."""
-        return Gumbel(_CELLS)
+        return _NOISE
 
     @property
     def size(self) -> int:
