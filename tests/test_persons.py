@@ -519,7 +519,7 @@ def test_matrices_beside_a_scale_are_held_to_what_a_person_may_add():
     fitted = dplr(
         "y ~ x + z", patients([2] * 9000), 5, spend="inference", do_scale="private", **PERSON
     )
-    assert fitted.spec.standard.length > 1
+    assert fitted.release.length > 1
     assert fitted.release.moments.calibration.typical is None
 
 

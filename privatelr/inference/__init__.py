@@ -28,7 +28,6 @@ from privatelr.inference.noisy_moments import (
     FRAGILE,
     Mode,
     NoisyMoments,
-    divided,
     evidence_of,
     floored,
     penalty_bias,
@@ -37,7 +36,6 @@ from privatelr.inference.noisy_moments import (
     quality,
     relative_bias,
     require_moments,
-    undivided,
 )
 from privatelr.inference.prediction_errors import RowErrors, row_errors
 from privatelr.inference.question import (

@@ -20,6 +20,7 @@ from privatelr import inference, mechanisms
 from privatelr.design import prior_of
 from privatelr.inference import PUBLIC_SEED, Mode, Question
 from privatelr.inference.intervals import factors_of
+from privatelr.inference.noisy_moments import divided, undivided
 from privatelr.mechanisms.request import INFERENCE, LENGTHS, SCALE
 from privatelr.mechanisms.signed_rows import SignedRows, matrix_weights, minimisers
 from privatelr.mechanisms.stages.lengths import LengthRelease
@@ -216,14 +217,14 @@ def _log_errors(known: _Simulated, contrasts: FloatArray) -> FloatArray:
     They are those at one pair of matrices of a release, near the mean of what it leaves possible.
     """
     first = inference.evidence_of(known.releases[0])
-    read = [inference.undivided(inference.evidence_of(release)) for release in known.releases]
+    read = [undivided(inference.evidence_of(release)) for release in known.releases]
     targets = np.array([str(one.target) for one in known.asked])
     found = np.empty((len(read), len(contrasts)))
     least, penalty = _FLAT * first.largest_trace, read[0].penalty
     bare = np.array([one.curvature for one in read]) - penalty
-    curvature = inference.divided(_lifted(bare, first.curvature_sd, least) + penalty, first.units)
+    curvature = divided(_lifted(bare, first.curvature_sd, least) + penalty, first.units)
     scores = _lifted(np.array([one.scores for one in read]), first.scores_sd, 0.0)
-    scores = inference.divided(scores, first.units)
+    scores = divided(scores, first.units)
     for target in set(targets.tolist()):
         those = targets == target
         matrices = inference.Matrices(curvature[those], scores[those])
