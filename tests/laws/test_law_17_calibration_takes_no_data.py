@@ -46,7 +46,7 @@ RELEASES = {
         "_slots",
     ),
     *("cells_of", "counts_in", "counts_of_shares", "filled_up", "release_histogram"),
-    *("release_scores", "count_scores", "score_counts"),
+    *("release_scores", "count_scores", "score_counts", "matrix_units"),
 }
 """Functions of stages that see rows or what was released; all others calibrate."""
 DATA_TYPES = ("Rows", "Array", "DataFrame", "Series", "Design", "Any")
@@ -114,12 +114,13 @@ ARRAYS = {"np", "pd", "numpy", "pandas"}
 def test_formulas_import_neither_arrays_nor_frames():
     for module in (*FORMULAS, request, registry, coefficients):
         allowed = {"np"} if module is gaussian_objective else set()  # adds up logarithms
-        if module not in (scale_stage, histogram_stage, lengths):  # these release, too
+        if module not in (scale_stage, histogram_stage, lengths, matrices):  # these release, too
             assert not ARRAYS & set(vars(module)) - allowed
 
 
 def test_formulas_next_to_a_release_use_neither_arrays_nor_frames():
-    homes = {scale_stage.__name__, histogram_stage.__name__, lengths.__name__}
+    releasing = (scale_stage, histogram_stage, lengths, matrices)
+    homes = {module.__name__ for module in releasing}
     formulas = [one for one in public_functions() if one.__module__ in homes]
     assert len(formulas) > 12
     for formula in formulas:

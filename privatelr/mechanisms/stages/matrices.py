@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
+
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import StageCalibration
 from privatelr.mechanisms.calibration.lambda_rules import Kinds, nominal_epsilon
@@ -25,7 +27,7 @@ from privatelr.mechanisms.perturbation import Moments, Release, release_moments
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, LENGTHS, SCALE, Request
 from privatelr.mechanisms.stages.histogram import ScoreScale
-from privatelr.mechanisms.stages.scale import ScaleFacts, divisors
+from privatelr.mechanisms.stages.scale import ScaleFacts, scale_map
 from privatelr.mechanisms.stages.stage import Part, Stage
 from privatelr.privacy import ZCDP, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.noise import LAWS, Draw, GaussianNoise, NoiseLaw, NoNoise
@@ -232,7 +234,8 @@ def matrix_units(release: Release) -> FloatArray | None:
     """
     if release.scale is None or release.length is None or release.calibration.problem.persons:
         return None
-    return divisors(release.scale, release.length, release.calibration.problem.d)
+    whole = scale_map(release.scale)[1] / scale_map(release.scale, release.length)[1]
+    return np.concatenate([np.ones(release.calibration.problem.d - len(whole)), whole])
 
 
 class MatrixStage(Stage[MomentsCalibration]):

@@ -603,12 +603,6 @@ def binding(release: ScaleRelease, length: float | None) -> float | None:
     return math.inf if length is not None and _typical_map(release)[2] <= length else length
 
 
-def divisors(release: ScaleRelease, length: float | None, d: int) -> FloatArray:
-    """Return by what the length divides each of d columns ``(d,)``; 1 for those it leaves alone."""
-    whole = scale_map(release)[1] / scale_map(release, length)[1]
-    return np.concatenate([np.ones(d - len(whole)), whole])
-
-
 def _typical_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray, float]:
     """Return centre and factor that give a typical row length 1, and the longest row's length.
 
