@@ -20,7 +20,6 @@ FORMULAIC = "import formulaic"
 FIT = "from privatelr import dplr"
 """Formulaic itself is imported with the first formula."""
 HELP = "from privatelr.cli import main; main(['--help'])"
-VERSION = "from privatelr.cli import main; main(['--version'])"
 HEAVY = ("formulaic", "matplotlib", "scipy.optimize", "scipy.special", "scipy.stats", "statsmodels")
 TREE = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
 LAZY = {
@@ -97,7 +96,6 @@ def test_the_package_is_imported_in_little_more_time_than_formulaic(python):
     [
         ("import privatelr", "import pandas", 1.3),
         ("import privatelr", "import argparse", 3.0),
-        (VERSION, "import argparse", 3.0),
     ],
 )
 def test_nothing_is_loaded_before_it_is_used(python, code, known, most):

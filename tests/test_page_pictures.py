@@ -29,9 +29,6 @@ def classes_with_pages():
 
 PICTURED = {
     "Calibration": "calibration",
-    "Comparison": "comparison",
-    "DataCheck": "check",
-    "FitSummary": "fit-odds-ratios",
     "Ledger": "ledger",
     "MarginalEffects": "effects",
     "ModelRecord": "fit",

@@ -11,10 +11,10 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 235,
-    "code lines": 38_456,
+    "code lines": 38_480,
     "modules of the fullest folder": 18,
     "isinstance of kinds": 81,
-    "uses of Any": 1658,
+    "uses of Any": 1661,
     "default call: depth": 17,
     "default call: functions": 349,
     "default call: modules": 56,

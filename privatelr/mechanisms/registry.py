@@ -53,8 +53,9 @@ class StagedCalibration:
     >>> for stage in study.calibration.stages:
     ...     print(type(stage).__name__, stage.target)
     ScaleCalibration epsilon = 0.1 (pure)
-    Calibration epsilon = 0.585 (pure)
-    MomentsCalibration epsilon = 0.315 (pure)
+    LengthCalibration epsilon = 0.05 (pure)
+    Calibration epsilon = 0.5525 (pure)
+    MomentsCalibration epsilon = 0.2975 (pure)
     """
 
     target: Guarantee

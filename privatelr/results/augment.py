@@ -10,12 +10,15 @@ import pandas as pd
 
 from privatelr.arguments import suggests_arguments
 from privatelr.design import require_readable
-from privatelr.errors import ArgumentError
+from privatelr.errors import ArgumentError, nearest
 from privatelr.results.predict import design_rows
 from privatelr.sources import as_batch, is_dask, is_stream
 
 _KEPT = (("", ".fitted"), ("_lower", ".lower"), ("_upper", ".upper"))
 """Ends of names of columns that `predict` has with an interval, and their names in broom."""
+
+
+_ELSEWHERE = dict.fromkeys(("to_latex", "to_markdown"), "fit.tidy().to_latex() writes a table.")
 
 
 class _Predicts(Protocol):
@@ -27,6 +30,16 @@ class Augments:
     """Fits that put their predictions beside the columns of a table."""
 
     __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise an `AttributeError` with the nearest name, or with what stands for another one."""
+        meant = _ELSEWHERE.get(name)
+        if meant is None and not name.startswith("_") and not hasattr(type(self), name):
+            close = nearest(name, [each for each in dir(type(self)) if not each.startswith("_")])
+            meant = close and f"did you mean {close}?"
+        if meant is None:
+            return object.__getattribute__(self, name)  # Python's own error, or a property's
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}; {meant}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise FrozenInstanceError(f"cannot assign to {name!r}: a fit does not change")
