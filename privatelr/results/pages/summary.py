@@ -172,6 +172,9 @@ def above(fit: ModelRecord, computed: Sequence[str], *, has_below: bool) -> list
     if fit.spec.scaled_by_data:
         return [*words, "Every number in the table above was computed from the data."]
     words += sentences.unseen_records(fit)
+    standard = fit.spec.standard
+    if standard is not None and standard.released is not None:
+        computed = [*computed, "the released length of rows"]
     *first, last = computed
     named = f"{', '.join(first)} and {last}" if first else last
     place = "above the line" if has_below else "on this page"
