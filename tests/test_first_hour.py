@@ -49,7 +49,7 @@ REFUSED = [
     ("y ~ visit", {"visit": (LATER, LATER)}, "count days"),
     ("y ~ weight", {"weight": (0, 200)}, "x.str.replace(',', '.')"),
     ("y ~ I(weight / 2)", {}, "pass numbers"),
-    ("y ~ scale(age)", {}, "use age, which its bounds centre and scale already"),
+    ("y ~ scale(age)", {}, 'which bounds={"age": (lo, hi)} centres and scales already'),
     ("y ~ I(born == '1950-01-01')", {}, 'levels={"born": [...]}'),
     ("age ~ dose", {}, "declared on (18, 90)"),
 ]

@@ -313,8 +313,10 @@ def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
         elif token.is_operator(*_BARS):
             raise FormulaError(_NO_BAR.format(token.text))
         elif token.is_operator(*_WRAPPED):
+            by = "2" if token.is_operator("%%", "%/%") else "3.2"
             raise FormulaError(
-                f"formula: {token.text!r} cannot combine terms; wrap it, as in I(x > 3.2)."
+                f"formula: {token.text!r} cannot combine terms; wrap it, as in "
+                f"I(x {token.text} {by})."
             )
         elif token.is_operator(",", "="):
             raise FormulaError(

@@ -139,7 +139,8 @@ def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
         )
     elif short in (*_CENTRINGS, "center"):
         why = (
-            f"{learns} use {variable}, which its bounds centre and scale already, or write "
+            f"learns {LEARNED.get(short)} from the data; write {variable}, which "
+            f'bounds={{"{variable}": (lo, hi)}} centres and scales already, or '
             f"I(({variable} - 50)/10) with public constants"
         )
     elif short == "poly":

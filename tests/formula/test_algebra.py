@@ -298,6 +298,7 @@ def test_spellings_of_patsy(theirs, ours):
         ("y ~ I(Y^2)", "I(Y^2)"),
         ("3 > 2 ~ x", "reads no column"),
         ("y ~ x > 3", "I(x > 3.2)"),
+        ("y ~ x %% 2", "I(x %% 2)"),
         ("y ~ x | g", "person='clinic'"),
         ("y ~ x + (1 | g)", "random effects"),
         ("y ~ x + strata(g)", "by='g'"),
