@@ -7,7 +7,7 @@
 The ``python`` blocks of a document run in order in one namespace, warnings being errors. A
 ``text`` block right after one holds what it prints and must be equal to the letter. In a
 block marked ``text random`` the noise shows: there the columns of estimates and odds ratios,
-the C-index and a learned threshold may be any number, and everything else must be equal. If
+the C-index, the length of rows and a learned threshold may be any number, and everything else must be equal. If
 such a block holds no table of estimates, any number with a decimal point may be any other, and
 so may suggested bounds at the end of a line, and the words after the mark: ``text random:
 Clinton Dole``. Where a table has standard errors, the same is true of every number with a
@@ -71,6 +71,10 @@ _OF_INFERENCE = re.compile(
 _BOUGHT = r"\(AUC\)\s+|standard\s+error\s+|thresholds\s+|\(youden\)\s+and\s+"
 """Before the numbers of a ROC curve that was bought with a fit."""
 _ON_THE_PAGE = re.compile(rf"(C-index |The threshold |{_BOUGHT}){_NUMBER.pattern}")
+_LENGTH = re.compile(
+    r"records\s+longer\s+than\s+[\d.]+\s+lengths\s+of\s+a\s+typical\s+one\s+\(released\)\s+count\s+less"
+)
+"""The released length of rows, which may break lines elsewhere."""
 _SHOWN = re.compile(r"^!\[[^\]]*\]\(([\w-]+\.(?:png|svg))\)$", re.MULTILINE)
 
 HOME = "PRIVATELR_DATA_HOME"
@@ -223,9 +227,10 @@ def _words_and_numbers(text: str) -> tuple[list[list[str]], list[float]]:
 
 def mask(text: str, mark: str) -> list[str]:
     """The lines of an output, with a ``~`` for whatever the noise decides."""
-    lines = text.splitlines()
     if not mark.startswith("random"):
-        return lines
+        return text.splitlines()
+    text = _LENGTH.sub("records longer than released count less", text)
+    lines = text.splitlines()
     if _ERRORS.search(text):
         paragraphs = (" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
         masked = (_OF_INFERENCE.sub("~", each).replace(BLANK, "") for each in paragraphs)

@@ -34,7 +34,7 @@ from privatelr.mechanisms.stages.histogram import calibrate_histogram, counts_in
 from privatelr.privacy import ApproxDP, Promise, PureDP
 from privatelr.privacy.accounting import Ledger
 from privatelr.privacy.noise import SystemRandomness
-from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism, PermuteAndFlip
+from privatelr.privacy.noise.exponential_mechanism import PermuteAndFlip
 from privatelr.suggestions import levels_from, suggest_bounds
 from privatelr.types import FloatArray, IntArray
 
@@ -211,14 +211,13 @@ def _loss_of_length(claim: Promise) -> Iterator[Check]:
     Of the others, one fewer than may be longer are longer than all, and one is just below.
     """
     made = lengths.calibrate_lengths(_LONGER, claim)
-    choice = ExponentialMechanism(made.eta, ranges.WIDTH)
     others = np.zeros(2 * len(lengths.LENGTH_GRID) + 1)
     others[1], others[-5], others[-1] = _RECORDS, 1, _LONGER - 1
     first, second = others.copy(), others.copy()
     first[1] += 1
     second[-1] += 1
     p, q = (
-        choice.log_probabilities(ranges.scores_of_high(slots, made.longer))
+        made.mechanism.log_probabilities(ranges.scores_of_high(slots, made.longer))
         for slots in (first, second)
     )
     subject = f"{short(claim)}: loss of a length on the worst counts"

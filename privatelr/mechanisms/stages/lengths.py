@@ -87,6 +87,11 @@ class LengthCalibration(StageCalibration):
     longer: float
 
     @property
+    def mechanism(self) -> ExponentialMechanism:
+        """The mechanism of the choice."""
+        return ExponentialMechanism(self.eta, WIDTH)
+
+    @property
     def noise(self) -> Gumbel:  # type: ignore[override]
         """The law of the numbers that decide the choice."""
         return _NOISE
@@ -196,7 +201,7 @@ def release_length(
     the counts, time and memory. theory.md#length-of-rows has the proof.
     """
     scores = scores_of_high(counts_of_lengths(rows, change, bounds), calibration.longer)
-    place = ExponentialMechanism(calibration.eta, WIDTH).chosen(scores, noise)
+    place = calibration.mechanism.chosen(scores, noise)
     return LengthRelease(float(LENGTH_GRID[place + 1]), calibration)
 
 
