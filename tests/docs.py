@@ -7,9 +7,9 @@
 The ``python`` blocks of a document run in order in one namespace, warnings being errors. A
 ``text`` block right after one holds what it prints and must be equal to the letter. In a
 block marked ``text random`` the noise shows: there the columns of estimates and odds ratios,
-the C-index, the length of rows and a learned threshold may be any number, and everything else must be equal. If
-such a block holds no table of estimates, any number with a decimal point may be any other, and
-so may suggested bounds at the end of a line, and the words after the mark: ``text random:
+the C-index, the length of rows and a learned threshold may be any number, and everything else
+must be equal. If such a block holds no table of estimates, any number with a decimal point may be
+any other, and so may suggested bounds at the end of a line, and the words after the mark: ``text random:
 Clinton Dole``. Where a table has standard errors, the same is true of every number with a
 decimal point, and lines may break elsewhere. In a block marked ``text within 5%`` each number
 may be off by that much, and the words must be equal.
