@@ -9,9 +9,10 @@ The ``python`` blocks of a document run in order in one namespace, warnings bein
 block marked ``text random`` the noise shows: there the columns of estimates and odds ratios,
 the C-index, the length of rows and a learned threshold may be any number, and everything else
 must be equal. If such a block holds no table of estimates, any number with a decimal point may be
-any other, and so may suggested bounds at the end of a line, and the words after the mark: ``text random:
-Clinton Dole``. Where a table has standard errors, the same is true of every number with a
-decimal point, and lines may break elsewhere. In a block marked ``text within 5%`` each number
+any other, and so may suggested bounds at the end of a line, and the words after the mark:
+``text random: Clinton Dole``. Where a table has standard errors, the same is true of every number
+with a decimal point, and lines may break elsewhere. In a block marked ``text within 5%`` each
+number
 may be off by that much, and the words must be equal.
 
 In a ``console`` block, which takes the same marks, each line that begins with ``$ `` is a command
@@ -72,7 +73,9 @@ _BOUGHT = r"\(AUC\)\s+|standard\s+error\s+|thresholds\s+|\(youden\)\s+and\s+"
 """Before the numbers of a ROC curve that was bought with a fit."""
 _ON_THE_PAGE = re.compile(rf"(C-index |The threshold |{_BOUGHT}){_NUMBER.pattern}")
 _LENGTH = re.compile(
-    r"records\s+longer\s+than\s+[\d.]+\s+lengths\s+of\s+a\s+typical\s+one\s+\(released\)\s+count\s+less"
+    r"records longer than [\d.]+ lengths of a typical one \(released\) count less".replace(
+        " ", r"\s+"
+    )
 )
 """The released length of rows, which may break lines elsewhere."""
 _SHOWN = re.compile(r"^!\[[^\]]*\]\(([\w-]+\.(?:png|svg))\)$", re.MULTILINE)

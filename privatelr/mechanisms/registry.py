@@ -14,7 +14,7 @@ from typing import Any
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import GAUSSIAN, Calibration, lambda_rules
-from privatelr.mechanisms.perturbation import Draws, Release
+from privatelr.mechanisms.perturbation import Draws, Release, draw
 from privatelr.mechanisms.price_shares import divide
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import (
@@ -261,8 +261,7 @@ def draw_all(plan: StagedCalibration, randomness: Randomness) -> Draws:
     """
     names = sorted(plan.parts.keys() - {COEFFICIENTS}, key=lambda name: STAGES[name].drawn)
     others = {name: randomness.draw(plan.parts[name].noise) for name in names}
-    first = plan.coefficients
-    return Draws(randomness.draw(first.noise), randomness.draw(first.shield), others)
+    return replace(draw(plan.coefficients, randomness), others=others)
 
 
 def release_all(
