@@ -133,9 +133,10 @@ def dplr(
     spend : mapping or str, optional
         What the price pays for. By default only the coefficients; ``"inference"`` adds standard
         errors, tests and intervals, with the usual shares; ``{"coefficients": 0.6, "inference":
-        0.4}`` sets the shares, with one of ``"scale"`` where that is released, and one of ``"roc"``
-        for ``fit.roc``, a ROC curve of the training data. Beside that a tenth of the coefficients'
-        share goes to the scale, where it is worth it; ``do_scale=False`` leaves it out. Under an
+        0.4}`` sets the shares, with one of ``"scale"`` and ``"lengths"`` where these are released,
+        and one of ``"roc"`` for ``fit.roc``, a ROC curve of the training data. Next to written
+        shares, a tenth of the coefficients' share goes to the scale and a twentieth to the length
+        of rows, where they are released; ``do_scale=False`` leaves both out. Under an
         (epsilon, delta), shares are of mu squared, or of epsilon where Laplace noise leaves the
         coefficients less noise.
     ledger : Ledger or path, optional

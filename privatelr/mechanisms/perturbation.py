@@ -70,8 +70,8 @@ class Moments:
     values : ndarray of shape (d (d + 1),), read-only
         ``(svec H, eta svec S)`` with noise, where H is the mean of ``l'' x x'`` and S the mean of
         ``l'^2 x x'``, without penalty; see `MomentsCalibration`. A row x is as it was before a
-        released length divided it. Because of the noise the matrices may fail to be positive
-        definite.
+        released length divided it, but for persons. Because of the noise the matrices may fail to
+        be positive definite.
     calibration : MomentsCalibration
         The price, and the law of the noise.
     """

@@ -129,9 +129,15 @@ def shares_of(
     {'scale': 0.1, 'coefficients': 0.63, 'inference': 0.27}
     """
     shares = usual_shares(target, loss) if spend == "inference" else dict(spend)
-    if not scaled and (SCALE in shares or LENGTHS in shares):
+    if not scaled and SCALE in shares:
         raise GuaranteeError(
             "spend: the scale of the columns has a share; do_scale='private' releases it."
+        )
+    if not lengths and LENGTHS in shares:
+        raise GuaranteeError(
+            "spend: 'lengths' has a share, and no length of rows is released; leave it out. A "
+            "length is released by dplr and dpmultinom with the scale of the columns, without "
+            "row_norm."
         )
     of_lengths = _SHARE_OF_LENGTHS
     if isinstance(target, privacy.ZCDP):

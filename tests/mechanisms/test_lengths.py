@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -149,13 +150,34 @@ def test_planted_person_who_counts_once_for_each_record_is_caught(monkeypatch):
         check_persons()
 
 
+@pytest.mark.parametrize("epsilon", [0.13, 1.1, 1e4])
+def test_scores_are_exact(epsilon):
+    """In doubles as in fractions, so that the width is that of the proof."""
+    calibration = calibrate_lengths(longer_records(3, PureDP(epsilon)), 10**6, PureDP(epsilon / 20))
+    counts = np.zeros(2 * len(LENGTH_GRID) + 1)
+    counts[[1, 4, 8, 9, 60]] = 777_777, 123, 99, 7, 2
+    meant, less = Fraction(calibration.longer), counts[::-1].cumsum()[::2][:-1][::-1]
+    for score, least, most in zip(
+        scores_of_high(counts, calibration.longer), less[1:], less[:-1], strict=True
+    ):
+        loss = max(Fraction(least) - meant, 3 * (meant - Fraction(most)), Fraction(0)) / 4
+        assert Fraction(score) == -loss
+
+
+def test_a_share_for_a_length_that_is_not_released_is_refused_unpaid():
+    spend = {"scale": 0.1, "lengths": 0.1, "coefficients": 0.8}
+    for options in ({"do_scale": "private", "row_norm": 2.5}, {"loss": "huber"}):
+        with pytest.raises(GuaranteeError, match="no length of rows is released"):
+            plan("y ~ x", 4_000, 4.0, bounds={"x": (0, 20)}, spend=spend, **options)
+
+
 # -- the choice ----------------------------------------------------------------------------------
 
 
 def check_choices():
     """The chosen lengths follow the law of the exponential mechanism."""
     lengths = np.repeat([0.5, 1.3, 2.9, 9.0], [50, 30, 15, 5])
-    calibration, rows = calibrate_lengths(10.0, PureDP(0.5)), rows_of(lengths)
+    calibration, rows = calibrate_lengths(10.0, 100, PureDP(0.5)), rows_of(lengths)
     calibration = replace(calibration, longer=10.0)
     scores = scores_of_high(counts_of_lengths(rows, same, BOUNDS), 10.0)
     mechanism = ExponentialMechanism(calibration.eta, WIDTH)
@@ -187,7 +209,7 @@ def test_planted_choice_by_exact_counts_is_caught(monkeypatch):
 
 def test_as_many_records_as_are_meant_are_longer_where_epsilon_is_large():
     lengths = np.random.default_rng(0).exponential(size=20_000)
-    calibration = calibrate_lengths(longer_records(6, PureDP(10.0)), PureDP(0.5))
+    calibration = calibrate_lengths(longer_records(6, PureDP(10.0)), 20_000, PureDP(0.5))
     noise = SystemRandomness().draw(calibration.noise)
     found = release_length(rows_of(lengths), calibration, noise, same, BOUNDS).length
     longer = (lengths > found).sum()
@@ -246,7 +268,7 @@ def test_shares_of_a_length_add_up_with_the_others(target):
         )  # fmt: skip
         assert math.fsum(shares.values()) == 1
         assert "lengths" in shares
-    with pytest.raises(GuaranteeError, match="do_scale='private' releases it"):
+    with pytest.raises(GuaranteeError, match="no length of rows is released"):
         shares_of(target, dict(read_spend({"lengths": 0.1})), LOGISTIC)
 
 

@@ -210,7 +210,7 @@ def _loss_of_length(claim: Promise) -> Iterator[Check]:
 
     Of the others, one fewer than may be longer are longer than all, and one is just below.
     """
-    made = lengths.calibrate_lengths(_LONGER, claim)
+    made = lengths.calibrate_lengths(_LONGER, _RECORDS + _LONGER + 1, claim)
     others = np.zeros(2 * len(lengths.LENGTH_GRID) + 1)
     others[1], others[-5], others[-1] = _RECORDS, 1, _LONGER - 1
     first, second = others.copy(), others.copy()

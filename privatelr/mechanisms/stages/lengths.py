@@ -38,6 +38,7 @@ from privatelr.mechanisms.stages.stage import Part, Stage
 from privatelr.numerics.rows import LooseRows, shares_within
 from privatelr.numerics.rows.row_bounds import RowBounds, roots_of
 from privatelr.privacy import (
+    REPLACE_PERSON,
     BoundedRangeEvent,
     Event,
     Guarantee,
@@ -61,6 +62,8 @@ LENGTH_GRID = np.array([0.0, *(float(f"{1.1**k:.3g}") for k in range(99))])
 a tenth apart, and rounded for readers."""
 _CELLS = len(LENGTH_GRID) - 1
 _NOISE = Gumbel(_CELLS)
+_PARTS = 2**10
+"""Numbers of records that may be longer are multiples of one over it."""
 _WEIGHED_DOWN = 1 - 2.0**-40
 """Factor of a person's shares, so that rounding cannot make them more than 1 together."""
 
@@ -142,15 +145,18 @@ def longer_records(d: int, target: Promise) -> float:
     return PER_COLUMN * d / nominal_epsilon(target)
 
 
-def calibrate_lengths(longer: float, target: Promise) -> LengthCalibration:
+def calibrate_lengths(longer: float, n: int, target: Promise) -> LengthCalibration:
     """Divide the price, and aim; takes no data.
 
-    `longer` is raised where the empty cells beyond all records would be likely to be chosen
+    Of n records or persons `longer` may be longer. It is raised where the empty cells beyond all
+    records would be likely to be chosen
     (`privatelr.mechanisms.range_selection.calibrate_ranges`).
     """
     eta = target.epsilon if isinstance(target, PureDP) else range_within(target, 1)
     least = (math.log(_CELLS) + CERTAINTY) / (eta * TOO_LOOSE)
-    return LengthCalibration(target, eta, max(longer, least))
+    # at most n, and a multiple of a power of two, so that scores are exact in doubles
+    aimed = math.ceil(min(max(longer, least), n) * _PARTS) / _PARTS
+    return LengthCalibration(target, eta, aimed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +270,7 @@ class LengthStage(Stage[LengthCalibration]):
         assert columns is not None
         assert columns.longer is not None
         assert isinstance(target, Promise)
-        return calibrate_lengths(columns.longer, target)
+        return calibrate_lengths(columns.longer, columns.n, target)
 
     def read(
         self,
@@ -282,8 +288,8 @@ class LengthStage(Stage[LengthCalibration]):
     def facts(self, released: Part) -> list[tuple[str, str]]:
         """Return the choice, and how many records it is meant to leave longer."""
         made: Any = released.calibration
-        text = (
-            f"chosen for {made.target}, from a grid of {_CELLS} lengths, so that about "
-            f"{made.longer:.3g} records are longer and count less"
-        )
+        who = "persons" if made.target.neighbours is REPLACE_PERSON else "records"
+        some = f"about {made.longer:.3g} {who} are longer and count less"
+        meant = some if made.longer >= 1 else f"none of the {who} is meant to be longer"
+        text = f"chosen for {made.target}, from a grid of {_CELLS} lengths, so that {meant}"
         return [("Length of rows", text)]

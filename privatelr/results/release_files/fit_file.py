@@ -99,9 +99,10 @@ class FitReleased(entries.FileEntry, frozen=True):
 
     For `inference` there are two matrices. With w the coefficients in scaled units, x the row of
     a record with response y = -1 or 1, and l the loss, they are the means over the n records of
-    l''(y x.w) x x' and of l'(y x.w)^2 x x', without the penalty. The upper triangle of either is
-    there row by row, with entries off the diagonal multiplied by the root of 2; that of the second
-    one is multiplied by the balance. They may be indefinite.
+    l''(y x.w) x x' and of l'(y x.w)^2 x x', without the penalty. Where a length is released, x is
+    the row before it is divided, and the weights of long rows are reduced. The upper triangle of
+    either is there row by row, with entries off the diagonal multiplied by the root of 2; that of
+    the second one is multiplied by the balance. They may be indefinite.
 
     For a `roc` curve there are counts of scores: of records in the bins of the negative class, in
     those of the positive class, and of records that cannot be used.
