@@ -54,7 +54,7 @@ from privatelr.mechanisms.request import (
     require_no_account,
 )
 from privatelr.mechanisms.stages.lengths import release_length
-from privatelr.mechanisms.stages.scale import binding
+from privatelr.mechanisms.stages.scale import row_map
 from privatelr.method import Method, standardised
 from privatelr.numerics import label
 from privatelr.numerics.rows import RowBounds, reading_again
@@ -243,7 +243,7 @@ def fit(
     fits = dict[Any, Any]()
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
         loose, tally, before, bar = None, None, dict[str, Any](), options.verbose > 0
-        mapped: Any = None
+        centre = factor = np.zeros(0)
         is_read_again = data.is_in_parts and (spec is not ready.declared or by is not None)
         check: Callable[[], Any] | None = None
         if data.is_in_parts:
@@ -252,11 +252,8 @@ def fit(
             loose, tally = data.loose(ready.declared, bar=bar)
             check = reading_again(loose) if is_read_again else None
             before = release_before(loose, cast("DesignSpec", spec), calibration, draws)
-            length = before[LENGTHS].length if LENGTHS in before else None
-            mapped = scale_map(before[SCALE], length)
-            held = binding(before[SCALE], length)
-            centre, factor = mapped
-            spec = standardise(cast("DesignSpec", spec), centre, factor, released=held)
+            centre, factor, length = row_map(before)
+            spec = standardise(cast("DesignSpec", spec), centre, factor, released=length)
         for level in (None,) if by is None else spec.variables[by.column].levels:
             at = spec if by is None else spec.at_level(level)
             if fits:  # the scale is that of all strata, and was drawn once
@@ -264,7 +261,7 @@ def fit(
                 draws = method.draw(alone, options.randomness)
             rows: Any
             if loose is not None and by is None:
-                rows = data.standardised(loose, at, *mapped, bar=bar)
+                rows = data.standardised(loose, at, centre, factor, bar=bar)
             else:
                 read = data.entries if method.by_entries else partial(data.rows, bar=bar)
                 rows, tally = read(at)

@@ -247,7 +247,7 @@ def evidence_of(release: Release) -> NoisyMoments:
     drawn = w - (0.0 if release.centre is None else release.centre)
     largest_trace, largest_scores = calibration.traces
     columns = None if release.scale is None else release.scale.calibration.facts
-    units = matrix_units(release)
+    units = matrix_units(release, calibration)
     units = np.ones(problem.d) if units is None else units
     held: FloatArray | float = 0.0
     if release.stiff is not None:

@@ -50,24 +50,21 @@ def divide(
     by_share = privacy.split(target, shares)
     if not isinstance(target, privacy.ApproxDP) or len(shares) == 1:
         return [(by_share, ())]
-    parts, pure_parts = dict(shares), dict[str, privacy.Guarantee]()
-    whole = 1.0
-    if LENGTHS in parts:
-        part = parts.pop(LENGTHS) * target.epsilon * DOWN
-        pure_parts[LENGTHS] = privacy.PureDP(part, target.neighbours)
-        whole, target = (
-            1.0 - shares[LENGTHS],
-            replace(target, epsilon=(target.epsilon - part) * DOWN),
-        )
+    parts, apart = dict(shares), dict[str, privacy.Guarantee]()
+    share_of_length = parts.pop(LENGTHS, 0.0)
+    if share_of_length:
+        part = share_of_length * target.epsilon * DOWN
+        apart[LENGTHS] = privacy.PureDP(part, target.neighbours)
+        target = replace(target, epsilon=(target.epsilon - part) * DOWN)
     epsilon, delta = target.epsilon, target.delta
     first = parts.pop(COEFFICIENTS)
     pure = by_share[COEFFICIENTS].epsilon  # type: ignore[union-attr]
     mus = {
-        GAUSSIAN: gaussian_mu(epsilon, delta) * math.sqrt(1 - first / whole),
+        GAUSSIAN: gaussian_mu(epsilon, delta) * math.sqrt(1 - first / (1 - share_of_length)),
         LAPLACE: mu_beside_pure(epsilon, delta, pure),
     }
     ways = [_shared(target, parts, mu, kinds) for kinds, mu in mus.items()]
-    ways = [({**pure_parts, **divided}, kinds) for divided, kinds in ways]
+    ways = [({**apart, **divided}, kinds) for divided, kinds in ways]
     if shares.keys() == {COEFFICIENTS, ROC} and epsilon > 0:
         ways.insert(0, (privacy.split(privacy.PureDP(epsilon, target.neighbours), shares), ()))
     return ways

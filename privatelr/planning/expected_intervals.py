@@ -268,7 +268,7 @@ def _releases(sim: Simulator) -> list[mechanisms.Release]:
         before[LENGTHS] = sim.length and LengthRelease(sim.length, sim.stages.parts[LENGTHS])
     prior: dict[str, Any] = {} if sim.spec.prior is None else prior_of(sim.spec, problem)
     plain = mechanisms.Release(w[0], sim.stages.target, calibration, **prior).having(before)
-    units = matrix_units(plain)
+    units = matrix_units(plain, moments)
     whole = rows if units is None else rows * units
     squares = mechanisms.vector_of(whole[:, :, None] * whole[:, None, :])
     weights = matrix_weights(moments, data.margins(w), (whole**2).sum(axis=1), data.sizes)

@@ -38,7 +38,7 @@ RELEASES = {
     *("spread_to_noise", "variance_sd", "scale_map", "_with_length", "_longest_row"),
     *(
         "_typical_map",
-        "binding",
+        "row_map",
         "divisors",
         "release_length",
         "counts_of_lengths",

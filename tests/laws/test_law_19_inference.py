@@ -14,8 +14,8 @@ import privatelr.results.effects
 import privatelr.results.fit_tables
 from privatelr import Newton, average_marginal_effects, dplr
 from privatelr.design import plan_design, read_design, standardise
-from privatelr.mechanisms import draw, mechanism_of, scale_map
-from privatelr.mechanisms.stages.scale import binding
+from privatelr.mechanisms import draw, mechanism_of
+from privatelr.mechanisms.stages.scale import row_map
 from privatelr.numerics.rows import DenseRows
 from privatelr.privacy.noise import SeededRandomness
 from privatelr.sources import as_batch, declare_schema
@@ -69,11 +69,8 @@ def with_release(fit, release):
     spec = fit.spec
     if release.scale is not None:
         plan = plan_design(spec.formula, as_batch(clinic()), declare_schema(**SCHEMA))
-        spec = standardise(
-            replace(spec, columns=plan.columns),
-            *scale_map(release.scale, release.length),
-            binding(release.scale, release.length),
-        )
+        plain = replace(spec, columns=plan.columns)
+        spec = standardise(plain, *row_map(release.parts))
     return replace(fit, spec=spec, release=release)
 
 

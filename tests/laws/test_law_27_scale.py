@@ -30,6 +30,7 @@ from privatelr.mechanisms import (
     release_scale,
     scale_map,
 )
+from privatelr.mechanisms.stages import scale
 from privatelr.mechanisms.stages import scale as scale_stage
 from privatelr.mechanisms.stages.scale import ScaleFacts
 from privatelr.numerics import LOSSES
@@ -370,7 +371,7 @@ def test_planted_fixed_length_is_caught(monkeypatch, promise, op, spend):
 @pytest.mark.parametrize("op", [True, False])
 def test_planted_rows_that_are_not_divided_are_caught(monkeypatch, op):
     """Planted: the length is released, and rows are held to a typical one all the same."""
-    whole = privatelr.fitting.scale_map
-    monkeypatch.setattr(privatelr.fitting, "scale_map", lambda scale, length=None: whole(scale))
+    whole = scale.scale_map
+    monkeypatch.setattr(scale, "scale_map", lambda scale, length=None: whole(scale))
     with pytest.raises(AssertionError):
         check_limit("pure", op, None)

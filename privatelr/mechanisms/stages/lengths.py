@@ -216,10 +216,10 @@ def counts_of_lengths(rows: Rows | LooseRows, change: Change, bounds: RowBounds)
 
     A person counts by shares of records, which are 1 together at most.
     """
-    unit = 1.0 if rows.persons is None else unit_of_person(rows.persons)
-    weigh = None if rows.persons is None else unit
-    kernel = partial(_slots, change, bounds, weigh, isinstance(rows, LooseRows))
-    return np.asarray(unit * rows.fold(kernel)[0])
+    unit = None if rows.persons is None else unit_of_person(rows.persons)
+    kernel = partial(_slots, change, bounds, unit, isinstance(rows, LooseRows))
+    counts = rows.fold(kernel)[0]
+    return np.asarray(counts if unit is None else unit * counts)
 
 
 def likely_length(counts: FloatArray, calibration: LengthCalibration) -> float:

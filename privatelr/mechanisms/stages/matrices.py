@@ -227,12 +227,13 @@ def calibrate_moments(
     return MomentsCalibration(problem, target, balance, noise, grid_for(noise), typical)
 
 
-def matrix_units(release: Release) -> FloatArray | None:
+def matrix_units(release: Release, calibration: MomentsCalibration) -> FloatArray | None:
     """Return the factors ``(d,)`` of columns by which the matrices are those of undivided rows.
 
-    Noise is made for a typical row, which a released length has made shorter; None if none has.
+    Noise is made for a typical row, which a released length has made shorter. The result is None if
+    none has, or if the weights of longer rows are not reduced: then rows stay as they are.
     """
-    if release.scale is None or release.length is None or release.calibration.problem.persons:
+    if calibration.typical is None or release.scale is None or release.length is None:
         return None
     whole = scale_map(release.scale)[1] / scale_map(release.scale, release.length)[1]
     return np.concatenate([np.ones(release.calibration.problem.d - len(whole)), whole])
@@ -269,7 +270,8 @@ class MatrixStage(Stage[MomentsCalibration]):
         expected: Callable[[Release], ScoreScale] | None,
     ) -> Moments:
         """Release both matrices at the coefficients."""
-        return release_moments(rows, release.coef, calibration, noise, matrix_units(release))
+        units = matrix_units(release, calibration)
+        return release_moments(rows, release.coef, calibration, noise, units)
 
     def read(
         self,

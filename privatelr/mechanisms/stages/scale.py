@@ -34,7 +34,7 @@ from privatelr.mechanisms.calibration.proven_noise import (
 )
 from privatelr.mechanisms.perturbation import rounded_sum
 from privatelr.mechanisms.problem import Problem
-from privatelr.mechanisms.request import SCALE, Request
+from privatelr.mechanisms.request import LENGTHS, SCALE, Request
 from privatelr.mechanisms.stages.stage import Part, Stage
 from privatelr.numerics import Loss
 from privatelr.numerics.rows import LooseRows, column_sums
@@ -598,9 +598,15 @@ def scale_map(release: ScaleRelease, length: float | None = None) -> tuple[Float
     return centre, factor
 
 
-def binding(release: ScaleRelease, length: float | None) -> float | None:
-    """Return the length, or infinity if bounds and map allow no longer row."""
-    return math.inf if length is not None and _typical_map(release)[2] <= length else length
+def row_map(parts: Mapping[str, Any]) -> tuple[FloatArray, FloatArray, float | None]:
+    """Return the `scale_map` of what was released before the coefficients, and the length of rows.
+
+    The length is None if none was released, and infinite if bounds and map allow no longer row.
+    """
+    scale = parts[SCALE]
+    length = parts[LENGTHS].length if LENGTHS in parts else None
+    held = math.inf if length is not None and _typical_map(scale)[2] <= length else length
+    return *scale_map(scale, length), held
 
 
 def _typical_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray, float]:

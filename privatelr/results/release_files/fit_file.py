@@ -17,7 +17,7 @@ from privatelr import mechanisms
 from privatelr.design import EntryBoundedMatrix, prior_of, standardise
 from privatelr.errors import ReleaseFileError, listed
 from privatelr.mechanisms import Release, StagedCalibration
-from privatelr.mechanisms.request import COEFFICIENTS, LENGTHS, SCALE
+from privatelr.mechanisms.request import COEFFICIENTS, SCALE
 from privatelr.mechanisms.stages import StageCalibration
 from privatelr.mechanisms.stages import scale as scale_stage
 from privatelr.method import perturbation
@@ -244,9 +244,7 @@ def restore_fit(document: entries.Document[FitCall, FitReleased]) -> Fit | Multi
             for name, numbers in values.items()
         }
     if SCALE in shared:
-        length = shared[LENGTHS].length if LENGTHS in shared else None
-        held = scale_stage.binding(shared[SCALE], length)
-        spec = standardise(spec, *mechanisms.scale_map(shared[SCALE], length), released=held)
+        spec = standardise(spec, *scale_stage.row_map(shared))
     threshold, by = (
         read_threshold(call.threshold, staged.coefficients.problem.loss),
         spec.formula.by,
