@@ -10,12 +10,14 @@ import math
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from scipy import stats
 
 from privatelr.mechanisms import Problem
 from privatelr.privacy.noise import (
     BlockLaplace,
     CopiedNoise,
     GaussianNoise,
+    MatrixLaplace,
     NoiseLaw,
     NoNoise,
     SphericalLaplace,
@@ -43,6 +45,10 @@ class Definition(Generic[Law]):
     def cost_of(self, law: Law, changes: list[FloatArray]) -> tuple[float, float]:
         """The epsilon and the mu of independent noise on vectors that change so."""
         return float(self.energies(law, np.array(changes)).sum()), 0.0
+
+    def sizes(self, law: Law, changes: FloatArray) -> FloatArray:
+        """The sizes ``(m,)`` of changes ``(m, d)`` of what the noise hides: their lengths."""
+        return np.asarray(np.linalg.norm(changes, axis=1))
 
     def cost(self, law: Law, moved: float) -> tuple[float, float]:
         """The epsilon and the mu on a vector that moves by this length in any direction."""
@@ -196,6 +202,38 @@ class _Blocks(Definition[BlockLaplace]):
         return np.asarray(reach * unit)
 
 
+class _Matrices(Definition[MatrixLaplace]):
+    """Its density is an integral, and the energies are what changes cost at most."""
+
+    def energies(self, law: MatrixLaplace, b: FloatArray) -> FloatArray:
+        return law.rate * self.sizes(law, b)
+
+    def sizes(self, law: MatrixLaplace, changes: FloatArray) -> FloatArray:
+        """The sums ``(m,)`` of the sizes of all eigenvalues of both matrices."""
+        d, sizes = law.columns, np.zeros(len(changes))
+        for half in np.split(changes, 2, axis=1):
+            matrices = np.zeros((len(changes), d, d))
+            entries = iter(half.T)
+            for i in range(d):
+                for j in range(i, d):
+                    entry = next(entries) / (1.0 if i == j else math.sqrt(2))
+                    matrices[:, i, j] = matrices[:, j, i] = entry
+            sizes += np.linalg.svd(matrices, compute_uv=False).sum(axis=1)
+        return sizes
+
+    def cost(self, law: MatrixLaplace, moved: float) -> tuple[float, float]:
+        return moved * law.rate, 0.0
+
+    def draw(self, law: MatrixLaplace, count: int, rng: np.random.Generator) -> FloatArray:
+        d = law.columns
+        wishart = stats.wishart(d + 1, np.eye(d) / (2 * law.rate))
+        parts = [wishart.rvs(count, rng).reshape(count, d, d) for _ in range(4)]
+        i, j = np.triu_indices(d)
+        factors = np.where(i == j, 1.0, math.sqrt(2))
+        halves = [(one - other)[:, i, j] * factors for one, other in (parts[:2], parts[2:])]
+        return np.hstack(halves)
+
+
 class _Copies(Definition[CopiedNoise]):
     def log_ratios(self, law: CopiedNoise, b: FloatArray, change: FloatArray) -> FloatArray:
         each, k = law.each, law.copies
@@ -221,6 +259,7 @@ DEFINITIONS: dict[type[NoiseLaw], Definition[Any]] = {
     GaussianNoise: _Gaussian(),
     BlockLaplace: _Blocks(),
     CopiedNoise: _Copies(),
+    MatrixLaplace: _Matrices(),
 }
 _BY_DENSITY = Definition[NoiseLaw]()
 

@@ -194,6 +194,10 @@ def plans_of_laws(epsilon: float) -> Iterator[tuple[str, mechanisms.StagedCalibr
                 seen.add(key)
                 titles = " and ".join(dict.fromkeys(law.title for law in laws))
                 yield f"{k} classes, {facts.d} columns, {spend}, {titles}", plan
+    four = replace(_FACTS, d=4)  # the fewest columns at which matrices have a law of their own
+    matrices = _plan_of("inference", PureDP(epsilon), LAPLACE, four, "objective")
+    assert matrices is not None
+    yield "2 classes, 4 columns, inference, matrix Laplace", matrices
 
 
 def _plan_of(

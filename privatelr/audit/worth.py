@@ -35,6 +35,7 @@ _JOINT_ROUNDING = 1e-9
 _SPLITS, _CHANCES = np.linspace(0.5, 1.0, 4001), np.linspace(0.0, 1.0, 2001)
 _TOUCHED = np.append(0.0, np.geomspace(1e-8, 4.0, 4001))
 """How far beyond epsilon lines touch the curve of what a loss adds to delta."""
+_SMALLEST = 1e-300
 _ENTRIES = np.linspace(-1.0, 1.0, 401)
 """Entries of a column of which a record has one and its neighbour another."""
 
@@ -90,13 +91,14 @@ def _moments_spend(moments: MomentsCalibration) -> tuple[float, float]:
     margins = candidate_margins(problem.loss)
     square = problem.radius**2
     bend, steep = problem.loss.curvature(margins), problem.loss.slope(margins) ** 2
-    if moments.typical is not None:  # the longest row has the largest weights
-        most, largest = moments.traces
-        bend, steep = np.minimum(bend, most / square), np.minimum(steep, largest / square)
-    heaviest = float(np.hypot(bend, moments.balance * steep).max())
-    one = heaviest * square / problem.n
+    steep *= moments.balance
+    traces = moments.noise.hides_matrices
+    sizes = (bend + steep if traces else np.hypot(bend, steep)) * square
+    if moments.typical is not None:  # the trace of a longer row is reduced
+        sizes *= np.minimum(1.0, moments.largest / np.maximum((bend + steep) * square, _SMALLEST))
+    one = float(sizes.max()) / problem.n
     apart = math.sqrt(2) if problem.d > 1 or problem.touched > 1 else 1.0
-    if problem.touched > 1 and moments.noise.is_pure:
+    if (problem.touched > 1 and moments.noise.is_pure) or (problem.d > 1 and traces):
         apart = 2.0
     return definition_of(moments.noise).cost(moments.noise, apart * one)
 

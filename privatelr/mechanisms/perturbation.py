@@ -404,24 +404,24 @@ def mean_moments(
 ) -> FloatArray:
     """Return ``(svec H, eta svec S)`` of the rows without noise; it is private.
 
-    Where the calibration has a typical length, a record whose trace would exceed that of
-    ``calibration.traces`` has its weight reduced to it. `units` ``(d,)`` are those of
+    Where the calibration has a typical length, a record that would add a larger trace than
+    ``calibration.largest`` counts less, so that it adds this one. `units` ``(d,)`` are those of
     `release_moments`.
     """
-    loss, limits = calibration.problem.loss, calibration.traces
+    loss, balance = calibration.problem.loss, calibration.balance
 
     def kernel(x: FloatArray, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray, FloatArray]:
         # each margin is computed by itself, so that no record changes the part of another one
         margin = y * (row_products(x, coef) + z)
         used = bends_of(y)
-        weights = [loss.curvature(margin) * used, loss.slope(margin) ** 2 * used * weights_of(y)]
+        bend = loss.curvature(margin) * used
+        steep = loss.slope(margin) ** 2 * used * weights_of(y)
         if calibration.typical is not None:
             own = x if units is None else x @ sparse.diags_array(units)
-            squares = np.maximum(row_squares(own), _SMALLEST)
-            weights = [
-                np.minimum(w, most / squares) for w, most in zip(weights, limits, strict=True)
-            ]
-        return gram(x, weights[0]), gram(x, weights[1])
+            traces = np.maximum((bend + balance * steep) * row_squares(own), _SMALLEST)
+            left = np.minimum(1.0, calibration.largest / traces)
+            bend, steep = left * bend, left * steep
+        return gram(x, bend), gram(x, steep)
 
     def pull(x: Any, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray, FloatArray]:
         margin, used = y * (row_products(x, coef) + z), bends_of(y)
@@ -434,5 +434,5 @@ def mean_moments(
         curvature, scores = rows.fold(kernel)
         if units is not None:
             curvature, scores = (units[:, None] * part * units for part in (curvature, scores))
-    weighted = [vector_of(curvature), calibration.balance * vector_of(scores)]
+    weighted = [vector_of(curvature), balance * vector_of(scores)]
     return np.concatenate(weighted) / rows.n

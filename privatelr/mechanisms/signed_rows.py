@@ -181,8 +181,9 @@ def matrix_weights(
     """The weights of rows with these margins and squared lengths in H, and those in eta S."""
     loss = calibration.problem.loss
     bend, steep = loss.curvature(margins), (loss.slope(margins) / sizes) ** 2
+    steep = calibration.balance * steep
     if calibration.typical is not None:
-        most, largest = calibration.traces
-        length = np.maximum(squares, _SMALLEST)
-        bend, steep = np.minimum(bend, most / length), np.minimum(steep, largest / length)
-    return bend, calibration.balance * steep
+        traces = np.maximum((bend + steep) * squares, _SMALLEST)
+        left = np.minimum(1.0, calibration.largest / traces)
+        bend, steep = left * bend, left * steep
+    return bend, steep

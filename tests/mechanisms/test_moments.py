@@ -269,7 +269,7 @@ def test_over_all_prices_that_a_release_takes(log_epsilon, log_delta, n, log_rad
 def test_noise_that_is_too_small_is_seen(target, loss, d):
     calibration = calibration_of(target, loss=loss, d=d)
     noise = calibration.noise
-    if isinstance(noise, SphericalLaplace):
+    if noise.is_pure:
         meagre = replace(noise, rate=noise.rate / 0.99)
     else:
         meagre = replace(noise, sd=0.99 * noise.sd)

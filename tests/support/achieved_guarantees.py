@@ -149,8 +149,7 @@ def achieved_moments(calibration: MomentsCalibration) -> Guarantee:
     target, noise = calibration.target, calibration.noise
     if isinstance(target, NonPrivate):
         return target
-    problem, typical = calibration.problem, calibration.typical
-    if calibration.balance != moments_balance(problem, typical):
+    if calibration.balance != moments_balance(calibration.problem):
         raise GuaranteeError(f"moments of balance {calibration.balance:g}: nothing is proven.")
     return worth_hiding(noise, calibration.sensitivity, target, "moments")
 

@@ -107,8 +107,12 @@ def query(data: SignedRows, calibration: MomentsCalibration, w: FloatArray) -> F
 
 
 def query_distance(pair: Pair, calibration: MomentsCalibration, w: FloatArray) -> FloatArray:
-    """How far ``(m,)`` the query of the second dataset is from that of the first, at each w."""
-    return np.asarray(np.linalg.norm(query(pair.change(), calibration, w), axis=1))
+    """How far ``(m,)`` the query moves from the first dataset to the second, at each w.
+
+    It is the size of the change for the noise.
+    """
+    law = calibration.noise
+    return definition_of(law).sizes(law, query(pair.change(), calibration, w))
 
 
 @lru_cache(maxsize=256)
@@ -167,7 +171,7 @@ def telling_margins(pair: Pair, calibration: MomentsCalibration) -> tuple[FloatA
     """
     margins = candidate_margins(calibration.problem.loss)
     bend, steep = matrix_weights(calibration, margins, calibration.problem.radius**2)
-    scores = (np.hypot(bend, steep), bend, steep, bend - steep, steep - bend)
+    scores = (np.hypot(bend, steep), bend + steep, bend, steep, bend - steep, steep - bend)
     single = np.unique([*(most(margins, score) for score in scores), _FLAT])
     each = np.stack(np.meshgrid(single, single), axis=-1).reshape(-1, 2)
     both = pair.old @ pair.new

@@ -19,7 +19,6 @@ from privatelr.mechanisms.calibration.proven_noise import (
     MOST_IN_MEMORY,
     ROUNDING,
     grid_for,
-    laws_hiding,
     mean_error,
     require_law,
 )
@@ -39,15 +38,14 @@ _JOINT_BALANCE = 0.25
 """The eta of a loss with a joint bound, in units of ``k / L^2`` (inference.md 4.3)."""
 _JOINT_SHARE = (6 - math.sqrt(2)) / 8.5
 """The p in [0, 1] at which ``(p (1 - p))^2 + (p^2 / 4)^2`` is largest."""
+_JOINT_TRACE_SHARE = 2 / 3
+"""The p in [0, 1] at which ``p (1 - p) + p^2 / 4`` is largest."""
 _LITTLE_NOISE = 0.002
 """Square of the length up to which no weight is reduced, over that of a typical row and over
 ``n epsilon / d**2.5``: the noise is a small share of usual matrices."""
-_CURVATURE_CLIP, _SCORES_CLIP = 1.25, 1.5
-"""Largest trace that a record adds to either matrix, over that of a row of typical length at its
-steepest. Scores have the larger one: a curvature that is too small makes intervals wider, scores
-that are too small make them shorter, and those of rare labels are long (inference.md 11.1)."""
-_SCORES_SHARE = 0.5
-"""The eta of clipped matrices, over the ratio of the two clips."""
+_CLIP = 1.25
+"""Largest trace that a record adds to both matrices together, over that of a row of typical length
+at its worst margin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +77,16 @@ class MomentsCalibration(StageCalibration):
     typical: float | None = None
 
     @property
+    def largest(self) -> float:
+        """The largest trace of ``H + eta S`` that a record adds, times n."""
+        return largest_trace(self.problem, self.typical)
+
+    @property
     def traces(self) -> tuple[float, float]:
         """The largest trace that a record adds to H and to S, times n."""
-        return largest_traces(self.problem, self.typical)
+        loss, square = self.problem.loss, self.problem.radius**2
+        own = loss.curvature_bound * square, loss.slope_bound**2 * square
+        return min(own[0], self.largest), min(own[1], self.largest / self.balance)
 
     @property
     def sensitivity(self) -> float:
@@ -105,18 +110,14 @@ class MomentsCalibration(StageCalibration):
         )
 
 
-def largest_traces(problem: Problem, typical: float | None) -> tuple[float, float]:
-    """Return the largest trace that a record may add to H and to S, times n (inference.md 11.1).
+def largest_trace(problem: Problem, typical: float | None) -> float:
+    """Return the largest trace of ``H + eta S`` that a record may add, times n (inference.md 11.1).
 
-    Without a typical length they follow from the longest row. Otherwise they are a little more
-    than those of a typical row, and the weights of a record that would add more are reduced.
+    Without a typical length it follows from the longest row. Otherwise it is a little more than
+    that of a typical row, and the weights of a record that would add more are reduced.
     """
-    loss = problem.loss
-    most = loss.curvature_bound * problem.radius**2, problem.reach**2
-    if typical is None:
-        return most
-    usual = typical**2 / problem.radius**2
-    return most[0] * _CURVATURE_CLIP * usual, most[1] * _SCORES_CLIP * usual
+    length = problem.radius if typical is None else math.sqrt(_CLIP) * typical
+    return _largest_pair(problem, traces=True) * length**2
 
 
 def clip_for(
@@ -133,18 +134,15 @@ def clip_for(
         return None
     more = _LITTLE_NOISE * problem.n * nominal_epsilon(target) / problem.d**2.5
     length = typical * math.sqrt(max(1.0, more))
-    return length if divided or _CURVATURE_CLIP * length**2 < problem.radius**2 else None
+    return length if divided or _CLIP * length**2 < problem.radius**2 else None
 
 
-def moments_balance(problem: Problem, typical: float | None = None) -> float:
+def moments_balance(problem: Problem) -> float:
     """Return eta, the weight of the score covariance (inference.md 4.3).
 
     With this weight one noise serves both matrices, and they cost little more than one of them.
     """
     loss = problem.loss
-    if typical is not None:
-        curvature, scores = largest_traces(problem, typical)
-        return _SCORES_SHARE * curvature / scores
     if loss.joint_factor is not None:
         return _JOINT_BALANCE * loss.joint_factor / loss.slope_bound**2
     return loss.curvature_bound / (2 * loss.slope_bound**2)
@@ -162,25 +160,30 @@ def moments_sensitivity(
     Rounding of the sums moves them further, by a small multiple of ``K R^2`` that no data can
     exceed, in every fit that is changed. The proofs are in theory.md#moments and theory.md#strata.
     """
-    largest = _largest_pair(problem) * problem.radius**2
-    if typical is not None:
-        curvature, scores = largest_traces(problem, typical)
-        largest = math.hypot(curvature, moments_balance(problem, typical) * scores)
-    largest *= 1 + ROUNDING
+    traces = law.hides_matrices
+    if traces or typical is not None:
+        largest = largest_trace(problem, typical) * (1 + ROUNDING)
+    else:
+        largest = _largest_pair(problem, traces=False) * problem.radius**2 * (1 + ROUNDING)
     records = MOST_IN_MEMORY if problem.persons else problem.n  # that of persons is not public
     lost = 2 * mean_error(records, problem.d)
+    if traces:
+        # in nuclear norm, at most the root of the number of columns times as much is lost
+        lost *= math.sqrt(2 * problem.d)
+        return largest * (2 / problem.n + problem.touched * lost)
     if problem.touched > 1 and law.is_pure:
         return largest * (problem.moved / problem.n + problem.touched * lost)
     return largest * (math.sqrt(2) / problem.n + problem.touched * lost)
 
 
-def _largest_pair(problem: Problem) -> float:
-    """Return K, the largest length of ``(l'', eta l'^2)`` over all margins."""
+def _largest_pair(problem: Problem, *, traces: bool) -> float:
+    """Return K, the largest length of ``(l'', eta l'^2)`` over all margins, or the largest sum."""
     loss = problem.loss
-    if loss.joint_factor is not None:
-        p = _JOINT_SHARE
-        return loss.joint_factor * math.hypot(p * (1 - p), _JOINT_BALANCE * p * p)
-    return loss.curvature_bound * math.sqrt(1.25)
+    if loss.joint_factor is None:  # the balance makes scores half as large as the curvature
+        return loss.curvature_bound * (1.5 if traces else math.sqrt(1.25))
+    p = _JOINT_TRACE_SHARE if traces else _JOINT_SHARE
+    pair = p * (1 - p), _JOINT_BALANCE * p * p
+    return loss.joint_factor * (sum(pair) if traces else math.hypot(*pair))
 
 
 def calibrate_moments(
@@ -216,14 +219,17 @@ def calibrate_moments(
     noise: NoiseLaw = NoNoise(size)
     typical = clip_for(problem, target, typical, divided=divided)
     if not isinstance(target, NonPrivate):
-        laws: list[NoiseLaw] = [
+        laws = [
             law
             for kind in LAWS.values()
-            if kind.is_spherical  # as the posterior of the matrices takes them
-            for law in laws_hiding(moments_sensitivity(problem, typical, kind), size, target, kind)
+            if (
+                law := kind.hiding_matrices(
+                    moments_sensitivity(problem, typical, kind), problem.d, target
+                )
+            )
         ]
         noise = require_law(laws, target, kinds)
-    balance = moments_balance(problem, typical)
+    balance = moments_balance(problem)
     return MomentsCalibration(problem, target, balance, noise, grid_for(noise), typical)
 
 

@@ -24,6 +24,7 @@ from privatelr.privacy.noise.noise_laws import (
     CopiedNoise,
     GaussianNoise,
     LaplaceNoise,
+    MatrixLaplace,
     NoiseLaw,
     NoNoise,
     RandomVector,

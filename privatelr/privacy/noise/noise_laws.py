@@ -28,6 +28,9 @@ UP, DOWN = 1 + 2.0**-50, 1 - 2.0**-50
 """Factors that round a positive number up and down, in the direction of more noise."""
 NODES = 40
 """Number of normal laws that stand for a mixture of them."""
+_MOST_MATRIX_COLUMNS = 100
+"""Largest number of columns of `MatrixLaplace`: an exact draw takes a second there, and the time
+grows with the third power."""
 _LARGEST_ORDER = 100.0
 """Largest order of Laguerre polynomials whose weights do not overflow."""
 
@@ -132,6 +135,8 @@ class NoiseLaw(Protocol):
     """Whether a bounded change of the vector costs a bounded epsilon."""
     is_spherical: ClassVar[bool] = False
     """Whether the density depends on the length alone, and is a mixture of normal densities."""
+    hides_matrices: ClassVar[bool] = False
+    """Whether the noise is for changes of matrices in nuclear norm."""
 
     def __hash__(self) -> int:
         return id(self)  # laws are frozen, and hashed by their numbers
@@ -224,6 +229,17 @@ class NoiseLaw(Protocol):
     def hiding(cls, sensitivity: float, dimension: int, target: Promise) -> Self | None:
         """Return the least noise on a vector of this Euclidean sensitivity; None if unproven."""
         return None
+
+    @classmethod
+    def hiding_matrices(cls, sensitivity: float, columns: int, target: Promise) -> Self | None:
+        """Return the least noise on two matrices ``(columns, columns)``; None if unproven.
+
+        The sensitivity is that of the vector of both, or of their nuclear norms together if the law
+        `hides_matrices`.
+        """
+        if not cls.is_spherical:
+            return None
+        return cls.hiding(sensitivity, columns * (columns + 1), target)
 
     @classmethod
     def tilting(cls, rate: float, rows: RowLimits) -> Self | None:
@@ -694,8 +710,121 @@ class CopiedNoise(LaplaceNoise):
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class MatrixLaplace(LaplaceNoise):
+    """The law of two symmetric matrices, each the difference of two Wishart matrices.
+
+    A Wishart matrix is ``G G' / (2 rate)``, with G a ``(d, d + 1)`` matrix of independent standard
+    normal numbers. The log ratio is at most the rate times the nuclear norm of the change
+    (theory.md#matrix-laplace). In one dimension it is the Laplace law. Where matrices have many
+    columns, the law has less noise than a spherical one: about the root of d times less.
+
+    A vector of this law is ``(svec N, svec N')``, with the upper triangle of a matrix row by row
+    and entries off the diagonal times the root of 2.
+
+    Attributes
+    ----------
+    columns : int
+        The number d of columns of each matrix.
+    rate : float
+    """
+
+    columns: int
+    rate: float
+    title = "matrix Laplace"
+    hides_matrices = True
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]
+        return self.columns * (self.columns + 1)
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation of a coordinate."""
+        return math.sqrt(self.columns + 1) / self.rate
+
+    @property
+    def variances(self) -> FloatArray:
+        """Equal variances: a diagonal entry of a Wishart matrix has half of ``scale**2``."""
+        return np.full(self.dimension, self.scale * self.scale)
+
+    @property
+    def lipschitz_sd(self) -> float:
+        """The root mean square length: a function is no farther from its value at 0."""
+        return math.sqrt(mean_square(self))
+
+    def norm(self, b: FloatArray) -> float:
+        return float(sum(np.abs(np.linalg.eigvalsh(matrix)).sum() for matrix in self.matrices(b)))
+
+    def log_density(self, b: FloatArray) -> float:
+        """Return a lower bound, because the density is an integral.
+
+        It is the logarithm over the density at 0, and is attained in one dimension and far out.
+        """
+        return -self.rate * self.norm(b)
+
+    def matrices(self, b: FloatArray) -> list[FloatArray]:
+        """Return both matrices ``(d, d)`` of a vector."""
+        upper, found = np.triu_indices(self.columns), []
+        for half in np.split(b, 2):
+            matrix = np.zeros((self.columns, self.columns))
+            matrix[upper] = half / np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
+            found.append(matrix + np.triu(matrix, 1).T)
+        return found
+
+    @property
+    def uniforms(self) -> int:
+        return 4 * self._each
+
+    @property
+    def _each(self) -> int:
+        """How many uniform numbers a Wishart matrix takes."""
+        return normal_uniforms(self.dimension)
+
+    def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
+        """Return both differences of products of matrices of normal numbers."""
+        d, vector = self.columns, list[Any]()
+        root = arithmetic.sqrt(0 * uniforms[0] + 2)
+        factors = []
+        for k in range(4):
+            numbers = normals(
+                uniforms[k * self._each : (k + 1) * self._each], self.dimension, arithmetic
+            )
+            factors.append([numbers[i * (d + 1) : (i + 1) * (d + 1)] for i in range(d)])
+        for added, taken in (factors[:2], factors[2:]):
+            for i in range(d):
+                for j in range(i, d):
+                    products = [x * y for x, y in zip(added[i], added[j], strict=True)]
+                    products += [-x * y for x, y in zip(taken[i], taken[j], strict=True)]
+                    entry = total(products) / (2 * self.rate)
+                    vector.append(entry if i == j else entry * root)
+        return vector
+
+    def mixture(self, count: int = NODES) -> tuple[FloatArray, FloatArray] | None:
+        """Return the normal laws of a diagonal entry; those of other entries are less spread."""
+        nodes, weight = _gamma_nodes((self.columns + 1) / 2, count)
+        return nodes * (2 / self.rate / self.rate), weight
+
+    @classmethod
+    def hiding_matrices(cls, sensitivity: float, columns: int, target: Promise) -> Self | None:
+        if columns > _MOST_MATRIX_COLUMNS:
+            return None
+        return cls(columns, pure_part(target) / sensitivity * DOWN)
+
+    def event(self, sensitivity: float, neighbours: Neighbours) -> PureDP | GaussianEvent | None:
+        """Return what the noise costs on matrices of this sensitivity in nuclear norm."""
+        return PureDP(sensitivity * self.rate, neighbours)
+
+
 LAWS: dict[str, type[NoiseLaw]] = {
     law.__name__: law
-    for law in (SphericalLaplace, BlockLaplace, GaussianNoise, NoNoise, CopiedNoise)
+    for law in (
+        SphericalLaplace,
+        BlockLaplace,
+        GaussianNoise,
+        NoNoise,
+        CopiedNoise,
+        MatrixLaplace,
+    )
 }
 """All laws by name, in the order in which they are tried; a new law is listed here."""
