@@ -110,12 +110,18 @@ def tilt_sigma(problem: Problem, target: ApproxDP, analysis: str) -> float:
 
 
 @lru_cache(maxsize=256)
-def gaussian_free_penalty(facts: Problem, target: ApproxDP, analysis: str) -> float:
-    """Find the smallest Lambda whose curvature adds at most 2 % to the noise (privacy.md 4.2)."""
+def gaussian_free_penalty(
+    facts: Problem, target: ApproxDP, analysis: str, kept: float = 1.0
+) -> float:
+    """Find the smallest Lambda whose curvature adds at most 2 % to the noise (privacy.md 4.2).
+
+    It may add more, if `kept` of the precision is left.
+    """
     # the noise at a huge Lambda is compared, not that of the Gaussian mechanism of sensitivity
     # 2 L R, which at a large delta is smaller than any noise that the theorem allows
     flat = facts.with_lambda(_FLAT * facts.radius**2 / facts.n)
-    found = _penalty_for(facts, target, _NEARLY_FREE * tilt_sigma(flat, target, analysis), analysis)
+    sigma = max(_NEARLY_FREE, 1 / kept) * tilt_sigma(flat, target, analysis)
+    found = _penalty_for(facts, target, sigma, analysis)
     return max(found, penalty_costing(facts, LARGEST_SHARE))
 
 

@@ -36,6 +36,8 @@ GAUSSIAN: Kinds = (GaussianNoise,)
 LAPLACE: Kinds = (LaplaceNoise,)
 PLAIN_LAMBDA = 0.001
 """Penalty of the mean objective of a plain fit for which none is given, as in R."""
+_KEPT = 0.9
+"""Share of the precision of the noise that is left where a step takes the penalty off."""
 _ROUNDING = 1e-12
 """Largest relative distance below its limit at which lambda is still taken for large enough."""
 
@@ -56,20 +58,23 @@ def free_penalty(
     analysis: pure.Analysis,
     at_least: float = 0.0,
     kinds: Kinds = (),
+    kept: float = 1.0,
 ) -> float:
     """Return the smallest Lambda (sum form) from `at_least` whose curvature costs almost nothing.
 
     privacy.md 3.2 and 4.2. Under (epsilon, delta) each kind of noise has such a Lambda, and the
     result is that of the kind whose noise is shorter at its own Lambda, among `kinds` if given.
+    The curvature may cost more, if `kept` of the precision of the noise is left.
     """
     epsilon = pure_part(target)
-    laplace = max(at_least, pure.laplace_free_penalty(facts, epsilon, analysis))
+    laplace = max(at_least, pure.laplace_free_penalty(facts, epsilon, analysis, kept))
     if not isinstance(target, ApproxDP) or not within(kinds, GAUSSIAN):
         return laplace
     at = facts.with_lambda(laplace / facts.n)
     found = {laplace: laplace_tilts(at, epsilon, analysis, proven_noise.BESIDE_SHIELD)}
     with suppress(GuaranteeError):  # perhaps only Laplace noise suffices
-        normal = max(at_least, gaussian_objective.gaussian_free_penalty(facts, target, analysis))
+        least = gaussian_objective.gaussian_free_penalty(facts, target, analysis, kept)
+        normal = max(at_least, least)
         at = facts.with_lambda(normal / facts.n)
         found[normal] = found.get(normal, []) + gaussian_tilts(at, target, analysis)
     sizes = {
@@ -87,6 +92,8 @@ def lambda_by_rule(
     analysis: pure.Analysis,
     placement: Placement = "objective",
     kinds: Kinds = (),
+    *,
+    corrected: bool = False,
 ) -> float:
     """Return the penalty of the mean objective by a data-free rule (privacy.md 8 and 3.2b).
 
@@ -96,7 +103,9 @@ def lambda_by_rule(
     ``W = sqrt(eps n / 6) / R`` of the length of the coefficients, and is never below the free
     penalty. Under (epsilon, delta) Laplace and Gaussian noise each have a penalty of their own by
     ``"auto"``, and the one with the least `expected_excess` is returned, of the laws in `kinds` if
-    these are given. In output placement ``"auto"`` is `output_balance`. Under ``analysis="cms11"``
+    these are given. If a step takes the penalty off the estimates (`corrected`), it is the smallest
+    penalty that leaves `_KEPT` of the precision of the noise, because the step is right to first
+    order only. In output placement ``"auto"`` is `output_balance`. Under ``analysis="cms11"``
     all rules are R's.
     """
     if rule == "PrivateLR" or analysis == "cms11":
@@ -106,6 +115,8 @@ def lambda_by_rule(
         return free_penalty(facts, target, analysis, kinds=kinds) / facts.n
     if placement == "output":
         return output_balance(facts, target, kinds) / facts.n
+    if corrected:
+        return free_penalty(facts, target, analysis, kinds=kinds, kept=_KEPT) / facts.n
 
     def balanced(free: float, noise: NoiseLaw) -> float:
         return max(free, noise.mean_length / guessed_length(facts, target)) / facts.n
@@ -175,12 +186,15 @@ def all_rules(
     analysis: pure.Analysis,
     placement: Placement,
     kinds: Kinds = (),
+    *,
+    corrected: bool = False,
 ) -> dict[LambdaRule, float]:
     """Return the lambda of each rule that has an answer."""
+    public = facts, target, analysis, placement, kinds
     found = {}
     for rule in LAMBDA_RULES:
         with suppress(GuaranteeError):  # a rule without an answer is not listed
-            found[rule] = lambda_by_rule(rule, facts, target, analysis, placement, kinds)
+            found[rule] = lambda_by_rule(rule, *public, corrected=corrected)
     return found
 
 
@@ -191,6 +205,8 @@ def origin_of(
     target: Promise,
     analysis: pure.Analysis,
     placement: Placement,
+    *,
+    corrected: bool = False,
 ) -> str:
     """Say in words where a lambda by one of these rules comes from.
 
@@ -199,6 +215,8 @@ def origin_of(
     """
     if rule == "PrivateLR" or analysis == "cms11":
         return "automatic, PrivateLR's rule"
+    if corrected and rule == "auto" and placement == "objective":
+        return "automatic, small because a step takes it off, and costs a tenth of the precision"
 
     agrees = partial(math.isclose, rules[rule], rel_tol=1e-9)
     by_laplace = isinstance(target, ApproxDP) and agrees(

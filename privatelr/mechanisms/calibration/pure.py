@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+from scipy import optimize
+
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import softmax
 from privatelr.mechanisms.problem import Problem
@@ -135,8 +137,10 @@ def penalty_costing(facts: Problem, share: float) -> float:
     return facts.loss.curvature_bound * facts.radius**2 / cost
 
 
-def laplace_free_penalty(facts: Problem, epsilon: float, analysis: str) -> float:
+def laplace_free_penalty(facts: Problem, epsilon: float, analysis: str, kept: float = 1.0) -> float:
     """Return the smallest Lambda whose curvature is free, or costs a tenth of epsilon.
+
+    By "joint" it may cost a part of the rate of the noise, of which `kept` is left.
 
     By "joint" it is free from ``2 k R^2 / eps`` on (Theorem 3.2 and section 3.2 of privacy.md);
     by the other analyses it is never free. Nor is it for several classes, where it takes a tenth of
@@ -146,5 +150,17 @@ def laplace_free_penalty(facts: Problem, epsilon: float, analysis: str) -> float
         given = SHARE_KEPT, epsilon, facts.radius, facts.classes
         return softmax.penalty_keeping(*given, persons=facts.persons)
     if analysis == "joint":
-        return 2 * (facts.loss.joint_factor or 0.0) * facts.radius**2 / epsilon
+        free = 2 * (facts.loss.joint_factor or 0.0) * facts.radius**2 / epsilon
+        return free if kept == 1 else _penalty_at(facts, epsilon, kept, free)
     return penalty_costing(facts, min(epsilon / (10 * _LOGS[analysis]), LARGEST_SHARE))
+
+
+def _penalty_at(facts: Problem, epsilon: float, kept: float, free: float) -> float:
+    """Return the smallest Lambda at which a share of the rate that is free is epsilon-DP."""
+    rate = kept * epsilon / (2 * facts.pull)
+
+    def excess(penalty: float) -> float:
+        return joint_epsilon(rate, facts.with_lambda(penalty / facts.n)) - epsilon
+
+    least = smallest_feasible_penalty(facts, epsilon, "joint")
+    return float(optimize.brentq(excess, least, free, xtol=1e-12 * free))

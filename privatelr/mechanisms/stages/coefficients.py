@@ -107,14 +107,15 @@ class CoefficientStage(Stage[Calibration]):
             return mechanism.calibrate(plain, request, "the default of a plain fit")
         analysis = proven(request.analysis, facts.loss)
         public = facts, target, analysis, request.placement
-        rules = lambda_rules.all_rules(*public, request.kinds)
+        corrected = request.buys_intervals and facts.loss.probability is not None
+        rules = lambda_rules.all_rules(*public, request.kinds, corrected=corrected)
         if not isinstance(asked, str):
             problem, origin = facts.with_lambda(asked), "as given"
         else:
             if asked not in rules:  # raise the error that says why the rule has no answer
-                lambda_rules.lambda_by_rule(asked, *public)
+                lambda_rules.lambda_by_rule(asked, *public, corrected=corrected)
             problem = facts.with_lambda(rules[asked])
-            origin = lambda_rules.origin_of(asked, rules, *public)
+            origin = lambda_rules.origin_of(asked, rules, *public, corrected=corrected)
             if asked != "PrivateLR" and analysis != "cms11":  # R's rule may give too small a lambda
                 request = replace(request, on_small_lambda="keep")
         found = mechanism.calibrate(problem, request, origin)
