@@ -156,7 +156,9 @@ def test_a_thin_column_is_unresolved_and_said_to_be():
 
 
 @pytest.mark.filterwarnings("ignore::privatelr.errors.PrivacyWarning")
-def test_intervals_of_a_thin_column_are_several_times_as_wide(monkeypatch):
+def test_intervals_of_a_thin_column_are_much_wider_than_those_of_others(monkeypatch):
+    """Without the second draw they would be as narrow as the prior of resolved columns says."""
+
     def width(fit):
         table = fit.conf_int()
         return (table.iloc[:, 1] - table.iloc[:, 0]).to_numpy()
@@ -166,8 +168,9 @@ def test_intervals_of_a_thin_column_are_several_times_as_wide(monkeypatch):
         "privatelr.inference.noisy_moments.spread_again", lambda evidence, found, rng: found
     )
     before = width(thin_study(0.02))
-    assert ours[-1] > 2 * before[-1]
-    assert (ours[1:5] < 2 * before[1:5]).all()
+    ratio = ours / before
+    assert ratio[-1] > 1.4 * ratio[1:5].max()
+    assert (ratio[1:5] < 1.2).all()
 
 
 def test_no_scale_means_nothing_is_drawn_again():
@@ -202,7 +205,7 @@ def test_a_hidden_number_leaves_no_tests_unless_they_are_asked_for():
     assert "no p-value where the noise hides a column" in str(fit.wald_test("x1 = 0"))
     assert fit.anova()["p_value"].isna().all()
     named = fit.summary(target="unpenalised")
-    assert "p-value" in {*named.coefficients.headers}
+    assert {"p-value", "Pr(>|z|)"} & {*named.coefficients.headers}
     assert "adjusted for z. Narrower" in " ".join(str(named).split())
 
 
