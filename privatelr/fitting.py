@@ -64,7 +64,7 @@ from privatelr.privacy import (
     void,
 )
 from privatelr.privacy.accounting import Account, charge, charged_if_unread
-from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
+from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, drawn_normals
 from privatelr.sources import Schema
 
 if TYPE_CHECKING:
@@ -391,4 +391,4 @@ def _projected(spec: Any, options: Options, n: int) -> Any:
         return spec
     if width == 0:
         return spec
-    return project(spec, normals(options.randomness, spec.p * width).reshape(spec.p, width))
+    return project(spec, drawn_normals(options.randomness, spec.p * width).reshape(spec.p, width))

@@ -34,12 +34,10 @@ from privatelr.numerics.solve import Solver, certificate, certified_minimum
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import Entry
 from privatelr.privacy.noise import (
-    BlockwiseDraw,
     Draw,
     FloatDraw,
     Randomness,
     ShiftedDraw,
-    distance_from,
 )
 from privatelr.types import FloatArray, Offset, Rows
 
@@ -217,8 +215,9 @@ def rounded_sum(centre: Sequence[flint.arb] | FloatArray, noise: Draw, grid: flo
         The distance of two multiples, a power of two.
     """
     if isinstance(centre, np.ndarray):
-        if isinstance(noise, BlockwiseDraw):
-            return noise.rounded(centre, grid)
+        decided = noise.rounded(centre, grid)
+        if decided is not None:
+            return decided
         centre = [flint.arb(float(number)) for number in centre]
     precision = FIRST_PRECISION
     while True:
@@ -313,8 +312,7 @@ def release_minimiser(
         return Release(coef, calibration.target, calibration)
     # the solver gets an array of its own, because it may write into it
     objective = Objective(rows, problem.loss, problem.lambda_, tilt.nearest() / problem.n, stiff)
-    known = tilt.enclose, distance_from(tilt)
-    minimum = certified_minimum(objective, solver, calibration.tau, *known)
+    minimum = certified_minimum(objective, solver, calibration.tau, tilt.enclose, tilt.distance)
     coef = rounded_sum(minimum, added, calibration.grid)
     return Release(coef, calibration.target, calibration, centre=centre, stiff=stiff)
 
