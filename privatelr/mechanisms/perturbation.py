@@ -18,9 +18,6 @@ from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import INFERENCE, LENGTHS, ROC, SCALE, in_order
 from privatelr.numerics import Objective, value_and_gradient
 from privatelr.numerics.rows import (
-    DaskRows,
-    StreamRows,
-    TableRows,
     bends_of,
     gram,
     grams_of_persons,
@@ -426,7 +423,6 @@ def mean_moments(
         return loss.curvature(margin) * used, loss.slope(margin) * y * weights_of(y) * used
 
     if rows.persons is not None:  # one gradient for each person
-        assert isinstance(rows, TableRows | DaskRows | StreamRows)
         curvature, scores = grams_of_persons(rows, pull, calibration.problem.reach)
     else:
         curvature, scores = rows.fold(kernel)

@@ -34,7 +34,7 @@ FORMULAS = (
     lengths,
 )
 RELEASES = {
-    *("release_scale", "mean_squares", "sums_of_loose", "_sums", "_roots", "scale_moments"),
+    *("release_scale", "mean_squares", "scale_moments"),
     *("spread_to_noise", "variance_sd", "scale_map", "_with_length", "_longest_row"),
     *(
         "_typical_map",

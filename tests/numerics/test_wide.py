@@ -81,6 +81,11 @@ class Folded:
     def radius(self):
         return self.rows.radius
 
+    tables = None
+
+    def filled(self, held):
+        return None
+
     def fold(self, kernel):
         return self.rows.fold(kernel)
 

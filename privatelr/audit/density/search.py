@@ -21,9 +21,9 @@ from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.request import COEFFICIENTS
 from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.mechanisms.stages.scale import (
+    MomentSums,
     mean_squares,
     scale_map,
-    sums_of_loose,
 )
 from privatelr.numerics.rows import DenseRows, LooseRows
 from privatelr.privacy import ApproxDP, Guarantee, PureDP
@@ -139,7 +139,8 @@ def _change_of_scale(spec: Any, release: Release, tables: list[Any]) -> FloatArr
     assert release.scale is not None
     plain, found = unstandardised(spec, *scale_map(release.scale, release.length)), []
     for table in tables:
-        rows = LooseRows.of(BatchReader(plain, table), plain.d, sums_of_loose(persons=False))
+        kernel = MomentSums(persons=False, are_bounded=False)
+        rows = LooseRows.of(BatchReader(plain, table), plain.d, kernel)
         found.append(mean_squares(rows, release.scale.calibration))
     return np.asarray(found[1] - found[0])
 

@@ -217,7 +217,7 @@ def counts_of_lengths(rows: Rows | LooseRows, change: Change, bounds: RowBounds)
     A person counts by shares of records, which are 1 together at most.
     """
     unit = None if rows.persons is None else unit_of_person(rows.persons)
-    kernel = partial(_slots, change, bounds, unit, isinstance(rows, LooseRows))
+    kernel = partial(_slots, change, bounds, unit, rows.is_bounded)
     counts = rows.fold(kernel)[0]
     return np.asarray(counts if unit is None else unit * counts)
 
@@ -232,15 +232,15 @@ def _slots(
     change: Change,
     bounds: RowBounds,
     unit: float | None,
-    are_loose: bool,
+    are_bounded: bool,
     x: Any,
     y: FloatArray,
     z: Offset = 0.0,
 ) -> tuple[FloatArray]:
     """Count the lengths of some rows; each is computed by itself."""
-    covariates = x if are_loose else x[:, int(bounds.intercept is not None) :]
+    covariates = x[:, int(bounds.intercept is not None) :] if are_bounded else x
     roots = roots_of(y)
-    if roots is not None and not are_loose:
+    if roots is not None and are_bounded:
         covariates = sparse.diags_array(1 / roots) @ covariates
     lengths = np.where(y != 0, 1 / shares_within(change(covariates), bounds), 0.0)
     units = None

@@ -13,7 +13,6 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -47,7 +46,7 @@ from privatelr.privacy import (
     SharedApproxDP,
 )
 from privatelr.privacy.noise import DOWN, BlockLaplace, Draw, NoiseLaw, gaussian_mu
-from privatelr.types import Block, ColumnGroup, FloatArray, Kernel, Offset, Rows
+from privatelr.types import Block, ColumnGroup, FloatArray, Offset, Rows
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.perturbation import Release
@@ -457,40 +456,44 @@ def mean_squares(rows: Rows | LooseRows, calibration: ScaleCalibration) -> Float
     means = [first + column for column in calibration.means]
     squares = [first + column for column in calibration.squares]
 
-    if isinstance(rows, LooseRows):
-        sums, sums_of_squares = rows.sums
-    else:
-        sums, sums_of_squares = rows.fold(partial(_sums, bool(calibration.facts.persons)))
+    kernel = MomentSums(persons=calibration.facts.persons, are_bounded=rows.is_bounded)
+    sums, sums_of_squares = rows.fold(kernel)
     found = [sums[means], calibration.weight * sums_of_squares[squares]]
     return np.concatenate(found) / rows.n
 
 
-def sums_of_loose(persons: bool) -> Kernel:
-    """The kernel that `LooseRows` are read with: sums of columns, and of their squares.
+@dataclass(frozen=True, slots=True)
+class MomentSums:
+    """The kernel that sums columns, and their squares.
+
+    Attributes
+    ----------
+    persons : bool
+        Whether records count by the roots of their weights, which labels bring.
+    are_bounded : bool
+        Whether rows are multiplied by them already.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from privatelr.mechanisms.stages.scale import sums_of_loose
+    >>> from privatelr.mechanisms.stages.scale import MomentSums
     >>> weighted = np.array([1.0, 2.0])  # the second record counts a quarter
-    >>> sums_of_loose(True)(np.array([[0.5], [1.0]]), weighted)
+    >>> MomentSums(persons=True, are_bounded=False)(np.array([[0.5], [1.0]]), weighted)
     (array([0.75]), array([0.5]))
     """
-    return partial(_sums, persons, are_loose=True)
 
+    persons: bool
+    are_bounded: bool
 
-def _sums(
-    persons: bool, x: FloatArray, y: FloatArray, z: Offset = 0.0, *, are_loose: bool = False
-) -> tuple[FloatArray, FloatArray]:
-    if not persons:
-        return column_sums(x)
-    roots = _roots(y)
-    return column_sums(x * roots[:, None] if are_loose else x, roots)
-
-
-def _roots(y: FloatArray) -> FloatArray:
-    """The roots of weights, which labels bring; 0 for rows that cannot be used."""
-    return np.where(y != 0, 1.0 / np.maximum(np.abs(y), 1.0), 0.0)
+    def __call__(
+        self, x: FloatArray, y: FloatArray, z: Offset = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
+        """Sum the columns of rows with these labels, and their squares."""
+        if not self.persons:
+            return column_sums(x)
+        # 0 for rows that cannot be used
+        roots = np.where(y != 0, 1.0 / np.maximum(np.abs(y), 1.0), 0.0)
+        return column_sums(x if self.are_bounded else x * roots[:, None], roots)
 
 
 def scale_moments(release: ScaleRelease, about: FloatArray | None = None) -> tuple[FloatArray, ...]:

@@ -17,14 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, sparse
 
 from privatelr.numerics.objective import Objective, curvature_within, pull_of
 from privatelr.numerics.parallel import in_order
-from privatelr.numerics.rows.dense_rows import DenseRows
 from privatelr.numerics.rows.products import margins, weighted_sum
 from privatelr.numerics.rows.row_bounds import bends_of
-from privatelr.numerics.rows.sparse_rows import SparseRows
 from privatelr.types import FloatArray, Offset, Rows
 
 Step = Callable[[FloatArray, FloatArray, float], FloatArray]
@@ -56,8 +54,8 @@ def wide_steps(objective: Objective) -> Step:
     rows = objective.rows
     curvature = objective.loss.curvature_bound * rows.radius**2
     resolved = objective.stiff is None and objective.lambda_ > _RESOLVED * curvature
-    if isinstance(rows, DenseRows | SparseRows) and rows.records < rows.d and resolved:
-        return _steps_by_rows(objective, rows)
+    if rows.tables is not None and rows.records < rows.d and resolved:
+        return _steps_by_rows(objective, *rows.tables)
 
     def step(w: FloatArray, gradient: FloatArray, reach: float) -> FloatArray:
         product, diagonal = _second_derivative(objective, w, reach)
@@ -87,7 +85,9 @@ def _second_derivative(
         return (weighted_sum(weights(x, y, z), x * x),)
 
     (diagonal,) = rows.fold(squares)
-    known = (rows.x, weights(*rows.tables)) if isinstance(rows, SparseRows) else None
+    known = None
+    if rows.tables is not None and sparse.issparse(rows.tables[0]):
+        known = rows.tables[0], weights(*rows.tables)
 
     def product(v: FloatArray) -> FloatArray:
         def kernel(x: Any, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray]:
@@ -131,20 +131,19 @@ def _conjugate(product: Product, right: FloatArray, scale: FloatArray, part: flo
 # --- by rows --------------------------------------------------------------------------------
 
 
-def _steps_by_rows(objective: Objective, rows: DenseRows | SparseRows) -> Step:
-    x: Any = rows.x
+def _steps_by_rows(objective: Objective, x: Any, y: FloatArray, z: Offset = 0.0) -> Step:
     lambda_ = objective.lambda_
     pairs: FloatArray | None = None  # ``X X'`` of shape ``(n, n)``
-    if rows.records <= _ROWS and isinstance(x, np.ndarray):
+    if len(y) <= _ROWS and isinstance(x, np.ndarray):
         starts = range(0, len(x), _BATCH)
         pairs = np.concatenate(in_order(lambda start: x[start : start + _BATCH] @ x.T, starts))
-    elif rows.records <= _ROWS:
+    elif len(y) <= _ROWS:
         pairs = np.asarray((x @ x.T).toarray())
 
     def step(w: FloatArray, gradient: FloatArray, reach: float) -> FloatArray:
-        margin = rows.y * (x @ w + (0.0 if rows.offset is None else rows.offset))
-        bend = curvature_within(objective.loss, reach)(margin) * bends_of(rows.y)
-        root = np.sqrt(bend / rows.n)
+        margin = y * (x @ w + z)
+        bend = curvature_within(objective.loss, reach)(margin) * bends_of(y)
+        root = np.sqrt(bend / objective.rows.n)
         right = root * (x @ gradient)
         if pairs is not None:
             # with fewer rows than columns, an (n, n) system gives the step (Woodbury); the
