@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -132,7 +132,7 @@ class LengthCalibration(StageCalibration):
         )
 
 
-def longer_records(d: int, target: Promise) -> float:
+def longer_records(d: int, target: Guarantee) -> float:
     """Return the number of records that may be longer than the released length; a public fact.
 
     Examples
@@ -142,7 +142,7 @@ def longer_records(d: int, target: Promise) -> float:
     >>> longer_records(6, PureDP(1.0)), longer_records(6, PureDP(1_000.0))
     (300.0, 0.3)
     """
-    return PER_COLUMN * d / nominal_epsilon(target)
+    return PER_COLUMN * d / nominal_epsilon(cast("Promise", target))
 
 
 def calibrate_lengths(longer: float, n: int, target: Promise) -> LengthCalibration:
