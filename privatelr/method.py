@@ -24,8 +24,8 @@ from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Kinds, nominal_e
 from privatelr.mechanisms.stages.lengths import longer_records
 from privatelr.mechanisms.stages.scale import (
     ScaleFacts,
-    counts_long_rows_less,
     deciding_price,
+    is_worth_it,
     scale_floor,
     usual_intercept,
     usual_rows,
@@ -153,14 +153,15 @@ class Perturbation(Method):
             laws = GAUSSIAN, LAPLACE
             found = self.tried(declared, n, product(promises_for(request), laws))[0]
         plan = best[1]
-        worth = {way: each for way, each in found.items() if each[1].is_scale_worth_it}
+        by_intervals = request.buys_intervals
+        worth = {way: e for way, e in found.items() if is_worth_it(e[1].scale, by_intervals)}
         if not worth or len(worth) == len(found):
             return best if worth else None
         price = deciding_price(plan.scale.facts, target)
         rivals = product(promises_for(replace(request, target=price)), laws)
         usual = self.tried(declared, n, rivals, price)[0]
         decisive = min(usual, key=lambda way: _noise_of(usual[way]), default=None)
-        if decisive not in worth or plan.is_scale_worth_it:
+        if decisive not in worth or is_worth_it(plan.scale, by_intervals):
             return best if decisive in worth else None
         if nominal_epsilon(plan.target) < nominal_epsilon(usual[decisive][1].target):
             return None
@@ -186,7 +187,7 @@ class Perturbation(Method):
                     pure=isinstance(promise, PureDP),
                     length=length,
                     unit=unit,
-                    weighted=counts_long_rows_less(loss),
+                    weighted=loss.probability is not None,
                     intercept_scale=constant,
                 )
                 held = spec.standard

@@ -24,6 +24,7 @@ from privatelr import (
     to_zcdp,
 )
 from privatelr.mechanisms import read_request
+from privatelr.mechanisms.stages.scale import is_worth_it
 from privatelr.method import perturbation
 from privatelr.numerics import LOSSES
 from privatelr.planning.make_plan import formula_design
@@ -119,7 +120,7 @@ def test_a_scale_that_is_released_is_released_at_every_larger_epsilon(name):
         scaled = perturbation(LOSSES[loss], asked, schema, None).standardised(spec, n)
         found.append(scaled is not None)
         if scaled is not None:
-            assert scaled[1].is_scale_worth_it
+            assert is_worth_it(scaled[1].scale, has_intervals=False)
             assert scaled[1].target == ApproxDP(epsilon, 1e-6)
     assert found == sorted(found)
     assert found[-1]

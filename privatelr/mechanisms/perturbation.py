@@ -178,12 +178,8 @@ def draw(calibration: Calibration, randomness: Randomness) -> Draws:
     return Draws(randomness.draw(calibration.noise), randomness.draw(calibration.shield))
 
 
-def _towards(
-    tilt: Draw, centre: FloatArray | None, stiff: FloatArray | None, problem: Problem
-) -> Draw:
+def _towards(tilt: Draw, centre: FloatArray, stiff: FloatArray | None, problem: Problem) -> Draw:
     """Return the tilt with ``-Lambda w0 - n G' G w0``, by which penalties are about w0."""
-    if centre is None:
-        return tilt
     if not float(np.linalg.norm(centre)) <= problem.centre:
         bound = f"{problem.centre:g}, for which minima are certified"
         raise GuaranteeError(f"prior: its coefficients are longer than {bound}.")
@@ -301,7 +297,8 @@ def release_minimiser(
     problem, tilt, added = calibration.problem, draws.noise, draws.shield
     if calibration.placement == "output":
         tilt, added = FloatDraw(np.zeros(problem.size)), draws.noise
-    tilt = _towards(tilt, centre, stiff, problem)
+    if centre is not None:
+        tilt = _towards(tilt, centre, stiff, problem)
     if problem.is_multinomial:
         several = rows, problem.classes, problem.lambda_, tilt.nearest() / problem.n
         exact = softmax_minimum.certified_softmax(*several, calibration.tau, tilt.enclose)
@@ -337,7 +334,8 @@ def release_plain(
     """
     require_radius(rows, calibration)
     problem = calibration.problem
-    tilt = _towards(FloatDraw(np.zeros(problem.size)), centre, stiff, problem).nearest()
+    nothing: Draw = FloatDraw(np.zeros(problem.size))
+    tilt = (nothing if centre is None else _towards(nothing, centre, stiff, problem)).nearest()
     if problem.is_multinomial:
         several = rows, problem.classes, problem.lambda_, tilt / problem.n
         return Release(softmax_minimum.plain_softmax(*several), calibration.target, calibration)

@@ -27,11 +27,11 @@ from privatelr.mechanisms.request import (
     in_order,
     require_usual,
 )
-from privatelr.mechanisms.stages import STAGES, StageCalibration
+from privatelr.mechanisms.stages import STAGES, StageCalibration, StageRequest
 from privatelr.mechanisms.stages.coefficients import Mechanism, mechanism_of
 from privatelr.mechanisms.stages.histogram import HistogramCalibration, ScoreScale
 from privatelr.mechanisms.stages.matrices import MomentsCalibration
-from privatelr.mechanisms.stages.scale import ScaleCalibration, ScaleFacts, is_worth_it
+from privatelr.mechanisms.stages.scale import ScaleCalibration, ScaleFacts
 from privatelr.numerics.solve import Solver
 from privatelr.privacy import ZCDP, ApproxDP, Event, Guarantee, PureDP, pure_within
 from privatelr.privacy.accounting import Entry
@@ -94,12 +94,6 @@ class StagedCalibration:
     def stages(self) -> tuple[StageCalibration, ...]:
         """The stages in the order of their releases."""
         return tuple(self.parts.values())
-
-    @property
-    def is_scale_worth_it(self) -> bool:
-        """Whether the noise on the scale is so small that the other stages profit."""
-        scale = self.parts.get(SCALE)
-        return scale is not None and is_worth_it(scale, INFERENCE in self.parts)
 
     @property
     def proven(self) -> Guarantee:
@@ -166,7 +160,7 @@ def calibrate_all(
             require_usual(parts)
             for name in in_order(parts):
                 made[name] = STAGES[name].calibrate(
-                    parts[name], asked, facts, columns=scale, kinds=beside, before=made
+                    StageRequest(parts[name], asked, facts, scale, beside, made)
                 )
         except GuaranteeError as error:
             refusal = error

@@ -34,6 +34,7 @@ from privatelr.privacy.noise import (
     GaussianNoise,
     LaplaceNoise,
     NoiseLaw,
+    SphericalLaplace,
     mean_square,
     pure_part,
     shortest,
@@ -115,11 +116,6 @@ def gaussian_tilts(problem: Problem, target: ApproxDP, analysis: pure.Analysis) 
 
 def _gaussian(problem: Problem, sigma: float) -> list[NoiseLaw]:
     return [GaussianNoise(problem.size, sigma)] if math.isfinite(sigma) else []
-
-
-def tilt_epsilon(noise: NoiseLaw, problem: Problem, analysis: str) -> float:
-    """Return the epsilon that a Laplace tilt spends, without its shield."""
-    return pure.objective_epsilon(noise.rate_along(problem), problem, analysis)
 
 
 # -- noise on a vector ----------------------------------------------------------------------------
@@ -226,8 +222,9 @@ def shield_for(
         mu = SHIELD_RATIO * problem.reach / noise.scale
         return GaussianNoise(problem.size, reach / mu * UP)
     epsilon = pure_part(target)
-    left = epsilon - tilt_epsilon(noise, problem, analysis) - _ROUNDING * epsilon
-    return laws_hiding(reach, problem.size, PureDP(left))[0]
+    spent = pure.objective_epsilon(noise.rate_along(problem), problem, analysis)
+    left = PureDP(epsilon - spent - _ROUNDING * epsilon)
+    return SphericalLaplace.hiding(reach, problem.size, left)
 
 
 def grid_for(noise: NoiseLaw) -> float:

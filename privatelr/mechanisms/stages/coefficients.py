@@ -7,7 +7,8 @@ mechanism, write its formulas in `privatelr.mechanisms.calibration` and its rele
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,12 +21,10 @@ from privatelr.mechanisms.calibration import (
     lambda_rules,
     proven,
 )
-from privatelr.mechanisms.calibration.lambda_rules import Kinds
 from privatelr.mechanisms.perturbation import Release, release_minimiser, release_plain
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import COEFFICIENTS, Request
-from privatelr.mechanisms.stages.scale import ScaleFacts
-from privatelr.mechanisms.stages.stage import Stage
+from privatelr.mechanisms.stages.stage import Stage, StageRequest
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
 from privatelr.types import Placement
 
@@ -79,8 +78,7 @@ def mechanism_of(placement: Placement, target: Guarantee) -> Mechanism:
 
 def calibrate(request: Request, facts: Problem) -> Calibration:
     """Calibrate the coefficients alone; takes no data."""
-    stage = CoefficientStage()
-    return stage.calibrate(request.target, request, facts, columns=None, kinds=(), before={})
+    return CoefficientStage().calibrate(StageRequest(request.target, request, facts))
 
 
 class CoefficientStage(Stage[Calibration]):
@@ -88,34 +86,32 @@ class CoefficientStage(Stage[Calibration]):
 
     name, part, at_coefficients = COEFFICIENTS, "coefficients", False
 
-    def calibrate(
-        self,
-        target: Guarantee,
-        request: Request,
-        facts: Problem,
-        *,
-        columns: ScaleFacts | None,
-        kinds: Kinds,
-        before: Mapping[str, Any],
-    ) -> Calibration:
+    def calibrate(self, asked: StageRequest) -> Calibration:
         """Choose lambda by its rule, if one was asked for, and calibrate; takes no data."""
-        mechanism, asked = mechanism_of(request.placement, request.target), request.lambda_
+        request, facts, target = asked.request, asked.problem, asked.target
+        mechanism, wanted = mechanism_of(request.placement, target), request.lambda_
         if isinstance(target, NonPrivate):
-            if not isinstance(asked, str):
-                return mechanism.calibrate(facts.with_lambda(asked), request, "as given")
+            if not isinstance(wanted, str):
+                return mechanism.calibrate(facts.with_lambda(wanted), request, "as given")
             plain = facts.with_lambda(lambda_rules.PLAIN_LAMBDA)
             return mechanism.calibrate(plain, request, "the default of a plain fit")
         analysis = proven(request.analysis, facts.loss)
-        public = facts, target, analysis, request.placement
-        rules = lambda_rules.all_rules(*public, request.kinds)
-        if not isinstance(asked, str):
-            problem, origin = facts.with_lambda(asked), "as given"
+        public, rules = (
+            (facts, target, analysis, request.placement),
+            dict[lambda_rules.LambdaRule, float](),
+        )
+        for rule in lambda_rules.LAMBDA_RULES:
+            with suppress(GuaranteeError):  # a rule without an answer is not listed
+                rules[rule] = lambda_rules.lambda_by_rule(rule, *public, request.kinds)
+        if not isinstance(wanted, str):
+            problem, origin = facts.with_lambda(wanted), "as given"
         else:
-            if asked not in rules:  # raise the error that says why the rule has no answer
-                lambda_rules.lambda_by_rule(asked, *public)
-            problem = facts.with_lambda(rules[asked])
-            origin = lambda_rules.origin_of(asked, rules, *public)
-            if asked != "PrivateLR" and analysis != "cms11":  # R's rule may give too small a lambda
+            if wanted not in rules:  # raise the error that says why the rule has no answer
+                lambda_rules.lambda_by_rule(wanted, *public)
+            problem = facts.with_lambda(rules[wanted])
+            origin = lambda_rules.origin_of(wanted, rules, *public)
+            if wanted != "PrivateLR" and analysis != "cms11":
+                # R's rule may give too small a lambda
                 request = replace(request, on_small_lambda="keep")
         found = mechanism.calibrate(problem, request, origin)
         return replace(found, lambda_rules=tuple(rules.items()))

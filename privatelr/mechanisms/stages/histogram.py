@@ -12,7 +12,7 @@ of a power of two that depends on the number of persons alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,17 +21,14 @@ import scipy
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import StageCalibration
-from privatelr.mechanisms.calibration.lambda_rules import Kinds
 from privatelr.mechanisms.calibration.proven_noise import (
     laws_hiding,
     require_law,
 )
 from privatelr.mechanisms.perturbation import Release, rounded_sum
-from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.range_selection import share_grid
-from privatelr.mechanisms.request import ROC, Request
-from privatelr.mechanisms.stages.scale import ScaleFacts
-from privatelr.mechanisms.stages.stage import Part, Stage
+from privatelr.mechanisms.request import ROC
+from privatelr.mechanisms.stages.stage import Part, Stage, StageRequest
 from privatelr.numerics.rows import EntryRows, row_products
 from privatelr.privacy import (
     REPLACE_PERSON,
@@ -392,18 +389,10 @@ class HistogramStage(Stage[HistogramCalibration]):
 
     name, part, drawn = ROC, "counts of scores by class", 2
 
-    def calibrate(
-        self,
-        target: Guarantee,
-        request: Request,
-        facts: Problem,
-        *,
-        columns: ScaleFacts | None,
-        kinds: Kinds,
-        before: Mapping[str, Any],
-    ) -> HistogramCalibration:
+    def calibrate(self, asked: StageRequest) -> HistogramCalibration:
         """Choose the bins, and the noise on their counts."""
-        return calibrate_histogram(facts.n, target, kinds, facts.moved)
+        problem = asked.problem
+        return calibrate_histogram(problem.n, asked.target, asked.kinds, problem.moved)
 
     def release(
         self,

@@ -12,7 +12,7 @@ grows, the number goes to zero, and no record counts less.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -22,8 +22,7 @@ from scipy import sparse
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import StageCalibration
-from privatelr.mechanisms.calibration.lambda_rules import Kinds, nominal_epsilon
-from privatelr.mechanisms.problem import Problem
+from privatelr.mechanisms.calibration.lambda_rules import nominal_epsilon
 from privatelr.mechanisms.range_selection import (
     CERTAINTY,
     TOO_LOOSE,
@@ -32,9 +31,8 @@ from privatelr.mechanisms.range_selection import (
     slots_of,
     unit_of_person,
 )
-from privatelr.mechanisms.request import LENGTHS, Request
-from privatelr.mechanisms.stages.scale import ScaleFacts
-from privatelr.mechanisms.stages.stage import Part, Stage
+from privatelr.mechanisms.request import LENGTHS
+from privatelr.mechanisms.stages.stage import Part, Stage, StageRequest
 from privatelr.numerics.rows import LooseRows, shares_within
 from privatelr.numerics.rows.row_bounds import RowBounds, roots_of
 from privatelr.privacy import (
@@ -256,21 +254,12 @@ class LengthStage(Stage[LengthCalibration]):
     name, part, at_coefficients, drawn = LENGTHS, "length of rows", False, 4
     noise_by = "the exponential mechanism"
 
-    def calibrate(
-        self,
-        target: Guarantee,
-        request: Request,
-        facts: Problem,
-        *,
-        columns: ScaleFacts | None,
-        kinds: Kinds,
-        before: Mapping[str, Any],
-    ) -> LengthCalibration:
+    def calibrate(self, asked: StageRequest) -> LengthCalibration:
         """Calibrate the choice."""
+        columns = asked.columns
         assert columns is not None
         assert columns.longer is not None
-        assert isinstance(target, Promise)
-        return calibrate_lengths(columns.longer, columns.n, target)
+        return calibrate_lengths(columns.longer, columns.n, cast("Promise", asked.target))
 
     def read(
         self,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,7 +22,7 @@ from privatelr.mechanisms.calibration.calibration_record import (
     Calibration,
     StageCalibration,
 )
-from privatelr.mechanisms.calibration.lambda_rules import GAUSSIAN, Kinds, nominal_epsilon
+from privatelr.mechanisms.calibration.lambda_rules import GAUSSIAN, nominal_epsilon
 from privatelr.mechanisms.calibration.proven_noise import (
     MOST_IN_MEMORY,
     ROUNDING,
@@ -32,9 +32,8 @@ from privatelr.mechanisms.calibration.proven_noise import (
     require_law,
 )
 from privatelr.mechanisms.perturbation import rounded_sum
-from privatelr.mechanisms.problem import Problem
-from privatelr.mechanisms.request import LENGTHS, SCALE, Request
-from privatelr.mechanisms.stages.stage import Part, Stage
+from privatelr.mechanisms.request import LENGTHS, SCALE
+from privatelr.mechanisms.stages.stage import Part, Stage, StageRequest
 from privatelr.numerics import Loss
 from privatelr.numerics.rows import LooseRows, column_sums
 from privatelr.privacy import (
@@ -49,8 +48,7 @@ from privatelr.privacy.noise import DOWN, BlockLaplace, Draw, NoiseLaw, gaussian
 from privatelr.types import Block, ColumnGroup, FloatArray, Offset, Rows
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms.perturbation import Release
-    from privatelr.mechanisms.stages.histogram import ScoreScale
+    pass
 
 SQUARE_WEIGHT = 1.66
 """The weight a of squares beside numbers: with ``a**2`` up to 2.773 they add nothing to the
@@ -203,10 +201,12 @@ def usual_rows(loss: Loss, n: int, d: int, target: Guarantee) -> tuple[float | N
     """Return the bound on a row in lengths of a typical one, and whether all rows get that length.
 
     The bound is None where it is released: for a loss with probabilities, of which longer rows
-    count less. Classes hardly depend on the length of a row, so that a loss without probabilities
-    takes short rows, and under other promises than a pure one rows of one length.
+    count less, and are not shortened. Its coefficients keep their meaning under weights that depend
+    on the covariates alone, and not where rows are of one length. Classes hardly depend on the
+    length of a row, so that a loss without probabilities takes short rows, and under other promises
+    than a pure one rows of one length.
     """
-    if counts_long_rows_less(loss):
+    if loss.probability is not None:
         return None, False
     epsilon = nominal_epsilon(cast("Promise", target))
     if d >= _FEW_COLUMNS and epsilon < _LITTLE_NOISE:
@@ -225,16 +225,6 @@ def usual_intercept(target: Guarantee, has_intervals: bool) -> float:
     if isinstance(target, PureDP):
         return 1.0
     return 0.5 if has_intervals else 0.25
-
-
-def counts_long_rows_less(loss: Loss) -> bool:
-    """Return whether standardised rows that are too long get a weight, and are not shortened.
-
-    The coefficients of a model with probabilities keep their meaning under weights that depend on
-    the covariates alone; those of a classifier have none but the classes. Rows may be brought to
-    one length where this is False, because probabilities would depend on the length.
-    """
-    return loss.probability is not None
 
 
 def scale_sensitivity(facts: ScaleFacts) -> float:
@@ -685,30 +675,12 @@ class ScaleStage(Stage[ScaleCalibration]):
     """Means and mean squares of columns; `release_scale` releases them from unscaled rows."""
 
     name, part, at_coefficients, drawn = SCALE, "scale of the columns", False, 1
+    released = ScaleRelease
 
-    def calibrate(
-        self,
-        target: Guarantee,
-        request: Request,
-        facts: Problem,
-        *,
-        columns: ScaleFacts | None,
-        kinds: Kinds,
-        before: Mapping[str, Any],
-    ) -> ScaleCalibration:
+    def calibrate(self, asked: StageRequest) -> ScaleCalibration:
         """Calibrate the noise on means and mean squares."""
-        assert columns is not None
-        return calibrate_scale(columns, cast("Promise", target))
-
-    def read(
-        self,
-        values: FloatArray,
-        calibration: ScaleCalibration,
-        release: Release | None,
-        expected: Callable[[Release], ScoreScale] | None,
-    ) -> ScaleRelease:
-        """Return the moments of the columns."""
-        return ScaleRelease(values, calibration)
+        assert asked.columns is not None
+        return calibrate_scale(asked.columns, cast("Promise", asked.target))
 
     def seen(self) -> str:
         """Name the moments, by which readers know them."""

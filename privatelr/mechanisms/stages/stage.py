@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from privatelr.mechanisms.calibration.calibration_record import StageCalibration
@@ -34,6 +35,33 @@ class Part(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class StageRequest:
+    """What a stage is calibrated for.
+
+    Attributes
+    ----------
+    target : Guarantee
+        The part of the price.
+    request : Request
+        What was asked for, with the laws of noise of the coefficients.
+    problem : Problem
+    columns : ScaleFacts or None
+        Facts about the columns, if their scale is released.
+    kinds : tuple of type
+        The laws of noise of the stages next to the coefficients; all of them if empty.
+    before : mapping
+        The calibrations of the earlier stages.
+    """
+
+    target: Guarantee
+    request: Request
+    problem: Problem
+    columns: ScaleFacts | None = None
+    kinds: Kinds = ()
+    before: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Stage(Generic[Made]):
     """A stage that is released from the rows at the released coefficients."""
 
@@ -47,33 +75,11 @@ class Stage(Generic[Made]):
     """What hides the data under a pure part of the price, in the words of pages."""
     drawn: ClassVar[int] = 3
     """When its noise is drawn; a seed gives the same fit as long as this order stays."""
+    released: ClassVar[type[Any]]
+    """Makes what was released of its numbers in a file, where nothing else is needed."""
 
-    def calibrate(
-        self,
-        target: Guarantee,
-        request: Request,
-        facts: Problem,
-        *,
-        columns: ScaleFacts | None,
-        kinds: Kinds,
-        before: Mapping[str, Any],
-    ) -> Made:
-        """Calibrate the noise for a part of the price; takes no data.
-
-        Parameters
-        ----------
-        target
-            The part of the price.
-        request
-            What was asked for, with the laws of noise of the coefficients.
-        facts
-        columns
-            Facts about the columns, if their scale is released.
-        kinds
-            The laws of noise of the stages next to the coefficients; all of them if empty.
-        before
-            The calibrations of the earlier stages.
-        """
+    def calibrate(self, asked: StageRequest) -> Made:
+        """Calibrate the noise for a part of the price; takes no data."""
         raise NotImplementedError
 
     def release(
@@ -117,7 +123,8 @@ class Stage(Generic[Made]):
         expected
             Returns where scores by released coefficients are expected; None before these.
         """
-        raise NotImplementedError
+        part: Part = self.released(values, calibration)
+        return part
 
     def seen(self) -> str:
         """Say what the reader of a card sees of it."""

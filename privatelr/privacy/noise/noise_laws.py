@@ -349,7 +349,7 @@ class SphericalLaplace(LaplaceNoise):
         return nodes * (2 / self.rate / self.rate), weight
 
     @classmethod
-    def hiding(cls, sensitivity: float, dimension: int, target: Promise) -> Self | None:
+    def hiding(cls, sensitivity: float, dimension: int, target: Promise) -> Self:
         """Return the law for the pure epsilon that implies the target."""
         return cls(dimension, pure_part(target) / sensitivity * DOWN)
 
