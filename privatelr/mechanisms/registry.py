@@ -27,7 +27,7 @@ from privatelr.mechanisms.request import (
     in_order,
     require_usual,
 )
-from privatelr.mechanisms.stages import STAGES, StageCalibration, StageRequest
+from privatelr.mechanisms.stages import STAGES, StageCalibration
 from privatelr.mechanisms.stages.coefficients import Mechanism, mechanism_of
 from privatelr.mechanisms.stages.histogram import HistogramCalibration, ScoreScale
 from privatelr.mechanisms.stages.matrices import MomentsCalibration
@@ -159,9 +159,9 @@ def calibrate_all(
         try:
             require_usual(parts)
             for name in in_order(parts):
-                made[name] = STAGES[name].calibrate(
-                    StageRequest(parts[name], asked, facts, scale, beside, made)
-                )
+                own = asked if name == COEFFICIENTS else replace(asked, kinds=beside)
+                own = replace(own, target=parts[name])
+                made[name] = STAGES[name].calibrate(own, facts, scale, made)
         except GuaranteeError as error:
             refusal = error
         else:

@@ -9,7 +9,7 @@ from privatelr.mechanisms.stages.histogram import HistogramStage
 from privatelr.mechanisms.stages.lengths import LengthStage
 from privatelr.mechanisms.stages.matrices import MatrixStage
 from privatelr.mechanisms.stages.scale import ScaleStage
-from privatelr.mechanisms.stages.stage import Stage, StageCalibration, StageRequest
+from privatelr.mechanisms.stages.stage import Stage, StageCalibration
 
 _ALL = (ScaleStage(), LengthStage(), CoefficientStage(), MatrixStage(), HistogramStage())
 for stage in _ALL:

@@ -24,7 +24,8 @@ from privatelr.mechanisms.calibration import (
 from privatelr.mechanisms.perturbation import Release, release_minimiser, release_plain
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import COEFFICIENTS, Request
-from privatelr.mechanisms.stages.stage import Stage, StageRequest
+from privatelr.mechanisms.stages.scale import ScaleFacts
+from privatelr.mechanisms.stages.stage import Calibrations, Stage
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
 from privatelr.types import Placement
 
@@ -78,7 +79,7 @@ def mechanism_of(placement: Placement, target: Guarantee) -> Mechanism:
 
 def calibrate(request: Request, facts: Problem) -> Calibration:
     """Calibrate the coefficients alone; takes no data."""
-    return CoefficientStage().calibrate(StageRequest(request.target, request, facts))
+    return CoefficientStage().calibrate(request, facts, columns=None, before={})
 
 
 class CoefficientStage(Stage[Calibration]):
@@ -86,29 +87,29 @@ class CoefficientStage(Stage[Calibration]):
 
     name, part, at_coefficients = COEFFICIENTS, "coefficients", False
 
-    def calibrate(self, asked: StageRequest) -> Calibration:
+    def calibrate(
+        self, request: Request, problem: Problem, columns: ScaleFacts | None, before: Calibrations
+    ) -> Calibration:
         """Choose lambda by its rule, if one was asked for, and calibrate; takes no data."""
-        request, facts, target = asked.request, asked.problem, asked.target
-        mechanism, wanted = mechanism_of(request.placement, target), request.lambda_
+        target, wanted = request.target, request.lambda_
+        mechanism = mechanism_of(request.placement, target)
         if isinstance(target, NonPrivate):
             if not isinstance(wanted, str):
-                return mechanism.calibrate(facts.with_lambda(wanted), request, "as given")
-            plain = facts.with_lambda(lambda_rules.PLAIN_LAMBDA)
+                return mechanism.calibrate(problem.with_lambda(wanted), request, "as given")
+            plain = problem.with_lambda(lambda_rules.PLAIN_LAMBDA)
             return mechanism.calibrate(plain, request, "the default of a plain fit")
-        analysis = proven(request.analysis, facts.loss)
-        public, rules = (
-            (facts, target, analysis, request.placement),
-            dict[lambda_rules.LambdaRule, float](),
-        )
+        analysis = proven(request.analysis, problem.loss)
+        public = problem, target, analysis, request.placement
+        rules = dict[lambda_rules.LambdaRule, float]()
         for rule in lambda_rules.LAMBDA_RULES:
             with suppress(GuaranteeError):  # a rule without an answer is not listed
                 rules[rule] = lambda_rules.lambda_by_rule(rule, *public, request.kinds)
         if not isinstance(wanted, str):
-            problem, origin = facts.with_lambda(wanted), "as given"
+            problem, origin = problem.with_lambda(wanted), "as given"
         else:
             if wanted not in rules:  # raise the error that says why the rule has no answer
                 lambda_rules.lambda_by_rule(wanted, *public)
-            problem = facts.with_lambda(rules[wanted])
+            problem = problem.with_lambda(rules[wanted])
             origin = lambda_rules.origin_of(wanted, rules, *public)
             if wanted != "PrivateLR" and analysis != "cms11":
                 # R's rule may give too small a lambda

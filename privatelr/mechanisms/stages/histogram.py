@@ -26,9 +26,11 @@ from privatelr.mechanisms.calibration.proven_noise import (
     require_law,
 )
 from privatelr.mechanisms.perturbation import Release, rounded_sum
+from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.range_selection import share_grid
-from privatelr.mechanisms.request import ROC
-from privatelr.mechanisms.stages.stage import Part, Stage, StageRequest
+from privatelr.mechanisms.request import ROC, Request
+from privatelr.mechanisms.stages.scale import ScaleFacts
+from privatelr.mechanisms.stages.stage import Calibrations, Part, Stage
 from privatelr.numerics.rows import EntryRows, row_products
 from privatelr.privacy import (
     REPLACE_PERSON,
@@ -389,10 +391,11 @@ class HistogramStage(Stage[HistogramCalibration]):
 
     name, part, drawn = ROC, "counts of scores by class", 2
 
-    def calibrate(self, asked: StageRequest) -> HistogramCalibration:
+    def calibrate(
+        self, request: Request, problem: Problem, columns: ScaleFacts | None, before: Calibrations
+    ) -> HistogramCalibration:
         """Choose the bins, and the noise on their counts."""
-        problem = asked.problem
-        return calibrate_histogram(problem.n, asked.target, asked.kinds, problem.moved)
+        return calibrate_histogram(problem.n, request.target, request.kinds, problem.moved)
 
     def release(
         self,

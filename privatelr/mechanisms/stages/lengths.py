@@ -23,6 +23,7 @@ from scipy import sparse
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import StageCalibration
 from privatelr.mechanisms.calibration.lambda_rules import nominal_epsilon
+from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.range_selection import (
     CERTAINTY,
     TOO_LOOSE,
@@ -31,8 +32,9 @@ from privatelr.mechanisms.range_selection import (
     slots_of,
     unit_of_person,
 )
-from privatelr.mechanisms.request import LENGTHS
-from privatelr.mechanisms.stages.stage import Part, Stage, StageRequest
+from privatelr.mechanisms.request import LENGTHS, Request
+from privatelr.mechanisms.stages.scale import ScaleFacts
+from privatelr.mechanisms.stages.stage import Calibrations, Part, Stage
 from privatelr.numerics.rows import LooseRows, shares_within
 from privatelr.numerics.rows.row_bounds import RowBounds, roots_of
 from privatelr.privacy import (
@@ -254,12 +256,13 @@ class LengthStage(Stage[LengthCalibration]):
     name, part, at_coefficients, drawn = LENGTHS, "length of rows", False, 4
     noise_by = "the exponential mechanism"
 
-    def calibrate(self, asked: StageRequest) -> LengthCalibration:
+    def calibrate(
+        self, request: Request, problem: Problem, columns: ScaleFacts | None, before: Calibrations
+    ) -> LengthCalibration:
         """Calibrate the choice."""
-        columns = asked.columns
         assert columns is not None
         assert columns.longer is not None
-        return calibrate_lengths(columns.longer, columns.n, cast("Promise", asked.target))
+        return calibrate_lengths(columns.longer, columns.n, cast("Promise", request.target))
 
     def read(
         self,

@@ -25,10 +25,10 @@ from privatelr.mechanisms.calibration.proven_noise import (
 )
 from privatelr.mechanisms.perturbation import Moments, Release, release_moments
 from privatelr.mechanisms.problem import Problem
-from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, LENGTHS, SCALE
+from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, LENGTHS, SCALE, Request
 from privatelr.mechanisms.stages.histogram import ScoreScale
-from privatelr.mechanisms.stages.scale import scale_map
-from privatelr.mechanisms.stages.stage import Part, Stage, StageRequest
+from privatelr.mechanisms.stages.scale import ScaleFacts, scale_map
+from privatelr.mechanisms.stages.stage import Calibrations, Part, Stage
 from privatelr.privacy import ZCDP, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.noise import LAWS, Draw, GaussianNoise, NoiseLaw, NoNoise
 from privatelr.types import FloatArray, Rows
@@ -244,12 +244,13 @@ class MatrixStage(Stage[MomentsCalibration]):
 
     name, part, drawn, released = INFERENCE, "matrices for inference", 0, Moments
 
-    def calibrate(self, asked: StageRequest) -> MomentsCalibration:
+    def calibrate(
+        self, request: Request, problem: Problem, columns: ScaleFacts | None, before: Calibrations
+    ) -> MomentsCalibration:
         """Calibrate the noise on both matrices together."""
-        scale, problem = asked.before.get(SCALE), asked.before[COEFFICIENTS].problem
-        typical = None if scale is None else scale.typical
-        divided = LENGTHS in asked.before
-        return calibrate_moments(problem, asked.target, asked.kinds, typical, divided=divided)
+        scale, problem = before.get(SCALE), before[COEFFICIENTS].problem
+        typical, divided = None if scale is None else scale.typical, LENGTHS in before
+        return calibrate_moments(problem, request.target, request.kinds, typical, divided=divided)
 
     def release(
         self,

@@ -32,8 +32,9 @@ from privatelr.mechanisms.calibration.proven_noise import (
     require_law,
 )
 from privatelr.mechanisms.perturbation import rounded_sum
-from privatelr.mechanisms.request import LENGTHS, SCALE
-from privatelr.mechanisms.stages.stage import Part, Stage, StageRequest
+from privatelr.mechanisms.problem import Problem
+from privatelr.mechanisms.request import LENGTHS, SCALE, Request
+from privatelr.mechanisms.stages.stage import Calibrations, Part, Stage
 from privatelr.numerics import Loss
 from privatelr.numerics.rows import LooseRows, column_sums
 from privatelr.privacy import (
@@ -677,10 +678,12 @@ class ScaleStage(Stage[ScaleCalibration]):
     name, part, at_coefficients, drawn = SCALE, "scale of the columns", False, 1
     released = ScaleRelease
 
-    def calibrate(self, asked: StageRequest) -> ScaleCalibration:
+    def calibrate(
+        self, request: Request, problem: Problem, columns: ScaleFacts | None, before: Calibrations
+    ) -> ScaleCalibration:
         """Calibrate the noise on means and mean squares."""
-        assert asked.columns is not None
-        return calibrate_scale(asked.columns, cast("Promise", asked.target))
+        assert columns is not None
+        return calibrate_scale(columns, cast("Promise", request.target))
 
     def seen(self) -> str:
         """Name the moments, by which readers know them."""

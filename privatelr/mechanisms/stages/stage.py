@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from privatelr.mechanisms.calibration.calibration_record import StageCalibration
-from privatelr.mechanisms.calibration.lambda_rules import Kinds
 from privatelr.mechanisms.perturbation import Release
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import Request
-from privatelr.privacy import Guarantee
 from privatelr.privacy.noise import Draw
 from privatelr.types import FloatArray, Rows
 
@@ -21,6 +18,10 @@ if TYPE_CHECKING:
 
 
 Made = TypeVar("Made", bound=StageCalibration)
+
+
+Calibrations = Mapping[str, Any]
+"""Calibrations of stages by the names of their shares."""
 
 
 class Part(Protocol):
@@ -33,33 +34,6 @@ class Part(Protocol):
     def values(self) -> FloatArray:
         """The released numbers, as a file has them."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class StageRequest:
-    """What a stage is calibrated for.
-
-    Attributes
-    ----------
-    target : Guarantee
-        The part of the price.
-    request : Request
-        What was asked for, with the laws of noise of the coefficients.
-    problem : Problem
-    columns : ScaleFacts or None
-        Facts about the columns, if their scale is released.
-    kinds : tuple of type
-        The laws of noise of the stages next to the coefficients; all of them if empty.
-    before : mapping
-        The calibrations of the earlier stages.
-    """
-
-    target: Guarantee
-    request: Request
-    problem: Problem
-    columns: ScaleFacts | None = None
-    kinds: Kinds = ()
-    before: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Stage(Generic[Made]):
@@ -78,8 +52,22 @@ class Stage(Generic[Made]):
     released: ClassVar[type[Any]]
     """Makes what was released of its numbers in a file, where nothing else is needed."""
 
-    def calibrate(self, asked: StageRequest) -> Made:
-        """Calibrate the noise for a part of the price; takes no data."""
+    def calibrate(
+        self, request: Request, problem: Problem, columns: ScaleFacts | None, before: Calibrations
+    ) -> Made:
+        """Calibrate the noise for a part of the price; takes no data.
+
+        Parameters
+        ----------
+        request
+            What was asked for, with the part of the price as its target, and the laws of noise of
+            the stage.
+        problem
+        columns
+            Facts about the columns, if their scale is released.
+        before
+            The calibrations of the earlier stages.
+        """
         raise NotImplementedError
 
     def release(
