@@ -26,7 +26,7 @@ from privatelr.mechanisms import (
     Problem,
     Request,
     calibrate_all,
-    price_shares,
+    registry,
     release_scale,
     scale_map,
 )
@@ -295,7 +295,7 @@ def test_planted_price_that_forgets_weights_is_caught(monkeypatch):
         check_price_of_weights()
 
 
-DIVIDE = price_shares.divide
+DIVIDE = registry.divide
 
 
 def too_much(target, spend, loss, **stages):

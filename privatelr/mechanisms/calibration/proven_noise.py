@@ -224,7 +224,7 @@ def shield_for(
     epsilon = pure_part(target)
     spent = pure.objective_epsilon(noise.rate_along(problem), problem, analysis)
     left = PureDP(epsilon - spent - _ROUNDING * epsilon)
-    return SphericalLaplace.hiding(reach, problem.size, left)
+    return SphericalLaplace.hiding(reach, noise.dimension, left)
 
 
 def grid_for(noise: NoiseLaw) -> float:

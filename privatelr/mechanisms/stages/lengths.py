@@ -61,7 +61,6 @@ LENGTH_GRID = np.array([0.0, *(float(f"{1.1**k:.3g}") for k in range(99))])
 """Candidates for the length, in lengths of a typical row, after the 0 where the first cell begins:
 a tenth apart, and rounded for readers."""
 _CELLS = len(LENGTH_GRID) - 1
-_NOISE = Gumbel(_CELLS)
 _PARTS = 2**10
 """Numbers of records that may be longer are multiples of one over it."""
 _WEIGHED_DOWN = 1 - 2.0**-40
@@ -88,31 +87,15 @@ class LengthCalibration(StageCalibration):
     target: Guarantee
     eta: float
     longer: float
+    noise = Gumbel(_CELLS)  # type: ignore[assignment]
+    size = 1
+    grid = 0.0
+    sensitivity = WIDTH
 
     @property
     def mechanism(self) -> ExponentialMechanism:
         """The mechanism of the choice."""
         return ExponentialMechanism(self.eta, WIDTH)
-
-    @property
-    def noise(self) -> Gumbel:  # type: ignore[override]
-        """The law of the numbers that decide the choice."""
-        return _NOISE
-
-    @property
-    def size(self) -> int:
-        """One number."""
-        return 1
-
-    @property
-    def grid(self) -> float:
-        """No grid of equal steps."""
-        return 0.0
-
-    @property
-    def sensitivity(self) -> float:
-        """The length of an interval that contains the changes of all scores."""
-        return WIDTH
 
     @property
     def proven(self) -> Guarantee:

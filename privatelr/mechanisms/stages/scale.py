@@ -308,7 +308,7 @@ def share_of_price(
 
     That is epsilon or rho, of which stages have parts that add up. Under an (epsilon, delta) it is
     mu squared of the whole, or epsilon if the coefficients have Laplace noise: what they leave of
-    it goes to the Gaussian stages, by their parts of mu squared (`price_shares.divide`).
+    it goes to the Gaussian stages, by their parts of mu squared (`registry.divide`).
     """
     price, whole = scale.target, coefficients.target
     if isinstance(price, PureDP):
