@@ -21,6 +21,7 @@ from privatelr.mechanisms import (
     release_all,
 )
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Kinds, nominal_epsilon
+from privatelr.mechanisms.request import SCALE
 from privatelr.mechanisms.stages.lengths import longer_records
 from privatelr.mechanisms.stages.scale import (
     ScaleFacts,
@@ -145,27 +146,32 @@ class Perturbation(Method):
         found, refusal = self.tried(declared, n, ways)
         if refusal is not None and not found and not self.is_optional:
             raise refusal
-        best = min(found.values(), key=_noise_of, default=None)
+        least = partial(min, key=lambda planned: relative_noise(planned[1]), default=None)
+        best: Planned | None = least(found.values())
         if best is None or not self.is_optional:
             return best
         laws: tuple[Kinds, ...] = (request.kinds,)
         if isinstance(target, ApproxDP) and not request.kinds:
             laws = GAUSSIAN, LAPLACE
             found = self.tried(declared, n, product(promises_for(request), laws))[0]
-        plan = best[1]
-        by_intervals = request.buys_intervals
-        worth = {way: e for way, e in found.items() if is_worth_it(e[1].scale, by_intervals)}
+        plan, by_intervals = best[1], request.buys_intervals
+        worth = {
+            way: planned
+            for way, planned in found.items()
+            if is_worth_it(planned[1].parts[SCALE], by_intervals)
+        }
         if not worth or len(worth) == len(found):
             return best if worth else None
-        price = deciding_price(plan.scale.facts, target)
+        price = deciding_price(plan.parts[SCALE].facts, target)
         rivals = product(promises_for(replace(request, target=price)), laws)
         usual = self.tried(declared, n, rivals, price)[0]
-        decisive = min(usual, key=lambda way: _noise_of(usual[way]), default=None)
-        if decisive not in worth or is_worth_it(plan.scale, by_intervals):
+        decisive = min(usual, key=lambda way: relative_noise(usual[way][1]), default=None)
+        if decisive not in worth or is_worth_it(plan.parts[SCALE], by_intervals):
             return best if decisive in worth else None
         if nominal_epsilon(plan.target) < nominal_epsilon(usual[decisive][1].target):
             return None
-        return min(worth.values(), key=_noise_of)
+        chosen: Planned = least(worth.values())
+        return chosen
 
     def tried(
         self, declared: Any, n: int, ways: Iterable[Way], price: Guarantee | None = None
@@ -208,10 +214,6 @@ class Perturbation(Method):
             else:
                 found[type(promise), kinds] = spec, replace(staged, target=price or self.target)
         return found, refusal
-
-
-def _noise_of(planned: Planned) -> float:
-    return relative_noise(planned[1])
 
 
 def perturbation(

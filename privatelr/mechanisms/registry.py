@@ -32,7 +32,7 @@ from privatelr.mechanisms.request import (
     require_usual,
 )
 from privatelr.mechanisms.stages import StageCalibration
-from privatelr.mechanisms.stages.coefficients import Mechanism, mechanism_of
+from privatelr.mechanisms.stages.coefficients import mechanism_of
 from privatelr.mechanisms.stages.histogram import HistogramCalibration, ScoreScale
 from privatelr.mechanisms.stages.matrices import MomentsCalibration
 from privatelr.mechanisms.stages.scale import ScaleCalibration, ScaleFacts
@@ -71,7 +71,6 @@ class StagedCalibration:
     """
 
     target: Guarantee
-    mechanism: Mechanism
     parts: Mapping[str, Any] = field(hash=False)
     """The calibration of each stage by the name of its share, in the order of their releases."""
     request: Request | None = None
@@ -338,9 +337,8 @@ def calibrate_all(
         except GuaranteeError as error:
             refusal = error
         else:
-            mechanism = mechanism_of(asked.placement, asked.target)
             meant_for = replace(asked, target=promise)
-            found.append(StagedCalibration(request.target, mechanism, made, meant_for))
+            found.append(StagedCalibration(request.target, made, meant_for))
     if not found:
         raise refusal
     return found[0] if len(found) == 1 else min(found, key=_noise)
@@ -457,7 +455,9 @@ def release_all(
     one record. *Assumed public*: everything in `plan`. *Not covered*: time and memory.
     """
     drawn = {} if centre is None else {"centre": centre, "stiff": stiff}
-    released = plan.mechanism.release(rows, plan.coefficients, draws, solver, **drawn)
+    coefficients = plan.coefficients
+    mechanism = mechanism_of(coefficients.placement, coefficients.target)
+    released = mechanism.release(rows, coefficients, draws, solver, **drawn)
     covered = guarantee or plan.target
     parts = dict(before or {})
     released = replace(released, guarantee=covered, entry=entry, request=plan.request, parts=parts)

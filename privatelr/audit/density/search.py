@@ -16,7 +16,7 @@ from privatelr.audit.density.loss import PrivacyLoss
 from privatelr.audit.density.pairs import Pair
 from privatelr.design import BatchReader, read_design, unstandardised
 from privatelr.errors import ArgumentError, count_of, show
-from privatelr.mechanisms import Release, StagedCalibration, in_order, mechanism_of
+from privatelr.mechanisms import Release, StagedCalibration, in_order
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.request import COEFFICIENTS
 from privatelr.mechanisms.signed_rows import SignedRows
@@ -149,10 +149,9 @@ def _read_subject(subject: Any) -> tuple[StagedCalibration | None, Calibration]:
     """The plan, or None if it buys nothing but coefficients, and their calibration."""
     match subject:
         case FitRecord(calibration=calibration, release=release):
-            mechanism = mechanism_of(calibration.placement, calibration.target)
             parts = {name: part.calibration for name, part in release.parts.items()}
             parts = in_order({**parts, COEFFICIENTS: calibration})
-            plan = StagedCalibration(subject.guarantee, mechanism, parts)
+            plan = StagedCalibration(subject.guarantee, parts)
         case StagedCalibration():
             plan = subject
         case Calibration():

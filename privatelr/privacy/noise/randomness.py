@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 import os
 import secrets
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
@@ -81,12 +80,10 @@ class Draw(Protocol):
 
     __slots__ = ()
 
-    @abstractmethod
     def enclose(self, precision: int) -> list[flint.arb]:
         """Return balls that contain the coordinates; more bits give smaller balls."""
         ...
 
-    @abstractmethod
     def nearest(self) -> FloatArray:
         """Return doubles ``(dimension,)``, each within a few units in the last place."""
         ...
