@@ -36,7 +36,7 @@ RELEASES = {
     *("release_scale", "mean_squares", "scale_moments"),
     *("spread_to_noise", "variance_sd", "scale_map", "_with_length", "_longest_row"),
     *(
-        "_typical_map",
+        "_map_and_longest",
         "row_map",
         "divisors",
         "release_length",

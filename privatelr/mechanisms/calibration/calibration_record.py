@@ -69,7 +69,10 @@ class StageCalibration:
         It is pure epsilon if Laplace noise was chosen for (epsilon, delta). A ledger composes it,
         and an audit tries to break it.
         """
-        return proven_by(self.noise, self.target)
+        target = self.target
+        if isinstance(target, privacy.ApproxDP) and self.noise.is_pure:
+            return privacy.PureDP(pure_part(target), target.neighbours)
+        return target
 
     @property
     def events(self) -> tuple[privacy.Event, ...]:
@@ -282,13 +285,6 @@ class Calibration(StageCalibration):
             others.append((title, "not possible" if math.isinf(ratio) else f"{ratio:.3g}"))
         heading = f"Length of the noise at this lambda and d = {problem.d}, the chosen being 1:"
         return facts_html(self._title, facts, heading, page_model.FactList(others))
-
-
-def proven_by(noise: NoiseLaw, target: privacy.Guarantee) -> privacy.Guarantee:
-    """Return the target, or pure epsilon if Laplace noise was made for (epsilon, delta)."""
-    if isinstance(target, privacy.ApproxDP) and noise.is_pure:
-        return privacy.PureDP(pure_part(target), target.neighbours)
-    return target
 
 
 def events_of(stage: StageCalibration) -> tuple[privacy.Event, ...]:

@@ -132,15 +132,13 @@ def output_sensitivity(problem: Problem, tau: float = 0.0) -> float:
     return 2 * (problem.reach + problem.touched * tau) / problem.penalty * UP
 
 
-def laws_hiding(
-    sensitivity: float, d: int, target: Promise, *kinds: type[NoiseLaw]
-) -> list[NoiseLaw]:
+def laws_hiding(sensitivity: float, d: int, target: Promise) -> list[NoiseLaw]:
     """Return the laws of noise for a vector ``(d,)`` of this Euclidean sensitivity.
 
-    All laws are tried, or these kinds: spherical Laplace noise for the pure epsilon that
-    implies the target and, unless the target is pure, Gaussian noise.
+    They are spherical Laplace noise for the pure epsilon that implies the target and, unless the
+    target is pure, Gaussian noise.
     """
-    found = (kind.hiding(sensitivity, d, target) for kind in kinds or LAWS.values())
+    found = (kind.hiding(sensitivity, d, target) for kind in LAWS.values())
     return [law for law in found if law is not None]
 
 

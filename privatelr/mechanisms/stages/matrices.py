@@ -19,7 +19,6 @@ from privatelr.mechanisms.calibration.proven_noise import (
     MOST_IN_MEMORY,
     ROUNDING,
     grid_for,
-    laws_hiding,
     mean_error,
     require_law,
 )
@@ -220,7 +219,7 @@ def calibrate_moments(
             law
             for kind in LAWS.values()
             if kind.is_spherical  # as the posterior of the matrices takes them
-            for law in laws_hiding(moments_sensitivity(problem, typical, kind), size, target, kind)
+            if (law := kind.hiding(moments_sensitivity(problem, typical, kind), size, target))
         ]
         noise = require_law(laws, target, kinds)
     balance = moments_balance(problem, typical)

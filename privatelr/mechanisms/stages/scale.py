@@ -580,16 +580,7 @@ def scale_map(release: ScaleRelease, length: float | None = None) -> tuple[Float
     >>> centre.round(2), factor.round(1)  # rows become factor * (x - centre)
     (array([0.2]), array([2.]))
     """
-    centre, factor, longest = _typical_map(release)
-    calibration, facts = release.calibration, release.calibration.facts
-    if length is not None:
-        factor[calibration.means] /= min(length, longest)
-    if calibration.of_numbers:
-        sizes = [group.size for group in facts.groups]
-        number = np.repeat([-1 if g.number is None else g.number for g in facts.groups], sizes)
-        centre = np.where(number < 0, centre, centre[number])
-        factor *= np.where(number < 0, 1.0, factor[number])
-    return centre, factor
+    return _map_and_longest(release, length)[:2]
 
 
 def row_map(parts: Mapping[str, Any]) -> tuple[FloatArray, FloatArray, float | None]:
@@ -597,16 +588,19 @@ def row_map(parts: Mapping[str, Any]) -> tuple[FloatArray, FloatArray, float | N
 
     The length is None if none was released, and infinite if bounds and map allow no longer row.
     """
-    scale = parts[SCALE]
     length = parts[LENGTHS].length if LENGTHS in parts else None
-    held = math.inf if length is not None and _typical_map(scale)[2] <= length else length
-    return *scale_map(scale, length), held
+    centre, factor, longest = _map_and_longest(parts[SCALE], length)
+    held = math.inf if length is not None and longest <= length else length
+    return centre, factor, held
 
 
-def _typical_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray, float]:
-    """Return centre and factor that give a typical row length 1, and the longest row's length.
+def _map_and_longest(
+    release: ScaleRelease, length: float | None
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return the `scale_map`, and the length of the longest row where a typical one has length 1.
 
-    Under pure epsilon, products of a number and levels have those of the levels yet.
+    The longest row is that of rows whose products of a number and levels have the centre and the
+    factor of the levels.
     """
     calibration, facts = release.calibration, release.calibration.facts
     means, pure = calibration.means, calibration.of_numbers
@@ -625,7 +619,14 @@ def _typical_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray, float]:
         levels = facts.columns_of("indicators")
         most[levels] = 1.0 / np.maximum(1.0 - centre[levels], centre[levels])
     factor[means] = _with_length(factor[means], size[means], typical, most[means])
-    return centre, factor, _longest_row(calibration, centre, factor) / typical**0.5
+    longest = _longest_row(calibration, centre, factor) / typical**0.5
+    if length is not None:
+        factor[means] /= min(length, longest)
+    if pure:
+        number = np.repeat([-1 if g.number is None else g.number for g in facts.groups], sizes)
+        centre = np.where(number < 0, centre, centre[number])
+        factor *= np.where(number < 0, 1.0, factor[number])
+    return centre, factor, longest
 
 
 def _with_length(
