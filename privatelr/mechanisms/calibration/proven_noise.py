@@ -34,7 +34,6 @@ from privatelr.privacy.noise import (
     GaussianNoise,
     LaplaceNoise,
     NoiseLaw,
-    SphericalLaplace,
     mean_square,
     pure_part,
     shortest,
@@ -222,7 +221,8 @@ def shield_for(
     epsilon = pure_part(target)
     spent = pure.objective_epsilon(noise.rate_along(problem), problem, analysis)
     left = PureDP(epsilon - spent - _ROUNDING * epsilon)
-    return SphericalLaplace.hiding(reach, noise.dimension, left)
+    hidden = (law.hiding(reach, noise.dimension, left) for law in LAWS.values())
+    return next(shield for shield in hidden if shield is not None)
 
 
 def grid_for(noise: NoiseLaw) -> float:
