@@ -16,7 +16,7 @@ MOST = {
     "isinstance of kinds": 66,
     "uses of Any": 1649,
     "default call: depth": 14,
-    "default call: functions": 334,
+    "default call: functions": 336,
     "default call: modules": 52,
     "default call: types": 34,
     "inference call: depth": 17,
@@ -24,7 +24,7 @@ MOST = {
     "inference call: modules": 63,
     "inference call: types": 51,
     "command on a stream: depth": 23,
-    "command on a stream: functions": 602,
+    "command on a stream: functions": 604,
     "command on a stream: modules": 83,
     "command on a stream: types": 58,
 }
