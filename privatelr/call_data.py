@@ -48,7 +48,7 @@ from privatelr.formula import (
     with_person,
     with_terms,
 )
-from privatelr.mechanisms.stages.scale import sums_of_loose
+from privatelr.mechanisms.stages.scale import MomentSums
 from privatelr.numerics.rows import (
     MOST_SCORED,
     DaskRows,
@@ -186,7 +186,7 @@ class FrameData:
             return equal.rows(with_equal_weights(spec), bar=bar)
         batch = replace(self.batch, tally=Tally(), shares=self._means())
         reader, has_offset = BatchReader(spec, batch), spec.offset_bound > 0
-        kernel = sums_of_loose(self.persons is not None)
+        kernel = MomentSums(persons=self.persons is not None, are_bounded=False)
         loose = LooseRows.of(reader, spec.d, kernel, has_offset=has_offset)
         return replace(loose, persons=self.persons), batch.tally
 

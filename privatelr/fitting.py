@@ -55,7 +55,7 @@ from privatelr.mechanisms.request import (
 )
 from privatelr.mechanisms.stages.lengths import release_length
 from privatelr.mechanisms.stages.scale import row_map
-from privatelr.method import Method, standardised
+from privatelr.method import Method
 from privatelr.numerics import label
 from privatelr.numerics.rows import RowBounds, reading_again
 from privatelr.privacy import (
@@ -64,7 +64,7 @@ from privatelr.privacy import (
     void,
 )
 from privatelr.privacy.accounting import Account, charge, charged_if_unread
-from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, normals
+from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness, drawn_normals
 from privatelr.sources import Schema
 
 if TYPE_CHECKING:
@@ -184,27 +184,6 @@ def read_options(
     return Options(randomness, account, int(verbosity), threshold, scaling, rp_dim, asked)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """What is known of a fit before it is paid for, and before private values are read.
-
-    Attributes
-    ----------
-    declared, spec : the plan by declarations alone, and that of the rows that are fitted
-    calibration : all numbers of the mechanism
-    guarantee : Guarantee
-    cut : the threshold, or the rule by which one is learned
-    is_scored : whether each record is scored, for diagnostics
-    """
-
-    declared: Any
-    spec: AnySpec
-    calibration: Any
-    guarantee: Guarantee
-    cut: Any
-    is_scored: bool
-
-
 def fit(
     kind: Callable[..., Fitted],
     method: Method,
@@ -231,25 +210,30 @@ def fit(
     # choices are charged by their events, which may need no delta although the guarantee has one
     is_read = data.is_in_parts and not method.by_entries
     with charged_if_unread(options.ledger, guarantee, is_read=is_read):
-        ready = _prepare(method, data, schema, options, guarantee)
-    spec, calibration = ready.spec, ready.calibration
+        declared, cut, is_scored = _declared_plan(method, data, schema, options, guarantee)
+        spec, calibration = method.planned(declared, len(data))
+        if spec is not declared:
+            warn_of_noise(calibration.parts[SCALE], stacklevel=4)
+        warn_of_doubts(spec, data.batch, schema, stacklevel=4)
+        if options.verbose:
+            print(calibration)
     strata: By | None = spec.formula.by
     by = strata if strata is not None and strata.level is None else None
     named = label(spec.formula.text, method.loss)
     whose = None if spec.formula.person is None else spec.formula.person.column
     events = () if options.ledger is None else calibration.events
-    entry = charge(options.ledger, ready.guarantee, events, named, whose)
+    entry = charge(options.ledger, guarantee, events, named, whose)
     draws = method.draw(calibration, options.randomness)
     fits = dict[Any, Any]()
     with np.errstate(all="ignore"):  # an underflow is a fact about the data
         loose, tally, before, bar = None, None, dict[str, Any](), options.verbose > 0
         centre = factor = np.zeros(0)
-        is_read_again = data.is_in_parts and (spec is not ready.declared or by is not None)
+        is_read_again = data.is_in_parts and (spec is not declared or by is not None)
         check: Callable[[], Any] | None = None
         if data.is_in_parts:
-            data = data.held(ready.declared)
-        if spec is not ready.declared:
-            loose, tally = data.loose(ready.declared, bar=bar)
+            data = data.held(declared)
+        if spec is not declared:
+            loose, tally = data.loose(declared, bar=bar)
             check = reading_again(loose) if is_read_again else None
             before = release_before(loose, cast("DesignSpec", spec), calibration, draws)
             centre, factor, length = row_map(before)
@@ -275,18 +259,15 @@ def fit(
                 drawn["before"] = before
 
             def expected(release: Any, at: Any = at) -> ScoreScale:
-                made: Any = kind(at, release, ready.cut, None)
+                made: Any = kind(at, release, cut, None)
                 return scored_records.score_scale(made)
 
-            paid = {"guarantee": ready.guarantee, "entry": entry}
+            paid = {"guarantee": guarantee, "entry": entry}
             release = method.release(rows, calibration, draws, **drawn, **paid, expected=expected)
-            told = at, tally
-            found = (
-                results.diagnose(rows, release.coef, method.loss, *told)
-                if ready.is_scored
-                else None
-            )
-            fits[level] = kind(at, release, ready.cut, found)
+            diagnostics = None
+            if is_scored:
+                diagnostics = results.diagnose(rows, release.coef, method.loss, at, tally)
+            fits[level] = kind(at, release, cut, diagnostics)
         if check is not None:
             check()
     if by is None:
@@ -309,13 +290,17 @@ def release_before(rows: Any, spec: DesignSpec, calibration: Any, draws: Draws) 
     return {SCALE: scale, LENGTHS: length}
 
 
-def _prepare(
+def _declared_plan(
     method: Method, data: FrameData, schema: Schema, options: Options, guarantee: Guarantee
-) -> _Ready:
-    """Plan the rows and calibrate, from public facts alone."""
+) -> tuple[AnySpec, Any, bool]:
+    """Plan the rows by declarations alone.
+
+    Returns the plan, the threshold or the rule by which one is learned, and whether each record is
+    scored, for diagnostics.
+    """
     cut = results.read_threshold(options.threshold, method.loss)
     data.require_plain(do_scale=options.do_scale, rp_dim=options.rp_dim)
-    if method.standard:  # row_norm limits rows once they are standardised
+    if method.standardises:  # row_norm limits rows once they are standardised
         schema = replace(schema, row_norm=None)
     spec = data.plan_entries(schema) if method.by_entries else data.plan(schema)
     if options.ledger is not None:
@@ -342,14 +327,7 @@ def _prepare(
         declared = replace(declared, prior=options.prior(declared, method.loss))
     if not method.by_entries:
         warn_of_one_record(guarantee, n, stacklevel=5)
-    found = standardised(method, declared, n)
-    if found is not None:
-        warn_of_noise(found[1].parts[SCALE], stacklevel=5)
-    spec, calibration = found or (declared, method.calibrate(method.facts(n, declared)))
-    warn_of_doubts(spec, data.batch, schema, stacklevel=5)
-    if options.verbose:
-        print(calibration)
-    return _Ready(declared, spec, calibration, guarantee, cut, scored)
+    return declared, cut, scored
 
 
 def _require_no_subset(ledger: Account, spec: AnySpec) -> None:
@@ -391,4 +369,4 @@ def _projected(spec: Any, options: Options, n: int) -> Any:
         return spec
     if width == 0:
         return spec
-    return project(spec, normals(options.randomness, spec.p * width).reshape(spec.p, width))
+    return project(spec, drawn_normals(options.randomness, spec.p * width).reshape(spec.p, width))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -21,25 +21,29 @@ from privatelr.mechanisms import (
     release_all,
 )
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Kinds, nominal_epsilon
+from privatelr.mechanisms.request import SCALE
 from privatelr.mechanisms.stages.lengths import longer_records
 from privatelr.mechanisms.stages.scale import (
     ScaleFacts,
-    counts_long_rows_less,
     deciding_price,
+    is_worth_it,
     scale_floor,
     usual_intercept,
     usual_rows,
 )
 from privatelr.numerics import Loss
 from privatelr.numerics.solve import Newton
-from privatelr.privacy import REPLACE_PERSON, ApproxDP, Guarantee, NonPrivate, PureDP
+from privatelr.privacy import REPLACE_PERSON, ApproxDP, Guarantee, PureDP
 from privatelr.privacy.noise import Randomness
 from privatelr.sources import Schema
 
-Way = Callable[[Any, int], tuple[Any, Any]]
+Planned = tuple[Any, Any]
+"""The plan of the rows that are fitted, and the calibration of all stages."""
+Way = tuple[Guarantee, Kinds]
+"""The promise for which stages are calibrated, and the laws of noise of the coefficients."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
     """The mechanism that a function such as `dplr` uses, set up before the data is seen.
 
@@ -47,42 +51,169 @@ class Method:
     ----------
     loss : Loss
     target : Guarantee
-    facts : callable
-        Takes n and the plan of the rows; returns public facts.
-    calibrate : callable
-        Takes the public facts; returns all numbers of the mechanism. It takes no data.
     draw : callable
         Takes a calibration and a source of randomness; returns the noise of a release.
     release : callable
         Takes rows, a calibration and its noise; returns a release.
     by_entries : bool
         Whether the entries of rows are bounded instead of their length.
-    standard : tuple of callable
-        Ways to standardise the rows. Each takes their plan and n, and returns the plan of
-        standardised rows and the calibration of all stages. Empty if the scale is not released.
-    buys_roc : bool
-        Whether the scores of the rows are counted, so that thresholds are learned from what is
-        paid for.
-    if_worth_it : callable, optional
-        Given where the scale is left out if the plan cannot have it or its noise is too large.
-        Returns such ways, one for each law of noise; for facts about the columns, those at the
-        price at which they are compared.
     by_class : bool
         Whether each level of the response is a class of its own, so that there are no scores of
         records by which diagnostics or a threshold are found.
+    buys_roc : bool
+        Whether the scores of the rows are counted, so that thresholds are learned from what is
+        paid for.
+    standardises : bool
+        Whether rows may be standardised by a released scale, so that `row_norm` limits them then.
     """
 
     loss: Loss
     target: Guarantee
-    facts: Callable[[int, Any], Any]
-    calibrate: Callable[..., Any]
     draw: Callable[[Any, Randomness], Any]
     release: Callable[..., Any]
     by_entries: bool = False
-    buys_roc: bool = False
-    standard: tuple[Way, ...] = ()
-    if_worth_it: Callable[..., tuple[Way, ...]] | None = None
     by_class: bool = False
+    buys_roc: bool = False
+    standardises: bool = False
+
+    def planned(self, declared: Any, n: int) -> Planned:
+        """Plan the rows and calibrate all stages, from the plan of declared rows; takes no data."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Perturbation(Method):
+    """Objective or output perturbation.
+
+    Attributes
+    ----------
+    request : Request
+    schema : Schema
+    is_optional : bool
+        Whether the scale is left out if the plan cannot have it or its noise is too large.
+    prior : object
+        What the penalty draws to, if that is not zero.
+    """
+
+    request: Request
+    schema: Schema
+    is_optional: bool = False
+    prior: Any = None
+
+    def facts(self, n: int, spec: RowSpec) -> Problem:
+        """Return the public facts about the rows of a plan."""
+        about_persons = self.target.neighbours is REPLACE_PERSON
+        if (spec.formula.person is not None) is not about_persons:
+            says = "has no person(...)" if about_persons else "says who records are of"
+            raise GuaranteeError(
+                f"person: the formula {says}, and the guarantee is about neighbours that "
+                f"{self.target.neighbours.value}; this takes both to be about persons, or neither."
+            )
+        beside: dict[str, Any] = {}
+        if self.prior is not None:
+            held = most_stiffness(spec, standardised=spec.standard is not None)
+            beside = {"centre": LONGEST_MARGIN / spec.radius, "stiffness": held}
+        if spec.response.kind == "classes":
+            beside["classes"] = require_few(spec.d, len(spec.response.levels))
+        return Problem(
+            n,
+            spec.d,
+            self.loss,
+            spec.radius,
+            spec.blocks,
+            weighted=spec.weighted,
+            offset=spec.offset_bound,
+            persons=about_persons,
+            touched=spec.touched,
+            **beside,
+        )
+
+    def planned(self, declared: Any, n: int) -> Planned:
+        """Plan standardised rows if the scale is released, and otherwise the declared ones."""
+        found = self.standardised(declared, n) if self.standardises else None
+        return found or (declared, calibrate_all(self.request, self.facts(n, declared)))
+
+    def standardised(self, declared: Any, n: int) -> Planned | None:
+        """Plan standardised rows in the way with the least noise for them.
+
+        The result is None if the scale is optional and not worth its price. As the price rises,
+        ways overtake each other that have more and less noise on the scale. So one of them decides
+        at all prices, the one that is best at a certain public price. If a scale is released at one
+        price, then also at every larger one.
+        """
+        request, target = self.request, self.target
+        ways = list(product(promises_for(request), (request.kinds,)))
+        found, refusal = self.tried(declared, n, ways)
+        if refusal is not None and not found and not self.is_optional:
+            raise refusal
+        least = partial(min, key=lambda planned: relative_noise(planned[1]), default=None)
+        best: Planned | None = least(found.values())
+        if best is None or not self.is_optional:
+            return best
+        laws: tuple[Kinds, ...] = (request.kinds,)
+        if isinstance(target, ApproxDP) and not request.kinds:
+            laws = GAUSSIAN, LAPLACE
+            found = self.tried(declared, n, product(promises_for(request), laws))[0]
+        plan, by_intervals = best[1], request.buys_intervals
+        worth = {
+            way: planned
+            for way, planned in found.items()
+            if is_worth_it(planned[1].parts[SCALE], by_intervals)
+        }
+        if not worth or len(worth) == len(found):
+            return best if worth else None
+        price = deciding_price(plan.parts[SCALE].facts, target)
+        rivals = product(promises_for(replace(request, target=price)), laws)
+        usual = self.tried(declared, n, rivals, price)[0]
+        decisive = min(usual, key=lambda way: relative_noise(usual[way][1]), default=None)
+        if decisive not in worth or is_worth_it(plan.parts[SCALE], by_intervals):
+            return best if decisive in worth else None
+        if nominal_epsilon(plan.target) < nominal_epsilon(usual[decisive][1].target):
+            return None
+        chosen: Planned = least(worth.values())
+        return chosen
+
+    def tried(
+        self, declared: Any, n: int, ways: Iterable[Way], price: Guarantee | None = None
+    ) -> tuple[dict[tuple[type, Kinds], Planned], Exception | None]:
+        """Plan standardised rows in each way that is possible, and return the first refusal.
+
+        What is possible is returned by the kind of the promise and the laws.
+        """
+        found, refusal = dict[tuple[type, Kinds], Planned](), None
+        loss, schema, request = self.loss, self.schema, self.request
+        for promise, kinds in ways:
+            length, unit = usual_rows(loss, n, declared.d, promise)
+            if schema.row_norm is not None:
+                length, unit = schema.row_norm, False
+            constant = schema.intercept_scale or usual_intercept(promise, request.buys_intervals)
+            try:
+                spec = plan_standard(
+                    declared,
+                    pure=isinstance(promise, PureDP),
+                    length=length,
+                    unit=unit,
+                    weighted=loss.probability is not None,
+                    intercept_scale=constant,
+                )
+                held = spec.standard
+                assert held is not None
+                columns = ScaleFacts(
+                    n,
+                    held.groups,
+                    held.centred,
+                    scale_floor(loss),
+                    spec.intercept or 0.0,
+                    persons=self.target.neighbours is REPLACE_PERSON,
+                    longer=None if length is not None else longer_records(declared.d, promise),
+                )
+                asked = replace(request, target=promise, kinds=kinds)
+                staged = calibrate_all(asked, self.facts(n, spec), columns)
+            except (SchemaError, GuaranteeError) as error:
+                refusal = refusal or error  # no column to scale, or a price that is too small
+            else:
+                found[type(promise), kinds] = spec, replace(staged, target=price or self.target)
+        return found, refusal
 
 
 def perturbation(
@@ -93,150 +224,37 @@ def perturbation(
     rp_dim: int = 0,
     solver: Any = Newton(),
     prior: Any = None,
-) -> Method:
+) -> Perturbation:
     """Set up objective or output perturbation; refuses choices that no theorem covers."""
     if not callable(solver) or isinstance(solver, type):
         raise ArgumentError(f"solver={show(solver)}: solver takes a minimiser such as Newton().")
     mechanism_of(request.placement, request.target)
-    target = request.target
-    about_persons = target.neighbours is REPLACE_PERSON
-    if rp_dim and (do_scale == "private" or request.pays_for_scale):
+    pays = request.pays_for_scale
+    if rp_dim and (do_scale == "private" or pays):
         asked = "do_scale='private'" if do_scale == "private" else "spend={'scale': ...}"
         raise ArgumentError(
             f"rp_dim={rp_dim} and {asked}: rows whose scale is released cannot be projected, too."
         )
-    if isinstance(do_scale, bool) and request.pays_for_scale:
+    if isinstance(do_scale, bool) and pays:
         raise ArgumentError(
             f"do_scale={do_scale} and spend={{'scale': ...}}: a scale that is not released takes "
             "no share; take do_scale='private', or no share for the scale."
         )
-
-    def facts(n: int, spec: RowSpec) -> Problem:
-        if (spec.formula.person is not None) is not about_persons:
-            says = "has no person(...)" if about_persons else "says who records are of"
-            raise GuaranteeError(
-                f"person: the formula {says}, and the guarantee is about neighbours that "
-                f"{target.neighbours.value}; this takes both to be about persons, or neither."
-            )
-        moved: dict[str, Any] = {"weighted": spec.weighted, "offset": spec.offset_bound}
-        if prior is not None:
-            held = most_stiffness(spec, standardised=spec.standard is not None)
-            moved |= {"centre": LONGEST_MARGIN / spec.radius, "stiffness": held}
-        who: dict[str, Any] = {"persons": about_persons, "touched": spec.touched}
-        if spec.response.kind == "classes":
-            who["classes"] = require_few(spec.d, len(spec.response.levels))
-        return Problem(n, spec.d, loss, spec.radius, spec.blocks, **moved, **who)
-
-    def standard(price: Guarantee, way: Any, declared: Any, n: int) -> tuple[Any, Any]:
-        promise, kinds = way
-        bought = request.buys_intervals
-        length, unit = usual_rows(loss, n, declared.d, promise)
-        if schema.row_norm is not None:
-            length, unit = schema.row_norm, False
-        spec = plan_standard(
-            declared,
-            pure=isinstance(promise, PureDP),
-            length=length,
-            unit=unit,
-            weighted=counts_long_rows_less(loss),
-            intercept_scale=schema.intercept_scale or usual_intercept(promise, bought),
-        )
-        held, constant = spec.standard, spec.intercept or 0.0
-        assert held is not None
-        columns = ScaleFacts(
-            n,
-            held.groups,
-            held.centred,
-            scale_floor(loss),
-            constant,
-            persons=about_persons,
-            longer=longer_records(declared.d, promise) if length is None else None,
-        )
-        asked = replace(request, target=promise, kinds=kinds)
-        return spec, replace(calibrate_all(asked, facts(n, spec), columns), target=price)
-
-    def ways(*laws: Kinds, columns: ScaleFacts | None = None) -> tuple[Any, ...]:
-        price = target if columns is None else deciding_price(columns, target)
-        promises = promises_for(replace(request, target=price))
-        return tuple(partial(standard, price, way) for way in product(promises, laws))
-
-    stages = partial(calibrate_all, request), draw_all, partial(release_all, solver=solver)
-    method = Method(loss, target, facts, *stages, buys_roc=request.buys_roc)
-    match do_scale:
-        case "private":
-            released = not isinstance(target, NonPrivate)
-        case None:
-            plain = schema.row_norm is None and rp_dim == 0
-            released = request.pays_for_scale or (request.may_scale and plain)
-        case _:
-            released = False
-    if not released:
-        return method
-    optional = do_scale is None and not request.pays_for_scale
-    several = isinstance(target, ApproxDP) and not request.kinds
-    laws = (GAUSSIAN, LAPLACE) if several else (request.kinds,)
-    rivals = partial(ways, *laws) if optional else None
-    return replace(method, standard=ways(request.kinds), if_worth_it=rivals)
-
-
-_Made = tuple[Any, Any]
-"""A plan and its calibration."""
-
-
-def standardised(method: Method, declared: Any, n: int) -> _Made | None:
-    """Plan and calibrate standardised rows; takes no data.
-
-    Of several ways the one with the least noise for its rows is taken.
-
-    Returns
-    -------
-    The plan and the calibration, or None if the scale of the columns is not released.
-    """
-    found, refusal = _tried(method.standard, declared, n)
-    if refusal is not None and not found and method.if_worth_it is None:
-        raise refusal
-    best = min(found.values(), key=lambda made: relative_noise(made[1]), default=None)
-    if best is None or method.if_worth_it is None:
-        return best
-    rivals = method.if_worth_it()
-    if len(rivals) != len(method.standard):  # otherwise they are the ways that were tried
-        found = _tried(rivals, declared, n)[0]
-    return _if_worth_it(best, found, method.if_worth_it, declared, n)
-
-
-def _tried(
-    ways: tuple[Way, ...], declared: Any, n: int
-) -> tuple[dict[int, _Made], Exception | None]:
-    """Return what can be made, by its place, and the first refusal."""
-    found, refusal = dict[int, _Made](), None
-    for place, way in enumerate(ways):
-        try:
-            found[place] = way(declared, n)
-        except (SchemaError, GuaranteeError) as error:
-            refusal = refusal or error  # no column to scale, or a price that is too small
-    return found, refusal
-
-
-def _if_worth_it(
-    best: _Made, found: dict[int, _Made], rivals: Any, declared: Any, n: int
-) -> _Made | None:
-    """Return the way with the least noise if it is worth its price, or None to leave it out.
-
-    As the price rises, ways overtake each other that have more and less noise on the scale. So one
-    of them decides at all prices, the one that is best at a certain public price. If a scale is
-    released at one price, then also at every larger one.
-    """
-    plan = best[1]
-    worth = {place: made for place, made in found.items() if made[1].is_scale_worth_it}
-    if not worth or len(worth) == len(found):
-        return best if worth else None
-    usual = _tried(rivals(columns=plan.scale.facts), declared, n)[0]
-    place = min(usual, key=lambda place: relative_noise(usual[place][1]), default=-1)
-    if place not in worth or plan.is_scale_worth_it:
-        return best if place in worth else None
-    if nominal_epsilon(plan.target) < nominal_epsilon(usual[place][1].target):
-        return None
-    return min(worth.values(), key=lambda made: relative_noise(made[1]))
+    plain = schema.row_norm is None and rp_dim == 0
+    optional = do_scale is None and not pays
+    forced = pays or (do_scale == "private" and request.target.is_private)
+    return Perturbation(
+        loss=loss,
+        target=request.target,
+        draw=draw_all,
+        release=partial(release_all, solver=solver),
+        buys_roc=request.buys_roc,
+        standardises=forced or (optional and request.may_scale and plain),
+        request=request,
+        schema=schema,
+        is_optional=optional,
+        prior=prior,
+    )
 
 
 MOST_COEFFICIENTS = 500

@@ -15,7 +15,7 @@ from privatelr.fitting import fit, read_options
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_request
 from privatelr.method import perturbation
-from privatelr.numerics import find_hinge, find_loss
+from privatelr.numerics import Logistic, find_hinge
 from privatelr.numerics.solve import Newton, Solver
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import AnyLedger
@@ -208,7 +208,6 @@ def dplr(
     >>> list(fit.coef.index)
     ['(Intercept)', 'age', 'selfLR']
     """
-    found = find_loss("logistic")
     given = {"weights": weights, "subset": subset, "by": by, "person": person}
     source = read_data(formula, data, target, **given, records_per_person=records_per_person)
     price = spend, lambda_, op, analysis, on_small_lambda
@@ -217,7 +216,7 @@ def dplr(
     chosen = na_action, seed, ledger, verbose, threshold, do_scale, rp_dim, prior
     options = read_options(*chosen)
     asked = options.do_scale, options.rp_dim, solver, options.prior
-    method = perturbation(found, request, schema, *asked)
+    method = perturbation(Logistic(), request, schema, *asked)
     return fit(results.Fit, method, source, schema, options)
 
 

@@ -12,7 +12,7 @@ from privatelr.errors import ArgumentError
 from privatelr.fitting import fit, read_options
 from privatelr.mechanisms import Request, read_request
 from privatelr.method import Method, perturbation
-from privatelr.numerics import find_loss
+from privatelr.numerics import Logistic
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import AnyLedger
 from privatelr.results.multinomial_fit import MultinomialFit
@@ -131,5 +131,5 @@ def several_classes(
             "analysis='cms11': that bound is about two classes; dpmultinom takes 'joint' or "
             "'one-log'."
         )
-    found = perturbation(find_loss("logistic"), request, schema, do_scale, rp_dim)
+    found = perturbation(Logistic(), request, schema, do_scale, rp_dim)
     return replace(found, by_class=True)

@@ -197,6 +197,24 @@ class Rows(Protocol):
     @property
     def offset_bound(self) -> float: ...
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether weights are in the rows, and an intercept before them, as after bounding."""
+        ...
+
+    @property
+    def tables(self) -> tuple[Any, ...] | None:
+        """What kernels take blocks of, where rows are in memory."""
+        ...
+
+    def filled(self, held: IntArray) -> tuple[Rows, IntArray] | None:
+        """Leave out columns without entries, except those that are `held`.
+
+        Returns the rows of the other columns, and the places of these ``(k,)``; None if few columns
+        would be left out.
+        """
+        ...
+
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over all blocks of rows, in order.
 

@@ -23,8 +23,12 @@ from privatelr.numerics import LOSSES, Objective
 from privatelr.numerics.objective import gradient_of, hessian
 from privatelr.numerics.rows import DenseRows, SparseRows
 from privatelr.numerics.solve import Newton
-from privatelr.numerics.solve.ball_newton import ExactObjective, enclose, precise_minimum
-from privatelr.numerics.solve.certified import gradient_bound
+from privatelr.numerics.solve.certified import (
+    ExactObjective,
+    enclose,
+    gradient_bound,
+    precise_minimum,
+)
 from privatelr.sources import declare_schema
 
 N = 1500

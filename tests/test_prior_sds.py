@@ -24,8 +24,12 @@ from privatelr.numerics import LOSSES, Objective, value_and_gradient
 from privatelr.numerics.objective import hessian
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
-from privatelr.numerics.solve.ball_newton import ExactObjective, enclose, precise_minimum
-from privatelr.numerics.solve.certified import gradient_bound
+from privatelr.numerics.solve.certified import (
+    ExactObjective,
+    enclose,
+    gradient_bound,
+    precise_minimum,
+)
 from privatelr.privacy.noise import SystemRandomness
 from privatelr.sources import declare_schema
 

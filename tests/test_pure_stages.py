@@ -24,7 +24,8 @@ from privatelr import (
     to_zcdp,
 )
 from privatelr.mechanisms import read_request
-from privatelr.method import perturbation, standardised
+from privatelr.mechanisms.stages.scale import is_worth_it
+from privatelr.method import perturbation
 from privatelr.numerics import LOSSES
 from privatelr.planning.make_plan import formula_design
 from privatelr.privacy.noise import SphericalLaplace, log_delta_beside_pure
@@ -116,10 +117,10 @@ def test_a_scale_that_is_released_is_released_at_every_larger_epsilon(name):
     found = []
     for epsilon in np.geomspace(low, high, 16):
         asked = read_request(epsilon, 1e-6, None, None, True, None, "increase")
-        scaled = standardised(perturbation(LOSSES[loss], asked, schema, None), spec, n)
+        scaled = perturbation(LOSSES[loss], asked, schema, None).standardised(spec, n)
         found.append(scaled is not None)
         if scaled is not None:
-            assert scaled[1].is_scale_worth_it
+            assert is_worth_it(scaled[1].scale, has_intervals=False)
             assert scaled[1].target == ApproxDP(epsilon, 1e-6)
     assert found == sorted(found)
     assert found[-1]
@@ -133,7 +134,7 @@ def check_rising_rho(name):
     for rho in np.geomspace(low, high, 16):
         asked = read_request(ZCDP(float(rho)), 0.0, None, None, True, None, "increase")
         method = perturbation(LOSSES["logistic"], asked, schema, None)
-        found.append(standardised(method, spec, n) is not None)
+        found.append(method.standardised(spec, n) is not None)
     assert found == sorted(found)
     assert found[-1]
     assert not found[0]

@@ -9,15 +9,16 @@ from privatelr.mechanisms.perturbation import (
     release_moments,
     rounded_sum,
 )
-from privatelr.mechanisms.price_shares import divide, shares_of
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.registry import (
     StagedCalibration,
     calibrate_all,
+    divide,
     draw_all,
     promises_for,
     relative_noise,
     release_all,
+    shares_of,
 )
 from privatelr.mechanisms.request import (
     ALL_FOR_COEFFICIENTS,

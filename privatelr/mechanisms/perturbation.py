@@ -18,9 +18,6 @@ from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import INFERENCE, LENGTHS, ROC, SCALE, in_order
 from privatelr.numerics import Objective, value_and_gradient
 from privatelr.numerics.rows import (
-    DaskRows,
-    StreamRows,
-    TableRows,
     bends_of,
     gram,
     grams_of_persons,
@@ -34,12 +31,10 @@ from privatelr.numerics.solve import Solver, certificate, certified_minimum
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import Entry
 from privatelr.privacy.noise import (
-    BlockwiseDraw,
     Draw,
     FloatDraw,
     Randomness,
     ShiftedDraw,
-    distance_from,
 )
 from privatelr.types import FloatArray, Offset, Rows
 
@@ -183,12 +178,8 @@ def draw(calibration: Calibration, randomness: Randomness) -> Draws:
     return Draws(randomness.draw(calibration.noise), randomness.draw(calibration.shield))
 
 
-def _towards(
-    tilt: Draw, centre: FloatArray | None, stiff: FloatArray | None, problem: Problem
-) -> Draw:
+def _towards(tilt: Draw, centre: FloatArray, stiff: FloatArray | None, problem: Problem) -> Draw:
     """Return the tilt with ``-Lambda w0 - n G' G w0``, by which penalties are about w0."""
-    if centre is None:
-        return tilt
     if not float(np.linalg.norm(centre)) <= problem.centre:
         bound = f"{problem.centre:g}, for which minima are certified"
         raise GuaranteeError(f"prior: its coefficients are longer than {bound}.")
@@ -217,8 +208,9 @@ def rounded_sum(centre: Sequence[flint.arb] | FloatArray, noise: Draw, grid: flo
         The distance of two multiples, a power of two.
     """
     if isinstance(centre, np.ndarray):
-        if isinstance(noise, BlockwiseDraw):
-            return noise.rounded(centre, grid)
+        decided = noise.rounded(centre, grid)
+        if decided is not None:
+            return decided
         centre = [flint.arb(float(number)) for number in centre]
     precision = FIRST_PRECISION
     while True:
@@ -305,7 +297,8 @@ def release_minimiser(
     problem, tilt, added = calibration.problem, draws.noise, draws.shield
     if calibration.placement == "output":
         tilt, added = FloatDraw(np.zeros(problem.size)), draws.noise
-    tilt = _towards(tilt, centre, stiff, problem)
+    if centre is not None:
+        tilt = _towards(tilt, centre, stiff, problem)
     if problem.is_multinomial:
         several = rows, problem.classes, problem.lambda_, tilt.nearest() / problem.n
         exact = softmax_minimum.certified_softmax(*several, calibration.tau, tilt.enclose)
@@ -313,8 +306,7 @@ def release_minimiser(
         return Release(coef, calibration.target, calibration)
     # the solver gets an array of its own, because it may write into it
     objective = Objective(rows, problem.loss, problem.lambda_, tilt.nearest() / problem.n, stiff)
-    known = tilt.enclose, distance_from(tilt)
-    minimum = certified_minimum(objective, solver, calibration.tau, *known)
+    minimum = certified_minimum(objective, solver, calibration.tau, tilt.enclose, tilt.distance)
     coef = rounded_sum(minimum, added, calibration.grid)
     return Release(coef, calibration.target, calibration, centre=centre, stiff=stiff)
 
@@ -342,7 +334,8 @@ def release_plain(
     """
     require_radius(rows, calibration)
     problem = calibration.problem
-    tilt = _towards(FloatDraw(np.zeros(problem.size)), centre, stiff, problem).nearest()
+    nothing: Draw = FloatDraw(np.zeros(problem.size))
+    tilt = (nothing if centre is None else _towards(nothing, centre, stiff, problem)).nearest()
     if problem.is_multinomial:
         several = rows, problem.classes, problem.lambda_, tilt / problem.n
         return Release(softmax_minimum.plain_softmax(*several), calibration.target, calibration)
@@ -428,7 +421,6 @@ def mean_moments(
         return loss.curvature(margin) * used, loss.slope(margin) * y * weights_of(y) * used
 
     if rows.persons is not None:  # one gradient for each person
-        assert isinstance(rows, TableRows | DaskRows | StreamRows)
         curvature, scores = grams_of_persons(rows, pull, calibration.problem.reach)
     else:
         curvature, scores = rows.fold(kernel)

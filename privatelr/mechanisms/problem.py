@@ -146,4 +146,4 @@ class Problem:
     @property
     def kappa(self) -> float:
         """``R**2 / Lambda``, how much one row can add to the curvature (privacy.md 0)."""
-        return self.radius**2 / self.penalty if self.penalty > 0 else math.inf
+        return self.radius**2 / (self.n * self.lambda_) if self.lambda_ > 0 else math.inf

@@ -10,32 +10,44 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
+from privatelr import privacy
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration import GAUSSIAN, Calibration, lambda_rules
+from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Calibration, Kinds, lambda_rules
 from privatelr.mechanisms.perturbation import Draws, Release, draw
-from privatelr.mechanisms.price_shares import divide
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import (
     COEFFICIENTS,
     INFERENCE,
+    LENGTHS,
     ROC,
     SCALE,
     SMALLEST_EPSILON,
+    STAGES,
     Request,
+    Spend,
     in_order,
     require_usual,
 )
-from privatelr.mechanisms.stages import STAGES, StageCalibration
-from privatelr.mechanisms.stages.coefficients import Mechanism, mechanism_of
+from privatelr.mechanisms.stages import StageCalibration
+from privatelr.mechanisms.stages.coefficients import mechanism_of
 from privatelr.mechanisms.stages.histogram import HistogramCalibration, ScoreScale
 from privatelr.mechanisms.stages.matrices import MomentsCalibration
-from privatelr.mechanisms.stages.scale import ScaleCalibration, ScaleFacts, is_worth_it
+from privatelr.mechanisms.stages.scale import ScaleCalibration, ScaleFacts
+from privatelr.numerics import Loss
 from privatelr.numerics.solve import Solver
 from privatelr.privacy import ZCDP, ApproxDP, Event, Guarantee, PureDP, pure_within
 from privatelr.privacy.accounting import Entry
-from privatelr.privacy.noise import Randomness, mean_square
+from privatelr.privacy.noise import (
+    DOWN,
+    UP,
+    Randomness,
+    gaussian_mu,
+    mean_square,
+    mu_beside_pure,
+)
 from privatelr.types import FloatArray, Rows
 
 _SMALLEST = 1e-12
@@ -59,7 +71,6 @@ class StagedCalibration:
     """
 
     target: Guarantee
-    mechanism: Mechanism
     parts: Mapping[str, Any] = field(hash=False)
     """The calibration of each stage by the name of its share, in the order of their releases."""
     request: Request | None = None
@@ -96,12 +107,6 @@ class StagedCalibration:
         return tuple(self.parts.values())
 
     @property
-    def is_scale_worth_it(self) -> bool:
-        """Whether the noise on the scale is so small that the other stages profit."""
-        scale = self.parts.get(SCALE)
-        return scale is not None and is_worth_it(scale, INFERENCE in self.parts)
-
-    @property
     def proven(self) -> Guarantee:
         """The guarantee that all the noise is proven to give together; see `Calibration.proven`."""
         parts = [stage.proven for stage in self.stages]
@@ -126,6 +131,167 @@ class StagedCalibration:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.stages))
+
+
+# -- dividing the price --------------------------------------------------------------------------
+
+Division = tuple[dict[str, Guarantee], Kinds]
+"""The part of a target for each stage, which `privacy.join` makes whole again, and the laws of
+noise of the coefficients that the parts are meant for; none for all laws."""
+
+
+def divide(
+    target: Guarantee,
+    spend: Spend,
+    loss: Loss,
+    *,
+    scaled: bool = False,
+    lengths: bool = False,
+) -> list[Division]:
+    """Divide a target by the shares of a request.
+
+    Shares are of epsilon or of rho (`privatelr.privacy.split`). Under (epsilon, delta) there are
+    two ways, and the calibration takes the one with less noise on the coefficients: a share is
+    one of mu squared, or the coefficients have Laplace noise for their share of epsilon, and
+    what is left is Gaussian. Both spend all of the target (scale.md 1). Beside coefficients, counts
+    of scores have less Laplace than Gaussian noise, so pure shares of epsilon come first there. A
+    released length takes its share of epsilon by itself, and the others divide what is left.
+
+    Examples
+    --------
+    >>> from privatelr import PureDP
+    >>> from privatelr.mechanisms import divide
+    >>> from privatelr.numerics import find_loss
+    >>> ((parts, kinds),) = divide(PureDP(1.0), "inference", find_loss("logistic"))
+    >>> for stage, part in parts.items():
+    ...     print(f"{stage}: {part}")
+    coefficients: epsilon = 0.65 (pure)
+    inference: epsilon = 0.35 (pure)
+    """
+    shares = shares_of(target, spend, loss, scaled=scaled, lengths=lengths)
+    by_share = privacy.split(target, shares)
+    if not isinstance(target, ApproxDP) or len(shares) == 1:
+        return [(by_share, ())]
+    parts, apart = dict(shares), dict[str, Guarantee]()
+    share_of_length = parts.pop(LENGTHS, 0.0)
+    if share_of_length:
+        part = share_of_length * target.epsilon * DOWN
+        apart[LENGTHS] = PureDP(part, target.neighbours)
+        target = replace(target, epsilon=(target.epsilon - part) * DOWN)
+    epsilon, delta = target.epsilon, target.delta
+    first = parts.pop(COEFFICIENTS)
+    pure = by_share[COEFFICIENTS].epsilon  # type: ignore[union-attr]
+    mus = {
+        GAUSSIAN: gaussian_mu(epsilon, delta) * math.sqrt(1 - first / (1 - share_of_length)),
+        LAPLACE: mu_beside_pure(epsilon, delta, pure),
+    }
+    ways = [_shared(target, parts, mu, kinds) for kinds, mu in mus.items()]
+    ways = [({**apart, **divided}, kinds) for divided, kinds in ways]
+    if shares.keys() == {COEFFICIENTS, ROC} and epsilon > 0:
+        ways.insert(0, (privacy.split(PureDP(epsilon, target.neighbours), shares), ()))
+    return ways
+
+
+def _shared(
+    target: ApproxDP,
+    shares: dict[str, float],
+    mu: float,
+    kinds: Kinds,
+) -> Division:
+    """Divide mu squared among the Gaussian stages; the coefficients share the target with them."""
+    whole, total = sum(shares.values()), mu * mu / 2
+    parts = {
+        name: ZCDP(total * (share / whole), target.neighbours) for name, share in shares.items()
+    }
+    # enough for the parts as they were rounded
+    mu = math.sqrt(2 * sum(part.rho for part in parts.values())) * UP
+    rest = privacy.SharedApproxDP(target.epsilon, target.delta, target.neighbours, beside=mu)
+    return {COEFFICIENTS: rest, **parts}, kinds
+
+
+_SHARE_OF_LENGTHS, _SHARE_OF_RHO_OF_LENGTHS = 0.05, 0.01
+"""The share of epsilon, or of rho, for the length of rows, which is one choice: of a small rho it
+is of larger epsilon."""
+SHARE_OF_SCALE = 0.1
+"""The share of the price for the scale of columns; from .05 to .25 it matters little (scale.md)."""
+
+_DIGITS = 15
+
+
+def shares_of(
+    target: Guarantee,
+    spend: Spend,
+    loss: Loss,
+    *,
+    scaled: bool = False,
+    lengths: bool = False,
+) -> dict[str, float]:
+    """Return the share of each stage; a scale and a length without a share take their usual ones.
+
+    Of the usual shares they take a part of each. Shares that are written out, for a scale or a ROC
+    curve, stay as they are written, but for the coefficients', of which they take their part.
+
+    Raises
+    ------
+    GuaranteeError
+        If the scale has a share and is not released.
+
+    Examples
+    --------
+    >>> from privatelr import ZCDP
+    >>> from privatelr.mechanisms import shares_of
+    >>> from privatelr.numerics import find_loss
+    >>> shares_of(ZCDP(0.1), "inference", find_loss("logistic"))
+    {'coefficients': 0.7, 'inference': 0.3}
+    >>> shares_of(ZCDP(0.1), "inference", find_loss("logistic"), scaled=True)
+    {'scale': 0.1, 'coefficients': 0.63, 'inference': 0.27}
+    """
+    shares = usual_shares(target, loss) if spend == "inference" else dict(spend)
+    if not scaled and SCALE in shares:
+        raise GuaranteeError(
+            "spend: the scale of the columns has a share; do_scale='private' releases it."
+        )
+    if not lengths and LENGTHS in shares:
+        raise GuaranteeError(
+            "spend: 'lengths' has a share, and no length of rows is released; leave it out. A "
+            "length is released by dplr and dpmultinom with the scale of the columns, without "
+            "row_norm."
+        )
+    of_lengths = _SHARE_OF_LENGTHS
+    if isinstance(target, ZCDP):
+        of_lengths = _SHARE_OF_RHO_OF_LENGTHS
+    before = {SCALE: SHARE_OF_SCALE} if scaled and SCALE not in shares else {}
+    before |= {LENGTHS: of_lengths} if lengths and LENGTHS not in shares else {}
+    if not before:
+        return shares
+    if ROC in shares or SCALE in shares or LENGTHS in shares:
+        first = shares.pop(COEFFICIENTS)
+        before = {name: share * first for name, share in before.items()}
+        rest = Fraction(1)
+    else:
+        rest = 1 - sum(map(privacy.exact, before.values()), Fraction(0))
+    # decimals that a double holds, so that what is left makes the sum 1 as it is read again
+    kept = {name: privacy.exact(share) for name, share in before.items()}
+    kept |= {name: privacy.exact(share) * rest for name, share in shares.items()}
+    parts = {name: round(share, _DIGITS) for name, share in kept.items()}
+    parts[COEFFICIENTS] = parts.get(COEFFICIENTS, Fraction(0)) + 1 - sum(parts.values())
+    return {name: float(part) for name, part in parts.items()}
+
+
+def usual_shares(target: Guarantee, loss: Loss) -> dict[str, float]:
+    """Return the shares that give the shortest intervals in the studies of inference.md 4.5 and 9.
+
+    A loss without a joint bound has larger curvature, so its moments need more noise. Under pure
+    epsilon they therefore get half of the price.
+    """
+    if not isinstance(target, PureDP | privacy.NonPrivate):
+        return {COEFFICIENTS: 0.7, INFERENCE: 0.3}
+    if loss.joint_factor is None:
+        return {COEFFICIENTS: 0.5, INFERENCE: 0.5}
+    return {COEFFICIENTS: 0.65, INFERENCE: 0.35}
+
+
+# -- all stages ----------------------------------------------------------------------------------
 
 
 def calibrate_all(
@@ -164,16 +330,15 @@ def calibrate_all(
         beside, made = GAUSSIAN if meant else request.kinds, dict[str, Any]()
         try:
             require_usual(parts)
-            for name in in_order(parts):
-                made[name] = STAGES[name].calibrate(
-                    parts[name], asked, facts, columns=scale, kinds=beside, before=made
-                )
+            for name in (name for name in STAGES if name in parts):
+                own = asked if name == COEFFICIENTS else replace(asked, kinds=beside)
+                own = replace(own, target=parts[name])
+                made[name] = STAGES[name].calibrate(own, facts, scale, made)
         except GuaranteeError as error:
             refusal = error
         else:
-            mechanism = mechanism_of(asked.placement, asked.target)
             meant_for = replace(asked, target=promise)
-            found.append(StagedCalibration(request.target, mechanism, made, meant_for))
+            found.append(StagedCalibration(request.target, made, meant_for))
     if not found:
         raise refusal
     return found[0] if len(found) == 1 else min(found, key=_noise)
@@ -290,7 +455,9 @@ def release_all(
     one record. *Assumed public*: everything in `plan`. *Not covered*: time and memory.
     """
     drawn = {} if centre is None else {"centre": centre, "stiff": stiff}
-    released = plan.mechanism.release(rows, plan.coefficients, draws, solver, **drawn)
+    coefficients = plan.coefficients
+    mechanism = mechanism_of(coefficients.placement, coefficients.target)
+    released = mechanism.release(rows, coefficients, draws, solver, **drawn)
     covered = guarantee or plan.target
     parts = dict(before or {})
     released = replace(released, guarantee=covered, entry=entry, request=plan.request, parts=parts)

@@ -21,12 +21,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy import sparse
 
 from privatelr.numerics.losses import Loss
 from privatelr.numerics.rows.products import LossSums, SlopeSums, margins, rough_gram
 from privatelr.numerics.rows.row_bounds import bends_of
-from privatelr.numerics.rows.sparse_rows import SparseRows
 from privatelr.types import FloatArray, IntArray, Offset, Rows
 
 _NARROW = 1e-6
@@ -113,37 +111,19 @@ def mean_change(objective: Objective, step: FloatArray) -> float:
     return float(total / objective.rows.n)
 
 
-_WIDE = 2**14
-"""Number of columns from which on empty columns are looked for."""
-_MOST = 0.8
-"""Share of columns with entries above which leaving out empty ones gains little."""
-
-
 def filled_part(objective: Objective) -> tuple[Objective, IntArray] | None:
     """Return the objective restricted to columns with entries, and their positions ``(k,)``.
 
     None if the whole objective serves as well.
     """
-    rows = objective.rows
-    if not isinstance(rows, SparseRows) or rows.d < _WIDE or not objective.lambda_ > 0:
+    stiff = objective.stiff
+    held = np.flatnonzero(stiff.any(axis=0)) if stiff is not None else np.zeros(0, dtype=np.intp)
+    found = objective.rows.filled(held) if objective.lambda_ > 0 else None
+    if found is None:
         return None
-    x = rows.x
-    used = np.zeros(rows.d, dtype=bool)
-    used[x.indices] = True
-    if objective.stiff is not None:
-        used |= objective.stiff.any(axis=0)
-    columns = np.flatnonzero(used)
-    if len(columns) > _MOST * rows.d:
-        return None
-    place = np.cumsum(used, dtype=x.indices.dtype)
-    place -= 1
-    table = sparse.csr_array(
-        (x.data, place[x.indices], x.indptr), shape=(rows.records, len(columns))
-    )
-    part = replace(objective, rows=rows.with_table(table), tilt=objective.tilt[columns])
-    if objective.stiff is not None:
-        part = replace(part, stiff=objective.stiff[:, columns])
-    return part, columns
+    rows, columns = found
+    kept = None if stiff is None else stiff[:, columns]
+    return replace(objective, rows=rows, tilt=objective.tilt[columns], stiff=kept), columns
 
 
 def spread(

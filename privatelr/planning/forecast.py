@@ -41,7 +41,7 @@ from privatelr.mechanisms.stages.lengths import (
     likely_length,
 )
 from privatelr.mechanisms.stages.scale import ScaleCalibration
-from privatelr.method import Method, perturbation, standardised
+from privatelr.method import Method, perturbation
 from privatelr.multinomial_model import several_classes
 from privatelr.numerics import Loss
 from privatelr.numerics import softmax_objective as softmax
@@ -250,11 +250,7 @@ def simulate(study: Study) -> Simulator:
 
     Rows are standardised by moments without noise; `scale_sd` is what the noise on them adds.
     """
-    method, declared, n = study.method, study.spec, study.n
-    spec, stages = standardised(method, declared, n) or (
-        declared,
-        method.calibrate(method.facts(n, declared)),
-    )
+    spec, stages = study.method.planned(study.spec, study.n)
     length = None
     if stages.scale is not None:
         moments = moments_of(study, stages.scale)

@@ -258,7 +258,7 @@ def plan(
         method = several_classes(request, schema, scaling)
         _require_classes(formula, balance, prior)
     # row_norm limits rows once they are standardised
-    declared = schema if not method.standard else replace(schema, row_norm=None)
+    declared = schema if not method.standardises else replace(schema, row_norm=None)
     if isinstance(formula, int | np.integer) and not isinstance(formula, bool):
         if records is not None:
             raise ArgumentError(f"pilot: it belongs to a formula, and formula={formula} is none.")

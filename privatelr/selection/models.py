@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -253,6 +253,32 @@ def dpsimplex(
     return fit(SelectedFit, method, source, schema, options)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choosing(Method):
+    """Choices of columns, and counts of scores where these are paid for.
+
+    Attributes
+    ----------
+    shares : dict
+        The share of each stage of the price.
+    facts : callable
+        Takes n and the plan of the rows; returns public facts.
+    choices : callable
+        Takes the facts and a part of the price; returns the calibration of the choices.
+    """
+
+    by_entries: bool = True
+    draw: Callable[[StagedSelection, Randomness], SelectionDraws] = draw_stages
+    shares: dict[str, float]
+    facts: Callable[[int, Any], Any]
+    choices: Callable[[Any, Guarantee], SelectionCalibration]
+
+    def planned(self, declared: Any, n: int) -> tuple[Any, StagedSelection]:
+        """Calibrate the choices for the rows of a plan; takes no data."""
+        choices = partial(self.choices, self.facts(n, declared))
+        return declared, calibrate_stages(self.target, self.shares, choices, n)
+
+
 def _method(
     loss: Any,
     target: Guarantee,
@@ -260,11 +286,8 @@ def _method(
     facts: Callable[[int, Any], Known],
     choices: Callable[[Known, Guarantee], SelectionCalibration],
     release: Callable[[EntryRows, Any, Randomness], Selections],
-) -> Method:
+) -> Choosing:
     """Set up choices of columns; `choices` calibrates them for their part of the price."""
-
-    def calibrate(known: Known) -> StagedSelection:
-        return calibrate_stages(target, shares, partial(choices, known), known.n)
 
     def choose(
         rows: EntryRows,
@@ -282,15 +305,14 @@ def _method(
         scale, counted = expected(paid), (calibration.histogram, draws.histogram)
         return replace(paid, histogram=count_scores(rows, paid, scale, *counted))
 
-    return Method(
-        loss,
-        target,
-        facts,
-        calibrate=calibrate,
-        draw=draw_stages,
+    return Choosing(
+        loss=loss,
+        target=target,
         release=choose,
-        by_entries=True,
         buys_roc=ROC in shares,
+        shares=shares,
+        facts=facts,
+        choices=choices,
     )
 
 

@@ -30,7 +30,7 @@ from privatelr.mechanisms.calibration.lambda_rules import PLAIN_LAMBDA
 from privatelr.numerics import Loss, describe
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy.accounting import in_agreement
-from privatelr.privacy.noise import Arithmetic, Draw, Randomness
+from privatelr.privacy.noise import Arithmetic, Draw, Randomness, RandomVector
 from privatelr.selection.choices import PrintedFacts, Selections, require_x_bound
 from privatelr.selection.entropic import (
     Entropic,
@@ -356,16 +356,10 @@ _BATCH = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Uniforms:
+class Uniforms(RandomVector):
     """A vector of independent numbers that are uniform on (0, 1)."""
 
     dimension: int
-    signs: ClassVar[int] = 0
-
-    @property
-    def uniforms(self) -> int:
-        """How many uniform numbers one vector takes: one for each coordinate."""
-        return self.dimension
 
     def transform(
         self, uniforms: Sequence[Any], signs: Sequence[int], arithmetic: Arithmetic

@@ -64,7 +64,7 @@ def test_a_bug_is_taken_out_again_where_the_audit_fails():
 def test_a_function_is_swapped_wherever_it_is_known():
     names = {swap.owner.__name__ for swap in everywhere(proven_noise.laws_hiding, None)}
     home = "privatelr.mechanisms"
-    assert names >= {f"{home}.calibration.proven_noise", f"{home}.stages.matrices"}
+    assert names >= {f"{home}.calibration.proven_noise", f"{home}.stages.histogram"}
     assert "privatelr.audit.recomputed" in names
 
 

@@ -15,9 +15,9 @@ from privatelr.privacy.noise import (
     SeededRandomness,
     SphericalLaplace,
     SystemRandomness,
-    normals,
+    drawn_normals,
 )
-from privatelr.privacy.noise.blockwise import cell
+from privatelr.privacy.noise.randomness import cell
 from privatelr.types import Block
 
 LEVEL = 1e-7  # a fresh draw of the system may look odd once in ten million runs
@@ -123,7 +123,7 @@ def test_uniforms_are_uniform_and_never_reach_the_ends(randomness):
     assert numbers.min() > 0
     assert numbers.max() < 1
     assert stats.kstest(numbers, "uniform").pvalue > LEVEL
-    assert stats.kstest(normals(randomness, 100_000), "norm").pvalue > LEVEL
+    assert stats.kstest(drawn_normals(randomness, 100_000), "norm").pvalue > LEVEL
 
 
 @pytest.mark.slow

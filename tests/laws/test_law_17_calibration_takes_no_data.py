@@ -13,7 +13,6 @@ import privatelr.call_data
 from privatelr.mechanisms import (
     calibration,
     candidate_choice,
-    price_shares,
     problem,
     registry,
     request,
@@ -34,10 +33,10 @@ FORMULAS = (
     lengths,
 )
 RELEASES = {
-    *("release_scale", "mean_squares", "sums_of_loose", "_sums", "_roots", "scale_moments"),
+    *("release_scale", "mean_squares", "scale_moments"),
     *("spread_to_noise", "variance_sd", "scale_map", "_with_length", "_longest_row"),
     *(
-        "_typical_map",
+        "_map_and_longest",
         "row_map",
         "divisors",
         "release_length",
@@ -46,7 +45,7 @@ RELEASES = {
         "_slots",
     ),
     *("cells_of", "counts_in", "counts_of_shares", "filled_up", "release_histogram"),
-    *("release_scores", "count_scores", "score_counts", "matrix_units"),
+    *("count_scores", "score_counts", "matrix_units"),
 }
 """Functions of stages that see rows or what was released; all others calibrate."""
 DATA_TYPES = ("Rows", "Array", "DataFrame", "Series", "Design", "Any")
@@ -73,8 +72,8 @@ def public_functions():
     found = [
         coefficients.calibrate,
         registry.calibrate_all,
-        price_shares.divide,
-        price_shares.usual_shares,
+        registry.divide,
+        registry.usual_shares,
     ]
     found += [histogram_stage.calibrate_histogram, candidate_choice.calibrate_choice]
     for module in FORMULAS:
@@ -165,6 +164,6 @@ def test_planted_share_is_caught(monkeypatch):
 
     seen = {}
     monkeypatch.setattr(privatelr.call_data, "read_source", tuned)
-    monkeypatch.setattr(price_shares, "usual_shares", usual_shares)
+    monkeypatch.setattr(registry, "usual_shares", usual_shares)
     with pytest.raises(AssertionError):
         check_same_calibration(frames(), spend="inference")

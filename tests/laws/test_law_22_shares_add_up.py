@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import privatelr.mechanisms.registry
 from privatelr import ZCDP, GuaranteeError, NonPrivate, PureDP, implies, to_zcdp
-from privatelr.mechanisms import price_shares
+from privatelr.mechanisms import registry
 from privatelr.privacy import ApproxDP, SharedApproxDP, exact
 from privatelr.privacy.accounting import Ledger, join, split
 
@@ -177,12 +177,12 @@ def test_what_cannot_be_joined():
 
 def doubled(target, spend, loss, **scaled):
     """Planted: all parts get the whole, as if the other releases were free."""
-    return [(dict.fromkeys(price_shares.shares_of(target, spend, loss, **scaled), target), ())]
+    return [(dict.fromkeys(registry.shares_of(target, spend, loss, **scaled), target), ())]
 
 
 def rounded(target, spend, loss, **scaled):
     """Planted: products of floats."""
-    shares = price_shares.shares_of(target, spend, loss, **scaled)
+    shares = registry.shares_of(target, spend, loss, **scaled)
     parts = {name: replace(target, epsilon=target.epsilon * s) for name, s in shares.items()}
     return [(parts, ())]
 
@@ -212,7 +212,7 @@ def unshared(coefficients, **_):
     return replace(coefficients, beside=coefficients.beside / 2)
 
 
-DIVIDE = price_shares.divide
+DIVIDE = registry.divide
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=str)

@@ -26,7 +26,7 @@ from privatelr.mechanisms import (
     Problem,
     Request,
     calibrate_all,
-    price_shares,
+    registry,
     release_scale,
     scale_map,
 )
@@ -295,7 +295,7 @@ def test_planted_price_that_forgets_weights_is_caught(monkeypatch):
         check_price_of_weights()
 
 
-DIVIDE = price_shares.divide
+DIVIDE = registry.divide
 
 
 def too_much(target, spend, loss, **stages):
@@ -371,7 +371,7 @@ def test_planted_fixed_length_is_caught(monkeypatch, promise, op, spend):
 @pytest.mark.parametrize("op", [True, False])
 def test_planted_rows_that_are_not_divided_are_caught(monkeypatch, op):
     """Planted: the length is released, and rows are held to a typical one all the same."""
-    whole = scale.scale_map
-    monkeypatch.setattr(scale, "scale_map", lambda scale, length=None: whole(scale))
+    whole = scale._map_and_longest
+    monkeypatch.setattr(scale, "_map_and_longest", lambda scale, length: whole(scale, None))
     with pytest.raises(AssertionError):
         check_limit("pure", op, None)

@@ -14,8 +14,8 @@ from scipy import sparse, stats
 import privatelr.mechanisms.stages.lengths as stage
 from privatelr import ZCDP, ApproxDP, GuaranteeError, PureDP, ReleaseFileError, dplr, load, plan
 from privatelr.mechanisms import Problem, Request, calibrate_all, read_spend
-from privatelr.mechanisms.price_shares import shares_of
 from privatelr.mechanisms.range_selection import WIDTH, scores_of_high
+from privatelr.mechanisms.registry import shares_of
 from privatelr.mechanisms.stages.lengths import (
     LENGTH_GRID,
     calibrate_lengths,

@@ -36,6 +36,7 @@ from privatelr.numerics.rows import BLOCK_ROWS, DenseRows
 from privatelr.privacy import GaussianEvent, SharedApproxDP, implies, join
 from privatelr.privacy.accounting import Ledger
 from privatelr.privacy.noise import (
+    Draw,
     GaussianNoise,
     NoNoise,
     SeededRandomness,
@@ -140,7 +141,7 @@ def test_a_planted_mean_over_usable_rows_is_caught(monkeypatch):
 
 
 @dataclass
-class Injected:
+class Injected(Draw):
     """Noise of known numbers, in the place of a draw."""
 
     noise: np.ndarray

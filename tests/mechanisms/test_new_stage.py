@@ -54,9 +54,10 @@ class PositivesCalibration(StageCalibration):
 class PositivesStage(Stage):
     name, part = NAME, "number of positive records"
 
-    def calibrate(self, target, request, facts, *, columns, kinds, before):
-        laws = laws_hiding(1.0, 1, target)
-        return PositivesCalibration(target, require_law(laws, target, kinds))
+    def calibrate(self, request, problem, columns, before):
+        laws = laws_hiding(1.0, 1, request.target)
+        law = require_law(laws, request.target, request.kinds)
+        return PositivesCalibration(request.target, law)
 
     def release(self, calibration, rows, release, noise, expected):
         (count,) = rows.fold(lambda _x, y, _z=0.0: (np.array([np.sum(y > 0.0)], float),))
@@ -144,9 +145,9 @@ def test_what_it_releases_is_audited_on_long_records(monkeypatch, change):
     monkeypatch.setattr(neighbouring_tables, "_DECLARED", declared)
     honest = PositivesStage.calibrate
 
-    def wrong(self, target, *given, **named):
-        law = honest(self, target, *given, **named).noise
-        return PositivesCalibration(target, replace(law, rate=change * law.rate))
+    def wrong(self, request, *others):
+        law = honest(self, request, *others).noise
+        return PositivesCalibration(request.target, replace(law, rate=change * law.rate))
 
     monkeypatch.setattr(PositivesStage, "calibrate", wrong)
     case = neighbouring_tables._CASES["opposite records"]

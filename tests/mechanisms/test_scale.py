@@ -11,7 +11,7 @@ from scipy import optimize
 from privatelr import ZCDP, ApproxDP, GuaranteeError, PureDP
 from privatelr.mechanisms import Problem, Request, calibrate_all
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE
-from privatelr.mechanisms.price_shares import divide, shares_of
+from privatelr.mechanisms.registry import divide, shares_of
 from privatelr.mechanisms.request import read_spend
 from privatelr.mechanisms.stages.scale import (
     SQUARE_WEIGHT,

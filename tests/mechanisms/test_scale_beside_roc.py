@@ -4,7 +4,7 @@ import pytest
 from frames_for_laws import SCHEMA, clinic_by_age
 
 import privatelr as lr
-from privatelr.mechanisms.price_shares import shares_of
+from privatelr.mechanisms.registry import shares_of
 from privatelr.numerics import LOSSES
 from privatelr.privacy import exact
 

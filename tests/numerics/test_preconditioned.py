@@ -86,7 +86,7 @@ def test_a_column_that_thinned_rows_do_not_show_takes_one_more_curvature(monkeyp
     assert not objective.rows.thinned(few).x[:, 1].any()
 
     def left():
-        return lbfgs_minimum(objective, lambda thin, start: start, 1e-10)[1]
+        return lbfgs_minimum(objective, 1e-10)[1]
 
     assert left() <= 1e-10
     monkeypatch.setattr(newton, "_AGAIN", 0)

@@ -15,7 +15,7 @@ from privatelr.numerics.softmax_objective import (
     value_and_gradient,
 )
 from privatelr.numerics.solve import softmax_minimum as solving
-from privatelr.numerics.solve.ball_newton import Derivatives, precise_minimum
+from privatelr.numerics.solve.certified import Derivatives, precise_minimum
 from privatelr.privacy.noise import FloatDraw
 
 K, P = 3, 4

@@ -8,8 +8,8 @@ from privatelr.locks import flint, working_precision
 from privatelr.numerics import LOSSES, Objective, value_and_gradient
 from privatelr.numerics.objective import gradient_of, hessian
 from privatelr.numerics.rows import DenseRows, SparseRows
-from privatelr.numerics.solve import Newton, ball_newton
-from privatelr.numerics.solve.ball_newton import ExactObjective
+from privatelr.numerics.solve import Newton, certified
+from privatelr.numerics.solve.certified import ExactObjective
 from privatelr.types import Block, row_radius
 
 BOUND, INTERCEPT = 1.5, 0.5
@@ -118,7 +118,7 @@ def test_balls_enclose_the_objective_of_doubles():
     value, gradient = value_and_gradient(Objective(rows, LOGISTIC, 0.01, np.zeros(4)), w)
     with working_precision(200):
         exact = ExactObjective(rows, LOGISTIC, flint.arb(30 * 0.01), [flint.arb(0)] * 4)
-        point = ball_newton.enclose(exact, [flint.arb(float(entry)) for entry in w])
+        point = certified.enclose(exact, [flint.arb(float(entry)) for entry in w])
         assert float(point.value.mid()) / 30 == pytest.approx(value, rel=1e-12)
         ball = [float(entry.mid()) / 30 for entry in point.gradient]
     np.testing.assert_allclose(ball, gradient, rtol=1e-10, atol=1e-14)

@@ -26,8 +26,8 @@ from privatelr.numerics.solve import (
     certified,
     certified_minimum,
     gradient_bound,
+    newton,
     resolved_norm,
-    wide_newton,
 )
 from privatelr.privacy.noise import GaussianNoise
 
@@ -81,6 +81,11 @@ class Folded:
     def radius(self):
         return self.rows.radius
 
+    tables = None
+
+    def filled(self, held):
+        return None
+
     def fold(self, kernel):
         return self.rows.fold(kernel)
 
@@ -92,14 +97,14 @@ class Folded:
 @pytest.mark.parametrize("pairs", [True, False])
 @pytest.mark.parametrize("reach", [0.0, 1.0])
 def test_steps_by_rows_are_newton_steps(kind, pairs, reach, monkeypatch):
-    monkeypatch.setattr(wide_newton, "_ROWS", 1000 if pairs else 0)
-    monkeypatch.setattr(wide_newton, "_LOOSE", 1e-12)
-    monkeypatch.setattr(wide_newton, "_TIGHT", 1e-12)
+    monkeypatch.setattr(newton, "_ROWS", 1000 if pairs else 0)
+    monkeypatch.setattr(newton, "_LOOSE", 1e-12)
+    monkeypatch.setattr(newton, "_TIGHT", 1e-12)
     objective = problem(100, 300, kind)
     w = np.random.default_rng(1).standard_normal(301)
     gradient = value_and_gradient(objective, w)[1]
     expected = -linalg.solve(hessian(objective, w, reach), gradient)
-    step = wide_newton.wide_steps(objective)(w, gradient, reach)
+    step = newton.wide_steps(objective)(w, gradient, reach)
     np.testing.assert_allclose(step, expected, atol=1e-9 * np.abs(expected).max())
 
 
@@ -111,7 +116,7 @@ def test_conjugate_gradients_of_rows_leave_no_more_than_they_say(part):
     root = np.sqrt(np.random.default_rng(2).uniform(0, 0.25, n) / n)
     gradient = np.random.default_rng(3).standard_normal(200) @ x
     enough = part * np.linalg.norm(gradient)
-    v = wide_newton._conjugate_rows(x, root, objective.lambda_, root * (x @ gradient), enough)
+    v = newton._conjugate_rows(x, root, objective.lambda_, root * (x @ gradient), enough)
     step = ((root * v) @ x - gradient) / objective.lambda_
     left = (root**2 * (x @ step)) @ x + objective.lambda_ * step + gradient
     assert 0.01 * enough < np.linalg.norm(left) <= enough * (1 + 1e-9)
@@ -125,11 +130,11 @@ def test_conjugate_gradients_of_rows_leave_no_more_than_they_say(part):
 @pytest.mark.parametrize("pairs", [True, False])
 def test_minima_equal_those_of_the_matrix_of_columns(loss, shape, pairs, monkeypatch):
     objective = problem(*shape, loss=loss)
-    monkeypatch.setattr(wide_newton, "_WIDE", 10**6)
+    monkeypatch.setattr(newton, "_WIDER", 10**6)
     expected = Newton()(objective).w
-    monkeypatch.setattr(wide_newton, "_ROWS", 2500 if pairs else 0)
-    monkeypatch.setattr(wide_newton, "_COLUMNS", 300)
-    monkeypatch.setattr(wide_newton, "_WIDE", 256)
+    monkeypatch.setattr(newton, "_ROWS", 2500 if pairs else 0)
+    monkeypatch.setattr(newton, "_COLUMNS", 300)
+    monkeypatch.setattr(newton, "_WIDER", 256)
     for rows in (objective.rows, Folded(objective.rows)):
         found = Newton()(replace(objective, rows=rows)).w
         np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())

@@ -23,8 +23,7 @@ from privatelr.privacy.noise import (
     SeededRandomness,
     SphericalLaplace,
     SystemRandomness,
-    blockwise,
-    distance_from,
+    randomness,
 )
 
 LAWS = [GaussianNoise(1000, 3.7), GaussianNoise(333, 1e-9), SphericalLaplace(400, 0.3)]
@@ -33,7 +32,7 @@ LAWS += [SphericalLaplace(77, 1e6)]
 
 @pytest.fixture(params=[64, 2**16])
 def block(request, monkeypatch):
-    monkeypatch.setattr(blockwise, "_BLOCK", request.param)
+    monkeypatch.setattr(randomness, "_BLOCK", request.param)
 
 
 def repeated(seed):
@@ -106,8 +105,8 @@ def test_a_word_of_zeros_is_left_to_balls(law):
 
 
 def test_planted_bounds_of_nothing_are_caught(monkeypatch):
-    honest = blockwise._normal_doubles
-    monkeypatch.setattr(blockwise, "_normal_doubles", lambda w: (honest(w)[0], 0 * honest(w)[1]))
+    honest = randomness._normal_doubles
+    monkeypatch.setattr(randomness, "_normal_doubles", lambda w: (honest(w)[0], 0 * honest(w)[1]))
     with pytest.raises(AssertionError):
         check_bounds(BlockwiseDraw(LAWS[0], secrets.randbits))
 
@@ -150,8 +149,8 @@ def test_zero_has_no_sign():
 
 
 def test_planted_rounding_of_doubles_is_caught(monkeypatch):
-    honest = blockwise._normal_doubles
-    monkeypatch.setattr(blockwise, "_normal_doubles", lambda w: (honest(w)[0], 0 * honest(w)[1]))
+    honest = randomness._normal_doubles
+    monkeypatch.setattr(randomness, "_normal_doubles", lambda w: (honest(w)[0], 0 * honest(w)[1]))
     draw = BlockwiseDraw(LAWS[0], secrets.randbits)
     assert (
         draw.rounded(np.zeros(1000), 2.0**-50) != by_balls(draw, np.zeros(1000), 2.0**-50)
@@ -198,10 +197,10 @@ def test_seeds_repeat():
     one, two = (SeededRandomness(4).draw(law) for _ in range(2))
     assert isinstance(one, FloatDraw)
     assert (one.nearest() == two.nearest()).all()
-    distance = distance_from(one)
+    distance = one.distance
     assert distance(one.nearest()) == 0
     assert distance(one.nearest() + 1.0) >= math.sqrt(MANY + 1)
-    assert distance_from(FloatDraw(np.zeros(3))) is None
+    assert FloatDraw(np.zeros(3)).distance is None
 
 
 def test_a_draw_is_not_copied():

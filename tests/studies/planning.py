@@ -43,7 +43,7 @@ from privatelr.design import plan_design, read_design, standardise
 from privatelr.fitting import release_before
 from privatelr.formula import parse_formula
 from privatelr.inference import Question, infer, quality
-from privatelr.mechanisms import draw_all, release_all, scale_map
+from privatelr.mechanisms import draw_all, mechanism_of, release_all, scale_map
 from privatelr.numerics import c_index
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton
@@ -212,7 +212,8 @@ def realised_sd(cell: Cell, outlook: StudyPlan, releases: int, seed: int = 1) ->
         for _ in range(releases // DATASETS):
             draws = draw_all(stages, randomness)
             spec, rows, _ = read(draws)
-            release = stages.mechanism.release(rows, stages.coefficients, draws, Newton())
+            made = stages.coefficients
+            release = mechanism_of(made.placement, made.target).release(rows, made, draws, Newton())
             found.append(spec.user_map() @ release.coef)
         variances.append(np.var(found, axis=0, ddof=1))
     return np.sqrt(np.mean(variances, axis=0))

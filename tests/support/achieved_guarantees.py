@@ -84,7 +84,7 @@ def _worth_of_tilt(calibration: Calibration) -> Guarantee | None:
     analysis = calibration.analysis
     shield = calibration.shield.event(calibration.distance, target.neighbours)
     if noise.is_pure:
-        spent = proven_noise.tilt_epsilon(noise, problem, analysis)
+        spent = pure.objective_epsilon(noise.rate_along(problem), problem, analysis)
         match shield, target:
             case PureDP(), PureDP() | ApproxDP():
                 both = PureDP(spent + shield.epsilon, target.neighbours)

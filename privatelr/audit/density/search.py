@@ -16,14 +16,14 @@ from privatelr.audit.density.loss import PrivacyLoss
 from privatelr.audit.density.pairs import Pair
 from privatelr.design import BatchReader, read_design, unstandardised
 from privatelr.errors import ArgumentError, count_of, show
-from privatelr.mechanisms import Release, StagedCalibration, in_order, mechanism_of
+from privatelr.mechanisms import Release, StagedCalibration, in_order
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.request import COEFFICIENTS
 from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.mechanisms.stages.scale import (
+    MomentSums,
     mean_squares,
     scale_map,
-    sums_of_loose,
 )
 from privatelr.numerics.rows import DenseRows, LooseRows
 from privatelr.privacy import ApproxDP, Guarantee, PureDP
@@ -139,7 +139,8 @@ def _change_of_scale(spec: Any, release: Release, tables: list[Any]) -> FloatArr
     assert release.scale is not None
     plain, found = unstandardised(spec, *scale_map(release.scale, release.length)), []
     for table in tables:
-        rows = LooseRows.of(BatchReader(plain, table), plain.d, sums_of_loose(persons=False))
+        kernel = MomentSums(persons=False, are_bounded=False)
+        rows = LooseRows.of(BatchReader(plain, table), plain.d, kernel)
         found.append(mean_squares(rows, release.scale.calibration))
     return np.asarray(found[1] - found[0])
 
@@ -148,10 +149,9 @@ def _read_subject(subject: Any) -> tuple[StagedCalibration | None, Calibration]:
     """The plan, or None if it buys nothing but coefficients, and their calibration."""
     match subject:
         case FitRecord(calibration=calibration, release=release):
-            mechanism = mechanism_of(calibration.placement, calibration.target)
             parts = {name: part.calibration for name, part in release.parts.items()}
             parts = in_order({**parts, COEFFICIENTS: calibration})
-            plan = StagedCalibration(subject.guarantee, mechanism, parts)
+            plan = StagedCalibration(subject.guarantee, parts)
         case StagedCalibration():
             plan = subject
         case Calibration():

@@ -46,6 +46,7 @@ from privatelr.numerics.solve import Newton
 from privatelr.privacy import ZCDP, Promise, PureDP
 from privatelr.privacy.noise import (
     LAWS,
+    MANY,
     Draw,
     FloatDraw,
     GaussianNoise,
@@ -56,7 +57,6 @@ from privatelr.privacy.noise import (
     SystemRandomness,
     draw_many,
 )
-from privatelr.privacy.noise.blockwise import MANY
 from privatelr.selection.online import PrivateFTRL
 from privatelr.types import Block, ColumnGroup, FloatArray, Placement
 

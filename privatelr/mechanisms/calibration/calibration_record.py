@@ -12,7 +12,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms.calibration import gaussian_objective, proven_noise, pure
-from privatelr.mechanisms.calibration.lambda_rules import require_tilt, settle_lambda
+from privatelr.mechanisms.calibration.lambda_rules import no_tilt, settle_lambda
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import Request
 from privatelr.privacy.noise import (
@@ -69,7 +69,10 @@ class StageCalibration:
         It is pure epsilon if Laplace noise was chosen for (epsilon, delta). A ledger composes it,
         and an audit tries to break it.
         """
-        return proven_by(self.noise, self.target)
+        target = self.target
+        if isinstance(target, privacy.ApproxDP) and self.noise.is_pure:
+            return privacy.PureDP(pure_part(target), target.neighbours)
+        return target
 
     @property
     def events(self) -> tuple[privacy.Event, ...]:
@@ -210,7 +213,8 @@ class Calibration(StageCalibration):
             return events_of(self)
         shield = privacy.GaussianEvent(self.distance / self.shield.scale, target.neighbours)
         if noise.is_pure:
-            spent = proven_noise.tilt_epsilon(noise, problem, self.analysis)
+            rate = noise.rate_along(problem)
+            spent = pure.objective_epsilon(rate, problem, self.analysis)
             return (privacy.PureDP(spent, target.neighbours), shield)
         # any proven bound holds, whichever the analysis took
         tilt = gaussian_objective.tilt_event(problem, noise.scale, neighbours=target.neighbours)
@@ -283,13 +287,6 @@ class Calibration(StageCalibration):
         return facts_html(self._title, facts, heading, page_model.FactList(others))
 
 
-def proven_by(noise: NoiseLaw, target: privacy.Guarantee) -> privacy.Guarantee:
-    """Return the target, or pure epsilon if Laplace noise was made for (epsilon, delta)."""
-    if isinstance(target, privacy.ApproxDP) and noise.is_pure:
-        return privacy.PureDP(pure_part(target), target.neighbours)
-    return target
-
-
 def events_of(stage: StageCalibration) -> tuple[privacy.Event, ...]:
     """Return what a ledger composes for noise on a vector of known sensitivity."""
     proven = stage.proven
@@ -317,7 +314,10 @@ def calibrate_objective(problem: Problem, request: Request, lambda_origin: str) 
     settled = settle_lambda(problem, target, analysis, request.on_small_lambda)
     if settled is not problem:
         lambda_origin = f"raised from {problem.lambda_:.6g}, which is too small for this target"
-    noise = require_tilt(settled, target, analysis, request.kinds)
+    laws = proven_noise.candidates(settled, target, analysis)
+    noise = shortest(laws, request.kinds)
+    if noise is None:
+        raise no_tilt(settled, target, analysis)
     tau = proven_noise.certified_norm(settled, noise)
     shield = proven_noise.shield_for(settled, target, analysis, noise, tau)
     return Calibration(

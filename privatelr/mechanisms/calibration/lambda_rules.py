@@ -118,17 +118,21 @@ def lambda_by_rule(
     if corrected:
         return free_penalty(facts, target, analysis, kinds=kinds, kept=_KEPT) / facts.n
 
-    def balanced(free: float, noise: NoiseLaw) -> float:
-        return max(free, noise.mean_length / guessed_length(facts, target)) / facts.n
-
+    length = guessed_length(facts, target)
     if not isinstance(target, ApproxDP):
         free = free_penalty(facts, target, analysis)
         at = facts.with_lambda(free / facts.n)
-        if isinstance(target, ZCDP):
-            return balanced(free, require_tilt(at, target, analysis))
         # E|b| is that of noise with the whole epsilon, as the rule was studied, although a shield
         # takes a part of it
-        return balanced(free, laplace_tilts(at, target.epsilon, analysis)[0])
+        laws = (
+            laplace_tilts(at, target.epsilon, analysis)
+            if isinstance(target, PureDP)
+            else proven_noise.candidates(at, target, analysis)
+        )
+        noise = shortest(laws)
+        if noise is None:
+            raise no_tilt(at, target, analysis)
+        return max(free, noise.mean_length / length) / facts.n
     laplace = lambda_by_rule("auto", facts, PureDP(pure_part(target)), analysis)
     if not within(kinds, GAUSSIAN):
         return laplace
@@ -137,7 +141,7 @@ def lambda_by_rule(
         free = gaussian_objective.gaussian_free_penalty(facts, target, analysis)
         at = facts.with_lambda(free / facts.n)
         for noise in gaussian_tilts(at, target, analysis):
-            found.append((balanced(free, noise), GAUSSIAN))
+            found.append((max(free, noise.mean_length / length) / facts.n, GAUSSIAN))
 
     def excess(candidate: tuple[float, Kinds]) -> float:
         value, kinds = candidate
@@ -175,27 +179,12 @@ def expected_excess(
     theory.md 4.2. W is `guessed_length`, and b is the shortest noise of objective perturbation, of
     these kinds if any are given.
     """
-    size = mean_square(require_tilt(problem, target, analysis, kinds))
+    noise = shortest(proven_noise.candidates(problem, target, analysis), kinds)
+    if noise is None:
+        raise no_tilt(problem, target, analysis)
+    size = mean_square(noise)
     penalty = problem.penalty
     return size / (2 * penalty) + penalty * guessed_length(problem, target) ** 2 / 2
-
-
-def all_rules(
-    facts: Problem,
-    target: Promise,
-    analysis: pure.Analysis,
-    placement: Placement,
-    kinds: Kinds = (),
-    *,
-    corrected: bool = False,
-) -> dict[LambdaRule, float]:
-    """Return the lambda of each rule that has an answer."""
-    public = facts, target, analysis, placement, kinds
-    found = {}
-    for rule in LAMBDA_RULES:
-        with suppress(GuaranteeError):  # a rule without an answer is not listed
-            found[rule] = lambda_by_rule(rule, *public, corrected=corrected)
-    return found
 
 
 def origin_of(
@@ -246,7 +235,7 @@ def settle_lambda(
 ) -> Problem:
     """Return the problem with the lambda that is used: raised if it is too small (privacy.md 3.2).
 
-    Under ``"keep"`` it is the one that was asked for; `require_tilt` refuses it if no noise
+    Under ``"keep"`` it is the one that was asked for; it is refused if no noise
     suffices.
     """
     if on_small_lambda == "keep":
@@ -262,22 +251,13 @@ def settle_lambda(
     return problem if enough else replace(problem, lambda_=least / problem.n)
 
 
-def require_tilt(
-    problem: Problem,
-    target: Promise,
-    analysis: pure.Analysis,
-    kinds: Kinds = (),
-) -> NoiseLaw:
-    """Return the smallest tilt, or raise an error that names the smallest feasible lambda."""
-    noise = shortest(proven_noise.candidates(problem, target, analysis), kinds)
-    if noise is None:
-        least = _smallest_feasible_penalty(problem, target, analysis) / problem.n
-        raise GuaranteeError(
-            f"lambda_={problem.lambda_:g} is too small for {target} under analysis={analysis!r}; "
-            f"take lambda_ above {least:.6g}, where the noise becomes finite, or "
-            "on_small_lambda='increase'."
-        )
-    return noise
+def no_tilt(problem: Problem, target: Promise, analysis: pure.Analysis) -> GuaranteeError:
+    """Return the error that names the smallest feasible lambda."""
+    least = _smallest_feasible_penalty(problem, target, analysis) / problem.n
+    return GuaranteeError(
+        f"lambda_={problem.lambda_:g} is too small for {target} under analysis={analysis!r}; take "
+        f"lambda_ above {least:.6g}, where the noise becomes finite, or on_small_lambda='increase'."
+    )
 
 
 def _smallest_feasible_penalty(facts: Problem, target: Promise, analysis: pure.Analysis) -> float:

@@ -117,11 +117,6 @@ def _gaussian(problem: Problem, sigma: float) -> list[NoiseLaw]:
     return [GaussianNoise(problem.size, sigma)] if math.isfinite(sigma) else []
 
 
-def tilt_epsilon(noise: NoiseLaw, problem: Problem, analysis: str) -> float:
-    """Return the epsilon that a Laplace tilt spends, without its shield."""
-    return pure.objective_epsilon(noise.rate_along(problem), problem, analysis)
-
-
 # -- noise on a vector ----------------------------------------------------------------------------
 
 
@@ -136,15 +131,13 @@ def output_sensitivity(problem: Problem, tau: float = 0.0) -> float:
     return 2 * (problem.reach + problem.touched * tau) / problem.penalty * UP
 
 
-def laws_hiding(
-    sensitivity: float, d: int, target: Promise, *kinds: type[NoiseLaw]
-) -> list[NoiseLaw]:
+def laws_hiding(sensitivity: float, d: int, target: Promise) -> list[NoiseLaw]:
     """Return the laws of noise for a vector ``(d,)`` of this Euclidean sensitivity.
 
-    All laws are tried, or these kinds: spherical Laplace noise for the pure epsilon that
-    implies the target and, unless the target is pure, Gaussian noise.
+    They are spherical Laplace noise for the pure epsilon that implies the target and, unless the
+    target is pure, Gaussian noise.
     """
-    found = (kind.hiding(sensitivity, d, target) for kind in kinds or LAWS.values())
+    found = (kind.hiding(sensitivity, d, target) for kind in LAWS.values())
     return [law for law in found if law is not None]
 
 
@@ -226,8 +219,10 @@ def shield_for(
         mu = SHIELD_RATIO * problem.reach / noise.scale
         return GaussianNoise(problem.size, reach / mu * UP)
     epsilon = pure_part(target)
-    left = epsilon - tilt_epsilon(noise, problem, analysis) - _ROUNDING * epsilon
-    return laws_hiding(reach, problem.size, PureDP(left))[0]
+    spent = pure.objective_epsilon(noise.rate_along(problem), problem, analysis)
+    left = PureDP(epsilon - spent - _ROUNDING * epsilon)
+    hidden = (law.hiding(reach, noise.dimension, left) for law in LAWS.values())
+    return next(shield for shield in hidden if shield is not None)
 
 
 def grid_for(noise: NoiseLaw) -> float:

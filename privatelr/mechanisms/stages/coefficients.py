@@ -7,8 +7,10 @@ mechanism, write its formulas in `privatelr.mechanisms.calibration` and its rele
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from privatelr.errors import GuaranteeError
@@ -20,12 +22,11 @@ from privatelr.mechanisms.calibration import (
     lambda_rules,
     proven,
 )
-from privatelr.mechanisms.calibration.lambda_rules import Kinds
 from privatelr.mechanisms.perturbation import Release, release_minimiser, release_plain
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import COEFFICIENTS, Request
 from privatelr.mechanisms.stages.scale import ScaleFacts
-from privatelr.mechanisms.stages.stage import Stage
+from privatelr.mechanisms.stages.stage import Calibrations, Stage
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, NonPrivate, PureDP
 from privatelr.types import Placement
 
@@ -79,8 +80,7 @@ def mechanism_of(placement: Placement, target: Guarantee) -> Mechanism:
 
 def calibrate(request: Request, facts: Problem) -> Calibration:
     """Calibrate the coefficients alone; takes no data."""
-    stage = CoefficientStage()
-    return stage.calibrate(request.target, request, facts, columns=None, kinds=(), before={})
+    return CoefficientStage().calibrate(request, facts, columns=None, before={})
 
 
 class CoefficientStage(Stage[Calibration]):
@@ -89,34 +89,33 @@ class CoefficientStage(Stage[Calibration]):
     name, part, at_coefficients = COEFFICIENTS, "coefficients", False
 
     def calibrate(
-        self,
-        target: Guarantee,
-        request: Request,
-        facts: Problem,
-        *,
-        columns: ScaleFacts | None,
-        kinds: Kinds,
-        before: Mapping[str, Any],
+        self, request: Request, problem: Problem, columns: ScaleFacts | None, before: Calibrations
     ) -> Calibration:
         """Choose lambda by its rule, if one was asked for, and calibrate; takes no data."""
-        mechanism, asked = mechanism_of(request.placement, request.target), request.lambda_
+        target, wanted = request.target, request.lambda_
+        mechanism = mechanism_of(request.placement, target)
         if isinstance(target, NonPrivate):
-            if not isinstance(asked, str):
-                return mechanism.calibrate(facts.with_lambda(asked), request, "as given")
-            plain = facts.with_lambda(lambda_rules.PLAIN_LAMBDA)
+            if not isinstance(wanted, str):
+                return mechanism.calibrate(problem.with_lambda(wanted), request, "as given")
+            plain = problem.with_lambda(lambda_rules.PLAIN_LAMBDA)
             return mechanism.calibrate(plain, request, "the default of a plain fit")
-        analysis = proven(request.analysis, facts.loss)
-        public = facts, target, analysis, request.placement
-        corrected = request.buys_intervals and facts.loss.probability is not None
-        rules = lambda_rules.all_rules(*public, request.kinds, corrected=corrected)
-        if not isinstance(asked, str):
-            problem, origin = facts.with_lambda(asked), "as given"
+        analysis = proven(request.analysis, problem.loss)
+        public = problem, target, analysis, request.placement
+        corrected = request.buys_intervals and problem.loss.probability is not None
+        rule_of = partial(lambda_rules.lambda_by_rule, corrected=corrected)
+        rules = dict[lambda_rules.LambdaRule, float]()
+        for rule in lambda_rules.LAMBDA_RULES:
+            with suppress(GuaranteeError):  # a rule without an answer is not listed
+                rules[rule] = rule_of(rule, *public, request.kinds)
+        if not isinstance(wanted, str):
+            problem, origin = problem.with_lambda(wanted), "as given"
         else:
-            if asked not in rules:  # raise the error that says why the rule has no answer
-                lambda_rules.lambda_by_rule(asked, *public, corrected=corrected)
-            problem = facts.with_lambda(rules[asked])
-            origin = lambda_rules.origin_of(asked, rules, *public, corrected=corrected)
-            if asked != "PrivateLR" and analysis != "cms11":  # R's rule may give too small a lambda
+            if wanted not in rules:  # raise the error that says why the rule has no answer
+                rule_of(wanted, *public)
+            problem = problem.with_lambda(rules[wanted])
+            origin = lambda_rules.origin_of(wanted, rules, *public, corrected=corrected)
+            if wanted != "PrivateLR" and analysis != "cms11":
+                # R's rule may give too small a lambda
                 request = replace(request, on_small_lambda="keep")
         found = mechanism.calibrate(problem, request, origin)
         return replace(found, lambda_rules=tuple(rules.items()))

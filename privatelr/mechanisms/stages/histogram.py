@@ -12,7 +12,7 @@ of a power of two that depends on the number of persons alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,7 +21,6 @@ import scipy
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import StageCalibration
-from privatelr.mechanisms.calibration.lambda_rules import Kinds
 from privatelr.mechanisms.calibration.proven_noise import (
     laws_hiding,
     require_law,
@@ -31,7 +30,7 @@ from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.range_selection import share_grid
 from privatelr.mechanisms.request import ROC, Request
 from privatelr.mechanisms.stages.scale import ScaleFacts
-from privatelr.mechanisms.stages.stage import Part, Stage
+from privatelr.mechanisms.stages.stage import Calibrations, Part, Stage
 from privatelr.numerics.rows import EntryRows, row_products
 from privatelr.privacy import (
     REPLACE_PERSON,
@@ -125,6 +124,7 @@ class HistogramCalibration(StageCalibration):
     target: Guarantee
     noise: NoiseLaw
     touched: int = 1
+    grid = 1.0
 
     @property
     def sensitivity(self) -> float:
@@ -137,11 +137,6 @@ class HistogramCalibration(StageCalibration):
         if self.noise.is_pure and not isinstance(self.target, NonPrivate):
             return PureDP(pure_part(self.target), self.target.neighbours)
         return self.target
-
-    @property
-    def grid(self) -> float:
-        """The distance of two counts."""
-        return 1.0
 
     @property
     def persons(self) -> bool:
@@ -312,33 +307,6 @@ def release_histogram(
     return rounded_sum(counts, noise, 1.0)
 
 
-def release_scores(
-    rows: Rows | EntryRows,
-    coef: FloatArray,
-    scale: ScoreScale,
-    calibration: HistogramCalibration,
-    noise: Draw,
-) -> FloatArray:
-    """Score rows by coefficients ``(d,)``, and release the counts as `release_histogram` does.
-
-    Notes
-    -----
-    **Privacy.** *Covered*: the counts, by ``calibration.target``, for any `coef` and any `scale`
-    that were paid for. *Neighbours*: those of the target. *Assumed public*: n and the number of
-    bins. *Not covered*: time and memory.
-    """
-    if rows.n != calibration.n or rows.d != len(coef):
-        raise GuaranteeError(
-            f"rows of shape ({rows.n}, {rows.d}) do not fit {len(coef)} coefficients and a "
-            f"histogram of n={calibration.n}."
-        )
-    counts = score_counts(rows, coef, scale.edges(calibration.bins))
-    persons = rows.persons
-    if calibration.persons != (persons is not None):
-        raise GuaranteeError("rows of persons take counts about persons, and other rows do not.")
-    return release_histogram(counts, calibration, noise)
-
-
 def count_scores(
     rows: Rows | EntryRows,
     release: Released,
@@ -346,15 +314,24 @@ def count_scores(
     calibration: HistogramCalibration,
     noise: Draw,
 ) -> HistogramRelease:
-    """Release the scores by class of the rows that a release was made of, which it paid for.
+    """Count the scores by class of the rows that a release was made of, which it paid for.
 
     Notes
     -----
-    **Privacy.** *Covered*: the counts, by ``calibration.target``, next to the coefficients.
-    *Neighbours*: those of the fit. *Assumed public*: as for the fit. *Not covered*: time and
-    memory.
+    **Privacy.** *Covered*: the counts, by ``calibration.target``, next to the coefficients, for
+    any of these and any `scale` that were paid for. *Neighbours*: those of the target. *Assumed
+    public*: n and the number of bins. *Not covered*: time and memory.
     """
-    counts = release_scores(rows, release.coef, scale, calibration, noise)
+    coef = release.coef
+    if rows.n != calibration.n or rows.d != len(coef):
+        raise GuaranteeError(
+            f"rows of shape ({rows.n}, {rows.d}) do not fit {len(coef)} coefficients and a "
+            f"histogram of n={calibration.n}."
+        )
+    counts = score_counts(rows, coef, scale.edges(calibration.bins))
+    if calibration.persons != (rows.persons is not None):
+        raise GuaranteeError("rows of persons take counts about persons, and other rows do not.")
+    counts = release_histogram(counts, calibration, noise)
     return HistogramRelease(counts, scale, calibration, release.guarantee, release.entry)
 
 
@@ -393,17 +370,10 @@ class HistogramStage(Stage[HistogramCalibration]):
     name, part, drawn = ROC, "counts of scores by class", 2
 
     def calibrate(
-        self,
-        target: Guarantee,
-        request: Request,
-        facts: Problem,
-        *,
-        columns: ScaleFacts | None,
-        kinds: Kinds,
-        before: Mapping[str, Any],
+        self, request: Request, problem: Problem, columns: ScaleFacts | None, before: Calibrations
     ) -> HistogramCalibration:
         """Choose the bins, and the noise on their counts."""
-        return calibrate_histogram(facts.n, target, kinds, facts.moved)
+        return calibrate_histogram(problem.n, request.target, request.kinds, problem.moved)
 
     def release(
         self,

@@ -12,17 +12,17 @@ grows, the number goes to zero, and no record counts less.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy import sparse
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import StageCalibration
-from privatelr.mechanisms.calibration.lambda_rules import Kinds, nominal_epsilon
+from privatelr.mechanisms.calibration.lambda_rules import nominal_epsilon
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.range_selection import (
     CERTAINTY,
@@ -34,7 +34,7 @@ from privatelr.mechanisms.range_selection import (
 )
 from privatelr.mechanisms.request import LENGTHS, Request
 from privatelr.mechanisms.stages.scale import ScaleFacts
-from privatelr.mechanisms.stages.stage import Part, Stage
+from privatelr.mechanisms.stages.stage import Calibrations, Part, Stage
 from privatelr.numerics.rows import LooseRows, shares_within
 from privatelr.numerics.rows.row_bounds import RowBounds, roots_of
 from privatelr.privacy import (
@@ -61,7 +61,6 @@ LENGTH_GRID = np.array([0.0, *(float(f"{1.1**k:.3g}") for k in range(99))])
 """Candidates for the length, in lengths of a typical row, after the 0 where the first cell begins:
 a tenth apart, and rounded for readers."""
 _CELLS = len(LENGTH_GRID) - 1
-_NOISE = Gumbel(_CELLS)
 _PARTS = 2**10
 """Numbers of records that may be longer are multiples of one over it."""
 _WEIGHED_DOWN = 1 - 2.0**-40
@@ -88,31 +87,15 @@ class LengthCalibration(StageCalibration):
     target: Guarantee
     eta: float
     longer: float
+    noise = Gumbel(_CELLS)  # type: ignore[assignment]
+    size = 1
+    grid = 0.0
+    sensitivity = WIDTH
 
     @property
     def mechanism(self) -> ExponentialMechanism:
         """The mechanism of the choice."""
         return ExponentialMechanism(self.eta, WIDTH)
-
-    @property
-    def noise(self) -> Gumbel:  # type: ignore[override]
-        """The law of the numbers that decide the choice."""
-        return _NOISE
-
-    @property
-    def size(self) -> int:
-        """One number."""
-        return 1
-
-    @property
-    def grid(self) -> float:
-        """No grid of equal steps."""
-        return 0.0
-
-    @property
-    def sensitivity(self) -> float:
-        """The length of an interval that contains the changes of all scores."""
-        return WIDTH
 
     @property
     def proven(self) -> Guarantee:
@@ -132,7 +115,7 @@ class LengthCalibration(StageCalibration):
         )
 
 
-def longer_records(d: int, target: Promise) -> float:
+def longer_records(d: int, target: Guarantee) -> float:
     """Return the number of records that may be longer than the released length; a public fact.
 
     Examples
@@ -142,7 +125,7 @@ def longer_records(d: int, target: Promise) -> float:
     >>> longer_records(6, PureDP(1.0)), longer_records(6, PureDP(1_000.0))
     (300.0, 0.3)
     """
-    return PER_COLUMN * d / nominal_epsilon(target)
+    return PER_COLUMN * d / nominal_epsilon(cast("Promise", target))
 
 
 def calibrate_lengths(longer: float, n: int, target: Promise) -> LengthCalibration:
@@ -217,7 +200,7 @@ def counts_of_lengths(rows: Rows | LooseRows, change: Change, bounds: RowBounds)
     A person counts by shares of records, which are 1 together at most.
     """
     unit = None if rows.persons is None else unit_of_person(rows.persons)
-    kernel = partial(_slots, change, bounds, unit, isinstance(rows, LooseRows))
+    kernel = partial(_slots, change, bounds, unit, rows.is_bounded)
     counts = rows.fold(kernel)[0]
     return np.asarray(counts if unit is None else unit * counts)
 
@@ -232,15 +215,15 @@ def _slots(
     change: Change,
     bounds: RowBounds,
     unit: float | None,
-    are_loose: bool,
+    are_bounded: bool,
     x: Any,
     y: FloatArray,
     z: Offset = 0.0,
 ) -> tuple[FloatArray]:
     """Count the lengths of some rows; each is computed by itself."""
-    covariates = x if are_loose else x[:, int(bounds.intercept is not None) :]
+    covariates = x[:, int(bounds.intercept is not None) :] if are_bounded else x
     roots = roots_of(y)
-    if roots is not None and not are_loose:
+    if roots is not None and are_bounded:
         covariates = sparse.diags_array(1 / roots) @ covariates
     lengths = np.where(y != 0, 1 / shares_within(change(covariates), bounds), 0.0)
     units = None
@@ -257,20 +240,12 @@ class LengthStage(Stage[LengthCalibration]):
     noise_by = "the exponential mechanism"
 
     def calibrate(
-        self,
-        target: Guarantee,
-        request: Request,
-        facts: Problem,
-        *,
-        columns: ScaleFacts | None,
-        kinds: Kinds,
-        before: Mapping[str, Any],
+        self, request: Request, problem: Problem, columns: ScaleFacts | None, before: Calibrations
     ) -> LengthCalibration:
         """Calibrate the choice."""
         assert columns is not None
         assert columns.longer is not None
-        assert isinstance(target, Promise)
-        return calibrate_lengths(columns.longer, columns.n, target)
+        return calibrate_lengths(columns.longer, columns.n, cast("Promise", request.target))
 
     def read(
         self,

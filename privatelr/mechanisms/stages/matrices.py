@@ -6,15 +6,15 @@ Noise is calibrated before any data is touched.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import StageCalibration
-from privatelr.mechanisms.calibration.lambda_rules import Kinds, nominal_epsilon
+from privatelr.mechanisms.calibration.lambda_rules import nominal_epsilon
 from privatelr.mechanisms.calibration.proven_noise import (
     MOST_IN_MEMORY,
     ROUNDING,
@@ -27,7 +27,7 @@ from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, LENGTHS, SCALE, Request
 from privatelr.mechanisms.stages.histogram import ScoreScale
 from privatelr.mechanisms.stages.scale import ScaleFacts, scale_map
-from privatelr.mechanisms.stages.stage import Part, Stage
+from privatelr.mechanisms.stages.stage import Calibrations, Part, Stage
 from privatelr.privacy import ZCDP, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.noise import LAWS, Draw, GaussianNoise, NoiseLaw, NoNoise
 from privatelr.types import FloatArray, Rows
@@ -248,24 +248,15 @@ def matrix_units(release: Release, calibration: MomentsCalibration) -> FloatArra
 class MatrixStage(Stage[MomentsCalibration]):
     """The curvature and the score covariance."""
 
-    name, part, drawn = INFERENCE, "matrices for inference", 0
+    name, part, drawn, released = INFERENCE, "matrices for inference", 0, Moments
 
     def calibrate(
-        self,
-        target: Guarantee,
-        request: Request,
-        facts: Problem,
-        *,
-        columns: ScaleFacts | None,
-        kinds: Kinds,
-        before: Mapping[str, Any],
+        self, request: Request, problem: Problem, columns: ScaleFacts | None, before: Calibrations
     ) -> MomentsCalibration:
         """Calibrate the noise on both matrices together."""
-        scale = before.get(SCALE)
-        typical = None if scale is None else scale.typical
-        problem = before[COEFFICIENTS].problem
-        divided = LENGTHS in before
-        return calibrate_moments(problem, target, kinds, typical, divided=divided)
+        scale, problem = before.get(SCALE), before[COEFFICIENTS].problem
+        typical, divided = None if scale is None else scale.typical, LENGTHS in before
+        return calibrate_moments(problem, request.target, request.kinds, typical, divided=divided)
 
     def release(
         self,
@@ -278,16 +269,6 @@ class MatrixStage(Stage[MomentsCalibration]):
         """Release both matrices at the coefficients."""
         units = matrix_units(release, calibration)
         return release_moments(rows, release.coef, calibration, noise, units)
-
-    def read(
-        self,
-        values: FloatArray,
-        calibration: MomentsCalibration,
-        release: Release | None,
-        expected: Callable[[Release], ScoreScale] | None,
-    ) -> Moments:
-        """Return both matrices."""
-        return Moments(values, calibration)
 
     def facts(self, released: Part) -> list[tuple[str, str]]:
         """Return the law of the noise, and how the sums were rounded."""

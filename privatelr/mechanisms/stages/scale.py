@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -23,7 +22,7 @@ from privatelr.mechanisms.calibration.calibration_record import (
     Calibration,
     StageCalibration,
 )
-from privatelr.mechanisms.calibration.lambda_rules import GAUSSIAN, Kinds, nominal_epsilon
+from privatelr.mechanisms.calibration.lambda_rules import GAUSSIAN, nominal_epsilon
 from privatelr.mechanisms.calibration.proven_noise import (
     MOST_IN_MEMORY,
     ROUNDING,
@@ -35,7 +34,7 @@ from privatelr.mechanisms.calibration.proven_noise import (
 from privatelr.mechanisms.perturbation import rounded_sum
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import LENGTHS, SCALE, Request
-from privatelr.mechanisms.stages.stage import Part, Stage
+from privatelr.mechanisms.stages.stage import Calibrations, Part, Stage
 from privatelr.numerics import Loss
 from privatelr.numerics.rows import LooseRows, column_sums
 from privatelr.privacy import (
@@ -47,11 +46,10 @@ from privatelr.privacy import (
     SharedApproxDP,
 )
 from privatelr.privacy.noise import DOWN, BlockLaplace, Draw, NoiseLaw, gaussian_mu
-from privatelr.types import Block, ColumnGroup, FloatArray, Kernel, Offset, Rows
+from privatelr.types import Block, ColumnGroup, FloatArray, Offset, Rows
 
 if TYPE_CHECKING:
-    from privatelr.mechanisms.perturbation import Release
-    from privatelr.mechanisms.stages.histogram import ScoreScale
+    pass
 
 SQUARE_WEIGHT = 1.66
 """The weight a of squares beside numbers: with ``a**2`` up to 2.773 they add nothing to the
@@ -204,10 +202,12 @@ def usual_rows(loss: Loss, n: int, d: int, target: Guarantee) -> tuple[float | N
     """Return the bound on a row in lengths of a typical one, and whether all rows get that length.
 
     The bound is None where it is released: for a loss with probabilities, of which longer rows
-    count less. Classes hardly depend on the length of a row, so that a loss without probabilities
-    takes short rows, and under other promises than a pure one rows of one length.
+    count less, and are not shortened. Its coefficients keep their meaning under weights that depend
+    on the covariates alone, and not where rows are of one length. Classes hardly depend on the
+    length of a row, so that a loss without probabilities takes short rows, and under other promises
+    than a pure one rows of one length.
     """
-    if counts_long_rows_less(loss):
+    if loss.probability is not None:
         return None, False
     epsilon = nominal_epsilon(cast("Promise", target))
     if d >= _FEW_COLUMNS and epsilon < _LITTLE_NOISE:
@@ -226,16 +226,6 @@ def usual_intercept(target: Guarantee, has_intervals: bool) -> float:
     if isinstance(target, PureDP):
         return 1.0
     return 0.5 if has_intervals else 0.25
-
-
-def counts_long_rows_less(loss: Loss) -> bool:
-    """Return whether standardised rows that are too long get a weight, and are not shortened.
-
-    The coefficients of a model with probabilities keep their meaning under weights that depend on
-    the covariates alone; those of a classifier have none but the classes. Rows may be brought to
-    one length where this is False, because probabilities would depend on the length.
-    """
-    return loss.probability is not None
 
 
 def scale_sensitivity(facts: ScaleFacts) -> float:
@@ -318,7 +308,7 @@ def share_of_price(
 
     That is epsilon or rho, of which stages have parts that add up. Under an (epsilon, delta) it is
     mu squared of the whole, or epsilon if the coefficients have Laplace noise: what they leave of
-    it goes to the Gaussian stages, by their parts of mu squared (`price_shares.divide`).
+    it goes to the Gaussian stages, by their parts of mu squared (`registry.divide`).
     """
     price, whole = scale.target, coefficients.target
     if isinstance(price, PureDP):
@@ -457,40 +447,44 @@ def mean_squares(rows: Rows | LooseRows, calibration: ScaleCalibration) -> Float
     means = [first + column for column in calibration.means]
     squares = [first + column for column in calibration.squares]
 
-    if isinstance(rows, LooseRows):
-        sums, sums_of_squares = rows.sums
-    else:
-        sums, sums_of_squares = rows.fold(partial(_sums, bool(calibration.facts.persons)))
+    kernel = MomentSums(persons=calibration.facts.persons, are_bounded=rows.is_bounded)
+    sums, sums_of_squares = rows.fold(kernel)
     found = [sums[means], calibration.weight * sums_of_squares[squares]]
     return np.concatenate(found) / rows.n
 
 
-def sums_of_loose(persons: bool) -> Kernel:
-    """The kernel that `LooseRows` are read with: sums of columns, and of their squares.
+@dataclass(frozen=True, slots=True)
+class MomentSums:
+    """The kernel that sums columns, and their squares.
+
+    Attributes
+    ----------
+    persons : bool
+        Whether records count by the roots of their weights, which labels bring.
+    are_bounded : bool
+        Whether rows are multiplied by them already.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from privatelr.mechanisms.stages.scale import sums_of_loose
+    >>> from privatelr.mechanisms.stages.scale import MomentSums
     >>> weighted = np.array([1.0, 2.0])  # the second record counts a quarter
-    >>> sums_of_loose(True)(np.array([[0.5], [1.0]]), weighted)
+    >>> MomentSums(persons=True, are_bounded=False)(np.array([[0.5], [1.0]]), weighted)
     (array([0.75]), array([0.5]))
     """
-    return partial(_sums, persons, are_loose=True)
 
+    persons: bool
+    are_bounded: bool
 
-def _sums(
-    persons: bool, x: FloatArray, y: FloatArray, z: Offset = 0.0, *, are_loose: bool = False
-) -> tuple[FloatArray, FloatArray]:
-    if not persons:
-        return column_sums(x)
-    roots = _roots(y)
-    return column_sums(x * roots[:, None] if are_loose else x, roots)
-
-
-def _roots(y: FloatArray) -> FloatArray:
-    """The roots of weights, which labels bring; 0 for rows that cannot be used."""
-    return np.where(y != 0, 1.0 / np.maximum(np.abs(y), 1.0), 0.0)
+    def __call__(
+        self, x: FloatArray, y: FloatArray, z: Offset = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
+        """Sum the columns of rows with these labels, and their squares."""
+        if not self.persons:
+            return column_sums(x)
+        # 0 for rows that cannot be used
+        roots = np.where(y != 0, 1.0 / np.maximum(np.abs(y), 1.0), 0.0)
+        return column_sums(x if self.are_bounded else x * roots[:, None], roots)
 
 
 def scale_moments(release: ScaleRelease, about: FloatArray | None = None) -> tuple[FloatArray, ...]:
@@ -586,16 +580,7 @@ def scale_map(release: ScaleRelease, length: float | None = None) -> tuple[Float
     >>> centre.round(2), factor.round(1)  # rows become factor * (x - centre)
     (array([0.2]), array([2.]))
     """
-    centre, factor, longest = _typical_map(release)
-    calibration, facts = release.calibration, release.calibration.facts
-    if length is not None:
-        factor[calibration.means] /= min(length, longest)
-    if calibration.of_numbers:
-        sizes = [group.size for group in facts.groups]
-        number = np.repeat([-1 if g.number is None else g.number for g in facts.groups], sizes)
-        centre = np.where(number < 0, centre, centre[number])
-        factor *= np.where(number < 0, 1.0, factor[number])
-    return centre, factor
+    return _map_and_longest(release, length)[:2]
 
 
 def row_map(parts: Mapping[str, Any]) -> tuple[FloatArray, FloatArray, float | None]:
@@ -603,16 +588,19 @@ def row_map(parts: Mapping[str, Any]) -> tuple[FloatArray, FloatArray, float | N
 
     The length is None if none was released, and infinite if bounds and map allow no longer row.
     """
-    scale = parts[SCALE]
     length = parts[LENGTHS].length if LENGTHS in parts else None
-    held = math.inf if length is not None and _typical_map(scale)[2] <= length else length
-    return *scale_map(scale, length), held
+    centre, factor, longest = _map_and_longest(parts[SCALE], length)
+    held = math.inf if length is not None and longest <= length else length
+    return centre, factor, held
 
 
-def _typical_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray, float]:
-    """Return centre and factor that give a typical row length 1, and the longest row's length.
+def _map_and_longest(
+    release: ScaleRelease, length: float | None
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return the `scale_map`, and the length of the longest row where a typical one has length 1.
 
-    Under pure epsilon, products of a number and levels have those of the levels yet.
+    The longest row is that of rows whose products of a number and levels have the centre and the
+    factor of the levels.
     """
     calibration, facts = release.calibration, release.calibration.facts
     means, pure = calibration.means, calibration.of_numbers
@@ -631,7 +619,14 @@ def _typical_map(release: ScaleRelease) -> tuple[FloatArray, FloatArray, float]:
         levels = facts.columns_of("indicators")
         most[levels] = 1.0 / np.maximum(1.0 - centre[levels], centre[levels])
     factor[means] = _with_length(factor[means], size[means], typical, most[means])
-    return centre, factor, _longest_row(calibration, centre, factor) / typical**0.5
+    longest = _longest_row(calibration, centre, factor) / typical**0.5
+    if length is not None:
+        factor[means] /= min(length, longest)
+    if pure:
+        number = np.repeat([-1 if g.number is None else g.number for g in facts.groups], sizes)
+        centre = np.where(number < 0, centre, centre[number])
+        factor *= np.where(number < 0, 1.0, factor[number])
+    return centre, factor, longest
 
 
 def _with_length(
@@ -682,30 +677,14 @@ class ScaleStage(Stage[ScaleCalibration]):
     """Means and mean squares of columns; `release_scale` releases them from unscaled rows."""
 
     name, part, at_coefficients, drawn = SCALE, "scale of the columns", False, 1
+    released = ScaleRelease
 
     def calibrate(
-        self,
-        target: Guarantee,
-        request: Request,
-        facts: Problem,
-        *,
-        columns: ScaleFacts | None,
-        kinds: Kinds,
-        before: Mapping[str, Any],
+        self, request: Request, problem: Problem, columns: ScaleFacts | None, before: Calibrations
     ) -> ScaleCalibration:
         """Calibrate the noise on means and mean squares."""
         assert columns is not None
-        return calibrate_scale(columns, cast("Promise", target))
-
-    def read(
-        self,
-        values: FloatArray,
-        calibration: ScaleCalibration,
-        release: Release | None,
-        expected: Callable[[Release], ScoreScale] | None,
-    ) -> ScaleRelease:
-        """Return the moments of the columns."""
-        return ScaleRelease(values, calibration)
+        return calibrate_scale(columns, cast("Promise", request.target))
 
     def seen(self) -> str:
         """Name the moments, by which readers know them."""

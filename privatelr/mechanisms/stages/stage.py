@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from privatelr.mechanisms.calibration.calibration_record import StageCalibration
-from privatelr.mechanisms.calibration.lambda_rules import Kinds
 from privatelr.mechanisms.perturbation import Release
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import Request
-from privatelr.privacy import Guarantee
 from privatelr.privacy.noise import Draw
 from privatelr.types import FloatArray, Rows
 
@@ -20,6 +18,10 @@ if TYPE_CHECKING:
 
 
 Made = TypeVar("Made", bound=StageCalibration)
+
+
+Calibrations = Mapping[str, Any]
+"""Calibrations of stages by the names of their shares."""
 
 
 class Part(Protocol):
@@ -47,30 +49,22 @@ class Stage(Generic[Made]):
     """What hides the data under a pure part of the price, in the words of pages."""
     drawn: ClassVar[int] = 3
     """When its noise is drawn; a seed gives the same fit as long as this order stays."""
+    released: ClassVar[type[Any]]
+    """Makes what was released of its numbers in a file, where nothing else is needed."""
 
     def calibrate(
-        self,
-        target: Guarantee,
-        request: Request,
-        facts: Problem,
-        *,
-        columns: ScaleFacts | None,
-        kinds: Kinds,
-        before: Mapping[str, Any],
+        self, request: Request, problem: Problem, columns: ScaleFacts | None, before: Calibrations
     ) -> Made:
         """Calibrate the noise for a part of the price; takes no data.
 
         Parameters
         ----------
-        target
-            The part of the price.
         request
-            What was asked for, with the laws of noise of the coefficients.
-        facts
+            What was asked for, with the part of the price as its target, and the laws of noise of
+            the stage.
+        problem
         columns
             Facts about the columns, if their scale is released.
-        kinds
-            The laws of noise of the stages next to the coefficients; all of them if empty.
         before
             The calibrations of the earlier stages.
         """
@@ -117,7 +111,8 @@ class Stage(Generic[Made]):
         expected
             Returns where scores by released coefficients are expected; None before these.
         """
-        raise NotImplementedError
+        part: Part = self.released(values, calibration)
+        return part
 
     def seen(self) -> str:
         """Say what the reader of a card sees of it."""

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from privatelr.numerics.parallel import in_order, summed
 from privatelr.numerics.rows.row_bounds import RowBounds, held_offset
-from privatelr.types import Block, FloatArray, IntArray, Kernel, Reader
+from privatelr.types import Block, FloatArray, IntArray, Kernel, Reader, Rows
 
 _LONG = 32
 """Number of entries of a row from which on one sum per row is faster than a matrix product."""
@@ -121,6 +121,7 @@ class TableRows:
         How much of a person each row is, whatever else it counts.
     """
 
+    is_bounded: ClassVar[bool] = True
     x: Any
     y: FloatArray
     radius: float
@@ -135,6 +136,10 @@ class TableRows:
     def tables(self) -> tuple[Any, ...]:
         """What kernels take blocks of: x, y, and the offset if there is one."""
         return (self.x, self.y) if self.offset is None else (self.x, self.y, self.offset)
+
+    def filled(self, held: IntArray) -> tuple[Rows, IntArray] | None:
+        """Leave out columns without entries, of which dense rows have few."""
+        return None
 
     @property
     def n(self) -> int:
@@ -321,19 +326,21 @@ class LooseRows:
         Number of covariates.
     size : int
         Number of rows of a piece.
-    sums : tuple
-        What the kernel that was asked for returned, summed with as many additions as over bounded
-        rows, while pieces were in a cache.
+    kernel, sums : callable and tuple
+        A kernel, and what it returned, summed with as many additions as over bounded rows, while
+        pieces were in a cache.
     offset : ndarray of shape (n,) or None
         What is added to the linear predictors.
     persons : int or None
         As for `TableRows`.
     """
 
+    is_bounded: ClassVar[bool] = False
     x: FloatArray
     y: FloatArray
     d: int
     size: int
+    kernel: Kernel | None = None
     sums: tuple[Any, ...] = ()
     offset: FloatArray | None = None
     persons: int | None = None
@@ -373,10 +380,13 @@ class LooseRows:
 
         group = SUMMED_BLOCKS * size
         with np.errstate(all="ignore"):
-            return replace(made, sums=summed(part, range(0, reader.n, group), added))
+            sums = summed(part, range(0, reader.n, group), added)
+            return replace(made, kernel=kernel, sums=sums)
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what a kernel returns of the covariates and labels of pieces, in order."""
+        if kernel == self.kernel:
+            return self.sums
         pieces = range(0, len(self.y), self.size)
         return summed(lambda start: kernel(*self.piece(start)), pieces, added)
 

@@ -10,14 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
 from privatelr.errors import SchemaError
 from privatelr.numerics.rows.dense_rows import DenseRows
 from privatelr.numerics.rows.partition_work import Held, Work, require_first
-from privatelr.types import Block, FloatArray, IntArray, Kernel
+from privatelr.types import Block, FloatArray, IntArray, Kernel, Rows
 
 MOST_SCORED = 5_000_000
 """Largest number of rows whose scores are all collected."""
@@ -50,6 +50,7 @@ class PartitionedRows(ABC):
     """
 
     __slots__ = ()
+    is_bounded: ClassVar[bool] = True
     d: int
     radius: float
     blocks: tuple[Block, ...]
@@ -66,6 +67,13 @@ class PartitionedRows(ABC):
     @abstractmethod
     def records(self) -> int:
         """The number of rows."""
+
+    @property
+    def tables(self) -> tuple[Any, ...] | None:
+        return None
+
+    def filled(self, held: IntArray) -> tuple[Rows, IntArray] | None:
+        return None
 
     @abstractmethod
     def _sums(self, kernel: Kernel) -> tuple[Any, ...]:

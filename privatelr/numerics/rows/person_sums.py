@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -14,14 +14,14 @@ from privatelr.numerics.rows.dask_rows import DaskRows
 from privatelr.numerics.rows.dense_rows import SUMMED_BLOCKS, TableRows, added, block_rows
 from privatelr.numerics.rows.products import gram, scaled_rows
 from privatelr.numerics.rows.stream_rows import StreamRows
-from privatelr.types import FloatArray, IntArray
+from privatelr.types import FloatArray, IntArray, Rows
 
 _HELD = 2**25
 """Numbers of persons in a stream that are in memory at once: 256 MiB."""
 
 
 def grams_of_persons(
-    rows: TableRows | DaskRows | StreamRows,
+    rows: Rows,
     weigh: Callable[..., tuple[FloatArray, FloatArray]],
     longest: float,
 ) -> tuple[FloatArray, FloatArray]:
@@ -29,7 +29,7 @@ def grams_of_persons(
 
     Parameters
     ----------
-    rows : TableRows, DaskRows or StreamRows
+    rows : Rows
         Rows of persons.
     weigh : callable
         It takes blocks of the tables of rows, and returns weights of each: c_i, and that of the row
@@ -52,9 +52,10 @@ def grams_of_persons(
         return curvature, total
     if isinstance(rows, StreamRows):
         return _of_stream(rows, weigh, longest)
-    assert rows.owners is not None
-    order = _by_person(rows.owners, rows.n)
-    ends = np.cumsum(np.bincount(rows.owners, minlength=rows.n))
+    table = cast("TableRows", rows)
+    assert table.owners is not None
+    order = _by_person(table.owners, rows.n)
+    ends = np.cumsum(np.bincount(table.owners, minlength=rows.n))
     size = block_rows(rows.d)
     group = SUMMED_BLOCKS * size  # as many additions as in a fold over as many rows
 
@@ -62,7 +63,7 @@ def grams_of_persons(
         curvature = np.zeros((rows.d, rows.d))
         held = np.empty((min(group, rows.n - first), rows.d))
         for few, taken, starts in _whole_persons(order, ends, first, first + len(held), size):
-            tables, bends, weights = _weighed(rows, weigh, taken, size)
+            tables, bends, weights = _weighed(table, weigh, taken, size)
             curvature += _gram_in_parts(tables[0], bends, size)
             held[few - first] = _sums(tables[0], weights, starts)
         return curvature, _gram_of_persons(held, longest, size)
@@ -71,7 +72,7 @@ def grams_of_persons(
     return curvature, total
 
 
-def _grams(weigh: Any, longest: float, rows: TableRows) -> tuple[FloatArray, FloatArray]:
+def _grams(weigh: Any, longest: float, rows: Rows) -> tuple[FloatArray, FloatArray]:
     return grams_of_persons(rows, weigh, longest)
 
 

@@ -25,6 +25,10 @@ _ROWS = 2**16
 """Least number of rows of a block; SciPy holds the interpreter lock meanwhile."""
 _SHARE = 8
 """Largest number of columns per row of a block, because its sums have one entry per column."""
+_WIDE = 2**14
+"""Number of columns from which on empty columns are looked for."""
+_MOST = 0.8
+"""Share of columns with entries above which leaving out empty ones gains little."""
 _SAFETY = 1.0 - 2.0**-40
 _UNIT = 2.0**-53
 
@@ -96,10 +100,21 @@ class SparseRows(TableRows):
         held = self.radius, self.blocks, offset, self.offset_bound
         return made._put(self.x[few], self.y[few], *held)._like(self)
 
-    def with_table(self, x: Any) -> SparseRows:
-        """The same rows with some of their columns left out, in which they have no entries."""
-        held = self.radius, (), self.offset, self.offset_bound
-        return object.__new__(SparseRows)._put(x, self.y, *held)._like(self)
+    def filled(self, held: IntArray) -> tuple[Rows, IntArray] | None:
+        """The same rows without the columns in which they have no entries, if there are many."""
+        if self.d < _WIDE:
+            return None
+        x, used = self.x, np.zeros(self.d, dtype=bool)
+        used[x.indices] = used[held] = True
+        columns = np.flatnonzero(used)
+        if len(columns) > _MOST * self.d:
+            return None
+        place = np.cumsum(used, dtype=x.indices.dtype)
+        place -= 1
+        shape = self.records, len(columns)
+        table = sparse.csr_array((x.data, place[x.indices], x.indptr), shape=shape)
+        limits = self.radius, (), self.offset, self.offset_bound
+        return object.__new__(SparseRows)._put(table, self.y, *limits)._like(self), columns
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row; for diagnostics, never released."""

@@ -6,6 +6,16 @@ so a step with it leaves a small part of the error: for m rows about ``2 sqrt(d 
 is learned from the steps (limited-memory BFGS, Liu and Nocedal 1989, started from that
 Hessian). A step reads every row once. Where steps fail, for example because the thinned table
 misses a rare column, the Hessian of all rows is computed, and the steps continue with it.
+
+For many columns steps need no matrix of all pairs of them. With D the diagonal of the curvatures
+over n, the second derivative is ``H = X' D X + lambda``. Where rows are fewer than columns, by
+Woodbury's identity and with ``S = D**(1/2)``
+
+    H^-1 g = (g - X' S v) / lambda,    (lambda + S X X' S) v = S X g,
+
+which is a system of n unknowns: an (n, n) matrix for few rows, products by X and X' for many.
+Otherwise conjugate gradients solve ``H step = -g`` by folds over the rows. Steps need not be
+exact: they are more accurate nearer to the minimum, and certificates do not depend on them.
 """
 
 from __future__ import annotations
@@ -16,26 +26,30 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, sparse
 from scipy.linalg import lapack
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, NotConvergedError, require_number
 from privatelr.numerics.objective import (
     Objective,
+    curvature_within,
     filled_part,
     gradient_of,
     hessian,
     mean_change,
     norm_of,
+    pull_of,
     spread,
     value_and_gradient,
 )
-from privatelr.numerics.solve.wide_newton import is_wide, wide_steps
-from privatelr.types import FloatArray, Rows
+from privatelr.numerics.parallel import in_order
+from privatelr.numerics.rows.products import margins, weighted_sum
+from privatelr.numerics.rows.row_bounds import bends_of
+from privatelr.types import FloatArray, Offset, Rows
 
 CERTIFICATE = 1e-10
 """Largest gradient norm of the mean objective at which coefficients are released."""
@@ -134,7 +148,7 @@ class Newton:
             starts, norm = [np.zeros(filled.rows.d)], math.nan
             # for many rows a Hessian is expensive, and gradients alone lead near the minimum
             if is_worth_steering(filled.rows) and not is_wide(filled.rows):
-                near, norm = lbfgs_minimum(filled, _roughly, goal, None if part else final)
+                near, norm = lbfgs_minimum(filled, goal, None if part else final)
                 found = Minimum(near, norm)
                 starts.insert(0, near)  # zero stays as a second start, if this one stalls at bends
             if not norm <= goal:
@@ -232,7 +246,6 @@ def _newton_step(matrix: FloatArray, gradient: FloatArray) -> FloatArray:
 
 VectorMap = Callable[[FloatArray], FloatArray]
 """Takes a point or a gradient ``(d,)`` and returns a gradient or a step."""
-Solve = Callable[[Objective, FloatArray], FloatArray]
 _ITERATIONS_OF_FEW = 50
 """Largest number of Newton iterations for a thinned table."""
 _WORTH = 2**14
@@ -285,7 +298,7 @@ def thinned_rows(n: int, d: int) -> int | None:
 
 
 def lbfgs_minimum(
-    objective: Objective, solve: Solve, enough: float, final: VectorMap | None = None
+    objective: Objective, enough: float, final: VectorMap | None = None
 ) -> tuple[FloatArray, float]:
     """Return a point ``(d,)`` near the minimum and its gradient length, mostly below `enough`.
 
@@ -293,14 +306,12 @@ def lbfgs_minimum(
     ----------
     objective : Objective
         An objective of many rows; see `is_worth_steering`.
-    solve : callable
-        Minimises an objective of few rows from a start, if steps by gradients fail.
     enough : float
         Length of the gradient at which to stop.
     final : callable, optional
         Computes the gradient where the steps will probably stop, for those who need it there.
     """
-    start, steer = _beginning(objective, solve)
+    start, steer = _beginning(objective)
     norm = math.inf
     for attempt in range(1 + _AGAIN):
         # the Hessian of a sample was not good enough, so pay for one of all rows at this point
@@ -315,11 +326,7 @@ def lbfgs_minimum(
     return start, norm
 
 
-def _roughly(objective: Objective, start: FloatArray) -> FloatArray:
-    return descend(objective, start, ROUGH, _ITERATIONS_OF_FEW, goal=ROUGH).w
-
-
-def _beginning(objective: Objective, solve: Solve) -> tuple[FloatArray, VectorMap | None]:
+def _beginning(objective: Objective) -> tuple[FloatArray, VectorMap | None]:
     """Return a start and an inverse Hessian: of a sample of rows, or of all rows around zero."""
     rows, start = objective.rows, np.zeros(objective.rows.d)
     few = thinned_rows(rows.n, rows.d)
@@ -334,7 +341,7 @@ def _beginning(objective: Objective, solve: Solve) -> tuple[FloatArray, VectorMa
     if steer is not None:
         start, norm = _descend(thinner, start, steer, ROUGH)
     if norm > _ASTRAY:
-        start = solve(thinner, start)
+        start = descend(thinner, start, ROUGH, _ITERATIONS_OF_FEW, goal=ROUGH).w
     # the minimum of the smaller sample is a start for the larger one, and that one for all rows
     steer = _inverse(hessian(thinner, start)) if few * _NEARER <= rows.n else None
     if steer is not None:
@@ -397,4 +404,173 @@ def _direction(
     found = precondition(rest)
     for (step, change), weight in zip(pairs, reversed(weights), strict=True):
         found += (weight - (change @ found) / (step @ change)) * step
+    return found
+
+
+# --- many columns: steps without a Hessian -----------------------------------------------------
+
+Step = Callable[[FloatArray, FloatArray, float], FloatArray]
+Product = Callable[[FloatArray], FloatArray]
+
+_COLUMNS = 2000
+"""Number of columns beyond which a ``(d, d)`` Hessian costs more than it saves."""
+_WIDER = 256
+"""Number of columns from which on an ``(n, n)`` system pays if rows are fewer than columns."""
+_ROWS = 2500
+"""Largest number of rows for which ``X X'`` is computed."""
+_BATCH = 256
+"""Number of rows of ``X X'`` that one thread computes at a time."""
+_ITERATIONS = 1000
+"""Largest number of conjugate gradient steps; an unfinished solution is a descent step, too."""
+_LOOSE, _TIGHT = 0.1, 1e-6
+"""Share of the gradient that a step may leave, far from the minimum and close to it."""
+_RESOLVED = 1e-11
+"""Ratio of penalty to curvature below which a division by the penalty loses all digits."""
+
+
+def is_wide(rows: Rows) -> bool:
+    """Whether there are so many columns that this module makes the steps; a public fact."""
+    return rows.d > _COLUMNS or (rows.d >= _WIDER and rows.n < rows.d)
+
+
+def wide_steps(objective: Objective) -> Step:
+    """Return a function of a point, its gradient and a reach (see `hessian`) that makes a step."""
+    rows = objective.rows
+    curvature = objective.loss.curvature_bound * rows.radius**2
+    resolved = objective.stiff is None and objective.lambda_ > _RESOLVED * curvature
+    if rows.tables is not None and rows.records < rows.d and resolved:
+        return _steps_by_rows(objective, *rows.tables)
+
+    def step(w: FloatArray, gradient: FloatArray, reach: float) -> FloatArray:
+        product, diagonal = _second_derivative(objective, w, reach)
+        return -_conjugate(product, gradient, 1.0 / diagonal, _part_left(objective, gradient))
+
+    return step
+
+
+def _part_left(objective: Objective, gradient: FloatArray) -> float:
+    size = float(np.linalg.norm(gradient)) / max(1.0, float(np.linalg.norm(objective.tilt)))
+    return min(_LOOSE, max(_TIGHT, math.sqrt(size))) if math.isfinite(size) else _LOOSE
+
+
+# --- by columns -----------------------------------------------------------------------------
+
+
+def _second_derivative(
+    objective: Objective, w: FloatArray, reach: float
+) -> tuple[Product, FloatArray]:
+    """Return a function that multiplies by H at w, and the diagonal of H ``(d,)``."""
+    rows, curvature = objective.rows, curvature_within(objective.loss, reach)
+
+    def weights(x: Any, y: FloatArray, z: Offset = 0.0) -> FloatArray:
+        return curvature(y * (margins(x, w) + z)) * bends_of(y) / rows.n
+
+    def squares(x: Any, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray]:
+        return (weighted_sum(weights(x, y, z), x * x),)
+
+    (diagonal,) = rows.fold(squares)
+    known = None
+    if rows.tables is not None and sparse.issparse(rows.tables[0]):
+        known = rows.tables[0], weights(*rows.tables)
+
+    def product(v: FloatArray) -> FloatArray:
+        def kernel(x: Any, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray]:
+            return (weighted_sum(weights(x, y, z) * margins(x, v), x),)
+
+        found = rows.fold(kernel)[0] if known is None else (known[1] * (known[0] @ v)) @ known[0]
+        return np.asarray(found + pull_of(objective, v))
+
+    if objective.stiff is not None:
+        diagonal = diagonal + (objective.stiff**2).sum(axis=0)
+
+    # a column of zeros without a penalty has a diagonal entry of 0, so divide by 1 instead
+    return product, np.where(diagonal + objective.lambda_ > 0, diagonal + objective.lambda_, 1.0)
+
+
+def _conjugate(product: Product, right: FloatArray, scale: FloatArray, part: float) -> FloatArray:
+    """Solve ``H found = right`` by conjugate gradients, up to a share `part` of `right`."""
+    found, rest = np.zeros_like(right), right.copy()
+    enough = part * float(np.linalg.norm(right))
+    scaled = scale * rest
+    direction, size = scaled.copy(), float(rest @ scaled)
+    for _ in range(_ITERATIONS):
+        image = product(direction)
+        bend = float(direction @ image)
+        if not bend > 0:  # H is positive definite, so this is rounding, NaN or an overflow
+            break
+        found += size / bend * direction
+        rest -= size / bend * image
+        # far from the minimum an inexact step is as good as an exact one, and costs less
+        if not float(np.linalg.norm(rest)) > enough:
+            break
+        # the diagonal of H as a preconditioner evens out columns of different sizes
+        np.multiply(scale, rest, out=scaled)
+        new = float(rest @ scaled)
+        direction *= new / size
+        direction += scaled
+        size = new
+    return found if found.any() else right * scale  # the scaled gradient is a descent step, too
+
+
+# --- by rows --------------------------------------------------------------------------------
+
+
+def _steps_by_rows(objective: Objective, x: Any, y: FloatArray, z: Offset = 0.0) -> Step:
+    lambda_ = objective.lambda_
+    pairs: FloatArray | None = None  # ``X X'`` of shape ``(n, n)``
+    if len(y) <= _ROWS and isinstance(x, np.ndarray):
+        starts = range(0, len(x), _BATCH)
+        pairs = np.concatenate(in_order(lambda start: x[start : start + _BATCH] @ x.T, starts))
+    elif len(y) <= _ROWS:
+        pairs = np.asarray((x @ x.T).toarray())
+
+    def step(w: FloatArray, gradient: FloatArray, reach: float) -> FloatArray:
+        margin = y * (x @ w + z)
+        bend = curvature_within(objective.loss, reach)(margin) * bends_of(y)
+        root = np.sqrt(bend / objective.rows.n)
+        right = root * (x @ gradient)
+        if pairs is not None:
+            # with fewer rows than columns, an (n, n) system gives the step (Woodbury); the
+            # products of rows stay the same in all steps, only their weights change
+            matrix = pairs * root[:, None] * root
+            matrix[np.diag_indices_from(matrix)] += lambda_
+            v = linalg.cho_solve(linalg.cho_factor(matrix, overwrite_a=True), right)
+        else:
+            enough = _part_left(objective, gradient) * float(np.linalg.norm(gradient))
+            v = _conjugate_rows(x, root, lambda_, right, enough)
+        found = np.asarray((root * v) @ x)
+        found -= gradient
+        found /= lambda_
+        return found
+
+    # run as an item of a parallel run, so that the linear algebra library uses one thread
+    return lambda w, gradient, reach: in_order(lambda _: step(w, gradient, reach), (0,))[0]
+
+
+def _conjugate_rows(
+    x: Any, root: FloatArray, lambda_: float, right: FloatArray, enough: float
+) -> FloatArray:
+    """Solve for v by conjugate gradients until ``H step + g`` is no longer than `enough`.
+
+    With a residual r of the system of rows, ``H step + g = X' S r / lambda``. Its squared length
+    is ``(r' A r - lambda r' r) / lambda**2`` for the matrix A of the system. A direction p is r
+    plus t times the direction q before it, to which p is conjugate. Hence
+    ``r' A r = p' A p + t**2 q' A q``.
+    """
+    found, rest = np.zeros_like(right), right.copy()
+    direction, size = right.copy(), float(right @ right)
+    before, turn = 0.0, 0.0
+    for _ in range(_ITERATIONS):
+        image = lambda_ * direction + root * (x @ ((root * direction) @ x))
+        bend = float(direction @ image)
+        # squared length of ``H step + g``, in a form that needs no further product with the rows
+        left = (bend + turn * turn * before - lambda_ * size) / lambda_**2
+        if not bend > 0 or left <= enough**2:
+            break
+        found += size / bend * direction
+        rest -= size / bend * image
+        new = float(rest @ rest)
+        before, turn = bend, new / size
+        direction = rest + turn * direction
+        size = new
     return found

@@ -26,14 +26,14 @@ from privatelr.numerics.softmax_objective import (
     short_gradient,
     value_and_gradient,
 )
-from privatelr.numerics.solve.ball_newton import (
+from privatelr.numerics.solve.certified import (
     BallPoint,
     Derivatives,
     ExactObjective,
     Tilt,
     precise_minimum,
+    rounding_of_tilt,
 )
-from privatelr.numerics.solve.certified import rounding_of_tilt
 from privatelr.numerics.solve.newton import CERTIFICATE
 from privatelr.types import FloatArray, Rows
 

@@ -1,6 +1,5 @@
 """Noise: its laws, exact draws from them, and the delta of Gaussian noise."""
 
-from privatelr.privacy.noise.blockwise import MANY, BlockwiseDraw
 from privatelr.privacy.noise.gaussian_delta import (
     RESOLUTION,
     gaussian_epsilon,
@@ -36,6 +35,8 @@ from privatelr.privacy.noise.noise_laws import (
     shortest,
 )
 from privatelr.privacy.noise.randomness import (
+    MANY,
+    BlockwiseDraw,
     Draw,
     ExactDraw,
     FloatDraw,
@@ -43,6 +44,5 @@ from privatelr.privacy.noise.randomness import (
     SeededRandomness,
     ShiftedDraw,
     SystemRandomness,
-    distance_from,
-    normals,
+    drawn_normals,
 )

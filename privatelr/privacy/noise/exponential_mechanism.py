@@ -22,9 +22,15 @@ import numpy as np
 from privatelr.errors import GuaranteeError, require_number
 from privatelr.locks import FIRST_PRECISION, flint, working_precision
 from privatelr.privacy.guarantees import PureDP
-from privatelr.privacy.noise.blockwise import WordArray, exponential_doubles
-from privatelr.privacy.noise.noise_laws import Arithmetic, Numbers, exponentials
-from privatelr.privacy.noise.randomness import Draw, ExactDraw, FloatDraw, Randomness
+from privatelr.privacy.noise.noise_laws import Arithmetic, Numbers, RandomVector, exponentials
+from privatelr.privacy.noise.randomness import (
+    Draw,
+    ExactDraw,
+    FloatDraw,
+    Randomness,
+    WordArray,
+    exponential_doubles,
+)
 from privatelr.types import FloatArray
 
 _CELL = 2.0**-64
@@ -38,7 +44,7 @@ _SMALLEST = 1e-290
 
 
 @dataclass(frozen=True, slots=True)
-class Gumbel:
+class Gumbel(RandomVector):
     """The law of independent standard Gumbel numbers.
 
     If they are added to scores, the largest sum belongs to an option with probability proportional
@@ -46,12 +52,6 @@ class Gumbel:
     """
 
     dimension: int
-    signs = 0
-
-    @property
-    def uniforms(self) -> int:
-        """How many numbers uniform on (0, 1) one vector takes: one for each coordinate."""
-        return self.dimension
 
     def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
         """Return the numbers ``-log(-log U)``, in the arithmetic of the uniforms."""
@@ -79,16 +79,10 @@ class Gumbel:
 
 
 @dataclass(frozen=True, slots=True)
-class Exponential:
+class Exponential(RandomVector):
     """The law of independent standard exponential numbers."""
 
     dimension: int
-    signs = 0
-
-    @property
-    def uniforms(self) -> int:
-        """How many numbers uniform on (0, 1) one vector takes: one for each coordinate."""
-        return self.dimension
 
     def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
         """Return the numbers ``-log U``, in the arithmetic of the uniforms."""

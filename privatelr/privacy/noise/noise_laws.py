@@ -59,19 +59,22 @@ ARRAYS = Arithmetic(np.log, np.sqrt, lambda x: np.cos(np.pi * x), lambda x: np.s
 class RandomVector(Protocol):
     """A random vector ``(dimension,)`` as a function of independent uniforms and signs."""
 
-    @property
-    def dimension(self) -> int: ...
+    dimension: int
+    is_scaled_normal: ClassVar[bool] = False
+    """Whether it consists of normal numbers times one factor: a public one, or for a law with a
+    `NoiseLaw.radial_rate` one that gives it its length."""
 
     @property
     def uniforms(self) -> int:
-        """How many numbers uniform on (0, 1) one vector takes."""
-        ...
+        """How many numbers uniform on (0, 1) one vector takes, by default one a coordinate."""
+        return self.dimension
 
     @property
     def signs(self) -> int:
         """How many fair signs one vector takes."""
-        ...
+        return 0
 
+    @abstractmethod
     def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
         """Return the coordinates of the vector, in the arithmetic of the uniforms."""
         ...
@@ -124,10 +127,9 @@ class RowLimits(Protocol):
     def blocks(self) -> tuple[Block, ...]: ...
 
 
-class NoiseLaw(Protocol):
+class NoiseLaw(RandomVector, Protocol):
     """A distribution on vectors, symmetric about zero: a `RandomVector` and a hashable value."""
 
-    dimension: int
     title: str
     family: ClassVar[str]
     """The name of the law of one coordinate, in the words of printed pages."""
@@ -212,16 +214,6 @@ class NoiseLaw(Protocol):
     def uniforms(self) -> int:
         """How many numbers uniform on (0, 1) one vector takes."""
         return normal_uniforms(self.dimension)
-
-    @property
-    def signs(self) -> int:
-        """How many fair signs one vector takes."""
-        return 0
-
-    @abstractmethod
-    def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
-        """Return the coordinates of the vector, in the arithmetic of the uniforms."""
-        ...
 
     # -- what it proves -----------------------------------------------------------------------
 
@@ -322,7 +314,7 @@ class SphericalLaplace(LaplaceNoise):
     dimension: int
     rate: float
     title = "spherical Laplace"
-    is_spherical = True
+    is_spherical = is_scaled_normal = True
 
     @property
     def variances(self) -> FloatArray:
@@ -373,7 +365,7 @@ class SphericalLaplace(LaplaceNoise):
         return nodes * (2 / self.rate / self.rate), weight
 
     @classmethod
-    def hiding(cls, sensitivity: float, dimension: int, target: Promise) -> Self | None:
+    def hiding(cls, sensitivity: float, dimension: int, target: Promise) -> Self:
         """Return the law for the pure epsilon that implies the target."""
         return cls(dimension, pure_part(target) / sensitivity * DOWN)
 
@@ -406,7 +398,7 @@ class GaussianNoise(NoiseLaw):
     sd: float
     title = "Gaussian"
     family = "Gaussian"
-    is_spherical = True
+    is_spherical = is_scaled_normal = True
 
     @property
     def scale(self) -> float:

@@ -289,10 +289,13 @@ def _calibrate_again(
             request = mechanisms.Request(promise, *asked)  # type: ignore[arg-type]
             scaling = "private" if call.scaled else False
             method = perturbation(loss, request, schema, scaling, prior=spec.prior)
-            if method.standard:
-                spec, staged = method.standard[0](spec, call.n)
+            if not method.standardises:
+                spec, staged = method.planned(spec, call.n)
             else:
-                staged = method.calibrate(method.facts(call.n, spec))
+                found, refusal = method.tried(spec, call.n, [(promise, laws)])
+                if refusal is not None:
+                    raise refusal
+                ((spec, staged),) = found.values()
     except ReleaseFileError:
         raise
     except (ArithmeticError, ValueError):

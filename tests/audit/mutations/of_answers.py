@@ -69,8 +69,7 @@ def _(honest: Any, *given: Any) -> FloatArray:
     return np.concatenate([np.roll(negative, start), np.roll(positive, start), unusable])
 
 
-@bug("a fit's counts are released without noise", histogram_stage.release_scores, STAGED_FITS)
-def _(honest: Any, rows: Any, coef: Any, scale: Any, calibration: Any, noise: Any) -> FloatArray:
+@bug("a fit's counts are released without noise", histogram_stage.count_scores, STAGED_FITS)
+def _(honest: Any, rows: Any, release: Any, scale: Any, calibration: Any, noise: Any) -> Any:
     silent = FloatDraw(np.zeros(calibration.noise.dimension))
-    found: FloatArray = honest(rows, coef, scale, calibration, silent)
-    return found
+    return honest(rows, release, scale, calibration, silent)

@@ -25,7 +25,7 @@ from privatelr.audit.neighbouring_tables import (
     audit_strata,
 )
 from privatelr.audit.sampling.draws_and_releases import audit_draws, audit_source
-from privatelr.mechanisms import perturbation, price_shares, registry
+from privatelr.mechanisms import perturbation, registry
 from privatelr.mechanisms.calibration import proven_noise
 from privatelr.mechanisms.stages import histogram as histogram_stage
 from privatelr.mechanisms.stages import matrices as matrix_stage
@@ -127,7 +127,7 @@ def _(honest: Any, touched: int) -> Any:
 
 @bug(
     "a tilt leaves too little of delta to other stages",
-    (price_shares, "_shared"),
+    (registry, "_shared"),
     noise("inference, epsilon = 1, delta = 1e-06"),
 )
 def _(honest: Any, *given: Any) -> Any:
