@@ -52,7 +52,7 @@ from privatelr.formula import Formula, parse_formula, tokenize, with_person, wit
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import USUAL_DELTA, read_request, read_target
 from privatelr.model import check as check_data
-from privatelr.model import dplr, dpsvm
+from privatelr.model import dplr, dpmultinom, dpsvm
 from privatelr.numerics import ThresholdRule, find_hinge
 from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.privacy.accounting import of_public_data
@@ -64,10 +64,8 @@ from privatelr.results.strata_of_fits import Strata
 from privatelr.selection.choices import read_roc_share
 
 if TYPE_CHECKING:
-    from privatelr import multinomial_model
     from privatelr.selection import models as selection_models
 else:
-    multinomial_model = lazy_import("privatelr.multinomial_model")
     selection_models = lazy_import("privatelr.selection.models")
 
 OF_RECORDS = ("weights", "subset", "by", "person", "records_per_person")
@@ -250,7 +248,7 @@ def _fitters() -> dict[str, Callable[..., Any]]:
         "svm": dpsvm,
         "lp": selection_models.dplpsvm,
         "simplex": selection_models.dpsimplex,
-        "multinomial": multinomial_model.dpmultinom,
+        "multinomial": dpmultinom,
     }
 
 

@@ -32,7 +32,7 @@ from privatelr.formula import (
 from privatelr.inference import Guesses
 from privatelr.mechanisms import mechanism_of, read_request, warn_of_one_record
 from privatelr.method import Method, perturbation
-from privatelr.multinomial_model import several_classes
+from privatelr.model import several_classes
 from privatelr.numerics import LOSSES, Loss, find_hinge, find_loss
 from privatelr.planning.forecast import Study, simulate
 from privatelr.planning.made_up_records import (
