@@ -15,7 +15,6 @@ from scipy import sparse
 from privatelr.design import (
     AS_FRAME,
     CHANGED,
-    BatchReader,
     DesignSpec,
     EntryBoundedMatrix,
     NormBoundedMatrix,
@@ -33,6 +32,7 @@ from privatelr.design import (
     read_stream_design,
     read_stream_source,
     read_wide,
+    reader_of,
     shares_of,
     with_classes,
     with_equal_weights,
@@ -185,7 +185,7 @@ class FrameData:
             equal = replace(self, batch=replace(self.batch, shares=self._means()))
             return equal.rows(with_equal_weights(spec), bar=bar)
         batch = replace(self.batch, tally=Tally(), shares=self._means())
-        reader, has_offset = BatchReader(spec, batch), spec.offset_bound > 0
+        reader, has_offset = reader_of(spec, batch), spec.offset_bound > 0
         kernel = sums_of_loose(self.persons is not None)
         loose = LooseRows.of(reader, spec.d, kernel, has_offset=has_offset)
         return replace(loose, persons=self.persons), batch.tally

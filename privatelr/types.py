@@ -234,33 +234,25 @@ class ScoredRows(Protocol):
         ...
 
 
-class Reader(Protocol):
-    """Labelled covariates of n records that can be read a piece at a time, in any order."""
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Reader:
+    """Labelled covariates of n records that can be read a piece at a time, in any order.
 
-    @property
-    def n(self) -> int: ...
+    Attributes
+    ----------
+    n, p : int
+        Records and covariates.
+    read : callable
+        Takes the first record and the one after the last. Returns covariates ``(m, p)``, labels
+        ``(m,)``, and an offset if there is one. A row of NaN is not usable.
+    owners : ndarray of shape (n,), optional
+        The number of the person, from 0, whose record it is, where persons are in one part.
+    shares : ndarray of shape (n,), optional
+        How much of a person each record is.
+    """
 
-    @property
-    def p(self) -> int: ...
-
-    def read(self, start: int, stop: int) -> tuple[FloatArray, ...]:
-        """Covariates ``(stop - start, p)``, labels, and an offset if there is one.
-
-        A row of NaN is not usable.
-        """
-        ...
-
-
-class RowsBackend(Protocol):
-    """A function that turns unbounded covariates into `Rows`; readers of designs are given one."""
-
-    def of(
-        self,
-        reader: Reader,
-        *,
-        bound: float,
-        intercept: float | None,
-        projection: FloatArray | None,
-        blocks: tuple[Block, ...],
-        offset_bound: float,
-    ) -> Rows: ...
+    n: int
+    p: int
+    read: Callable[[int, int], tuple[FloatArray, ...]]
+    owners: IntArray | None = None
+    shares: FloatArray | None = None

@@ -7,7 +7,6 @@ from privatelr.design.dask_design import (
     read_dask_source,
 )
 from privatelr.design.formula_design import (
-    BatchReader,
     DesignSpec,
     plan_design,
     read_covariates,
@@ -15,6 +14,7 @@ from privatelr.design.formula_design import (
     read_labelled,
     read_sparse,
     read_sparse_covariates,
+    reader_of,
     require_outcomes,
     require_readable,
     worth_sparse,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -233,10 +232,7 @@ class DenseRows(TableRows):
         n = (reader.n if stop is None else stop) - first
         made, width = object.__new__(cls), bounds.width(reader.p)
         size = piece_rows(n, max(reader.p, width))
-        # what lies in two tables would have to be joined first
-        seams = [place - first for place in getattr(reader, "seams", ())]
-        starts = sorted({*range(0, n, size), *(place for place in seams if 0 < place < n)})
-        if len(starts) == 1:
+        if n <= size:
             covariates, labels, *offsets = reader.read(first, first + n)
             x, y = bounds.hold(covariates, labels, None if memory is None else memory[:n])
             held = (held_offset(part, y, bounds.offset_bound) for part in offsets)
@@ -245,15 +241,15 @@ class DenseRows(TableRows):
         y = np.empty(n)
         offset = np.empty(n) if bounds.offset_bound > 0 else None
 
-        def read(ends: tuple[int, int]) -> None:
-            start, stop = ends
+        def read(start: int) -> None:
+            stop = min(start + size, n)
             piece = slice(start, stop)
             found = reader.read(first + start, first + stop)
             _, y[piece] = bounds.hold(found[0], found[1], x[piece])
             if offset is not None:
                 offset[piece] = held_offset(found[2], y[piece], bounds.offset_bound)
 
-        in_order(read, list(pairwise([*starts, n])))
+        in_order(read, range(0, n, size))
         return made._set(x, y, bounds, offset)
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:

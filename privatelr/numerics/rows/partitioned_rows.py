@@ -16,7 +16,7 @@ import numpy as np
 
 from privatelr.errors import SchemaError
 from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.partition_work import Held, Work, require_first
+from privatelr.numerics.rows.partition_work import Held, require_first
 from privatelr.types import Block, FloatArray, IntArray, Kernel
 
 MOST_SCORED = 5_000_000
@@ -50,6 +50,7 @@ class PartitionedRows(ABC):
     """
 
     __slots__ = ()
+    records: int
     d: int
     radius: float
     blocks: tuple[Block, ...]
@@ -62,17 +63,12 @@ class PartitionedRows(ABC):
     def n(self) -> int:
         return self.records if self.persons is None else self.persons
 
-    @property
-    @abstractmethod
-    def records(self) -> int:
-        """The number of rows."""
-
     @abstractmethod
     def _sums(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over blocks of rows, and their checksum, in a fixed order."""
 
     @abstractmethod
-    def _every(self, step: Callable[..., Any], *given: Any) -> Sequence[Any]:
+    def _every(self, step: str, *given: Any) -> Sequence[Any]:
         """What a step of `Work` returns for each partition, in order."""
 
     @abstractmethod
@@ -119,7 +115,7 @@ class PartitionedRows(ABC):
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row, all of them in this process."""
-        link, label, checksums = zip(*self._every(Work.score, coef), strict=True)
+        link, label, checksums = zip(*self._every("score", coef), strict=True)
         self._require_unchanged(reduce(np.add, checksums))
         return np.concatenate(link), np.concatenate(label)
 
