@@ -156,24 +156,17 @@ def euclidean_part(blocks: Sequence[Block]) -> tuple[IntArray, float] | None:
     return next(((columns, part.bound) for columns, part in parts if part.norm == "l2"), None)
 
 
-class Rows(Protocol):
-    """Labelled rows inside a known ball, which are accessed through folds only.
+class ScoredRows(Protocol):
+    """Rows that a linear model can score.
 
     Attributes
     ----------
-    n, d : int
-        Rows (or the persons whose rows they are) and columns, both public; the intercept counts as
-        a column.
+    n : int
+        Rows, or the persons whose rows they are; public.
     records : int
         Rows; not public where a person may have several.
-    persons : int or None
-        The number of persons whose rows they are; None if each row is of its own.
     radius : float
         No row is longer than this, by construction.
-    blocks : tuple of Block
-        Every row keeps within the bound of each block; empty if no bounds are known.
-    offset_bound : float
-        No offset of a row is larger; 0 if rows have none.
     """
 
     @property
@@ -183,13 +176,33 @@ class Rows(Protocol):
     def records(self) -> int: ...
 
     @property
+    def radius(self) -> float: ...
+
+    def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Linear predictor and label of each usable row; for diagnostics, never released."""
+        ...
+
+
+class Rows(ScoredRows, Protocol):
+    """Labelled rows inside a known ball, which are accessed through folds only.
+
+    Attributes
+    ----------
+    d : int
+        Columns, the intercept among them; public.
+    persons : int or None
+        The number of persons whose rows they are; None if each row is of its own.
+    blocks : tuple of Block
+        Every row keeps within the bound of each block; empty if no bounds are known.
+    offset_bound : float
+        No offset of a row is larger; 0 if rows have none.
+    """
+
+    @property
     def persons(self) -> int | None: ...
 
     @property
     def d(self) -> int: ...
-
-    @property
-    def radius(self) -> float: ...
 
     @property
     def blocks(self) -> tuple[Block, ...]: ...
@@ -212,25 +225,8 @@ class Rows(Protocol):
         """Return about m of the rows; the choice of rows depends on public facts alone."""
         ...
 
-    def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Linear predictor and label of each usable row; for diagnostics, never released."""
-        ...
-
-
-class ScoredRows(Protocol):
-    """Rows that a linear model can score."""
-
-    @property
-    def n(self) -> int: ...
-
-    @property
-    def radius(self) -> float: ...
-
-    @property
-    def records(self) -> int: ...
-
-    def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Linear predictor and label of each usable row; for diagnostics, never released."""
+    def watched(self) -> Callable[[], Any] | None:
+        """Return what raises if the table of these rows has changed; None if it cannot change."""
         ...
 
 

@@ -254,7 +254,7 @@ class DaskRows(PartitionedRows):
         work = constant(KeptWork(opener, bounds), "plan")
         return replace(made, parts=kept, work=work, unread=made, _thin=[], _seen=[])
 
-    def watched(self) -> Callable[[], Any]:
+    def watched(self) -> Callable[[], Any] | None:
         """Also of rows that are kept, whose source may have another order at each reading."""
         if self.unread is None:
             return PartitionedRows.watched(self)

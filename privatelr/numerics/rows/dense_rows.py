@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -129,6 +129,10 @@ class TableRows:
     persons: int | None
     owners: IntArray | None
     shares: FloatArray | None
+    has_scattered_persons: ClassVar[bool] = False
+
+    def watched(self) -> None:
+        """In memory nothing can change; see `PartitionedRows.watched`."""
 
     @property
     def tables(self) -> tuple[Any, ...]:
@@ -162,6 +166,10 @@ class TableRows:
         for name in TableRows.__slots__:
             object.__setattr__(made, name, new[name] if name in new else getattr(self, name))
         return made
+
+    def over_persons(self, function: Callable[[Self], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """What a function returns of rows that hold whole persons."""
+        return function(self)
 
     def fold_with_shares(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what a kernel returns that takes the shares of persons after the tables."""
@@ -333,6 +341,9 @@ class LooseRows:
     sums: tuple[Any, ...] = ()
     offset: FloatArray | None = None
     persons: int | None = None
+
+    def watched(self) -> None:
+        """In memory nothing can change; see `PartitionedRows.watched`."""
 
     @property
     def n(self) -> int:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -56,6 +56,8 @@ class PartitionedRows(ABC):
     blocks: tuple[Block, ...]
     offset_bound: float
     persons: int | None
+    has_scattered_persons: ClassVar[bool] = False
+    """Whether records of a person may be in several parts."""
     _thin: list[DenseRows]
     _seen: list[int]
 
@@ -87,10 +89,11 @@ class PartitionedRows(ABC):
         self._require_unchanged(checksum)
         return tuple(sums)
 
-    def watched(self) -> Callable[[], Any]:
+    def watched(self) -> Callable[[], Any] | None:
         """Return a function that reads the rows once more, and raises if they have changed.
 
-        What other rows of the same table were read in between is then of the same table, too.
+        Rows under one plan are compared at every pass over them. What rows of the next plan were
+        read in between is then of the same table, too.
         """
         return partial(self.fold, no_sums)
 
@@ -122,12 +125,3 @@ class PartitionedRows(ABC):
     def __reduce__(self) -> tuple[type[RowFacts], tuple[Any, ...]]:
         # kernels are sent with all that their closures hold, which must not include data
         return RowFacts, (self.n, self.d, self.radius, self.blocks, self.offset_bound)
-
-
-def reading_again(rows: Any) -> Callable[[], Any] | None:
-    """Return a function that raises `SchemaError` if the table of these rows has changed.
-
-    Rows under one plan are compared at every pass over them. So that those of the next plan are of
-    the same table, the first ones are read once more at the end. In memory nothing can change.
-    """
-    return rows.watched() if isinstance(rows, PartitionedRows) else None

@@ -10,7 +10,6 @@ import numpy as np
 from scipy import sparse
 
 from privatelr.numerics.parallel import summed
-from privatelr.numerics.rows.dask_rows import DaskRows
 from privatelr.numerics.rows.dense_rows import SUMMED_BLOCKS, TableRows, added, block_rows
 from privatelr.numerics.rows.products import gram, scaled_rows
 from privatelr.numerics.rows.stream_rows import StreamRows
@@ -21,9 +20,7 @@ _HELD = 2**25
 
 
 def grams_of_persons(
-    rows: TableRows | DaskRows | StreamRows,
-    weigh: Callable[..., tuple[FloatArray, FloatArray]],
-    longest: float,
+    rows: Any, weigh: Callable[..., tuple[FloatArray, FloatArray]], longest: float
 ) -> tuple[FloatArray, FloatArray]:
     """``sum_i c_i x_i x_i'`` over rows, and ``sum_u g_u g_u'``, with g_u a sum over a person's.
 
@@ -47,11 +44,16 @@ def grams_of_persons(
     bit: the rows of a person are added by themselves, in their order, however many others have.
     *Not covered*: time and memory, which depend on who has many records.
     """
-    if isinstance(rows, DaskRows):
-        curvature, total = rows.over_persons(partial(_grams, weigh, longest))
-        return curvature, total
-    if isinstance(rows, StreamRows):
+    if rows.has_scattered_persons:
         return _of_stream(rows, weigh, longest)
+    curvature, total = rows.over_persons(partial(_of_tables, weigh, longest))
+    return curvature, total
+
+
+def _of_tables(
+    weigh: Callable[..., tuple[FloatArray, FloatArray]], longest: float, rows: TableRows
+) -> tuple[FloatArray, FloatArray]:
+    """The same of rows in memory, which hold whole persons."""
     assert rows.owners is not None
     order = _by_person(rows.owners, rows.n)
     ends = np.cumsum(np.bincount(rows.owners, minlength=rows.n))
@@ -69,10 +71,6 @@ def grams_of_persons(
 
     curvature, total = summed(part, range(0, rows.n, group), added)
     return curvature, total
-
-
-def _grams(weigh: Any, longest: float, rows: TableRows) -> tuple[FloatArray, FloatArray]:
-    return grams_of_persons(rows, weigh, longest)
 
 
 def _gram_of_persons(sums: FloatArray, longest: float, size: int) -> FloatArray:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -75,6 +75,7 @@ class StreamRows(PartitionedRows):
     size: int
     persons: int | None = None
     owners: IntArray | None = None
+    has_scattered_persons: ClassVar[bool] = True
     _thin: list[DenseRows] = field(default_factory=list)
     _seen: list[int] = field(default_factory=list)
 
