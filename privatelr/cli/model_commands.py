@@ -48,7 +48,7 @@ from privatelr.errors import (
     SchemaError,
     listed,
 )
-from privatelr.formula import Formula, parse_formula, tokenize, with_person, with_terms
+from privatelr.formula import Formula, parse_formula, tokenize, with_terms
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import USUAL_DELTA, read_request, read_target
 from privatelr.model import check as check_data
@@ -343,9 +343,7 @@ def _read_table(
     if not paths or text is None:
         raise ArgumentError("DATA and a formula are needed, or the key formula of --schema.")
     with open_table(paths, **vars(form)) as table:
-        terms = given(records, *OF_RECORDS)
-        person, often = terms.pop("person", None), terms.pop("records_per_person", 1)
-        whole = with_terms(with_person(text, person, often), table.names, **terms)
+        whole = with_terms(text, table.names, **given(records, *OF_RECORDS))
         declarations = read_declarations(declared, table.names)
         formula = parse_formula(whole, table.names)
         # a term that is removed, as in . - age, is in the text of the formula but not in the model

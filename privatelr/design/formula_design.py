@@ -41,7 +41,6 @@ from privatelr.design.variables import (
     describe_variables,
     other_width,
     read_values,
-    require_columns,
     require_no_listed_numbers,
     require_types,
     require_usable,
@@ -438,7 +437,6 @@ def _covariates(
 ) -> tuple[FloatArray, BoolArray, Values]:
     """Read as `read_covariates`, but values of a usable row may overflow in scaled units."""
     stretches, terms = spec.straight
-    require_columns(batch, names)
     raw = np.empty((len(spec.columns.names), len(batch))).T  # stored by columns, as it is filled
     with np.errstate(all="ignore"):
         values: dict[str, Any] = {}

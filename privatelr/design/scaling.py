@@ -143,7 +143,7 @@ def plan_standard(
     SchemaError
         If a term has no bounds, or if there is no column whose scale is released.
     """
-    if not isinstance(spec, DesignSpec):
+    if not spec.has_names:
         raise SchemaError(
             "do_scale='private': takes bounds= for every column, and those of a sparse matrix have "
             f"none; {AS_FRAME}."
@@ -167,13 +167,14 @@ def plan_standard(
     if pure:
         covariates = columns.terms[int(columns.has_intercept) :]
         bound, blocks = _blocks_of_standard(groups, covariates, held, intercept)
-    return replace(
+    planned: DesignSpec = replace(
         spec,
         bound=bound,
         bound_source="private scale",
         intercept=intercept,
         standard=Standard(groups, centred, length, unit, weighted, intercept_scale, blocks),
     )
+    return planned
 
 
 def _blocks_of_standard(

@@ -38,7 +38,6 @@ from privatelr.formula.record_terms import (
     at_level_text,
     require_most,
     spell_person,
-    with_person,
     with_terms,
 )
 from privatelr.formula.shorthands import is_unnamed

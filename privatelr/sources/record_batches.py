@@ -60,17 +60,12 @@ class RecordBatches:
         SchemaError
             If a batch has other types. It quotes no value.
         """
+        if self.required is not None:
+            self.required(columns)
         wanted = [self.schema.field(name) for name in columns]
-        with redact_errors(UNREAD):
+        with redact_errors(UNREAD, ours=(ReaderError,)):  # all of this may be code of others
             for batch in self.opened(columns):
-                with redact_errors(UNREAD, ours=()):  # its class may be one of others
-                    taken = _taken(batch, wanted)
-                if taken is None:
-                    raise ReaderError(
-                        "data: a batch has other columns or types than the schema said; cast the "
-                        f"columns before they are handed over, and {_STANDS}."
-                    )
-                yield taken
+                yield _taken(batch, wanted)
 
     def count(self, columns: Sequence[str] = ()) -> int:
         """Return the number of records, which is public; may read the shortest of some columns."""
@@ -116,7 +111,7 @@ def empty_table(schema: Any) -> Any:
 
 
 def _taken(batch: Any, wanted: Sequence[Any]) -> Any:
-    """Return some columns of a batch; None if it has not got them, or has them as other types.
+    """Return some columns of a batch; raises `ReaderError` if it has not got them in their types.
 
     It is a batch of pyarrow, since another class may run code wherever it is looked at.
     """
@@ -125,11 +120,13 @@ def _taken(batch: Any, wanted: Sequence[Any]) -> Any:
     found = batch.schema
     places = [found.get_field_index(one.name) for one in wanted]
     kinds = [found.field(place).type if place >= 0 else None for place in places]
-    if kinds != [one.type for one in wanted]:
-        return None
-    taken = batch.select(places)
+    alike = kinds == [one.type for one in wanted]
+    taken = batch.select(places) if alike else None
     if not isinstance(taken, pa.RecordBatch):
-        return None
+        raise ReaderError(
+            "data: a batch has other columns or types than the schema said; cast the columns "
+            f"before they are handed over, and {_STANDS}."
+        )
     if not any(pa.types.is_dictionary(kind) for kind in kinds):
         return taken
     columns = map(within_dictionary, taken.columns)  # Arrow does not look when it joins pieces
