@@ -20,7 +20,6 @@ from privatelr.cells import constant, number_or_spelled
 from privatelr.errors import SchemaError, count_of, listed, or_meant, show
 from privatelr.formula import EVERYTHING, Interval
 from privatelr.sources import Batch, Schema, Tally, beyond, count, require_levels, unknown
-from privatelr.sources.columns import require_decoded
 from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
 
 VariableKind = Literal["numeric", "logical", "categorical", "text"]
@@ -155,7 +154,6 @@ def _describe(name: str, dtype: Any, schema: Schema) -> Variable:
 
 def content_of(name: str, dtype: Any) -> Content:
     """Return what a column of this type can hold; refuses types that models cannot use."""
-    require_decoded(name, dtype)
     with suppress(NotImplementedError):  # of types of Arrow that pandas does not know
         if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_object_dtype(dtype):
             return "anything"
@@ -352,8 +350,10 @@ def require_types(variables: Mapping[str, Variable], batch: Batch, names: tuple[
     ------
     FormulaError, SchemaError
     """
-    for variable in (variables[name] for name in names if name in variables):
-        _require_type(variable, batch.column(variable.name).dtype)
+    for name in names:
+        dtype = batch.column(name).dtype
+        if name in variables:
+            _require_type(variables[name], dtype)
 
 
 def other_width(given: int, fitted: int) -> SchemaError:

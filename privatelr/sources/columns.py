@@ -230,7 +230,8 @@ class Batch:
                 )
             series = self.frame[name]
             dtype = series.dtype
-            require_decoded(name, dtype)
+            if isinstance(dtype, pd.ArrowDtype):
+                _require_decoded(name, dtype)
             # plain: numbers or booleans of NumPy, which are converted to doubles while read
             plain = isinstance(dtype, np.dtype) and dtype.kind in _PLAIN and dtype.itemsize <= 8
             self.read[name] = series.to_numpy() if plain else series
@@ -245,8 +246,8 @@ class Batch:
         return [part[:, cut] if isinstance(part, np.ndarray) else part.iloc[cut] for part in tables]
 
     def __getitem__(self, name: str) -> Any:
-        (part,) = self.parts(name)
-        return part[0] if isinstance(part, np.ndarray) else part
+        column, cut = self.column(name), slice(self.rows.start, self.rows.stop, self.rows.step)
+        return column[cut] if isinstance(column, np.ndarray) else column.iloc[cut]
 
     def cut(self, rows: slice) -> Batch:
         """Return some of these rows, without a copy."""
@@ -424,10 +425,8 @@ def decoded_or_left(column: Any) -> Any:
         return column
 
 
-def require_decoded(name: str, dtype: Any) -> None:
+def _require_decoded(name: str, dtype: pd.ArrowDtype) -> None:
     """Refuse a column that `decoded_or_left` left, once it is used; tells its type alone."""
-    if not isinstance(dtype, pd.ArrowDtype):
-        return
     import pyarrow as pa
 
     kind = dtype.pyarrow_dtype

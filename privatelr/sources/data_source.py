@@ -102,23 +102,21 @@ def dispatch(
 
 
 def as_batch(data: Any) -> Batch:
-    """Return the rows of a table in memory, of any kind; never copies columns."""
+    """Return the rows of a table in memory, of any kind, as a frame with distinct text names.
+
+    Only columns that Arrow has to decode are copied.
+    """
     if isinstance(data, Batch):
         return data
-    frame = as_frame(data)
-    width = frame.shape[1] if isinstance(data, np.ndarray) else None
-    return Batch(frame, range(len(frame)), width=width)
-
-
-def as_frame(data: Any) -> pd.DataFrame:
-    """Return a pandas frame with distinct text names; copies columns that Arrow has to decode."""
     _require_memory(data)
+    width = None
     if isinstance(data, pd.DataFrame):
         frame = data
     elif isinstance(data, np.ndarray):
         if data.ndim != 2:
             raise SchemaError(f"data of ndim {data.ndim}: an array of data takes two dimensions.")
-        numbered = [f"X{index + 1}" for index in range(data.shape[1])]
+        width = data.shape[1]
+        numbered = [f"X{index + 1}" for index in range(width)]
         if is_plain(data):
             frame = pd.DataFrame(data, columns=numbered, copy=False)
         else:
@@ -133,7 +131,8 @@ def as_frame(data: Any) -> pd.DataFrame:
             raise SchemaError(not_a_table(data)) from None
     names = [x if isinstance(x, str) else name_of(x) for x in frame.columns]
     require_distinct(names)
-    return _decoded(frame if names == list(frame.columns) else frame.set_axis(names, axis=1))
+    frame = _decoded(frame if names == list(frame.columns) else frame.set_axis(names, axis=1))
+    return Batch(frame, range(len(frame)), width=width)
 
 
 def _decoded(frame: pd.DataFrame) -> pd.DataFrame:
