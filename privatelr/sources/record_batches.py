@@ -63,8 +63,10 @@ class RecordBatches:
         if self.required is not None:
             self.required(columns)
         wanted = [self.schema.field(name) for name in columns]
+        with redact_errors(UNREAD):
+            batches = self.opened(columns)
         with redact_errors(UNREAD, ours=(ReaderError,)):  # all of this may be code of others
-            for batch in self.opened(columns):
+            for batch in batches:
                 yield _taken(batch, wanted)
 
     def count(self, columns: Sequence[str] = ()) -> int:

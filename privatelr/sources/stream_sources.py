@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import MissingDependencyError, ReaderError, SchemaError, redact_errors, show
+from privatelr.errors import MissingDependencyError, SchemaError, redact_errors, show
 from privatelr.sources import arrow_files
 from privatelr.sources.columns import Batch
 from privatelr.sources.dask_collections import empty
@@ -242,7 +242,7 @@ def _of_function(function: Callable[..., Any]) -> RecordBatches:
             found = function(columns=wanted) if takes_columns else function()
         # a reader that the function keeps has no more records when it is asked again
         if not isinstance(found, pa.RecordBatchReader) or found is first:
-            raise ReaderError(  # what it returned instead, and its type, may tell of the data
+            raise SchemaError(  # what it returned instead, and its type, may tell of the data
                 "data: the function returned no new pyarrow.RecordBatchReader; it returns a new "
                 "one each time it is called."
             )
