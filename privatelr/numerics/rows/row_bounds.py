@@ -84,14 +84,14 @@ class RowBounds:
         roots = roots_of(labels)
         n, p = covariates.shape
         x = np.empty((n, self.width(p))) if out is None else out
-        kept, share = self._kept(covariates), np.ones(n)
+        kept, share = self.kept(covariates), np.ones(n)
         if self.weighted and not kept.all():
             # whether a row is certainly within its bounds may hang on others, its weight does not
             long = np.flatnonzero(~kept)
             few = np.take(covariates.T, long, axis=1).T
             share[long] = share_of_bound(few, self.bound, self._together)
             covariates, labels = (covariates.T * share).T, labels / share
-            kept = self._kept(covariates)
+            kept = self.kept(covariates)
         if kept.any():
             first = int(self.intercept is not None)
             x[:, :first] = self.intercept or 0.0
@@ -120,7 +120,7 @@ class RowBounds:
         own = _longest(own, len(columns)) if self.weighted and self._together else own
         return None if self.projection is not None else (columns, own, every)
 
-    def _kept(self, x: FloatArray) -> BoolArray:
+    def kept(self, x: FloatArray) -> BoolArray:
         """Return which rows of `x` ``(n, p)`` are finite and certainly keep their bounds."""
         if self.projection is not None:
             return np.zeros(len(x), dtype=bool)
