@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -108,11 +108,8 @@ class ColumnGroup:
         return 1.0 if self.kind == "number" else self.factor * (self.radius - abs(self.middle))
 
 
-_FEW_COLUMNS = 1000
-"""Number of columns up to which the parts of a row are remembered."""
-
-
-def parts_of(blocks: Sequence[Block]) -> tuple[tuple[IntArray, Block], ...]:
+@lru_cache(maxsize=16)
+def parts_of(blocks: tuple[Block, ...]) -> tuple[tuple[IntArray, Block], ...]:
     """The parts of a row that have one bound each, and the columns of each.
 
     They are the blocks under "l1" in order, and then those under "l2" as one.
@@ -122,12 +119,6 @@ def parts_of(blocks: Sequence[Block]) -> tuple[tuple[IntArray, Block], ...]:
     ValueError
         If blocks under "l2" do not have the same bound.
     """
-    blocks = tuple(blocks)
-    few = sum(block.size for block in blocks) <= _FEW_COLUMNS
-    return _parts_again(blocks) if few else _parts(blocks)
-
-
-def _parts(blocks: tuple[Block, ...]) -> tuple[tuple[IntArray, Block], ...]:
     ends = np.cumsum([0, *(block.size for block in blocks)])
     ranges = [np.arange(start, stop) for start, stop in pairwise(ends.tolist())]
     found, round_columns, bounds = [], [], set()
@@ -147,10 +138,7 @@ def _parts(blocks: tuple[Block, ...]) -> tuple[tuple[IntArray, Block], ...]:
     return tuple(found)
 
 
-_parts_again = lru_cache(maxsize=64)(_parts)
-
-
-def euclidean_part(blocks: Sequence[Block]) -> tuple[IntArray, float] | None:
+def euclidean_part(blocks: tuple[Block, ...]) -> tuple[IntArray, float] | None:
     """Return the columns under "l2", whose length has a bound of its own, and that bound."""
     parts = parts_of(blocks)
     return next(((columns, part.bound) for columns, part in parts if part.norm == "l2"), None)

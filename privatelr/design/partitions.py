@@ -311,7 +311,9 @@ def _plan_cut(label: str, given: dict[str, Node], ends: Interval) -> Partition:
             f"term '{label}': cut takes three breaks or more, as in breaks = c(0, 10, 20); a "
             "number of intervals would place them by the data."
         )
-    _require_rising(label, breaks, "breaks that rise")
+    if any(not low < high for low, high in pairwise(breaks)):
+        listed = ", ".join(f"{knot:g}" for knot in breaks)
+        raise FormulaError(f"term '{label}' takes breaks that rise: {listed}.")
     right, closed = (_truth(given, name, label) for name in ("right", "include.lowest"))
     right = right if "right" in given else True
     levels = _interval_names(breaks, right=right, closed=closed)
@@ -348,12 +350,6 @@ def _require_knots(name: str, label: str, own: tuple[float, ...], degree: int) -
                 f"term '{label}' repeats the knot {knot:g}, {times} times in all; a knot occurs "
                 f"{most} times at most, {why}."
             )
-
-
-def _require_rising(label: str, breaks: tuple[float, ...], takes: str) -> None:
-    if any(not low < high for low, high in pairwise(breaks)):
-        listed = ", ".join(f"{knot:g}" for knot in breaks)
-        raise FormulaError(f"term '{label}' takes {takes}: {listed}.")
 
 
 def _require_texts(node: Node, label: str, breaks: tuple[float, ...], above: str) -> None:

@@ -15,7 +15,6 @@ from privatelr.formula.functions import (
     EVERYTHING,
     MEMBERSHIPS,
     ROW_FUNCTIONS,
-    Contrast,
     Interval,
     RowFunction,
     contrasts_of,
