@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -71,9 +71,6 @@ from privatelr.sources import (
 from privatelr.sources.arrow_files import kind_of
 from privatelr.sources.record_batches import LARGEST_SHARE, memory_here
 from privatelr.types import FloatArray, IntArray, Rows
-
-if TYPE_CHECKING:
-    Spec: TypeAlias = DesignSpec | NormBoundedMatrix
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -156,7 +153,8 @@ class FrameData:
         """
         batch = replace(self.batch, tally=Tally())
         if worth_sparse(spec):
-            return self._grouped(_sparse_rows(spec, *read_sparse(spec, batch))), batch.tally
+            rows = sparse_backend(*read_sparse(spec, batch), **spec.limits)
+            return self._grouped(rows), batch.tally
         return self._grouped(read_design(spec, batch, DenseRows)), batch.tally
 
     def _means(self) -> FloatArray | None:
@@ -261,17 +259,13 @@ class MatrixData(FrameData):
 
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, Tally | None]:
         batch = replace(self.batch, tally=Tally())
-        rows = _sparse_rows(spec, *read_wide(spec, self.matrix, batch))
+        rows = sparse_backend(*read_wide(spec, self.matrix, batch), **spec.limits)
         return self._grouped(rows), batch.tally
 
     def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
         batch = replace(self.batch, tally=Tally())
         labels = read_labels(spec.response, spec.variables, batch)
         return entry_rows(spec, self.matrix, labels), batch.tally
-
-
-def _sparse_rows(spec: Spec, *read: Any) -> Rows:
-    return sparse_backend(*read, **spec.limits)
 
 
 def read_entries(spec: Any, batch: Batch) -> tuple[Any, FloatArray, Tally]:

@@ -267,7 +267,7 @@ def _(honest: Any, cells: Any, shares: Any, bins: int, persons: int) -> Any:
 @bug("suggested bounds count roots of shares", (suggestions, "_read_persons"), PERSONS)
 def _(honest: Any, *given: Any) -> Any:
     found = honest(*given)
-    return found._replace(shares=np.sqrt(found.shares))
+    return replace(found, batch=replace(found.batch, shares=np.sqrt(found.batch.shares)))
 
 
 # -- where bits come from -------------------------------------------------------------------------
