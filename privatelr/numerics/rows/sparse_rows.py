@@ -77,9 +77,7 @@ class SparseRows(TableRows):
         if (roots := roots_of(labels)) is not None:
             x = scaled_rows(x, roots)
         held = None if offset is None else held_offset(offset, y, bounds.offset_bound)
-        for table in (y, x.data) if held is None else (y, x.data, held):
-            table.flags.writeable = False
-        self._put(x, y, bounds.radius, blocks, held, bounds.offset_bound)
+        self._put(x, y, bounds, held)
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over blocks of rows, in order."""
@@ -93,13 +91,12 @@ class SparseRows(TableRows):
         few = slice(None, None, max(self.records // m, 1))
         made = object.__new__(SparseRows)
         offset = None if self.offset is None else self.offset[few]
-        held = self.radius, self.blocks, offset, self.offset_bound
-        return made._put(self.x[few], self.y[few], *held)._like(self)
+        return made._put(self.x[few], self.y[few], self, offset)._like(self)
 
     def with_table(self, x: Any) -> SparseRows:
         """The same rows with some of their columns left out, in which they have no entries."""
-        held = self.radius, (), self.offset, self.offset_bound
-        return object.__new__(SparseRows)._put(x, self.y, *held)._like(self)
+        made = object.__new__(SparseRows)
+        return made._put(x, self.y, self, self.offset, blocks=())._like(self)
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row; for diagnostics, never released."""
